@@ -14,7 +14,7 @@ type accounts struct {
 	easelv1.UnimplementedAccountServiceServer
 }
 
-// GetAccount reads the balance, where the caller may see it, and the owner's budgets: these take no catalog.
+// GetAccount returns the owner's budgets and, if the caller may see it, the balance. Budgets do not need the catalog.
 func (s *accounts) GetAccount(ctx context.Context, _ *easelv1.GetAccountRequest) (*easelv1.GetAccountResponse, error) {
 	account := catalog.Account{ObserveTime: time.Now()}
 	if auth.Of(ctx).SeesAccount {

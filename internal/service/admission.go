@@ -9,7 +9,7 @@ func WithOrderID(ctx context.Context, id *string) context.Context {
 	return context.WithValue(ctx, orderIDKey{}, id)
 }
 
-// orderID returns the place for the ID of WithOrderID, or nil.
+// orderID returns the pointer set by WithOrderID, or nil.
 func orderID(ctx context.Context) *string {
 	id, _ := ctx.Value(orderIDKey{}).(*string)
 	return id

@@ -8,7 +8,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Services are those of the contract.
+// Services returns the services of the contract.
 func Services() []protoreflect.ServiceDescriptor {
 	return []protoreflect.ServiceDescriptor{
 		easelv1.File_easel_v1_account_service_proto.Services().Get(0),
@@ -17,7 +17,7 @@ func Services() []protoreflect.ServiceDescriptor {
 	}
 }
 
-// Methods visits every method of the contract.
+// Methods calls visit for every method of the contract.
 func Methods(visit func(protoreflect.MethodDescriptor)) {
 	for _, service := range Services() {
 		for n := range service.Methods().Len() {
@@ -26,7 +26,7 @@ func Methods(visit func(protoreflect.MethodDescriptor)) {
 	}
 }
 
-// FullMethod is the name of a method in gRPC: "/easel.v1.AccountService/GetAccount".
+// FullMethod returns the gRPC name of a method, such as "/easel.v1.AccountService/GetAccount".
 func FullMethod(m protoreflect.MethodDescriptor) string {
 	return fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())
 }

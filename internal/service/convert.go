@@ -14,13 +14,13 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// The most that is answered of texts, in bytes, and of lists.
+// Maximum sizes in responses: of strings, in bytes, and of lists.
 const (
 	maxName    = 1 << 10
 	maxProse   = 64 << 10
 	maxFields  = 1000
 	maxAllowed = 1000
-	fieldCost  = 8 // of a field on the wire besides what is in it
+	fieldCost  = 8 // overhead of a field on the wire, in bytes
 )
 
 func accountMessage(a catalog.Account) *easelv1.Account {
@@ -103,7 +103,7 @@ var states = map[catalog.State]easelv1.State{
 
 func generationMessage(g catalog.Generation, etag string) *easelv1.Generation {
 	if g.State.Terminal() && g.TerminalTime.IsZero() {
-		g.TerminalTime = g.ObserveTime // seen terminal for the first time as far as is known
+		g.TerminalTime = g.ObserveTime // first observed terminal state
 	}
 	out := &easelv1.Generation{
 		GenerationId:   g.ID,
@@ -163,15 +163,15 @@ func heartbeatMessage(c *auth.Identity, h watch.Heartbeat) *easelv1.Heartbeat {
 	return out
 }
 
-// errorKinds are the kinds of the errors that a condition comes from.
+// errorKinds maps conditions to the kinds of errors that cause them.
 var errorKinds = map[watch.Condition]catalog.Kind{
 	watch.ConditionThrottled:          catalog.KindRateLimited,
 	watch.ConditionUnreachable:        catalog.KindUnavailable,
 	watch.ConditionCredentialRejected: catalog.KindCredentialRejected,
 }
 
-// lastError is what a caller may know of the last error: its kind alone, where it may be of another owner's
-// generation.
+// lastError returns the last error that a caller may see. For an error of another owner's generation, it returns only
+// the kind.
 func lastError(c *auth.Identity, h watch.Heartbeat) string {
 	kind, failing := errorKinds[h.Condition]
 	if h.LastError == "" || h.Own || c.SeesAccount {
@@ -183,7 +183,7 @@ func lastError(c *auth.Identity, h watch.Heartbeat) string {
 	return kind.String()
 }
 
-// timestamp leaves a time that is not known absent.
+// timestamp returns nil for the zero time.
 func timestamp(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil
@@ -191,5 +191,5 @@ func timestamp(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-// clean makes text fit for a proto string.
+// clean replaces invalid UTF-8, which a proto string can't contain.
 func clean(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

@@ -15,13 +15,13 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// seen is the message as a caller sees it.
+// seen returns the message for a generation.
 func seen(t *testing.T, g catalog.Generation) *easelv1.Generation {
 	t.Helper()
 	return generationMessage(g, "e")
 }
 
-// plainly makes a Struct the stock way, with numbers that no double holds as texts.
+// plainly creates a Struct with the standard library. Numbers that no double represents become strings.
 func plainly(t *testing.T, text string) *structpb.Struct {
 	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(text))

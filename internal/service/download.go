@@ -19,14 +19,14 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// chunkSize is how many bytes of a result one message carries.
+// chunkSize is the number of bytes of a result in one message.
 const chunkSize = 64 << 10
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // DownloadGeneration streams the bytes of a result.
 func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
-	content, err := s.Content(stream.Context(), req) // a drain does not end a download: it may use the time that is left
+	content, err := s.Content(stream.Context(), req) // a drain does not end a download, which may use the remaining shutdown time
 	if err != nil {
 		return err
 	}
@@ -36,20 +36,20 @@ func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest,
 	})
 }
 
-// Content is a result that is open, or a part of it.
+// Content is an open result or a part of it.
 type Content struct {
 	Info *easelv1.ContentInfo
-	// Body is the result from Offset on. It ends with io.EOF only after the last byte. The owner closes
-	// it, and not while it is read.
+	// Body is the result from Offset on. It returns io.EOF only after the last byte. The owner closes it, but not
+	// during a Read.
 	Body          io.ReadCloser
-	Offset, Limit int64 // of the part; a Limit of 0 goes to the end
+	Offset, Limit int64 // byte range of the part; a zero Limit means to the end
 
-	id    string       // of the generation
+	id    string       // generation ID
 	known func() error // see [auth.Authenticator.StillKnown]; nil if the caller may always continue
 }
 
-// Content opens a result, and waits for it first where the request says so. The result is open for as
-// long as ctx.
+// Content opens a result. It first waits for the result if the request asks for it. The result stays open until ctx is
+// done.
 func (s *Service) Content(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*Content, error) {
 	id := req.GetGenerationId()
 	seen, err := s.see(ctx, id)
@@ -96,7 +96,7 @@ func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 				return err
 			}
 		}
-		// Also before an error: what the caller has and next_offset must agree.
+		// Also sent before an error, because the caller's bytes and next_offset must agree.
 		if len(data) > 0 || chunk.Info != nil || chunk.Summary != nil {
 			if err := sink(chunk); err != nil {
 				return err
@@ -126,7 +126,7 @@ func (c *Content) whole(end int64) bool {
 	return n == 0 && err == io.EOF //nolint:errorlint // as above
 }
 
-// fill reads until data is full or the body has ended.
+// fill reads until data is full or the body ends.
 func fill(body io.Reader, data []byte) (n int, err error) {
 	for n < len(data) && err == nil {
 		var read int
@@ -136,12 +136,12 @@ func fill(body io.Reader, data []byte) (n int, err error) {
 	return n, err
 }
 
-// summed puts checksums into chunks, for callers over gRPC.
+// summed returns a sink that adds checksums to chunks, for callers over gRPC.
 func (c *Content) summed(sink func(*easelv1.ContentChunk) error) func(*easelv1.ContentChunk) error {
 	digest := sha256.New()
 	return func(chunk *easelv1.ContentChunk) error {
 		chunk.Crc32C = crc32.Checksum(chunk.GetData(), castagnoli)
-		if c.Offset == 0 { // else no summary follows
+		if c.Offset == 0 { // otherwise no summary follows
 			digest.Write(chunk.GetData())
 		}
 		if chunk.Summary != nil {
@@ -151,8 +151,8 @@ func (c *Content) summed(sink func(*easelv1.ContentChunk) error) func(*easelv1.C
 	}
 }
 
-// noContent says why there are no bytes. The catalog's answer to the content is the same for a
-// generation that is not finished and for one that has no file.
+// noContent returns the reason for missing bytes. The catalog's content response is the same for an unfinished
+// generation and for one without a file.
 func (s *Service) noContent(ctx context.Context, id string, err error) error {
 	switch catalog.KindOf(err) {
 	case catalog.KindNotFound, catalog.KindContentNotReady, catalog.KindNoContent:
@@ -172,15 +172,15 @@ func (s *Service) noContent(ctx context.Context, id string, err error) error {
 		map[string]string{"state": states[g.State].String()}).Err()
 }
 
-// notReady keeps the catalog's error for content that will come.
+// notReady returns the catalog's error with the kind for a result that is not available yet.
 func notReady(err error) error {
-	said, _ := errors.AsType[*catalog.Error](err) // its kind is known, so it is one
+	said, _ := errors.AsType[*catalog.Error](err) // always succeeds, because the error has a kind
 	later := *said
 	later.Kind = catalog.KindContentNotReady
 	return &later
 }
 
-// sources are the places that results come from.
+// sources maps the sources of results to the contract.
 var sources = map[content.Source]easelv1.ContentSource{
 	content.FromCatalog: easelv1.ContentSource_CONTENT_SOURCE_CATALOG, content.FromCopy: easelv1.ContentSource_CONTENT_SOURCE_COPY,
 }
@@ -196,7 +196,7 @@ func contentInfo(id string, c *content.Content) *easelv1.ContentInfo {
 	}
 }
 
-// quoted adds the quotes of HTTP to an etag of the contract.
+// quoted returns an etag of the contract in the quotes of HTTP.
 func quoted(etag string) string {
 	if etag == "" || strings.HasPrefix(etag, `"`) {
 		return etag
@@ -204,8 +204,8 @@ func quoted(etag string) string {
 	return `"` + etag + `"`
 }
 
-// extensions are those of the media types that a catalog of generations is likely to serve. The
-// tables of the machine are not used: a name must not depend on the server's machine.
+// extensions maps media types of likely results to file extensions. The machine's tables are not used, because a name
+// must not depend on the server's machine.
 var extensions = map[string]string{
 	"image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif",
 	"image/svg+xml": ".svg", "image/tiff": ".tiff", "image/avif": ".avif",
@@ -214,7 +214,7 @@ var extensions = map[string]string{
 	"model/gltf-binary": ".glb",
 }
 
-// fileName makes a name that is safe to create in a directory.
+// fileName returns a name that is safe to create in a directory.
 func fileName(id, contentType string) string {
 	safe := func(r rune) rune {
 		switch {

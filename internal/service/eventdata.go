@@ -13,18 +13,17 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-// EventData writes the data of events in the words of the contract, as JSON.
+// EventData encodes the data of events as JSON in the form of the contract.
 type EventData struct {
-	// Catalog is the catalog's base URL, which no event names.
+	// Catalog is the catalog's base URL, which is removed from events.
 	Catalog string
-	// Results is the base address of this server's REST form, where results are read; "" is not known.
+	// Results is the base URL of this server's REST API, where results are read. Empty if unknown.
 	Results string
-	// Texts means that results that are texts are files too, as copies are.
+	// Texts reports whether text results are also available as files, as copies are.
 	Texts bool
 }
 
-// Generation is the data of an event about the generation of an order: as the ledger has recorded it, without its
-// inputs.
+// Generation returns the event data for an order's generation, as recorded in the ledger and without its inputs.
 func (d EventData) Generation(o ledger.Order, text *string) string {
 	version, whose := orders.Published(o, text)
 	hide := d.hider()
@@ -35,24 +34,24 @@ func (d EventData) Generation(o ledger.Order, text *string) string {
 	return d.withResult(eventJSON(attributed(generationMessage(version.Generation, version.Etag), whose)), version.Generation)
 }
 
-// withResult adds where the result is read, if there is one.
+// withResult adds the URL of the result, if there is a result.
 func (d EventData) withResult(data string, g catalog.Generation) string {
 	if d.Results == "" || g.State != catalog.StateSucceeded || g.Text != nil && g.File == nil && !d.Texts {
 		return data
 	}
 	address, err := json.Marshal(strings.TrimRight(d.Results, "/") + "/v1/generations/" + url.PathEscape(g.ID) + "/content")
 	if err != nil {
-		return data // a text can be written
+		return data // cannot happen for a string
 	}
 	return strings.TrimSuffix(data, "}") + `,"resultUrl":` + string(address) + "}"
 }
 
-// Budget is the data of an event about a budget.
+// Budget returns the data of a budget event.
 func (d EventData) Budget(b ledger.Budget) string {
 	return eventJSON(budgetMessages([]ledger.Budget{b})[0])
 }
 
-// hider takes the address of the catalog out of texts.
+// hider returns a replacer that removes the catalog's address from strings.
 func (d EventData) hider() *strings.Replacer {
 	u, err := url.Parse(d.Catalog)
 	if err != nil || u.Host == "" {
@@ -61,14 +60,14 @@ func (d EventData) hider() *strings.Replacer {
 	return strings.NewReplacer("https://"+u.Host, hiddenCatalog, "http://"+u.Host, hiddenCatalog, "//"+u.Host, hiddenCatalog)
 }
 
-// hiddenCatalog stands in the place of the catalog's address.
+// hiddenCatalog replaces the catalog's address.
 const hiddenCatalog = "[catalog]"
 
-// eventJSON writes a message as the REST form does.
+// eventJSON encodes a message as the REST API does.
 func eventJSON(m proto.Message) string {
 	text, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
 	if err != nil {
-		return "{}" // its texts are valid UTF-8
+		return "{}" // cannot happen, because its strings are valid UTF-8
 	}
 	return string(text)
 }

@@ -21,7 +21,7 @@ type generations struct {
 	easelv1.UnimplementedGenerationServiceServer
 }
 
-// QuoteGeneration prices inputs, and checks whether the balance covers them.
+// QuoteGeneration returns the price of inputs and whether the balance covers it.
 func (s *generations) QuoteGeneration(ctx context.Context, req *easelv1.QuoteGenerationRequest) (*easelv1.QuoteGenerationResponse, error) {
 	if !auth.Of(ctx).MayUse(req.GetModelId()) {
 		return nil, orders.ErrModelNotAllowed
@@ -47,7 +47,7 @@ func (s *generations) QuoteGeneration(ctx context.Context, req *easelv1.QuoteGen
 	return &easelv1.QuoteGenerationResponse{Quote: out}, nil
 }
 
-// balance reads the balance meanwhile; nil where it can't be read, or is not the caller's business.
+// balance reads the balance concurrently. The result is nil if it can't be read or the caller may not see it.
 func (s *generations) balance(ctx context.Context) <-chan *int64 {
 	out := make(chan *int64, 1)
 	if !auth.Of(ctx).SeesAccount {
@@ -88,8 +88,7 @@ func (s *generations) attributionOfOrder(ctx context.Context, receipt orders.Rec
 	return own[receipt.Generation.ID]
 }
 
-// noted tells the hub of an order that was placed. What is replayed later is no news to it, and may be older
-// than what it has.
+// noted reports a new order to the hub. A later replay is not reported, because the hub may have a more recent state.
 func (s *generations) noted(ctx context.Context, req *easelv1.CreateGenerationRequest, receipt orders.Receipt) watch.Update {
 	if receipt.Replayed && time.Since(receipt.Placed) > lifecycle.VisibleAfter {
 		return watch.Update{Version: receipt.Generation.Version()}
@@ -108,7 +107,7 @@ func (s *generations) place(ctx context.Context, req *easelv1.CreateGenerationRe
 	})
 }
 
-// GetGeneration gives the state of a running watch where that is fresh enough, else reads the catalog.
+// GetGeneration returns the state of a running watch if it is fresh enough. Otherwise it reads the catalog.
 func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
 	seen, err := s.see(ctx, req.GetGenerationId())
 	if err != nil {
@@ -126,12 +125,12 @@ func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerat
 	return &easelv1.GetGenerationResponse{Generation: s.message(update, seen.Attribution)}, nil
 }
 
-// stale reports whether a state is older than the caller allows. Without a limit none is; with 0 each is.
+// stale reports whether a state is older than the limit. Without a limit none is stale; with a limit of 0 every state is.
 func stale(u watch.Update, limit *durationpb.Duration) bool {
 	return limit != nil && (limit.AsDuration() == 0 || time.Since(u.ObserveTime) > limit.AsDuration())
 }
 
-// read reads the catalog, and shares the answer with the watchers.
+// read reads a generation from the catalog and shares the response with its watchers.
 func (s *Service) read(ctx context.Context, id string) (watch.Update, error) {
 	read, err := s.cfg.Catalog.Generation(ctx, auth.Of(ctx).APIKey, id)
 	if err != nil {
@@ -140,7 +139,7 @@ func (s *Service) read(ctx context.Context, id string) (watch.Update, error) {
 	return s.cfg.Hub.Observe(ctx, auth.Of(ctx).APIKey, read), nil
 }
 
-// unread is what is known of a generation that could not be read.
+// unread returns the known state of a generation that could not be read.
 func (s *Service) unread(ctx context.Context, id string, err error) (watch.Update, error) {
 	if missing(err) {
 		if update, ok := s.cfg.Hub.NotYetVisible(auth.Of(ctx).APIKey, id); ok {
@@ -153,13 +152,13 @@ func (s *Service) unread(ctx context.Context, id string, err error) (watch.Updat
 	return watch.Update{}, aboutGeneration(err, id)
 }
 
-// recorded is what the ledger has of a generation that a read has not found.
+// recorded returns the ledger's state of a generation that the catalog did not find.
 func (s *Service) recorded(ctx context.Context, id string, err error) (catalog.Version, bool) {
 	return s.cfg.Orders.NotFound(ctx, auth.Of(ctx).APIKey, viewer(ctx), id, err)
 }
 
-// DeleteGeneration deletes a generation. Whether it is finished is read from the catalog and not from a
-// watch: a deletion can't be undone. Of another's renders none but operators delete any, and the audit has that first.
+// DeleteGeneration deletes a generation. It reads the state from the catalog instead of a watch, because a deletion
+// can't be undone. Only operators may delete another owner's render, after the deletion is in the audit.
 func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteGenerationRequest) (*easelv1.DeleteGenerationResponse, error) {
 	id := req.GetGenerationId()
 	err := s.mayDelete(ctx, id)
@@ -172,7 +171,7 @@ func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteG
 	return &easelv1.DeleteGenerationResponse{}, nil
 }
 
-// deleteWithCopy deletes a generation that the caller may delete. Its copy goes where the catalog has let it go before, too.
+// deleteWithCopy deletes a generation that the caller may delete, and its copy, even if the catalog no longer has it.
 func (s *generations) deleteWithCopy(ctx context.Context, id string, force bool) (err error) {
 	if !force {
 		err = s.finished(ctx, id)
@@ -194,11 +193,11 @@ func (s *generations) deleteWithCopy(ctx context.Context, id string, force bool)
 	return err
 }
 
-// deleteInCatalog deletes a generation in the catalog, and notes that.
+// deleteInCatalog deletes a generation in the catalog and records the deletion.
 func (s *generations) deleteInCatalog(ctx context.Context, id string) error {
 	err := s.cfg.Catalog.Delete(ctx, auth.Of(ctx).APIKey, id)
 	if missing(err) {
-		s.recorded(ctx, id, err) // which may be the second time
+		s.recorded(ctx, id, err) // may be the second NOT_FOUND, after which the generation counts as deleted
 	}
 	if err != nil {
 		return aboutGeneration(err, id)
@@ -208,8 +207,8 @@ func (s *generations) deleteInCatalog(ctx context.Context, id string) error {
 	return nil
 }
 
-// finished refuses a generation whose deletion would leave open what becomes of its price. The ledger waits for a
-// refund too.
+// finished rejects a generation whose price is not final yet, because a deletion would hide a refund. The ledger waits
+// for refunds too.
 func (s *generations) finished(ctx context.Context, id string) error {
 	update, err := s.read(ctx, id)
 	if err != nil {
@@ -228,7 +227,7 @@ func (s *generations) finished(ctx context.Context, id string) error {
 	return nil
 }
 
-// missing reports whether err says that the catalog has no such record.
+// missing reports whether the catalog has no such record.
 func missing(err error) bool { return catalog.KindOf(err) == catalog.KindNotFound }
 
 // LimitsOf returns the budgets of a team.

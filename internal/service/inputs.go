@@ -19,27 +19,27 @@ import (
 )
 
 const (
-	maxExact = 1 << 53 // the largest integer up to which a double holds every one
+	maxExact = 1 << 53 // limit up to which a double represents every integer
 	maxDepth = 64      // nesting of inputs
 
-	otherValues = 5_000 // of the largest request besides its inputs: the ids and etags of a watch
+	otherValues = 5_000 // values of the largest request in addition to its inputs: the IDs and etags of a watch
 
 	// DefaultMaxInputs is the default limit of the inputs of a request, in bytes.
 	DefaultMaxInputs = 1 << 20
 	// LargestMaxInputs is the largest limit of the inputs of a request, in bytes.
 	LargestMaxInputs = 16 << 20
 
-	// MaxValues is how many values a Struct may have that comes in. Decoded, each takes a hundred bytes and more.
+	// MaxValues is the maximum number of values in a Struct of a request. Each takes more than a hundred bytes of memory.
 	MaxValues = 20_000
 )
 
-// What is said of inputs that are too deep, and of those that have too many values.
+// Descriptions of violations for inputs that are too deep or have too many values.
 var (
 	TooDeep       = fmt.Sprintf("is nested deeper than %d levels", maxDepth)
 	TooManyValues = fmt.Sprintf("has more than %d values: send them in inputs_json", MaxValues)
 )
 
-// CheckBody refuses the JSON of a request that has too many values, before anything is built of it.
+// CheckBody rejects the JSON of a request with too many values before it is decoded.
 func CheckBody(body []byte) error {
 	if values, _ := measure(body); values > MaxValues+otherValues {
 		return InvalidRequest(Violation{Field: "inputs", Description: TooManyValues})
@@ -65,8 +65,8 @@ func (s *generations) inputs(req interface {
 	return inputs, err
 }
 
-// inputsBytes gives the inputs of a request as the bytes that go upstream. The same request
-// always gives the same bytes, so that a repeated order is recognised.
+// inputsBytes returns the inputs of a request as the bytes that are sent upstream. Equal requests have equal bytes, so
+// that a repeated order is recognized.
 func inputsBytes(inputs *structpb.Struct, text string) (json.RawMessage, error) {
 	if inputs != nil {
 		if valuesIn(inputs) > MaxValues {
@@ -80,7 +80,7 @@ func inputsBytes(inputs *structpb.Struct, text string) (json.RawMessage, error) 
 	return json.RawMessage(text), nil
 }
 
-// valuesIn returns the number of values in an object, with those in its lists and objects.
+// valuesIn returns the number of values in an object, including nested values.
 func valuesIn(s *structpb.Struct) (n int) {
 	for _, v := range s.GetFields() {
 		n += 1 + valuesOf(v)
@@ -96,8 +96,8 @@ func valuesOf(v *structpb.Value) int {
 	return n
 }
 
-// position is where a value stands. It becomes a text where the value has a fault: each text would be as long as the
-// names on the way.
+// position is the path of a value. It is formatted only for an error, because every path can be as long as the names in
+// it.
 type position struct {
 	outer *position
 	name  string
@@ -110,12 +110,12 @@ func (p *position) String() string {
 	return p.outer.String() + p.name
 }
 
-// refuse is the error of a value.
+// refuse returns the error for an invalid value.
 func (p *position) refuse(why string) error {
 	return InvalidRequest(Violation{Field: p.String(), Description: why})
 }
 
-// appendValue writes a Value as JSON, and refuses one that would reach the catalog changed.
+// appendValue appends a Value as JSON. It rejects a Value that would change on its way to the catalog.
 func appendValue(dst []byte, v *structpb.Value, at *position, depth int) ([]byte, error) {
 	switch kind := v.GetKind().(type) {
 	case *structpb.Value_NullValue:
@@ -134,7 +134,7 @@ func appendValue(dst []byte, v *structpb.Value, at *position, depth int) ([]byte
 	return nil, at.refuse("is a Value without a kind")
 }
 
-// appendObject goes in the order of the names, so that the same request always has the same bytes and the same fault.
+// appendObject writes members sorted by name, so that equal requests have equal bytes and equal errors.
 func appendObject(dst []byte, s *structpb.Struct, at *position, depth int) (out []byte, err error) {
 	if depth > maxDepth {
 		return nil, InvalidRequest(Violation{Field: "inputs", Description: TooDeep})
@@ -193,7 +193,7 @@ func appendText(dst []byte, text string) ([]byte, error) {
 	return append(dst, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...), err
 }
 
-// checkInputsJSON reports why text is not one JSON object that all readers understand alike.
+// checkInputsJSON returns an error if text is not one JSON object that all parsers interpret alike.
 func checkInputsJSON(text string) error {
 	whole := []byte(text)
 	switch {
@@ -214,10 +214,10 @@ func checkInputsJSON(text string) error {
 	return checkNames(gjson.Parse(text))
 }
 
-// hasLoneSurrogate reports whether valid JSON has an escape for half of a character. Readers take it for U+FFFD or refuse
-// it, and two texts that differ only in it would be one order.
+// hasLoneSurrogate reports whether valid JSON escapes half of a surrogate pair. Parsers replace it with U+FFFD or
+// reject it, and two strings that differ only in it would be one order.
 func hasLoneSurrogate(text []byte) bool {
-	for at := bytes.IndexByte(text, '\\'); at >= 0 && at < len(text); at++ { // only strings have a backslash
+	for at := bytes.IndexByte(text, '\\'); at >= 0 && at < len(text); at++ { // only strings contain backslashes
 		if text[at] != '\\' {
 			continue
 		}
@@ -228,21 +228,21 @@ func hasLoneSurrogate(text []byte) bool {
 		case utf16.IsSurrogate(first):
 			return true
 		}
-		at++ // what is escaped
+		at++ // skip the escaped character
 	}
 	return false
 }
 
-// escaped is the number of an escape such as \ud800 that a text begins with, -1 where it begins with none.
+// escaped returns the code unit of an escape such as \ud800 at the start of text, or -1.
 func escaped(text []byte) rune {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return -1
 	}
-	number, _ := strconv.ParseUint(string(text[2:6]), 16, 32) // it is valid JSON
+	number, _ := strconv.ParseUint(string(text[2:6]), 16, 32) // cannot fail for valid JSON
 	return rune(number)
 }
 
-// checkNames returns an error if an object, also a nested one, has a name twice.
+// checkNames returns an error if an object or a nested object has a duplicate name.
 func checkNames(v gjson.Result) (err error) {
 	names := map[string]bool{}
 	v.ForEach(func(quoted, inner gjson.Result) bool {

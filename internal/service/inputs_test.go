@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// allocated is how many bytes a function allocates.
+// allocated returns the number of bytes that a function allocates.
 func allocated(do func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -19,7 +19,7 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// Each text of the path of each value would take a hundred gigabytes.
+// The paths of all values together would take a hundred gigabytes.
 func TestALongNameOverManyValuesTakesNoLonger(t *testing.T) {
 	name, nulls := strings.Repeat("n", 500_000), &structpb.ListValue{}
 	for range MaxValues - 1 {

@@ -13,8 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// farewells gives the ages at which ten streams of a service with the seed are ended, and
-// after which delays their callers shall come back.
+// farewells returns the ages at which ten streams of a service with the seed end, and the reconnect delays of their
+// callers.
 func farewells(t *testing.T, seed uint64) (times []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(Config{Catalog: new(catalog.Client), Hub: new(watch.Hub), Orders: noOrders(), Seed: seed, MaxStreamAge: time.Hour})
@@ -57,7 +57,7 @@ func TestStreamsEndAtDifferentTimesThatASeedRepeats(t *testing.T) {
 	}
 }
 
-// noOrders are orders that nobody places.
+// noOrders returns an Orders value without a ledger.
 func noOrders() *orders.Orders {
 	return orders.New(orders.Config{Recorder: orders.NewRecorder(nil, nil)})
 }

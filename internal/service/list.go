@@ -19,11 +19,11 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-// resultsTimeout is how long a list of the ledger waits for the catalog, which has the results.
+// resultsTimeout is the maximum time that a list of the ledger waits for results from the catalog.
 const resultsTimeout = 5 * time.Second
 
-// ListGenerations lists what the ledger has. The last pages tell of what the catalog lists and the ledger does not know,
-// unless the ledger says who sees what.
+// ListGenerations lists the generations in the ledger. If the caller may see all of them, the last pages have the
+// catalog's generations without an order.
 func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
 	filter, err := ledgerFilter(ctx, req.GetFilter())
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGene
 		return nil, err
 	}
 	size := pageSize(req.GetPageSize())
-	recorded, err := s.cfg.Orders.List(ctx, filter, after, size+1) // one more tells whether there is another page
+	recorded, err := s.cfg.Orders.List(ctx, filter, after, size+1) // one extra row shows whether there is another page
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGene
 	return out, nil
 }
 
-// listUnordered lists what the catalog lists and the ledger does not know, after a generation or from the beginning.
+// listUnordered lists the catalog's generations without an order, after the generation last or from the start.
 func (s *generations) listUnordered(ctx context.Context, req *easelv1.ListGenerationsRequest, kind, last string) (*easelv1.ListGenerationsResponse, error) {
 	listed, err := s.cfg.Catalog.List(ctx, auth.Of(ctx).APIKey, time.Time{})
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *generations) listUnordered(ctx context.Context, req *easelv1.ListGenera
 	return &easelv1.ListGenerationsResponse{Generations: items, NextPageToken: next}, err
 }
 
-// unordered tells which generations of the catalog's list a filter chooses and the ledger does not know.
+// unordered returns a predicate for the catalog's generations that match a filter and have no order in the ledger.
 func (s *generations) unordered(ctx context.Context, listed *catalog.List, filter *easelv1.GenerationFilter) (func(catalog.Version) bool, error) {
 	ids := make([]string, len(listed.Records))
 	for n, g := range listed.Records {
@@ -93,30 +93,30 @@ func (s *generations) unordered(ctx context.Context, listed *catalog.List, filte
 	}, err
 }
 
-// areUnordered reports whether there may be any of them.
+// areUnordered reports whether there may be generations without an order.
 func (s *generations) areUnordered(ctx context.Context, listed *catalog.List, filter *easelv1.GenerationFilter) bool {
 	chosen, err := s.unordered(ctx, listed, filter)
 	return err != nil || slices.ContainsFunc(listed.Records, chosen)
 }
 
-// chooses reports whether a filter chooses a generation by what the catalog says of it.
+// chooses reports whether a generation of the catalog matches a filter.
 func chooses(filter *easelv1.GenerationFilter, g catalog.Generation) bool {
 	return (filter.GetModelId() == "" || filter.GetModelId() == g.ModelID) &&
 		(len(filter.GetStates()) == 0 || slices.Contains(filter.GetStates(), states[g.State]))
 }
 
-// recordedStates are the states of the ledger, by those of the contract. A generation of which no state that is
-// known was recorded yet is queued.
+// recordedStates maps states of the contract to states of the ledger. A generation without a recorded known state is
+// queued.
 var recordedStates = map[easelv1.State][]lifecycle.Status{
 	easelv1.State_STATE_QUEUED:       {lifecycle.Unseen, lifecycle.Queued},
 	easelv1.State_STATE_RUNNING:      {lifecycle.Running},
 	easelv1.State_STATE_FAILED:       {lifecycle.Failed},
 	easelv1.State_STATE_SUCCEEDED:    {lifecycle.Succeeded},
 	easelv1.State_STATE_REFUNDED:     {lifecycle.Refunded},
-	easelv1.State_STATE_UNRECOGNIZED: {-1}, // none: the ledger keeps the last state that is known
+	easelv1.State_STATE_UNRECOGNIZED: {-1}, // matches no row, because the ledger keeps the last known state
 }
 
-// ledgerFilter is a filter in the words of the ledger.
+// ledgerFilter converts a filter to a filter of the ledger.
 func ledgerFilter(ctx context.Context, filter *easelv1.GenerationFilter) (ledger.Filter, error) {
 	f := ledger.Filter{Owner: viewer(ctx), ModelID: filter.GetModelId(), Labels: filter.GetLabels()}
 	if owner := filter.GetOwner(); owner != "" {
@@ -133,15 +133,15 @@ func ledgerFilter(ctx context.Context, filter *easelv1.GenerationFilter) (ledger
 	return f, nil
 }
 
-// withResults are the messages of recorded generations, with inputs and results where the catalog lists them: as many as an
-// answer has room for. A later state that it lists is for the ledger: the list has those that it can filter by.
+// withResults returns messages of recorded generations, limited to the size of a response. Inputs and results come from the
+// catalog's list. A later state in that list is only recorded, because the filter was applied to the recorded states.
 func (s *generations) withResults(ctx context.Context, recorded []orders.Listed, listed *catalog.List) (all []*easelv1.Generation) {
 	left := maxRecord
 	for _, r := range recorded {
 		g := r.Generation
 		if newest, ok := listed.Find(g.ID); ok {
 			s.cfg.Orders.ListedLater(auth.Of(ctx).APIKey, r, newest)
-			g.Inputs, g.Omitted = newest.Inputs, newest.Omitted // all else is as it was recorded
+			g.Inputs, g.Omitted = newest.Inputs, newest.Omitted // everything else stays as recorded
 			if g.State == catalog.StateSucceeded && newest.State == catalog.StateSucceeded {
 				g.Text, g.File = newest.Text, newest.File
 			}
@@ -155,7 +155,7 @@ func (s *generations) withResults(ctx context.Context, recorded []orders.Listed,
 	return all
 }
 
-// listed is what the catalog lists; nil where it does not answer. It is not asked for nothing.
+// listed returns the catalog's list. It returns nil if the catalog does not respond, or if nothing is wanted.
 func (s *generations) listed(ctx context.Context, wanted int) *catalog.List {
 	if wanted == 0 {
 		return nil
@@ -169,13 +169,13 @@ func (s *generations) listed(ctx context.Context, wanted int) *catalog.List {
 	return listed
 }
 
-// listKind names a list in its page tokens by all that chooses its rows: a token is of no use for another list.
+// listKind returns the name of a list in its page tokens. It includes all filters, so that a token is invalid for any other list.
 func listKind(name string, owner *string, query proto.Message) string {
 	digest := sha256.New()
 	if owner != nil {
 		digest.Write(strconv.AppendQuote(nil, *owner))
 	}
-	text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(query) // it was valid on the wire
+	text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(query) // cannot fail, because the message was valid on the wire
 	digest.Write(text)
 	return name + " " + hex.EncodeToString(digest.Sum(nil)[:8])
 }
@@ -184,7 +184,7 @@ func writePosition(kind string, p ledger.Position) string {
 	return writeToken(kind, fmt.Sprintf("%d %s", p.Time.UnixMicro(), p.ID))
 }
 
-// readPosition is where the page of a token begins.
+// readPosition returns the start of the page of a token.
 func readPosition(kind, token string) (p ledger.Position, err error) {
 	if token == "" {
 		return p, nil

@@ -48,7 +48,7 @@ func (s *models) GetModel(ctx context.Context, req *easelv1.GetModelRequest) (*e
 	return &easelv1.GetModelResponse{Model: one[0].message()}, nil
 }
 
-// The ages of a copy, which the contract documents.
+// Age limits of a copy, which the contract documents.
 const (
 	copyFresh = time.Minute      // a younger copy is returned
 	copyGood  = 10 * time.Minute // a younger copy is returned while the catalog is read
@@ -60,12 +60,12 @@ const (
 	modelReadLimit = 30 * time.Second
 )
 
-// modelCache stores the catalog's models for each API key, as they change seldom and every order form reads them.
+// modelCache stores the catalog's models for each API key, because they rarely change and every order form reads them.
 type modelCache struct {
 	catalog  *catalog.Client
 	capacity int // bytes
 	reads    singleflight.Group
-	ctx      context.Context //nolint:containedctx // of all reads: a read outlives the caller that began it
+	ctx      context.Context //nolint:containedctx // context of all reads, which outlive the callers that started them
 	stop     context.CancelFunc
 
 	mu     sync.Mutex
@@ -110,7 +110,7 @@ func newModelCache(client *catalog.Client, capacity int) *modelCache {
 	return &modelCache{catalog: client, capacity: capacity, ctx: ctx, stop: stop, copies: map[copyKey]modelCopy{}}
 }
 
-// close ends all reads.
+// close cancels all reads.
 func (c *modelCache) close() { c.stop() }
 
 // get returns a model, or all models in the catalog's order if id is empty.
@@ -121,7 +121,7 @@ func (c *modelCache) get(ctx context.Context, cred catalog.Credential, id string
 		return old.models, nil
 	}
 	read := c.reads.DoChan(string(k.tenant)+"\x00"+id, func() (any, error) {
-		if newer, known := c.find(k); known && newer.serves() { // another read has ended since
+		if newer, known := c.find(k); known && newer.serves() { // another read has finished since
 			return newer.models, nil
 		}
 		return c.read(ctx, cred, k)
@@ -157,7 +157,7 @@ func (c *modelCache) pause(k copyKey, pause time.Duration) {
 	}
 }
 
-// shortWait bounds the wait for the catalog, so that there is time to answer with a copy.
+// shortWait limits the wait for the catalog, so that there is time to respond with a copy.
 func shortWait(ctx context.Context) (context.Context, context.CancelFunc) {
 	wait := copyWait
 	if deadline, ok := ctx.Deadline(); ok {
@@ -180,7 +180,7 @@ func (c *modelCache) read(ctx context.Context, cred catalog.Credential, k copyKe
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), modelReadLimit)
 	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)() //nolint:contextcheck // it only ends the read
+	defer context.AfterFunc(c.ctx, cancel)() //nolint:contextcheck // it only cancels the read
 	models, err := c.fetch(ctx, cred, k.id)
 	return c.store(k, models, err)
 }
@@ -203,7 +203,7 @@ func (c *modelCache) fetch(ctx context.Context, cred catalog.Credential, id stri
 	return all, err
 }
 
-// store stores a response and returns the models for its callers. If the catalog is unavailable, these are the copy's.
+// store stores a response and returns the models for its callers. In an outage of the catalog, it returns the copy.
 func (c *modelCache) store(k copyKey, models []encodedModel, err error) ([]encodedModel, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -229,7 +229,7 @@ func isRejection(err error) bool {
 	return kind == catalog.KindCredentialRejected || kind == catalog.KindForbidden
 }
 
-// isOutage reports whether the catalog has not responded, or not usefully.
+// isOutage reports whether the catalog did not respond, or not usefully.
 func isOutage(err error) bool {
 	_, responded := errors.AsType[*catalog.Error](err)
 	switch catalog.KindOf(err) {
@@ -263,7 +263,7 @@ func (c *modelCache) makeRoom() {
 	}
 }
 
-// size returns about how much memory a copy takes, in bytes.
+// size returns the approximate memory use of a copy, in bytes.
 func (c modelCopy) size() int {
 	const copyCost, modelCost = 1 << 10, 64
 	size := copyCost

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// These tests are about whose the copies are, and how long they stay.
+// These tests cover the owners and the lifetime of copies.
 
 func TestAKeyThatIsRejectedGetsNoCopy(t *testing.T) {
 	for code, want := range map[int]codes.Code{401: codes.Unauthenticated, 403: codes.PermissionDenied} {
@@ -28,7 +28,7 @@ func TestAKeyThatIsRejectedGetsNoCopy(t *testing.T) {
 			if _, err := s.model("k", "a"); err != nil {
 				t.Error("the copy, before anybody knows:", err)
 			}
-			time.Sleep(time.Second) // the renewal behind it hears of it
+			time.Sleep(time.Second) // the background refresh sees the new key state
 			synctest.Wait()
 			for range 3 {
 				_, err := s.list("k")
@@ -132,7 +132,7 @@ func TestTheOldestCopiesMakeRoom(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.wantRequests(1) // only the oldest one is gone
+		s.wantRequests(1) // only the oldest copy was removed
 	})
 }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// shop is a catalog with two models, a and b, whose names tell which request they were
-// answered to, and to which key. It answers after a second.
+// shop is a catalog with two models, a and b. Their names have the number and the key of the request. It responds after
+// a second.
 type shop struct {
 	*testing.T
 	services *models
@@ -27,12 +27,12 @@ type shop struct {
 	mu       sync.Mutex
 	requests int
 	slowness time.Duration
-	status   int    // of all answers; 0 = 200
-	retry    string // Retry-After of an answer that is no 200
-	detail   string // what every model is described as
+	status   int    // status of all responses; zero means 200
+	retry    string // Retry-After of responses other than 200
+	detail   string // description of every model
 }
 
-// inShop runs a test in a bubble, with services in front of a shop.
+// inShop runs a test in a synctest bubble, with services in front of a shop.
 func inShop(t *testing.T, test func(s *shop)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -86,14 +86,14 @@ func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// answers makes all answers of the shop have a status; 0 is well.
+// answers sets the status of all responses. Zero means 200.
 func (s *shop) answers(code int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status = code
 }
 
-// count gives the requests since it was called last.
+// count returns the number of requests since the previous call.
 func (s *shop) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,12 +102,12 @@ func (s *shop) count() int {
 	return n
 }
 
-// as is the context of a call with a key.
+// as returns the context of a call with a key.
 func (s *shop) as(key string) context.Context {
 	return auth.WithIdentity(s.Context(), &auth.Identity{APIKey: catalog.Forwarded(catalog.NewSecret(key))})
 }
 
-// model asks for a model with a key.
+// model requests a model with a key.
 func (s *shop) model(key, id string) (*easelv1.Model, error) {
 	resp, err := s.services.GetModel(s.as(key), &easelv1.GetModelRequest{ModelId: id})
 	return resp.GetModel(), err
@@ -118,8 +118,7 @@ func (s *shop) list(key string) ([]*easelv1.Model, error) {
 	return resp.GetModels(), err
 }
 
-// want asks for model a with the key "k", and checks its name, how long the answer took,
-// and how old it is.
+// want requests model a with the key "k", and checks its name, the response time and its age.
 func (s *shop) want(name string, took, age time.Duration) {
 	s.Helper()
 	began := time.Now()
@@ -133,7 +132,7 @@ func (s *shop) want(name string, took, age time.Duration) {
 	}
 }
 
-// wantRequests checks how many requests were made since the last check.
+// wantRequests checks the number of requests since the previous check.
 func (s *shop) wantRequests(n int) {
 	s.Helper()
 	synctest.Wait()
@@ -148,12 +147,12 @@ func TestTheAgeOfACopyDecidesWhenItIsRead(t *testing.T) {
 		time.Sleep(59 * time.Second)
 		s.want("1 k", 0, 59*time.Second)
 		time.Sleep(9*time.Minute - 59*time.Second)
-		for range 100 { // it is renewed behind the response
+		for range 100 { // refreshed after the response
 			s.want("1 k", 0, 9*time.Minute)
 		}
 		time.Sleep(2 * time.Second)
 		s.want("2 k", 0, time.Second)
-		time.Sleep(10 * time.Minute) // it is renewed before the response
+		time.Sleep(10 * time.Minute) // refreshed before the response
 		s.want("3 k", time.Second, 0)
 		for range 2 {
 			if all, err := s.list("k"); err != nil || len(all) != 2 || all[1].GetDisplayName() != "4 k" {
@@ -195,7 +194,7 @@ func TestACallerThatLeavesDoesNotTakeTheAnswerFromTheOthers(t *testing.T) {
 }
 
 func TestWhileTheCatalogIsAwayTheLastCopyIsServedWithItsTime(t *testing.T) {
-	for _, code := range []int{503, 429, 200} { // the last one without a readable body
+	for _, code := range []int{503, 429, 200} { // the last one has no readable body
 		inShop(t, func(s *shop) {
 			s.want("1 k", time.Second, 0)
 			s.answers(code)
@@ -227,7 +226,7 @@ func TestAnOutageIsNotMadeWorse(t *testing.T) {
 		s.answers(503)
 		time.Sleep(time.Hour)
 		s.count()
-		for range 600 { // ten minutes, ten calls a second
+		for range 600 { // ten minutes, ten calls per second
 			for range 10 {
 				if m, err := s.model("k", "a"); err != nil || m.GetDisplayName() != "1 k" {
 					t.Fatal(m, err)
@@ -236,7 +235,7 @@ func TestAnOutageIsNotMadeWorse(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		// One try in ten seconds; the client repeats some, while it has a budget for that.
+		// One attempt in ten seconds. The client retries some of them within its retry budget.
 		if n := s.count(); n < 55 || n > 70 {
 			t.Errorf("%d requests for 6,000 calls in ten minutes", n)
 		}
@@ -266,13 +265,13 @@ func TestACallerDoesNotWaitLongForASilentCatalogWhereThereIsACopy(t *testing.T) 
 		time.Sleep(time.Hour - 5*time.Second)
 		s.slowness = time.Hour
 		s.want("1 k", 5*time.Second, time.Hour)
-		s.want("1 k", 0, time.Hour) // the catalog has been silent for five seconds already
+		s.want("1 k", 0, time.Hour) // the catalog has not responded for five seconds
 		ctx, cancel := context.WithTimeout(s.as("b"), 2*time.Second)
 		defer cancel()
 		if _, err := s.services.GetModel(ctx, &easelv1.GetModelRequest{ModelId: "a"}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error("without a copy:", err)
 		}
-		time.Sleep(time.Minute) // the renewal has failed, and rests
+		time.Sleep(time.Minute) // the refresh failed and pauses
 		time.Sleep(10 * time.Second)
 		ctx, cancel = context.WithTimeout(s.as("k"), 2*time.Second)
 		defer cancel()

@@ -12,8 +12,7 @@ import (
 
 var errNoOperator = status.Error(codes.PermissionDenied, "this caller is no operator: operator: true in the callers file makes it one")
 
-// Operator gives the name of the operator that the authorization of a request proves, which is no call of the contract. Its
-// errors are statuses.
+// Operator authenticates a request outside the contract and returns the name of its operator. Its errors are statuses.
 func (s *Service) Operator(ctx context.Context, authorization []string) (name string, err error) {
 	ctx, err = s.Authenticate(metadata.NewIncomingContext(ctx, metadata.MD{"authorization": authorization}), nil)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// viewer is whose generations a call sees; nil is everybody's.
+// viewer returns the owner whose generations a call may see. Nil means all owners.
 func viewer(ctx context.Context) *string {
 	if auth.Of(ctx).SeesAll() {
 		return nil
@@ -20,20 +20,20 @@ func viewer(ctx context.Context) *string {
 	return orderer(ctx)
 }
 
-// orderer is whom the orders of a call belong to, which are all that it may change.
+// orderer returns the owner of the orders of a call. The call may change only these.
 func orderer(ctx context.Context) *string {
 	owner := auth.Of(ctx).Owner
 	return &owner
 }
 
-// order is the ledger's knowledge of a generation.
+// order is the information in the ledger about a generation.
 type order struct {
 	ledger.Attribution
-	exists bool // the order exists or may exist, and its generation is not recorded as gone
+	exists bool // the order exists or may exist, and its generation is not recorded as deleted
 }
 
-// see returns the order of a generation that exists for the call. A generation of another owner and one without an order are
-// missing alike.
+// see returns the order of a generation that the call may see. For an isolated call, a generation of another owner does
+// not exist, just like one without an order.
 func (s *Service) see(ctx context.Context, id string) (order, error) {
 	owner := viewer(ctx)
 	own, err := s.cfg.Orders.Owned(ctx, owner, id)
@@ -48,7 +48,7 @@ func (s *Service) see(ctx context.Context, id string) (order, error) {
 	return seen, err
 }
 
-// mayDelete rejects a generation that is not the caller's own, or does not exist, unless the caller is an operator.
+// mayDelete rejects a generation of another owner or one that does not exist, unless the caller is an operator.
 func (s *Service) mayDelete(ctx context.Context, id string) error {
 	owner := orderer(ctx)
 	if auth.Of(ctx).Operator || !hides(ctx, owner) {
@@ -61,7 +61,7 @@ func (s *Service) mayDelete(ctx context.Context, id string) error {
 	return err
 }
 
-// auditDeletion writes down that an operator is about to delete a generation that is not its own.
+// auditDeletion records in the audit that an operator is about to delete another owner's generation.
 func (s *Service) auditDeletion(ctx context.Context, id string) error {
 	c := auth.Of(ctx)
 	if !c.Operator {
@@ -123,12 +123,12 @@ func withoutLabels(known ledger.Attribution) ledger.Attribution {
 	return known
 }
 
-// message is the message of a state, with whose it is.
+// message converts an update and its attribution to a message.
 func (s *Service) message(u watch.Update, whose ledger.Attribution) *easelv1.Generation {
 	return attributed(generationMessage(u.Generation, u.Etag), whose)
 }
 
-// attributed adds whose a generation is. An API key is nobody's name.
+// attributed adds the attribution to a message. It omits the owner if there is no caller, because that owner is an API key.
 func attributed(g *easelv1.Generation, whose ledger.Attribution) *easelv1.Generation {
 	if whose.Caller != "" {
 		g.Owner = whose.Owner
@@ -137,10 +137,10 @@ func attributed(g *easelv1.Generation, whose ledger.Attribution) *easelv1.Genera
 	return g
 }
 
-// hidden is the update of a generation that does not exist for the call, in a watch of many.
+// hidden returns the update for a generation that does not exist for the call, in a watch of many.
 func hidden(id string) *watch.Update {
 	g, now := catalog.Generation{ID: id, State: catalog.StateDeleted}, time.Now()
-	v := g.Version() // whose etag is the same each time
+	v := g.Version() // its etag is always the same
 	v.TerminalTime, v.ObserveTime = now, now
 	return &watch.Update{Version: v, Initial: true, Missing: true}
 }

@@ -15,9 +15,9 @@ const (
 	maxPage     = 1000
 )
 
-// page cuts one page out of a list that the catalog gives as a whole, of those that chosen names. The token names
-// the last record of the page before, so that new records shift nothing, nor does one that is no longer chosen. kind
-// prevents the use of a token on another list. A page that would be too large for an answer is shorter.
+// page returns one page of the elements of all that chosen selects. The token names the last record of the previous
+// page, so that new records, or records that no longer match, shift nothing. A token is valid only for lists of the
+// same kind. A page that would exceed the size of a response is shorter.
 func page[T any, M proto.Message](all []T, chosen func(T) bool, id func(T) string, message func(T) M, kind string, size int32, token string) (items []M, next string, err error) {
 	if token != "" {
 		last, ok := readToken(kind, token)
@@ -44,10 +44,10 @@ func page[T any, M proto.Message](all []T, chosen func(T) bool, id func(T) strin
 	return items, "", nil
 }
 
-// everything is chosen where there is no filter.
+// everything selects all elements, if there is no filter.
 func everything[T any](T) bool { return true }
 
-// errForeignToken is the error of a token that a list did not give out, or not for this query.
+// errForeignToken is the error for a token that belongs to another list or query.
 var errForeignToken = InvalidRequest(Violation{Field: "page_token", Description: "is not a token of this list, or its page is gone: start again without one"})
 
 func pageSize(asked int32) int { return int(min(cmp.Or(asked, defaultPage), maxPage)) }
@@ -58,7 +58,7 @@ func writeToken(kind, id string) string {
 
 func readToken(kind, token string) (id string, ok bool) {
 	text, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil || bytes.IndexByte(text, 0) >= 0 { // which no token has, and no database takes
+	if err != nil || bytes.IndexByte(text, 0) >= 0 { // no token has a zero byte, and no database accepts one
 		return "", false
 	}
 	return strings.CutPrefix(string(text), kind+":")

@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// updateResponse returns the message of an update for one watcher. The update is encoded once for all its watchers, who
-// share the bytes as unknown fields: those are sent as they are.
+// updateResponse returns the message of an update for one watcher. The update is encoded once for all its watchers.
+// They share the bytes as unknown fields, which are sent unchanged.
 func updateResponse(update []byte, sent time.Time) *easelv1.WatchGenerationResponse {
 	message := &easelv1.WatchGenerationResponse{EmitTime: timestamppb.New(sent)}
 	message.ProtoReflect().SetUnknown(update)
@@ -30,7 +30,7 @@ func encodingsOf(u *watch.Update) *encodings {
 // attributionTTL is the time in which the watchers of an update share one query of its attribution.
 const attributionTTL = 100 * time.Millisecond
 
-// encodings are the encodings of one update by its attribution. There are few: the attribution with and without labels.
+// encodings caches the encodings of one update by attribution. There are at most a few: with and without labels.
 type encodings struct {
 	asks singleflight.Group // watchers that need the attribution during a query share the query
 
@@ -76,7 +76,7 @@ func (e *encodings) of(u *watch.Update, whose ledger.Attribution) []byte {
 	}
 	update, _ := proto.Marshal(&easelv1.WatchGenerationResponse{
 		Event: &easelv1.WatchGenerationResponse_Update{Update: updateMessage(u, whose)},
-	}) // it fails for text alone that is no UTF-8, and text is cleaned
+	}) // fails only for invalid UTF-8, which clean removes
 	e.all = append(e.all, encoding{whose, update})
 	return update
 }

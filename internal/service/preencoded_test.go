@@ -18,7 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// updates are what watches tell, of every shape.
+// updates returns updates of every shape that watches send.
 func updates() map[string]*watch.Update {
 	text, now := strings.Repeat("a poem\n", 10_000), time.Date(2026, 5, 4, 3, 2, 1, 7, time.UTC)
 	g := catalog.Generation{ID: "gen_1", ModelID: "studio/haiku", State: catalog.StateRunning, Status: "processing", CreateTime: now, ObserveTime: now}
@@ -73,7 +73,7 @@ func TestWhatManyWatchersAreToldIsEncodedOnce(t *testing.T) {
 func TestEachWatcherIsToldWhatItsOwnCallerMaySee(t *testing.T) {
 	u := updates()["a long text"]
 	all := []ledger.Attribution{
-		{}, // the ledger does not answer, or another caller's API key
+		{}, // the ledger is unavailable, or the API key is another caller's
 		{Owner: "red", Caller: "shop", Labels: map[string]string{"job": "1"}},
 		{Owner: "red", Caller: "shop", Labels: map[string]string{"job": "2"}},
 		{Owner: "blue", Caller: "shop", Labels: map[string]string{"job": "1"}},
@@ -109,7 +109,7 @@ func TestWatchersOfOneUpdateShareOneQuery(t *testing.T) {
 	})
 }
 
-// slowAnswer returns a query that takes a second, and counts the queries.
+// slowAnswer returns a query that takes a second and counts the queries.
 func slowAnswer(queries *atomic.Int32) func() (ledger.Attribution, error) {
 	return func() (ledger.Attribution, error) {
 		time.Sleep(time.Second)

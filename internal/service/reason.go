@@ -15,10 +15,10 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-// domain is that of every ErrorInfo.
+// domain is the domain of every ErrorInfo.
 const domain = "easel"
 
-// codesOf has the one code of each reason.
+// codesOf maps each reason to its code.
 var codesOf = map[easelv1.ErrorReason]codes.Code{
 	easelv1.ErrorReason_INVALID_REQUEST:        codes.InvalidArgument,
 	easelv1.ErrorReason_UPSTREAM_INVALID_INPUT: codes.InvalidArgument,
@@ -29,7 +29,7 @@ var codesOf = map[easelv1.ErrorReason]codes.Code{
 	easelv1.ErrorReason_CREDENTIAL_MISSING:           codes.Unauthenticated,
 	easelv1.ErrorReason_CREDENTIAL_MALFORMED:         codes.Unauthenticated,
 	easelv1.ErrorReason_CALLER_UNKNOWN:               codes.Unauthenticated,
-	easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED: codes.Unauthenticated, // but heldRejected
+	easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED: codes.Unauthenticated, // exception: heldRejected
 	easelv1.ErrorReason_UPSTREAM_FORBIDDEN:           codes.PermissionDenied,
 	easelv1.ErrorReason_MODEL_NOT_ALLOWED:            codes.PermissionDenied,
 
@@ -83,25 +83,25 @@ var codesOf = map[easelv1.ErrorReason]codes.Code{
 	easelv1.ErrorReason_UNAVAILABLE:        codes.Unavailable,
 }
 
-// libraryReasons are those of refusals by a library, which gives a code and no reason.
+// libraryReasons maps the codes of rejections by libraries, which have no reason, to reasons.
 var libraryReasons = map[codes.Code]easelv1.ErrorReason{
 	codes.Canceled:          easelv1.ErrorReason_CANCELLED,
 	codes.InvalidArgument:   easelv1.ErrorReason_INVALID_ARGUMENT,
 	codes.DeadlineExceeded:  easelv1.ErrorReason_DEADLINE_EXCEEDED,
-	codes.NotFound:          easelv1.ErrorReason_NOT_FOUND, // health of a service that there is not
+	codes.NotFound:          easelv1.ErrorReason_NOT_FOUND, // health of an unknown service
 	codes.ResourceExhausted: easelv1.ErrorReason_RESOURCE_EXHAUSTED,
 	codes.Unimplemented:     easelv1.ErrorReason_UNIMPLEMENTED,
 	codes.Internal:          easelv1.ErrorReason_INTERNAL,
 	codes.Unavailable:       easelv1.ErrorReason_UNAVAILABLE,
 }
 
-// Fail makes an error of our own: a status with ErrorInfo and details.
+// Fail returns an error of Easel: a status with ErrorInfo and details.
 func Fail(reason easelv1.ErrorReason, text string, details ...protoadapt.MessageV1) error {
 	return NewStatus(reason, text, nil, details...).Err()
 }
 
-// NewStatus makes a status that is small enough for trailers. The reason gives the code; metadata is that
-// of ErrorInfo, and may be nil.
+// NewStatus returns a status that is small enough for trailers. Its code follows from the reason. metadata is the
+// metadata of ErrorInfo and may be nil.
 func NewStatus(reason easelv1.ErrorReason, text string, metadata map[string]string, details ...protoadapt.MessageV1) *status.Status {
 	return newStatus(codesOf[reason], reason, text, metadata, details...)
 }
@@ -124,8 +124,8 @@ func withDetails(st *status.Status, details ...protoadapt.MessageV1) *status.Sta
 	return full
 }
 
-// reasoned is a status with a reason. A refusal by a library has none yet. One with a code that none of the
-// libraries is known to give is as unforeseen as any other error.
+// reasoned returns a status with a reason. It adds a reason to rejections by libraries. A status with any other code is
+// an unexpected error.
 func reasoned(st *status.Status) *status.Status {
 	if st.Code() == codes.OK || Reason(st) != easelv1.ErrorReason_ERROR_REASON_UNSPECIFIED {
 		return st
@@ -137,8 +137,8 @@ func reasoned(st *status.Status) *status.Status {
 	return withDetails(st, &errdetails.ErrorInfo{Domain: domain, Reason: reason.String()})
 }
 
-// WithRequestID adds to the error of a call the id of its trace, unless the error has one already. The lines of the call
-// in the log have the same id.
+// WithRequestID adds the trace ID of a call to its error, unless the error has one. The call's log lines have the same
+// ID.
 func WithRequestID(ctx context.Context, err error) error {
 	st, span := status.Convert(err), trace.SpanContextFromContext(ctx)
 	if !span.HasTraceID() || Detail[*errdetails.RequestInfo](st) != nil {
@@ -147,17 +147,17 @@ func WithRequestID(ctx context.Context, err error) error {
 	return withDetails(st, &errdetails.RequestInfo{RequestId: span.TraceID().String()}).Err()
 }
 
-// unforeseen is the status of an error that nobody has foreseen: its text is for the log, not for the caller.
+// unforeseen returns the status of an unexpected error. The error's text is only logged.
 func unforeseen() *status.Status {
 	return NewStatus(easelv1.ErrorReason_INTERNAL, "internal error", nil)
 }
 
-// Reason is the reason that a status gives, or ERROR_REASON_UNSPECIFIED.
+// Reason returns the reason of a status, or ERROR_REASON_UNSPECIFIED.
 func Reason(st *status.Status) easelv1.ErrorReason {
 	return easelv1.ErrorReason(easelv1.ErrorReason_value[Detail[*errdetails.ErrorInfo](st).GetReason()])
 }
 
-// Detail is the detail of type M of a status, or nil.
+// Detail returns the detail of type M of a status, or nil.
 func Detail[M proto.Message](st *status.Status) (found M) {
 	for _, any := range st.Details() {
 		if m, ok := any.(M); ok {
@@ -167,11 +167,11 @@ func Detail[M proto.Message](st *status.Status) (found M) {
 	return found
 }
 
-// metadataOrderOutcome is where the ErrorInfo of a failed CreateGeneration says what is known of the order.
+// metadataOrderOutcome is the metadata key for the order's outcome in the ErrorInfo of a failed CreateGeneration.
 const metadataOrderOutcome = "order_outcome"
 
-// OrderFailure adds to the error of a failed order what is known of the order, unless the error says it
-// already. An order that has not entered its handler was sent nowhere.
+// OrderFailure adds the outcome of the order to the error of a failed order, unless the error has it. entered reports
+// whether the handler was called; otherwise nothing was sent.
 func OrderFailure(err error, entered bool) error {
 	outcome := orders.NotPlacedByThisCall
 	if entered {
@@ -180,8 +180,7 @@ func OrderFailure(err error, entered bool) error {
 	return withOrderOutcome(Status(err), outcome).Err()
 }
 
-// withOrderOutcome adds to the status of a failed order what is known of the order, unless the
-// status says it already.
+// withOrderOutcome adds the outcome of the order to the status of a failed order, unless the status has it.
 func withOrderOutcome(st *status.Status, outcome orders.Outcome) *status.Status {
 	full := st.Proto()
 	for i, detail := range full.GetDetails() {

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// reasonComments are the comments of the contract, each in one line, by their reasons.
+// reasonComments returns the contract's comments by reason, each on one line.
 func reasonComments(t *testing.T) map[string]string {
 	t.Helper()
 	source, err := os.ReadFile("../../proto/easel/v1/error.proto")
@@ -55,7 +55,7 @@ func TestAReasonThatAsksToComeAgainSaysThatItHelps(t *testing.T) {
 	}
 }
 
-// Everything but a rejected API key has one code.
+// Every kind except a rejected API key has one code.
 func TestEachErrorOfTheCatalogHasTheCodeOfItsReason(t *testing.T) {
 	for kind, r := range rules {
 		for _, held := range []bool{false, true} {

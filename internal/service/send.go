@@ -12,22 +12,21 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// deadlineSender sends messages on a stream, each with a deadline: it gives up on a caller that takes
-// none for so long. A blocked Send can't be ended from within its goroutine, and keepalive does not end
-// it either: the peer is there, and does not read. So the sends have a goroutine of their own, and the
-// end of the call sets a blocked Send free.
+// deadlineSender sends messages on a stream with a deadline for each. A blocked Send can't be canceled in its
+// goroutine. Keepalive does not end it either, because the peer is connected but does not read. So sends run in their
+// own goroutine, and the end of the call unblocks Send.
 type deadlineSender struct {
 	stream  grpc.ServerStream
 	timeout time.Duration
 }
 
-// send sends m. m is not touched again.
+// send sends m. Do not use m afterwards.
 func (s *deadlineSender) send(m any) error {
 	return s.run(func(send func(any) error) error { return send(m) })
 }
 
-// content sends a result with its checksums, each chunk in a message, and closes it: where the
-// caller is given up, after a blocked Send has ended.
+// content sends a result with its checksums, one chunk per message, and closes it. If the caller timed out, it closes
+// the result only after the blocked Send has returned.
 func (s *deadlineSender) content(c *Content, message func(*easelv1.ContentChunk) proto.Message) error {
 	return s.run(func(send func(any) error) error {
 		defer c.Body.Close()
@@ -38,7 +37,7 @@ func (s *deadlineSender) content(c *Content, message func(*easelv1.ContentChunk)
 	})
 }
 
-// run calls do, which sends messages, and leaves it behind where the caller takes none in time.
+// run calls do, which sends messages. If a send times out, run returns without waiting for do.
 func (s *deadlineSender) run(do func(send func(any) error) error) error {
 	blocked := time.NewTimer(s.timeout)
 	blocked.Stop()
@@ -57,8 +56,8 @@ func (s *deadlineSender) run(do func(send func(any) error) error) error {
 	}
 }
 
-// recovered calls do in a goroutine of its own. A panic there becomes an error: nothing above would
-// recover it, and the process would end with all calls.
+// recovered calls do, which runs in its own goroutine, and converts a panic to an error. Without it a panic would end
+// the process and all calls.
 func recovered(do func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -68,7 +67,7 @@ func recovered(do func() error) (err error) {
 	return do()
 }
 
-// tooSlow is the error of a caller that has taken no message for too long.
+// tooSlow returns the error for a caller that has read no message within timeout.
 func tooSlow(timeout time.Duration) error {
 	return Fail(easelv1.ErrorReason_READER_TOO_SLOW,
 		"the caller took no message for "+timeout.String()+"; connect again and read faster")

@@ -17,7 +17,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// slowReader takes message n when it is let, or never once its call has ended.
+// slowReader reads message n after takes(n), or only when its call has ended.
 type slowReader struct {
 	grpc.ServerStream
 	takes func(n int) time.Duration
@@ -35,7 +35,7 @@ func (r *slowReader) SendMsg(any) error {
 	}
 }
 
-// body is one whose reads take their time, and which tells when it is closed.
+// body is a slow reader that reports when it is closed.
 type body struct {
 	io.Reader
 	pause  time.Duration
@@ -52,7 +52,7 @@ func (b *body) Close() error {
 	return nil
 }
 
-// flowTo sends n chunks to a reader, and gives how it ended and after how long.
+// flowTo sends n chunks to a reader, and returns the error and the duration.
 func flowTo(r *slowReader, n int, pause time.Duration) (took time.Duration, err error) {
 	r.ended = make(chan struct{})
 	began, result := time.Now(), &body{bytes.NewReader(make([]byte, n*chunkSize-1)), pause, make(chan struct{})}

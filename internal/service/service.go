@@ -1,8 +1,8 @@
-// Package service is the contract's three services: it translates between the words
-// of the contract and those of the catalog, errors included, and nothing more.
+// Package service implements the three services of the contract. It only translates between the contract and the
+// catalog, including errors.
 //
-// A handler reads as parse, call, convert. The hard parts are elsewhere: money and
-// bytes in package catalog, polling in package watch.
+// A handler parses, calls and converts. The hard parts are elsewhere: money and bytes in package catalog, polling in
+// package watch.
 package service
 
 import (
@@ -23,10 +23,10 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// How long a caller may take nothing while something waits for it, over gRPC and over REST.
+// Default time limits for a caller that does not read, over gRPC and REST.
 const (
 	DefaultSendTimeout     = 30 * time.Second
-	DefaultDownloadTimeout = 2 * time.Minute // of the bytes of a result: a caller may pause on purpose
+	DefaultDownloadTimeout = 2 * time.Minute // longer for a result, because a caller may pause on purpose
 )
 
 // Config has the dependencies and limits of the services.
@@ -34,10 +34,10 @@ type Config struct {
 	Catalog *catalog.Client // required
 	Hub     *watch.Hub      // required
 
-	// Orders takes orders through the ledger. Required.
+	// Orders places orders through the ledger. Required.
 	Orders *orders.Orders
 
-	// Contents are the results. Nil reads them from the catalog alone.
+	// Contents reads results. Nil means that results are read only from the catalog.
 	Contents *content.Results
 
 	// Auth is the configuration of authentication. New sets its Catalog.
@@ -45,35 +45,34 @@ type Config struct {
 
 	// MaxInputs is the maximum size of the inputs of a request as JSON, in bytes. Zero means [DefaultMaxInputs].
 	MaxInputs int
-	// MaxStreamAge ends a watch after about this time, so that callers spread over
-	// replicas again. 0 = never.
+	// MaxStreamAge is the approximate maximum duration of a watch, which rebalances callers over replicas. Zero means
+	// no limit.
 	MaxStreamAge time.Duration
-	// SendTimeout is how long a watch waits for a caller that takes no message. 0 = 30 s.
+	// SendTimeout is the time that a watch waits for a caller that does not read. Zero means [DefaultSendTimeout].
 	SendTimeout time.Duration
-	// DownloadTimeout is the same for a download, which may stall on purpose. 0 = 2 min.
+	// DownloadTimeout is the same time for a download, which may pause on purpose. Zero means [DefaultDownloadTimeout].
 	DownloadTimeout time.Duration
 
-	// Seed is that of the jitter: when streams end, and when their callers come back.
-	// 0 = random.
+	// Seed seeds the jitter of stream ends and reconnect delays. Zero means random.
 	Seed uint64
 }
 
-// Service is the three services of the contract.
+// Service implements the three services of the contract.
 type Service struct {
 	*auth.Authenticator
 
 	cfg    Config
 	copies *modelCache
-	askAt  atomic.Int64 // time before which no open watch asks the ledger, in Unix nanoseconds
+	askAt  atomic.Int64 // time before which no open watch queries the ledger, in Unix nanoseconds
 
 	mu     sync.Mutex
-	random *rand.Rand // of the jitter
+	random *rand.Rand // source of the jitter
 }
 
-// closing is why the server ends a stream before its goal.
+// closing is the reason for which the server ends a stream before its goal.
 type closing struct {
 	reason easelv1.StreamClosingReason
-	delay  time.Duration // before the caller comes back
+	delay  time.Duration // delay before the caller reconnects
 }
 
 func (c *closing) Error() string {
@@ -83,14 +82,14 @@ func (c *closing) Error() string {
 	return "the stream has reached its maximum age, or the token or client certificate of its caller has expired"
 }
 
-// below draws from 0 up to limit.
+// below returns a random duration from 0 to limit.
 func (s *Service) below(limit time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Duration(s.random.Float64() * float64(limit))
 }
 
-// New makes the services.
+// New creates the services.
 func New(cfg Config) (*Service, error) {
 	if cfg.Catalog == nil || cfg.Hub == nil || cfg.Orders == nil {
 		return nil, errors.New("service: Catalog, Hub and Orders are required")
@@ -120,16 +119,16 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	easelv1.RegisterGenerationServiceServer(r, &generations{Service: s})
 }
 
-// Drain tells every open watch and wait that the server is going down, and ends them.
-// Downloads go on: the server's own deadline ends those that are not done by then.
+// Drain notifies every open watch and wait of the shutdown and ends them. Downloads continue until the server's own
+// deadline.
 func (s *Service) Drain() { s.cfg.Hub.Drain() }
 
-// Close ends the reads in the background, and waits for them. The server must have stopped: a later call
-// that has to read is refused.
+// Close cancels the background reads. Call it after the server has stopped, because later calls that need a read are
+// rejected.
 func (s *Service) Close() { s.copies.close() }
 
-// until is when a watch that begins now reaches its maximum age, or its caller's token ends; zero: never. The age is up to a
-// tenth less, so that streams that began together do not end together.
+// until returns the time when a watch that starts now reaches its maximum age or its caller's token expires. Zero means
+// never. The age is up to a tenth less, so that streams that started together do not end together.
 func (s *Service) until(ctx context.Context) (end time.Time) {
 	if s.cfg.MaxStreamAge > 0 {
 		end = time.Now().Add(s.cfg.MaxStreamAge - s.below(s.cfg.MaxStreamAge/10))
@@ -140,8 +139,8 @@ func (s *Service) until(ctx context.Context) (end time.Time) {
 	return end
 }
 
-// closes translates the hub's end of a watch before its goal. The delay is random, so that callers whose
-// streams end together do not reconnect together. Any other error stays as it is.
+// closes converts the hub's early end of a watch. The delay is random, so that callers whose streams end together do
+// not reconnect together. Any other error is returned unchanged.
 func (s *Service) closes(err error) error {
 	end := &closing{}
 	switch {

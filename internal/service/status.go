@@ -27,18 +27,18 @@ import (
 
 const (
 	retryDelay    = time.Second
-	detailsLimit  = 3 << 10 // bytes of all details, so that trailers stay below 4 KiB
-	violationText = 512     // bytes of one description
+	detailsLimit  = 3 << 10 // total size of the details, so that trailers stay below 4 KiB
+	violationText = 512     // maximum bytes of one description
 )
 
-// rule is the status of one kind of catalog error. The text tells the caller what to do.
+// rule is the status of one kind of catalog error. The text is advice for the caller.
 type rule struct {
 	reason easelv1.ErrorReason
 	text   string
-	retry  bool // RetryInfo: trying again may help
+	retry  bool // whether to add RetryInfo, because a retry may help
 }
 
-// rules is the one map from the kinds of the catalog's errors to statuses.
+// rules is the only map from the kinds of catalog errors to statuses.
 var rules = map[catalog.Kind]rule{
 	catalog.KindInvalidInput:       {easelv1.ErrorReason_UPSTREAM_INVALID_INPUT, "the catalog refuses the input", false},
 	catalog.KindCredentialRejected: {easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED, "the catalog rejects this API key: it is wrong or was revoked", false},
@@ -64,16 +64,16 @@ var rules = map[catalog.Kind]rule{
 	catalog.KindContentChanged:     {easelv1.ErrorReason_CONTENT_CHANGED, "the bytes are not those that were begun with; start again from 0", false},
 }
 
-// heldRejected is the text of a 401 to the held API key, which the operator must mend: it is INTERNAL.
+// heldRejected is the text of a 401 to the shared API key, which only the operator can fix. Its reason is INTERNAL.
 const heldRejected = "the catalog rejects the API key that this server holds: its operator must act"
 
-// Violation names one broken rule of a request, with the path in the request, as "inputs.prompt".
+// Violation is one invalid field of a request, with its path, such as "inputs.prompt".
 type Violation = catalog.Violation
 
-// MostViolations is how many an error names.
+// MostViolations is the maximum number of violations in an error.
 const MostViolations = 10
 
-// InvalidRequest is the error of a request that breaks rules of the contract.
+// InvalidRequest returns the error for a request that violates the contract.
 func InvalidRequest(violations ...Violation) error {
 	text := "the request is not valid"
 	if len(violations) > 0 {
@@ -92,7 +92,7 @@ func badRequest(violations []Violation) *errdetails.BadRequest {
 	return bad
 }
 
-// shorten leaves out the violations that are too many or do not fit into trailers, and says so.
+// shorten removes violations above the maximum number or size, and adds a note that there are more.
 func shorten(bad *errdetails.BadRequest) {
 	all := len(bad.FieldViolations)
 	bad.FieldViolations = bad.FieldViolations[:min(all, MostViolations)]
@@ -112,16 +112,16 @@ func clip(text string, n int) string {
 	return strings.ToValidUTF8(text, "")
 }
 
-// Status is the status of an error for whoever may see the account. It is nil, which means OK, where there is no error.
+// Status returns the status of an error for a caller that may see the account. It returns nil, which means OK, for a nil error.
 func Status(err error) *status.Status { return statusOf(err, true) }
 
-// StatusFor is the status of an error for the caller of a call. The catalog's words about the balance may have figures:
-// they are for those who may see the account.
+// StatusFor returns the status of an error for the caller of a call. The catalog's message about the balance may have
+// amounts, so only callers that may see the account get it.
 func StatusFor(ctx context.Context, err error) *status.Status {
 	return statusOf(err, auth.Of(ctx).SeesAccount)
 }
 
-// statusOf is the one place where an error becomes a status.
+// statusOf converts an error to a status. No other function does.
 func statusOf(err error, seesAccount bool) *status.Status {
 	if err == nil {
 		return nil
@@ -132,7 +132,7 @@ func statusOf(err error, seesAccount bool) *status.Status {
 	return ofReason(err, seesAccount)
 }
 
-// ofReason is the status of an error without what is known of an order.
+// ofReason returns the status of an error without the outcome of an order.
 func ofReason(err error, seesAccount bool) *status.Status {
 	if upstream, ok := errors.AsType[*catalog.Error](err); ok {
 		return fromCatalog(upstream, err, seesAccount || !ofBalance(upstream))
@@ -166,7 +166,7 @@ func notAuthenticated(denied *auth.Error) *status.Status {
 	return NewStatus(denied.Reason, denied.Text, nil, &errdetails.RetryInfo{RetryDelay: durationpb.New(denied.Delay)})
 }
 
-// fromLedger is the status of an error of the ledger, or nil. The database's own words are for the log.
+// fromLedger returns the status of a ledger error, or nil. The database's own message is only logged.
 func fromLedger(err error) *status.Status {
 	if full, ok := errors.AsType[*ledger.BudgetError](err); ok {
 		return budgetExceeded(full)
@@ -193,15 +193,15 @@ func fromLedger(err error) *status.Status {
 	return nil
 }
 
-// LedgerFailed reports whether an error is of the ledger, and somebody has to look what it says.
+// LedgerFailed reports whether an error comes from the ledger and needs an operator's attention.
 func LedgerFailed(err error) bool {
 	_, away := errors.AsType[*ledger.Unavailable](err)
 	_, doubt := errors.AsType[*ledger.Doubt](err)
 	return away || doubt || ledger.IsFault(err)
 }
 
-// budgetExceeded is the status of an order that a budget has no room for. Trying again helps when the next
-// window begins, which is too far for a RetryInfo.
+// budgetExceeded returns the status of an order that exceeds a budget. It has no RetryInfo, because the next window is
+// too far away.
 func budgetExceeded(e *ledger.BudgetError) *status.Status {
 	text := fmt.Sprintf("the budget of this %s has %d cents left, and the order costs %d; wait until %s, or ask the operator for a larger budget", e.Period, e.RemainingCents, e.PriceCents, e.Reset.UTC().Format(time.RFC3339))
 	subject, description := "team", "the team's budget of this "+e.Period
@@ -211,7 +211,7 @@ func budgetExceeded(e *ledger.BudgetError) *status.Status {
 		"remaining_cents": strconv.FormatInt(e.RemainingCents, 10),
 		"price_cents":     strconv.FormatInt(e.PriceCents, 10),
 	}
-	if e.Total { // what others have left is not for every team to know
+	if e.Total { // a team may not see the remaining budget of all teams
 		text = fmt.Sprintf("the budget of all teams for this %s has no room for the order, which costs %d cents; wait until %s, or ask the operator for a larger budget", e.Period, e.PriceCents, e.Reset.UTC().Format(time.RFC3339))
 		subject, description = "total", "the budget of all teams for this "+e.Period
 		delete(metadata, "remaining_cents")
@@ -221,13 +221,13 @@ func budgetExceeded(e *ledger.BudgetError) *status.Status {
 	}}})
 }
 
-// ownStatus is an error that has a status.
+// ownStatus is an error with its own status.
 type ownStatus interface {
 	error
 	GRPCStatus() *status.Status
 }
 
-// status is the status after the closing message.
+// status returns the status that follows the closing message.
 func (c *closing) status() *status.Status {
 	reason := easelv1.ErrorReason_SERVER_DRAINING
 	if c.reason == easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE {
@@ -236,12 +236,12 @@ func (c *closing) status() *status.Status {
 	return NewStatus(reason, c.Error()+": connect again", nil, &errdetails.RetryInfo{RetryDelay: durationpb.New(c.delay)})
 }
 
-// ofBalance reports whether an error's message is the catalog's about a balance that is too low.
+// ofBalance reports whether the message of an error is the catalog's message about an insufficient balance.
 func ofBalance(e *catalog.Error) bool {
 	return e.Kind == catalog.KindInsufficientFunds || e.Withheld == catalog.KindInsufficientFunds
 }
 
-// upstreamCode matches the codes of the catalog that are repeated: a longer text may be a message.
+// upstreamCode matches the catalog codes that are passed on. Longer text may be a message.
 var upstreamCode = regexp.MustCompile(`^[A-Z0-9_.-]{1,64}$`)
 
 func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
@@ -285,7 +285,7 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	return newStatus(code, r.reason, text, metadata, details...)
 }
 
-// kindDetails are the details that only one kind has.
+// kindDetails returns the details that are specific to one kind.
 func kindDetails(e *catalog.Error, metadata map[string]string) []protoadapt.MessageV1 {
 	switch e.Kind {
 	case catalog.KindInvalidInput, catalog.KindInputsTooLarge:
@@ -313,8 +313,8 @@ func kindDetails(e *catalog.Error, metadata map[string]string) []protoadapt.Mess
 	return nil
 }
 
-// aboutError is an error of the catalog with the record that the request named. reason and text describe the error if the record
-// is missing.
+// aboutError is a catalog error with the record that the request named. reason and text describe the error if the
+// record is missing.
 type aboutError struct {
 	err                  error
 	reason               easelv1.ErrorReason
@@ -335,7 +335,7 @@ func aboutModel(err error, id string) error {
 	return &aboutError{err, easelv1.ErrorReason_MODEL_NOT_FOUND, "model not found; ListModels returns the IDs", "easel.v1.Model", id}
 }
 
-// noGeneration is the error for a generation that the catalog does not know.
+// noGeneration returns the error for a generation that the catalog does not have.
 func noGeneration(id string) error {
 	return aboutGeneration(&catalog.Error{Kind: catalog.KindNotFound, Op: "watch"}, id)
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// ListUsage counts orders and their money.
+// ListUsage returns counts and costs of orders.
 func (s *accounts) ListUsage(ctx context.Context, req *easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error) {
 	query, kind, err := usageQuery(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	size := pageSize(req.GetPageSize())
-	query.Most = size + 1 // one more tells whether there is another page
+	query.Most = size + 1 // one extra row shows whether there is another page
 	rows, err := s.cfg.Orders.Ledger.Usage(ctx, query)
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (s *accounts) ListUsage(ctx context.Context, req *easelv1.ListUsageRequest)
 	out := &easelv1.ListUsageResponse{}
 	if len(rows) > size {
 		rows = rows[:size]
-		last, _ := json.Marshal(rows[size-1].Dimensions) // text can always be written
+		last, _ := json.Marshal(rows[size-1].Dimensions) // cannot fail for strings
 		out.NextPageToken = writeToken(kind, string(last))
 	}
 	for _, row := range rows {
@@ -44,7 +44,7 @@ func (s *accounts) ListUsage(ctx context.Context, req *easelv1.ListUsageRequest)
 	return out, nil
 }
 
-// usageQuery is a request in the words of the ledger. kind names its pages.
+// usageQuery converts a request to a ledger query. kind identifies its page tokens.
 func usageQuery(ctx context.Context, req *easelv1.ListUsageRequest) (q ledger.UsageQuery, kind string, err error) {
 	q = ledger.UsageQuery{Owner: viewer(ctx), End: time.UnixMicro(math.MaxInt64), LabelName: req.GetLabelName()}
 	if req.GetStartTime() != nil {
@@ -77,7 +77,7 @@ var dimensions = map[easelv1.UsageDimension]ledger.Dimension{
 	easelv1.UsageDimension_USAGE_DIMENSION_LABEL:  ledger.ByLabel,
 }
 
-// usageRow is the message of a row. Where callers forward their own API keys there are no owners.
+// usageRow returns the message of a row. It has no owner if callers use forwarded API keys.
 func usageRow(u ledger.Usage, by []ledger.Dimension, owners bool) *easelv1.UsageRow {
 	row := &easelv1.UsageRow{
 		OrderCount: u.Orders, FailedCount: u.Failed, UnknownCount: u.Unknown,
@@ -104,7 +104,7 @@ func usageRow(u ledger.Usage, by []ledger.Dimension, owners bool) *easelv1.Usage
 	return row
 }
 
-// budgetMessages are the messages of budgets.
+// budgetMessages converts budgets to messages.
 func budgetMessages(all []ledger.Budget) (out []*easelv1.Budget) {
 	for _, b := range all {
 		out = append(out, &easelv1.Budget{

@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// maxRecord is the largest record that is answered: with its envelope, no answer is larger than the 4 MiB that each
-	// gRPC client takes.
+	// maxRecord is the maximum size of a record in a response. With its envelope, the response stays below the 4 MiB
+	// limit of gRPC clients.
 	maxRecord = 4<<20 - 32<<10
-	// maxDecoded is the largest number of values in a field of JSON. Decoded, each takes more than a hundred bytes.
+	// maxDecoded is the maximum number of values in a JSON field. Decoded, each takes more than a hundred bytes.
 	maxDecoded = 100_000
 )
 
-// room is the space that is left in a record for its fields of JSON.
+// room is the remaining space in a record for its JSON fields.
 type room struct {
 	left    int
-	omitted []string // the fields that did not fit
+	omitted []string // fields that did not fit
 }
 
-// roomIn returns the room that is left in a record.
+// roomIn returns the remaining space in a record.
 func roomIn(record proto.Message) *room { return &room{left: maxRecord - proto.Size(record)} }
 
-// omit records a field that is left out.
+// omit records an omitted field.
 func (r *room) omit(path string) {
 	if !slices.Contains(r.omitted, path) {
 		r.omitted = append(r.omitted, path)
@@ -70,7 +70,7 @@ func (r *room) object(path string, text catalog.Value) *structpb.Struct {
 	return r.value(path, text).GetStructValue()
 }
 
-// protoValue returns a value of JSON as a Value. A number that no double holds becomes a text rather than another number.
+// protoValue converts JSON to a Value. A number that no double represents becomes a string instead of another number.
 func protoValue(v catalog.JSON) *structpb.Value {
 	switch v.Kind() {
 	case '{':
@@ -82,7 +82,7 @@ func protoValue(v catalog.JSON) *structpb.Value {
 		v.EachItem(func(item catalog.JSON) bool { list.Values = append(list.Values, protoValue(item)); return true })
 		return structpb.NewListValue(list)
 	case '"':
-		text, _ := v.Text() // no second copy: the value shares no memory with a response
+		text, _ := v.Text() // no second copy, because the value shares no memory with a response
 		return structpb.NewStringValue(text)
 	case 't', 'f':
 		return structpb.NewBoolValue(v.Kind() == 't')
@@ -95,7 +95,7 @@ func protoValue(v catalog.JSON) *structpb.Value {
 	return structpb.NewStringValue(string(v))
 }
 
-// measure returns an upper bound of the number of values in JSON, including arrays and objects, and the depth of their nesting.
+// measure returns an upper bound of the number of JSON values, including arrays and objects, and their nesting depth.
 // The text may be invalid JSON.
 func measure(text []byte) (values, depth int) {
 	values = 1
@@ -120,8 +120,8 @@ func measure(text []byte) (values, depth int) {
 	return values, depth
 }
 
-// exact reports whether a double represents the JSON number that it was read from. A fraction is rounded, as everywhere,
-// but not to 0, and not from 2^53 on. Callers do not rely on an integer beyond 2^53.
+// exact reports whether a double represents the JSON number that it was read from. Fractions may be rounded, as usual,
+// but not to 0 and not from 2^53 on. Integers beyond 2^53 are never exact.
 func exact(number string, f float64) bool {
 	switch isInteger := !strings.ContainsAny(number, ".eE"); {
 	case f == 0:
@@ -136,7 +136,7 @@ func exact(number string, f float64) bool {
 	return true
 }
 
-// decimal returns the digits of a number, without zeros around them, and the place of the last digit.
+// decimal returns the digits of a number without leading and trailing zeros, and the exponent of the last digit.
 func decimal(number string) string {
 	mantissa, power, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(number, "-")), "e")
 	whole, fraction, _ := strings.Cut(mantissa, ".")

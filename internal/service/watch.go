@@ -19,11 +19,11 @@ import (
 
 const (
 	defaultWait = time.Minute
-	// answerMargin is how long before the caller's own deadline a wait answers, so that the
-	// answer still arrives.
+	// answerMargin is the time before the caller's deadline at which a wait responds, so that the response arrives in
+	// time.
 	answerMargin = 100 * time.Millisecond
-	// waitHeartbeat is how often a wait checks whether its caller may still call. The caller does not
-	// notice it.
+	// waitHeartbeat is the interval at which a wait checks whether its caller is still authorized. It is invisible to
+	// callers.
 	waitHeartbeat = 15 * time.Second
 )
 
@@ -34,12 +34,12 @@ func goal(until easelv1.WatchUntil) watch.Goal {
 	return watch.Terminal
 }
 
-// sender sends the messages of a watch.
+// sender returns a sender for the messages of a watch.
 func (s *Service) sender(stream grpc.ServerStream) deadlineSender {
 	return deadlineSender{stream: stream, timeout: s.cfg.SendTimeout}
 }
 
-// WatchGeneration sends each change of one generation, and its bytes where asked.
+// WatchGeneration sends each change of one generation and, on request, its bytes.
 func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
 	ctx := stream.Context()
 	w, err := s.watchOfOne(ctx, req, s.sender(stream))
@@ -58,7 +58,7 @@ func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, strea
 	}, w.deliver))
 }
 
-// knownEtag is the state that the caller has, where it has one.
+// knownEtag returns the state that the caller already has, or nil.
 func knownEtag(req *easelv1.WatchGenerationRequest) map[string]string {
 	if req.GetKnownEtag() == "" {
 		return nil
@@ -70,16 +70,16 @@ func knownEtag(req *easelv1.WatchGenerationRequest) map[string]string {
 type watchOfOne struct {
 	service *generations
 	out     deadlineSender
-	known   func() error // the caller may still call
+	known   func() error // checks whether the caller is still authorized
 	id      string
-	seen    order // when the watch began
-	content bool  // the bytes are asked for
-	file    bool  // the last state has some
+	seen    order // order at the start of the watch
+	content bool  // whether the caller wants the bytes
+	file    bool  // whether the last state has a file
 	begun   bool
 }
 
-// watchOfOne begins a watch. It has a frame of its own: what is on the stack of WatchGeneration stays there as long as the
-// watch does.
+// watchOfOne starts a watch. It is a separate function because the stack frame of WatchGeneration lives as long as the
+// watch.
 func (s *generations) watchOfOne(ctx context.Context, req *easelv1.WatchGenerationRequest, out deadlineSender) (*watchOfOne, error) {
 	seen, err := s.see(ctx, req.GetGenerationId())
 	return &watchOfOne{
@@ -106,7 +106,7 @@ func (w *watchOfOne) deliver(event watch.Event) (err error) {
 			Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: heartbeatMessage(auth.Of(w.out.stream.Context()), *event.Heartbeat)}, EmitTime: timestamppb.Now(),
 		})
 	default:
-		return nil // a stream of one generation has no caught_up
+		return nil // a stream of one generation has no caught_up message
 	}
 	w.begun = true
 	return err
@@ -124,7 +124,7 @@ func (w *watchOfOne) attribution(u *watch.Update) ledger.Attribution {
 	return whose
 }
 
-// finish sends the result's bytes or the closing message after the last state. err has ended the watch.
+// finish sends the result's bytes or the closing message after the last state. It is called with the error of the watch.
 func (w *watchOfOne) finish(err error) error {
 	err = w.service.closes(err)
 	if closing := closingMessage(err); closing != nil {
@@ -149,8 +149,7 @@ func updateMessage(u *watch.Update, whose ledger.Attribution) *easelv1.Generatio
 	return &easelv1.GenerationUpdate{Generation: attributed(generationMessage(u.Generation, u.Etag), whose), Initial: u.Initial}
 }
 
-// closingMessage announces the end of a stream that the server ends before its goal; nil
-// where err is something else.
+// closingMessage returns the message for a stream that the server ends before its goal, or nil for any other error.
 func closingMessage(err error) *easelv1.StreamClosing {
 	end, ok := errors.AsType[*closing](err)
 	if !ok {
@@ -159,7 +158,7 @@ func closingMessage(err error) *easelv1.StreamClosing {
 	return &easelv1.StreamClosing{Reason: end.reason, RetryDelay: durationpb.New(end.delay)}
 }
 
-// WaitGeneration answers at the goal, or with the newest state when the time is over.
+// WaitGeneration responds at the goal, or with the current state after the timeout.
 func (s *generations) WaitGeneration(ctx context.Context, req *easelv1.WaitGenerationRequest) (*easelv1.WaitGenerationResponse, error) {
 	timeout := defaultWait
 	if req.GetTimeout() != nil {
@@ -183,10 +182,10 @@ func (s *generations) WaitGeneration(ctx context.Context, req *easelv1.WaitGener
 	return &easelv1.WaitGenerationResponse{Generation: s.message(update, seen.Attribution)}, nil
 }
 
-// errWaited is the cause when the time of a wait is over.
+// errWaited is the cancellation cause after the timeout of a wait.
 var errWaited = errors.New("the wait is over")
 
-// await gives the state at the goal, or the newest when the time is over.
+// await returns the state at the goal, or the current state after the timeout.
 func (s *Service) await(ctx context.Context, id string, ordered bool, until watch.Goal, timeout time.Duration) (watch.Update, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(deadline)-answerMargin)

@@ -37,22 +37,21 @@ func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, str
 	return err
 }
 
-// watchOfMany sends updates and heartbeats of the generations that exist for the caller, and that its filter
-// chooses.
+// watchOfMany sends updates and heartbeats of the generations that the caller may see and its filter selects.
 type watchOfMany struct {
 	service *generations
 	stream  grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
-	known   func() error // the caller may still call
+	known   func() error // checks whether the caller is still authorized
 	filter  *easelv1.GenerationFilter
-	named   bool                          // the caller names the generations; otherwise it watches everything
+	named   bool                          // whether the caller names the generations; otherwise it watches everything
 	owner   *string                       // owner of the generations; nil means any owner
-	must    bool                          // it covers only orders of the ledger, which has to answer
+	must    bool                          // whether it covers only orders of the ledger, which then must be available
 	whose   map[string]ledger.Attribution // attributions when the watch began, until the caller has caught up
 	ordered map[string]bool               // generations of the request that have an order, or may have one
 	covered map[string]bool               // generations of which the caller has a state, until it has caught up
 }
 
-// request is the request to the hub. The caller is told at once of what does not exist for it.
+// request returns the request to the hub. It notifies the caller immediately of generations that do not exist for it.
 func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerationsRequest) (request watch.Request, err error) {
 	s := w.service
 	filter, err := ledgerFilter(ctx, w.filter)
@@ -87,8 +86,8 @@ func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerations
 	return request, err
 }
 
-// choose returns those of some generations that the caller wants, as far as the ledger knows. It sends the caller the ids that
-// do not exist for it. The attributions of more generations are read with theirs.
+// choose returns the IDs that the caller wants, as far as the ledger knows. It sends the caller the IDs that do not
+// exist for it. The attributions of the IDs in more are read with them.
 func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string]string, more ...[]string) (chosen []string, err error) {
 	all := slices.Concat(append(more, ids)...)
 	w.ordered = make(map[string]bool, len(all))
@@ -116,8 +115,8 @@ func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string
 	return chosen, nil
 }
 
-// excludes reports whether a filter leaves a generation out, by its model, which is "" where nobody knows it yet,
-// and by its order.
+// excludes reports whether a filter excludes a generation by its model and its order. An empty model is unknown and
+// matches.
 func excludes(filter *easelv1.GenerationFilter, model string, whose ledger.Attribution) bool {
 	for name, value := range filter.GetLabels() {
 		if has, ok := whose.Labels[name]; !ok || has != value {
@@ -127,7 +126,7 @@ func excludes(filter *easelv1.GenerationFilter, model string, whose ledger.Attri
 	return filter.GetOwner() != "" && filter.GetOwner() != whose.Owner || filter.GetModelId() != "" && model != "" && filter.GetModelId() != model
 }
 
-// everything adds the generations to a request that a watch of everything covers in addition to the listed ones, or instead of them.
+// everything sets the generations that a watch of everything covers, in addition to the listed ones or instead of them.
 func (w *watchOfMany) everything(ctx context.Context, filter ledger.Filter, request *watch.Request) (err error) {
 	if !w.must && !auth.Of(ctx).SharesAPIKey() {
 		return nil
@@ -145,12 +144,12 @@ func (w *watchOfMany) Covers(whose ledger.Attribution) bool {
 	return (w.owner == nil || whose.Owner == *w.owner) && !excludes(w.filter, whose.Model, whose)
 }
 
-// goesOn reports whether there is anything to watch; else the caller has caught up.
+// goesOn reports whether there is anything to watch. If not, it sends caught_up.
 func (w *watchOfMany) goesOn(request watch.Request) bool {
 	if request.Everything || len(request.IDs) > 0 {
 		return true
 	}
-	_ = w.sendCaughtUp() // the stream ends with it
+	_ = w.sendCaughtUp() // an error ends the stream too
 	return false
 }
 
@@ -160,7 +159,7 @@ func (w *watchOfMany) deliver(event watch.Event) error {
 		return err
 	}
 	switch {
-	case event.Known != nil: // there is nothing to send
+	case event.Known != nil: // nothing to send
 		if w.wants(event.Known) {
 			w.cover(event.Known)
 		}
@@ -204,8 +203,8 @@ func (w *watchOfMany) sendUpdate(u *watch.Update, whose ledger.Attribution, know
 	return w.stream.SendMsg(updateResponse(encodingsOf(u).of(u, whose), time.Now()))
 }
 
-// cover counts a generation until the caller has caught up: also one that has appeared meanwhile. One that is gone
-// counts where the caller has named it.
+// cover counts a generation until the caller has caught up, including new ones. A deleted generation counts only if the
+// caller named it.
 func (w *watchOfMany) cover(u *watch.Update) {
 	switch {
 	case w.covered == nil:
