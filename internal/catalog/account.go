@@ -25,7 +25,7 @@ func readAccount(a answer) (Account, error) {
 	return account, nil
 }
 
-// accountID is how an answer names the account, "" where it does not. The id of an API key is none: an account has many.
+// accountID returns the ID of the account in a response, or "". An account has many API keys, so the ID of one does not count.
 func accountID(v JSON, r *Record) string {
 	if id, _, ok := find(r, accountIDNames, asID); ok {
 		return id
@@ -41,8 +41,7 @@ func accountID(v JSON, r *Record) string {
 	return ""
 }
 
-// readQuote reads a price. It refuses a price that is in any doubt, as callers decide
-// about money by it.
+// readQuote reads a price. It rejects an ambiguous price, because callers spend money by it.
 func readQuote(a answer) (Quote, error) {
 	value, err := a.value()
 	if err != nil {
@@ -72,8 +71,7 @@ func ReadPrice(v JSON) (cents int64, ok bool) {
 	return 0, false
 }
 
-// agreedAmount reads the amount under one or more names. An amount that can't be read or that
-// differs makes all of them unreadable.
+// agreedAmount reads the amount under one or more names. If one amount is unreadable or differs, all are unreadable.
 func agreedAmount(r *Record, names []string) (cents int64, found, ok bool) {
 	ok = true
 	for _, name := range names {
@@ -88,7 +86,7 @@ func agreedAmount(r *Record, names []string) (cents int64, found, ok bool) {
 	return cents, found, ok
 }
 
-// InOtherUnits reports whether a record says that its amounts are not euro cents.
+// InOtherUnits reports whether a record states that its amounts are not euro cents.
 func InOtherUnits(r *Record) bool {
 	if currency, _, ok := find(r, currencyNames, AsWord); ok && Fold(currency) != "eur" {
 		return true

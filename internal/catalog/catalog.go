@@ -1,8 +1,8 @@
-// Package catalog sends requests to the Generation Catalog. It hides URLs, JSON field names, HTTP statuses and API keys behind
-// a few types and a closed set of error kinds.
+// Package catalog sends requests to the Generation Catalog. It hides URLs, JSON field names, HTTP statuses and API keys
+// behind a few types and a closed set of error kinds.
 //
-// The specification leaves the shape of many records open. The tables in rules.go list the known field names, one line each. Amounts
-// of money are never guessed.
+// The specification leaves the shape of many records open. The tables in rules.go list the known field names, one line
+// each. Amounts of money are never guessed.
 package catalog
 
 import (
@@ -22,15 +22,15 @@ type State uint8
 // The states. The zero value is never a state.
 const (
 	StateQueued       State = iota + 1 // ordered and paid, not finished
-	StateRunning                       // in work; only by alias
+	StateRunning                       // in progress; only by alias
 	StateSucceeded                     // finished with a result
 	StateFailed                        // finished without a result; a refund may follow
-	StateRefunded                      // finished without a result, price given back
-	StateDeleted                       // gone from the catalog; never read from a record
-	StateUnrecognized                  // a status that this build does not know
+	StateRefunded                      // finished without a result; the price was refunded
+	StateDeleted                       // deleted from the catalog; never read from a record
+	StateUnrecognized                  // a status unknown to this build
 )
 
-// Terminal reports whether the generation has ended.
+// Terminal reports whether the generation has reached a final state.
 func (s State) Terminal() bool {
 	switch s {
 	case StateSucceeded, StateFailed, StateRefunded, StateDeleted:
@@ -39,16 +39,16 @@ func (s State) Terminal() bool {
 	return false
 }
 
-// Account is the catalog's record of an API key. In this type and the others, Extra is an object of the members that have no field,
-// up to a depth of 24, without API keys and addresses of results. It is nil if there are no such members.
+// Account is the catalog's record of an API key. In all types, Extra is an object of the members without a field. It
+// has a depth of at most 24 and contains no API keys and no URLs of results. It is nil if there are no such members.
 type Account struct {
-	ID           string // "" where the catalog does not name it
+	ID           string // empty if the catalog does not report it
 	BalanceCents *int64 // nil if it could not be read
 	ObserveTime  time.Time
 	Extra        Value `json:",omitempty"`
 }
 
-// OutputKind says where the result of a model's generations is found.
+// OutputKind is the location of the result of a model's generations.
 type OutputKind uint8
 
 // The kinds of output.
@@ -89,7 +89,7 @@ type InputField struct {
 	DisplayName string
 	Description string
 	Type        FieldType
-	Required    *bool // nil where the catalog does not say
+	Required    *bool // nil if the catalog does not report it
 	Default     Value // nil if there is no default
 	Allowed     []Value
 	Minimum     *float64
@@ -103,22 +103,22 @@ type Quote struct {
 	ObserveTime time.Time
 }
 
-// Generation is one paid job of the catalog. A value that is shared must not be changed. A succeeded generation has a File, a Text
-// or both, but in a list it may have neither.
+// Generation is one paid job of the catalog. Do not modify a shared value. A succeeded generation has a File, a Text or
+// both, but in a list it may have neither.
 type Generation struct {
 	ID             string
-	ModelID        string // "" where the record does not say
+	ModelID        string // empty if missing in the record
 	State          State
-	Status         string  // the status as it was sent
+	Status         string  // status as sent by the catalog
 	Inputs         Value   `json:",omitempty"` // an object; nil if the record has none
-	CostCents      *int64  // nil where it was not readable
+	CostCents      *int64  // nil if unreadable
 	File           *File   // a succeeded generation's file
 	Text           *string // a succeeded generation's text
 	FailureMessage string
-	CreateTime     time.Time // zero where the record does not say
-	TerminalTime   time.Time // zero where the record does not say
-	ObserveTime    time.Time // when the catalog answered
-	Omitted        []string  `json:",omitempty"` // the fields that a list has left out, at least in part, as they are large
+	CreateTime     time.Time // zero if missing in the record
+	TerminalTime   time.Time // zero if missing in the record
+	ObserveTime    time.Time // time of the catalog's response
+	Omitted        []string  `json:",omitempty"` // large fields that a list omits, at least in part
 	Extra          Value     `json:",omitempty"`
 }
 
@@ -133,19 +133,19 @@ func (g Generation) Etag() string {
 	return hexOf(sum[:12])
 }
 
-// Version is a generation of one answer of the catalog, with its etag.
+// Version is the state of a generation in one catalog response, with its ETag.
 type Version struct {
 	Generation
 	Etag string
 }
 
-// Version is the generation with its etag.
+// Version returns the generation with its ETag.
 func (g Generation) Version() Version { return Version{Generation: g, Etag: g.Etag()} }
 
 // File describes a result file. Its path is built from the base URL, not from its address in the record.
 type File struct {
-	ContentType string // "" where the record does not say
-	SizeBytes   *int64 // nil where the record does not say
+	ContentType string // empty if missing in the record
+	SizeBytes   *int64 // nil if missing in the record
 }
 
 // Content is the result file of a generation from an offset. Body returns io.EOF only after the last byte.
@@ -153,11 +153,11 @@ type Content struct {
 	Body        io.ReadCloser
 	ContentType string
 	Offset      int64  // position of the first byte of Body
-	Size        *int64 // of the whole file; nil where the catalog does not say
-	Etag        string // "" where the catalog gives no strong one
+	Size        *int64 // size of the complete file; nil if the catalog does not report it
+	Etag        string // empty if the catalog sends no strong ETag
 }
 
-// String names the state in logs.
+// String returns the name of the state for logs.
 func (s State) String() string {
 	names := [...]string{"", "queued", "running", "succeeded", "failed", "refunded", "deleted", "unrecognized"}
 	if int(s) < len(names) && s != 0 {

@@ -9,11 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxIDBytes is the longest identifier that is sent.
+// maxIDBytes is the maximum length of an identifier that is sent.
 const maxIDBytes = 256
 
-// checkID refuses identifiers that could lead to another path than the intended one,
-// on the wire or behind a proxy that decodes it.
+// checkID rejects identifiers that could change the request path, directly or after decoding by a proxy.
 func checkID(op, field, id string) error {
 	switch {
 	case id == "":
@@ -31,10 +30,10 @@ func checkID(op, field, id string) error {
 	return nil
 }
 
-// generationID is what callers can name a generation by: the rule of the contract.
+// generationID matches the generation IDs that the contract allows.
 var generationID = regexp.MustCompile(`^[!-.0-\[\]-~]{1,256}$`)
 
-// CanBeNamed reports whether callers can name a generation by an id. One that they can't name again is none to them.
+// CanBeNamed reports whether callers can use an ID in a request. To callers, a generation with any other ID does not exist.
 func CanBeNamed(id string) bool { return generationID.MatchString(id) && id != "." && id != ".." }
 
 func checkIdempotencyKey(key string) error {
@@ -44,7 +43,7 @@ func checkIdempotencyKey(key string) error {
 	return nil
 }
 
-// printable reports whether text is of one or more visible ASCII characters.
+// printable reports whether text consists of one or more visible ASCII characters.
 func printable(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// Config says where the catalog is and how long to wait for it.
+// Config has the address of the catalog and the limits of requests.
 type Config struct {
 	// BaseURL is the address of the catalog in a form that [ParseBaseURL] accepts. Required.
 	BaseURL string
@@ -24,8 +24,8 @@ type Config struct {
 	// Transport sends the requests. The Pattern of a request is its route. The transport must not repeat a POST. Nil means
 	// [TransportPools] of [NewTransport].
 	Transport http.RoundTripper
-	// AttemptTimeout is the timeout of one attempt, including the JSON body of the response. For content it includes only the header.
-	// Zero means 15 s.
+	// AttemptTimeout is the timeout of one attempt, including the JSON body of the response. For content it includes
+	// only the header. Zero means 15 s.
 	AttemptTimeout time.Duration
 	// ContentHosts are the other hosts to which redirects of results are followed.
 	ContentHosts []string
@@ -42,7 +42,7 @@ type Client struct {
 	lists    *lists
 }
 
-// New checks the configuration and makes a client. It sends nothing.
+// New validates the configuration and creates a client. It sends nothing.
 func New(cfg Config) (*Client, error) {
 	base, err := ParseBaseURL(cfg.BaseURL, cfg.AllowInsecure)
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *Client) Account(ctx context.Context, cred Credential) (Account, error) 
 	return fetch(ctx, c, cred, &request{op: opAccount}, readAccount)
 }
 
-// Models lists every model. Their input fields are there only where the list has them.
+// Models lists every model. Input fields are present only if the list has them.
 func (c *Client) Models(ctx context.Context, cred Credential) ([]Model, error) {
 	return fetch(ctx, c, cred, &request{op: opModels}, readModels)
 }
@@ -104,8 +104,8 @@ func (c *Client) Model(ctx context.Context, cred Credential, id string) (Model, 
 		func(a answer) (Model, error) { return readModel(a, id) })
 }
 
-// Quote prices inputs, which must be one JSON object and are sent digit for digit.
-// It starts nothing, costs nothing and reserves nothing.
+// Quote returns the price of inputs, which must be one JSON object and are sent verbatim. It starts, charges and
+// reserves nothing.
 func (c *Client) Quote(ctx context.Context, cred Credential, modelID string, inputs json.RawMessage) (Quote, error) {
 	body, err := orderBody(opQuote, modelID, inputs)
 	if err != nil {
@@ -132,9 +132,9 @@ func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Ve
 // ([KindContentChanged]). The context also applies to the body. The caller must close the body, but not during a Read.
 //
 // The body resumes if the connection fails, and returns [io.EOF] only after every byte of the file. It can also end with
-// [KindInterrupted] or [KindContentChanged]. A strong ETag identifies the bytes. Without a strong ETag, a resumed body is read again
-// from its start and compared by a checksum. A response whose end is not marked by range, length or framing counts as interrupted.
-// One fault can't be detected: a Content-Length that is too small, from a server that does not support ranges.
+// [KindInterrupted] or [KindContentChanged]. A strong ETag identifies the bytes. Without a strong ETag, a resumed body is read
+// again from its start and compared by a checksum. A response whose end is not marked by range, length or framing counts as
+// interrupted. One fault can't be detected: a Content-Length that is too small, from a server that does not support ranges.
 func (c *Client) Content(ctx context.Context, cred Credential, id string, offset int64, etag string) (*Content, error) {
 	if err := checkID(opContent, "generation_id", id); err != nil {
 		return nil, err
@@ -147,13 +147,13 @@ func (c *Client) Content(ctx context.Context, cred Credential, id string, offset
 	})
 }
 
-// Delete deletes one generation. An unknown one is [KindNotFound], except where an earlier
-// attempt of the same call may have deleted it.
+// Delete deletes one generation. An unknown generation is [KindNotFound], unless an earlier attempt of the same call
+// may have deleted it.
 func (c *Client) Delete(ctx context.Context, cred Credential, id string) error {
 	if err := checkID(opDelete, "generation_id", id); err != nil {
 		return err
 	}
-	again := false // an earlier attempt of ours may have been carried out
+	again := false // whether an earlier attempt may have been executed
 	return c.upstream.retry(ctx, cred, func(ctx context.Context) error {
 		err := c.upstream.attempt(ctx, cred, &request{op: opDelete, id: id}, nil)
 		c.lists.invalidate(cred.Tenant)

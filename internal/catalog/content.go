@@ -15,11 +15,11 @@ import (
 const (
 	// maxResumes is the maximum number of times that a body is resumed without a new byte.
 	maxResumes = 3
-	// idleTimeout is the longest silence between two bytes of a body.
+	// idleTimeout is the maximum time between two bytes of a body.
 	idleTimeout = 30 * time.Second
 )
 
-// openContent connects for the first time.
+// openContent opens the first connection.
 func openContent(ctx context.Context, b *contentBody) (*Content, error) {
 	if strongEtag(b.etag) != b.etag {
 		return nil, changed("no file has such an ETag")
@@ -41,38 +41,38 @@ type contentBody struct {
 	cred     Credential
 	id       string
 
-	answered    bool // there was an answer
+	answered    bool // whether there was a response
 	contentType string
-	etag        string // strong, and every answer must have it; or ""
-	size        int64  // of the whole file, -1 while it is not known
-	start       int64  // where the caller began
+	etag        string // strong ETag that every response must have, or ""
+	size        int64  // size of the complete file, or -1 while it is unknown
+	start       int64  // offset that the caller requested
 	at          int64  // next byte for the caller
-	sum         uint32 // checksum of the delivered bytes, where there is no etag
+	sum         uint32 // checksum of the delivered bytes if there is no ETag
 
 	stream   *contentStream // nil between connections
-	resumes  int            // since the last new byte
-	attempts int            // to connect, in total
-	cause    error          // why the last connection ended
-	err      error          // how the body ended
+	resumes  int            // resumes since the last new byte
+	attempts int            // total attempts to connect
+	cause    error          // error that ended the last connection
+	err      error          // error that ended the body
 }
 
-// contentStream is the body of one answer.
+// contentStream is the body of one response.
 type contentStream struct {
-	ctx    context.Context // of this answer alone
+	ctx    context.Context // context of only this response
 	body   io.ReadCloser
 	cancel context.CancelCauseFunc
-	idle   *time.Timer // runs while a read is under way
-	at     int64       // next byte of the stream, at most contentBody.at when it begins
-	end    int64       // first byte that the answer does not have, -1 where it does not say
+	idle   *time.Timer // runs during a read
+	at     int64       // next byte of the stream; at the start at most contentBody.at
+	end    int64       // first byte after the response, or -1 if unknown
 	framed bool        // a clean end of the stream is the end of the file
-	sum    uint32      // checksum of the bytes read again, from contentBody.start on
+	sum    uint32      // checksum of the bytes that were read again, from contentBody.start on
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 var errBodyClosed = errors.New("catalog: read after close")
 
-// Read implements [io.Reader]. It allocates nothing unless it has to connect.
+// Read implements [io.Reader]. It allocates only to connect.
 func (b *contentBody) Read(p []byte) (int, error) {
 	for b.err == nil && len(p) > 0 {
 		if b.stream != nil {
@@ -86,7 +86,7 @@ func (b *contentBody) Read(p []byte) (int, error) {
 	return 0, b.err
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (b *contentBody) Close() error {
 	b.disconnect(nil)
 	if b.err == nil {
@@ -95,8 +95,7 @@ func (b *contentBody) Close() error {
 	return nil
 }
 
-// read reads from the stream once: new bytes for the caller, or delivered ones, which are
-// only compared.
+// read reads once from the stream. It returns the number of new bytes; bytes delivered before are only compared.
 func (b *contentBody) read(p []byte) int {
 	s := b.stream
 	delivered := s.at < b.at
@@ -123,7 +122,7 @@ func (b *contentBody) read(p []byte) int {
 	return n
 }
 
-// advance notes new bytes. Where no ETag identifies them, a checksum does.
+// advance records new bytes. Without an ETag it updates their checksum.
 func (b *contentBody) advance(p []byte) {
 	if len(p) == 0 {
 		return
@@ -135,7 +134,7 @@ func (b *contentBody) advance(p []byte) {
 	}
 }
 
-// compare compares bytes before the caller's position with the delivered ones.
+// compare compares bytes before the caller's position with the delivered bytes.
 func (b *contentBody) compare(p []byte) {
 	s := b.stream
 	if from := max(b.start-s.at, 0); from < int64(len(p)) && b.etag == "" {
@@ -147,7 +146,7 @@ func (b *contentBody) compare(p []byte) {
 	}
 }
 
-// ended decides whether the end of a stream is the end of the file.
+// ended determines whether the end of a stream is the end of the file.
 func (b *contentBody) ended(err error) {
 	s := b.stream
 	if b.err != nil || s == nil {
@@ -179,7 +178,7 @@ func (b *contentBody) ended(err error) {
 	b.disconnect(err)
 }
 
-// end ends the body.
+// end ends the body with an error.
 func (b *contentBody) end(err error) {
 	b.disconnect(err)
 	b.err = err
@@ -196,7 +195,7 @@ func (b *contentBody) disconnect(cause error) {
 	b.stream, b.cause = nil, cause
 }
 
-// resume connects again at the caller's position.
+// resume reconnects at the caller's position.
 func (b *contentBody) resume() error {
 	for {
 		if err := contextError(b.ctx); err != nil {
@@ -237,15 +236,14 @@ func changed(why string) error {
 	return &Error{Kind: KindContentChanged, Op: opContent, Err: errors.New(why)}
 }
 
-// connect requests the file from the caller's position on, and checks that the answer has
-// the same bytes.
+// connect requests the file from the caller's position on, and checks that the response has the same file.
 func (b *contentBody) connect(ctx context.Context) error {
 	from := b.at
 	if b.etag == "" {
-		from = b.start // without an ETag the delivered bytes are read again and compared
+		from = b.start // without an ETag, delivered bytes are read again and compared
 	}
-	// Even the whole file is requested as a range: the answer then gives its size twice,
-	// and shows a wrong Content-Length.
+	// The complete file is requested as a range too. The response then has its size twice and exposes a wrong
+	// Content-Length.
 	header := http.Header{"Accept": {"*/*"}, "Range": {"bytes=" + strconv.FormatInt(from, 10) + "-"}}
 	if b.etag != "" {
 		header.Set("If-Range", b.etag)
@@ -276,7 +274,7 @@ func (b *contentBody) connect(ctx context.Context) error {
 	return nil
 }
 
-// accept checks an answer and notes type, size and ETag of the file.
+// accept checks a response and records the type, size and ETag of the file.
 func (b *contentBody) accept(s *contentStream, resp *http.Response, from int64) error {
 	total, err := b.readRange(s, resp, from)
 	if err != nil {
@@ -296,7 +294,7 @@ func (b *contentBody) accept(s *contentStream, resp *http.Response, from int64) 
 	}
 	if !b.answered {
 		b.answered, b.etag = true, cmp.Or(etag, b.etag)
-		if resp.StatusCode/100 == 2 { // of a refused range it is the type of the refusal
+		if resp.StatusCode/100 == 2 { // a rejected range has the type of its error body
 			b.contentType = resp.Header.Get("Content-Type")
 		}
 	}
@@ -306,8 +304,7 @@ func (b *contentBody) accept(s *contentStream, resp *http.Response, from int64) 
 	return nil
 }
 
-// readRange reads which part of the file an answer has, and the size of the whole, -1
-// where it does not say.
+// readRange reads the range of a response and returns the size of the complete file, or -1 if it is unknown.
 func (b *contentBody) readRange(s *contentStream, resp *http.Response, from int64) (total int64, err error) {
 	broken := func(kind Kind, why string) (int64, error) {
 		return -1, &Error{Kind: kind, Op: opContent, Status: resp.StatusCode, Message: why}

@@ -15,14 +15,14 @@ import (
 	"testing/synctest"
 )
 
-// film is a result file of 100,000 bytes without a pattern.
+// film is a result file of 100,000 random bytes.
 var film = func() []byte {
 	b := make([]byte, 100_000)
 	_, _ = rand.NewChaCha8([32]byte{7}).Read(b)
 	return b
 }()
 
-// otherFilm has the same size and other bytes.
+// otherFilm has the same size but different bytes.
 var otherFilm = func() []byte {
 	b := bytes.Clone(film)
 	for i := range b {
@@ -31,14 +31,14 @@ var otherFilm = func() []byte {
 	return b
 }()
 
-// host answers content requests as a good server would; a fault is done to some.
+// host responds to content requests as a correct server, or with one defect.
 type host struct {
 	file    []byte
 	etag    string
 	noRange bool
 	chunked bool
-	closed  bool // HTTP/1.0: neither length nor chunks
-	cut     int  // bytes of a body after which the connection dies, -1 for none
+	closed  bool // HTTP/1.0 response with neither length nor chunks
+	cut     int  // bytes of a body before the connection fails; -1 means no failure
 }
 
 func (h host) answer(_ int, r *http.Request, conn net.Conn) {
@@ -98,7 +98,7 @@ func rangeStart(r *http.Request) (int, bool) {
 	return from, ok && err == nil
 }
 
-// read opens content and reads it to its end in pieces of odd size.
+// read opens content and reads it to the end in pieces of odd size.
 func read(ctx context.Context, c *Client, offset int64, etag string) (*Content, []byte, error) {
 	content, err := c.Content(ctx, testCredential, "g1", offset, etag)
 	if err != nil {
@@ -110,7 +110,7 @@ func read(ctx context.Context, c *Client, offset int64, etag string) (*Content, 
 	return content, got.Bytes(), err
 }
 
-// read opens content and reads it to its end, in virtual time.
+// read opens content and reads it to the end, in virtual time.
 func (w *wire) read(t *testing.T, offset int64, etag string) (content *Content, got []byte, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		content, got, err = read(t.Context(), w.client(t, Config{}), offset, etag)
@@ -118,7 +118,7 @@ func (w *wire) read(t *testing.T, offset int64, etag string) (content *Content, 
 	return content, got, err
 }
 
-// sameOrError asserts the one promise: every byte, or an error.
+// sameOrError checks the only guarantee: every byte, or an error.
 func sameOrError(t *testing.T, want, got []byte, err error) {
 	t.Helper()
 	if err == nil && sha256.Sum256(want) != sha256.Sum256(got) {

@@ -7,14 +7,13 @@ import (
 	"strings"
 )
 
-// framed reports whether the end of the answer can be told from a cut. The end of an answer that
-// ends with its connection can't.
+// framed reports whether a truncated response can be detected. It can't if the end of the connection is the end of the
+// body.
 func framed(resp *http.Response) bool {
 	return resp.ContentLength >= 0 || resp.ProtoMajor >= 2 || slices.Contains(resp.TransferEncoding, "chunked")
 }
 
-// parseContentRange reads "bytes 5-9/10". It requires the total, without which the last part
-// could not be told from others.
+// parseContentRange parses "bytes 5-9/10". It requires the total, which identifies the last part.
 func parseContentRange(value string) (first, last, total int64, ok bool) {
 	rest, isBytes := strings.CutPrefix(strings.TrimSpace(value), "bytes ")
 	span, size, hasSize := strings.Cut(rest, "/")
@@ -26,7 +25,7 @@ func parseContentRange(value string) (first, last, total int64, ok bool) {
 	return first, last, total, ok
 }
 
-// parseUnsatisfied reads the size from "bytes */10".
+// parseUnsatisfied parses the size in "bytes */10".
 func parseUnsatisfied(value string) (total int64, ok bool) {
 	rest, isBytes := strings.CutPrefix(strings.TrimSpace(value), "bytes ")
 	span, size, _ := strings.Cut(rest, "/")
@@ -39,7 +38,7 @@ func position(digits string) (int64, bool) {
 	return int64(n), err == nil
 }
 
-// strongEtag is the tag if it stands for exact bytes, else "". A weak one does not.
+// strongEtag returns a strong ETag, which identifies exact bytes. It returns "" for a weak one.
 func strongEtag(etag string) string {
 	etag = strings.TrimSpace(etag)
 	if len(etag) < 2 || etag[0] != '"' || etag[len(etag)-1] != '"' || !printable(etag) {

@@ -36,7 +36,7 @@ func TestContentArrivesWholeFromAnyOffset(t *testing.T) {
 					}
 					want := "video/x-film"
 					if offset == len(film) && !h.noRange {
-						want = "" // the range was refused, which says nothing of the file
+						want = "" // the rejected range has no information about the file
 					}
 					if content.Offset != int64(offset) || content.ContentType != want || content.Etag != strongEtag(h.etag) {
 						t.Errorf("got %+v", content)
@@ -170,7 +170,7 @@ func TestAnOutageCutsResumingShort(t *testing.T) { // U1
 			}
 		}}
 		c := w.client(t, Config{})
-		for range 5 { // after which nothing is repeated
+		for range 5 { // after five failures nothing is retried
 			permit, err := c.Limiter(testCredential.Tenant).Acquire(t.Context(), limiter.Request{})
 			if err != nil {
 				t.Fatal(err)

@@ -31,13 +31,13 @@ func TestSilenceIsCountedFromTheReadThatMeetsIt(t *testing.T) { // U3
 			if _, err := io.CopyN(io.Discard, content.Body, 9000); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(pause) // of the caller
+			time.Sleep(pause) // pause of the caller
 			start := time.Now()
 			n, err := content.Body.Read(make([]byte, 1))
 			if elapsed := time.Since(start); n != 1 || err != nil || elapsed < 30*time.Second || elapsed > 31*time.Second {
 				t.Errorf("after a pause of %v it took %v, %v", pause, elapsed, err)
 			}
-			time.Sleep(2 * time.Hour) // the host has ended
+			time.Sleep(2 * time.Hour) // the host has closed the connection
 		})
 	}
 }

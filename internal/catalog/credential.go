@@ -11,14 +11,14 @@ import (
 
 const redacted = "[redacted]"
 
-// Secret is an API key. Every verb, encoder and log prints it as [redacted]. The text is
-// behind a pointer because %p prints the fields of a struct without asking it.
+// Secret is an API key. Every verb, encoder and log prints it as [redacted]. The text is behind a pointer because %p
+// prints the fields of a struct without calling its methods.
 type Secret struct{ text *string }
 
 // NewSecret wraps the text of an API key.
 func NewSecret(text string) Secret { return Secret{&text} }
 
-// Reveal gives the text of the API key. Call it only to put the key on the wire or to derive from it.
+// Reveal returns the text of the API key. Call it only to send the key or to derive a value from it.
 func (s Secret) Reveal() string {
 	if s.text == nil {
 		return ""
@@ -26,48 +26,47 @@ func (s Secret) Reveal() string {
 	return *s.text
 }
 
-// Equal reports whether two secrets are the same API key. It takes the same time for every
-// pair of one length. Secrets can't be compared by ==.
+// Equal reports whether two secrets are the same API key, in constant time for keys of equal length. Do not compare
+// secrets with ==.
 func (s Secret) Equal(other Secret) bool {
 	return subtle.ConstantTimeCompare([]byte(s.Reveal()), []byte(other.Reveal())) == 1
 }
 
-// String hides the API key.
+// String returns [redacted].
 func (s Secret) String() string { return redacted }
 
-// Format hides the API key from every verb, %#v too.
+// Format writes [redacted] for every verb, including %#v.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 
-// MarshalText hides the API key from JSON, XML and YAML.
+// MarshalText returns [redacted] for JSON, XML and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// Tenant names a credential without revealing it: a keyed hash, which may be a map key and
-// stand in logs. Calls share polls and caches by tenant.
+// Tenant identifies a credential without revealing it. It is a keyed hash that may be logged and used as a map key.
+// Calls share polls and caches by tenant.
 type Tenant string
 
-// Fingerprint is short enough to be read out: the first eight digits, or "held". It tells
-// the API keys of one process apart.
+// Fingerprint returns the first eight digits, or "held", for display. It distinguishes the API keys of one process.
 func (t Tenant) Fingerprint() string { return string(t[:min(len(t), 8)]) }
 
-// tenantKey makes tenants of this process unguessable from outside.
+// tenantKey makes the tenants of this process unpredictable.
 var tenantKey = func() (key [32]byte) {
-	_, _ = rand.Read(key[:]) // never fails, by its documentation
+	_, _ = rand.Read(key[:]) // documented never to fail
 	return key
 }()
 
-// Credential is the API key that a call runs under.
+// Credential is the API key of a call.
 type Credential struct {
 	Tenant Tenant
-	Held   bool // the API key is our operator's, and a rejection is not the caller's fault
+	Held   bool // whether it is the operator's API key, so that a rejection is not the caller's fault
 	// Owner is the owner of a call under a shared API key. It is empty for anonymous callers, which are one owner, and for polls.
 	Owner string
-	// Weight is the owner's part of what the catalog takes, beside those of others. 0 means 1.
+	// Weight is the owner's share of the catalog's capacity, relative to other owners. Zero means 1.
 	Weight float64
 	key    func() Secret
-	sum    string // of an API key that does not rotate
+	sum    string // SHA-256 of an API key that does not rotate
 }
 
-// Forwarded is the credential of a caller that sent its own API key.
+// Forwarded returns the credential of a caller that sent its own API key.
 func Forwarded(key Secret) Credential {
 	sum := sumOf(key)
 	keyed := sha256.Sum256(append(tenantKey[:], sum...))
@@ -79,21 +78,21 @@ func sumOf(key Secret) string {
 	return hexOf(sum[:])
 }
 
-// hexOf is a digest in hex.
+// hexOf returns a digest in hex.
 func hexOf(sum []byte) string {
 	var text [2 * sha256.Size]byte
 	return string(hex.AppendEncode(text[:0], sum))
 }
 
-// Held is the credential of a server that has an API key of its own. key gives the newest
-// one; the tenant stays the same when the API key is rotated.
+// Held returns the credential of a server with its own API key. key returns the current one. The tenant stays the same
+// when the API key is rotated.
 func Held(key func() Secret) Credential {
 	return Credential{Tenant: "held", Held: true, key: key}
 }
 
-// IdempotencyKey returns the idempotency key that is sent to the catalog for an order with the given key. Under a forwarded API key
-// it is the given key. Under a shared API key it is derived from the owner too, so that two owners can use the same key. The
-// derivation must never change, because a resent order with another idempotency key would be charged again.
+// IdempotencyKey returns the idempotency key that is sent to the catalog for an order with the given key. Under a forwarded
+// API key it is the given key. Under a shared API key it is derived from the owner too, so that two owners can use the same
+// key. The derivation must never change, because a resent order with another idempotency key would be charged again.
 func (c Credential) IdempotencyKey(key string) string {
 	if !c.Held {
 		return key
@@ -122,7 +121,7 @@ func (c Credential) ForwardedSum() string {
 	return c.APIKeySum()
 }
 
-// APIKey gives the newest API key.
+// APIKey returns the current API key.
 func (c Credential) APIKey() Secret {
 	if c.key == nil {
 		return Secret{}
@@ -130,7 +129,7 @@ func (c Credential) APIKey() Secret {
 	return c.key()
 }
 
-// APIKeySum is the SHA-256 of the API key, in hex: the same in every process.
+// APIKeySum returns the SHA-256 of the API key in hex, which is the same in every process.
 func (c Credential) APIKeySum() string {
 	if c.sum != "" {
 		return c.sum
@@ -138,7 +137,7 @@ func (c Credential) APIKeySum() string {
 	return sumOf(c.APIKey())
 }
 
-// Pinned is the credential with the present API key, which does not rotate.
+// Pinned returns the credential with its current API key, which then does not rotate.
 func (c Credential) Pinned() Credential {
 	key := c.APIKey()
 	c.key = func() Secret { return key }

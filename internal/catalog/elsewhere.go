@@ -13,10 +13,10 @@ import (
 	"unicode/utf8"
 )
 
-// elsewhere follows the catalog's redirects of results to other hosts, over https and without the API key. API keys and owners share
-// its connections as they share the connections to the catalog.
+// elsewhere follows the catalog's redirects of results to other hosts, over https and without the API key. Like
+// connections to the catalog, its connections are divided among API keys and owners.
 type elsewhere struct {
-	hosts []string // in the form of the host of a URL
+	hosts []string // hosts as in the Host of a URL
 	pool  *pool
 }
 
@@ -43,12 +43,12 @@ func newElsewhere(hosts []string, base *http.Transport) *elsewhere {
 	return e
 }
 
-// follows reports whether an address may be followed.
+// follows reports whether a URL may be followed.
 func (e *elsewhere) follows(to *url.URL) bool {
 	return to.Scheme == "https" && to.User == nil && slices.Contains(e.hosts, strings.ToLower(to.Host))
 }
 
-// of gives where an answer leads, if that may be followed.
+// of returns the target of a redirect. It returns false if the target may not be followed.
 func (e *elsewhere) of(r *request, from *url.URL, resp *http.Response) (to *url.URL, ok bool) {
 	if resp == nil || r.op != opContent {
 		return nil, false
@@ -61,8 +61,8 @@ func (e *elsewhere) of(r *request, from *url.URL, resp *http.Response) (to *url.
 	return nil, false
 }
 
-// get reads a result at another host, for an API key that does not leave. What that host refuses is not the catalog's word: it
-// may be asked again. Errors do not repeat the address, which may be a secret.
+// get reads a result from another host on behalf of an API key, which is not sent. A rejection by that host does not
+// come from the catalog, so it may be retried. Errors do not quote the URL, which may contain a secret.
 func (e *elsewhere) get(ctx context.Context, authorization string, r *request, to *url.URL) (*http.Response, error) {
 	for range maxHops {
 		resp, err := e.send(ctx, authorization, r, to)
@@ -77,7 +77,7 @@ func (e *elsewhere) get(ctx context.Context, authorization string, r *request, t
 			return resp, nil
 		}
 		next, more := e.of(r, to, resp)
-		_ = resp.Body.Close() // it says nothing that counts
+		_ = resp.Body.Close() // its content is not needed
 		if !more {
 			return nil, &Error{Kind: KindUnavailable, Op: opContent, Status: resp.StatusCode, Message: "the host that has the result refuses it", RetryAfter: ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now())}
 		}

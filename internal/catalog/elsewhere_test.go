@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// A catalog may have its results in a bucket.
+// A catalog may store its results in a bucket.
 func TestARedirectOfAResultIsFollowedToNamedHostsAlone(t *testing.T) { // U17
 	file := bytes.Repeat([]byte("picture"), 10_000)
 	seen := 0
@@ -42,7 +42,7 @@ func TestARedirectOfAResultIsFollowedToNamedHostsAlone(t *testing.T) { // U17
 	for name, test := range map[string]struct {
 		hosts    []string
 		location string
-		kind     catalog.Kind // 0: it is read
+		kind     catalog.Kind // 0 if the result is read
 		reaches  bool
 	}{
 		"named":           {[]string{"other.example", at}, bucket.URL + "/file?signature=s3cret", 0, true},

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Kind classifies an error by what a caller can do about it. The set is closed:
-// service maps each kind to one status.
+// Kind classifies an error by the caller's possible reaction. The set is closed: package service maps each kind to one
+// status.
 type Kind uint8
 
 // The kinds. The zero value is never a kind.
@@ -16,54 +16,53 @@ const (
 	KindCredentialRejected                 // 401
 	KindInsufficientFunds                  // 402
 	KindForbidden                          // 403
-	KindNotFound                           // 404, 410 on an id
-	KindPriceAboveLimit                    // a quote above what the caller allows: PriceCents
+	KindNotFound                           // 404, or 410 for an ID
+	KindPriceAboveLimit                    // a quote above the caller's limit: PriceCents
 	KindDailyCap                           // 409 API_KEY_DAILY_CAP
-	KindKeyReused                          // the idempotency key stands for another order
+	KindKeyReused                          // the idempotency key belongs to another order
 	KindInProgress                         // 409 on create: the catalog is busy with this idempotency key
-	KindContentNotReady                    // there is no result yet
-	KindNoContent                          // there is and will be no result file
+	KindContentNotReady                    // the result is not available yet
+	KindNoContent                          // no result file exists or will exist
 	KindInputsTooLarge                     // 413
 	KindOutOfRange                         // 416, or an offset past the end
 	KindRateLimited                        // 429
-	KindBusy                               // a limit of this server is reached: nothing was sent, or a large response was not read
-	KindUnavailable                        // 5xx, no connection, no answer; on reads
-	KindOutcomeUnknown                     // the same on create: the order may have been taken
+	KindBusy                               // a limit of this server: nothing was sent, or a large response was not read
+	KindUnavailable                        // 5xx, no connection or no response; for reads
+	KindOutcomeUnknown                     // the same for orders: the order may have been accepted
 	KindRedirect                           // 3xx, never followed
-	KindContract                           // an answer that the specification does not have
-	KindMalformed                          // a 2xx that can't be read
-	KindInterrupted                        // a body cut off, after resuming: NextOffset
-	KindContentChanged                     // the file has other bytes than before
+	KindContract                           // a response that the specification does not allow
+	KindMalformed                          // a 2xx that can't be decoded
+	KindInterrupted                        // a body that ended early despite resumes: NextOffset
+	KindContentChanged                     // the bytes of the file have changed
 )
 
-// Violation names one bad input.
+// Violation is one invalid input.
 type Violation struct {
-	Field       string // "inputs.<name>", "model_id", or "" where the catalog does not say
+	Field       string // "inputs.<name>", "model_id", or empty if the catalog does not report it
 	Description string
 }
 
-// Error is every error of this package, except the errors of the caller's own context,
-// which are returned as they are. Its texts from upstream are shortened and redacted of
-// everything that looks like an API key.
+// Error is the type of every error of this package, except errors of the caller's context, which are returned
+// unchanged. Its strings from upstream are shortened, and anything that looks like an API key is redacted.
 type Error struct {
 	Kind       Kind
-	Op         string // the route, as "GET /generations/{id}"
-	Status     int    // HTTP status, 0 where there was no answer
-	Code       string // the catalog's own code, "" where it sent none
-	Message    string // the catalog's own text, "" where it sent none
-	Own        bool   // the answer has the form of the catalog's own errors: not that of a proxy's page
-	AboutKey   bool   // of an order: it speaks of the idempotency key, under which there may be one
+	Op         string // route, such as "GET /generations/{id}"
+	Status     int    // HTTP status; 0 without a response
+	Code       string // the catalog's code; empty if none was sent
+	Message    string // the catalog's message; empty if none was sent
+	Own        bool   // whether the response has the form of the catalog's own errors, unlike a proxy's page
+	AboutKey   bool   // for an order: whether it mentions the idempotency key, which may then have an order
 	Violations []Violation
-	Withheld   Kind          // KindOutcomeUnknown: what the answer said whose Message this is; 0 where there is none
-	Held       bool          // the call ran under a shared API key: a rejection is its operator's fault
-	RetryAfter time.Duration // how long the catalog asked to wait; 0 where it did not
-	NextOffset int64         // KindInterrupted: the first missing byte
-	PriceCents int64         // KindPriceAboveLimit: the price of the order
-	MaxCents   int64         // KindPriceAboveLimit: the limit of the call
-	Err        error         // the cause: a network error, a JSON error
+	Withheld   Kind          // for KindOutcomeUnknown: the kind of the response that Message is from; 0 without one
+	Held       bool          // whether the call used a shared API key, so that a rejection is the operator's fault
+	RetryAfter time.Duration // wait that the catalog requested; 0 if none
+	NextOffset int64         // for KindInterrupted: the first missing byte
+	PriceCents int64         // for KindPriceAboveLimit: the price of the order
+	MaxCents   int64         // for KindPriceAboveLimit: the limit of the call
+	Err        error         // cause, such as a network or JSON error
 }
 
-// Error names the failed call and the reason, for logs.
+// Error returns the failed operation and the reason, for logs.
 func (e *Error) Error() string {
 	text := e.Op + ": " + e.Kind.String()
 	if e.Status != 0 {
@@ -78,19 +77,19 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // IsOperatorFault reports whether the catalog rejected the server's own API key.
 func (e *Error) IsOperatorFault() bool { return e.Kind == KindCredentialRejected && e.Held }
 
-// IsAbsent reports whether err says, in the catalog's own words, that there is no such record.
+// IsAbsent reports whether the catalog itself, and not a proxy, reports that the record does not exist.
 func IsAbsent(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Kind == KindNotFound && e.Own
 }
 
-// KindOf gives the kind of err, or 0 where it is not from this package.
+// KindOf returns the kind of err, or 0 if it is not from this package.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
@@ -123,7 +122,7 @@ var kindNames = [...]string{
 	KindContentChanged:     "content changed",
 }
 
-// String names the kind in logs.
+// String returns the name of the kind for logs.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) && k != 0 {
 		return kindNames[k]

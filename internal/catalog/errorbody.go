@@ -14,20 +14,20 @@ type errorBody struct {
 	op         string
 	code       string
 	message    string
-	own        bool // it is JSON with a code or a message, as the catalog's own errors are
+	own        bool // whether it is JSON with a code or a message, like the catalog's own errors
 	violations []Violation
 }
 
-// mentions reports whether a word stands in the code or the message.
+// mentions reports whether the code or the message contains a word.
 func (e errorBody) mentions(word string) bool {
 	return strings.Contains(strings.ToLower(e.code), word) || strings.Contains(strings.ToLower(e.message), word)
 }
 
-// codeLine matches plain text that begins with a code, or is one.
+// codeLine matches plain text that starts with a code or is one.
 var codeLine = regexp.MustCompile(`^([A-Z][A-Z0-9_]{2,63})(?:: |\s*$)`)
 
-// readErrorBody reads an error body of JSON or plain text. A code is recognized only at the positions of codes, because other text
-// of the body may quote a prompt.
+// readErrorBody reads an error body of JSON or plain text. A code is recognized only at the positions of codes, because
+// other text of the body may quote a prompt.
 func readErrorBody(op, contentType string, body []byte, redact *redactor) errorBody {
 	e := errorBody{op: op, redactor: redact}
 	value, err := parse(body)
@@ -87,7 +87,7 @@ func (e *errorBody) readMessage(r *Record) {
 	}
 }
 
-// problemType gives the type of a problem: a code, or the last part of an address.
+// problemType returns the type of a problem: a code, or the last part of a URL.
 func problemType(v JSON) (string, bool) {
 	s, ok := AsWord(v)
 	if !ok || strings.ContainsFunc(s, unicode.IsSpace) {
@@ -97,7 +97,7 @@ func problemType(v JSON) (string, bool) {
 	return code(address[strings.LastIndexByte(address, '/')+1:])
 }
 
-// codeWord is a short word for programs.
+// codeWord reads a short machine-readable word.
 func codeWord(v JSON) (string, bool) {
 	s, _ := AsWord(v)
 	return code(s)
@@ -110,7 +110,7 @@ func code(s string) (string, bool) {
 	return s, s != "" && len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool { return !isCode(r) }) && strings.ContainsFunc(s, unicode.IsLetter)
 }
 
-// sentence is a text of more than one word.
+// sentence reads text of more than one word.
 func sentence(v JSON) (string, bool) {
 	s, ok := AsWord(v)
 	return s, ok && strings.ContainsRune(s, ' ')
@@ -118,13 +118,12 @@ func sentence(v JSON) (string, bool) {
 
 const (
 	maxViolations     = 16
-	maxViolationText  = 200 // bytes of a field or of its description
+	maxViolationText  = 200 // maximum bytes of a field or its description
 	maxViolationDepth = 4
 )
 
-// readViolations collects the fields that an error names, in the shapes that the
-// tables of rules.go know. list is the folded name of the member that holds value, ""
-// for the error itself.
+// readViolations collects the fields that an error names, in the forms in rules.go. list is the folded name of the
+// member that contains value, or "" for the error itself.
 func (e *errorBody) readViolations(v JSON, list string, depth int) {
 	if depth > maxViolationDepth {
 		return
@@ -141,11 +140,10 @@ func (e *errorBody) readViolations(v JSON, list string, depth int) {
 	}
 }
 
-// readViolationRecord reads an object: about one field, or holding lists, or keyed by
-// the names of fields.
+// readViolationRecord reads an object that describes one field, contains lists, or is keyed by field name.
 func (e *errorBody) readViolationRecord(r *Record, list string, depth int) {
 	fieldNames := violationFields
-	if list == "" { // there, "name" and "path" are about the error or the request
+	if list == "" { // at the top level, "name" and "path" refer to the error or the request
 		fieldNames = ownFieldNames
 	}
 	if field, ok := take(r, fieldNames, fieldPath); ok {
@@ -190,7 +188,7 @@ func fieldText(v JSON) (string, bool) {
 	return AsWord(v)
 }
 
-// fieldPath reads the name of a field: a text, or a list of steps.
+// fieldPath reads the name of a field: a string, or a list of path elements.
 func fieldPath(v JSON) (string, bool) {
 	steps, ok := v.Items()
 	if !ok {
@@ -208,7 +206,7 @@ func fieldPath(v JSON) (string, bool) {
 	return path, path != ""
 }
 
-// violate adds a violation once.
+// violate adds a violation, at most one for each field.
 func (e *errorBody) violate(field, description string) {
 	v := Violation{
 		Field:       clamp(e.redactor.clean(contractField(e.op, field)), maxViolationText),
@@ -220,10 +218,10 @@ func (e *errorBody) violate(field, description string) {
 	}
 }
 
-// bracketed is a step such as [prompt] or ["prompt"]; [0] stays as it is.
+// bracketed matches a path element such as [prompt] or ["prompt"], but not [0].
 var bracketed = regexp.MustCompile(`\[["']?([^\]"'0-9][^\]"']*)["']?\]`)
 
-// contractField is the name that callers know a field of the catalog by.
+// contractField returns the contract's name of a field of the catalog.
 func contractField(op, field string) string {
 	field = bracketed.ReplaceAllString(strings.TrimSpace(field), ".$1")
 	steps := strings.Split(strings.ReplaceAll(field, "/", "."), ".")

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// tables are the name tables that a diagnosis may add to.
+// tables are the tables of names to which a diagnosis may add.
 var tables = map[string]*[]string{
 	"accountWrappers": &accountWrappers, "modelWrappers": &modelWrappers, "generationWrappers": &generationWrappers, "quoteWrappers": &quoteWrappers,
 	"modelListNames": &modelListNames, "generationListNames": &generationListNames, "modelIDNames": &modelIDNames, "generationIDNames": &generationIDNames,
@@ -51,14 +51,14 @@ func AddToRules(t *testing.T, tableName, line string) {
 	}
 }
 
-// weigh makes the weights anew, which hold tables as they were at the start.
+// weigh rebuilds the weights, which contain the initial tables.
 func weigh() {
 	accountWeights[0].names, modelWeights[0].names, modelWeights[1].names = balanceNames, modelIDNames, fieldListNames
 	quoteWeights[0].names, quoteWeights[1].names = priceCentsNames, priceNames
 	generationWeights[0].names, generationWeights[1].names = generationIDNames, statusNames
 }
 
-// TestTheRulesNameTheirTables keeps the names that a diagnosis prints those of the source.
+// TestTheRulesNameTheirTables checks that a diagnosis prints the names of the source.
 func TestTheRulesNameTheirTables(t *testing.T) {
 	source, err := os.ReadFile("rules.go")
 	if err != nil {
@@ -82,7 +82,7 @@ func TestTheRulesNameTheirTables(t *testing.T) {
 	}
 }
 
-// TrustElsewhere has the client trust the certificates of other hosts that have results.
+// TrustElsewhere sets the CAs for the certificates of other hosts with results.
 func (c *Client) TrustElsewhere(roots *x509.CertPool) {
 	c.upstream.elsewhere.pool.base.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 }

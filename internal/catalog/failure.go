@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// maxRetryAfter is the longest wait that the catalog can ask for.
+// maxRetryAfter is the maximum wait that the catalog can request.
 const maxRetryAfter = 2 * time.Minute
 
 // statuses maps a status to its kind on every route. Other statuses are [KindContract],
@@ -45,11 +45,10 @@ var routeStatuses = map[string]map[int]Kind{
 	},
 }
 
-// answerError is the error of an answer that is not a 2xx. Where its body can't be read, the
-// status alone decides.
+// answerError returns the error for a response that is not a 2xx. If its body can't be read, only the status counts.
 func answerError(op string, resp *http.Response, redact *redactor) *Error {
 	var body []byte
-	if resp.StatusCode != http.StatusSwitchingProtocols { // its body is the connection, which no time limit ends
+	if resp.StatusCode != http.StatusSwitchingProtocols { // the body of a 101 is the connection, which no time limit ends
 		if reader, err := bounded(resp, maxFailure); err == nil {
 			body, _ = io.ReadAll(reader)
 		}
@@ -79,7 +78,7 @@ func answerError(op string, resp *http.Response, redact *redactor) *Error {
 	return e
 }
 
-// kindOf maps an answer that is not a 2xx to its kind.
+// kindOf returns the kind of a response that is not a 2xx.
 func kindOf(op string, status int, code string) Kind {
 	if kind := kindOfCode(op, status, Fold(code)); kind != 0 && codeDecides(status) {
 		return kind
@@ -99,13 +98,13 @@ func kindOf(op string, status int, code string) Kind {
 	return KindContract
 }
 
-// codeDecides reports whether the code of an answer may decide its kind. A request that came too slowly or
-// too early was not refused, whatever its body holds.
+// codeDecides reports whether the code of a response may determine its kind. A 408 or 425 does not reject the request,
+// whatever its body contains.
 func codeDecides(status int) bool {
 	return status >= 400 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooEarly
 }
 
-// kindOfCode is the kind of a code that says more than its status, 0 for no such code.
+// kindOfCode returns the kind of a code that is more specific than its status, or 0.
 func kindOfCode(op string, status int, code string) Kind {
 	switch kind := codes[code]; {
 	case kind != 0:
@@ -120,9 +119,8 @@ func kindOfCode(op string, status int, code string) Kind {
 	return 0
 }
 
-// ParseRetryAfter reads the value of a Retry-After header: whole seconds or an HTTP
-// date, counted from now. It gives 0 for junk, for zero or less, and for a date in the
-// past. More than two minutes are two minutes.
+// ParseRetryAfter parses a Retry-After header: whole seconds or an HTTP date, relative to now. It returns 0 for an
+// invalid value, for zero or less, and for a date in the past. It returns at most two minutes.
 func ParseRetryAfter(value string, now time.Time) time.Duration {
 	value = strings.TrimSpace(value)
 	seconds, err := strconv.ParseInt(value, 10, 64)

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// every stands for the routes that have no row of their own for the status.
+// every represents the routes without their own row for the status.
 const every = ""
 
 type statusRow struct {

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// size is how many API keys something is kept of.
+// size returns the number of API keys with a stored list.
 func (l *lists) size() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.all)
 }
 
-// slowLister is a client over a catalog that takes half a second for a list.
+// slowLister returns a client of a catalog that needs half a second for a list.
 func slowLister(t *testing.T, answer func(n int64, r *http.Request) (int, string)) (*Client, *atomic.Int64) {
 	asked := new(atomic.Int64)
 	return newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -43,7 +43,7 @@ func TestOneListServesAllWhoAskWithinItsSecond(t *testing.T) { // D5
 		began, served := time.Now(), new(atomic.Int64)
 		for i := range 150 {
 			go func() {
-				time.Sleep(time.Duration(i) * time.Second / 150) // the last one just before the second is over
+				time.Sleep(time.Duration(i) * time.Second / 150) // the last one is just within the second
 				list, err := c.List(t.Context(), testCredential, time.Time{})
 				if _, ok := list.Find("g1"); err != nil || !ok {
 					t.Errorf("after %v: %+v, %v", time.Since(began), list, err)
@@ -94,7 +94,7 @@ func TestAListIsNotOlderThanACallerAsks(t *testing.T) {
 }
 
 func TestADeletionMakesTheListOld(t *testing.T) {
-	for _, start := range []time.Duration{time.Second / 4, -time.Second / 4} { // start of the deletion; it takes half a second, as a list does
+	for _, start := range []time.Duration{time.Second / 4, -time.Second / 4} { // start of the deletion, which takes half a second
 		synctest.Test(t, func(t *testing.T) {
 			c, _ := slowLister(t, numbered)
 			go func() {

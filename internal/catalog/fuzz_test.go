@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// printsNoKey fails the test where a value that callers see has the key of the call.
+// printsNoKey checks that a value for callers does not contain the key of the call.
 func printsNoKey(t *testing.T, what string, value any) {
 	t.Helper()
 	text, err := json.Marshal(value)

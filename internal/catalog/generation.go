@@ -7,8 +7,7 @@ import (
 
 var generationWeights = []weight{{names: generationIDNames, score: 2}, {names: statusNames, score: 1}}
 
-// readGeneration reads the answer about a generation. It takes the id of the request, as the
-// record need not repeat it.
+// readGeneration reads a generation from a response. It uses the ID of the request, because the record may omit it.
 func readGeneration(a answer, requestedID string) (Generation, error) {
 	r, _, err := generationRecord(a, requestedID)
 	if err != nil {
@@ -21,8 +20,8 @@ func readGeneration(a answer, requestedID string) (Generation, error) {
 	return g, nil
 }
 
-// isEnvelope reports whether an object that has only a status is the wrapper of a
-// missing record: its status is that of the request, not of a generation.
+// isEnvelope reports whether an object that has only a status wraps a missing record. Its status is then the status of
+// the request.
 func isEnvelope(r *Record) bool {
 	if _, _, ok := find(r, generationIDNames, asID); ok {
 		return false
@@ -35,9 +34,8 @@ func isEnvelope(r *Record) bool {
 	return false
 }
 
-// readCreated reads the answer to an order. Without an id the order can't be found again,
-// whatever else the answer says. An answer with two possible ids is unreadable too: the
-// wrong one would be kept for the idempotency key.
+// readCreated reads the response to an order. Without an ID the order can't be found again. A response with two
+// possible IDs is unreadable too, because the wrong one could be stored for the idempotency key.
 func readCreated(a answer) (Generation, error) {
 	r, certain, err := generationRecord(a, "")
 	if err != nil {
@@ -55,13 +53,13 @@ func readCreated(a answer) (Generation, error) {
 		return Generation{}, a.malformed("its status is that of an error, and not of a generation: " + a.redactor.clean(status))
 	}
 	if !stated {
-		g.State = StateQueued // the one status that the specification has for this answer
+		g.State = StateQueued // the only status that the specification allows here
 	}
 	return g, nil
 }
 
-// generationRecord finds the record of a generation in a body. It is not certain where
-// another id in the body could be the generation's too.
+// generationRecord finds the record of a generation in a body. certain is false if another ID in the body could be the
+// generation's.
 func generationRecord(a answer, requestedID string) (r *Record, certain bool, err error) {
 	value, err := a.value()
 	if err != nil {
@@ -74,24 +72,23 @@ func generationRecord(a answer, requestedID string) (r *Record, certain bool, er
 	return r, certain, nil
 }
 
-// candidate is an object of a body that has an id, so that it may be the generation.
+// candidate is an object with an ID that may be the generation.
 type candidate struct {
 	*Record
 	id           string
 	depth        int
-	wrapper      string // the member that holds the object; "" for the outermost
-	isGeneration bool   // the id or the member is named after a generation
+	wrapper      string // member that contains the object; empty for the outermost object
+	isGeneration bool   // whether the name of the ID or of the member indicates a generation
 }
 
 var (
 	generationNames = set(names("generation", "render", "generationId", "renderId"))
 	ownIDNames      = names("generationId", "renderId")
-	looseMembers    = set(names("job", "result", "item")) // these may be a part of a generation as well as its wrapper
+	looseMembers    = set(names("job", "result", "item")) // can be a part of a generation as well as its wrapper
 )
 
-// findGeneration finds the record of a generation in a value. An envelope can have an
-// id and a status of its own, which are those of the request: the wrapped object comes
-// first. The result is not certain where two ids could be the generation's.
+// findGeneration finds the record of a generation in a value. The wrapped object has priority, because an envelope can
+// have its own ID and status. The result is not certain if two IDs could be the generation's.
 func findGeneration(v JSON, requestedID string) (r *Record, certain, ok bool) {
 	top, ok := NewRecord(only(v))
 	if !ok {
@@ -109,7 +106,7 @@ func findGeneration(v JSON, requestedID string) (r *Record, certain, ok bool) {
 	return r, certain && !twoIDs(r), true
 }
 
-// candidates lists the objects that have an id, the outermost first.
+// candidates appends the objects that have an ID, outermost first.
 func candidates(found []candidate, r *Record, wrapper string, depth int) []candidate {
 	if id, by, ok := find(r, generationIDNames, asID); ok {
 		found = append(found, candidate{r, id, depth, wrapper, generationNames[wrapper] || generationNames[by.key]})
@@ -122,14 +119,13 @@ func candidates(found []candidate, r *Record, wrapper string, depth int) []candi
 	return found
 }
 
-// choose picks the generation among several candidates, if one is clear: the one with the
-// requested id, else one that is named a generation, else one inside the outermost with
-// the status of a generation.
+// choose returns the generation if it is unambiguous. It prefers the candidate with the requested ID, then one named as
+// a generation, then one inside an outermost object that has the status of a generation.
 func choose(found []candidate, requestedID string) (candidate, bool) {
 	outer := found[0]
 	for i, c := range found {
 		if hasID(c.Record, requestedID) {
-			found[i].id = requestedID // where it has more than one
+			found[i].id = requestedID // it may have several IDs
 		}
 	}
 	if best, ok := pick(found, func(c candidate) bool { return c.id == requestedID }); ok {
@@ -145,7 +141,7 @@ func choose(found []candidate, requestedID string) (candidate, bool) {
 	return best, ok && !best.partOf(outer)
 }
 
-// pick takes one of the candidates that fit, if they all have the same id.
+// pick returns a candidate that fits, if all that fit have the same ID.
 func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool) {
 	for _, c := range found {
 		switch {
@@ -161,7 +157,7 @@ func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool
 	return best, ok
 }
 
-// partOf reports whether a candidate may be a part of another one that is a generation.
+// partOf reports whether a candidate may be a part of another candidate that is a generation.
 func (c candidate) partOf(whole candidate) bool {
 	return hasKnownStatus(whole.Record) && looseMembers[c.wrapper]
 }
@@ -172,26 +168,25 @@ func hasKnownStatus(r *Record) bool {
 	return StateOf(status) != StateUnrecognized
 }
 
-// hasID reports whether a record has an id.
+// hasID reports whether a record has the given ID.
 func hasID(r *Record, id string) bool {
 	_, _, ok := find(r, generationIDNames, equalsID(id))
 	return ok
 }
 
-// equalsID reads one id and no other.
+// equalsID returns a reader that accepts only the given ID.
 func equalsID(id string) func(JSON) (string, bool) {
 	return func(v JSON) (string, bool) { own, ok := asID(v); return own, ok && own == id }
 }
 
-// twoIDs reports whether a record has an id of its own and another one that is named after a
-// generation.
+// twoIDs reports whether a record has an ID and a different one that is named after a generation.
 func twoIDs(r *Record) bool {
 	first, _, _ := find(r, generationIDNames, asID)
 	own, _, ok := find(r, ownIDNames, asID)
 	return ok && own != first
 }
 
-// newGeneration reads a record. Its id is the requested one, or its own where requestedID is "".
+// newGeneration reads a record. The ID is requestedID if it is not empty, otherwise the record's own.
 func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 	g := Generation{ID: takeID(r, requestedID), ObserveTime: a.time}
 	if checkID("", "", g.ID) != nil {
@@ -200,7 +195,7 @@ func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 	g.Status, g.State = takeStatus(r)
 	g.Status = a.redactor.clean(g.Status)
 	g.ModelID, _ = take(r, modelOfNames, asID)
-	g.Inputs, _ = take(r, inputsNames, asObject) // unchanged: they are the caller's own
+	g.Inputs, _ = take(r, inputsNames, asObject) // complete, unlike Extra, because they are the caller's own
 	if cost := optional(take(r, costNames, asInteger)); !InOtherUnits(r) {
 		g.CostCents = cost
 	}
@@ -218,7 +213,7 @@ func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 	return g, true
 }
 
-// takeID takes the requested id out of a record, or the first one.
+// takeID removes the requested ID from a record, otherwise the first ID, and returns the ID.
 func takeID(r *Record, requestedID string) string {
 	if requestedID != "" {
 		if _, ok := take(r, generationIDNames, equalsID(requestedID)); !ok {
@@ -243,7 +238,7 @@ func takeStatus(r *Record) (string, State) {
 	return status, StateOf(status)
 }
 
-// StateOf is the state that a status stands for.
+// StateOf returns the state for a status.
 func StateOf(status string) State {
 	if state, known := states[StatusKey(status)]; known {
 		return state
@@ -251,14 +246,13 @@ func StateOf(status string) State {
 	return StateUnrecognized
 }
 
-// StatusKey is a status as the table of states has it.
+// StatusKey returns a status in the spelling of the table of states.
 func StatusKey(status string) string {
 	return statusStyle.Replace(strings.ToLower(strings.TrimSpace(status)))
 }
 
-// takeResult reads the result of a succeeded generation. A full record without a text
-// means a file, even without an address; in a list, whose records may be shorter, it means
-// no result. An empty text beside a file is no result.
+// takeResult reads the result of a succeeded generation. In a full record, no text means a file, even without a URL. In
+// a list, whose records may be shorter, it means no result. An empty text with a file is not a result.
 func takeResult(r *Record, full bool) (*string, *File) {
 	_, _, located := find(r, contentURLNames, AsWord)
 	answer, written := take(r, textOutputNames, AsText)
@@ -272,14 +266,14 @@ func takeResult(r *Record, full bool) (*string, *File) {
 	return nil, file
 }
 
-// takeFile reads type and size of a file, and whether the record has either.
+// takeFile reads the type and size of a file, and reports whether the record has either.
 func takeFile(r *Record) (*File, bool) {
 	contentType, typed := take(r, contentTypeNames, AsWord)
 	size := optional(take(r, contentSizeNames, asInteger))
 	return &File{ContentType: contentType, SizeBytes: size}, typed || size != nil
 }
 
-// takeFailure reads the reason of a failure: a text, or an object that has one.
+// takeFailure reads the reason for a failure: a string, or an object that contains one.
 func takeFailure(r *Record) string {
 	if message, ok := take(r, failureNames, AsWord); ok {
 		return message

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	maxExact = 1 << 53 // every integer up to here is exact as a double too
-	// maxDepth is the deepest nesting of a member in Extra. The stubs of some languages refuse
-	// messages that are nested much deeper.
+	maxExact = 1 << 53 // largest integer up to which a double is exact
+	// maxDepth is the maximum nesting of a member in Extra. Some protobuf runtimes reject messages that are nested much
+	// deeper.
 	maxDepth = 24
 )
 
 var byteOrderMark = []byte("\uFEFF")
 
-// JSON is a JSON value as it was sent, a part of its body. It is decoded only when it is read.
+// JSON is a verbatim JSON value, a substring of its body. It is decoded only when it is read.
 type JSON string
 
 // parse checks that a body is one JSON value, and returns it.
@@ -66,7 +66,7 @@ func (v JSON) EachItem(do func(JSON) bool) {
 
 // Member is a member of an object.
 type Member struct {
-	Name  string // as it was sent
+	Name  string // name as sent
 	Value JSON
 }
 
@@ -99,7 +99,7 @@ func unquoted(quoted string) string {
 }
 
 func unescaped(quoted string) (text string) {
-	_ = json.Unmarshal([]byte(quoted), &text) // it is valid
+	_ = json.Unmarshal([]byte(quoted), &text) // cannot fail for valid JSON
 	return text
 }
 
@@ -117,14 +117,14 @@ func AsText(v JSON) (string, bool) {
 	return strings.Clone(text), ok
 }
 
-// AsWord reads a text that is not blank.
+// AsWord reads a string that is not blank, without surrounding space.
 func AsWord(v JSON) (string, bool) {
 	s, _ := AsText(v)
 	s = strings.TrimSpace(s)
 	return s, s != ""
 }
 
-// asID reads an id: a string unchanged, or an integer digit for digit.
+// asID reads an ID: a string verbatim, or an integer digit by digit.
 func asID(v JSON) (string, bool) {
 	if v.isNumber() {
 		return strings.Clone(string(v)), !strings.ContainsAny(string(v), ".eE")
@@ -133,8 +133,8 @@ func asID(v JSON) (string, bool) {
 	return s, strings.TrimSpace(s) != ""
 }
 
-// asInteger reads a number of cents or bytes: digits, and at most 2^53. It refuses a string,
-// whose unit may be another.
+// asInteger reads a number of cents or bytes of at most 2^53, written in digits. It rejects a string, which may have
+// another unit.
 func asInteger(v JSON) (int64, bool) {
 	n, err := strconv.ParseUint(string(v), 10, 64)
 	return int64(n), err == nil && n <= maxExact
@@ -147,7 +147,7 @@ func asFloat(v JSON) (float64, bool) {
 
 func asBool(v JSON) (is, ok bool) { return v.Kind() == 't', v.Kind() == 't' || v.Kind() == 'f' }
 
-// asValue takes a value as it is.
+// asValue reads any value.
 func asValue(v JSON) (Value, bool) {
 	if v.IsNull() {
 		return nil, false
@@ -155,7 +155,7 @@ func asValue(v JSON) (Value, bool) {
 	return writer{}.value(nil, v, false, maxDepth-1)
 }
 
-// asObject takes an object as it is.
+// asObject reads an object.
 func asObject(v JSON) (Value, bool) {
 	if v.Kind() != '{' {
 		return nil, false
@@ -192,7 +192,7 @@ func unixTime(digits string) (time.Time, bool) {
 	return time.UnixMicro(int64(math.Round(seconds * 1e6))).UTC(), true
 }
 
-// appendFolded writes a name without its style: costCents, cost_cents and Cost-Cents are the same.
+// appendFolded appends a name without case and separators: costCents, cost_cents and Cost-Cents are equal.
 func appendFolded(dst []byte, name string) []byte {
 	for _, c := range []byte(name) {
 		switch {
@@ -209,10 +209,10 @@ func appendFolded(dst []byte, name string) []byte {
 // Fold converts a name to lower case, and removes underscores, dashes and spaces.
 func Fold(name string) string { return string(appendFolded(nil, name)) }
 
-// known are the names of all tables, by themselves.
+// known maps each name of the tables to itself.
 var known = map[string]string{}
 
-// names is a table of names, folded.
+// names returns a table of folded names and adds them to known.
 func names(list ...string) []string {
 	for i, name := range list {
 		list[i] = Fold(name)

@@ -15,13 +15,13 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// limited answers 429 at first, and keeps who has asked.
+// limited responds with 429 at first, and records the requests.
 type limited struct {
 	mu         sync.Mutex
 	status     int
 	retryAfter string
 	until      time.Time
-	asked      []string // "now" in the pause, else the idempotency key or the route
+	asked      []string // "now" during the pause, otherwise the idempotency key or the route
 }
 
 func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -115,7 +115,7 @@ func TestAListWaitsForItsPermitAsLongAsItsCaller(t *testing.T) {
 		permit.Release(limiter.Result{Outcome: limiter.Throttled, RetryAfter: 30 * time.Second})
 		began := time.Now()
 		var callers sync.WaitGroup
-		for n := range 5 { // the first one can't wait so long, and is told so at once
+		for n := range 5 { // the first can't wait that long, and fails immediately
 			callers.Go(func() {
 				lasts := time.Minute
 				if n == 0 {

@@ -6,29 +6,29 @@ import (
 )
 
 const (
-	// maxList is the size of the largest list that is read, and maxKept that of the records that are kept, in bytes.
+	// maxList is the maximum size of a list in bytes. maxKept is the maximum size of its stored records.
 	maxList = 32 << 20
 	maxKept = 8 << 20
-	// A field is left out if it is longer than this part of the room that is left, so that there is room for all records.
-	// A short field never is.
+	// A field is omitted if it is longer than this fraction of the remaining space, so that all records fit. A field of
+	// at most shortPart bytes is always included.
 	partOfRoom = 128
 	shortPart  = 1 << 10
-	// recordSize is the size of a record without its inputs, its text and its other fields.
+	// recordSize is the size of a record without its inputs, text and other fields.
 	recordSize = 128
-	// maxEnvelope is the deepest nesting of a list in its body.
+	// maxEnvelope is the maximum depth of a list in its body.
 	maxEnvelope = 3
 )
 
-// List is what the catalog lists of an API key, in its order, each generation once. All callers of a second share it, so
-// nobody may change it.
+// List is the catalog's list for an API key, in its order, with each generation once. Callers share it, so do not
+// modify it.
 type List struct {
 	Records []Version
-	Cut     bool // it was too long: the rest is missing
+	Cut     bool // whether it was too long, so that the rest is missing
 
-	places map[string]int // in Records, by id
+	places map[string]int // index in Records by ID
 }
 
-// NewList makes a list of records, of which the first of each generation counts.
+// NewList creates a list of records. It keeps only the first record of each generation.
 func NewList(records []Version) *List {
 	l := &List{Records: make([]Version, 0, len(records)), places: make(map[string]int, len(records))}
 	for _, v := range records {
@@ -40,7 +40,7 @@ func NewList(records []Version) *List {
 	return l
 }
 
-// Find gives the record of a generation, if there is one.
+// Find returns the record of a generation, if there is one.
 func (l *List) Find(id string) (v Version, ok bool) {
 	if l == nil {
 		return v, false
@@ -52,12 +52,11 @@ func (l *List) Find(id string) (v Version, ok bool) {
 	return v, ok
 }
 
-// List lists the recent generations of the API key. The catalog does not say how far back the list goes. One list of an API
-// key is read at a time, and serves all who ask for one within a second after it began, but nobody who asks for one that
-// began later: not before since.
+// List lists the recent generations of the API key. The catalog does not document how far back the list goes. Only one
+// list of an API key is read at a time. It is shared by all callers within one second of its start, if it was requested
+// at since or later.
 //
-// A record may leave out fields that are large. If the records that are kept take too much memory, the list ends after the
-// first of them.
+// A record may omit large fields. If the stored records take too much memory, the list ends after the first of them.
 func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*List, error) {
 	var list *List
 	err := c.upstream.retry(ctx, cred, func(ctx context.Context) (err error) {
@@ -82,7 +81,7 @@ func (c *Client) requestList(ctx context.Context, cred Credential) (r listRead) 
 	return r
 }
 
-// readList reads a list. A record without an id is skipped as long as others have one: one odd record must not hide the others.
+// readList reads a list. A record without an ID is skipped if others have one, because one odd record must not hide the others.
 func readList(a answer) (*List, error) {
 	items, err := a.list(generationListNames, generationWeights)
 	if err != nil {
@@ -109,7 +108,7 @@ func readList(a answer) (*List, error) {
 	return list, nil
 }
 
-// readItem reads an item of a list, without what is too long for the room that is left.
+// readItem reads an item of a list, without fields that are too long for the remaining space.
 func readItem(a answer, item JSON, room int) (Version, bool) {
 	r, _, ok := findGeneration(a.redactor.redact(item), "")
 	if !ok {
@@ -123,7 +122,7 @@ func readItem(a answer, item JSON, room int) (Version, bool) {
 	return g.Version(), true
 }
 
-// size returns about how much memory the record of a list takes, in bytes.
+// size returns the approximate memory use of a record in a list, in bytes.
 func (g *Generation) size() int {
 	size := recordSize + len(g.Inputs) + len(g.Extra)
 	if g.Text != nil {
@@ -132,8 +131,7 @@ func (g *Generation) size() int {
 	return size
 }
 
-// shorten leaves the inputs, the text and the other fields out of a record if they are longer than a limit in bytes, and
-// names them in Omitted.
+// shorten removes inputs, text and other fields that are longer than a limit in bytes, and adds their names to Omitted.
 func (g *Generation) shorten(limit int) {
 	if len(g.Inputs) > limit {
 		g.Inputs, g.Omitted = nil, append(g.Omitted, "inputs")

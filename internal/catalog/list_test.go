@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// usual is an answer about a generation as the catalog usually gives it.
+// usual is a typical catalog response with a generation.
 const usual = `{"id":"gen_8qn1x08zckpva1f6kns7","modelId":"studio/landscape","status":"queued","costCents":28,"createdAt":"2026-11-20T23:35:21.964812563Z",` +
 	`"inputs":{"prompt":"a calm sea at dusk with three small boats and a lighthouse","size":"1600x1000","seed":4711},` +
 	`"queue":"standard","region":"eu-central","progress":0}`
 
-// listBodies are lists of every shape.
+// listBodies are lists in every shape.
 var listBodies = []string{
 	`[` + usual + `]`,
 	`[` + usual + `,{"id":"g2","status":"queued","inputs":{"a":[1,{"b":null}]}}]`,
@@ -49,7 +49,7 @@ var listBodies = []string{
 	`[{"":f`, `[{"a":nul`, `[{"a":1,`, `[{"a":"\u00`, `[{"a":-`,
 }
 
-// page is a list of generations, each with a status.
+// page returns a list of generations with the given statuses.
 func page(statuses ...string) string {
 	var items []string
 	for i, status := range statuses {
@@ -78,7 +78,7 @@ func FuzzAListHoldsNoAPIKey(f *testing.F) { // U11 I2
 	})
 }
 
-// lister is a client over a catalog whose list is a text.
+// lister is a client of a catalog with a given list.
 type lister struct {
 	*testing.T
 	*Client
@@ -92,7 +92,7 @@ func newLister(t *testing.T) *lister {
 }
 
 func TestARotatedAPIKeyIsRedactedInTheNextList(t *testing.T) { // U22
-	keys := []string{"one-key-of-a-credential", "another-key-of-the-same"} // what looks like a key goes whoever it belongs to
+	keys := []string{"one-key-of-a-credential", "another-key-of-the-same"} // all key-like strings are redacted
 	l, now := newLister(t), 0
 	held := Held(func() Secret { return NewSecret(keys[now]) })
 	l.body = `[{"id":"g1","status":"queued","one":"` + keys[0] + `","other":"` + keys[1] + `"}]`

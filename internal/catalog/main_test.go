@@ -24,12 +24,12 @@ const (
 
 var testCredential = Forwarded(NewSecret(testKey))
 
-// roundTrip is a transport that is a function.
+// roundTrip is a function that implements a transport.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// answering is a transport that gives the same answer every time.
+// answering returns a transport that always sends the same response.
 func answering(status int, contentType, body string) roundTrip {
 	return func(r *http.Request) (*http.Response, error) {
 		return reply(r, status, http.Header{"Content-Type": {contentType}}, body), nil
@@ -52,7 +52,7 @@ func newTestClient(t testing.TB, transport http.RoundTripper) *Client {
 	return c
 }
 
-// calls is one call of every route.
+// calls has one call for every route.
 var calls = map[string]func(context.Context, *Client) error{
 	opAccount: func(ctx context.Context, c *Client) error { _, err := c.Account(ctx, testCredential); return err },
 	opModels:  func(ctx context.Context, c *Client) error { _, err := c.Models(ctx, testCredential); return err },
@@ -84,7 +84,7 @@ var calls = map[string]func(context.Context, *Client) error{
 	opDelete: func(ctx context.Context, c *Client) error { return c.Delete(ctx, testCredential, "g1") },
 }
 
-// asError is err as the package's own error.
+// asError returns err as an *Error, or fails the test.
 func asError(t testing.TB, err error) *Error {
 	t.Helper()
 	var e *Error
@@ -94,10 +94,9 @@ func asError(t testing.TB, err error) *Error {
 	return e
 }
 
-// wire serves raw bytes over connections in memory, which work inside a bubble of
-// synctest: each request is handed to answer with its number, from 0, and what answer
-// writes is the whole of what comes back. The connection is closed after it, unless
-// connections are reused.
+// wire serves raw bytes over connections in memory, which work inside a synctest bubble. It passes each request with
+// its number, from 0, to answer, which writes the complete response. Then it closes the connection, unless connections
+// are reused.
 type wire struct {
 	mu       sync.Mutex
 	requests []*http.Request
@@ -148,7 +147,7 @@ func (w *wire) count() int {
 	return len(w.requests)
 }
 
-// before is a context that ends after d.
+// before returns a context that ends after d.
 func before(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)

@@ -8,8 +8,8 @@ import (
 
 var modelWeights = []weight{{names: modelIDNames, score: 2}, {names: fieldListNames, score: 1, nested: true}}
 
-// readModels reads the list of models. An entry may be a mere id; one without an id is
-// passed over as long as others have one.
+// readModels reads the list of models. An entry may be only an ID. An entry without an ID is skipped if others have
+// one.
 func readModels(a answer) ([]Model, error) {
 	items, err := a.list(modelListNames, modelWeights)
 	if err != nil {
@@ -36,7 +36,7 @@ func readModels(a answer) ([]Model, error) {
 	return models, nil
 }
 
-// readModel reads one model. Its input fields may stand beside the record.
+// readModel reads one model. Its input fields may be next to the record.
 func readModel(a answer, requestedID string) (Model, error) {
 	value, err := a.value()
 	if err != nil {
@@ -53,7 +53,7 @@ func readModel(a answer, requestedID string) (Model, error) {
 	return m, nil
 }
 
-// newModel reads a record. A record without an id gets the requested one.
+// newModel reads a record. A record without an ID gets the requested ID.
 func newModel(a answer, r *Record, requestedID string) (Model, bool) {
 	id, ok := take(r, modelIDNames, asID)
 	if !ok {
@@ -65,14 +65,13 @@ func newModel(a answer, r *Record, requestedID string) (Model, bool) {
 	m := Model{ID: id, ObserveTime: a.time}
 	m.Name, _ = take(r, modelNameNames, AsWord)
 	m.Description, _ = take(r, descriptionNames, AsWord)
-	m.Output, _, _ = find(r, outputNames, outputKind) // stays in Extra: "video" says more than "file"
+	m.Output, _, _ = find(r, outputNames, outputKind) // remains in Extra, because "video" is more specific than "file"
 	m.Fields, _ = take(r, fieldListNames, readFields)
 	m.Extra = extraOf(r)
 	return m, true
 }
 
-// outputKind reads the kind of output from a word, a list of one, or an object that has
-// the word.
+// outputKind reads the kind of output from a word, a list with one word, or an object with the word.
 func outputKind(v JSON) (OutputKind, bool) {
 	switch v.Kind() {
 	case '[':
@@ -87,8 +86,8 @@ func outputKind(v JSON) (OutputKind, bool) {
 	return outputWord(v)
 }
 
-// outputWord reads the last known word, since the first ones name the input. Of a media
-// type it reads the first half.
+// outputWord reads the last known word, because the first words describe the input. For a media type it reads the first
+// half.
 func outputWord(v JSON) (OutputKind, bool) {
 	s, _ := AsText(v)
 	s, _, _ = strings.Cut(strings.ToLower(s), "/")
@@ -101,8 +100,8 @@ func outputWord(v JSON) (OutputKind, bool) {
 	return OutputUnknown, false
 }
 
-// readFields reads input fields: a list of descriptions or of mere names, an object keyed
-// by name, or a JSON schema. An object has no order; its required fields come first.
+// readFields reads input fields: a list of descriptions or names, an object keyed by name, or a JSON schema. Fields of
+// an object have no order, so required fields come first.
 func readFields(v JSON) ([]InputField, bool) {
 	if items, ok := v.Items(); ok {
 		return fieldList(items)
@@ -118,7 +117,7 @@ func readFields(v JSON) ([]InputField, bool) {
 	return fieldObject(v, nil, false)
 }
 
-// plainObject gives an object as it was sent.
+// plainObject returns an object as it was sent.
 func plainObject(v JSON) (JSON, bool) { return v, v.Kind() == '{' }
 
 func fieldList(items []JSON) ([]InputField, bool) {
@@ -141,7 +140,7 @@ func fieldList(items []JSON) ([]InputField, bool) {
 	return fields, true
 }
 
-// fieldObject reads fields keyed by name. A member may be a mere type.
+// fieldObject reads fields keyed by name. The value of a member may be only a type.
 func fieldObject(v JSON, required []JSON, saysRequired bool) ([]InputField, bool) {
 	members := v.Members()
 	fields := make([]InputField, 0, len(members))
@@ -180,7 +179,7 @@ func newField(r *Record, name string) InputField {
 	f.Required = takeRequired(r)
 	f.Default, _ = take(r, defaultNames, asValue)
 	f.Allowed = takeAllowed(r)
-	if f.Type == FieldInteger || f.Type == FieldNumber || f.Type == FieldUnknown { // of others it bounds the length
+	if f.Type == FieldInteger || f.Type == FieldNumber || f.Type == FieldUnknown { // for other types it limits the length
 		f.Minimum = optional(take(r, minimumNames, asFloat))
 		f.Maximum = optional(take(r, maximumNames, asFloat))
 	}
@@ -193,8 +192,7 @@ var plainTypes = [...]string{
 	FieldBoolean: "boolean", FieldObject: "object", FieldArray: "array",
 }
 
-// takeFieldType reads the type. A word that says more than the type, such as
-// "textarea", stays among the unknown members.
+// takeFieldType reads the type. A word that is more specific than the type, such as "textarea", remains in Extra.
 func takeFieldType(r *Record) FieldType {
 	kind, by, ok := find(r, fieldTypeNames, fieldType)
 	if !ok {
@@ -206,7 +204,7 @@ func takeFieldType(r *Record) FieldType {
 	return kind
 }
 
-// fieldType reads a word, or the one in a list that is not null.
+// fieldType reads a word, or the only word in a list that is not null.
 func fieldType(v JSON) (FieldType, bool) {
 	if list, ok := v.Items(); ok {
 		list = slices.DeleteFunc(list, func(v JSON) bool { word, _ := AsText(v); return word == "null" })
@@ -228,8 +226,7 @@ func takeRequired(r *Record) *bool {
 	return optional(!not, ok)
 }
 
-// takeAllowed reads the allowed values. Where they have labels, the whole list stays
-// among the unknown members too.
+// takeAllowed reads the allowed values. If they have labels, the list also remains in Extra.
 func takeAllowed(r *Record) []Value {
 	values, ok := take(r, allowedNames, valuesBy(plainValue))
 	if !ok {
@@ -242,7 +239,7 @@ func takeAllowed(r *Record) []Value {
 	return values
 }
 
-// valuesBy makes a reader of lists of one of items: of each, or of none.
+// valuesBy returns a reader of non-empty lists. It fails if read fails for an item.
 func valuesBy(read func(JSON) (Value, bool)) func(JSON) ([]Value, bool) {
 	return func(v JSON) (values []Value, ok bool) {
 		items, _ := v.Items()

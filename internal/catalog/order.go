@@ -15,9 +15,9 @@ import (
 // Order is a paid request for one generation.
 type Order struct {
 	ModelID        string
-	Inputs         json.RawMessage // one JSON object, sent digit for digit
+	Inputs         json.RawMessage // one JSON object, sent verbatim
 	IdempotencyKey string
-	LeaveBy        time.Time // what is not sent by then is not sent; zero: whenever
+	LeaveBy        time.Time // time after which nothing is sent; zero means no limit
 	Attempt        int       // number of the attempt for traces, from 1
 	// Permit is a permit of [Client.Acquire], which [Client.Post] always releases. If it is nil, Post acquires one.
 	Permit *limiter.Permit
@@ -35,7 +35,7 @@ type Posted uint8
 
 // The outcomes.
 const (
-	// NotSent means that nothing has reached the catalog.
+	// NotSent means that nothing reached the catalog.
 	NotSent Posted = iota
 	// Unknown means that the catalog may have accepted this attempt or an earlier one.
 	Unknown
@@ -44,9 +44,9 @@ const (
 	Answered
 )
 
-// Post makes one attempt to place a paid order. Nothing else does, and nothing repeats it: without a GetBody, Go's
-// transport does not send a request again. The error of an attempt that is [Unknown] is [KindOutcomeUnknown], with the
-// reason in Err or Status, [KindInProgress] or [KindKeyReused], or speaks of the idempotency key.
+// Post sends one attempt to place a paid order. No other code sends orders, and nothing retries them: without a
+// GetBody, Go's transport does not resend a request. The error of an [Unknown] attempt is [KindOutcomeUnknown], with
+// the reason in Err or Status, [KindInProgress] or [KindKeyReused], or mentions the idempotency key.
 func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation, Posted, error) {
 	body, err := orderBody(OpCreate, o.ModelID, o.Inputs)
 	if err == nil {
@@ -74,7 +74,7 @@ func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation
 	return g, posted, err
 }
 
-// outcome classifies the end of an attempt. An error that leaves open whether the order was taken becomes
+// outcome classifies the result of an attempt. An error that does not show whether the order was accepted becomes
 // [KindOutcomeUnknown].
 func outcome(err error) (Posted, error) {
 	if err == nil {
@@ -99,13 +99,13 @@ func outcome(err error) (Posted, error) {
 	return Answered, err
 }
 
-// hadNoConnection reports whether an attempt without an answer can't have reached the catalog.
+// hadNoConnection reports whether an attempt without a response can't have reached the catalog.
 func hadNoConnection(e *Error) bool {
 	op, ok := errors.AsType[*net.OpError](e.Err)
 	return ok && (op.Op == "dial" || op.Op == "proxyconnect")
 }
 
-// orderBody is the body of a quote and of an order. Inputs go into it as they are.
+// orderBody returns the body of a quote or an order. It contains the inputs verbatim.
 func orderBody(op, modelID string, inputs json.RawMessage) ([]byte, error) {
 	if err := checkID(op, "model_id", modelID); err != nil {
 		return nil, err
@@ -113,13 +113,13 @@ func orderBody(op, modelID string, inputs json.RawMessage) ([]byte, error) {
 	if !isObject(inputs) {
 		return nil, invalid(op, "inputs", "must be one JSON object")
 	}
-	id, _ := json.Marshal(modelID) // a text can always be written
+	id, _ := json.Marshal(modelID) // cannot fail for a string
 	return fmt.Appendf(nil, `{"modelId":%s,"inputs":%s}`, id, inputs), nil
 }
 
-// certainlyRefused reports whether an answer to an order says that it was not carried out; status 0 is no
-// answer, as the order was never sent. Of the redirects only 307 and 308 say so: they ask for the same
-// request elsewhere. The others can mean "done, look there" (RFC 9110, 15.4).
+// certainlyRefused reports whether the status of a response proves that the order was not placed. Status 0 means that
+// the order was never sent. Of the redirects only 307 and 308 prove it, because they request the same call elsewhere.
+// Others can mean that the order was placed (RFC 9110, 15.4).
 func certainlyRefused(status int) bool {
 	switch status {
 	case 0, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

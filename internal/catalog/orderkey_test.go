@@ -6,8 +6,8 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// The key that the catalog is sent outlives processes and releases: another one for the same order
-// would buy it again.
+// The key that is sent to the catalog outlives processes and releases. A different key for the same order would buy it
+// again.
 func TestTheKeyOfAnOrderUnderAHeldAPIKeyNeverChanges(t *testing.T) { // T1
 	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("any") })
 	for _, row := range []struct{ owner, key, want string }{

@@ -32,8 +32,7 @@ func FuzzAnIDIsOneSegmentOfItsPathOrRefused(f *testing.F) { // I3
 	})
 }
 
-// checkTarget reads a request's target as a catalog would, and fails the test where that is
-// not the route with the identifier in its place.
+// checkTarget parses a request's target as a catalog does, and checks that it is the route with the identifier.
 func checkTarget(t *testing.T, r *http.Request, id string) {
 	t.Helper()
 	target, err := url.ParseRequestURI(r.URL.RequestURI())

@@ -45,7 +45,7 @@ func TestAWaitForASlotIsNoSilenceOfTheCatalog(t *testing.T) { // A8
 	})
 }
 
-// hangingCatalog is a catalog that answers no order and no download of one credential, and all of the other.
+// hangingCatalog returns a client of a catalog that does not respond to orders and downloads of one credential.
 func hangingCatalog(t *testing.T) *Client {
 	w := &wire{answer: func(_ int, r *http.Request, conn net.Conn) {
 		if strings.Contains(r.URL.Path, "slow") || strings.HasPrefix(r.Header.Get("Idempotency-Key"), "slow") {

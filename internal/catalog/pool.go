@@ -16,8 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// pool has the connections of one class of request. Each API key has its own connections: where a catalog,
-// or a proxy before it, answers one request twice, the second answer reaches nobody else.
+// pool contains the connections of one class of request. Each API key has its own connections. If a catalog or a proxy
+// responds twice to one request, only the same API key can receive the second response.
 type pool struct {
 	base    *http.Transport  // template; each API key has a copy
 	limiter *limiter.Limiter // limits the requests in flight
@@ -27,15 +27,15 @@ type pool struct {
 	open int                                 // connections of all API keys
 }
 
-// keyTransport has the connections of one API key.
+// keyTransport contains the connections of one API key.
 type keyTransport struct {
 	*http.Transport
-	inFlight int         // requests
+	inFlight int         // number of requests in flight
 	lastUsed time.Time   // end of the last request
-	idle     *time.Timer // until the API key is forgotten
+	idle     *time.Timer // removes the API key
 }
 
-// newPool makes a pool that has as many connections, in use or idle, as base allows to a host.
+// newPool creates a pool with as many connections, in use or idle, as base allows for a host.
 func newPool(base *http.Transport) *pool {
 	p := &pool{base: base.Clone(), limiter: limiter.New(base.MaxConnsPerHost), keys: map[[sha256.Size]byte]*keyTransport{}}
 	p.base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -50,8 +50,7 @@ func newPool(base *http.Transport) *pool {
 	return p
 }
 
-// errNoConnection is the error of a request that was not sent: other requests had all connections for as
-// long as it could wait.
+// errNoConnection is the error for a request that was not sent, because no connection was free before its deadline.
 var errNoConnection = errors.New("no connection to the catalog is free")
 
 type ownerKey struct{}
@@ -66,8 +65,8 @@ func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.send(r, r.Header.Get("Authorization"))
 }
 
-// send sends a request for an API key, as the header of the catalog has it: the request itself need not carry it. It has its
-// place until its answer is closed. Those who share the places are the API keys, and behind a held one the owners.
+// send sends a request for an API key, given by the catalog's Authorization header, which the request itself may omit.
+// The request occupies a slot until its response is closed. API keys and owners of a shared API key divide the slots.
 func (p *pool) send(r *http.Request, authorization string) (*http.Response, error) {
 	key := sha256.Sum256([]byte(authorization))
 	owner, _ := r.Context().Value(ownerKey{}).(string)
@@ -113,8 +112,8 @@ func (p *pool) transportOf(key [sha256.Size]byte) *keyTransport {
 	return t
 }
 
-// release ends the use of a transport. An API key that the catalog rejects is forgotten then, as callers
-// can invent API keys.
+// release ends the use of a transport. It removes a rejected API key when no request uses it, because callers can
+// invent keys.
 func (p *pool) release(key [sha256.Size]byte, t *keyTransport, isRejected bool) {
 	p.mu.Lock()
 	t.inFlight--
@@ -129,7 +128,7 @@ func (p *pool) release(key [sha256.Size]byte, t *keyTransport, isRejected bool) 
 	}
 }
 
-// forgetAfterUse forgets an API key once its connections have ended; mu is held.
+// forgetAfterUse removes an API key after its connections have timed out; mu is held.
 func (p *pool) forgetAfterUse(key [sha256.Size]byte, t *keyTransport) {
 	t.idle = time.AfterFunc(p.base.IdleConnTimeout, func() {
 		p.mu.Lock()
@@ -142,8 +141,8 @@ func (p *pool) forgetAfterUse(key [sha256.Size]byte, t *keyTransport) {
 	})
 }
 
-// countOpen counts a connection. At the limit it closes idle ones. There are some, as a request has a place
-// before it has a connection.
+// countOpen counts a connection. At the limit it closes idle connections. There are some, because a request acquires a
+// slot before it connects.
 func (p *pool) countOpen() {
 	p.mu.Lock()
 	full := p.open >= p.base.MaxConnsPerHost
@@ -160,7 +159,7 @@ func (p *pool) countClosed() {
 	p.open--
 }
 
-// pooledConn is a connection that counts its end.
+// pooledConn is a connection that is counted until it closes.
 type pooledConn struct {
 	net.Conn
 	closed func()

@@ -32,7 +32,7 @@ func TestEachClassOfRequestHasItsPool(t *testing.T) {
 func TestConnectionsThatWaitAreClosedOnceOneOfThemWasSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const warm = 8
-		var stale sync.Map // connections that carry nothing any more
+		var stale sync.Map // connections that no longer carry anything
 		w := &wire{reused: true}
 		w.answer = func(n int, _ *http.Request, conn net.Conn) {
 			if _, silent := stale.Load(conn); silent {
@@ -41,7 +41,7 @@ func TestConnectionsThatWaitAreClosedOnceOneOfThemWasSilent(t *testing.T) {
 			}
 			if n < warm {
 				stale.Store(conn, true)
-				time.Sleep(time.Second) // so that all need a connection of their own
+				time.Sleep(time.Second) // forces a separate connection for each
 			}
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 18\r\n\r\n"+`{"balanceCents":7}`)
 		}
@@ -90,7 +90,7 @@ func TestABurstTakesNoMoreConnectionsThanItMay(t *testing.T) {
 	})
 }
 
-// askAs asks under an API key.
+// askAs sends a request with an API key and returns the body of the response.
 func askAs(t *testing.T, by http.RoundTripper, url, apiKey string) (string, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -125,7 +125,7 @@ func TestAConnectionServesOneAPIKeyAlone(t *testing.T) { // L7
 
 func TestAnAnswerThatComesTwiceReachesNoOtherAPIKey(t *testing.T) { // L7
 	defer log.SetOutput(log.Writer())
-	log.SetOutput(io.Discard) // as every program over this transport does
+	log.SetOutput(io.Discard) // as every program with this transport does
 	s := serveRaw(t, func(conn net.Conn, path string) bool {
 		answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(path), path)
 		_, err := io.WriteString(conn, answer+answer)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// jsonOf is a value as JSON.
+// jsonOf returns a value as JSON.
 func jsonOf(value any) Value {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -15,16 +15,16 @@ func jsonOf(value any) Value {
 	return Canonical(text)
 }
 
-// membersOf are the members of an object, decoded.
+// membersOf returns the decoded members of an object.
 func membersOf(text Value) map[string]any {
 	var members map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
-	_ = decoder.Decode(&members) // it is an object, or nothing
+	_ = decoder.Decode(&members) // it is an object or empty
 	return members
 }
 
-// The ledger has etags for as long as it has orders, and callers hold them meanwhile.
+// The ledger stores etags as long as orders, and callers keep them too.
 func TestAnEtagIsTheOneOfEarlierReleases(t *testing.T) {
 	const body = `{"id":"g1","status":"succeeded","textOutput":"a <poem>","inputs":{"z":[1,2.50,-0,1e400,{"y":"\u00e9<&>","x":null}],"a":"\u2028\ud800"},` +
 		`"b":{"d":true,"c":{"":"\/"}},"a\u0062":"\"q\\","key":"abc","apiKey":{"dailyCapCents":5,"value":"x"},"list":["live",["x_live_abcdefgh"]]}`

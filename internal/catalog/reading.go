@@ -2,23 +2,23 @@ package catalog
 
 import "slices"
 
-// RulesFile is where the reading rules stand, for those who are told to add to them.
+// RulesFile is the file with the reading rules, for messages that suggest an addition.
 const RulesFile = "internal/catalog/rules.go"
 
-// ReadBody reads the body of an answer as the reading rules get it, without the API key of cred.
+// ReadBody parses the body of a response for the reading rules, without the API key of cred.
 func ReadBody(body []byte, cred Credential) (JSON, error) {
 	v, err := parse(body)
 	return newRedactor(cred.APIKey().Reveal()).redact(v), err
 }
 
-// Rule is how a part of a record is found: the first of some names whose member can be read.
+// Rule describes how a part of a record is found: it is the first readable member with one of several names.
 type Rule struct {
-	Table string // the variable of [RulesFile] that holds the names
+	Table string // variable in [RulesFile] that has the names
 	Names []string
 	Reads func(JSON) bool
 }
 
-// Find gives the member that holds the part.
+// Find returns the member with the part.
 func (r Rule) Find(in *Record) (m Member, ok bool) {
 	_, found, ok := find(in, r.Names, func(v JSON) (bool, bool) { return true, !v.IsNull() && r.Reads(v) })
 	if ok {
@@ -27,29 +27,29 @@ func (r Rule) Find(in *Record) (m Member, ok bool) {
 	return m, ok
 }
 
-// readable makes a test of a reader.
+// readable converts a reader to a predicate.
 func readable[T any](read func(JSON) (T, bool)) func(JSON) bool {
 	return func(v JSON) bool { _, ok := read(v); return ok }
 }
 
-// Form is how records of one kind are found in a body.
+// Form describes how records of one kind are found in a body.
 type Form struct {
-	Wrappers, Lists Rule // of names alone
+	Wrappers, Lists Rule // have only names
 
 	weights []weight
 	find    func(JSON) (*Record, bool)
 }
 
-// Record finds the record in a value that is one, or wraps one.
+// Record finds the record in a value, which is the record or wraps it.
 func (f Form) Record(v JSON) (*Record, bool) { return f.find(v) }
 
 // List finds the list of records in a body.
 func (f Form) List(v JSON) ([]JSON, bool) { return findList(v, f.Lists.Names, f.weights, maxEnvelope) }
 
-// Fits reports whether a record has at least one of the members that tell its kind.
+// Fits reports whether a record has a member that is specific to its kind.
 func (f Form) Fits(r *Record) bool { return r.score(f.weights) > 0 }
 
-// RuleSet are the reading rules, for package doctor, which explains what they make of a body.
+// RuleSet contains the reading rules, for package doctor, which explains their results for a body.
 type RuleSet struct {
 	Account, Quote, Model, Generation Form
 
@@ -58,7 +58,7 @@ type RuleSet struct {
 	GenerationID, Status, ModelOf, Cost, CreateTime, Inputs, HasResult Rule
 }
 
-// Rules gives the reading rules.
+// Rules returns the reading rules.
 func Rules() RuleSet {
 	form := func(table string, wrappers []string, listTable string, lists []string, weights []weight) Form {
 		return Form{
@@ -97,20 +97,20 @@ func Rules() RuleSet {
 	return rules
 }
 
-// hasFields reports whether a value is a list of fields, and not an empty one.
+// hasFields reports whether a value is a non-empty list of fields.
 func hasFields(v JSON) bool {
 	items, _ := v.Items()
 	_, ok := readFields(v)
 	return ok && len(items)+len(v.Members()) > 0
 }
 
-// IsSecret reports whether a member of a folded name is never kept.
+// IsSecret reports whether a member with a folded name is never stored.
 func IsSecret(name string) bool { return secretNames[name] }
 
-// IsCentUnit reports whether a word is known as a name of euro cents.
+// IsCentUnit reports whether a word means euro cents.
 func IsCentUnit(word string) bool { return slices.Contains(centUnits, Fold(word)) }
 
-// SaysFailure reports whether a generation says why it has failed.
+// SaysFailure reports whether a generation has the reason for its failure.
 func SaysFailure(r *Record) bool {
 	own, _ := NewRecord(r.sent)
 	return takeFailure(own) != ""

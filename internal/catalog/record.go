@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// Record is an object. It is read once: members that a table of the rules names are picked out, and the others stay where
-// they are.
+// Record is an object. It is parsed once: members with a name in the tables are indexed, and the others remain in the
+// source text.
 type Record struct {
 	sent   JSON
-	picked []picked // one of each key
+	picked []picked // one for each key
 }
 
-// picked is a member that a table names.
+// picked is a member with a name in the tables.
 type picked struct {
 	key   string
-	name  string // as it was sent
+	name  string // name as sent
 	value JSON
 	taken bool
 }
@@ -30,8 +30,8 @@ func NewRecord(v JSON) (*Record, bool) {
 	return r, true
 }
 
-// pick picks a member. Of two of one name it picks the last, of two of one key the first by their names: the same every
-// time.
+// pick indexes a member. Of two members with the same name it keeps the last, of two with the same key the first by
+// name. So the result does not depend on their order.
 func (r *Record) pick(m Member) {
 	key := keyOf(m.Name)
 	if key == "" {
@@ -48,10 +48,10 @@ func (r *Record) pick(m Member) {
 	r.picked = append(r.picked, picked{key: key, name: m.Name, value: m.Value})
 }
 
-// Sent is the object as it was sent.
+// Sent returns the object as it was sent.
 func (r *Record) Sent() JSON { return r.sent }
 
-// Member is the member of a name of a table. Its value is nil where there is none.
+// Member returns the member with a name of a table. Its value is empty if there is no such member.
 func (r *Record) Member(name string) Member {
 	if p := r.member(name); p != nil {
 		return Member{p.name, p.value}
@@ -59,7 +59,7 @@ func (r *Record) Member(name string) Member {
 	return Member{}
 }
 
-// member is the member of a key; nil where there is none.
+// member returns the member with a key, or nil.
 func (r *Record) member(key string) *picked {
 	if r == nil {
 		return nil
@@ -72,7 +72,7 @@ func (r *Record) member(key string) *picked {
 	return nil
 }
 
-// get is the value of a key.
+// get returns the value of a key.
 func (r *Record) get(key string) (JSON, bool) {
 	if p := r.member(key); p != nil {
 		return p.value, true
@@ -85,13 +85,13 @@ func (r *Record) hasTaken(name string) bool {
 	return slices.ContainsFunc(r.picked, func(p picked) bool { return p.taken && p.name == name })
 }
 
-// object is the member of a key, where that is an object.
+// object returns the value of a key if it is an object.
 func (r *Record) object(key string) (*Record, bool) {
 	v, _ := r.get(key)
 	return NewRecord(v)
 }
 
-// find reads the first readable member of names, and leaves it in the record.
+// find reads the first readable member of names. The member remains in the record.
 func find[T any](r *Record, names []string, read func(JSON) (T, bool)) (value T, found *picked, ok bool) {
 	for _, name := range names {
 		if p := r.member(name); p != nil {
@@ -103,8 +103,7 @@ func find[T any](r *Record, names []string, read func(JSON) (T, bool)) (value T,
 	return value, nil, false
 }
 
-// take is find, and removes the member, so that it is not among the unknown ones. An
-// unreadable member stays among them.
+// take reads like find, and marks the member as taken, so that it is not in Extra. An unreadable member stays in Extra.
 func take[T any](r *Record, names []string, read func(JSON) (T, bool)) (T, bool) {
 	value, found, ok := find(r, names, read)
 	if ok {
@@ -113,7 +112,7 @@ func take[T any](r *Record, names []string, read func(JSON) (T, bool)) (T, bool)
 	return value, ok
 }
 
-// optional gives a pointer to a value, nil where there is none.
+// optional returns a pointer to a value, or nil if ok is false.
 func optional[T any](value T, ok bool) *T {
 	if !ok {
 		return nil
@@ -121,11 +120,11 @@ func optional[T any](value T, ok bool) *T {
 	return new(value)
 }
 
-// weight is the score of an object that has one of some members: records score more than wrappers.
+// weight is the score of an object that has one of some members. Records have a higher score than wrappers.
 type weight struct {
 	names  []string
 	score  int
-	nested bool // the member may be an object
+	nested bool // whether the member may be an object
 }
 
 func (r *Record) score(weights []weight) (sum int) {
@@ -138,8 +137,8 @@ func (r *Record) score(weights []weight) (sum int) {
 	return sum
 }
 
-// unwrap finds the record in a body: the object itself, or one below that looks more
-// like it. The id weighs most, as envelopes have a status of their own.
+// unwrap finds the record in a body: the object itself, or a nested object with a higher score. The ID has the highest
+// weight, because envelopes have their own status.
 func unwrap(v JSON, wrappers []string, weights []weight) (*Record, bool) {
 	top, ok := NewRecord(only(v))
 	if !ok {
@@ -148,7 +147,7 @@ func unwrap(v JSON, wrappers []string, weights []weight) (*Record, bool) {
 	return top.inside(wrappers, weights, 2), true
 }
 
-// only is the item of a list of one, or the value itself.
+// only returns the item of a list with one item, or the value itself.
 func only(v JSON) JSON {
 	if list, ok := v.Items(); ok && len(list) == 1 {
 		return list[0]
@@ -169,8 +168,8 @@ func (r *Record) inside(wrappers []string, weights []weight, depth int) *Record 
 	return best
 }
 
-// findList finds the list in a body: an array, a member of a known name, an object's one
-// array, or an object of records. A list that is null is empty. It stands at most so deep.
+// findList finds the list in a body: an array, a member with a known name, the only array of an object, or an object of
+// records. A null list is empty. depth limits the nesting of the list.
 func findList(v JSON, names []string, weights []weight, depth int) ([]JSON, bool) {
 	if items, ok := v.Items(); ok || v.IsNull() {
 		return items, true
@@ -199,8 +198,7 @@ func findList(v JSON, names []string, weights []weight, depth int) ([]JSON, bool
 	return keyed(members, weights)
 }
 
-// keyed reads an object of records that is keyed by their identifiers, in the order of
-// these. Every record must look like one.
+// keyed reads an object that contains records by ID, in the order of the IDs. Every record must look like one.
 func keyed(members []Member, weights []weight) ([]JSON, bool) {
 	items := make([]JSON, 0, len(members))
 	for _, m := range members {
@@ -229,7 +227,7 @@ func onlyArray(members []Member) (only []JSON, found bool) {
 	return only, found
 }
 
-// withMember returns an object with one more member, a text.
+// withMember returns an object with an additional string member.
 func withMember(name, text string, object JSON) JSON {
 	member, _ := json.Marshal(map[string]string{name: text})
 	if len(object) == len("{}") {

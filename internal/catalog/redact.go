@@ -14,21 +14,21 @@ import (
 	"unicode"
 )
 
-// maxText is the longest text from the catalog in an error, in bytes.
+// maxText is the maximum length of text from the catalog in an error, in bytes.
 const maxText = 1 << 10
 
-// keyLike matches texts that look like an API key, whoever it belongs to.
+// keyLike matches text that looks like any API key.
 var keyLike = regexp.MustCompile(`(?i)[a-z0-9_%-]*_live_[a-z0-9_.~+/=%-]+|\bbearer\s+[^\s"'<>,;]+`)
 
-// redactor redacts the API key of a call in everything that comes back from it. Nil has none to redact.
+// redactor redacts the API key of a call in its response. A nil redactor redacts nothing.
 type redactor struct {
 	key     string
 	spell   sync.Once
-	spelled []string // its spellings in lower case, made when a text may hold one
+	spelled []string // lower-case spellings of the key, computed on first use
 }
 
-// shortestKey is the length of the shortest API key that is redacted. A shorter text is no API
-// key but a word that somebody typed, and other texts would lose that word.
+// shortestKey is the minimum length of an API key that is redacted. Shorter text is a typed word instead of an API key,
+// and other text would lose this word.
 const shortestKey = 8
 
 func newRedactor(key string) *redactor {
@@ -43,10 +43,10 @@ func (r *redactor) forms() []string {
 	return r.spelled
 }
 
-// spellings are the forms in which an answer may repeat an API key, in lower case.
+// spellings returns the forms in which a response may repeat an API key, in lower case.
 func spellings(key string) []string {
 	forms := []string{key, percentEncoded(key), url.QueryEscape(key), url.PathEscape(key), strings.ReplaceAll(key, "/", `\/`)}
-	// In base64 a text has one of three forms, by its position in the encoded bytes.
+	// In base64 a string has one of three forms, depending on its position in the encoded bytes.
 	for _, before := range []string{"", "?", "??"} {
 		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			forms = append(forms, base64Core(encoding, before, key))
@@ -59,7 +59,7 @@ func spellings(key string) []string {
 	return slices.Compact(forms)
 }
 
-// base64Core is the part of an encoding that depends on the API key alone.
+// base64Core returns the part of an encoding that depends only on the API key.
 func base64Core(encoding *base64.Encoding, before, key string) string {
 	text := encoding.EncodeToString([]byte(before + key))
 	first := (len(before)*8 + 5) / 6
@@ -67,7 +67,7 @@ func base64Core(encoding *base64.Encoding, before, key string) string {
 	return text[min(first, last):last]
 }
 
-// percentEncoded has each byte by its number that is no letter or digit.
+// percentEncoded encodes each byte that is not a letter or digit.
 func percentEncoded(key string) string {
 	text := make([]byte, 0, 3*len(key))
 	for _, c := range []byte(key) {
@@ -80,7 +80,7 @@ func percentEncoded(key string) string {
 	return string(text)
 }
 
-// asciiLower keeps the length of text, so that positions in it stay valid.
+// asciiLower converts ASCII letters to lower case. It preserves the length of text and all offsets.
 func asciiLower(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c >= 'A' && c <= 'Z' {
@@ -90,7 +90,7 @@ func asciiLower(text string) string {
 	}, text)
 }
 
-// holdsKey reports whether text holds the API key of the call.
+// holdsKey reports whether text contains the API key of the call.
 func (r *redactor) holdsKey(text string) bool {
 	if r == nil || !hasWord(text, len(r.key), " ") {
 		return false
@@ -99,7 +99,7 @@ func (r *redactor) holdsKey(text string) bool {
 	return slices.ContainsFunc(r.forms(), func(form string) bool { return strings.Contains(lower, form) })
 }
 
-// hasWord reports whether text has a word of so many bytes. Every spelling of a key is one word, and none is
+// hasWord reports whether text has a word of at least length bytes. Every spelling of a key is one word, and none is
 // shorter than the key.
 func hasWord(text string, length int, between string) bool {
 	for len(text) >= length {
@@ -112,16 +112,15 @@ func hasWord(text string, length int, between string) bool {
 	return false
 }
 
-// suspicious reports whether a redacted text held the API key of the call, or has a text that looks
-// like another one.
+// suspicious reports whether a redacted text contained the API key of the call, or looks like another one.
 func suspicious(text string) bool {
 	return strings.Contains(text, redacted) || mayBeKey(text) && keyLike.MatchString(text)
 }
 
-// mayBeKey reports whether a text has a word that stands in each that looks like an API key.
+// mayBeKey reports whether keyLike could match text, because text contains "_live_" or "bearer".
 func mayBeKey(text string) bool { return containsFold(text, "_live_") || containsFold(text, "bearer") }
 
-// containsFold reports whether a text contains a word, which is ASCII in lower case, in any case.
+// containsFold reports whether text contains a word in any case. The word is lower-case ASCII.
 func containsFold(text, word string) bool {
 	for at := range max(0, len(text)-len(word)+1) {
 		if c := text[at]; (c == word[0] || c == word[0]-'a'+'A') && asciiLower(text[at:at+len(word)]) == word {
@@ -131,8 +130,7 @@ func containsFold(text, word string) bool {
 	return false
 }
 
-// clean is text fit for an error: no keys, no HTML, no control characters, at most
-// 1 KiB of valid UTF-8.
+// clean returns text for use in an error: no keys, HTML or control characters, and at most 1 KiB of valid UTF-8.
 func (r *redactor) clean(text string) string {
 	if isPlain(text) && !mayBeKey(text) && !r.holdsKey(text) {
 		return clamp(text, maxText)
@@ -151,13 +149,13 @@ func (r *redactor) clean(text string) string {
 	return clamp(text, maxText)
 }
 
-// isPlain reports whether a text has letters, digits, blanks and little else.
+// isPlain reports whether text is printable ASCII without HTML.
 func isPlain(text string) bool {
 	return !strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' || c == '<' })
 }
 
-// redact redacts the API key in every string of a value, and omits members whose names contain it. A value that does not contain the
-// API key is returned unchanged or in canonical form.
+// redact redacts the API key in every string of a value, and omits members whose names contain it. A value that does
+// not contain the API key is returned unchanged or in canonical form.
 func (r *redactor) redact(v JSON) JSON {
 	if r == nil {
 		return v
@@ -169,13 +167,13 @@ func (r *redactor) redact(v JSON) JSON {
 	return JSON(clean)
 }
 
-// dropFrom drops each header that holds the API key: the type and the ETag of a result go on to
-// the caller.
+// dropFrom removes headers that contain the API key, because the type and the ETag of a result are passed to the
+// caller.
 func (r *redactor) dropFrom(header http.Header) {
 	maps.DeleteFunc(header, func(_ string, values []string) bool { return slices.ContainsFunc(values, r.holdsKey) })
 }
 
-// without gives text with [redacted] in place of each spelling of the API key.
+// without replaces each spelling of the API key with [redacted].
 func (r *redactor) without(text string) string {
 	if !r.holdsKey(text) {
 		return text
@@ -186,8 +184,7 @@ func (r *redactor) without(text string) string {
 	return text
 }
 
-// replaceFold redacts every occurrence of form, which is in lower case, in any case. text
-// is valid UTF-8.
+// replaceFold redacts every occurrence of form in any case. form is in lower case; text is valid UTF-8.
 func replaceFold(text, form string) string {
 	var clean strings.Builder
 	for i, part := range strings.Split(asciiLower(text), form) {
@@ -201,10 +198,10 @@ func replaceFold(text, form string) string {
 	return clean.String()
 }
 
-// html is the beginning of a page, or a tag that only pages have.
+// html matches the start of a page, or a tag that only pages have.
 var html = regexp.MustCompile(`(?i)^<|<html|<!doctype|<head|<body|<script|</`)
 
-// clamp cuts text to at most limit bytes, between characters.
+// clamp shortens text to at most limit bytes, between characters.
 func clamp(text string, limit int) string {
 	if len(text) > limit {
 		text = strings.ToValidUTF8(text[:limit], "")

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// backoffBase is the longest wait after the first failure; it doubles.
+// backoffBase is the maximum wait after the first failure. It doubles with each failure.
 const backoffBase = 100 * time.Millisecond
 
-// fetch sends a request that may be repeated, and gives what is read of its answer.
+// fetch sends a request that may be retried, and returns the decoded response.
 func fetch[T any](ctx context.Context, c *Client, cred Credential, req *request, read func(answer) (T, error)) (value T, err error) {
 	r := &c.upstream
 	err = r.retry(ctx, cred, func(ctx context.Context) error {
@@ -26,12 +26,12 @@ func fetch[T any](ctx context.Context, c *Client, cred Credential, req *request,
 // retrier sends requests, and retries those that may be sent twice.
 type retrier struct {
 	requester
-	attempts int // for one call, at most
+	attempts int // maximum attempts for one call
 	jitter   *jitter
 }
 
-// retry runs a call until it succeeds, fails permanently, or has no attempts or time left. While most requests fail, the limiter of
-// the API key allows no retries.
+// retry runs a call until it succeeds, fails permanently, or has no attempts or time left. While most requests fail,
+// the limiter of the API key allows no retries.
 func (r *retrier) retry(ctx context.Context, cred Credential, once func(context.Context) error) error {
 	for n := 1; ; n++ {
 		err := once(withAttempt(ctx, n))
@@ -48,8 +48,8 @@ func (r *retrier) retry(ctx context.Context, cred Credential, once func(context.
 	}
 }
 
-// wait gives the wait after n attempts, the last of which ended with err. It is false where the wait does
-// not fit into the caller's deadline or is longer than one attempt may take: then the caller waits.
+// wait returns the wait after n attempts, the last of which failed with err. It returns false if the wait exceeds the
+// caller's deadline or the timeout of one attempt. Then the caller waits itself.
 func (r *retrier) wait(ctx context.Context, n int, err error) (time.Duration, bool) {
 	wait := r.backoff(n)
 	if e, ok := errors.AsType[*Error](err); ok {
@@ -61,8 +61,8 @@ func (r *retrier) wait(ctx context.Context, n int, err error) (time.Duration, bo
 	return wait, wait <= r.timeout
 }
 
-// backoff draws the wait after n failures, from 0 to a limit that doubles, so that callers that
-// failed together do not retry together.
+// backoff returns a random wait after n failures, below a limit that doubles. Callers that failed together do not retry
+// together.
 func (r *retrier) backoff(n int) time.Duration { return r.jitter.below(backoffBase << (n - 1)) }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -76,7 +76,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 type attemptKey struct{}
 
-// withAttempt puts the number of an attempt into a context.
+// withAttempt stores the number of an attempt in a context.
 func withAttempt(ctx context.Context, attempt int) context.Context {
 	if attempt <= 1 {
 		return ctx
@@ -84,27 +84,27 @@ func withAttempt(ctx context.Context, attempt int) context.Context {
 	return context.WithValue(ctx, attemptKey{}, attempt)
 }
 
-// Attempt gives a transport the number of an attempt of one call, from the request's context: 1 is
-// the first. Each connection of a download is one attempt.
+// Attempt returns the number of an attempt, starting at 1, from a request's context. Each connection of a download is
+// one attempt.
 func Attempt(ctx context.Context) int {
 	attempt, _ := ctx.Value(attemptKey{}).(int)
 	return max(attempt, 1)
 }
 
-// temporary reports whether the catalog was away or broken. A refused request would be refused again.
+// temporary reports whether the catalog was unavailable or broken. A rejected request would be rejected again.
 func temporary(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Kind == KindUnavailable && (e.Status == 0 || e.Status >= 500)
 }
 
-// jitter is the random source of one client's waits. Concurrent calls share it: a seeded run repeats
-// where the order of its calls does.
+// jitter is the random source of one client's waits. Concurrent calls share it, so a seeded run is repeatable only if
+// the order of its calls is.
 type jitter struct {
 	mu     sync.Mutex
 	random *rand.Rand
 }
 
-// newJitter makes a source with the given seed; 0 takes a random one.
+// newJitter creates a source with the given seed. A zero seed means a random one.
 func newJitter(seed uint64) *jitter {
 	if seed == 0 {
 		seed = rand.Uint64()
@@ -112,7 +112,7 @@ func newJitter(seed uint64) *jitter {
 	return &jitter{random: rand.New(rand.NewPCG(seed, 0))}
 }
 
-// below draws from 0 up to limit, which must be above 0 and is never drawn itself.
+// below returns a random duration from 0 up to, but excluding, limit. The limit must be positive.
 func (j *jitter) below(limit time.Duration) time.Duration {
 	j.mu.Lock()
 	defer j.mu.Unlock()

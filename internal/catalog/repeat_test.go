@@ -45,7 +45,7 @@ func FuzzParseRetryAfter(f *testing.F) { // U6
 	})
 }
 
-// failing counts requests and answers them with status, or not at all where it is 0.
+// failing counts requests and responds with status. If status is 0, it fails them without a response.
 type failing struct {
 	status     int
 	retryAfter string
@@ -135,7 +135,7 @@ func TestARetryThatTheDeadlineDoesNotAllowIsLeftToTheCaller(t *testing.T) { // U
 	}
 }
 
-// silent never answers.
+// silent never responds.
 func silent(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
@@ -167,7 +167,7 @@ func TestTheEndOfTheCallersContextIsReturnedAsItIs(t *testing.T) {
 			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 2*time.Second {
 				t.Errorf("%s: got %v after %v", op, err, time.Since(start))
 			}
-			if op == OpCreate { // it was under way
+			if op == OpCreate { // it was in flight
 				if KindOf(err) != KindOutcomeUnknown {
 					t.Errorf("got %v", err)
 				}
@@ -196,7 +196,7 @@ func TestAPauseEndsWithTheCallersContext(t *testing.T) {
 
 func TestADeletionThatMayHaveBeenCarriedOutCountsAsDone(t *testing.T) {
 	for name, c := range map[string]struct {
-		answers []int // 0 is a lost answer
+		answers []int // zero means a lost response
 		want    Kind
 	}{
 		"confirmed":                 {[]int{204}, 0},

@@ -18,10 +18,10 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// The most that is read of a body, in bytes.
+// Maximum sizes of bodies, in bytes.
 const (
 	maxModels  = 8 << 20
-	maxRecord  = 20 << 20 // the largest inputs that a server may accept, and 4 MiB
+	maxRecord  = 20 << 20 // maximum inputs that a server may accept, plus 4 MiB
 	maxFailure = 64 << 10
 )
 
@@ -30,7 +30,7 @@ const (
 	maxLargeBodies = 2         // maximum number of larger bodies that are decoded concurrently, which needs several times their size
 )
 
-// OpCreate is the route of an order, as it stands in Error.Op and in http.Request.Pattern.
+// OpCreate is the route of an order, as in Error.Op and http.Request.Pattern.
 const OpCreate = "POST /generations"
 
 // The other routes.
@@ -51,22 +51,22 @@ var errNoAnswer = errors.New("no answer in time")
 // request is one call of the catalog.
 type request struct {
 	op             string
-	id             string // in place of {id} in the route
+	id             string // value of {id} in the route
 	query          url.Values
 	body           []byte
 	idempotencyKey string
-	leaveBy        time.Time   // the body leaves by then or not at all; zero: whenever
-	header         http.Header // more headers, for content
+	leaveBy        time.Time   // time by which the body must be sent; zero means no limit
+	header         http.Header // additional headers for content
 }
 
-// errManyLarge is the error of a read whose large response could not be decoded before the deadline, because of other large responses.
+// errManyLarge is the error of a read that could not decode its large response in time, because of other large responses.
 var errManyLarge = errors.New("too many large responses at the same time")
 
-// errLate is why a request has not left.
+// errLate is the error of a request that was not sent in time.
 var errLate = errors.New("its time to leave was over")
 
-// timelyBody is a body that is not sent after a time, by the clock that goes first: one of them stands still while the
-// machine sleeps. Without the end of its body a request is none; when the end has left, it can't be late any more.
+// timelyBody is a body that is not sent after leaveBy, by the faster of two clocks: one of them stops while the machine
+// sleeps. A request without the end of its body is incomplete. Once the end was sent, the request was in time.
 type timelyBody struct {
 	body    *bytes.Reader
 	leaveBy time.Time
@@ -82,15 +82,15 @@ func (b timelyBody) Read(p []byte) (int, error) {
 // requester sends requests to one catalog, each once.
 type requester struct {
 	base *url.URL
-	// A bare transport follows no redirects. Go's client would carry the API key to another
-	// port of the same host, or from https to http.
+	// A transport does not follow redirects. Go's client would send the API key to another port of the host, or from
+	// https to http.
 	transport  http.RoundTripper
 	timeout    time.Duration // timeout of a request including its JSON body
 	called     func(context.Context, Credential, error)
 	rejections *rejections
 	elsewhere  *elsewhere
 	limiters   *limiter.Set
-	large      *semaphore.Weighted // maxLargeBodies
+	large      *semaphore.Weighted // limited to maxLargeBodies
 	class      limiter.Class       // class of all requests except orders
 }
 
@@ -130,10 +130,10 @@ func (q *requester) attemptWith(ctx context.Context, permit *limiter.Permit, cre
 	return read(answer{op: r.op, status: resp.StatusCode, body: body, time: time.Now(), redactor: redact})
 }
 
-// send sends a request and returns a 2xx with its body unread, or the 416 of a content
-// request, which can mean that no bytes remain; everything else is an error. The request runs
-// on timed, which belongs to one attempt, below ctx, which is the caller's. All requests leave
-// here, each with its permit, which is released if there is an error. The function of [Client.Reporting] hears of each.
+// send sends a request. It returns a 2xx with an unread body, or the 416 of a content request, which can mean that no
+// bytes remain. Everything else is an error. timed is the context of one attempt, and its parent ctx is the caller's.
+// All requests are sent here, each with a permit, which is released on error. send also calls the function of
+// [Client.Reporting].
 func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cred Credential, r *request) (*http.Response, *redactor, error) {
 	key := cred.APIKey().Reveal()
 	redact := newRedactor(key)
@@ -174,7 +174,7 @@ func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cre
 	return resp, redact, err
 }
 
-// follow goes where the catalog has sent a reader, once its own answer is noted.
+// follow records the catalog's response and reads the result from the host of its redirect.
 func (q *requester) follow(timed, ctx context.Context, permit *limiter.Permit, cred Credential, r *request, to *url.URL, authorization string) (*http.Response, *redactor, error) {
 	q.release(permit, cred, nil)
 	q.rejections.record(cred, nil)
@@ -186,7 +186,7 @@ func (q *requester) follow(timed, ctx context.Context, permit *limiter.Permit, c
 	return answer, newRedactor(cred.APIKey().Reveal()), err
 }
 
-// largestBodies are the largest bodies that are read of some operations, in bytes.
+// largestBodies maps operations to the maximum size of their response bodies, in bytes.
 var largestBodies = map[string]int64{opGenerations: maxList, opModels: maxModels}
 
 // readBody reads the body of a response. The caller must call release when the body is decoded, also after an error.
@@ -218,8 +218,8 @@ func bounded(resp *http.Response, limit int64) (io.Reader, error) {
 	return http.MaxBytesReader(nil, resp.Body, limit), nil
 }
 
-// What the headers of all requests have alike. Bytes and ranges must be those of the file itself. A transport that changes
-// headers changes those of a copy.
+// Common headers of all requests. Bytes and ranges must be those of the stored file, without compression. A transport
+// that changes headers changes a copy.
 var (
 	sameHeader      = http.Header{"User-Agent": {"easel"}, "Accept-Encoding": {"identity"}}
 	applicationJSON = []string{"application/json"}
@@ -246,7 +246,7 @@ func (q *requester) newRequest(ctx context.Context, key string, r *request) (*ht
 	}
 	if r.body != nil {
 		req.Header["Content-Type"] = applicationJSON
-		// Hidden behind another type, NewRequest or Do can't make a GetBody of it.
+		// NopCloser hides the type, so that NewRequest or Do can't create a GetBody from it.
 		req.Body = io.NopCloser(bytes.NewReader(r.body))
 		if !r.leaveBy.IsZero() {
 			req.Body = io.NopCloser(timelyBody{bytes.NewReader(r.body), r.leaveBy})
@@ -259,7 +259,7 @@ func (q *requester) newRequest(ctx context.Context, key string, r *request) (*ht
 	return req, nil
 }
 
-// transportError is the error of a request without a whole answer.
+// transportError returns the error for a request without a complete response.
 func transportError(timed, ctx context.Context, op string, err error, redact *redactor) error {
 	if ended := contextError(ctx); ended != nil {
 		return ended
@@ -275,8 +275,8 @@ func transportError(timed, ctx context.Context, op string, err error, redact *re
 	return &Error{Kind: KindUnavailable, Op: op, Err: &redactedError{text: redact.clean(err.Error()), err: err}}
 }
 
-// contextError gives the error of a context that is over. It compares the deadline too, as a dialer
-// works by the deadline itself and can be a moment faster than the context.
+// contextError returns the error of a context that is done. It also checks the deadline, because a dialer uses the
+// deadline itself and can fail shortly before the context.
 func contextError(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -287,7 +287,7 @@ func contextError(ctx context.Context) error {
 	return nil
 }
 
-// redactedError is a network error with a redacted text, which may hold parts of an answer.
+// redactedError is a network error with redacted text, because the text may contain parts of a response.
 type redactedError struct {
 	text string
 	err  error
@@ -296,7 +296,7 @@ type redactedError struct {
 func (e *redactedError) Error() string { return e.text }
 func (e *redactedError) Unwrap() error { return e.err }
 
-// answer is a 2xx with its body.
+// answer is a 2xx response with its body.
 type answer struct {
 	op       string
 	status   int
@@ -305,12 +305,12 @@ type answer struct {
 	redactor *redactor
 }
 
-// malformed is the error of an answer that can't be read.
+// malformed returns the error for an unreadable response.
 func (a answer) malformed(why string) error {
 	return &Error{Kind: KindMalformed, Op: a.op, Status: a.status, Err: errors.New(why)}
 }
 
-// list reads a body that is a list. Its items are as they were sent: the redactor has not seen them.
+// list reads a body that is a list. Its items are not redacted.
 func (a answer) list(names []string, weights []weight) ([]JSON, error) {
 	body, err := parse(a.body)
 	if err != nil {
@@ -323,7 +323,7 @@ func (a answer) list(names []string, weights []weight) ([]JSON, error) {
 	return items, nil
 }
 
-// value parses the body of a response and redacts the API key of the call, which callers under a shared API key must not see.
+// value parses the body of a response. It redacts the API key of the call, which callers under a shared API key must not see.
 func (a answer) value() (JSON, error) {
 	body, err := parse(a.body)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A transport reads once more after the last byte, to see that it was the last.
+// A transport reads once more after the last byte, to detect the end.
 func TestABodyIsLateUntilItsLastByteHasLeft(t *testing.T) { // M12
 	synctest.Test(t, func(t *testing.T) {
 		read := func(n int) (left int, err error) {

@@ -179,7 +179,7 @@ func TestTheTransportNeverSendsAnOrderTwice(t *testing.T) { // U14
 	var posts atomic.Int64
 	w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) {
 		if posts.Add(1) == 2 {
-			conn.Close() // after the whole request was read
+			conn.Close() // after the complete request was read
 			return
 		}
 		io.WriteString(conn, "HTTP/1.1 201 Created\r\nContent-Length: 11\r\n\r\n{\"id\":\"g1\"}")
@@ -197,7 +197,7 @@ func TestTheTransportNeverSendsAnOrderTwice(t *testing.T) { // U14
 	})
 }
 
-// endless is a body without an end. It counts what was taken of it.
+// endless is a body without an end. It counts the bytes that were read.
 type endless struct {
 	text  string
 	taken atomic.Int64
@@ -269,7 +269,7 @@ func TestADrippingBodyIsGivenUp(t *testing.T) { // U3
 		if KindOf(err) != KindUnavailable || time.Since(start) != 15*time.Second {
 			t.Errorf("got %v after %v", err, time.Since(start))
 		}
-		time.Sleep(time.Second) // for the other side to notice, by the clock of the bubble
+		time.Sleep(time.Second) // time for the other side to notice, in virtual time
 	})
 }
 

@@ -1,17 +1,16 @@
 package catalog
 
-// The reading rules. The specification leaves many spellings open, so each member is
-// looked for under the names of a table, the first readable one wins, and a new
-// spelling is one more word. Names are compared without case, '_' and '-': costCents
-// stands for cost_cents, CostCents and cost-cents too.
+// The reading rules. The specification leaves many spellings open. Each member is looked up under the names of a table,
+// and the first readable one is used. To support a new spelling, add a word. Names are compared without case, '_' and
+// '-': costCents also matches cost_cents, CostCents and cost-cents.
 
-// Lists: the body is an array, or an object with one of these, or with one array.
+// Lists: the body is an array, an object with one of these members, or an object with one array.
 var (
 	modelListNames      = names("models", "data", "items", "results", "list", "records", "entries", "catalog")
 	generationListNames = names("generations", "data", "items", "results", "list", "records", "entries", "renders", "jobs")
 )
 
-// Records: the body is the record, or an object that wraps it under one of these.
+// Records: the body is the record, or an object that wraps it in one of these members.
 var (
 	accountWrappers    = names("account", "key", "apiKey", "me", "user", "data", "result", "item", "response", "payload")
 	modelWrappers      = names("model", "data", "result", "item", "record", "response", "payload")
@@ -19,15 +18,15 @@ var (
 	quoteWrappers      = names("quote", "price", "cost", "data", "result", "response", "payload")
 )
 
-// The account behind an API key is named by one of these, or by the id of one of these objects. A user is none: two of
-// one organization have API keys of one account.
+// The account of an API key is named by one of these members, or by the ID of one of these objects. A user is not an
+// account: two users of an organization have API keys of one account.
 var (
 	accountIDNames = names("accountId", "organizationId", "workspaceId", "customerId")
 	accountHolders = names("account", "organization", "workspace", "customer")
 	ownerIDNames   = names("id", "uuid", "_id")
 )
 
-// Identifiers are strings or integers; integers are kept digit for digit.
+// Identifiers are strings or integers. Integers keep their digits.
 var (
 	generationIDNames = names("id", "generationId", "renderId", "jobId", "uuid", "_id")
 	modelIDNames      = names("id", "modelId", "slug", "model", "key", "name")
@@ -48,9 +47,9 @@ var (
 	contentSizeNames  = names("sizeBytes", "contentLength", "contentSize", "fileSize", "byteSize", "size", "bytes")
 )
 
-// Statuses are trimmed, in lower case, with '_' for '-' and blanks. A word that is not
-// here is [StateUnrecognized]: polling goes on. "canceled" is left out on purpose, as
-// the specification does not say whether its price is refunded.
+// Statuses are trimmed and in lower case, with '_' instead of '-' and blanks. A word that is not listed is
+// [StateUnrecognized], and polling continues. "canceled" is omitted because the specification does not define whether
+// its price is refunded.
 var states = map[string]State{
 	"queued": StateQueued, "pending": StateQueued, "waiting": StateQueued, "created": StateQueued,
 	"submitted": StateQueued, "accepted": StateQueued, "scheduled": StateQueued, "enqueued": StateQueued, "in_queue": StateQueued,
@@ -66,12 +65,11 @@ var states = map[string]State{
 	"refunded": StateRefunded,
 }
 
-// errorStatuses are words of those with which an answer to an order speaks of the request, and not of a generation.
+// errorStatuses are statuses that describe the request, not a generation, in the response to an order.
 var errorStatuses = map[string]bool{"error": true, "errored": true, "failure": true}
 
-// Money: only whole numbers of cents, written in digits. A name with "cents" beats one
-// without; two names of the same rank that disagree make the amount unreadable, and so
-// does a currency or unit that is not of euro cents.
+// Money: only whole numbers of cents in digits. A name with "cents" has priority. The amount is unreadable if two names
+// of equal priority have different amounts, or if its currency or unit is not euro cents.
 var (
 	balanceNames    = names("balanceCents", "balance")
 	priceCentsNames = names("priceCents", "costCents", "amountCents", "totalCents", "quoteCents", "totalPriceCents", "totalCostCents", "estimatedCents", "estimatedCostCents", "estimatedPriceCents", "cents")
@@ -89,7 +87,7 @@ var (
 	outputNames      = names("output", "outputKind", "outputType", "kind", "type", "category", "modality", "produces", "resultType", "mediaType")
 )
 
-// outputKinds are the kinds of output by the last known word: "text-to-image" is an image.
+// outputKinds maps words to kinds of output. The last known word counts: "text-to-image" is an image.
 var outputKinds = map[string]OutputKind{
 	"text": OutputText, "txt": OutputText, "chat": OutputText, "completion": OutputText, "llm": OutputText, "language": OutputText, "string": OutputText,
 
@@ -129,8 +127,7 @@ var fieldTypes = map[string]FieldType{
 	"array": FieldArray, "list": FieldArray, "multiselect": FieldArray,
 }
 
-// Times are RFC 3339 with or without a zone (then UTC), or a Unix time in seconds or
-// milliseconds, as a number or in a string.
+// Times are RFC 3339, in UTC if they have no zone, or Unix time in seconds or milliseconds, as a number or a string.
 var timeLayouts = []string{
 	"2006-01-02T15:04:05.999999999Z07:00",
 	"2006-01-02T15:04:05.999999999",
@@ -139,18 +136,18 @@ var timeLayouts = []string{
 	"Mon, 02 Jan 2006 15:04:05 GMT",
 }
 
-// Errors: an object, plain or under one wrapper, or a line of text. An object under the data
-// wrapper may echo the request, so the members of the object around it count more.
+// Errors: an object, plain or in one wrapper, or a line of text. An object in the data wrapper may echo the request, so
+// the members of the object around it have priority.
 var (
 	errorWrappers    = names("error", "err", "fault", "problem")
 	dataWrapper      = "data"
 	anyErrorWrapper  = append(names(dataWrapper), errorWrappers...)
 	errorCodeNames   = names("code", "errorCode", "error", "errorType")
-	errorTypeNames   = names("type") // a code, or an address that ends in one (RFC 9457)
+	errorTypeNames   = names("type") // a code, or a URL that ends with one (RFC 9457)
 	errorTextNames   = names("message", "msg", "detail", "details", "description", "errorDescription", "errorMessage", "title", "reason", "error", "text")
 	violationLists   = names("details", "detail", "errors", "violations", "fieldViolations", "fieldErrors", "fields", "invalidParams", "invalidFields", "issues", "params")
 	keyedByField     = names("details", "errors", "violations", "fieldErrors", "fields", "invalidParams", "invalidFields")
-	listsOfFields    = names("fields", "invalidFields", "invalidParams", "params") // of names, where a list is one of texts
+	listsOfFields    = names("fields", "invalidFields", "invalidParams", "params") // lists of field names if their items are strings
 	violationFields  = names("field", "fieldName", "param", "parameter", "property", "path", "pointer", "loc", "location", "name", "key")
 	ownFieldNames    = names("field", "fieldName", "param", "parameter", "property")
 	violationTexts   = names("message", "msg", "reason", "description", "detail", "error", "title", "code")
@@ -161,28 +158,28 @@ var (
 	inputsFieldNames = names("inputs", "input")
 )
 
-// codes are the codes of the catalog that say more than their status.
+// codes maps codes of the catalog that are more specific than their status to kinds.
 var codes = map[string]Kind{
 	"apikeydailycap":         KindDailyCap,
 	"apikeydailycapreached":  KindDailyCap,
 	"apikeydailycapexceeded": KindDailyCap,
 }
 
-// aboutKey stands in each refusal of an order for its idempotency key, however it is spelled: there may be an order under
-// it. In a code it says that the key stands for another one; a text may echo a prompt.
+// aboutKey is part of each rejection of an order for its idempotency key, in any spelling. The key may have an order
+// then. In a code it means that the key belongs to another order. A message may only echo a prompt.
 const aboutKey = "idempoten"
 
-// modelCodes are codes of a 404 that is about the model and not about the path.
+// modelCodes are codes of a 404 that is about the model and not the path.
 var modelCodes = names("modelNotFound", "unknownModel", "noSuchModel", "invalidModel", "modelUnknown", "modelUnavailable")
 
-// contentCodes are codes of a content request that say more than their status.
+// contentCodes maps codes of content responses that are more specific than their status to kinds.
 var contentCodes = map[string]Kind{
 	"nocontent": KindNoContent, "nofile": KindNoContent, "nocontentavailable": KindNoContent,
 	"contentnotready": KindContentNotReady, "notready": KindContentNotReady, "generationnotready": KindContentNotReady,
 }
 
-// secretNames are members that are never kept, whatever they hold, except an object under one of keyNames,
-// which describes an API key. Of that object the members in keySecretNames are not kept either.
+// secretNames are members that are never stored, except an object under one of keyNames, which describes an API key.
+// Members of such an object with a name in keySecretNames are not stored either.
 var (
 	secretNames = set(append(names("apiKey", "key", "keyValue", "rawKey", "token", "accessToken", "apiToken", "bearer",
 		"secret", "clientSecret", "authorization", "password", "credential", "credentials"), contentURLNames...))

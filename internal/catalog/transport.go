@@ -19,8 +19,8 @@ const maxConns = 256
 // NewTransport creates the transport for requests to the catalog. It uses HTTP/1.1, so that a dead connection fails only one
 // attempt. It uses no compression, so that a small response cannot expand. HTTPS_PROXY and NO_PROXY apply.
 //
-// The standard library logs unsolicited responses, which may contain an API key, with the log package. The program must discard the
-// output of that package.
+// The standard library logs unsolicited responses, which may contain an API key, with the log package. The program must
+// discard the output of that package.
 func NewTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
 	protocols := new(http.Protocols)
@@ -59,8 +59,8 @@ func proxyOf(r *http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment(r)
 }
 
-// TransportPools is a transport with a pool of connections for orders, one for results and one for all other calls, so that
-// slow readers of results do not block orders. In each pool, every API key has its own connections.
+// TransportPools has one pool of connections for orders, one for results and one for all other calls. So slow readers
+// of results do not block orders. In each pool, every API key has its own connections.
 type TransportPools struct{ calls, orders, results *pool }
 
 // NewTransportPools creates the pools. The limits of base apply to each pool. base must not change afterwards.

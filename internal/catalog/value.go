@@ -11,8 +11,8 @@ import (
 // Value is one JSON value in its canonical form, see [Canonical]. Nil means that there is no value.
 type Value = json.RawMessage
 
-// Canonical returns JSON as encoding/json writes it after decoding: without space, members sorted by name, of two members
-// with the same name the last one, and numbers digit for digit. Equal values have equal bytes. The text must be valid.
+// Canonical returns JSON as encoding/json writes it after decoding: without space, sorted by name, with the last of
+// several members with one name, and numbers verbatim. Equal values have equal bytes. The text must be valid.
 func Canonical(text []byte) Value {
 	canonical, _ := writer{}.value(nil, JSON(bytes.TrimSpace(text)), false, math.MaxInt)
 	return canonical
@@ -29,16 +29,16 @@ func extraOf(r *Record) Value {
 	return extra
 }
 
-// writer writes values in canonical form. If keep is set, the values are kept, and the writer omits members that are secrets,
-// contain a secret, or are nested too deeply. An array that contains a secret counts as a secret. If redactor is set, the writer
-// redacts the API key.
+// writer writes values in canonical form. If keep is set, the writer omits members that are secrets, contain a secret,
+// or are nested too deeply. An array that contains a secret counts as a secret. If redactor is set, the writer redacts
+// the API key.
 type writer struct {
 	keep     bool
 	redactor *redactor
 }
 
-// value appends a value that is nested at most to a depth. If it can't be written, nothing is appended. An object that describes
-// an API key, which may have its daily cap, is kept without the members that may be the API key itself: ofKey is true inside
+// value appends a value that is nested at most to a depth. On failure it appends nothing. An object that describes an
+// API key, for example its daily cap, is stored without members that may be the API key itself: ofKey is true inside
 // such an object.
 func (w writer) value(to []byte, v JSON, ofKey bool, depth int) (_ []byte, ok bool) {
 	switch v.Kind() {
@@ -110,7 +110,7 @@ func (w writer) member(to []byte, m Member, ofKey bool, depth int) (_ []byte, ok
 	return w.value(append(appendText(to, m.Name), ':'), m.Value, ofKey, depth)
 }
 
-// appendText appends a text as encoding/json writes it.
+// appendText appends a string as encoding/json writes it.
 func appendText(to []byte, text string) []byte {
 	if strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' || c == '"' || c == '\\' }) {
 		buffer := bytes.NewBuffer(to)
