@@ -12,15 +12,15 @@ import (
 type Entry struct {
 	Kind         string    `json:"kind"` // top_up, charge or refund
 	Cents        int64     `json:"cents"`
-	BalanceCents int64     `json:"balanceCents"` // after this entry
+	BalanceCents int64     `json:"balanceCents"` // balance after this entry
 	GenerationID string    `json:"generationId,omitempty"`
 	Note         string    `json:"note,omitempty"`
 	Time         time.Time `json:"time"`
 }
 
-// AuditedGeneration is the history of a generation; deleted ones are included. It is queued from
-// CreatedAt to FinishedAt, then succeeded or failed, and refunded at RefundedAt, whatever the dialect
-// shows. Times are those of [Config].Now in UTC; an event that did not happen has the zero time.
+// AuditedGeneration is the history of a generation, including deleted ones. It is queued from CreatedAt to FinishedAt,
+// then succeeded or failed, and refunded at RefundedAt, in every dialect. Times are in UTC. The time of an event that
+// did not happen is zero.
 type AuditedGeneration struct {
 	ID             string    `json:"id"`
 	IdempotencyKey string    `json:"idempotencyKey,omitempty"`
@@ -35,7 +35,7 @@ type AuditedGeneration struct {
 	Deleted        bool      `json:"deleted,omitempty"`
 }
 
-// Audit is every movement of money of one API key.
+// Audit contains every movement of money of one API key.
 type Audit struct {
 	Entries      []Entry             `json:"entries"` // oldest first
 	Generations  []AuditedGeneration `json:"generations"`
@@ -43,8 +43,7 @@ type Audit struct {
 	ChargeCents  int64               `json:"chargeCents"` // positive
 	RefundCents  int64               `json:"refundCents"`
 	BalanceCents int64               `json:"balanceCents"` // as in GET /me
-	// ChargesByIdempotencyKey counts the charges of each Idempotency-Key. It has no keys whose create
-	// was refused.
+	// ChargesByIdempotencyKey counts charges by Idempotency-Key. It omits keys of rejected creates.
 	ChargesByIdempotencyKey map[string]int `json:"chargesByIdempotencyKey"`
 }
 
@@ -106,7 +105,7 @@ func (a *Audit) readGenerations(from link, account int64) error {
 		FROM generations g WHERE account = ? ORDER BY id`, account)
 }
 
-// moment is a time in Unix nanoseconds, of which 0 is the zero time.
+// moment converts Unix nanoseconds to a time. Zero means the zero time.
 func moment(nanos int64) time.Time {
 	if nanos == 0 {
 		return time.Time{}
@@ -114,9 +113,9 @@ func moment(nanos int64) time.Time {
 	return time.Unix(0, nanos).UTC()
 }
 
-// Check returns every broken promise of the ledger, or nil: balance = top-ups − charges + refunds, never
-// negative at any entry; exactly one charge for each generation and Idempotency-Key; at most one refund,
-// only for a failed generation, and exactly one for a refunded one.
+// Check returns every violation in the ledger, or nil: balance = top-ups − charges + refunds, never negative at any
+// entry; exactly one charge for each generation and Idempotency-Key; at most one refund, only for a failed generation,
+// and exactly one for a refunded one.
 func (a Audit) Check() error {
 	var faults []error
 	expect := func(ok bool, format string, args ...any) {

@@ -15,12 +15,12 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// stand is a sandbox with a rich customer, for measurements.
+// stand is a sandbox with a rich customer, for benchmarks.
 type stand struct {
 	b   *testing.B
 	s   *sandbox.Sandbox
 	key string
-	n   int // of the last Idempotency-Key
+	n   int // number of the last Idempotency-Key
 }
 
 func openStand(b *testing.B, cfg sandbox.Config) *stand {
@@ -38,7 +38,7 @@ func openStand(b *testing.B, cfg sandbox.Config) *stand {
 	return &stand{b: b, s: s, key: key}
 }
 
-// request is a request with a new Idempotency-Key where it can be one.
+// request returns a request. If it has a body, it has a new Idempotency-Key.
 func (st *stand) request(method, path, body string) *http.Request {
 	r := httptest.NewRequest(method, sandbox.BasePath+path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+st.key)
@@ -50,7 +50,7 @@ func (st *stand) request(method, path, body string) *http.Request {
 	return r
 }
 
-// send calls the handler. Its cost includes that of making a request and a recorder, about 3 µs.
+// send calls the handler. Its cost includes about 3 µs for the request and the recorder.
 func (st *stand) send(method, path, body string) string {
 	w := httptest.NewRecorder()
 	st.s.ServeHTTP(w, st.request(method, path, body))
@@ -66,7 +66,7 @@ func (st *stand) create(body string) (id string) {
 	return id
 }
 
-// BenchmarkRequests is what a simulation of years pays for each request.
+// BenchmarkRequests measures the cost of a request in a simulation of years.
 func BenchmarkRequests(b *testing.B) {
 	for _, where := range []string{"memory", "file"} {
 		b.Run(where, func(b *testing.B) {
@@ -108,7 +108,7 @@ func benchmarkRequests(b *testing.B, st *stand) {
 	})
 }
 
-// BenchmarkOverHTTP is the same with the server of net/http, on a connection without a network.
+// BenchmarkOverHTTP measures the same with a net/http server, on an in-memory connection.
 func BenchmarkOverHTTP(b *testing.B) {
 	st := openStand(b, sandbox.Config{Speed: 0.001})
 	for range 150 {
@@ -138,7 +138,7 @@ func BenchmarkOverHTTP(b *testing.B) {
 	}
 }
 
-// BenchmarkLives is a render from its order to its end and all that the sandbox does for it: the order, the
+// BenchmarkLives measures a render from its order to its end, with all work of the sandbox for it: the order, the
 // picture or text, the refund.
 func BenchmarkLives(b *testing.B) {
 	for _, c := range []struct{ name, order string }{
@@ -154,7 +154,7 @@ func BenchmarkLives(b *testing.B) {
 	}
 }
 
-// benchmarkRender lets each render end before the next one is ordered.
+// benchmarkRender waits for the end of each render before it orders the next.
 func benchmarkRender(b *testing.B, order string) {
 	st := openStand(b, sandbox.Config{Speed: 1e9, RefundDelay: 1})
 	b.ReportAllocs()

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// bubble is a sandbox in virtual time, called without a network.
+// bubble is a sandbox in virtual time, without a network.
 type bubble struct {
 	t       *testing.T
 	s       *sandbox.Sandbox
@@ -110,7 +110,7 @@ func TestAnIdleSandboxSetsNoTimer(t *testing.T) {
 		b := openBubble(t, sandbox.Config{})
 		id := b.create(haiku)
 		start := time.Now()
-		time.Sleep(1000 * time.Hour) // wakes in one step, or this test would take long
+		time.Sleep(1000 * time.Hour) // must advance in one step, or this test would take long
 		if b.status(id) != "succeeded" || time.Since(start) != 1000*time.Hour {
 			t.Error("the render did not end")
 		}
@@ -244,7 +244,7 @@ func TestDeletingAFailedGenerationBringsItsRefundForward(t *testing.T) {
 	})
 }
 
-// pipes is a listener without a network: it works inside a bubble.
+// pipes is a listener without a network, which works inside a bubble.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}

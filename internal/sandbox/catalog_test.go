@@ -266,7 +266,7 @@ func TestTooManyRequestsGetARetryAfter(t *testing.T) {
 		time.Sleep(time.Second)
 		b.send("GET", "/me", "").want(t, 200, "")
 		b.key = b.newKey(t)
-		b.send("GET", "/me", "").want(t, 200, "") // a bucket for each key
+		b.send("GET", "/me", "").want(t, 200, "") // each key has its own bucket
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// partSize is the size of all parts of a stored file but the last, so that a download holds one part in memory.
+// partSize is the size of all parts of a stored file except the last. A download holds one part in memory.
 const partSize = 256 << 10
 
 // storeContent stores a file in parts. It replaces the remains of a killed process.
@@ -90,7 +90,7 @@ func (s *Sandbox) content(c *call) ([]byte, error) {
 	head := c.w.Header()
 	head.Set("Content-Type", g.contentType)
 	head.Set("ETag", g.contentEtag)
-	if strings.Contains(c.r.Header.Get("Range"), ",") { // several ranges get the whole file
+	if strings.Contains(c.r.Header.Get("Range"), ",") { // a request for several ranges gets the complete file
 		c.r.Header.Del("Range")
 	}
 	if !s.cfg.Dialect.NoRange {

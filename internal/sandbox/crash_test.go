@@ -21,10 +21,10 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// childPath, set in the environment, makes the test binary a catalog on that file.
+// childPath is the environment variable that makes the test binary serve a catalog on a file.
 const childPath = "SANDBOX_TEST_CHILD"
 
-// crashConfig makes renders so quick that a kill meets all states. Each life gets another seed.
+// crashConfig returns a configuration with fast renders, so that a kill hits all states. Each process gets another seed.
 func crashConfig(path string) sandbox.Config {
 	return sandbox.Config{Path: path, Speed: 100, FailureRate: 0.4}
 }
@@ -107,14 +107,14 @@ func allEnded(a sandbox.Audit) bool {
 	return true
 }
 
-// client remembers what the catalog promised it.
+// client records the responses of the catalog.
 type client struct {
 	key      string
-	accepted map[string]string // generation by idempotency key
+	accepted map[string]string // generations by idempotency key
 	sent     int
 }
 
-// startChild starts a catalog in a process of its own, and gives its address.
+// startChild starts a catalog in its own process, and returns its address.
 func startChild(t *testing.T, path string) (*exec.Cmd, string) {
 	t.Helper()
 	binary, err := os.Executable()
@@ -139,7 +139,7 @@ func startChild(t *testing.T, path string) (*exec.Cmd, string) {
 	return child, strings.TrimSpace(url)
 }
 
-// surviveKill starts a catalog, orders from it, and kills it at a moment left to chance after some answers.
+// surviveKill starts a catalog, orders from it, and kills it at a random time after some responses.
 func (c *client) surviveKill(t *testing.T, path string) {
 	t.Helper()
 	child, url := startChild(t, path)
@@ -178,7 +178,7 @@ func (c *client) surviveKill(t *testing.T, path string) {
 	}
 }
 
-// order creates a generation and returns its id, or "" if no answer came.
+// order creates a generation and returns its ID, or "" without a response.
 func (c *client) order(ctx context.Context, url, idempotency string, i int) string {
 	body := haiku
 	if i%5 == 0 {
@@ -226,7 +226,7 @@ func TestGenerationsOfAnEarlierProcessAreResumed(t *testing.T) {
 		t.Errorf("a closed catalog answers %d", r.status)
 	}
 
-	// renders that are due while nobody is there
+	// renders that become due while no process runs
 	if s, err = sandbox.Open(sandbox.Config{Path: path, Speed: 20}); err != nil {
 		t.Fatal(err)
 	}

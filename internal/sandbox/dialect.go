@@ -26,11 +26,11 @@ type Dialect struct {
 	Keyed bool
 	// NumericIDs makes generation IDs JSON numbers of 16 digits.
 	NumericIDs bool
-	// ExtraMembers adds members of many types. Most of them no client knows.
+	// ExtraMembers adds members of many types. Clients do not know most of them.
 	ExtraMembers bool
 	// ShowRunning shows "running" after a fifth of the duration.
 	ShowRunning bool
-	// NoRange answers every download with the complete file.
+	// NoRange sends the complete file for every download.
 	NoRange bool
 	// SparseList omits inputs, cost and results in list items.
 	SparseList bool
@@ -38,7 +38,7 @@ type Dialect struct {
 	ListLimit int
 }
 
-// Shape is the wrapping of a record or a list.
+// Shape is the way in which a record or a list is wrapped.
 type Shape int
 
 // The shapes. For a record, ShapePage is the same as ShapeData.
@@ -71,13 +71,13 @@ const (
 	PriceNumber                   // 12
 )
 
-// TimeShape is the format of times.
+// TimeShape is the format of times in JSON.
 type TimeShape int
 
 // The time formats.
 const (
 	TimeRFC3339 TimeShape = iota
-	TimeUnix              // seconds, a number
+	TimeUnix              // number of seconds
 	TimeUnixMilli
 	TimeAbsent
 )

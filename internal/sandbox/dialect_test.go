@@ -85,7 +85,7 @@ func (b *bubble) everyBody(t *testing.T) (bodies []string) {
 	return bodies
 }
 
-// parse returns a body as JSON, or as a string.
+// parse returns a body as decoded JSON, or as a string.
 func (b *bubble) parse(body string) any {
 	var v any
 	dec := json.NewDecoder(strings.NewReader(body))
@@ -96,7 +96,7 @@ func (b *bubble) parse(body string) any {
 	return v
 }
 
-// hear adds the names of members, the values and their parts between dots.
+// hear adds member names and values, and their parts between dots.
 func hear(spoken map[string]bool, v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -115,7 +115,7 @@ func hear(spoken map[string]bool, v any) {
 	}
 }
 
-// plain drops everything in which two spellings of a word may differ.
+// plain removes differences in spelling: case and separators.
 func plain(word string) string {
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(word))
 }
@@ -157,7 +157,7 @@ func readingRules(t *testing.T) map[string][]string {
 	return rows
 }
 
-// TestEveryDialectHasTheSameHistory runs one customer's day in each dialect, and reads it as a tolerant client would.
+// TestEveryDialectHasTheSameHistory runs a customer's day in each dialect, and reads it as a tolerant client does.
 func TestEveryDialectHasTheSameHistory(t *testing.T) {
 	for _, d := range sandbox.Dialects() {
 		t.Run(d.Name, func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestEveryDialectHasTheSameHistory(t *testing.T) {
 	}
 }
 
-// read sends a request that must be answered with JSON.
+// read sends a request that must return JSON.
 func (b *bubble) read(method, path, body string) any {
 	b.t.Helper()
 	r := b.send(method, path, body)
@@ -221,7 +221,7 @@ func (b *bubble) decode(r reply) any {
 	return v
 }
 
-// watch creates a generation and polls it until nothing more can happen.
+// watch creates a generation and polls it until its final state.
 func (b *bubble) watch(body string, seen map[string]bool) any {
 	b.t.Helper()
 	last := b.read("POST", "/generations", body)
@@ -247,7 +247,7 @@ func (b *bubble) member(v any, name string) string {
 
 func (b *bubble) checkTimes(created string, shape sandbox.TimeShape) {
 	b.t.Helper()
-	digits := map[sandbox.TimeShape]int{sandbox.TimeUnix: 9, sandbox.TimeUnixMilli: 12}[shape] // the bubble begins in 2000
+	digits := map[sandbox.TimeShape]int{sandbox.TimeUnix: 9, sandbox.TimeUnixMilli: 12}[shape] // the bubble starts in 2000
 	switch {
 	case shape == sandbox.TimeAbsent && created != "",
 		shape == sandbox.TimeRFC3339 && !strings.HasPrefix(created, "2000-01-01T"),
@@ -276,7 +276,7 @@ func (b *bubble) checkList(d sandbox.Dialect) {
 	}
 }
 
-// checkErrors looks for the code and the field, whatever is around them.
+// checkErrors checks the code and the field in any shape.
 func (b *bubble) checkErrors() {
 	b.t.Helper()
 	r := b.send("POST", "/quote", `{"modelId":"studio/haiku","inputs":{"prompt":"x","zoo":1}}`)
@@ -285,7 +285,7 @@ func (b *bubble) checkErrors() {
 	b.send("GET", "/me", "", "Authorization", "").want(b.t, 401, "UNAUTHORIZED")
 }
 
-// unwrap takes a record out of the object that holds nothing else.
+// unwrap returns the record in an object with only one member.
 func unwrap(v any) map[string]any {
 	record, _ := v.(map[string]any)
 	if len(record) == 1 {
@@ -298,7 +298,7 @@ func unwrap(v any) map[string]any {
 	return record
 }
 
-// list is an array, an object's one array, or the members of an object.
+// list returns an array, the only array of an object, or the members of an object.
 func list(v any) []any {
 	if items, ok := v.([]any); ok {
 		return items

@@ -33,7 +33,7 @@
 //	delete            204, then 404. An unfinished generation is dropped and not refunded. A failed one whose
 //	                  refund is pending is refunded then. The ledger keeps all entries.
 //	deleted, resent   the Idempotency-Key of a deleted generation still returns its last state
-//	foreign IDs       404 for an ID of another API key, exactly as for an unknown ID
+//	unknown IDs       404, and exactly the same for an ID of another API key
 //	daily cap         counts the charges of a day in UTC; refunds do not lower it; the balance is checked first
 //	request rate      token bucket for each API key; 429 RATE_LIMITED with Retry-After in whole seconds
 //	errors            {"code", "message", "details": {"field": "inputs.prompt"}} *

@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// A catalog to test against: serve it, make a key, break what you like, and look at the books at the end.
+// A catalog for tests: serve it, create a key, inject faults, and audit the ledger at the end.
 func Example() {
 	catalog, err := sandbox.Open(sandbox.Config{Seed: 1, Speed: 100})
 	if err != nil {

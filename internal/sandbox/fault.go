@@ -83,14 +83,14 @@ func (d *Delay) UnmarshalText(text []byte) error {
 	return err
 }
 
-// FaultStatus is a fault in place.
+// FaultStatus is an active fault.
 type FaultStatus struct {
 	Fault Fault `json:"fault"`
 	Seen  int   `json:"seen"`  // number of matching requests
 	Fired int   `json:"fired"` // number of affected requests
 }
 
-// Injected is the handle of a fault in place.
+// Injected is the handle of an active fault.
 type Injected struct {
 	sandbox *Sandbox
 	status  FaultStatus // guarded by its mutex
@@ -142,7 +142,7 @@ func (f Fault) Validate() error {
 	return nil
 }
 
-// Inject puts a fault in place and returns its handle. It panics if [Fault.Validate] fails, because a test with a fault
+// Inject activates a fault and returns its handle. It panics if [Fault.Validate] fails, because a test with a fault
 // that has no effect proves nothing.
 func (s *Sandbox) Inject(f Fault) *Injected {
 	if err := f.Validate(); err != nil {
@@ -162,7 +162,7 @@ func (s *Sandbox) ClearFaults() {
 	s.faults = nil
 }
 
-// Faults returns the faults in place, in the order of their injection.
+// Faults returns the active faults, in the order of their injection.
 func (s *Sandbox) Faults() []FaultStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()

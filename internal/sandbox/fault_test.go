@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// inject puts a fault in place that must fire before the test ends.
+// inject activates a fault that must fire before the end of the test.
 func (sh *shop) inject(f sandbox.Fault) *sandbox.Injected {
 	sh.t.Helper()
 	fault := sh.s.Inject(f)
@@ -97,9 +97,9 @@ func TestAHangEndsWithTheClient(t *testing.T) {
 	sh.leaveWhen(fault, 1, http.MethodGet, "/generations", "")
 	sh.leaveWhen(fault, 2, http.MethodPost, "/generations", "")
 	sh.do("GET", "/generations", "").want(t, 200, "")
-} // that the handlers ended too is proved by the server's Close
+} // the server's Close checks that the handlers have ended too
 
-// leaveWhen sends a request and goes away once a fault has fired so often.
+// leaveWhen sends a request and disconnects after a fault has fired the given number of times.
 func (sh *shop) leaveWhen(fault *sandbox.Injected, fired int, method, path, idempotency string) {
 	sh.t.Helper()
 	ctx, leave := context.WithCancel(sh.t.Context())
@@ -182,7 +182,7 @@ func TestAnOversizedBodyIsStreamed(t *testing.T) {
 	}
 }
 
-// content makes a file to be damaged.
+// content creates a file for faults.
 func (sh *shop) content() (path string, whole []byte) {
 	id, _ := sh.create(small)
 	sh.await(id, "succeeded")
@@ -202,7 +202,7 @@ func TestABodyCanBeCutWhereOneLikes(t *testing.T) {
 	}
 	sh.inject(sandbox.Fault{Route: "DELETE /generations/{id}", Count: 1, Cut: true})
 	if _, err := sh.try("DELETE", strings.TrimSuffix(path, "/content"), ""); err == nil {
-		t.Log("the head of the answer came before the cut") // both are a cut answer without a body
+		t.Log("the head of the answer came before the cut") // both are an interrupted response without a body
 	}
 	sh.do("GET", path, "").want(t, 404, "")
 }
@@ -244,7 +244,7 @@ func TestABodyCanDrip(t *testing.T) {
 	if _, err := io.ReadFull(res.Body, make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	leave() // the handler must notice, or the server's Close would take a minute
+	leave() // the handler must notice, or the server's Close takes a minute
 	if got, err := io.ReadAll(res.Body); err == nil {
 		t.Errorf("all came: %q", got)
 	}

@@ -45,7 +45,7 @@ func (s *Sandbox) respond(f *Fault, w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(cmp.Or(f.Status, http.StatusOK))
 		write(w, []byte(`"`))
-		_, _ = io.CopyN(w, letters{}, f.Oversize) // the client may be gone
+		_, _ = io.CopyN(w, letters{}, f.Oversize) // the client may have disconnected
 		write(w, []byte(`"`))
 	default:
 		if w.Header().Get("Content-Type") == "" {
@@ -94,12 +94,12 @@ func reset(w http.ResponseWriter) {
 		panic(http.ErrAbortHandler)
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // without it the client sees an orderly end, which also is a lost response
+		_ = tcp.SetLinger(0) // otherwise the client sees an orderly close instead of a reset
 	}
 	_ = conn.Close()
 }
 
-// write sends a part of a response. It ignores errors, because the client may be gone.
+// write writes a part of a response. It ignores errors, because the client may have disconnected.
 func write(w io.Writer, p []byte) { _, _ = w.Write(p) }
 
 // alterResponse sends the response of the handler, altered by the fault.
@@ -141,7 +141,7 @@ func (s *Sandbox) send(f *Fault, w http.ResponseWriter, r *http.Request, body []
 	}
 }
 
-// buffer is a response writer that keeps a response, so that it can be changed.
+// buffer is a response writer that stores a response, so that it can be changed.
 type buffer struct {
 	head   http.Header
 	status int

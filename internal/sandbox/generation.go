@@ -15,7 +15,7 @@ const (
 	stateRefunded  = "refunded"
 )
 
-// generation is one row. Times are Unix nanoseconds; 0 means not yet.
+// generation is one row. Times are Unix nanoseconds. Zero means not yet.
 type generation struct {
 	id, account              int64
 	publicID                 string
@@ -57,8 +57,8 @@ func findGeneration(from link, account int64, publicID string) (generation, erro
 	return g, err
 }
 
-// create prices, charges and queues a generation in one transaction. A known idempotency key gives the
-// generation of its first order.
+// create prices, charges and queues a generation in one transaction. For a known idempotency key it returns the
+// generation of the first order.
 func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generation, replayed bool, err error) {
 	scope := int64(0)
 	if s.cfg.Repeats.PerAPIKey {
@@ -94,7 +94,7 @@ func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generat
 	return g, false, nil
 }
 
-// forgetKeys lets idempotency keys stand for nothing any more that are too old: each gets a scope of its own.
+// forgetKeys frees old idempotency keys for new orders, by moving each to its own scope.
 func (s *Sandbox) forgetKeys(tx link) error {
 	if s.cfg.Repeats.Forget == 0 {
 		return nil
@@ -113,7 +113,7 @@ func sameRequest(g generation, o order) error {
 	}
 }
 
-// newGeneration makes a generation, and draws its id, its duration and whether it fails.
+// newGeneration creates a generation with a random ID, a random duration and a random failure.
 func (s *Sandbox) newGeneration(who account, o order) generation {
 	takes := s.scaled(s.random.duration(o.model.pace))
 	now := time.Now()
@@ -134,7 +134,7 @@ func (s *Sandbox) newGeneration(who account, o order) generation {
 	return g
 }
 
-// scaled is a duration at the speed of this sandbox.
+// scaled converts a duration to the speed of this sandbox.
 func (s *Sandbox) scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / s.cfg.Speed)
 }
@@ -146,7 +146,7 @@ func insertGeneration(tx link, g generation, scope int64, idempotencyKey string)
 		g.cost, g.state, g.failsWith, g.created, g.starts, g.due))
 }
 
-// recent lists the generations of an account, the newest first.
+// recent returns the generations of an account, newest first.
 func (s *Sandbox) recent(account int64) (list []generation, err error) {
 	err = s.db.each(func(rows *sql.Rows) error {
 		g, err := scanGeneration(rows)
@@ -157,8 +157,8 @@ func (s *Sandbox) recent(account int64) (list []generation, err error) {
 	return list, err
 }
 
-// delete hides a generation and drops its file. An unfinished one is dropped without a refund; a
-// failed one whose refund is still to come gets it now.
+// delete hides a generation and deletes its file. An unfinished generation is not refunded. A failed one with a pending
+// refund is refunded now.
 func (s *Sandbox) delete(account int64, publicID string) error {
 	return s.db.tx(func(tx link) error {
 		g, err := findGeneration(tx, account, publicID)

@@ -14,7 +14,7 @@ const (
 	kindRefund = "refund"
 )
 
-// accountState is the state of an account by its newest ledger entry.
+// accountState is the state of an account after its latest ledger entry.
 type accountState struct {
 	balance    int64
 	day        string
@@ -31,10 +31,10 @@ func readAccountState(from link, account int64) (accountState, error) {
 	return a, err
 }
 
-// today is the calendar day of the daily cap, in UTC.
+// today returns the UTC day of the daily cap.
 func (s *Sandbox) today() string { return time.Now().UTC().Format("2006-01-02") }
 
-// spentToday is the sum of the charges of the current day. Refunds do not lower it.
+// spentToday returns the total charges of the current day. Refunds do not lower it.
 func (s *Sandbox) spentToday(a accountState) int64 {
 	if a.day != s.today() {
 		return 0
@@ -42,7 +42,7 @@ func (s *Sandbox) spentToday(a accountState) int64 {
 	return a.dayCharges
 }
 
-// charge takes the price of a new generation from the balance, or refuses.
+// charge deducts the price of a new generation from the balance, or returns an error.
 func (s *Sandbox) charge(tx link, who account, g generation) error {
 	if err := s.checkCharge(tx, who, g.cost); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (s *Sandbox) charge(tx link, who account, g generation) error {
 	return s.addEntry(tx, who.id, kindCharge, -g.cost, g.id, "render")
 }
 
-// checkCharge refuses a price above the balance or the rest of the daily cap.
+// checkCharge rejects a price above the balance or above the remaining daily cap.
 func (s *Sandbox) checkCharge(tx link, who account, cents int64) error {
 	a, err := readAccountState(tx, who.id)
 	if err != nil {
@@ -71,12 +71,12 @@ func (s *Sandbox) checkCharge(tx link, who account, cents int64) error {
 	return nil
 }
 
-// refund gives the price back. The schema refuses a second one.
+// refund refunds the price. The schema rejects a second refund.
 func (s *Sandbox) refund(tx link, g generation) error {
 	return s.addEntry(tx, g.account, kindRefund, g.cost, g.id, "failed render")
 }
 
-// Refund returns the price of a generation, also after its success.
+// Refund refunds a generation, even after its success.
 func (s *Sandbox) Refund(_ context.Context, key, generation string) error {
 	return s.change(key, func(tx link, who account) error {
 		g, err := findGeneration(tx, who.id, generation)

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// shop is a sandbox behind a real server, and one key of it.
+// shop is a sandbox behind a real server, with one API key.
 type shop struct {
 	t   *testing.T
 	s   *sandbox.Sandbox
@@ -34,7 +34,7 @@ type shop struct {
 	c   *http.Client
 }
 
-// open starts a shop with a balance of 1,000 cents. When the test ends, its books must be right.
+// open starts a shop with a balance of 1,000 cents. At the end of the test, its ledger must be correct.
 func open(t *testing.T, cfg sandbox.Config) *shop {
 	t.Helper()
 	if cfg.Seed == 0 {
@@ -50,7 +50,7 @@ func open(t *testing.T, cfg sandbox.Config) *shop {
 	sh.key = sh.newKey(1000)
 	t.Cleanup(func() {
 		sh.books()
-		if err := sh.s.Close(); err != nil { // before the server: it ends the waits of faults
+		if err := sh.s.Close(); err != nil { // before the server, because it ends the waits of faults
 			t.Error(err)
 		}
 		transport.CloseIdleConnections()
@@ -61,7 +61,7 @@ func open(t *testing.T, cfg sandbox.Config) *shop {
 
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// fast is a configuration in which renders take milliseconds.
+// fast returns a configuration in which renders take milliseconds.
 func fast() sandbox.Config {
 	return sandbox.Config{Speed: 2000, RefundDelay: 20 * time.Second}
 }
@@ -88,20 +88,20 @@ func (sh *shop) books() sandbox.Audit {
 	return a
 }
 
-// reply is an answer that was read to its end.
+// reply is a completely read response.
 type reply struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// try sends a request with the shop's key. head is name, value, name, value …
+// try sends a request with the shop's key. head contains names and values in turn.
 func (sh *shop) try(method, path, body string, head ...string) (reply, error) {
 	req, err := http.NewRequest(method, sh.url+sandbox.BasePath+path, strings.NewReader(body))
 	if err != nil {
 		sh.t.Fatal(err)
 	}
-	req.GetBody = nil // the transport must not repeat anything by itself
+	req.GetBody = nil // the transport must not retry
 	req.Header.Set("Authorization", "Bearer "+sh.key)
 	req.Header.Set("Content-Type", "application/json")
 	for i := 0; i < len(head); i += 2 {
@@ -116,7 +116,7 @@ func (sh *shop) try(method, path, body string, head ...string) (reply, error) {
 	return reply{res.StatusCode, res.Header, text}, err
 }
 
-// do is try for requests that must be answered.
+// do calls try and fails the test without a response.
 func (sh *shop) do(method, path, body string, head ...string) reply {
 	sh.t.Helper()
 	r, err := sh.try(method, path, body, head...)
@@ -126,7 +126,7 @@ func (sh *shop) do(method, path, body string, head ...string) reply {
 	return r
 }
 
-// want fails the test unless the status and, if given, the code of the error are as expected.
+// want checks the status and, if given, the code of the error.
 func (r reply) want(t *testing.T, status int, code string) reply {
 	t.Helper()
 	if r.status != status {
@@ -150,14 +150,14 @@ func (r reply) record(t *testing.T) map[string]any {
 	return out
 }
 
-// create starts a render that must be accepted.
+// create starts a render, which must be accepted.
 func (sh *shop) create(body string, head ...string) (id string, record map[string]any) {
 	sh.t.Helper()
 	record = sh.do("POST", "/generations", body, head...).want(sh.t, http.StatusCreated, "").record(sh.t)
 	return record["id"].(string), record
 }
 
-// await polls a generation until its status is one of those wanted.
+// await polls a generation until it has one of the wanted statuses.
 func (sh *shop) await(id string, wanted ...string) map[string]any {
 	sh.t.Helper()
 	var last map[string]any
@@ -191,7 +191,7 @@ const (
 	small  = `{"modelId":"studio/landscape","inputs":{"prompt":"a lake","size":"64x40"}}`
 )
 
-// scan reads a Content-Range.
+// scan parses a Content-Range.
 func scan(header string, from, to, size *int) (int, error) {
 	return fmt.Sscanf(header, "bytes %d-%d/%d", from, to, size)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox/paint"
 )
 
-// model is one entry of the catalog: what it takes, what it costs, how long it takes, what it makes.
+// model is one entry of the catalog: its inputs, price, duration and result.
 type model struct {
 	id, name, description string
 	kind                  string // "image" or "text"
@@ -23,11 +23,11 @@ type field struct {
 	name, label, help string
 	kind              string // string, integer, number, boolean, array or object
 	required          bool
-	def               any      // nil = no default
-	allowed           []string // of a string; nil = any
-	min, max          *float64 // value of a number, length of a string or array
-	items             *field   // of an array
-	props             []field  // of an object
+	def               any      // default value, or nil
+	allowed           []string // allowed strings, or nil if any
+	min, max          *float64 // limits of a number, or of the length of a string or array
+	items             *field   // item of an array
+	props             []field  // members of an object
 }
 
 func findModel(id string) (*model, bool) {
@@ -61,7 +61,7 @@ var (
 	}
 )
 
-// catalog is every model that there is.
+// catalog contains all models.
 var catalog = []*model{
 	{
 		id: "studio/landscape", name: "Landscape", kind: "image",
@@ -155,7 +155,7 @@ var catalog = []*model{
 	},
 }
 
-// imagePrice is the one price of pictures: a base and a part that grows with pixels, quality and effort.
+// imagePrice returns the price of a picture: a base price plus a part that grows with pixels, quality and effort.
 func imagePrice(v paint.Values, base int64, effort float64) int64 {
 	w, h := v.Size()
 	quality := map[string]float64{"draft": 0.5, "fine": 3}[v.Text("quality")]

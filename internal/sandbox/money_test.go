@@ -343,7 +343,7 @@ func TestAnAuditFindsBrokenPromises(t *testing.T) {
 	}
 }
 
-// together runs n calls at the same time and counts their statuses.
+// together runs n calls concurrently and counts their statuses.
 func together(t *testing.T, n int, call func(i int) reply) map[int]int {
 	t.Helper()
 	replies := make([]reply, n)

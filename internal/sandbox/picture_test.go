@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"image"
-	_ "image/jpeg" // decoders of what the models make
+	_ "image/jpeg" // decoders for the results of the models
 	_ "image/png"
 	"io"
 	"net/http"
@@ -52,7 +52,7 @@ func TestPicturesHaveTheRequestedSizeAndFormat(t *testing.T) {
 	}
 }
 
-// colours counts clearly different colours.
+// colours counts clearly different colors.
 func colours(img image.Image) int {
 	seen := map[[3]uint32]bool{}
 	pace := max(img.Bounds().Dx()/100, 1)

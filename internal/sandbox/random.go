@@ -17,8 +17,8 @@ type randomSource struct {
 	source rand.Source
 }
 
-// newRandomSource mixes the seed with the numbers of generations and API keys in a file, so that a second run with the
-// same seed does not repeat their IDs.
+// newRandomSource mixes the seed with the numbers of generations and API keys in a file. So a second run with the same
+// seed does not repeat their IDs.
 func newRandomSource(seed uint64, generations, keys int64) *randomSource {
 	var key [32]byte
 	if seed == 0 {
@@ -48,7 +48,7 @@ func (r *randomSource) token(n int) string {
 	return string(out)
 }
 
-// number returns an ID of 16 digits: exact as a double, but wrong if it is printed as one in the usual short form.
+// number returns an ID of 16 digits. It is exact as a double, but wrong if it is formatted with the usual short precision.
 func (r *randomSource) number() string {
 	return strconv.FormatInt(1e15+rand.New(r).Int64N(8e15), 10)
 }

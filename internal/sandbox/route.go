@@ -33,7 +33,7 @@ func (c *call) id() string { return c.r.PathValue("id") }
 // handler returns the body of a response, or nil if it has sent the response itself.
 type handler func(*Sandbox, *call) ([]byte, error)
 
-// unknownRoute is the name of all paths and methods that the specification does not have.
+// unknownRoute is the name of all paths and methods that are not in the specification.
 const unknownRoute = "unknown"
 
 // routes is the list of routes in section 4 of the specification.
@@ -88,7 +88,7 @@ type apiError struct {
 	status        int
 	code, message string
 	field         string
-	retryAfter    int // seconds; 0 = no such header
+	retryAfter    int // seconds; zero means no Retry-After header
 }
 
 func (e *apiError) Error() string { return e.code + ": " + e.message }
@@ -224,7 +224,7 @@ func (s *Sandbox) deleteGeneration(c *call) ([]byte, error) {
 	return nil, nil
 }
 
-// baseURL is the address by which the client reached the catalog.
+// baseURL returns the URL by which the client reached the catalog.
 func baseURL(r *http.Request) string {
 	scheme := "http"
 	if r.TLS != nil {

@@ -52,10 +52,10 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Repeats describes how real catalogs treat a repeated Idempotency-Key. The specification says only that it is not
-// charged twice. The zero value keeps keys forever, by account, and checks them before the balance.
+// Repeats describes the treatment of a repeated Idempotency-Key. Real catalogs differ, because the specification only
+// requires that it is not charged twice. The zero value stores keys forever, by account, and checks them before the balance.
 type Repeats struct {
-	// PerAPIKey keeps idempotency keys by API key: under another API key of the account a repeat is a new order.
+	// PerAPIKey stores idempotency keys by API key: under another API key of the account a repeat is a new order.
 	PerAPIKey bool
 	// MoneyFirst checks the balance and the daily cap first: a repeat is rejected if its own charge took the last money.
 	MoneyFirst bool
@@ -79,14 +79,14 @@ type Sandbox struct {
 	mux    *http.ServeMux
 	random *randomSource
 
-	life  context.Context // until Close
+	life  context.Context // context until Close
 	end   context.CancelFunc
 	slots chan struct{}  // permits to produce a result
 	steps sync.WaitGroup // scheduled and running
 	close func() error
 
 	mu       sync.Mutex
-	faults   []*Injected // in place
+	faults   []*Injected // active faults
 	requests map[string]int
 	buckets  map[int64]*rate.Limiter // keys are accounts
 }
@@ -152,8 +152,8 @@ func (s *Sandbox) Server(admin bool) *http.Server {
 	}
 }
 
-// Requests returns the number of received requests by route, such as "GET /generations/{id}" or "unknown". Rejected
-// requests and those that met a fault count.
+// Requests returns the number of received requests by route, such as "GET /generations/{id}" or "unknown". It includes
+// rejected requests and requests with an injected fault.
 func (s *Sandbox) Requests() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,7 +1,7 @@
 CREATE TABLE IF NOT EXISTS accounts (
 	id         INTEGER PRIMARY KEY,
 	name       TEXT    NOT NULL,
-	daily_cap  INTEGER NOT NULL,        -- cents; 0 = no cap
+	daily_cap  INTEGER NOT NULL,        -- cents; zero means no cap
 	created_at INTEGER NOT NULL
 );
 
@@ -15,19 +15,19 @@ CREATE TABLE IF NOT EXISTS api_keys (
 );
 
 -- Times are Unix nanoseconds. due_at is the time of the next step: the end of a queued render, or the
--- refund of a failed one. It is NULL when nothing is left to do.
+-- refund of a failed one. It is NULL if there is no next step.
 CREATE TABLE IF NOT EXISTS generations (
 	id              INTEGER PRIMARY KEY,
 	account         INTEGER NOT NULL REFERENCES accounts,
 	public_id       TEXT    NOT NULL UNIQUE,
 	idempotency_key TEXT,
-	key_scope       INTEGER NOT NULL,   -- the API key that the idempotency key is kept for; 0 = the account; below 0: it is forgotten
+	key_scope       INTEGER NOT NULL,   -- API key of the scope; zero means the account, less than zero an expired idempotency key
 	request_hash    BLOB    NOT NULL,
 	model           TEXT    NOT NULL,
 	inputs          TEXT    NOT NULL,
 	cost            INTEGER NOT NULL CHECK (cost > 0),
 	state           TEXT    NOT NULL CHECK (state IN ('queued', 'succeeded', 'failed', 'refunded')),
-	doom            TEXT    NOT NULL,   -- why the render will fail; empty = it will not
+	doom            TEXT    NOT NULL,   -- reason for a future failure; empty if it will succeed
 	created_at      INTEGER NOT NULL,
 	starts_at       INTEGER NOT NULL,
 	due_at          INTEGER,
@@ -51,8 +51,8 @@ CREATE TABLE IF NOT EXISTS content (
 	PRIMARY KEY (generation, part)
 ) WITHOUT ROWID;
 
--- The ledger is only ever appended to. The balance is the sum of cents; each entry also carries the
--- running balance and the running charges of its day, so that a create need not add up years.
+-- The ledger is append-only. The balance is the sum of cents. Each entry also has the running balance
+-- and the running charges of its day, so that a create need not add up years.
 CREATE TABLE IF NOT EXISTS ledger (
 	id          INTEGER PRIMARY KEY AUTOINCREMENT,
 	account     INTEGER NOT NULL REFERENCES accounts,

@@ -14,14 +14,14 @@ import (
 //go:embed schema.sql
 var schema string
 
-// store is a database with one connection. In memory a second connection would be a second database.
+// store is a database with one connection. A second connection to a database in memory would open a second database.
 type store struct {
 	link
 	db *sql.DB
 }
 
-// link runs statements on a database or in a transaction. They never carry the context of a request: each takes less
-// than a millisecond, and a canceled one could cost a database in memory its only connection. That is the reason for the
+// link runs statements on a database or in a transaction. They never use the context of a request: each takes less than
+// a millisecond, and a canceled one could close the only connection of a database in memory. This is the reason for the
 // nolint marks.
 type link struct{ on runner }
 
@@ -89,9 +89,9 @@ func openStore(path string) (*store, error) {
 }
 
 const (
-	// schemaVersion is the version of schema.sql. A change that does not fit an older file needs the next number.
+	// schemaVersion is the version of schema.sql. Increase it for a change that is incompatible with older files.
 	schemaVersion = 2
-	// busy is the code of SQLite for a file that another process has locked.
+	// busy is the SQLite error code for a file that another process has locked.
 	busy = 5
 )
 
@@ -120,7 +120,7 @@ func (st *store) tx(fn func(link) error) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // after Commit it does nothing; after a panic it frees the connection
+	defer func() { _ = tx.Rollback() }() // no effect after Commit; frees the connection after a panic
 	if err := fn(link{tx}); err != nil {
 		return err
 	}

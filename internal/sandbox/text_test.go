@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// write renders a text.
+// write renders a text and returns it.
 func (b *bubble) write(model, inputs string) string {
 	b.t.Helper()
 	id := b.create(fmt.Sprintf(`{"modelId":%q,"inputs":%s}`, model, inputs))
@@ -44,7 +44,7 @@ func TestAHaikuHasFiveSevenAndFiveSyllables(t *testing.T) {
 	})
 }
 
-// syllables counts groups of vowels, less silent endings, with the words that the rule gets wrong.
+// syllables counts groups of vowels without silent endings, with exceptions to the rule.
 func syllables(line string) (n int) {
 	exceptions := map[string]int{
 		"quiet": 2, "lighthouse": 2, "something": 2, "everything": 3, "snowflake": 2, "moonlight": 2, "between": 2,

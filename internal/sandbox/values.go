@@ -19,10 +19,10 @@ import (
 // order is a checked request to create or quote a generation.
 type order struct {
 	model  *model
-	inputs string // as sent, but compact
+	inputs string // compact, otherwise as sent
 	values paint.Values
 	price  int64
-	hash   []byte // of the canonical request, for the idempotency check
+	hash   []byte // hash of the canonical request, for the idempotency check
 }
 
 func invalid(field, format string, args ...any) error {
@@ -85,7 +85,7 @@ func decode(body []byte, into any) error {
 }
 
 func checkObject(path string, fields []field, in map[string]any) (paint.Values, error) {
-	for _, name := range slices.Sorted(maps.Keys(in)) { // so that the first error is always the same one
+	for _, name := range slices.Sorted(maps.Keys(in)) { // sorted, so that the first error is deterministic
 		if !slices.ContainsFunc(fields, func(f field) bool { return f.name == name }) {
 			return nil, invalid(path+name, "unknown")
 		}

@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// picture is painted at places that do not depend on its size: y runs from 0 at the top to 1 at the bottom, x from 0 to
-// the aspect.
+// picture is painted in coordinates that do not depend on its size: y runs from 0 at the top to 1 at the bottom, x from
+// 0 to the aspect.
 type picture struct {
 	w, h    int
-	block   int // so many pixels wide and high is what is painted at once
-	samples int // of a pixel, across and down
+	block   int // width and height of a block with one color, in pixels
+	samples int // samples per pixel in each direction
 	paint   func(x, y float64) rgb
 }
 
-// file is the picture in a format.
+// file returns the picture in a format.
 func (p *picture) file(format string, compression png.CompressionLevel) Artifact {
 	return Artifact{ContentType: "image/" + format, Write: func(w io.Writer) error {
 		img := image.NewRGBA(image.Rect(0, 0, p.w, p.h))
@@ -41,7 +41,7 @@ func (p *picture) file(format string, compression png.CompressionLevel) Artifact
 	}}
 }
 
-// pixel is the mean of its samples. A trace of noise keeps gradients from showing steps.
+// pixel returns the mean of the pixel's samples. A little noise hides steps in gradients.
 func (p *picture) pixel(x, y int) color.RGBA {
 	sum, number, grain := rgb{}, float64(p.samples*p.samples), (hash2(x, y, 77)-0.5)/255
 	for i := range p.samples * p.samples {
@@ -52,14 +52,14 @@ func (p *picture) pixel(x, y int) color.RGBA {
 	return color.RGBA{level(sum.r), level(sum.g), level(sum.b), 255}
 }
 
-// rgb is an sRGB colour with channels from 0 to 1. It is mixed as it is, without a detour over linear light.
+// rgb is an sRGB color with channels from 0 to 1. Colors are mixed directly, without conversion to linear light.
 type rgb struct{ r, g, b float64 }
 
-// colours are those of a text in the source, or of inputs that have been checked.
+// colours parses colors of the source code or of validated inputs.
 func colours(text string) (all []rgb) {
 	for word := range strings.FieldsSeq(text) {
 		var r, g, b uint8
-		_, _ = fmt.Sscanf(word, "#%02x%02x%02x", &r, &g, &b) // none fails that has been checked
+		_, _ = fmt.Sscanf(word, "#%02x%02x%02x", &r, &g, &b) // cannot fail for a validated color
 		all = append(all, rgb{float64(r) / 255, float64(g) / 255, float64(b) / 255})
 	}
 	return all
@@ -71,14 +71,14 @@ func (c rgb) mix(d rgb, t float64) rgb {
 
 func (c rgb) add(d rgb, t float64) rgb { return rgb{c.r + d.r*t, c.g + d.g*t, c.b + d.b*t} }
 
-// gradient is the colour at a place between 0, the first colour, and 1, the last.
+// gradient returns the color at a position from 0, the first color, to 1, the last.
 func gradient(of []rgb, t float64) rgb {
 	t = min(max(t, 0), 1) * float64(len(of)-1)
 	n := max(min(int(t), len(of)-2), 0)
 	return of[n].mix(of[min(n+1, len(of)-1)], t-float64(n))
 }
 
-// hash2 is a number from 0 to 1 that looks random but follows from its arguments.
+// hash2 returns a deterministic pseudorandom number from 0 to 1.
 func hash2(x, y int, seed uint32) float64 {
 	h := uint32(x)*0x85ebca6b ^ uint32(y)*0xc2b2ae35 ^ seed*0x27d4eb2f
 	h = (h ^ h>>15) * 0x2c1b3c6d
@@ -86,7 +86,7 @@ func hash2(x, y int, seed uint32) float64 {
 	return float64((h^h>>15)>>8) / (1 << 24)
 }
 
-// noise is smooth value noise from 0 to 1, one bump a unit.
+// noise returns smooth value noise from 0 to 1, with one bump per unit.
 func noise(x, y float64, seed uint32) float64 {
 	fx, fy := math.Floor(x), math.Floor(y)
 	ix, iy, u, v := int(fx), int(fy), smooth(x-fx), smooth(y-fy)
@@ -94,7 +94,7 @@ func noise(x, y float64, seed uint32) float64 {
 	return lerp(top, lerp(hash2(ix, iy+1, seed), hash2(ix+1, iy+1, seed), u), v)
 }
 
-// fractal adds up octaves of noise, each twice as fine and half as strong. It is about 0 to 1, and ridged it has
+// fractal adds octaves of noise, each twice as fine and half as strong. The result is about 0 to 1. Ridged noise has
 // sharp crests.
 func fractal(x, y float64, octaves int, seed uint32, ridged bool) float64 {
 	sum, weight, total := float64(0), float64(1), float64(0)
@@ -105,15 +105,15 @@ func fractal(x, y float64, octaves int, seed uint32, ridged bool) float64 {
 			n *= n
 		}
 		sum, total, weight = sum+weight*n, total+weight, weight/2
-		x, y = 1.6*x-1.2*y+17.3, 1.2*x+1.6*y-9.1 // turned, so that the grids of two octaves do not line up
+		x, y = 1.6*x-1.2*y+17.3, 1.2*x+1.6*y-9.1 // rotated, so that the grids of two octaves do not align
 	}
 	return sum / total
 }
 
 func lerp(a, b, t float64) float64 { return a + (b-a)*t }
 
-// smooth is an ease from 0 to 1.
+// smooth returns an ease curve from 0 to 1.
 func smooth(t float64) float64 { return t * t * (3 - 2*t) }
 
-// step rises softly from 0 at low to 1 at high. high may be the lower one.
+// step rises smoothly from 0 at low to 1 at high. high may be less than low.
 func step(low, high, v float64) float64 { return smooth(min(max((v-low)/(high-low), 0), 1)) }

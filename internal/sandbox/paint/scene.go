@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Landscape paints the scenery that the words of the prompt steer.
+// Landscape paints the scenery that the prompt describes.
 func Landscape(v Values) Artifact {
 	p, detail := &picture{block: 1, samples: 1}, 3+int(v.Integer("steps"))/10
 	switch v.Text("quality") {
@@ -23,13 +23,13 @@ func Landscape(v Values) Artifact {
 	return p.file(v.Text("format"), png.BestSpeed)
 }
 
-// PaperSize is the size of a print in pixels, at 300 dots an inch.
+// PaperSize returns the size of a print in pixels, at 300 dots per inch.
 func PaperSize(paper string) (w, h int) {
 	size := map[string][2]int{"a6": {1240, 1748}, "a5": {1748, 2480}, "a4": {2480, 3508}, "a3": {3508, 4961}, "a3-plus": {3900, 5700}}[paper]
 	return size[0], size[1]
 }
 
-// Print paints the same scenery as a poster of soft shapes, a quarter as fine as its paper.
+// Print paints the same scenery as a poster of soft shapes, at a quarter of the paper's resolution.
 func Print(v Values) Artifact {
 	p, frame := &picture{block: 4, samples: 1}, v["frame"].(Values)
 	p.w, p.h = PaperSize(v.Text("paper"))
@@ -44,10 +44,10 @@ func Print(v Values) Artifact {
 	return p.file("png", png.NoCompression)
 }
 
-// palettes are colours that go well together; the first one is the ground.
+// palettes are matching colors. The first color of each is the background.
 const palettes = "#f4efe6 #264653 #2a9d8f #e9c46a #f4a261 #e76f51|#0d1b2a #e0e1dd #778da9 #ffb703 #fb8500 #415a77|#fdf6ec #1d3557 #457b9d #a8dadc #e63946 #f1b5a0"
 
-// Abstract paints ink in water: noise that is bent by noise, and cut into bands.
+// Abstract paints ink in water: noise that is distorted by noise and cut into bands.
 func Abstract(v Values) Artifact {
 	rnd, p := v.random(), &picture{block: 1, samples: 2}
 	inks, seed, bands := colours(deal(rnd, palettes)()), rnd.Uint32(), 8+60*v.Number("density")
@@ -65,8 +65,8 @@ func Abstract(v Values) Artifact {
 	return p.file(v.Text("format"), png.BestSpeed)
 }
 
-// light is what an hour of the day does to a scene. Its colours are those of the sky from the zenith to the horizon, of
-// the sun or moon, far and near land, mist, clouds in shade and in light, snow, sand, and water.
+// light describes a scene at one hour of the day. Its colors are, in this order: the sky from zenith to horizon, the
+// sun or moon, far and near land, mist, clouds in shade and in light, snow, sand, and water.
 type light struct {
 	colours             string
 	height, stars, glow float64 // height is the y of the sun or moon
@@ -102,36 +102,36 @@ var (
 	}
 )
 
-// land is what a place is made of.
+// land describes the terrain of a place.
 type land struct {
-	far, near    float64 // how high the farthest and the nearest line of it are
-	drop         float64 // how far down the picture it comes towards the painter
-	rough, round float64 // how uneven it is, and how far from sharp crests
-	trees        float64 // how high they are on the nearest line
-	snow, sand   float64 // how far down from the crests it lies; how much of its colour is sand
+	far, near    float64 // height of the farthest and the nearest layer
+	drop         float64 // distance down the picture from the farthest to the nearest layer
+	rough, round float64 // roughness, and smoothness of the crests
+	trees        float64 // height of trees on the nearest layer
+	snow, sand   float64 // extent of snow down from the crests; share of sand in the color
 }
 
-// scene is everything that is decided before the first pixel.
+// scene contains everything that is computed before the first pixel.
 type scene struct {
 	light
 	sky, cloud                              []rgb
 	sun, far, near, mist, snow, sand, water rgb
-	aspect, columns                         float64 // columns are those that a unit of x has
-	horizon, lightX, cover                  float64 // cover is the share of the sky that clouds have
+	aspect, columns                         float64 // columns per unit of x
+	horizon, lightX, cover                  float64 // cover is the share of the sky with clouds
 	seed                                    uint32
 	detail                                  int // octaves of noise
 	wet, mirror                             bool
 	place                                   string
-	layers                                  []layer // from far to near
+	layers                                  []layer // sorted from far to near
 }
 
 // layer is one line of mountains, dunes or woods.
 type layer struct {
 	crest       []float64 // y of each column
-	foot        float64   // y of its lowest place
+	foot        float64   // y of the lowest point
 	colour      rgb
-	mist, rough float64 // how much of it lies at the foot; how uneven the slopes are
-	snow        float64 // how far down from the crest it lies
+	mist, rough float64 // mist at the foot; roughness of the slopes
+	snow        float64 // extent of snow down from the crest
 }
 
 func newScene(v Values, p *picture, horizon float64, detail int) *scene {
@@ -158,7 +158,7 @@ func newScene(v Values, p *picture, horizon float64, detail int) *scene {
 	return s
 }
 
-// plan lays out the land.
+// plan creates the layers of the land.
 func (s *scene) plan(rnd *rand.Rand) {
 	place, lines := lands[s.place], 6
 	if s.place == "sea" {
@@ -183,7 +183,7 @@ func (s *scene) plan(rnd *rand.Rand) {
 	}
 }
 
-// trees is the height from 0 to 1 of a row of conifers at a place, each with ragged branches.
+// trees returns the height, from 0 to 1, of a row of conifers at a position. Each has ragged branches.
 func (s *scene) trees(x float64, row int) (top float64) {
 	x *= 36 - 4*float64(min(row, 5))
 	for n := int(math.Floor(x)) - 1; n <= int(math.Floor(x))+1; n++ {
@@ -193,7 +193,7 @@ func (s *scene) trees(x float64, row int) (top float64) {
 	return top
 }
 
-// at is the colour of a place. The corners are darker.
+// at returns the color at a position. The corners are darker.
 func (s *scene) at(x, y float64) rgb {
 	c := s.land(x, y)
 	if s.wet && y > s.horizon {
@@ -203,7 +203,7 @@ func (s *scene) at(x, y float64) rgb {
 	return c.mix(rgb{}, 0.16*step(0.5, 2, u*u+v*v))
 }
 
-// land is the nearest layer at a place, or the sky.
+// land returns the color of the nearest layer at a position, or of the sky.
 func (s *scene) land(x, y float64) rgb {
 	for i := len(s.layers) - 1; i >= 0; i-- {
 		if l := s.layers[i]; y >= l.crest[max(min(int(x*s.columns), len(l.crest)-1), 0)] {
@@ -213,7 +213,7 @@ func (s *scene) land(x, y float64) rgb {
 	return s.air(x, y)
 }
 
-// ground is the colour of a layer, with light and shade on its slopes.
+// ground returns the color of a layer with light and shade on its slopes.
 func (s *scene) ground(l layer, x, y float64) rgb {
 	c, mist := l.colour, l.mist*step(l.foot-0.25, l.foot+0.05, y)
 	turn, seed := float64(0.02), s.seed+uint32(l.foot*1e4)
@@ -229,21 +229,21 @@ func (s *scene) ground(l layer, x, y float64) rgb {
 	return c.mix(s.mist, mist).mix(s.sun, 0.25*s.glow*l.mist*math.Exp(-math.Abs(x-s.lightX)*3))
 }
 
-// air is the sky with stars, sun or moon, and clouds.
+// air returns the color of the sky with stars, sun or moon, and clouds.
 func (s *scene) air(x, y float64) rgb {
 	d := math.Hypot(x-s.lightX, y-s.height)
 	c := gradient(s.sky, y/s.horizon).mix(s.sky[3].mix(s.sun, 0.5), math.Exp(-d*2.6)*0.42*s.glow).mix(s.sun, math.Exp(-d*11)*0.5*s.glow)
 	bright := max(hash2(int(x*500), int(y*500), s.seed)-0.997, 0) / 0.003
 	c = c.add(rgb{1, 1, 0.93}, bright*bright*s.stars*step(s.horizon, s.horizon/2, y))
 	c = c.mix(s.sun, step(0.034, 0.034-1.5/s.columns, d)*min(s.glow*3, 1))
-	high := max(s.horizon-y, 0) // clouds are a sheet, seen from below: towards the horizon it gets finer
+	high := max(s.horizon-y, 0) // clouds are a sheet seen from below, which gets finer towards the horizon
 	u, v := (x-s.aspect/2)*0.45/(high+0.1)+31, 1.26/(high+0.1)
 	thick, edge := fractal(u, v, s.detail+1, s.seed+500, false), 0.66-0.34*s.cover
 	lit := 0.55 + 2.6*(thick-fractal(u+min(max(s.lightX-x, -0.5), 0.5)/2, v+0.2, s.detail, s.seed+500, false))
 	return c.mix(gradient(s.cloud, lit).mix(s.sun, 0.4*s.glow*math.Exp(-d*3)), 0.93*step(edge, edge+0.2, thick)*step(0, 0.1, high))
 }
 
-// lake mirrors what lies above the horizon, broken by waves, with a path of light.
+// lake reflects the view above the horizon, distorted by waves, with a path of light.
 func (s *scene) lake(x, y float64) rgb {
 	near, clear := y-s.horizon, 0.3
 	if s.mirror {
