@@ -1,6 +1,6 @@
-// Package admin serves operators: probes, metrics, the status page, orders and profiles. It is not for callers. Probes,
-// metrics without names and the files of the page are open to every client that reaches the listener. Everything else
-// needs an operator.
+// Package admin serves operators: probes, metrics, the status page, orders and profiles. It does not serve callers.
+// Probes, metrics without names and the files of the page are open to every client that can connect. All other routes
+// need an operator.
 package admin
 
 import (
@@ -16,22 +16,22 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Config says what the admin listener serves.
+// Config is the configuration of the admin listener.
 type Config struct {
 	// Status is the source of the probes and of the status page.
 	Status Status
-	// Metrics is served at /metrics to operators, and Nameless, which names no owner and no caller, to all others. nil serves
-	// none.
+	// Metrics is served at /metrics to operators, and Nameless, which has no owner and no caller, to all others. Nil
+	// means no metrics.
 	Metrics, Nameless http.Handler
-	// Prove returns the name of the operator that the authorization of a request proves. Its errors are statuses. If it is nil,
-	// every client on this machine is an operator.
+	// Prove authenticates an operator by the authorization of a request and returns the name. Its errors are statuses.
+	// If it is nil, every client on this machine is an operator.
 	Prove func(ctx context.Context, authorization []string) (name string, err error)
-	// Orders are those of the ledger.
+	// Orders serves the orders of the ledger.
 	Orders Orders
-	// Events means that teams may be told of events.
+	// Events reports whether teams can subscribe to events.
 	Events bool
-	// Addr is the address that the listener is bound to, and ConfiguredAddr that of the settings. They
-	// and AllowedHosts say which hosts a request may name: see crossorigin.AdminHosts.
+	// Addr is the bound address of the listener, and ConfiguredAddr the address in the settings. With AllowedHosts they
+	// determine the accepted hosts of requests: see crossorigin.AdminHosts.
 	Addr, ConfiguredAddr string
 	AllowedHosts         []string
 }
@@ -49,7 +49,7 @@ func New(config Config) http.Handler {
 	return config.guard(mux)
 }
 
-// guard rejects the requests of other pages, and those for other hosts.
+// guard rejects requests of other web pages and requests for other hosts.
 func (c Config) guard(handler http.Handler) http.Handler {
 	hosts := crossorigin.AdminHosts(c.AllowedHosts, c.ConfiguredAddr, c.Addr)
 	return hosts.RefuseOthers(crossorigin.RefuseReads(handler, deny), deny)
@@ -99,20 +99,20 @@ func (c Config) routes() []route {
 	return all
 }
 
-// deny answers a request of a foreign web page with a status as JSON, as the REST form does.
+// deny rejects a request of another web page with a status as JSON, like the REST API.
 func deny(w http.ResponseWriter, _ *http.Request, why error) {
 	st, code := service.Status(why), http.StatusForbidden
 	if service.Reason(st) == easelv1.ErrorReason_HOST_NOT_ALLOWED {
 		code = http.StatusMisdirectedRequest
 	}
-	body, _ := protojson.Marshal(st.Proto()) // its texts are our own
+	body, _ := protojson.Marshal(st.Proto()) // cannot fail for these strings
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
-	_, _ = w.Write(body) // a client that went away needs no error
+	_, _ = w.Write(body) // the client may have disconnected
 }
 
-// metrics answers GET /metrics. An invalid token does no harm, because a scraper may send the token of another server.
+// metrics serves GET /metrics. An invalid token is harmless, because a scraper may send the token of another server.
 func (c Config) metrics(w http.ResponseWriter, r *http.Request) {
 	shown := c.Nameless
 	if _, err := c.operator(r); err == nil {
@@ -121,12 +121,12 @@ func (c Config) metrics(w http.ResponseWriter, r *http.Request) {
 	shown.ServeHTTP(w, r)
 }
 
-// alive answers as long as the process does.
+// alive responds while the process runs.
 func alive(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") }
 
 func writeText(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_, _ = w.Write([]byte(text)) // a prober that went away has its answer
+	_, _ = w.Write([]byte(text)) // the prober may have disconnected
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// AuditLine is a line of the audit: who has changed what.
+// AuditLine is a line of the audit: a change and its actor.
 type AuditLine struct {
 	ID      string          `json:"id"`
 	Time    time.Time       `json:"time"`
@@ -20,7 +20,7 @@ type AuditLine struct {
 	After   json.RawMessage `json:"after,omitempty"`
 }
 
-// AuditLineOf is a line as operators and the log have it.
+// AuditLineOf converts a line to the form that operators and the log see.
 func AuditLineOf(a ledger.AuditLine) AuditLine {
 	return AuditLine{
 		ID: a.ID, Time: a.Time, Actor: a.Actor, From: a.Origin, Action: string(a.Action), Subject: a.Subject,
@@ -34,7 +34,7 @@ type AuditQuery struct {
 	After string    `json:"after,omitempty"`
 }
 
-// audit answers GET /audit with a page of lines, the oldest first. An empty page is the end.
+// audit serves GET /audit with a page of lines, oldest first. An empty page is the end.
 func (o Orders) audit(w http.ResponseWriter, r *http.Request) {
 	var asked AuditQuery
 	if err := decodeQuery(r, &asked); err != nil {

@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	crowded = 0.8              // share of a limit from which somebody should know
-	stale   = 60 * time.Second // since an answer, while all seems well
-	most    = 5                // API keys that are named
-	// persistent is how many polls fail in a row before it is more than a hiccup.
+	crowded = 0.8              // share of a limit from which the page warns
+	stale   = 60 * time.Second // age of the last response from which the page warns, if nothing else fails
+	most    = 5                // maximum number of named API keys
+	// persistent is the number of consecutive failed polls that counts as more than a brief failure.
 	persistent = 3
 )
 
-// apiKeyConcerns are the sentences about the API keys in a condition: how many they are, and which.
+// apiKeyConcerns are the warnings for API keys in a condition, with a placeholder for their number.
 var apiKeyConcerns = [...]string{
 	watch.ConditionThrottled:          "The catalog has told %s to slow down: all requests wait in turn until it takes more.",
 	watch.ConditionUnreachable:        "The catalog does not answer as it should for %s. Watches stay open and catch up by themselves.",
 	watch.ConditionCredentialRejected: "The catalog rejects %s.",
 }
 
-// gravity says whether somebody has to act for the API keys in a condition, and names the first. A
-// poll that fails now and then, and a wrong API key of a caller's own, are no reason to.
+// gravity reports whether an operator has to act for the API keys in a condition, and returns the names of the first.
+// An occasional failed poll, or an invalid API key of a caller, needs no action.
 func gravity(keys []apiKey, condition string) (grave bool, names string) {
 	var all []string
 	for _, k := range keys {
@@ -50,21 +50,21 @@ func count(keys int) string {
 	return fmt.Sprintf("%d API keys", keys)
 }
 
-// concerns are all of them.
+// concerns is the list of warnings.
 type concerns []concern
 
-// add adds a concern.
+// add adds a warning.
 func (c *concerns) add(grave bool, format string, args ...any) {
 	*c = append(*c, concern{Grave: grave, Text: fmt.Sprintf(format, args...)})
 }
 
-// name adds a concern that ends with names.
+// name adds a warning that ends with names.
 func (c *concerns) name(grave bool, text, names string) { c.add(grave, "%s: %s.", text, names) }
 
-// keys adds a concern about API keys: their number, and names of some.
+// keys adds a warning about API keys, with their number and some names.
 func (c *concerns) keys(grave bool, say, many, names string) { c.add(grave, say, many+" ("+names+")") }
 
-// concernsOf lists in sentences what is wrong, the worst first.
+// concernsOf returns all warnings, most serious first.
 func concernsOf(r report, s watch.Stats) []concern {
 	all := concerns{}
 	if !r.Serving {
@@ -113,7 +113,7 @@ func graveFirst(a, b concern) int {
 	return 1
 }
 
-// troubled is how many API keys the catalog does not serve as it should.
+// troubled returns the number of API keys that the catalog throttles, rejects or does not serve.
 func troubled(s watch.Stats) int {
 	return s.Conditions[watch.ConditionThrottled] + s.Conditions[watch.ConditionUnreachable] + s.Conditions[watch.ConditionCredentialRejected]
 }

@@ -8,20 +8,20 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-const uncopiedLong = 15 * time.Minute // a result that waits for its copy, before somebody should know
+const uncopiedLong = 15 * time.Minute // wait of a result for its copy from which the page warns
 
-// copies are those of results, in the report.
+// copies describes the copies of results in the report.
 type copies struct {
 	Waiting       int64      `json:"waiting"`
 	OldestWaiting *time.Time `json:"oldestWaiting"`
-	Failed        int64      `json:"failed"` // results that are not tried again
+	Failed        int64      `json:"failed"` // results that are no longer retried
 }
 
 func copiesOf(known ledger.ContentSummary, now time.Time) *copies {
 	return &copies{Waiting: known.Waiting, OldestWaiting: oldest(now, known.Waiting, known.Oldest), Failed: known.Failed}
 }
 
-// ContentFetch names the result that is copied again.
+// ContentFetch is the result to copy again.
 type ContentFetch struct {
 	Generation string `json:"generation"`
 }
@@ -31,10 +31,10 @@ type FetchedContent struct {
 	State       string `json:"state"`
 	SizeBytes   int64  `json:"size_bytes"`
 	ContentType string `json:"content_type"`
-	Problem     string `json:"problem,omitempty"` // the reason why the last try failed
+	Problem     string `json:"problem,omitempty"` // reason for the failure of the last attempt
 }
 
-// fetchTime is the time in which a copy may be made while the operator waits.
+// fetchTime is the maximum time that an operator waits for a copy.
 const fetchTime = 10 * time.Second
 
 // fetchContent serves POST /contents:fetch.
@@ -68,7 +68,7 @@ func (o Orders) adoptContents(w http.ResponseWriter, r *http.Request) {
 	answer(w, struct{}{}, err)
 }
 
-// concerns are the sentences about copies.
+// concerns adds the warnings about copies.
 func (c *copies) concerns(now time.Time, all *concerns) {
 	if c.OldestWaiting != nil && now.Sub(*c.OldestWaiting) >= uncopiedLong {
 		all.add(false, "Results that wait to be copied: %d, the oldest for %s. The log says why; readers go to the catalog.", c.Waiting, now.Sub(*c.OldestWaiting).Round(time.Minute))

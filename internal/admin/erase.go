@@ -12,9 +12,9 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// Erasure chooses the orders whose content an operator erases from the ledger. It is done in steps.
+// Erasure selects the orders whose content an operator erases from the ledger, in steps.
 type Erasure struct {
-	// Owner, LabelName with LabelValue, and Generation choose the orders. Each one that is set must match, and one must be set.
+	// Owner, LabelName with LabelValue, and Generation are conditions. At least one must be set, and all that are set must match.
 	Owner      string `json:"owner,omitempty"`
 	LabelName  string `json:"label_name,omitempty"`
 	LabelValue string `json:"label_value,omitempty"`
@@ -27,7 +27,7 @@ type Erasure struct {
 type Erased struct {
 	// Erased is the number of orders that had not been erased before.
 	Erased int64 `json:"erased"`
-	// Left are the reasons by order: orders of unknown outcome. The log of a file is one if it could not be emptied.
+	// Left has the reasons for incomplete erasure: by order (of unknown outcome), or for a file's log that was not emptied.
 	Left map[string]string `json:"left,omitempty"`
 	// Next is the position of the next step; nil after the last one.
 	Next *ledger.Position `json:"next,omitempty"`
@@ -79,7 +79,7 @@ func (o Orders) eraseStep(ctx context.Context, asked Erasure) (Erased, error) {
 // deleteTime is the maximum time that a request of an operator waits for the deletion of copies.
 const deleteTime = 10 * time.Second
 
-// forgetContents waits until the copies of results are deleted that go with what was erased.
+// forgetContents waits for the deletion of the copies of erased results.
 func (o Orders) forgetContents(ctx context.Context, done *Erased) {
 	if o.Contents == nil {
 		return
@@ -98,7 +98,7 @@ func (o Orders) forgetContents(ctx context.Context, done *Erased) {
 	}
 }
 
-// chosen is what the audit says of the orders that are chosen. The value of a label may name content.
+// chosen returns the audit's description of the selected orders. It omits the value of a label, which may name content.
 func (e Erasure) chosen() any {
 	return struct {
 		Owner      string `json:"owner,omitempty"`

@@ -37,7 +37,7 @@ func (q EventQuery) filter() ledger.EventFilter {
 	return ledger.EventFilter{Owner: q.Team, Since: q.Since, GivenUp: q.GivenUp}
 }
 
-// Event is something that a team is told.
+// Event is an event for a team.
 type Event struct {
 	ID        string    `json:"id"`
 	Team      string    `json:"team"`
@@ -49,7 +49,7 @@ type Event struct {
 	Problem   string    `json:"problem,omitempty"`
 }
 
-// list answers GET /events.
+// list serves GET /events.
 func (e events) list(w http.ResponseWriter, r *http.Request) {
 	var asked EventQuery
 	if err := decodeQuery(r, &asked); err != nil {
@@ -66,7 +66,7 @@ func (e events) list(w http.ResponseWriter, r *http.Request) {
 	answer(w, map[string][]Event{"events": all}, err)
 }
 
-// replay answers POST /events:replay with one step of a replay.
+// replay serves POST /events:replay with one step of a replay.
 func (e events) replay(w http.ResponseWriter, r *http.Request) {
 	var asked EventQuery
 	if err := decode(w, r, &asked); err != nil || asked.Team == "" || asked.Since.IsZero() {
@@ -112,7 +112,7 @@ func decodeStrict(from io.Reader, asked any) error {
 	return decoder.Decode(asked)
 }
 
-// answer answers with what was found, or that the ledger has not told it.
+// answer sends a value as JSON, or the error of the ledger.
 func answer(w http.ResponseWriter, value any, err error) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -120,5 +120,5 @@ func answer(w http.ResponseWriter, value any, err error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(value) // a client that went away needs no answer
+	_ = json.NewEncoder(w).Encode(value) // the client may have disconnected
 }

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	shownOwners = 100              // at most
-	unknownLong = 10 * time.Minute // an order of unknown outcome, before somebody should know
-	silentLong  = 30 * time.Minute // an event that its receiver does not take, before somebody should know
+	shownOwners = 100              // maximum number of owners
+	unknownLong = 10 * time.Minute // age of an order of unknown outcome from which the page warns
+	silentLong  = 30 * time.Minute // age of an undelivered event from which the page warns
 )
 
-// book is the ledger in the report.
+// book describes the ledger in the report.
 type book struct {
 	Kind          string     `json:"kind"`  // memory, sqlite or postgres
-	Means         string     `json:"means"` // that, in words
+	Means         string     `json:"means"` // kind for display
 	Up            bool       `json:"up"`
 	Read          *time.Time `json:"read"`
 	Unknown       int64      `json:"unknown"`
@@ -27,16 +27,16 @@ type book struct {
 	Faults        int64      `json:"faults"`
 	Named         bool       `json:"named"`
 	OwnerCount    int        `json:"ownerCount"`
-	Owners        []owner    `json:"owners"` // at most 100, those with unknown orders first, then by what is left of the budget
+	Owners        []owner    `json:"owners"` // at most 100, sorted by unknown orders, then by remaining budget
 }
 
 type owner struct {
 	Name             string     `json:"owner"`
 	Orders           int64      `json:"orders"`
-	SpentCents       int64      `json:"spentCents"` // gross
+	SpentCents       int64      `json:"spentCents"` // gross amount
 	RefundedCents    int64      `json:"refundedCents"`
 	ReservedCents    int64      `json:"reservedCents"`
-	UnconfirmedCents int64      `json:"unconfirmedCents"` // of what is spent
+	UnconfirmedCents int64      `json:"unconfirmedCents"` // part of the spent amount
 	Day              *budget    `json:"day"`              // null without a limit
 	Month            *budget    `json:"month"`
 	Unknown          int64      `json:"unknown"`
@@ -82,7 +82,7 @@ func bookOf(l ledger.Reading, now time.Time) book {
 	return b
 }
 
-// oldest returns the time of the oldest of some things by its age, or nil if count is 0. An age is below zero if the
+// oldest converts the age of the oldest item to a time. It returns nil if count is 0. An age is negative if the
 // database's clock was corrected.
 func oldest(now time.Time, count int64, age time.Duration) *time.Time {
 	if count == 0 {
@@ -95,7 +95,7 @@ func urgentFirst(a, b owner) int {
 	return cmp.Or(cmp.Compare(b.Unknown, a.Unknown), cmp.Compare(a.left(), b.left()), strings.Compare(a.Name, b.Name))
 }
 
-// left is the share of its budgets that an owner has left, of the one with the least.
+// left returns the smallest remaining share of the owner's budgets.
 func (o owner) left() float64 {
 	least := 1.0
 	for _, b := range []*budget{o.Day, o.Month} {
@@ -107,7 +107,7 @@ func (o owner) left() float64 {
 	return least
 }
 
-// concerns are the sentences about the ledger.
+// concerns adds the warnings about the ledger.
 func (b book) concerns(now time.Time, all *concerns) {
 	if !b.Up {
 		all.add(true, "The ledger does not answer: orders are refused until it does. Watches of known renders go on.")
@@ -124,7 +124,7 @@ func (b book) concerns(now time.Time, all *concerns) {
 	}
 }
 
-// eventConcerns are the sentences about those who are not told.
+// eventConcerns adds the warnings about undelivered events.
 func (b book) eventConcerns(now time.Time, all *concerns) {
 	var silent, given []string
 	for _, o := range b.Owners {
@@ -143,7 +143,7 @@ func (b book) eventConcerns(now time.Time, all *concerns) {
 	}
 }
 
-// spending names the owners that have hardly any budget left.
+// spending returns the names of owners with little remaining budget.
 func (b book) spending() (names []string) {
 	for _, o := range b.Owners {
 		switch {

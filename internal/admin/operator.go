@@ -20,7 +20,7 @@ func Routes() map[string]bool {
 	return all
 }
 
-// forOperators admits the requests of operators, whom the audit names.
+// forOperators rejects requests of other clients. It stores the operator for the audit.
 func (c Config) forOperators(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		by, err := c.operator(r)
@@ -55,7 +55,7 @@ func isLocal(r *http.Request) bool {
 	return crossorigin.IsLoopback(r.RemoteAddr) && r.Header.Get("X-Forwarded-For") == "" && r.Header.Get("Forwarded") == ""
 }
 
-// authorization is that of a request. Browsers ask people for a name and a password: the password is the token.
+// authorization returns the authorization of a request. In a browser, an operator enters the token as the password.
 func authorization(r *http.Request) []string {
 	if _, token, ok := r.BasicAuth(); ok {
 		return []string{"Bearer " + token}
@@ -63,10 +63,10 @@ func authorization(r *http.Request) []string {
 	return r.Header.Values("Authorization")
 }
 
-// refuse answers who is not let in.
+// refuse responds to a request that is not from an operator.
 func refuse(w http.ResponseWriter, why error) {
 	st, code := status.Convert(why), http.StatusServiceUnavailable
-	switch st.Code() { //nolint:exhaustive // what is left says nothing of who asks
+	switch st.Code() { //nolint:exhaustive // no other code depends on the client
 	case codes.Unauthenticated:
 		code = http.StatusUnauthorized
 		w.Header()["Www-Authenticate"] = []string{"Bearer", `Basic realm="Easel: the password is an operator's token"`}
@@ -79,12 +79,12 @@ func refuse(w http.ResponseWriter, why error) {
 
 type byKey struct{}
 
-// withBy says who does what is done in a context.
+// withBy stores the operator in a context.
 func withBy(ctx context.Context, by ledger.By) context.Context {
 	return context.WithValue(ctx, byKey{}, by)
 }
 
-// byOf is who does what is done. Without anybody the audit takes no line, and so nothing is done.
+// byOf returns the operator in a context. Without an operator, the audit rejects the action.
 func byOf(ctx context.Context) ledger.By {
 	by, _ := ctx.Value(byKey{}).(ledger.By)
 	return by

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// proveAda knows one operator, and one caller that is none.
+// proveAda authenticates one operator, and one caller that is not an operator.
 func proveAda(_ context.Context, authorization []string) (string, error) {
 	switch strings.Join(authorization, ",") {
 	case "Bearer ada-token":

@@ -17,17 +17,17 @@ import (
 // listed is the maximum number of orders, events or lines of the audit in one response.
 const listed = 1000
 
-// Orders are the orders of the ledger, for operators.
+// Orders serves the orders of the ledger to operators.
 type Orders struct {
 	Ledger *ledger.Ledger
 	// APIKey is the SHA-256 of the shared API key. If it is empty, an order counts as no longer resent only after its
 	// window.
 	APIKey string
-	// Differs says why the generation can't be that of the order; "" where it can.
+	// Differs returns the reason why a generation can't belong to the order, or "".
 	Differs func(ctx context.Context, asked Resolution) (hindrance string, err error)
-	// Contents are the results, whose copies go with what is erased. Nil has none.
+	// Contents stores the results. Their copies are deleted with erased orders. Nil means that there are no copies.
 	Contents *content.Results
-	// Owners are those that the callers file has; nil: there is none.
+	// Owners returns the owners in the callers file. Nil if there is no callers file.
 	Owners func() []string
 }
 
@@ -46,17 +46,17 @@ type Order struct {
 	RefundedCents    int64             `json:"refunded_cents,omitempty"`
 	UnconfirmedCents int64             `json:"unconfirmed_cents,omitempty"`
 	Labels           map[string]string `json:"labels,omitempty"`
-	// Claims is how many processes have had the right to send it, one after the other.
+	// Claims is the number of processes that have acquired the lease of the order.
 	Claims int `json:"claims"`
-	// Problem is why it has no outcome yet: what its last attempt has met.
+	// Problem is the result of the last attempt, if the order has no outcome yet.
 	Problem string `json:"problem,omitempty"`
-	// SentAgainUntil is how long an order of unknown outcome is sent again; nil where it is not, or not any more.
+	// SentAgainUntil is the end of the time in which an order of unknown outcome is resent. Nil if it is not or no longer resent.
 	SentAgainUntil *time.Time `json:"sent_again_until,omitempty"`
-	// Held means that it was open when the ledger was copied or restored.
+	// Held reports whether the order was open when the ledger was copied or restored.
 	Held bool `json:"held,omitempty"`
-	// Resolved means that an operator has said what became of it.
+	// Resolved reports whether an operator has set the outcome.
 	Resolved bool `json:"resolved,omitempty"`
-	// Movements are its lines of the journal, where it was asked for by name.
+	// Movements are the order's lines of the journal. They are set only if the query has a name.
 	Movements []Movement `json:"movements,omitempty"`
 }
 
@@ -65,7 +65,7 @@ type Movement struct {
 	Time  time.Time `json:"time"`
 	Kind  string    `json:"kind"`
 	Cents int64     `json:"cents"`
-	Actor string    `json:"actor,omitempty"` // the operator; "" is Easel
+	Actor string    `json:"actor,omitempty"` // operator, or empty for Easel
 }
 
 func (o Orders) order(from ledger.Order) Order {
@@ -80,7 +80,7 @@ func (o Orders) order(from ledger.Order) Order {
 	return one
 }
 
-// stateOf is the state of the generation of an order, or else of the order.
+// stateOf returns the state of the order's generation, or of the order if it has none.
 func stateOf(o ledger.Order) string {
 	switch {
 	case o.IsGone():
@@ -95,8 +95,8 @@ func stateOf(o ledger.Order) string {
 type OrderQuery struct {
 	// Name is the name of an order, a generation or an idempotency key. If it is set, it is the only condition.
 	Name string `json:"name,omitempty"`
-	// Unknown chooses orders of unknown outcome, Reserved those that have money reserved, and Held those that wait for their
-	// callers since the ledger was copied.
+	// Unknown selects orders of unknown outcome. Reserved selects orders with reserved money. Held selects orders that
+	// have waited for their callers since the ledger was copied.
 	Unknown  bool `json:"unknown,omitempty"`
 	Reserved bool `json:"reserved,omitempty"`
 	Held     bool `json:"held,omitempty"`
@@ -107,13 +107,13 @@ type OrderQuery struct {
 	State string `json:"state,omitempty"`
 	// Since is the earliest time of an order. Zero means every time.
 	Since time.Time `json:"since,omitzero"`
-	// Labels must all be on the order.
+	// Labels are the labels that an order must have.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Limit is the maximum number of orders. Zero means [listed].
 	Limit int `json:"limit,omitempty"`
 }
 
-// OrderStates are the values of [OrderQuery.State].
+// OrderStates contains the values of [OrderQuery.State].
 var OrderStates = []string{"unknown", "refused", "placed", "queued", "running", "succeeded", "failed", "refunded", "deleted"}
 
 // check returns an error if a query has an invalid member.
@@ -127,7 +127,7 @@ func (q OrderQuery) check() error {
 	return nil
 }
 
-// list answers GET /orders: those that a query chooses, or those of one name, with their movements.
+// list serves GET /orders: the orders that a query selects, or the orders with a name and their movements.
 func (o Orders) list(w http.ResponseWriter, r *http.Request) {
 	var asked OrderQuery
 	err := decodeQuery(r, &asked)
@@ -150,7 +150,7 @@ func (o Orders) list(w http.ResponseWriter, r *http.Request) {
 	answer(w, map[string][]Order{"orders": all}, err)
 }
 
-// choose gives the orders that a query chooses.
+// choose returns the orders that a query selects.
 func (o Orders) choose(ctx context.Context, asked OrderQuery) ([]Order, error) {
 	filter, all := asked.filter(), []Order{}
 	if asked.Owner != "" {
@@ -186,10 +186,10 @@ func (q OrderQuery) filter() ledger.Filter {
 	return f
 }
 
-// mostNamed bounds the orders of one name, each of which has lines of its own.
+// mostNamed is the maximum number of orders with a name, because each is returned with its movements.
 const mostNamed = 20
 
-// named gives the orders of a name, with their movements.
+// named returns the orders with a name and their movements.
 func (o Orders) named(ctx context.Context, asked OrderQuery) ([]Order, error) {
 	found, err := o.Ledger.Find(ctx, asked.Name, mostNamed)
 	all := []Order{}

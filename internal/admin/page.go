@@ -14,7 +14,7 @@ var (
 	style []byte
 )
 
-// policy lets the page load and ask what is here, and nothing else.
+// policy allows the page to load its files and to query this server, and nothing more.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -27,6 +27,6 @@ func file(kind string, body []byte) http.HandlerFunc {
 		header.Set("X-Content-Type-Options", "nosniff")
 		header.Set("Referrer-Policy", "no-referrer")
 		header.Set("Cache-Control", "no-cache")
-		_, _ = w.Write(body) // a client that went away needs no answer
+		_, _ = w.Write(body) // the client may have disconnected
 	}
 }

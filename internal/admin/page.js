@@ -1,6 +1,6 @@
 'use strict';
 
-// All text is set as text: nothing that the catalog or a caller wrote becomes markup.
+// Strings are set as text, so that strings of the catalog or a caller never become markup.
 const make = (tag, text, kind) => {
   const element = document.createElement(tag);
   if (text !== undefined) element.textContent = text;
@@ -9,7 +9,7 @@ const make = (tag, text, kind) => {
 };
 const at = id => document.getElementById(id);
 
-let skew = 0; // of the server's clock to this one's, in milliseconds
+let skew = 0; // difference of the server's clock and the local clock, in milliseconds
 const since = time => time ? Math.max(0, (Date.now() + skew - Date.parse(time)) / 1000) : null;
 const span = seconds => {
   if (seconds === null) return 'never';
@@ -29,7 +29,7 @@ const clock = time => new Date(time).toLocaleTimeString('en-GB');
 
 const health = { healthy: 'good', unknown: '', throttled: 'fair', unreachable: 'bad', credential_rejected: 'bad' };
 
-// table draws rows by columns of [heading, cell, kind]; a cell is a text or an element.
+// table draws rows with columns of [heading, cell, kind]. A cell is a string or an element.
 const table = (id, columns, rows, none) => {
   const body = [];
   if (rows.length) {
@@ -45,7 +45,7 @@ const table = (id, columns, rows, none) => {
     const row = make('tr');
     for (const [heading, cell, kind] of columns) {
       const td = make('td', undefined, kind);
-      td.dataset.heading = heading; // which a narrow page shows beside the cell
+      td.dataset.heading = heading; // a narrow page shows it next to the cell
       td.append(cell(item));
       row.append(td);
     }
@@ -129,7 +129,7 @@ const left = budget => {
   return make('span', `${money(budget.leftCents)} of ${money(budget.limitCents)}`, share <= 0 ? 'bad' : share <= 0.2 ? 'fair' : '');
 };
 
-// ledger shows who has spent what.
+// ledger shows the spending of each owner.
 const ledger = ({ ledger: l }) => {
   const state = l.up ? make('span', 'answers', 'good') : make('span', 'does not answer', 'bad');
   at('book').replaceChildren(`The ledger is ${l.means}. It `, state, `, read ${ago(l.read)}. Orders of unknown outcome: ${count(l.unknown)}` + (l.unknown ? `, the oldest ${ago(l.oldestUnknown)}.` : '.'));
@@ -150,7 +150,7 @@ const ledger = ({ ledger: l }) => {
   ], l.owners, l.named ? 'Nobody has ordered.' : 'Callers forward their own API keys: orders have no owners.');
 };
 
-// copies says in a line how results get into their store.
+// copies shows the state of the copies of results in one line.
 const copies = ({ copies: c }) => {
   const line = at('copies');
   line.hidden = !c;
@@ -159,7 +159,7 @@ const copies = ({ copies: c }) => {
     'Results that can’t be copied: ', make('span', count(c.failed), c.failed ? 'fair' : ''), '.');
 };
 
-let token = ''; // of an operator: it stays in the memory of this page
+let token = ''; // token of an operator; stored only in the memory of this page
 at('prove').addEventListener('submit', event => {
   event.preventDefault();
   token = at('token').value;
@@ -167,7 +167,7 @@ at('prove').addEventListener('submit', event => {
   refresh();
 });
 
-// ask asks for the status. If an operator's token is missing or wrong, the page asks for one.
+// ask requests the status. If an operator's token is missing or invalid, it shows the form for one.
 const ask = async () => {
   const response = await fetch('status.json', { cache: 'no-store', credentials: 'omit', headers: token ? { Authorization: 'Bearer ' + token } : {}, signal: AbortSignal.timeout(5000) });
   const closed = response.status === 401 || response.status === 403;

@@ -11,18 +11,18 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// Resolution is what an operator says of an order.
+// Resolution is an operator's decision on the outcome of an order.
 type Resolution struct {
-	// ID is the id of the order, its generation or its idempotency key. In a response it is the id.
+	// ID is the ID of the order, its generation or its idempotency key. In a response it is the order's ID.
 	ID string `json:"id"`
-	// Placed is the generation that the order has placed. Without one, Refused has to be set.
+	// Placed is the generation that the order placed. If it is empty, Refused must be set.
 	Placed  string `json:"placed,omitempty"`
 	Refused bool   `json:"refused,omitempty"`
-	// Force records a generation without asking the catalog for it.
+	// Force records a generation without a check in the catalog.
 	Force bool `json:"force,omitempty"`
 }
 
-// resolve answers POST /orders:resolve.
+// resolve serves POST /orders:resolve.
 func (o Orders) resolve(w http.ResponseWriter, r *http.Request) {
 	var asked Resolution
 	if err := decode(w, r, &asked); err != nil || asked.ID == "" || (asked.Placed == "") != asked.Refused {
@@ -43,7 +43,7 @@ func (o Orders) resolve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// idOf returns the id of the one order with a name. If it returns none, problem is the reason.
+// idOf returns the ID of the only order with a name. If it returns none, problem is the reason.
 func (o Orders) idOf(ctx context.Context, name string) (id, problem string, err error) {
 	found, err := o.Ledger.Find(ctx, name, mostNamed)
 	var names []string
@@ -64,7 +64,7 @@ func (o Orders) idOf(ctx context.Context, name string) (id, problem string, err 
 	return found[0].ID, "", nil
 }
 
-// record records what became of an order. hindrance says why it can't be; "" where it is recorded.
+// record records the outcome of an order. It returns the reason if that is not possible, or "".
 func (o Orders) record(ctx context.Context, asked Resolution) (hindrance string, err error) {
 	if asked.Placed != "" {
 		if hindrance, err := o.Differs(ctx, asked); hindrance != "" || err != nil {
@@ -85,7 +85,7 @@ func (o Orders) record(ctx context.Context, asked Resolution) (hindrance string,
 	return "", nil
 }
 
-// isImpossible says why an operator can't say what became of an order.
+// isImpossible returns the reason why an operator can't set the outcome of an order.
 func (o Orders) isImpossible(ctx context.Context, id string) (hindrance string, err error) {
 	one, found, err := o.Ledger.Get(ctx, id)
 	switch {

@@ -11,29 +11,29 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Status is the source of the status page, which shows an operator whether all is well, and what is
-// wrong. All of it is required.
+// Status is the source of the status page, which shows operators the state of the server and its problems. All fields
+// are required.
 type Status struct {
-	Version, Revision string    // of the program
-	Began             time.Time // when the program did
+	Version, Revision string    // version of the program
+	Began             time.Time // start time of the program
 	Hub               func() watch.Snapshot
 	Limiters          func() map[string]limiter.State // states by tenant
 	Usage             func() []Usage
 	Ledger            func(context.Context) ledger.Reading
-	Copies            bool                       // results, into a store
-	Serving           func(context.Context) bool // false where calls should not be sent here
-	Files             func() []string            // what is wrong with files that could not be taken over; nil: none are read again
-	Issuers           func() map[string]error    // why the keys of issuers can't be read, by issuer; nil: there are none
+	Copies            bool                       // whether results are copied into a store
+	Serving           func(context.Context) bool // whether the server should receive calls
+	Files             func() []string            // errors of files that could not be reloaded; nil if files are not reloaded
+	Issuers           func() map[string]error    // errors of reading issuer keys, by issuer; nil if there are no issuers
 }
 
-// Usage is how much of one of the limits for all callers together is used.
+// Usage is the usage of one limit on all callers.
 type Usage struct {
 	Limit string `json:"name"` // "streams" or "calls"
 	Used  int    `json:"used"`
 	Max   int    `json:"max"`
 }
 
-// ready answers whether calls should be sent here.
+// ready reports whether the server should receive calls.
 func (s Status) ready(w http.ResponseWriter, r *http.Request) {
 	if s.Serving(r.Context()) {
 		writeText(w, http.StatusOK, "ready\n")
@@ -42,7 +42,7 @@ func (s Status) ready(w http.ResponseWriter, r *http.Request) {
 	writeText(w, http.StatusServiceUnavailable, "not ready\n")
 }
 
-// report is what /status.json answers. Members are camelCase, times RFC 3339 or null.
+// report is the body of /status.json. Members are camelCase, times RFC 3339 or null.
 type report struct {
 	Time        time.Time    `json:"time"`
 	Version     string       `json:"version"`
@@ -55,20 +55,20 @@ type report struct {
 	Limiters    limiters     `json:"limiters"`
 	Ledger      book         `json:"ledger"`
 	Copies      *copies      `json:"copies,omitempty"` // absent without a store
-	Keys        []apiKey     `json:"keys"`             // at most 100, those in trouble first
-	Generations []generation `json:"generations"`      // at most 100, the one that has waited longest first
+	Keys        []apiKey     `json:"keys"`             // at most 100, with those in trouble first
+	Generations []generation `json:"generations"`      // at most 100, sorted by the time since the last response
 
 	brokenFiles   []string
 	brokenIssuers map[string]error
 }
 
-// concern is something that an operator should know, in a sentence.
+// concern is a warning to the operator.
 type concern struct {
 	Grave bool   `json:"grave"`
 	Text  string `json:"text"`
 }
 
-// watching is the hub as a whole.
+// watching contains totals of the hub.
 type watching struct {
 	Replicas       int     `json:"replicas"` // replicas that divide the rate of polls
 	Keys           int     `json:"keys"`
@@ -77,20 +77,20 @@ type watching struct {
 	StalestSeconds float64 `json:"stalestSeconds"`
 	Reads          int64   `json:"reads"`
 	Sweeps         int64   `json:"sweeps"`
-	Unshared       int64   `json:"unshared"` // requests that as many pollers would have made
-	Saved          int64   `json:"saved"`    // of those
+	Unshared       int64   `json:"unshared"` // requests that one poller for each watch would have sent
+	Saved          int64   `json:"saved"`    // part of Unshared that was not sent
 	Conflated      int64   `json:"conflated"`
 	Regressed      int64   `json:"regressed"`
 }
 
 type apiKey struct {
-	Key        string     `json:"key"` // its fingerprint
+	Key        string     `json:"key"` // fingerprint
 	IsShared   bool       `json:"shared"`
 	Condition  string     `json:"condition"`
 	Failures   int        `json:"failures"`
 	LastError  string     `json:"lastError"`
 	Answered   *time.Time `json:"answered"`
-	Ready      float64    `json:"ready"` // polls that may be made at once
+	Ready      float64    `json:"ready"` // number of polls that may be sent immediately
 	Rate       float64    `json:"rate"`
 	Limit      float64    `json:"limit"`
 	PausedTill *time.Time `json:"pausedTill"`
@@ -112,10 +112,10 @@ type generation struct {
 	LastError string     `json:"lastError"`
 }
 
-// conditions are named as in metrics.
+// conditions are the names of conditions, as in metrics.
 var conditions = [...]string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}
 
-// report reads everything now.
+// report returns the current report.
 func (s Status) report(ctx context.Context) report {
 	hub := s.Hub()
 	r := report{
@@ -174,7 +174,7 @@ func generationOf(r watch.PolledGeneration) generation {
 	}
 }
 
-// when is nil for no time.
+// when returns nil for the zero time.
 func when(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -183,11 +183,11 @@ func when(t time.Time) *time.Time {
 	return &t
 }
 
-// serveReport answers with the report.
+// serveReport responds with the report.
 func (s Status) serveReport(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(s.report(r.Context())) // a client that went away needs no answer
+	_ = encoder.Encode(s.report(r.Context())) // the client may have disconnected
 }

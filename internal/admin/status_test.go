@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// quiet is a server that all is well with, until a test changes something.
+// quiet returns a server without problems, which a test can change.
 func quiet() (*watch.Snapshot, Status) {
 	hub := &watch.Snapshot{Time: time.Now()}
 	return hub, Status{
@@ -39,7 +39,7 @@ func waiting(since time.Time) func() map[string]limiter.State {
 	}
 }
 
-// in puts a key into a condition.
+// in adds a key in a condition.
 func in(hub *watch.Snapshot, k watch.PolledCredential) {
 	hub.Credentials = append(hub.Credentials, k)
 	hub.Stats.Conditions[k.Condition]++
@@ -115,7 +115,7 @@ func TestAnEmptyStatusHasListsAndNoNulls(t *testing.T) {
 	_, source := quiet()
 	w := httptest.NewRecorder()
 	source.serveReport(w, httptest.NewRequest(http.MethodGet, "/status.json", nil))
-	said := strings.ReplaceAll(w.Body.String(), `"oldestUnknown": null`, "") // of times null is none
+	said := strings.ReplaceAll(w.Body.String(), `"oldestUnknown": null`, "") // nil times are the only nulls
 	if !json.Valid(w.Body.Bytes()) || strings.Contains(said, "null") || w.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("%s", w.Body)
 	}
