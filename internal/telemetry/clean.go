@@ -11,10 +11,9 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
-// cleanExporter cleans spans before it exports them. It makes each text valid UTF-8: OTLP takes
-// no other, and the exporter drops a whole batch for one, so a caller could drop the spans of
-// others by a path or a header. It drops the text of an upstream error, which may repeat a
-// received text and the API key in it; the kind of the error is an attribute.
+// cleanExporter cleans spans before export. It makes each string valid UTF-8. For one invalid string, the exporter
+// drops the complete batch, so a path or header of a caller could drop the spans of others. It also drops the text of
+// upstream errors, which may repeat a received text with the API key. The kind of the error is an attribute.
 type cleanExporter struct{ trace.SpanExporter }
 
 // ExportSpans implements trace.SpanExporter.
@@ -26,7 +25,7 @@ func (e cleanExporter) ExportSpans(ctx context.Context, spans []trace.ReadOnlySp
 	return e.SpanExporter.ExportSpans(ctx, clean)
 }
 
-// cleanSpan is a span whose attributes and status are clean. Its name is a constant.
+// cleanSpan is a span with clean attributes and a clean status. Its name is a constant.
 type cleanSpan struct{ trace.ReadOnlySpan }
 
 // Attributes implements trace.ReadOnlySpan.
@@ -44,7 +43,7 @@ func (s cleanSpan) Attributes() []attribute.KeyValue {
 	return all
 }
 
-// unclean reports whether an attribute is a text that is not UTF-8.
+// unclean reports whether an attribute is a string with invalid UTF-8.
 func unclean(one attribute.KeyValue) bool {
 	return one.Value.Type() == attribute.STRING && !utf8.ValidString(one.Value.AsString())
 }

@@ -2,14 +2,14 @@ package telemetry
 
 import "github.com/easel-grpc/easel/internal/ledger"
 
-// CopyCounts are what this process has done with copies of results since its start.
+// CopyCounts counts operations on copies of results in this process since its start.
 type CopyCounts struct {
-	Copied, Failures int64 // attempts
-	Bytes            int64 // of those that were copied
-	Reads, Rescued   int64 // of copies; where the catalog had the bytes
+	Copied, Failures int64 // numbers of attempts
+	Bytes            int64 // bytes of successful copies
+	Reads, Rescued   int64 // reads of copies; those that fell back to the catalog
 }
 
-// readContents reads copies of results: what this process has done, and what the ledger has of them.
+// readContents reads the metrics of copies: the counts of this process and the state in the ledger.
 func readContents(done CopyCounts, known ledger.ContentSummary, value observe) {
 	value("easel.content.waiting", float64(known.Waiting))
 	value("easel.content.failed", float64(known.Failed))

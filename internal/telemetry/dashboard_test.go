@@ -11,28 +11,27 @@ import (
 	"testing"
 )
 
-// panel is one picture of the dashboard. What it says of itself is the text of the metric that
-// it draws first.
+// panel is one panel of the dashboard. Its description is the text of the first metric that it draws.
 type panel struct {
-	title, unit string // the unit is one of Grafana's
+	title, unit string // unit is a unit of Grafana
 	kind        string // "timeseries" or "stat"
 	queries     []query
-	bad         float64 // from where a stat is red; 0: never
+	bad         float64 // value from which a stat is red; zero means never
 }
 
-// query is one line of a panel. Its expression is made from a row of the table.
+// query is one query of a panel. Its expression is generated from a row of the table.
 type query struct{ metric, expr, legend string }
 
-// row is a heading and what stands below it.
+// row is a heading and the panels below it.
 type row struct {
 	title  string
 	panels []panel
 }
 
-// where keeps a query to the replicas that are chosen.
+// where limits a query to the selected replicas.
 const where = `job=~"$job",instance=~"$instance"`
 
-// named is a row of the table. A name that is not in it ends the test.
+// named returns a row of the table. It panics if the name is missing.
 func named(name string) Metric {
 	at := slices.IndexFunc(Table, func(m Metric) bool { return m.Name == name })
 	if at < 0 {
@@ -41,7 +40,7 @@ func named(name string) Metric {
 	return Table[at]
 }
 
-// labels writes labels as Prometheus has them; one that the metric does not have ends the test.
+// labels returns labels in the Prometheus spelling. It panics if the metric does not have a label.
 func labels(m Metric, names []string) string {
 	texts := make([]string, len(names))
 	for i, name := range names {
@@ -54,7 +53,7 @@ func labels(m Metric, names []string) string {
 	return strings.Join(texts, ", ")
 }
 
-// legend names the lines of a query that is split by labels.
+// legend returns the legend of a query that is split by labels.
 func legend(m Metric, title string, by []string) string {
 	texts := make([]string, 0, len(by)+1)
 	if title != "" {
@@ -66,7 +65,7 @@ func legend(m Metric, title string, by []string) string {
 	return strings.Join(texts, " ")
 }
 
-// perSecond is how fast a counter rises, or the events of a histogram.
+// perSecond queries the rate of a counter, or of the events of a histogram.
 func perSecond(name, title string, by ...string) query {
 	m := named(name)
 	series := m.Prometheus()
@@ -77,14 +76,14 @@ func perSecond(name, title string, by ...string) query {
 	return query{name, strings.Replace(expr, "sum by () ", "sum", 1), legend(m, title, by)}
 }
 
-// now is the sum, or another aggregate, of a gauge over the replicas.
+// now queries the sum, or another aggregate, of a gauge over the replicas.
 func now(aggregate, name, title string, by ...string) query {
 	m := named(name)
 	expr := fmt.Sprintf("%s by (%s) (%s{%s})", aggregate, labels(m, by), m.Prometheus(), where)
 	return query{name, strings.Replace(expr, " by () ", "", 1), legend(m, title, by)}
 }
 
-// quantile is below what a share of a histogram's values are.
+// quantile queries a quantile of a histogram.
 func quantile(share, name, title string, by ...string) query {
 	m := named(name)
 	group := labels(m, by)
@@ -95,7 +94,7 @@ func quantile(share, name, title string, by ...string) query {
 	return query{name, expr, legend(m, title, by)}
 }
 
-// over is an expression of its own, in which each name of the table in < > becomes a series.
+// over queries a custom expression, in which each name of the table in < > becomes a series.
 func over(expr, title string) query {
 	first := ""
 	for _, m := range Table {
@@ -120,7 +119,7 @@ func number(title, unit string, bad float64, q query) panel {
 	return panel{title: title, unit: unit, kind: "stat", queries: []query{q}, bad: bad}
 }
 
-// dashboard is what an operator looks at, the most urgent first.
+// dashboard has the panels for operators, most urgent first.
 var dashboard = []row{
 	{"Is it well?", []panel{
 		number("Longest wait for an answer", "s", 60, now("max", "easel.generation.stalest", "")),
@@ -197,7 +196,7 @@ var dashboard = []row{
 
 type object = map[string]any
 
-// grafana writes the dashboard as Grafana imports it.
+// grafana returns the dashboard in the import format of Grafana.
 func grafana(rows []row) ([]byte, error) {
 	var panels []any
 	y, id := 0, 0
@@ -256,7 +255,7 @@ func drawn(p panel, id int, at object) object {
 	}
 	defaults := object{"unit": p.unit, "min": 0, "thresholds": object{"mode": "absolute", "steps": steps}}
 	if p.title == "Budget" {
-		delete(defaults, "min") // it may be in debt
+		delete(defaults, "min") // a budget may be overdrawn
 	}
 	return object{
 		"type": p.kind, "title": p.title, "id": id, "gridPos": at, "datasource": source, "description": named(p.queries[0].metric).Text,

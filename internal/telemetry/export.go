@@ -29,11 +29,11 @@ const (
 	metricSignal signal = "METRICS"
 )
 
-// otlpSettings is the prefix of the OTLP exporter's variables.
+// otlpSettings is the prefix of the variables of the OTLP exporter.
 const otlpSettings = "OTEL_EXPORTER_OTLP_"
 
-// exported reports whether the environment asks to export a signal: by naming an
-// exporter, or by any setting of the OTLP exporter that holds for the signal.
+// exported reports whether the environment enables the export of a signal. Naming an exporter enables it, and so does
+// any setting of the OTLP exporter that applies to the signal.
 func (s signal) exported() bool {
 	if disabled() {
 		return false
@@ -43,13 +43,13 @@ func (s signal) exported() bool {
 		return false
 	case "":
 		return s.hasOTLPSetting()
-	case "prometheus": // always there, on a listener of the program's own
+	case "prometheus": // Prometheus metrics always exist, on a separate listener
 		return s != metricSignal
 	}
 	return true
 }
 
-// Exported are the signals that the environment asks to export.
+// Exported returns the signals that the environment exports.
 func Exported() (names []string) {
 	for _, s := range []signal{traceSignal, metricSignal} {
 		if s.exported() {
@@ -59,7 +59,7 @@ func Exported() (names []string) {
 	return names
 }
 
-// disabled reports whether the environment wants neither traces nor metrics made.
+// disabled reports whether the environment disables traces and metrics.
 func disabled() bool { return strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") }
 
 func (s signal) hasOTLPSetting() bool {
@@ -73,7 +73,7 @@ func (s signal) hasOTLPSetting() bool {
 	return false
 }
 
-// concerns reports whether an OTLP setting is for this signal, or for all of them.
+// concerns reports whether an OTLP setting applies to this signal.
 func (s signal) concerns(setting string) bool {
 	for _, other := range []signal{traceSignal, metricSignal, "LOGS", "PROFILES"} {
 		if strings.HasPrefix(setting, string(other)+"_") {
@@ -83,8 +83,8 @@ func (s signal) concerns(setting string) bool {
 	return true
 }
 
-// setting gives a setting of the OTLP exporter and the name of its variable: the signal's own
-// or the one of all signals.
+// setting returns the name and the value of a setting of the OTLP exporter. The variable of the signal has priority
+// over the common one.
 func (s signal) setting(of string) (name, value string) {
 	name = otlpSettings + string(s) + "_" + of
 	if value = os.Getenv(name); value == "" {
@@ -94,9 +94,8 @@ func (s signal) setting(of string) (name, value string) {
 	return name, value
 }
 
-// endpointFault refuses an endpoint that the stock client would silently turn into another address.
-// Over gRPC any target of gRPC is valid, with TLS where no scheme says otherwise. The error does not
-// show the endpoint, which may hold a password.
+// endpointFault rejects an endpoint that the standard client would silently replace by another address. For gRPC any
+// gRPC target is valid, with TLS if there is no scheme. The error omits the endpoint, which may contain a password.
 func (s signal) endpointFault() error {
 	if exporter := os.Getenv("OTEL_" + string(s) + "_EXPORTER"); !s.exported() || exporter != "" && exporter != "otlp" {
 		return nil
@@ -118,7 +117,7 @@ func (s signal) endpointFault() error {
 }
 
 // newTracerProvider returns the provider of spans, which samples as OTEL_TRACES_SAMPLER specifies. Without an exporter,
-// requests get trace ids for logs and for the catalog, but a span is recorded only if the caller's is.
+// requests get trace IDs for logs and for the catalog. A span is then recorded only if the caller's is.
 func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.TracerProvider, error) {
 	if !traceSignal.exported() {
 		return trace.NewTracerProvider(
@@ -140,7 +139,7 @@ func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.Tr
 // count in one series with the label otel_metric_overflow.
 const maxSeries = 2000
 
-// newMeterProvider measures for a registry, and for an exporter where the environment says so.
+// newMeterProvider returns a provider of metrics for a registry and, if the environment enables it, for an exporter.
 func newMeterProvider(ctx context.Context, about *resource.Resource, build string, registry prometheus.Registerer) (*metric.MeterProvider, error) {
 	reader, err := promexporter.New(promexporter.WithRegisterer(registry), promexporter.WithoutScopeInfo())
 	if err != nil {
@@ -164,15 +163,15 @@ func newMeterProvider(ctx context.Context, about *resource.Resource, build strin
 	return provider, nil
 }
 
-// newRegistry makes a registry of our own, without the metrics that libraries register globally.
-// It has descriptors and resident memory, which the Go runtime does not measure.
+// newRegistry creates a private registry, without the metrics that libraries register globally. It has descriptors and
+// resident memory, which the Go runtime does not measure.
 func newRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return registry
 }
 
-// nameless has the metrics of a registry without those of an owner or a caller.
+// nameless returns the metrics of a registry without those with an owner or a caller.
 func nameless(registry prometheus.Gatherer) prometheus.GathererFunc {
 	names := func(one *dto.Metric) bool {
 		return slices.ContainsFunc(one.Label, func(l *dto.LabelPair) bool {
@@ -188,7 +187,7 @@ func nameless(registry prometheus.Gatherer) prometheus.GathererFunc {
 	}
 }
 
-// measureBuild measures the version of this build.
+// measureBuild registers the metric for the version of this build.
 func measureBuild(meter otelmetric.Meter, build string) error {
 	of := otelmetric.WithAttributes(version.is(build), goVersion.is(goruntime.Version()))
 	_, err := meter.Int64ObservableGauge("easel.build.info", otelmetric.WithInt64Callback(func(_ context.Context, out otelmetric.Int64Observer) error {

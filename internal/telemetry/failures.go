@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	failureInterval = 10 * time.Second // between two lines about failures of the catalog
+	failureInterval = 10 * time.Second // interval between two lines about catalog failures
 	failureBurst    = 10               // maximum number of lines at once
 )
 

@@ -2,7 +2,7 @@ package telemetry
 
 import "github.com/easel-grpc/easel/internal/ledger"
 
-// measuredOwners is how many owners have metrics of their own, at most.
+// measuredOwners is the maximum number of owners with their own metrics.
 const measuredOwners = 200
 
 func readLedger(l ledger.Reading, value observe) {
@@ -24,7 +24,7 @@ func readLedger(l ledger.Reading, value observe) {
 	}
 }
 
-// readOwner reads the money of an owner.
+// readOwner reads the metrics of an owner.
 func readOwner(o ledger.OwnerSummary, value observe) {
 	name := owner.is(o.Owner)
 	value("easel.ledger.spent", float64(o.SpentCents), name)

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// newLogger returns a logger that adds the ids of the trace.
+// newLogger returns a logger that adds the IDs of the trace.
 func newLogger(config Config) (*slog.Logger, error) {
 	output, options := cmp.Or[io.Writer](config.LogOutput, os.Stderr), &slog.HandlerOptions{Level: config.LogLevel}
 	var handler slog.Handler
@@ -29,8 +29,7 @@ func newLogger(config Config) (*slog.Logger, error) {
 	return slog.New(tracedHandler{handler}), nil
 }
 
-// tracedHandler adds the ids of the context's trace, so that a reader finds the span of a line and
-// the lines of a span.
+// tracedHandler adds the IDs of the context's trace, so that log lines and spans can be matched.
 type tracedHandler struct {
 	slog.Handler
 }
@@ -51,16 +50,16 @@ func (h tracedHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return tracedHandler{h.Handler.WithAttrs(attrs)}
 }
 
-// WithGroup implements slog.Handler. The ids stand in the innermost group.
+// WithGroup implements slog.Handler. The IDs are in the innermost group.
 func (h tracedHandler) WithGroup(name string) slog.Handler {
 	return tracedHandler{h.Handler.WithGroup(name)}
 }
 
-// errorInterval is the least time between two lines about OpenTelemetry's own errors.
+// errorInterval is the minimum interval between two lines about OpenTelemetry's own errors.
 const errorInterval = 30 * time.Second
 
-// errorHandler logs OpenTelemetry's own errors. A collector that is down makes one for
-// each batch, which says nothing new.
+// errorHandler logs OpenTelemetry's own errors. If a collector is down, there is an error for each batch, so lines are
+// limited.
 type errorHandler struct {
 	logger     *slog.Logger
 	sometimes  rate.Sometimes

@@ -19,16 +19,16 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Observer traces and measures the polls and deliveries of the hub, and the cost of orders. Make
-// it after Start, which sets the providers that it uses.
+// Observer traces and measures the polls and deliveries of the hub, and the cost of orders. Create it after Start,
+// which sets the providers that it uses.
 //
-// A poll is a root span, linked to the watches that it serves and to the calls that placed
-// the orders. A push is a span in the trace of its watch, linked to the poll or the call that
-// found the change. A span that nobody records costs one read of a context.
+// A poll is a root span, linked to the watches that it serves and to the calls that placed the orders. A push is a span
+// in the trace of its watch, linked to the poll or the call that found the change. A span that is not recorded costs
+// one read of a context.
 type Observer struct {
 	tracer   trace.Tracer
-	pushes   *rate.Limiter // of pushes that get a span
-	failures *Failures     // nil: polls that fail are not logged
+	pushes   *rate.Limiter // limits the number of pushes with a span
+	failures *Failures     // nil if failed polls are not logged
 
 	delivered, pollsMade, changed, orders, spent, notified metric.Int64Counter
 	heartbeatAge, delay                                    metric.Float64Histogram
@@ -36,19 +36,18 @@ type Observer struct {
 
 var _ watch.Observer = (*Observer)(nil)
 
-// The labels of delivered events, made once: there may be ten thousand deliveries at a time.
+// Labels of delivered events, created once because ten thousand deliveries may be concurrent.
 var (
 	updateEvent    = labelled(pushed.is("update"))
 	heartbeatEvent = labelled(pushed.is("heartbeat"))
 	caughtUpEvent  = labelled(pushed.is("caught_up"))
 )
 
-// mostPushSpans is how many pushes a second have a span. The exporter's queue holds 2,048 spans,
-// and drops all further spans: a change for ten thousand watches would drive out the spans of
-// calls and of the poll that found it.
+// maxPushSpans is the maximum number of pushes per second with a span. The exporter's queue holds 2,048 spans and drops
+// the rest. Without a limit, a change for ten thousand watches would displace the spans of calls and of its poll.
 const maxPushSpans = 1000
 
-// NewObserver makes an observer over the global providers.
+// NewObserver creates an observer on the global providers.
 func NewObserver() (*Observer, error) {
 	var faults [8]error
 	meter := otel.Meter(scope)
@@ -71,8 +70,8 @@ func labelled(labels ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(labels...))
 }
 
-// TraceRef implements watch.Observer. A span that is not sampled has none: a link to it would
-// lead nowhere.
+// TraceRef implements watch.Observer. It returns nil for a span that is not sampled, because a link to it would be
+// useless.
 func (o *Observer) TraceRef(ctx context.Context) watch.TraceRef {
 	if span := trace.SpanContextFromContext(ctx); span.IsSampled() {
 		return span
@@ -93,10 +92,10 @@ func (o *Observer) PollBegins(ctx context.Context, p watch.Poll) (context.Contex
 	return ctx, o.TraceRef(ctx), func(out watch.Outcome) { o.polled(ctx, span, p, out) }
 }
 
-// pollNames are the names of the spans of polls, by kind.
+// pollNames maps kinds of polls to the names of their spans.
 var pollNames = map[string]string{"read": "poll", "sweep": "sweep", "account": "poll account"}
 
-// The values of the attribute of a link that says what it leads to.
+// Values of the link attribute that states the target of a link.
 var (
 	linkOrder = attribute.String("easel.link", "order")
 	linkWatch = attribute.String("easel.link", "watch")
@@ -119,7 +118,7 @@ func link(ref watch.TraceRef, about attribute.KeyValue) trace.Link {
 	return trace.Link{SpanContext: span, Attributes: []attribute.KeyValue{about}}
 }
 
-// polled ends a poll.
+// polled records the end of a poll.
 func (o *Observer) polled(ctx context.Context, span trace.Span, p watch.Poll, out watch.Outcome) {
 	if o.failures != nil {
 		o.failures.Polled(ctx, p, out)
@@ -149,7 +148,7 @@ var pollOutcomes = map[catalog.Kind]string{
 	catalog.KindCredentialRejected: "credential_rejected",
 }
 
-// pollOutcome names how a poll ended, out of a closed set.
+// pollOutcome returns the name of a poll's outcome, from a closed set.
 func pollOutcome(err error) string {
 	if err == nil {
 		return "ok"
@@ -157,8 +156,8 @@ func pollOutcome(err error) string {
 	return cmp.Or(pollOutcomes[catalog.KindOf(err)], "failed")
 }
 
-// Delivery implements watch.Observer. It counts without an exemplar of a trace: to choose one costs
-// more than to count, and an update has a span of its own.
+// Delivery implements watch.Observer. It counts without an exemplar, because choosing one costs more than counting, and
+// an update has its own span.
 //
 //nolint:contextcheck // see above
 func (o *Observer) Delivery(ctx context.Context, watching watch.TraceRef, event watch.Event, found watch.TraceRef) (delivered func()) {
@@ -180,7 +179,7 @@ func (o *Observer) Delivery(ctx context.Context, watching watch.TraceRef, event 
 	return o.pushing(ctx, event, found)
 }
 
-// pushing begins the span of a push.
+// pushing starts the span of a push.
 func (o *Observer) pushing(ctx context.Context, event watch.Event, found watch.TraceRef) (delivered func()) {
 	var options []trace.SpanStartOption
 	if event.Update != nil {
@@ -201,8 +200,8 @@ func (o *Observer) Notified(team, outcome string, attempts int64) {
 	o.notified.Add(context.Background(), attempts, labelled(owner.is(team), eventOutcome.is(outcome)))
 }
 
-// Ordered measures the outcome and the cost of an order. by is the name of the caller, "" for a caller
-// with an API key of its own.
+// Ordered records the outcome and the cost of an order. by is the name of the caller, or "" for a caller with its own
+// API key.
 func (o *Observer) Ordered(ctx context.Context, by, modelID string, g catalog.Generation, err error) {
 	o.orders.Add(ctx, 1, labelled(ordered.is(orderOutcome(g, err))))
 	if err == nil && g.CostCents != nil {
@@ -213,7 +212,7 @@ func (o *Observer) Ordered(ctx context.Context, by, modelID string, g catalog.Ge
 	}
 }
 
-// orderOutcome names how an order ended, out of the closed set.
+// orderOutcome returns the name of an order's outcome, from a closed set.
 func orderOutcome(g catalog.Generation, err error) string {
 	name := strings.ReplaceAll(catalog.KindOf(err).String(), " ", "_")
 	switch {

@@ -15,10 +15,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// vocabulary is which labels each series has that may be asked for.
+// vocabulary maps each series to the labels that a query may use.
 type vocabulary map[string][]string
 
-// known is what the table says there is, and what Prometheus adds.
+// known returns the series of the table and those that Prometheus adds.
 func known() vocabulary {
 	v := vocabulary{"up": nil}
 	for _, m := range Table {
@@ -36,7 +36,7 @@ func known() vocabulary {
 	return v
 }
 
-// seriesOf gives the names that a metric has in Prometheus, without labels.
+// seriesOf returns the names of a metric's series in Prometheus, without labels.
 func seriesOf(m Metric) []string {
 	name := m.Prometheus()
 	if m.Kind == Histogram {
@@ -55,7 +55,7 @@ var (
 	keywords = []string{"by", "without", "on", "ignoring", "and", "or", "unless", "bool", "offset", "group_left", "group_right"}
 )
 
-// faults are the series and labels of an expression that do not exist.
+// faults returns the series and labels of an expression that do not exist.
 func (v vocabulary) faults(expr string) (all []string) {
 	expr = quoted.ReplaceAllString(expr, `""`)
 	may := []string{"job", "instance"}
@@ -83,7 +83,7 @@ func (v vocabulary) faults(expr string) (all []string) {
 	return all
 }
 
-// seriesOf are the names in an expression that are neither functions nor words of the language.
+// seriesOf returns the names in an expression that are neither functions nor keywords.
 func (vocabulary) seriesOf(expr string) (all []string) {
 	expr = grouping.ReplaceAllString(expr, " ")
 	expr = ranged.ReplaceAllString(selector.ReplaceAllString(expr, "$1 "), " ")
@@ -144,7 +144,7 @@ func TestEveryQueryOfTheDashboardReadsExistingMetrics(t *testing.T) {
 	}
 }
 
-// ruleFile is what Prometheus reads.
+// ruleFile is a rule file of Prometheus.
 type ruleFile struct {
 	Groups []struct {
 		Name  string
@@ -258,7 +258,7 @@ func TestEveryAlertIsFiredByATest(t *testing.T) {
 	}
 }
 
-// What Grafana fills in, filled in.
+// Replacements for the variables of Grafana.
 var filledIn = strings.NewReplacer("$__rate_interval", "1m", "$job", "easel", "$instance", ".*")
 
 func TestPrometheusCanReadEveryQueryOfTheDashboard(t *testing.T) {

@@ -15,19 +15,19 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// observe tells the value of a series at a collection. The metric is one of the table.
+// observe records the value of a series at a collection. The metric must be in the table.
 type observe func(name string, value float64, labels ...attribute.KeyValue)
 
-// Readings are what metrics are read from at each collection. None asks anybody else; what is nil is not there.
+// Readings are the sources of metrics at each collection. They do not query other processes. A nil source is omitted.
 type Readings struct {
 	Hub      func() watch.Stats
 	Limiters func() map[string]limiter.State // states by tenant
 	Ledger   func() ledger.Reading
-	Copies   func() CopyCounts     // of results; with Ledger
-	Settings func() map[string]int // how much can't be taken over, by setting
+	Copies   func() CopyCounts     // copies of results; requires Ledger
+	Settings func() map[string]int // number of files or issuers that can't be loaded, by setting
 }
 
-// Measure has metrics read at each collection, until stop is called.
+// Measure registers the metrics that are read at each collection. The returned function unregisters them.
 func Measure(r Readings) (stop func(), err error) {
 	var stops []func()
 	stop = func() {
@@ -65,7 +65,7 @@ func readSettings(broken map[string]int, value observe) {
 	}
 }
 
-// measured has the metrics of a source read at each collection, until stop is called.
+// measured registers the metrics of a source. The returned function unregisters them.
 func measured(from Source, read func(observe)) (stop func(), err error) {
 	meter := otel.Meter(scope)
 	made, all, err := instruments(meter, from)
@@ -88,7 +88,7 @@ func measured(from Source, read func(observe)) (stop func(), err error) {
 	}, nil
 }
 
-// instruments makes those of a source, each of the kind that the table has.
+// instruments creates the instruments of a source, each of the kind in the table.
 func instruments(meter metric.Meter, from Source) (made map[string]metric.Float64Observable, all []metric.Observable, err error) {
 	made = map[string]metric.Float64Observable{}
 	for _, row := range Table {
@@ -110,5 +110,5 @@ func instruments(meter metric.Meter, from Source) (made map[string]metric.Float6
 	return made, all, err
 }
 
-// is gives a label its value.
+// is returns the attribute with a value of the label.
 func (l Label) is(value string) attribute.KeyValue { return attribute.String(l.Name, value) }

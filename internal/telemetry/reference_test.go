@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// reference writes the table for people, in Markdown.
+// reference returns the table as Markdown.
 func reference() string {
 	var out strings.Builder
 	out.WriteString("| OpenTelemetry | Prometheus | kind | unit | labels | |\n|---|---|---|---|---|---|\n")

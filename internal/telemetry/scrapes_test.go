@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 )
 
-// stuckReader takes nothing of an answer until it is freed.
+// stuckReader blocks in writes of a response until it is freed.
 type stuckReader struct {
 	*httptest.ResponseRecorder
 	freed chan struct{}

@@ -6,24 +6,24 @@ type Kind string
 // The kinds.
 const (
 	Counter   Kind = "counter"   // only rises; Prometheus adds _total
-	UpDown    Kind = "updown"    // a present number, counted up and down
-	Gauge     Kind = "gauge"     // a present value, read at each collection
+	UpDown    Kind = "updown"    // current number, counted up and down
+	Gauge     Kind = "gauge"     // current value, read at each collection
 	Histogram Kind = "histogram" // Prometheus has _bucket, _sum and _count
 )
 
 // Metric is one row of the table of metrics.
 type Metric struct {
-	Name    string // as OpenTelemetry has it; of a row that only Prometheus gets, as Prometheus has it
+	Name    string // OpenTelemetry name; of a row only for Prometheus, the Prometheus name
 	Kind    Kind
-	Unit    string // of UCUM: "s", "By", "{call}"
+	Unit    string // UCUM unit: "s", "By", "{call}"
 	Labels  []Label
-	Text    string    // its meaning, in a sentence or two
-	Buckets []float64 // of a histogram
-	Scraped bool      // only Prometheus gets it
-	From    Source    // what it is read from at each collection; "" where it is counted when something happens
+	Text    string    // meaning, in a sentence or two
+	Buckets []float64 // buckets of a histogram
+	Scraped bool      // whether only Prometheus gets it
+	From    Source    // source at each collection; empty if events are counted when they happen
 }
 
-// Source is what is read at each collection.
+// Source is a source of metrics that is read at each collection.
 type Source string
 
 // The sources: see [Readings].
@@ -35,11 +35,11 @@ const (
 	Contents Source = "contents"
 )
 
-// Label is a dimension of a metric. Its values are a closed set, or the first so many values and
-// one for all others; never ids, API keys or texts of callers.
+// Label is a dimension of a metric. Its values are a closed set, or a limited number of values and one for all others.
+// They are never IDs, API keys or strings of callers.
 type Label struct {
 	Name   string
-	Values []string // nil where Of describes them
+	Values []string // nil if Of describes the values
 	Of     string
 }
 
@@ -75,8 +75,8 @@ var (
 	goVersion       = Label{Name: "process.runtime.version", Of: "of Go"}
 )
 
-// Table has every metric of the program. Nothing else is measured. A name is plural only at its end, of things that are
-// counted (easel.orders, easel.order.charged), and no name is the beginning of another.
+// Table has every metric of the program. Nothing else is measured. Only the last part of a name may be plural, for
+// things that are counted (easel.orders, but easel.order.charged). No name is a prefix of another.
 var Table = []Metric{
 	{
 		Name: "rpc.server.call.duration", Kind: Histogram, Unit: "s", Buckets: seconds,

@@ -67,7 +67,7 @@ func TestEachRowOfTheTableCanBeReadAndStandsOnce(t *testing.T) {
 	}
 }
 
-// Names are as OpenTelemetry's conventions have them: the unit is beside the name, and what is ours stands under easel.
+// Names follow OpenTelemetry's conventions: the unit is not part of the name, and Easel's own names start with easel.
 func TestNamesOfMetricsFollowTheConventions(t *testing.T) {
 	units := regexp.MustCompile(`(^|[._])(cents?|bytes?|seconds?|ms|millis\w*|minutes?|total|ratio|percent)($|[._])`)
 	ours := regexp.MustCompile(`^easel(\.[a-z][a-z_]*)+$`)

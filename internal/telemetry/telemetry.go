@@ -1,8 +1,7 @@
 // Package telemetry sets up logs, traces and metrics.
 //
-// It reads OpenTelemetry's own settings (OTEL_*) and adds one rule: nothing is sent
-// anywhere unless they say so. A machine without a collector makes no connection.
-// Metrics are always there to be read, at Telemetry.Metrics.
+// It reads OpenTelemetry's settings (OTEL_*) and adds one rule: nothing is sent unless a setting enables it. A machine
+// without a collector opens no connection. Metrics are always available at Telemetry.Metrics.
 package telemetry
 
 import (
@@ -24,31 +23,31 @@ import (
 	notrace "go.opentelemetry.io/otel/trace/noop"
 )
 
-// shutdownLimit is how long the export of the last spans and metrics may take. A dead
-// collector must not hold up the end of the process.
+// shutdownLimit is the maximum time for the export of the last spans and metrics. An unavailable collector must not
+// delay the exit.
 const shutdownLimit = 5 * time.Second
 
-// Config names the program and says where logs go.
+// Config has the version of the program and the settings of logs.
 type Config struct {
-	// Version is the program's version in traces and metrics, unless OTEL_RESOURCE_ATTRIBUTES
-	// says otherwise. Empty means none.
+	// Version is the program's version in traces and metrics, unless OTEL_RESOURCE_ATTRIBUTES sets another. Empty means
+	// none.
 	Version string
-	// LogLevel is the least level that is logged. The zero value is info.
+	// LogLevel is the minimum level that is logged. The zero value is info.
 	LogLevel slog.Level
 	// LogFormat is "json" or "text". Empty means "json".
 	LogFormat string
-	// LogOutput takes the logs, one line each. nil means standard error.
+	// LogOutput is the writer of the logs, one line each. Nil means standard error.
 	LogOutput io.Writer
 }
 
-// Telemetry holds the program's logger, metrics and observers. Spans and measurements go to
-// OpenTelemetry's global providers, which Start sets.
+// Telemetry contains the program's logger, metrics and observers. Spans and measurements go to OpenTelemetry's global
+// providers, which Start sets.
 type Telemetry struct {
-	// Logger adds the ids of the context's trace.
+	// Logger adds the IDs of the context's trace.
 	Logger *slog.Logger
-	// Metrics answers with all metrics in the Prometheus format, and Nameless without those of an owner or caller.
+	// Metrics serves all metrics in the Prometheus format, and Nameless those without an owner or caller.
 	Metrics, Nameless http.Handler
-	// Failures logs failures of the catalog. Observer reports those of polls to it.
+	// Failures logs failures of the catalog. Observer reports failed polls to it.
 	Failures *Failures
 	// Observer traces and measures the hub and the orders.
 	Observer *Observer
@@ -79,7 +78,7 @@ func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context
 	return t, end, nil
 }
 
-// begin traces and measures until end.
+// begin enables traces and metrics. The returned function ends them.
 func (t *Telemetry) begin(ctx context.Context, config Config) (end func(context.Context) error, err error) {
 	for _, s := range []signal{traceSignal, metricSignal} {
 		if err := s.endpointFault(); err != nil {
@@ -105,8 +104,8 @@ func (t *Telemetry) begin(ctx context.Context, config Config) (end func(context.
 	return func(ctx context.Context) error { return shutdownAll(ctx, traces.Shutdown, metrics.Shutdown) }, nil
 }
 
-// beginNone traces and measures nothing: the ids of a caller's trace go on to the catalog
-// unchanged, and the metrics are those of the process alone.
+// beginNone disables traces and metrics. The IDs of a caller's trace are forwarded to the catalog unchanged, and only
+// process metrics are served.
 func (t *Telemetry) beginNone(context.Context, Config) (end func(context.Context) error, err error) {
 	otel.SetTracerProvider(notrace.NewTracerProvider())
 	otel.SetMeterProvider(nometric.NewMeterProvider())
@@ -114,29 +113,29 @@ func (t *Telemetry) beginNone(context.Context, Config) (end func(context.Context
 	return func(context.Context) error { return nil }, nil
 }
 
-// serve serves the metrics of a registry.
+// serve sets the handlers for the metrics of a registry.
 func (t *Telemetry) serve(registry prometheus.Gatherer) {
 	t.Metrics, t.Nameless = scrapes(registry), scrapes(nameless(registry))
 }
 
-// A few may scrape at once, and take so long to read what they get.
+// Maximum number of concurrent scrapes, and the maximum time to read a response.
 const (
 	scrapesAtOnce = 4
 	scrapeTime    = 30 * time.Second
 )
 
-// scrapes serves metrics. One scrape too many is answered 503.
+// scrapes serves metrics. It rejects a scrape above the maximum with 503.
 func scrapes(from prometheus.Gatherer) http.Handler {
 	serve := promhttp.HandlerFor(from, promhttp.HandlerOpts{MaxRequestsInFlight: scrapesAtOnce})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		connection := http.NewResponseController(w)
-		_ = connection.SetWriteDeadline(time.Now().Add(scrapeTime)) // only tests have connections that know none
+		_ = connection.SetWriteDeadline(time.Now().Add(scrapeTime)) // fails only for the connections of tests
 		serve.ServeHTTP(w, r)
-		_ = connection.SetWriteDeadline(time.Time{}) // the next answer has its own time
+		_ = connection.SetWriteDeadline(time.Time{}) // the next response has its own deadline
 	})
 }
 
-// describe gives the resource of this program. The environment overrides it.
+// describe returns the resource of this program. The environment overrides it.
 func describe(ctx context.Context, config Config) (*resource.Resource, error) {
 	return resource.New(ctx,
 		resource.WithTelemetrySDK(),
@@ -148,7 +147,7 @@ func describe(ctx context.Context, config Config) (*resource.Resource, error) {
 	)
 }
 
-// shutdownAll runs the steps at the same time, and does not wait for one that ignores its context.
+// shutdownAll runs the steps concurrently, and does not wait for one that ignores its context.
 func shutdownAll(ctx context.Context, steps ...func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, shutdownLimit)
 	defer cancel()

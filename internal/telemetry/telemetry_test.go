@@ -20,7 +20,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// start runs Start with no setting of the developer's own environment in the way.
+// start runs Start and restores the global providers after the test.
 func start(t *testing.T, config Config) (*Telemetry, func(context.Context) error) {
 	t.Helper()
 	traces, metrics := otel.GetTracerProvider(), otel.GetMeterProvider()
@@ -91,7 +91,7 @@ func TestADeadCollectorDoesNotHoldTheExit(t *testing.T) { // N5
 		defer close(release)
 		began := time.Now()
 		err := shutdownAll(t.Context(), func(context.Context) error {
-			<-release // does not even heed its context
+			<-release // ignores its context
 			return nil
 		})
 		if !errors.Is(err, context.DeadlineExceeded) {

@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/exemplar"
 )
 
-// onlyTheTable makes the provider measure what is in the table, as the table has it: unit,
-// description, labels and buckets. All else is dropped, whatever library measures it.
+// onlyTheTable returns a view that measures only the metrics in the table, with its unit, description, labels and
+// buckets. All other metrics, including those of libraries, are dropped.
 func onlyTheTable() metric.View {
 	rows := map[string]Metric{}
 	for _, row := range Table {
@@ -40,8 +40,7 @@ func onlyTheTable() metric.View {
 	}
 }
 
-// withoutDropped keeps labels that the view drops out of examples, too: Prometheus has no room
-// for all of them.
+// withoutDropped also removes labels that the view drops from exemplars, because Prometheus limits their size.
 func withoutDropped(aggregation metric.Aggregation) exemplar.ReservoirProvider {
 	usual := metric.DefaultExemplarReservoirProviderSelector(aggregation)
 	return func(labels attribute.Set) exemplar.Reservoir { return plainReservoir{usual(labels)} }
@@ -54,7 +53,7 @@ func (r plainReservoir) Offer(ctx context.Context, at time.Time, value exemplar.
 	r.Reservoir.Offer(ctx, at, value, nil)
 }
 
-// Prometheus gives the name of the metric in Prometheus; of a histogram, that of the family.
+// Prometheus returns the name of the metric in Prometheus. For a histogram it is the name of the family.
 func (m Metric) Prometheus() string {
 	if m.Scraped {
 		return m.Name
@@ -64,9 +63,9 @@ func (m Metric) Prometheus() string {
 		Gauge: otlptranslator.MetricTypeGauge, Histogram: otlptranslator.MetricTypeHistogram,
 	}
 	namer := otlptranslator.NewMetricNamer("", otlptranslator.UnderscoreEscapingWithSuffixes)
-	name, _ := namer.Build(otlptranslator.Metric{Name: m.Name, Unit: m.Unit, Type: types[m.Kind]}) // a test reads them all
+	name, _ := namer.Build(otlptranslator.Metric{Name: m.Name, Unit: m.Unit, Type: types[m.Kind]}) // a test builds all names
 	return name
 }
 
-// Prometheus gives the name of the label in Prometheus.
+// Prometheus returns the name of the label in Prometheus.
 func (l Label) Prometheus() string { return strings.ReplaceAll(l.Name, ".", "_") }
