@@ -31,7 +31,7 @@ func (c *accountCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// budgetText draws the used share of a budget, and describes it.
+// budgetText returns a bar for the used share of a budget, and its description.
 func budgetText(b *easelv1.Budget, currency string, look terminal.Style) string {
 	used, share, colour := b.SpentCents+b.ReservedCents, 1.0, terminal.Green
 	if b.LimitCents > 0 {

@@ -13,7 +13,8 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// completionScripts are the scripts by shell, after a line with the shell's name. All of them call one function of sh.
+// completionScripts contains the scripts by shell, each after a line with the shell's name. All of them call one
+// function of sh.
 //
 //go:embed completion.txt
 var completionScripts string

@@ -38,7 +38,7 @@ func (c *downloadCmd) Run(ctx context.Context, s *session) error {
 		wait = -1
 	}
 	file, err := s.download(ctx, c.ID, c.Out, easel.FetchOptions{Wait: wait, Keep: !c.Force})
-	if errors.As(err, new(*easel.NoContentError)) { // a text has this error too: it is part of the render
+	if errors.As(err, new(*easel.NoContentError)) { // a text result has this error too, because the text is part of the render
 		request := &easelv1.GetGenerationRequest{GenerationId: c.ID, MaxStaleness: &durationpb.Duration{}}
 		if response, failure := s.Generations.GetGeneration(ctx, request); failure != nil {
 			err = failure
@@ -95,8 +95,8 @@ func (s *session) result(ctx context.Context, g *easelv1.Generation, out string,
 	return writeText(out, force, g)
 }
 
-// download downloads a file to out. Bytes for standard output come from a complete, checked file, so that their reader never
-// gets damaged ones.
+// download downloads a file to out. For standard output it downloads and verifies a temporary file first, so that a
+// reader never gets corrupt bytes.
 func (s *session) download(ctx context.Context, id, out string, options easel.FetchOptions) (saved, error) {
 	if out != standardOutput {
 		return s.fetch(ctx, id, out, options)
@@ -118,7 +118,7 @@ func (s *session) download(ctx context.Context, id, out string, options easel.Fe
 	return result, s.Copy(file)
 }
 
-// fetch downloads a file to a path or into a directory, and draws its progress.
+// fetch downloads a file to a path or into a directory, and shows its progress.
 func (s *session) fetch(ctx context.Context, id, path string, options easel.FetchOptions) (saved, error) {
 	if options.Keep && path != "" && !isDir(path) { // the name in a directory is not known yet
 		if _, err := os.Lstat(path); err == nil {
@@ -134,7 +134,7 @@ func (s *session) fetch(ctx context.Context, id, path string, options easel.Fetc
 	defer s.ticking(func() { s.ShowLive(now.line(s.ErrStyle, s.BarWidth(), time.Since(started))) })()
 	content, err := s.Fetch(ctx, id, path, options)
 	if there := (&fs.PathError{Path: path}); errors.Is(err, fs.ErrExist) {
-		_ = errors.As(err, &there) // it names the file
+		_ = errors.As(err, &there) // get the path of the file
 		return saved{}, exists(there.Path)
 	}
 	if err != nil {
@@ -161,7 +161,7 @@ func (p *progress) line(look terminal.Style, bar int, elapsed time.Duration) str
 	return look.Bar(float64(done)/float64(all), bar) + " " + formatBytes(done) + " of " + formatBytes(all) + look.Paint(terminal.Dim, rate)
 }
 
-// isDir reports whether a path is a directory, or ends like one.
+// isDir reports whether a path is a directory or ends with a separator.
 func isDir(path string) bool {
 	info, err := os.Stat(path)
 	return os.IsPathSeparator(path[len(path)-1]) || err == nil && info.IsDir()
@@ -203,7 +203,7 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// writeText writes the text of a text model as a file. With force it replaces a file, and follows no link.
+// writeText writes the result of a text model to a file. With force it replaces a file, and follows no link.
 func writeText(out string, force bool, g *easelv1.Generation) (saved, error) {
 	path, text := out, endedLine(g.GetText().Text)
 	if out == "" || isDir(out) {
@@ -221,7 +221,7 @@ func writeText(out string, force bool, g *easelv1.Generation) (saved, error) {
 	return saved{path, "text/plain; charset=utf-8", int64(len(text)), hex.EncodeToString(sum[:]), ""}, err
 }
 
-// endedLine ends a text with a line break.
+// endedLine appends a line break to a text that has none at its end.
 func endedLine(text string) string {
 	if text == "" || strings.HasSuffix(text, "\n") {
 		return text

@@ -20,12 +20,12 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// content is a scripted result, and the requests that were made for it.
+// content is a scripted result with the received requests.
 type content struct {
 	bytes    []byte
 	etag     string
 	name     string
-	breakAt  []int // each stream ends with an error after so many bytes of the whole; the rest are whole
+	breakAt  []int // offsets at which successive streams fail; later streams are complete
 	damage   func(*easelv1.ContentChunk)
 	requests []*easelv1.DownloadGenerationRequest
 }
@@ -34,7 +34,7 @@ func newContent() *content {
 	return &content{bytes: bytes.Repeat([]byte("0123456789abcdef"), 4096), etag: "v1", name: "gen_1.bin"}
 }
 
-// send is the scripted server's DownloadGeneration.
+// send implements DownloadGeneration of the scripted server.
 func (c *content) send(r *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
 	c.requests = append(c.requests, r)
 	if r.Etag != "" && r.Etag != c.etag {
@@ -73,7 +73,7 @@ func (c *content) send(r *easelv1.DownloadGenerationRequest, stream grpc.ServerS
 
 func (c *content) serve(t *testing.T) dialer { return (&scripted{download: c.send}).serve(t) }
 
-// directory lists what a download has left, hidden files too.
+// directory lists the files in a directory, including hidden files.
 func directory(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -209,7 +209,7 @@ func TestAFileThatAppearsMeanwhileIsNotOverwritten(t *testing.T) {
 	path := filepath.Join(dir, "mine.bin")
 	c.damage = func(chunk *easelv1.ContentChunk) {
 		if chunk.Offset == 0 {
-			_ = os.WriteFile(path, []byte("mine"), 0o600) // the test sees whether it is there
+			_ = os.WriteFile(path, []byte("mine"), 0o600) // the test checks whether the file exists
 		}
 	}
 	got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", path)
@@ -280,7 +280,7 @@ func TestADownloadToStandardOutputIsWholeOrNothing(t *testing.T) {
 	}
 }
 
-// poem is a scripted server of a render whose result is a text, or has the given state.
+// poem returns a scripted server of a render with a text result or with the given state.
 func poem(t *testing.T, state easelv1.State) dialer {
 	return (&scripted{
 		download: func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
@@ -326,7 +326,7 @@ func TestADownloadOfATextWritesWhatGenerateWrites(t *testing.T) {
 }
 
 func TestATextThatCanNotBeWrittenLeavesTheOldFile(t *testing.T) {
-	old := filepath.Join(t.TempDir(), strings.Repeat("x", 255)) // beside it there is room for no longer name
+	old := filepath.Join(t.TempDir(), strings.Repeat("x", 255)) // a temporary file next to it can't have a longer name
 	if err := os.WriteFile(old, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +344,7 @@ func TestADownloadOfARenderWithNeitherFileNorTextSaysSo(t *testing.T) {
 	}
 }
 
-// full is a disk without room.
+// full is a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }

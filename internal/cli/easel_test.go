@@ -18,14 +18,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// printed is what a run of the command left behind.
+// printed is the result of a run of the command.
 type printed struct {
 	exit   int
 	stdout string
 	stderr string
 }
 
-// linesOf gives the lines of what a stream got.
+// linesOf returns the lines of an output.
 func linesOf(text string) []string {
 	if text = strings.TrimSuffix(text, "\n"); text == "" {
 		return nil
@@ -33,7 +33,7 @@ func linesOf(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// easel runs the command over dial, without an environment.
+// easelRun runs the command over dial, without an environment.
 func easelRun(ctx context.Context, dial dialer, args ...string) printed {
 	return easelEnv(ctx, dial, nil, args...)
 }
@@ -52,7 +52,7 @@ func easelEnv(ctx context.Context, dial dialer, env map[string]string, args ...s
 	return printed{exit, stdout.String(), stderr.String()}
 }
 
-// environOf lists an environment as a process has it.
+// environOf returns a function that lists an environment as os.Environ does.
 func environOf(env map[string]string) func() []string {
 	return func() (all []string) {
 		for _, name := range slices.Sorted(maps.Keys(env)) {
@@ -62,7 +62,7 @@ func environOf(env map[string]string) func() []string {
 	}
 }
 
-// buffer is a stream that several may write.
+// buffer is a stream for concurrent writers.
 type buffer struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -82,7 +82,7 @@ func (b *buffer) String() string {
 	return b.text.String()
 }
 
-// grammar is the client's part of the command line.
+// grammar returns the client's part of the command line.
 func grammar() Grammar {
 	return Grammar{Commands: func() any {
 		return &struct {
@@ -92,7 +92,7 @@ func grammar() Grammar {
 	}}
 }
 
-// write makes a file for a flag to name.
+// write creates a file for a flag.
 func write(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
@@ -102,7 +102,7 @@ func write(t *testing.T, text string) string {
 	return path
 }
 
-// onTerminal is a console whose streams pretend to be one terminal.
+// onTerminal returns a console whose two streams are one simulated terminal.
 func onTerminal(look terminal.Style) (*terminal.Console, *bytes.Buffer) {
 	var screen bytes.Buffer
 	c := terminal.NewConsole(&screen, &screen, func(string) string { return "" })

@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// environment sets flags from environment variables. The parser itself reads only those of the process, and stops at
-// the first bad value.
+// environment sets flags from environment variables. The parser itself reads only the variables of the process, and
+// stops at the first invalid value.
 type environment struct {
 	*Program
 	names  map[*kong.Value]string // variables by flag
@@ -82,11 +82,11 @@ func (e *environment) describe(v *kong.Value) string {
 	return v.Help + " (" + strings.Join(facts, ", ") + ")"
 }
 
-// apiKeyVariable has no flag: other processes can see flags.
+// apiKeyVariable has no flag, because other processes can see flags.
 const apiKeyVariable = "EASEL_API_KEY"
 
-// unknown returns the variables that begin like a setting and that no command reads, most likely because they are
-// misspelt. Their values may be secret.
+// unknown returns the variables with the prefix of a setting that no command reads, most likely because they are
+// misspelled. Their values may be secret.
 func (e *environment) unknown() (names []string) {
 	if e.Environ == nil {
 		return nil
@@ -108,7 +108,7 @@ var kubernetes = regexp.MustCompile(`^EASEL_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\
 // ignored returns the warning about an unknown variable.
 func ignored(name string) string { return name + " is an unknown setting and is ignored" }
 
-// warn warns of unknown variables: by the logger of a command that has one, otherwise in a line each.
+// warn warns about unknown variables. It uses the command's logger if there is one, otherwise one line for each.
 func (p *Program) warn(line *kong.Context, unknown []string) {
 	if c, ok := commandOf(line).(interface{ LogLater(unknown []string) }); ok {
 		c.LogLater(unknown)
@@ -118,7 +118,7 @@ func (p *Program) warn(line *kong.Context, unknown []string) {
 		if p.JSONErrors {
 			writeJSONLine(p.Stderr, map[string]string{"warning": ignored(name)})
 		} else {
-			_, _ = io.WriteString(p.Stderr, "easel: "+ignored(name)+"\n") // the command runs without a reader too
+			_, _ = io.WriteString(p.Stderr, "easel: "+ignored(name)+"\n") // the command runs even if the warning is lost
 		}
 	}
 }

@@ -16,15 +16,15 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// failure is an error for its reader, and as JSON for a program.
+// failure is an error in the form for people and, as JSON, for programs.
 type failure struct {
-	Code              string            `json:"code,omitempty"`   // of gRPC, empty for an error of this program
-	Reason            string            `json:"reason,omitempty"` // of the contract
+	Code              string            `json:"code,omitempty"`   // gRPC code, or empty for an error of this program
+	Reason            string            `json:"reason,omitempty"` // reason of the contract
 	Message           string            `json:"message"`
 	GenerationID      string            `json:"generationId,omitempty"`
-	Resource          string            `json:"resource,omitempty"` // the render or model that was not found
+	Resource          string            `json:"resource,omitempty"` // missing render or model
 	Fields            []badField        `json:"fields,omitempty"`
-	RequestID         string            `json:"requestId,omitempty"` // in the server's log
+	RequestID         string            `json:"requestId,omitempty"` // ID in the server's log
 	RetryDelaySeconds float64           `json:"retryDelaySeconds,omitempty"`
 	Metadata          map[string]string `json:"metadata,omitempty"`
 	Cure              string            `json:"cure,omitempty"`
@@ -42,7 +42,7 @@ type advisedError struct {
 	error
 
 	advice       string
-	more         bool // whether the advice on the error itself follows
+	more         bool // whether the hint for the error itself follows
 	generationID string
 }
 
@@ -63,7 +63,7 @@ func explain(ctx context.Context, err error) failure {
 		return f
 	}
 	switch {
-	case errors.Is(ctx.Err(), context.Canceled): // the error of a call has only that it was cancelled
+	case errors.Is(ctx.Err(), context.Canceled): // the call's error shows only that it was canceled
 		return failure{ExitCode: ExitInterrupted, Message: "interrupted"}
 	case errors.Is(err, context.DeadlineExceeded) || e != nil && e.Code == codes.DeadlineExceeded:
 		f.Code, f.ExitCode, f.Message, f.Cure = codeName(codes.DeadlineExceeded), ExitRetry, "the time ran out", "--timeout sets how long to wait."
@@ -75,7 +75,7 @@ func explain(ctx context.Context, err error) failure {
 	default:
 		byReason, byCode := remedies[e.Reason], remedies[f.Code]
 		f.ExitCode, f.Message, f.Cure = cmp.Or(byReason.exit, byCode.exit, ExitFailure), plainMessage(e.Message), byReason.cure
-		if f.Cure == "" && (e.Reason == "" || e.Code != codes.Unavailable) { // a server with a reason is there
+		if f.Cure == "" && (e.Reason == "" || e.Code != codes.Unavailable) { // a server that sends a reason is available
 			f.Cure = byCode.cure
 		}
 	}
@@ -89,7 +89,7 @@ func baseOf(err error) *easel.Error {
 	return e
 }
 
-// detailsOf returns the details of the server's error, besides its message.
+// detailsOf returns the details of the server's error, without its message.
 func detailsOf(e *easel.Error) (f failure) {
 	if e == nil {
 		return f
@@ -122,8 +122,8 @@ func messageOf(err error) string {
 	return terminal.OneLine(plainMessage(text))
 }
 
-// write prints the failure for a person: one line for the failure, one for the remedy. On a terminal, which has a width, they
-// are wrapped between words, and the command to copy has a line of its own.
+// write prints the failure for a person: one line for the failure and one for the hint. On a terminal, lines are
+// wrapped between words, and the command to copy has its own line.
 func (f failure) write(w io.Writer, width int) {
 	lines := terminal.Wrap("easel: "+f.line(), width, 7)
 	cure, command := terminal.OneLine(f.Cure), ""
@@ -146,7 +146,7 @@ func (f failure) line() string {
 		line = strings.TrimSuffix(line, ".") + ": " + f.Resource
 	}
 	for _, field := range f.Fields {
-		// The message about one bad field often has its description.
+		// The message about one invalid field often contains its description.
 		if !strings.Contains(f.Message, field.Description) {
 			line += "; " + field.Field + ": " + field.Description
 		} else if !strings.Contains(f.Message, field.Field) {
@@ -164,7 +164,7 @@ func (f failure) line() string {
 
 func writeJSONLine(w io.Writer, v any) { _, _ = io.WriteString(w, jsonLine(v)+"\n") }
 
-// The exit codes are part of the interface: scripts decide by them.
+// The exit codes are part of the interface, because scripts depend on them.
 const (
 	ExitOK               = 0
 	ExitFailure          = 1
@@ -192,10 +192,10 @@ func (exitCodesCmd) Run(p *Program) error {
 type Problem struct {
 	Exit int
 	Text string
-	Cure string // the remedy, empty if it is obvious
+	Cure string // hint, empty if it is obvious
 	Err  error  // the cause, nil if there is none
 
-	generationID string // the render that it is about, empty if there is none or many
+	generationID string // related render, empty if there is not exactly one
 }
 
 // Error returns the first line that is printed.
@@ -204,13 +204,13 @@ func (p *Problem) Error() string { return p.Text }
 // Unwrap returns the cause.
 func (p *Problem) Unwrap() error { return p.Err }
 
-// badUsage returns the error of a command line or setting that makes no sense.
+// badUsage returns the error for an invalid command line or setting.
 func badUsage(text, cure string) error {
 	return &Problem{Exit: ExitUsage, Text: text, Cure: cure}
 }
 
-// remedies are the exit codes and remedies of failed calls, by reason or code. A reason without an exit code has that of its
-// code.
+// remedies maps reasons and codes of failed calls to exit codes and hints. A reason without an exit code has the exit
+// code of its code.
 var remedies = map[string]struct {
 	exit int
 	cure string

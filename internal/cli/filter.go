@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// filterFlags choose renders.
+// filterFlags select renders.
 type filterFlags struct {
 	Model string `placeholder:"MODEL" help:"Only renders of this model."`
 	Label Labels `placeholder:"NAME=VALUE" help:"Only renders whose order has this label. Repeat the flag for renders that have several."`

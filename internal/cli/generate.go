@@ -113,8 +113,8 @@ func (c *generateCmd) advised(err error, key string, outcome easel.Outcome) erro
 	return advisedError{error: err, advice: mayBeOrdered(key)}
 }
 
-// follow watches the render to its end and downloads its result. Its states go to standard error, so that the output is the
-// result only.
+// follow watches the render to its end and downloads its result. Its states go to standard error, so that the output is
+// only the result.
 func (c *generateCmd) follow(ctx context.Context, s *session, g *easelv1.Generation) error {
 	v := newWatchView(s, s.ErrStyle, s.Tell)
 	if s.json || s.quiet {

@@ -19,7 +19,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// orders is a scripted server that answers orders with errors first, and then takes them.
+// orders is a scripted server that responds to orders with errors first, and then accepts them.
 type orders struct {
 	mu     sync.Mutex
 	errors []error
@@ -27,7 +27,7 @@ type orders struct {
 	at     []time.Time
 }
 
-// errHangs is of an order that was taken, and whose answer does not come.
+// errHangs represents an accepted order without a response.
 var errHangs = errors.New("no answer comes")
 
 func (o *orders) serve(t *testing.T) dialer {
@@ -178,7 +178,7 @@ func TestARefusalThatIsCertainSaysThatNothingWasOrderedAndNoOtherDoes(t *testing
 	}
 }
 
-// What is said of an order that may exist leads to the same order, and to no other.
+// The advice about an order that may exist leads to the same order and to no other.
 func TestNoAdviceLeadsToASecondOrder(t *testing.T) { // A10
 	refused := failing(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")
 	for name, test := range map[string]struct {

@@ -28,11 +28,10 @@ func TestADeleteThatAllowsAMissingRenderDoesNotClaimThatItWasThere(t *testing.T)
 	}
 }
 
-// shelf is a scripted server of so many renders. A page has 100 where nothing else is asked
-// for, and never more than 1000.
+// shelf returns a scripted server with a number of renders. A page has 100 by default and at most 1000.
 func shelf(t *testing.T, renders int) dialer {
 	return (&scripted{list: func(r *easelv1.ListGenerationsRequest) *easelv1.ListGenerationsResponse {
-		at, _ := strconv.Atoi(r.PageToken) // the first page has none
+		at, _ := strconv.Atoi(r.PageToken) // the first page has no token
 		length := 100
 		if r.PageSize > 0 {
 			length = min(int(r.PageSize), 1000)

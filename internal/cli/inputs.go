@@ -16,7 +16,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// inputFlags are the inputs of a quote or an order.
+// inputFlags are the arguments with the inputs of a quote or an order.
 type inputFlags struct {
 	Model      string   `arg:"" help:"The model to order from, as easel models lists it."`
 	Inputs     []string `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs, typed by the description of the model. key=@FILE reads a file; key=@@text begins with @."`
@@ -60,8 +60,8 @@ func readObject(from string, stdin io.Reader) (string, error) {
 	return string(bytes.TrimSpace(text)), nil
 }
 
-// TypedInputs turns key=value arguments into one JSON object, in their order. A value keeps its digits, because none becomes
-// a number of this program. A model without fields is not described.
+// TypedInputs converts key=value arguments to one JSON object in their order. Numbers keep their digits, because they
+// are not parsed. A model without fields has no known types.
 func TypedInputs(model *easelv1.Model, arguments []string) (string, error) {
 	members, seen := []string{}, map[string]bool{}
 	for _, argument := range arguments {
@@ -122,8 +122,8 @@ func inputNames(model *easelv1.Model) (names []string) {
 	return names
 }
 
-// kinds are the phrases and forms of values by type. A type that is not listed is a string, and a value of no type is JSON if
-// it is valid, otherwise a string.
+// kinds maps input types to a description and a check of values. A value of a missing type is a string. A value without
+// a type is JSON if it is valid JSON, otherwise a string.
 var kinds = map[easelv1.InputFieldType]struct {
 	phrase string
 	is     func(value string) bool
@@ -138,7 +138,7 @@ var kinds = map[easelv1.InputFieldType]struct {
 
 func isJSON(text string) bool { return json.Valid([]byte(text)) }
 
-// isNumber reports whether a text is a number of JSON: without +, and without a leading 0.
+// isNumber reports whether a text is a JSON number: without +, and without a leading 0.
 func isNumber(text string) bool {
 	return text != "" && (text[0] == '-' || text[0] >= '0' && text[0] <= '9') && isJSON(text)
 }
@@ -152,11 +152,11 @@ func jsonString(text string) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// maxInputFile is the maximum size of an input from a file, in bytes. No server takes more for all inputs together.
+// maxInputFile is the maximum size of an input from a file, in bytes. No server accepts more for all inputs together.
 const maxInputFile = 16 << 20
 
-// fileInput returns the value of an argument. One that begins with @ is the text of a file, without a line break at its end;
-// one that begins with @@ loses the first @.
+// fileInput returns the value of an argument. "@FILE" is replaced by the content of the file, without a final line
+// break. "@@text" means the literal "@text".
 func fileInput(name, value string) (string, error) {
 	path, isFile := strings.CutPrefix(value, "@")
 	if !isFile || strings.HasPrefix(path, "@") {

@@ -89,7 +89,7 @@ func valueText(v *structpb.Value) string {
 	if text, ok := v.Kind.(*structpb.Value_StringValue); ok {
 		return terminal.OneLine(text.StringValue)
 	}
-	text, _ := json.Marshal(v.AsInterface()) // empty for a number that JSON does not have
+	text, _ := json.Marshal(v.AsInterface()) // empty for a number without a JSON form
 	return terminal.OneLine(string(text))
 }
 
@@ -104,7 +104,7 @@ func allowedText(f *easelv1.InputField) string {
 	if f.Minimum != nil {
 		values = append(values, fmt.Sprintf("from %v", f.GetMinimum()))
 	}
-	if f.Maximum != nil && f.GetMaximum() < 1<<53 { // a person needs no limit of all integers
+	if f.Maximum != nil && f.GetMaximum() < 1<<53 { // a maximum beyond all exact integers is not informative
 		values = append(values, fmt.Sprintf("to %v", f.GetMaximum()))
 	}
 	return strings.Join(values, " ")
@@ -115,7 +115,7 @@ type quoteCmd struct {
 	inputFlags
 }
 
-// Run prices inputs.
+// Run prints the price of inputs.
 func (c *quoteCmd) Run(ctx context.Context, s *session) error {
 	inputs, err := c.text(ctx, s)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// compactJSON returns a message in the contract's JSON, with false and empty fields, as one line.
+// compactJSON returns a message as one line of the contract's JSON, including false and empty fields.
 func compactJSON(m proto.Message) string {
 	text, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *session) answer(m proto.Message, brief string, table func()) error {
 	return s.Err()
 }
 
-// Money returns cents as an amount: 1234 is "12.34 EUR".
+// Money formats cents as an amount: 1234 is "12.34 EUR".
 func Money(cents int64, currency string) string {
 	sign, whole := "", uint64(cents)
 	if cents < 0 {
@@ -94,7 +94,7 @@ func (a *Amount) UnmarshalText(text []byte) error {
 // amountForm matches 0.50 and 50c.
 var amountForm = regexp.MustCompile(`^(?:(\d+)\.(\d\d)|(\d+)c)$`)
 
-// formatBytes returns a number of bytes for people.
+// formatBytes returns a number of bytes for display.
 func formatBytes(bytes int64) string {
 	if bytes < 1000 {
 		return fmt.Sprintf("%d B", bytes)
@@ -106,7 +106,7 @@ func formatBytes(bytes int64) string {
 	return fmt.Sprintf("%.1f %cB", value, " kMGTPE"[unit])
 }
 
-// formatDuration returns a duration for people.
+// formatDuration returns a duration for display.
 func formatDuration(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -121,7 +121,7 @@ func formatDuration(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// formatTime returns a time for people, in their own zone.
+// formatTime returns a local time for display.
 func formatTime(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return ""
@@ -139,10 +139,10 @@ var stateColours = map[easelv1.State]string{
 	easelv1.State_STATE_REFUNDED: terminal.Yellow,
 }
 
-// stateColour returns the colour of a state.
+// stateColour returns the color of a state.
 func stateColour(s easelv1.State) string { return cmp.Or(stateColours[s], terminal.Blue) }
 
-// timeTaken returns the time that a generation has taken until now or until its end.
+// timeTaken returns the time from the creation of a generation to its end, or to now.
 func timeTaken(g *easelv1.Generation, now time.Time) time.Duration {
 	if g.CreateTime == nil {
 		return 0
@@ -153,7 +153,7 @@ func timeTaken(g *easelv1.Generation, now time.Time) time.Duration {
 	return max(now.Sub(g.CreateTime.AsTime()), 0)
 }
 
-// afterText returns the time that a finished generation took, "" if it is not known.
+// afterText returns the duration of a finished generation, or "" if it is unknown.
 func afterText(g *easelv1.Generation) string {
 	if g.TerminalTime == nil || g.CreateTime == nil {
 		return ""
@@ -161,7 +161,7 @@ func afterText(g *easelv1.Generation) string {
 	return "after " + formatDuration(timeTaken(g, time.Time{}))
 }
 
-// costText returns the cost of a generation, "" if it is not known.
+// costText returns the cost of a generation, or "" if it is unknown.
 func costText(g *easelv1.Generation) string {
 	if g.CostCents == nil {
 		return ""
@@ -169,15 +169,15 @@ func costText(g *easelv1.Generation) string {
 	return Money(g.GetCostCents(), "")
 }
 
-// joinNonEmpty puts commas between the texts that are not empty.
+// joinNonEmpty joins the strings that are not empty with commas.
 func joinNonEmpty(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), ", ")
 }
 
-// oldAfter is the age from which a state is printed with its age. A server whose catalog answers reads it sooner.
+// oldAfter is the age from which a state is printed with its age. A server with an available catalog reads it sooner.
 const oldAfter = 30 * time.Second
 
-// ageText returns the age of an old state that may still change, "" for others.
+// ageText returns the age of an old state that may still change, or "".
 func ageText(g *easelv1.Generation, now time.Time) string {
 	if g.Terminal || g.ObserveTime == nil || now.Sub(g.ObserveTime.AsTime()) < oldAfter {
 		return ""
@@ -185,7 +185,7 @@ func ageText(g *easelv1.Generation, now time.Time) string {
 	return "as of " + formatDuration(now.Sub(g.ObserveTime.AsTime())) + " ago: the catalog has not answered since"
 }
 
-// resultSummary returns the result of a generation in a few words.
+// resultSummary returns a short description of a generation's result.
 func resultSummary(g *easelv1.Generation) string {
 	kind := terminal.OneLine(g.GetFile().GetContentType())
 	switch {

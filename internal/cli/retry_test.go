@@ -11,7 +11,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// shaky is a server whose questions fail a few times before they are answered.
+// shaky returns a server whose reads fail a few times before they succeed.
 func shaky(t *testing.T, o *orders, errors ...error) dialer {
 	next := func() error {
 		if len(errors) == 0 {

@@ -1,8 +1,8 @@
-// Package cli is the command line: the commands that a person types against a server, and the flags, variables, errors and
-// exit codes of all commands.
+// Package cli is the command line: the client commands, and the flags, variables, errors and exit codes of all
+// commands.
 //
-// Each command is a struct whose fields are its flags and whose Run does the work. A [Program] has streams and an environment
-// of its own, so that a test runs the real program without a process.
+// Each command is a struct whose fields are its flags and whose Run does the work. A [Program] has its own streams and
+// environment, so that a test runs the real program without a process.
 package cli
 
 import (
@@ -38,18 +38,18 @@ type Program struct {
 	Grammar Grammar
 	Build   Build
 
-	JSONErrors bool // errors are JSON, because the output is
+	JSONErrors bool // whether errors are JSON, like the output
 
-	connectionFlags string // the flags of the connection, as they were given
+	connectionFlags string // connection flags as given
 }
 
 // Grammar is the syntax of a command line.
 type Grammar struct {
 	Commands func() any    // returns a new struct whose fields are the commands
-	Options  []kong.Option // options besides those of every command line
+	Options  []kong.Option // options in addition to those of every command line
 }
 
-// Commands are the commands of a client, and those about the program itself.
+// Commands contains the client commands and those about the program itself.
 type Commands struct {
 	Account  accountCmd  `cmd:"" group:"call" help:"Show the balance, and the budgets of your team."`
 	Usage    usageCmd    `cmd:"" group:"call" help:"Count what was ordered and spent."`
@@ -69,16 +69,16 @@ type Commands struct {
 	ExitCodes  exitCodesCmd  `cmd:"" group:"more" help:"Show what the exit codes mean."`
 }
 
-// Console returns a console of the program's streams.
+// Console returns a console on the program's streams.
 func (p *Program) Console() *terminal.Console { return terminal.NewConsole(p.Stdout, p.Stderr, p.env) }
 
-// env returns a variable, "" if it is unset.
+// env returns a variable, or "" if it is unset.
 func (p *Program) env(name string) string {
 	text, _ := p.Lookup(name)
 	return text
 }
 
-// Self returns the words that call this program again from the same directory.
+// Self returns the quoted name that runs this program again from the same directory.
 func (p *Program) Self() string { return terminal.ShellQuote(cmp.Or(p.Name, "easel")) }
 
 // Run runs a command line and returns the exit code. No other function prints errors.
@@ -116,7 +116,7 @@ func (p *Program) do(ctx context.Context, args []string) error {
 	}
 	unknown := env.unknown()
 	if faults := faultsOf(line, env); len(faults) > 0 {
-		for _, name := range unknown { // a missing setting may have another name there
+		for _, name := range unknown { // a missing setting may be misspelled there
 			faults = append(faults, ignored(name))
 		}
 		return badUsage(strings.Join(faults, "; "), "")
@@ -138,8 +138,8 @@ func (p *Program) parser(env *environment, helped *bool) (*kong.Kong, error) {
 	}, p.Grammar.Options...)...)
 }
 
-// commandFirst turns "easel help generate" into "easel generate --help", "easel --version" into "easel version", and
-// "easel --addr X account" into "easel account --addr X": a word is the command if the flags before it are complete.
+// commandFirst converts "easel help generate" to "easel generate --help", "easel --version" to "easel version", and
+// "easel --addr X account" to "easel account --addr X". A word is the command if the flags before it are complete.
 func commandFirst(k *kong.Kong, args []string) []string {
 	switch {
 	case len(args) == 0:
@@ -182,14 +182,14 @@ func commandOf(line *kong.Context) any {
 	return nil
 }
 
-// run runs the command of a line. A command that calls a server has a session, for as long as it may take.
+// run runs the command of a line. A command that calls a server gets a session, and --timeout limits its time.
 func (p *Program) run(ctx context.Context, line *kong.Context) (err error) {
 	var s *session
 	if c, ok := commandOf(line).(interface{ flags() *callFlags }); ok {
 		if s, err = c.flags().open(ctx, p); err != nil {
 			return err
 		}
-		defer func() { _ = s.Close() }() // ends calls that still run
+		defer func() { _ = s.Close() }() // cancels running calls
 		if limit := c.flags().Timeout; limit > 0 {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, limit)
@@ -204,8 +204,8 @@ func (p *Program) run(ctx context.Context, line *kong.Context) (err error) {
 	return s.Err()
 }
 
-// faultsOf returns the faults of variables, flags and arguments. A flag with an empty value is one, most likely of a variable
-// of the shell that is not set: an order must not get a new key for that reason. A setting may be empty, as its variable may.
+// faultsOf returns the problems of variables, flags and arguments. An empty flag is a problem, most likely because of an
+// unset shell variable: an order must not get a new key for that reason. A setting may be empty, as its variable may.
 func faultsOf(line *kong.Context, env *environment) []string {
 	faults := env.faults
 	for _, path := range line.Path {
@@ -241,7 +241,7 @@ func usage(line *kong.Context, err error) error {
 //go:embed help.txt
 var longHelp string
 
-// LongHelp adds details to the help of commands, of the client's and of those in text. Each section of the text begins
+// LongHelp adds details from the client's help and from text to the help of commands. Each section of the text starts
 // with "# " and the command.
 func LongHelp(text string) kong.Option {
 	sections := map[string]string{}

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal/terminaltest"
 )
 
-// ownCodes are what the program itself tells a terminal: its colours, and how live lines are taken away.
+// ownCodes matches the terminal codes of the program itself: its colors, and the removal of live lines.
 var ownCodes = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33|36)m|\r(?:\x1b\[\d+A)?\x1b\[J|\r\n`)
 
 func TestAttackOfEveryTextOnATerminalWithColours(t *testing.T) { // A15

@@ -23,7 +23,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal/terminaltest"
 )
 
-// poison puts evil into every text of a message, and into those of its messages.
+// poison replaces every string of a message, including nested messages, with terminaltest.Evil.
 func poison[M proto.Message](m M) M {
 	poisonAll(m.ProtoReflect())
 	return m
@@ -57,7 +57,7 @@ func evilRender(state easelv1.State, text bool) *easelv1.Generation {
 		Result: &easelv1.Generation_File{File: &easelv1.FileResult{}},
 	}
 	poison(g)
-	if text { // its lines are the result
+	if text { // lines of the text are the result
 		g.Result = &easelv1.Generation_Text{Text: &easelv1.TextResult{Text: strings.ReplaceAll(terminaltest.Evil, "\n  id2", "")}}
 	}
 	return g
@@ -70,7 +70,7 @@ func evilModel() *easelv1.Model {
 	}}})
 }
 
-// evilError is terminaltest.Evil wherever an error has texts.
+// evilError returns an error with terminaltest.Evil in all of its strings.
 func evilError(code codes.Code) error {
 	st, err := status.New(code, terminaltest.Evil).WithDetails(
 		&errdetails.ErrorInfo{Reason: terminaltest.Evil, Domain: terminaltest.Evil, Metadata: map[string]string{terminaltest.Evil: terminaltest.Evil, "price_cents": "7"}},
@@ -83,8 +83,8 @@ func evilError(code codes.Code) error {
 	return st.Err()
 }
 
-// evilServer answers every call with evil. With a code its answers are errors; a watch then sends
-// events before. A queued render is watched without an end.
+// evilServer returns a server with terminaltest.Evil in every response. With a code its responses are errors, which a
+// watch sends after some events. The watch of a queued render does not end.
 func evilServer(state easelv1.State, text bool, code codes.Code, fileName string) *scripted {
 	fail := func() error { return nil }
 	if code != codes.OK {
@@ -144,7 +144,7 @@ func evilServer(state easelv1.State, text bool, code codes.Code, fileName string
 	}
 }
 
-// evilCommands are the commands that print what a server says, each with the word that shows that it did.
+// evilCommands returns the commands that print strings of a server.
 func evilCommands(dir string) [][]string {
 	return [][]string{
 		{"account"},
@@ -210,7 +210,7 @@ func TestAttackOfEveryTextOnATerminal(t *testing.T) { // A15
 	}
 }
 
-// wantJSON checks that JSON still says all of it.
+// wantJSON checks that JSON is valid and keeps the original strings.
 func wantJSON(t *testing.T, what, text string) {
 	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(text))

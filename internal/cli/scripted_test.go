@@ -16,11 +16,11 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// dialer is the way to a server.
+// dialer connects to a server.
 type dialer = func(ctx context.Context, addr string) (net.Conn, error)
 
-// scripted is a server that does what a test says, for what the real one never does on
-// purpose: break off, fall silent, answer with errors in a row.
+// scripted is a server that a test controls, for behavior that the real server avoids: interruptions, silence,
+// consecutive errors.
 type scripted struct {
 	easelv1.UnimplementedAccountServiceServer
 	easelv1.UnimplementedModelServiceServer
@@ -32,7 +32,7 @@ type scripted struct {
 	model    func(*easelv1.GetModelRequest) (*easelv1.Model, error)
 	quote    func(*easelv1.QuoteGenerationRequest) (*easelv1.Quote, error)
 	create   func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error)
-	getWith  func(context.Context) // sees what came with a call, nil where nobody looks
+	getWith  func(context.Context) // receives the context of a call; nil to ignore it
 	get      func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error)
 	list     func(*easelv1.ListGenerationsRequest) *easelv1.ListGenerationsResponse
 	remove   func(*easelv1.DeleteGenerationRequest) error
@@ -100,7 +100,7 @@ func (s *scripted) DownloadGeneration(r *easelv1.DownloadGenerationRequest, stre
 	return s.download(r, stream)
 }
 
-// serve starts the scripted server in memory and gives the way to it.
+// serve starts the scripted server in memory and returns its dialer.
 func (s *scripted) serve(t *testing.T) dialer {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)

@@ -21,7 +21,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// KeyFlags choose the key that goes to a server.
+// KeyFlags select the API key that is sent to a server.
 type KeyFlags struct {
 	APIKeyFile     string `group:"connection" name:"api-key-file" env:"EASEL_API_KEY_FILE" placeholder:"FILE" help:"File with the key. Without it the key is $$EASEL_API_KEY; a key is never a flag, because other processes can see flags."`
 	AllowPlaintext bool   `group:"connection" env:"EASEL_ALLOW_PLAINTEXT" help:"Send the key in the clear to an http address on another machine, if something else encrypts."`
@@ -40,7 +40,7 @@ type callFlags struct {
 	Quiet       bool          `group:"output" short:"q" help:"Only the result: the id, the text or the path."`
 }
 
-// AfterApply makes errors follow the format of the output.
+// AfterApply sets the format of errors to the format of the output.
 func (c *callFlags) AfterApply(p *Program) error { //nolint:unparam // the parser wants this signature
 	p.JSONErrors = c.Output == "json"
 	return nil
@@ -56,13 +56,13 @@ func (c *callFlags) Faults() []string {
 // flags returns the flags of every client command.
 func (c *callFlags) flags() *callFlags { return c }
 
-// The maximum times of a question and of an order, if --timeout is not given.
+// Default timeouts of a read and of an order, if --timeout is not set.
 const (
 	questionLimit = 30 * time.Second
 	orderLimit    = 2 * time.Minute
 )
 
-// session is one client command at work.
+// session is the state of one running client command.
 type session struct {
 	*easel.Client
 	*terminal.Console
@@ -71,11 +71,11 @@ type session struct {
 	commandLine func(words ...string) string // returns a command that reaches the same server in the same way
 	message     func(easel.Message)          // receives each message of a watch
 
-	lost atomic.Value // string: why the last attempt of a call failed, empty since the server responded
+	lost atomic.Value // string: error of the last failed attempt of a call, empty after a response
 }
 
-// open creates the client. Nothing is sent before the first call. A read is retried only if the server asks for it: a
-// person with a mistyped address should not wait.
+// open creates the client. Nothing is sent before the first call. A read is retried only if the server requests it,
+// because a person with a mistyped address should not wait.
 func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 	s := &session{
 		Console: p.Console(), json: c.Output == "json", quiet: c.Quiet, stdin: p.Stdin, message: func(easel.Message) {},
@@ -86,7 +86,7 @@ func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 		return nil, err
 	}
 	heartbeat := 15 * time.Second
-	if s.ErrStyle.Terminal { // a person sees how long it may take
+	if s.ErrStyle.Terminal { // a person sees progress more often
 		heartbeat = 3 * time.Second
 	}
 	options := []easel.Option{
@@ -111,7 +111,7 @@ func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 	return s, nil
 }
 
-// retried prints why a call is repeated, once while the reason stays the same.
+// retried prints the reason for a retry, once until the reason changes.
 func (s *session) retried(r easel.Retry) {
 	if why := messageOf(r.Err); s.lost.Swap(why) != why {
 		s.aside("no answer yet (" + why + "); trying again in " + formatDuration(r.Delay))
@@ -125,14 +125,14 @@ func (s *session) responded() {
 	}
 }
 
-// aside prints a remark to standard error, unless only the result is wanted.
+// aside prints a remark to standard error, unless --quiet is set.
 func (s *session) aside(text string) {
 	if !s.quiet {
 		s.remark("", "", text)
 	}
 }
 
-// remark prints a remark that a person or a program may need later, with a value by its name.
+// remark prints a remark that a person or a program may need later, with a named value.
 func (s *session) remark(name, value, text string) {
 	if !s.json {
 		s.Hint(text)
@@ -145,7 +145,7 @@ func (s *session) remark(name, value, text string) {
 	s.Tell(jsonLine(note))
 }
 
-// Key returns the key, "" if there is none: the server may have one.
+// Key returns the API key, or "" without one, because the server may have one.
 func (c KeyFlags) Key(p *Program) (string, error) {
 	if c.APIKeyFile == "" {
 		return p.env(apiKeyVariable), nil
@@ -160,10 +160,10 @@ func (c KeyFlags) Key(p *Program) (string, error) {
 	return string(content), nil
 }
 
-// APIKey returns the key of the environment, "" if there is none.
+// APIKey returns the API key in the environment, or "".
 func (p *Program) APIKey() string { return strings.TrimSpace(p.env(apiKeyVariable)) }
 
-// tls returns nil if no flag asks for more than the address does.
+// tls returns nil if there are no TLS flags.
 func (c *callFlags) tls() (*tls.Config, error) {
 	if c.TLSCAFile+c.TLSCertFile+c.TLSKeyFile == "" {
 		return nil, nil
@@ -197,7 +197,7 @@ func ShellLine(words []string) string {
 	return line
 }
 
-// connectionFlags returns the flags of the connection that were on the command line. The environment stays the same.
+// connectionFlags returns the connection flags on the command line. The environment is not included, because it remains set.
 func connectionFlags(line *kong.Context) (flags string) {
 	for _, at := range line.Path {
 		if at.Flag == nil || at.Resolved || at.Flag.Group == nil || at.Flag.Group.Key != "connection" || at.Flag.Name == "timeout" {
@@ -211,13 +211,13 @@ func connectionFlags(line *kong.Context) (flags string) {
 	return flags
 }
 
-// Health is the command that asks whether a server serves.
+// Health is the command that checks whether a server is serving.
 type Health struct {
 	callFlags
 	Service string `placeholder:"NAME" help:"A service of the server, such as easel.v1.GenerationService. Without it all of the server."`
 }
 
-// Run asks a server whether it serves.
+// Run checks whether a server is serving.
 func (c *Health) Run(ctx context.Context, s *session) error {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, questionLimit))
 	defer cancel()

@@ -29,7 +29,7 @@ func (c *usageCmd) Faults() []string {
 	return faults
 }
 
-// Run counts usage.
+// Run prints counts and costs of orders.
 func (c *usageCmd) Run(ctx context.Context, s *session) error {
 	since, now := c.Since.start, time.Now().UTC()
 	if since.IsZero() {
@@ -49,7 +49,7 @@ func (c *usageCmd) Run(ctx context.Context, s *session) error {
 	if c.CSV {
 		return c.writeCSV(s, rows)
 	}
-	return s.answer(&easelv1.ListUsageResponse{Rows: rows}, Money(total[3]-total[4], ""), func() { c.print(s, rows, total) }) // the brief result is the cost less refunds
+	return s.answer(&easelv1.ListUsageResponse{Rows: rows}, Money(total[3]-total[4], ""), func() { c.print(s, rows, total) }) // cost minus refunds
 }
 
 // counts are the names of the counts in the contract.
@@ -59,7 +59,7 @@ func countsOf(row *easelv1.UsageRow) []int64 {
 	return []int64{row.OrderCount, row.FailedCount, row.UnknownCount, row.CostCents, row.RefundedCents, row.ReservedCents, row.UnconfirmedCents}
 }
 
-// print draws the table. After several rows follows their total.
+// print draws the table, with the total below several rows.
 func (c *usageCmd) print(s *session, rows []*easelv1.UsageRow, total []int64) {
 	if len(rows) == 0 {
 		s.Tell("Nothing was ordered in this time.")
@@ -81,7 +81,7 @@ func (c *usageCmd) print(s *session, rows []*easelv1.UsageRow, total []int64) {
 	s.Table(append(heads, "ORDERS", "FAILED", "UNKNOWN", "COST", "REFUNDED", "RESERVED", "UNCONFIRMED"), table)
 }
 
-// amounts returns counts for a table. A zero is left out, except of orders and cost.
+// amounts formats counts for a table. Zeros are omitted, except for orders and cost.
 func amounts(numbers []int64) (texts []string) {
 	for i, n := range numbers {
 		switch {
@@ -112,7 +112,7 @@ func (c *usageCmd) writeCSV(s *session, rows []*easelv1.UsageRow) error {
 	return out.Error()
 }
 
-// noFormulas quotes texts of callers that a spreadsheet would take for a formula.
+// noFormulas quotes strings of callers that a spreadsheet would evaluate as a formula.
 func noFormulas(texts []string) []string {
 	for i, text := range texts {
 		if text != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", []rune(text)[0]) {
@@ -122,13 +122,13 @@ func noFormulas(texts []string) []string {
 	return texts
 }
 
-// usageBy are the dimensions of usage, with the name of the label if it is one of them.
+// usageBy contains the dimensions of usage, and the label name if one dimension is a label.
 type usageBy struct {
 	dimensions []easel.Dimension
 	label      string
 }
 
-// UnmarshalText parses words with commas between them.
+// UnmarshalText parses words separated by commas.
 func (b *usageBy) UnmarshalText(text []byte) error {
 	for word := range strings.SplitSeq(string(text), ",") {
 		name, label, labelled := strings.Cut(word, "=")
@@ -144,7 +144,7 @@ func (b *usageBy) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// columns returns the names of the dimensions in the contract, and that of the label.
+// columns returns the names of the dimensions in the contract, and the name of the label.
 func (b *usageBy) columns() (names []string) {
 	for _, d := range b.dimensions {
 		names = append(names, map[easel.Dimension]string{easel.ByDay: "day", easel.ByOwner: "owner", easel.ByCaller: "caller", easel.ByModel: "model_id", easel.ByLabel: b.label}[d])
@@ -162,10 +162,10 @@ func (b *usageBy) values(row *easelv1.UsageRow) (values []string) {
 	return values
 }
 
-// moment is a day in UTC, or a time, which has no length.
+// moment is a UTC day, or a time without a length.
 type moment struct{ start, end time.Time }
 
-// UnmarshalText parses 2026-11-01, or a time of RFC 3339.
+// UnmarshalText parses 2026-11-01 or an RFC 3339 time.
 func (m *moment) UnmarshalText(text []byte) error {
 	if day, err := time.Parse(time.DateOnly, string(text)); err == nil {
 		m.start, m.end = day, day.AddDate(0, 0, 1)

@@ -58,12 +58,12 @@ func (s *session) ticking(redraw func()) (stop func()) {
 	}
 }
 
-// goalFlags choose the end of a watch or wait.
+// goalFlags set the end of a watch or wait.
 type goalFlags struct {
 	Until string `enum:"terminal,settled" default:"terminal" placeholder:"GOAL" help:"terminal: finished. settled: finished, and no refund can follow."`
 }
 
-// options returns the options of a watch with this goal, and more.
+// options returns the options of a watch with this goal, in addition to more.
 func (g goalFlags) options(more ...easel.CallOption) []easel.CallOption {
 	if g.Until == "settled" {
 		return append(more, easel.UntilSettled())
@@ -91,7 +91,7 @@ func (c *waitCmd) Run(ctx context.Context, s *session) error {
 	return verdict(last)
 }
 
-// stillGoing adds to the end of a command that its renders continue. flags are those of the watch that continues.
+// stillGoing adds to the error of a command that its renders continue. flags are the flags of the watch that resumes.
 func (s *session) stillGoing(ctx context.Context, err error, flags []string, ids ...string) error {
 	if ctx.Err() == nil {
 		return err
@@ -107,7 +107,7 @@ func (s *session) stillGoing(ctx context.Context, err error, flags []string, ids
 	return p
 }
 
-// verdict returns the error of a render that has ended without a result.
+// verdict returns the error for a render that ended without a result.
 func verdict(g *easelv1.Generation) error {
 	p := &Problem{Exit: ExitGenerationFailed, Text: "the render " + terminal.OneLine(g.GetGenerationId()) + " ", generationID: g.GetGenerationId()}
 	switch g.GetState() {

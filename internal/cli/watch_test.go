@@ -22,18 +22,18 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// failing is an error as the real server makes it.
+// failing returns an error in the form of the real server.
 func failing(code codes.Code, reason string, details ...protoadapt.MessageV1) error {
 	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel"}, details...)
 }
 
-// unsent is the error of an order that the server has not sent to the catalog.
+// unsent returns the error for an order that the server did not send to the catalog.
 func unsent(code codes.Code, reason string, details ...protoadapt.MessageV1) error {
 	metadata := map[string]string{"order_outcome": "not_placed_by_this_call"}
 	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel", Metadata: metadata}, details...)
 }
 
-// notPlaced is the error of an order that there is not, as the server's ledger knows.
+// notPlaced returns the error for an order that does not exist according to the server's ledger.
 func notPlaced(code codes.Code, reason string) error {
 	metadata := map[string]string{"order_outcome": "not_placed"}
 	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel", Metadata: metadata})
@@ -66,7 +66,7 @@ func sendState(stream oneStream, state easelv1.State) {
 	}})
 }
 
-// watchScript is a scripted server whose streams follow each other.
+// watchScript returns a scripted server whose watches use the streams in order.
 func watchScript(t *testing.T, streams ...func(*easelv1.WatchGenerationRequest, oneStream) error) dialer {
 	server := &scripted{}
 	server.watch = func(r *easelv1.WatchGenerationRequest, stream oneStream) error {
@@ -96,7 +96,7 @@ func TestALostWatchGoesOnFromWhatIsKnown(t *testing.T) {
 			},
 			func(r *easelv1.WatchGenerationRequest, s oneStream) error {
 				known = r.KnownEtag
-				sendState(s, queued) // a server that repeats what is known is not believed
+				sendState(s, queued) // a repeated known state is ignored
 				sendState(s, succeeded)
 				return nil
 			})

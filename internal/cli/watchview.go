@@ -15,19 +15,19 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// watchView prints a watch: a line for each change, and on a terminal a live line with the time that has passed and the time
-// that is left.
+// watchView prints a watch: a line for each change and, on a terminal, a live line with the elapsed and the estimated
+// remaining time.
 type watchView struct {
 	*session
 	tell    func(string)   // prints a state
-	look    terminal.Style // of the stream of tell
+	look    terminal.Style // style of the output stream
 	started time.Time
-	raw     bool // each message is printed as JSON
+	raw     bool // whether each message is printed as JSON
 
 	mu          sync.Mutex
 	generations map[string]*easelv1.Generation
 	condition   easelv1.UpstreamCondition
-	end         time.Time // estimated, zero if it is not known
+	end         time.Time // estimated end, zero if unknown
 	frame       int
 }
 
@@ -58,7 +58,7 @@ func (v *watchView) follow(renders iter.Seq2[*easel.Render, error]) error {
 	return nil
 }
 
-// received prints a message as JSON, and applies the messages besides the states.
+// received prints a message as JSON, and applies messages other than states.
 func (v *watchView) received(m easel.Message) {
 	if v.raw {
 		v.tell(compactJSON(m))
@@ -100,7 +100,7 @@ var conditions = map[easelv1.UpstreamCondition]string{
 	easelv1.UpstreamCondition_UPSTREAM_CONDITION_CREDENTIAL_REJECTED: "the catalog rejects the server's key, its operator must act; the watch continues",
 }
 
-// applyHeartbeat records the estimate of a heartbeat, and prints a change of the catalog's condition.
+// applyHeartbeat records the estimate in a heartbeat, and prints a change of the catalog's condition.
 func (v *watchView) applyHeartbeat(h *easelv1.Heartbeat) {
 	v.mu.Lock()
 	if v.end = (time.Time{}); h.TypicalRemaining != nil {
@@ -143,7 +143,7 @@ func (v *watchView) liveLine(now time.Time) string {
 	return line
 }
 
-// progress describes the progress of one generation, or counts many.
+// progress describes the progress of one generation, or returns counts for several.
 func (v *watchView) progress(now time.Time) string {
 	going := 0
 	for _, g := range v.generations {
