@@ -1,5 +1,5 @@
-// Package terminal writes for people: results and remarks, live lines below them, colours, and text from elsewhere in a
-// form that can't steer a terminal.
+// Package terminal writes output for people: results and remarks, live lines, colors, and untrusted text in a form that
+// can't control a terminal.
 package terminal
 
 import (
@@ -12,20 +12,20 @@ import (
 	"golang.org/x/term"
 )
 
-// Console writes results to one stream and remarks to the other, and keeps a live line at the bottom of a terminal. Its
+// Console writes results to one stream and remarks to the other, and shows a live line at the bottom of a terminal. Its
 // methods may be called concurrently.
 type Console struct {
 	mu       sync.Mutex
 	out, err io.Writer
-	live     string // the live line, empty if there is none
-	drawn    int    // its columns when it was drawn
-	failed   error  // the first failure to write a line of the result
+	live     string // live line, if any
+	drawn    int    // columns of the live line
+	failed   error  // first failure to write a line of the result
 
 	OutStyle, ErrStyle Style
 	Columns            func() int // returns the width of the terminal behind err
 }
 
-// NewConsole creates a console of two streams. env reads the environment, which describes the terminal.
+// NewConsole creates a console on two streams. env reads the environment, which describes the terminal.
 func NewConsole(out, err io.Writer, env func(name string) string) *Console {
 	return &Console{out: out, err: err, OutStyle: StyleOf(out, env), ErrStyle: StyleOf(err, env), Columns: func() int {
 		if file, ok := err.(*os.File); ok {
@@ -69,14 +69,14 @@ func (c *Console) printAbove(w io.Writer, style Style, line string) {
 	c.draw(live)
 }
 
-// Err returns the reason why the result is incomplete: a full disk, a closed pipe.
+// Err returns the reason for an incomplete result, such as a full disk or a closed pipe.
 func (c *Console) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.failed
 }
 
-// ShowLive replaces the live line, or removes it for "". Without a terminal there is none.
+// ShowLive replaces the live line. An empty line removes it. Without a terminal nothing is shown.
 func (c *Console) ShowLive(line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,7 @@ func (c *Console) ShowLive(line string) {
 	}
 }
 
-// erase removes the live line. A terminal that has become narrower has wrapped it into several rows.
+// erase removes the live line. On a terminal that has become narrower, it occupies several rows.
 func (c *Console) erase() {
 	if c.live == "" {
 		return
@@ -109,7 +109,7 @@ func (c *Console) draw(line string) {
 	_, _ = io.WriteString(c.err, colourCodes.Replace(line))
 }
 
-// WidthOf returns the width of the terminal behind a stream of this style, 0 if there is none.
+// WidthOf returns the width of the terminal behind a stream with this style, or 0 without a terminal.
 func (c *Console) WidthOf(stream Style) int {
 	if stream.Terminal {
 		return c.Columns()
@@ -117,15 +117,15 @@ func (c *Console) WidthOf(stream Style) int {
 	return 0
 }
 
-// BarWidth returns the width of a bar that leaves room for the text after it.
+// BarWidth returns the width of a bar that leaves space for the text after it.
 func (c *Console) BarWidth() int { return min(max(c.Columns()-44, 6), 24) }
 
-// Copy writes bytes of the result, to a terminal in a form that can't steer it.
+// Copy writes bytes of the result. It sanitizes them for a terminal.
 func (c *Console) Copy(from io.Reader) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.erase()
-	if c.OutStyle.Terminal || isTerminal(c.out) { // a dumb terminal has no style
+	if c.OutStyle.Terminal || isTerminal(c.out) { // the style of a dumb terminal is not Terminal
 		return copySanitized(c.out, from)
 	}
 	_, err := io.Copy(c.out, from)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// onTerminal is a console whose streams pretend to be one terminal.
+// onTerminal returns a console whose two streams are one simulated terminal.
 func onTerminal(look Style) (*Console, *bytes.Buffer) {
 	var screen bytes.Buffer
 	return &Console{out: &screen, err: &screen, OutStyle: look, ErrStyle: look, Columns: func() int { return 20 }}, &screen

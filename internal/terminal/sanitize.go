@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Everything that this program prints passes Style.visible or Sanitize. A character of a catalog, a server or a file that a
-// terminal would obey gets the form that JSON has for it, such as \u001b, so that JSON stays the same JSON.
+// All output of this program passes through Style.visible or Sanitize. They escape the characters of untrusted text
+// that would control a terminal as in JSON, such as \u001b, so that JSON stays equivalent.
 
-// The colours are characters that Unicode reserves for use inside a program (noncharacters). A console replaces them by the
-// codes of a terminal.
+// The colors are Unicode noncharacters, which are reserved for use inside a program. A console replaces them with
+// terminal codes.
 const (
 	uncoloured = "\uFDD0"
 	Dim        = "\uFDD1"
@@ -28,24 +28,24 @@ var colourCodes = strings.NewReplacer(uncoloured, "\x1b[0m", Dim, "\x1b[2m", Bol
 
 func isColour(r rune) bool { return r >= 0xFDD0 && r <= 0xFDEF }
 
-// isControl reports whether a terminal obeys a character instead of showing it: a control character, with which escape
-// sequences begin, a direction of writing, or a separator of lines.
+// isControl reports whether a terminal interprets a character instead of showing it: a control character, with which
+// escape sequences start, a text direction mark, or a line separator.
 func isControl(r rune) bool {
 	return r < ' ' || r >= 0x7F && r <= 0x9F || r == 0x061C || r == 0x200E || r == 0x200F || r >= 0x2028 && r <= 0x202E || r >= 0x2066 && r <= 0x2069
 }
 
-// Sanitize escapes the characters of a text that could steer a terminal, except ends of lines and tabs.
+// Sanitize escapes the characters that could control a terminal, except line breaks and tabs.
 func Sanitize(text string) string {
 	return escaped(text, func(r rune) bool { return isColour(r) || isControl(r) && r != '\n' && r != '\t' })
 }
 
-// OneLine sanitizes a text, and makes one line of it.
+// OneLine sanitizes a text and joins its lines.
 func OneLine(text string) string { return Sanitize(strings.Join(strings.Fields(text), " ")) }
 
-// SanitizeText sanitizes a text whose lines may end as on Windows.
+// SanitizeText sanitizes a text that may have Windows line endings.
 func SanitizeText(text string) string { return Sanitize(strings.ReplaceAll(text, "\r\n", "\n")) }
 
-// copySanitized sanitizes a text of any length. It keeps no line in memory.
+// copySanitized sanitizes a text of any length, without buffering lines.
 func copySanitized(w io.Writer, from io.Reader) error {
 	in, out := bufio.NewReader(from), bufio.NewWriter(w)
 	for {
@@ -62,13 +62,13 @@ func copySanitized(w io.Writer, from io.Reader) error {
 	}
 }
 
-// escaped writes the characters of a kind as JSON does, and replaces bytes that are no character.
+// escaped escapes the characters that kind selects as in JSON, and replaces invalid UTF-8.
 func escaped(text string, kind func(rune) bool) string {
 	if !strings.ContainsFunc(text, kind) {
 		return strings.ToValidUTF8(text, "\uFFFD")
 	}
 	var out strings.Builder
-	for _, r := range text { // a byte that is no character is U+FFFD here
+	for _, r := range text { // range yields U+FFFD for invalid bytes
 		if kind(r) {
 			fmt.Fprintf(&out, `\u%04x`, r)
 		} else {
@@ -78,7 +78,7 @@ func escaped(text string, kind func(rune) bool) string {
 	return out.String()
 }
 
-// SanitizingWriter sanitizes a stream that a person may read, such as a log.
+// SanitizingWriter sanitizes a stream for people, such as a log.
 type SanitizingWriter struct{ io.Writer }
 
 // Write implements io.Writer.

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/term"
 )
 
-// Style is the ability of a stream to show text. Its zero value has plain lines of ASCII.
+// Style describes the capabilities of a stream. The zero value means plain lines of ASCII.
 type Style struct {
-	Terminal bool // a person reads it: live lines, short times
+	Terminal bool // whether a person reads it, with live lines and short times
 	Colour   bool
 	Unicode  bool
 }
@@ -30,7 +30,7 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// Paint colours text if the stream shows colours.
+// Paint colors text if the stream supports colors.
 func (s Style) Paint(colour, text string) string {
 	if !s.Colour || colour == "" || text == "" {
 		return text
@@ -38,12 +38,12 @@ func (s Style) Paint(colour, text string) string {
 	return colour + text + uncoloured
 }
 
-// visible escapes the characters of one line that a terminal would obey, except the colours of a stream that has colours.
+// visible escapes the characters of a line that a terminal would interpret, except colors that the stream supports.
 func (s Style) visible(line string) string {
 	return escaped(line, func(r rune) bool { return isControl(r) && r != '\t' || isColour(r) && !s.Colour })
 }
 
-// Either returns the Unicode or the ASCII spelling.
+// Either returns unicode if the stream supports it, otherwise ascii.
 func (s Style) Either(unicode, ascii string) string {
 	if s.Unicode {
 		return unicode
@@ -51,13 +51,13 @@ func (s Style) Either(unicode, ascii string) string {
 	return ascii
 }
 
-// Bar draws a share from 0 to 1.
+// Bar returns a bar for a share from 0 to 1.
 func (s Style) Bar(share float64, width int) string {
 	full := min(max(int(share*float64(width)), 0), width)
 	return strings.Repeat(s.Either("━", "#"), full) + s.Paint(Dim, strings.Repeat(s.Either("─", "."), width-full))
 }
 
-// Spinner draws one frame of a wheel that turns.
+// Spinner returns one frame of a spinner.
 func (s Style) Spinner(frame int) string {
 	frames := []rune(s.Either("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", `|/-\`))
 	return string(frames[frame%len(frames)])

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Cell is one field of a table, and its colour. It is printed as one line.
+// Cell is one field of a table with its color. It is printed as one line.
 type Cell struct{ Text, Colour string }
 
-// Cells returns fields without a colour.
+// Cells returns cells without a color.
 func Cells(texts ...string) (cells []Cell) {
 	for _, text := range texts {
 		cells = append(cells, Cell{Text: text})
@@ -17,8 +17,8 @@ func Cells(texts ...string) (cells []Cell) {
 	return cells
 }
 
-// Table prints rows in columns below their heads. A column that is empty in every row is left out, and so is a column for
-// which a terminal has no room: a last line names it.
+// Table prints rows in columns below their headings. It omits a column that is empty in every row, and a column that
+// does not fit the terminal. A last line names the latter.
 func (c *Console) Table(heads []string, rows [][]Cell) {
 	widths := make([]int, len(heads))
 	for _, row := range rows {
@@ -41,10 +41,10 @@ func (c *Console) Table(heads []string, rows [][]Cell) {
 	}
 }
 
-// The widths of a column that is cut. The last column has all of the room.
+// Limits of the width of a shortened column. The last column has no maximum.
 const minColumn, maxColumn = 8, 40
 
-// fit cuts columns to the room of a terminal. It sets the width of a column without room to 0, and returns its head.
+// fit shortens columns to the width of a terminal. It sets the width of a column that does not fit to 0, and returns its heading.
 func (c *Console) fit(heads []string, widths []int) (missing []string) {
 	room, total := c.WidthOf(c.OutStyle)-1, 0
 	for _, width := range widths {
@@ -69,7 +69,7 @@ func (c *Console) fit(heads []string, widths []int) (missing []string) {
 
 func (c *Console) tableLine(row []Cell, widths []int) string {
 	var line strings.Builder
-	pending := 0 // spaces before the next cell that is not empty
+	pending := 0 // spaces before the next nonempty cell
 	for i, cell := range row {
 		if widths[i] == 0 {
 			continue
@@ -86,7 +86,7 @@ func (c *Console) tableLine(row []Cell, widths []int) string {
 	return line.String()
 }
 
-// Fields prints names and values in two columns. A field without a value is left out.
+// Fields prints names and values in two columns. It omits a field without a value.
 func (c *Console) Fields(fields [][2]string) {
 	fields = slices.DeleteFunc(fields, func(f [2]string) bool { return f[1] == "" })
 	width := 0
@@ -101,7 +101,7 @@ func (c *Console) Fields(fields [][2]string) {
 	}
 }
 
-// Wrap breaks a text between words into lines of a width, and indents all but the first. Width 0 means one line.
+// Wrap breaks a text between words into lines of a width, and indents all but the first. A zero width means one line.
 func Wrap(text string, width, indent int) (lines []string) {
 	if width <= 2*indent {
 		return []string{text}

@@ -6,7 +6,7 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// columns measures text. The locale, which its zero value does not read, would make more characters wide.
+// columns measures text. Its zero value ignores the locale, which would make more characters wide.
 var columns runewidth.Condition
 
 // uncolouredText returns a line without its colours.
@@ -19,10 +19,10 @@ func uncolouredText(line string) string {
 	}, line)
 }
 
-// Width returns the number of columns that a line takes on a terminal. Colours take none.
+// Width returns the number of terminal columns of a line. Colors have no width.
 func Width(line string) int { return columns.StringWidth(uncolouredText(line)) }
 
-// Cut shortens a line to a number of columns, so that it does not wrap. A line that is too long loses its colours.
+// Cut shortens a line to a number of columns, so that it does not wrap. A shortened line loses its colors.
 func Cut(line string, width int) string {
 	if Width(line) <= width {
 		return line

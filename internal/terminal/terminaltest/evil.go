@@ -1,4 +1,4 @@
-// Package terminaltest is for tests of what is printed: texts that would steer a terminal, and a terminal to print on.
+// Package terminaltest supports tests of output, with text that would control a terminal, and a terminal to print on.
 package terminaltest
 
 import (
@@ -7,11 +7,11 @@ import (
 	"unicode"
 )
 
-// Evil is what a catalog may send as any text: sequences that clear, colour and name a terminal, in
-// both forms, directional overrides, lines of its own, and the program's own marks of colours.
+// Evil is a hostile string from a catalog: sequences that clear, color and name a terminal, in both forms, directional
+// overrides, line breaks, and the program's own color marks.
 const Evil = "evil\x1b[2J\x1b[31m\x1b]0;title\x07\u009b1m\x7f\b\r\n  id2  \u202e\u2066\u2069\u200e\u200f\u061c\u2028" + "\uFDD5e\uFDD0"
 
-// hasControl reports whether a terminal obeys a character instead of showing it, or whether it stands for a colour.
+// hasControl reports whether a terminal interprets a character instead of showing it, or whether it is a color mark.
 func hasControl(r rune) bool {
 	switch {
 	case r == '\n', r == '\t':
@@ -22,7 +22,7 @@ func hasControl(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
 
-// WantHarmless checks that nothing but the visible form of [Evil] has come through.
+// WantHarmless checks that only the escaped form of [Evil] was printed.
 func WantHarmless(t *testing.T, what, text string) {
 	t.Helper()
 	if at := strings.IndexFunc(text, hasControl); at >= 0 {

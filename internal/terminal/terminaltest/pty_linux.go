@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal is a real terminal of the system, and what a person would see on it.
+// Terminal is a pseudoterminal and its visible screen.
 type Terminal struct {
-	Child *os.File // the side of the program
-	user  *os.File // the side of the person
+	Child *os.File // the program's side
+	user  *os.File // the user's side
 
 	mu     sync.Mutex
 	screen *screen
-	all    strings.Builder // everything that was written
+	all    strings.Builder // all output
 	ended  chan struct{}
 }
 
-// Open opens a terminal of a size until the test ends.
+// Open opens a terminal with a size until the end of the test.
 func Open(t *testing.T, width, height int) *Terminal {
 	t.Helper()
 	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -44,14 +44,14 @@ func Open(t *testing.T, width, height int) *Terminal {
 	term.Resize(t, width, height)
 	go term.read()
 	t.Cleanup(func() {
-		_ = child.Close() // a test is over
+		_ = child.Close() // unblocks read
 		<-term.ended
 		_ = user.Close()
 	})
 	return term
 }
 
-// read shows what is written, until nobody can write any more.
+// read applies the output to the screen until the terminal is closed.
 func (term *Terminal) read() {
 	defer close(term.ended)
 	buffer := make([]byte, 4096)
@@ -67,7 +67,7 @@ func (term *Terminal) read() {
 	}
 }
 
-// Resize changes the size, as a person who drags the window.
+// Resize changes the size, as if the user resized the window.
 func (term *Terminal) Resize(t *testing.T, width, height int) {
 	t.Helper()
 	size := &unix.Winsize{Col: uint16(width), Row: uint16(height)}
@@ -79,21 +79,21 @@ func (term *Terminal) Resize(t *testing.T, width, height int) {
 	term.screen.resize(width)
 }
 
-// Seen is the screen, without blank lines at its end.
+// Seen returns the screen, without blank lines at its end.
 func (term *Terminal) Seen() string {
 	term.mu.Lock()
 	defer term.mu.Unlock()
 	return term.screen.String()
 }
 
-// Written is everything that was written.
+// Written returns all output.
 func (term *Terminal) Written() string {
 	term.mu.Lock()
 	defer term.mu.Unlock()
 	return term.all.String()
 }
 
-// Until waits for a screen that a person would wait for.
+// Until waits until fits accepts the screen, and returns the screen.
 func (term *Terminal) Until(t *testing.T, what string, fits func(screen string) bool) string {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; {
@@ -104,6 +104,6 @@ func (term *Terminal) Until(t *testing.T, what string, fits func(screen string) 
 		if time.Now().After(deadline) {
 			t.Fatalf("no %s on\n%s", what, screen)
 		}
-		time.Sleep(10 * time.Millisecond) // a screen tells nobody that it has changed
+		time.Sleep(10 * time.Millisecond) // changes send no notification
 	}
 }

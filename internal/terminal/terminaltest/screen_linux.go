@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// screen is what a terminal shows, as far as this program uses one: text that wraps, the
-// start of the line, up, and taking away what follows.
+// screen simulates the terminal features that this program uses: wrapped text, start of line, cursor up, and erasure to
+// the end.
 type screen struct {
 	width    int
 	lines    []shownLine
 	row, col int
-	pending  string // a command that has not come whole
+	pending  string // incomplete command
 }
 
-// shownLine is a row of a screen, and whether the one before it goes on in it.
+// shownLine is a row of a screen. wrapped means that it continues the previous row.
 type shownLine struct {
 	text    []rune
 	wrapped bool
@@ -89,7 +89,7 @@ func (s *screen) reach() {
 	}
 }
 
-// resize wraps the lines anew, as terminals do. The cursor stands at the end.
+// resize wraps the lines again, as terminals do. The cursor is then at the end.
 func (s *screen) resize(width int) {
 	var whole []string
 	for _, line := range s.lines {
@@ -103,7 +103,7 @@ func (s *screen) resize(width int) {
 	s.write(strings.Join(whole, "\r\n"))
 }
 
-// String is the screen, without blank lines at its end.
+// String returns the screen, without blank lines at its end.
 func (s *screen) String() string {
 	var text []string
 	for _, line := range s.lines {
