@@ -10,26 +10,26 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// Finding is one thing that an answer of the catalog shows: under which name the rules
-// have found a part of it, or why they have not and which line would.
+// Finding is one result of a diagnosis. It has the name under which the rules found a part of a response. If they found
+// none, it has the reason and the missing rule.
 type Finding struct {
-	Part  string `json:"part"`            // what it is about, such as "price"
-	Where string `json:"where,omitempty"` // the member that holds it, as sent; "" where nothing was found
-	Value string `json:"value,omitempty"` // a word as the rules read it, "" where the part is not a word of a table
-	Fault string `json:"fault,omitempty"` // why it can't be read, "" where it can
-	Hint  bool   `json:"hint,omitempty"`  // Easel works without it: the specification does not promise it
-	Fixes []Fix  `json:"cures,omitempty"` // the lines that would read it; none where no line would
-	Count int    `json:"count"`           // in how many records it was so
+	Part  string `json:"part"`            // part of the response, such as "price"
+	Where string `json:"where,omitempty"` // member with the part, as sent; empty if none was found
+	Value string `json:"value,omitempty"` // word as read by the rules; empty if the part is not a word of a table
+	Fault string `json:"fault,omitempty"` // reason why it can't be read; empty if it can
+	Hint  bool   `json:"hint,omitempty"`  // whether Easel works without it, because the specification does not promise it
+	Fixes []Fix  `json:"cures,omitempty"` // rules that would read it; empty if no rule would
+	Count int    `json:"count"`           // number of records with this finding
 }
 
 // Fix is one line to add to the rules.
 type Fix struct {
-	Table string `json:"table"`          // the variable in [catalog.RulesFile]
-	Line  string `json:"line,omitempty"` // what to add to it, as Go
-	Note  string `json:"note,omitempty"` // what to think about before, "" where it is plain
+	Table string `json:"table"`          // variable in [catalog.RulesFile]
+	Line  string `json:"line,omitempty"` // Go code to add to it
+	Note  string `json:"note,omitempty"` // caution, if any
 }
 
-// String is the finding for a person, with the lines that would cure it.
+// String returns the finding for display, with its fixes.
 func (f Finding) String() string {
 	said := slices.DeleteFunc([]string{f.Where, f.Value, f.Fault}, func(text string) bool { return text == "" })
 	text := fmt.Sprintf("    %-18s  %s", f.Part, terminal.OneLine(strings.Join(said, ": ")))
@@ -45,12 +45,12 @@ func (f Finding) String() string {
 	return text + "\n"
 }
 
-// part is a part of a record, and what is said where it is not found.
+// part is a part of a record, with the texts for a missing part.
 type part struct {
 	catalog.Rule
-	name, want string // want is what it must be
-	hints      string // what a name that is not known probably has in it
-	needed     bool   // Easel can't do without
+	name, want string // want describes the required value
+	hints      string // likely substrings of an unknown name
+	needed     bool   // whether Easel requires it
 }
 
 const (
@@ -58,12 +58,12 @@ const (
 	id    = "a text or a whole number"
 )
 
-// reading is how the answer of a route is read.
+// reading describes the response of a route.
 type reading struct {
-	name  string // of the answer
-	many  bool   // it is a list of records
+	name  string // name of the response
+	many  bool   // whether it is a list of records
 	form  catalog.Form
-	parts []part // of a record. The first tells whether an object is such a record
+	parts []part // parts of a record; an object without the first is not such a record
 }
 
 func readings(r catalog.RuleSet) map[string]reading {
@@ -89,7 +89,7 @@ func readings(r catalog.RuleSet) map[string]reading {
 	}
 }
 
-// diagnosis goes through one body.
+// diagnosis is the diagnosis of one body.
 type diagnosis struct {
 	reading
 	body  catalog.JSON
@@ -97,9 +97,9 @@ type diagnosis struct {
 	found []Finding
 }
 
-// Diagnose tells how the reading rules read the body of a 2xx answer of a route, such as "POST
-// /quote". It gives nothing for a route that has no rules. The API key of cred is in none of its
-// texts, and neither are values other than the words of tables.
+// Diagnose explains how the reading rules read the body of a 2xx response of a route, such as "POST /quote". It returns
+// nil for a route without rules. The findings contain neither the API key of cred nor values other than words of
+// tables.
 func Diagnose(route string, answer []byte, cred catalog.Credential) []Finding {
 	body, err := catalog.ReadBody(answer, cred)
 	if err != nil {
@@ -120,7 +120,7 @@ func Diagnose(route string, answer []byte, cred catalog.Credential) []Finding {
 	return d.found
 }
 
-// record looks at the record that the body is or wraps, or for one below wrappers that the rules do not know.
+// record inspects the record in the body, or searches for one in unknown wrappers.
 func (d *diagnosis) record() {
 	r, ok := d.form.Record(d.body)
 	switch fixes := d.wrapped(d.form.Wrappers); {
@@ -133,7 +133,7 @@ func (d *diagnosis) record() {
 	}
 }
 
-// list looks for a list, and at each of its records.
+// list finds the list and inspects each of its records.
 func (d *diagnosis) list() {
 	items, ok := d.form.List(d.body)
 	if !ok {
@@ -150,7 +150,7 @@ func (d *diagnosis) list() {
 	}
 }
 
-// wrapped looks for the first part below wrappers that the rules do not know. Nil where it is in no object of the body.
+// wrapped searches for the first part in unknown wrappers, and returns the fixes, or nil if the part is missing.
 func (d *diagnosis) wrapped(wrappers catalog.Rule) (best []Fix) {
 	for _, o := range objects(d.body, nil) {
 		fixes := toAdd(o.path, wrappers)
@@ -168,7 +168,7 @@ func (d *diagnosis) wrapped(wrappers catalog.Rule) (best []Fix) {
 	return best
 }
 
-// arrays are the names to add for the array that may be the list: one of records that look right, else one of objects.
+// arrays returns the fixes for the array that may be the list. It prefers an array of records to an array of other objects.
 func (d *diagnosis) arrays() (best []Fix) {
 	for _, o := range objects(d.body, nil) {
 		for _, m := range o.Sent().Members() {
@@ -184,7 +184,7 @@ func (d *diagnosis) arrays() (best []Fix) {
 	return best
 }
 
-// inspect looks for the parts of a record, and for what may be one under another name.
+// inspect finds the parts of a record, and members that may be a part with an unknown name.
 func (d *diagnosis) inspect(r *catalog.Record, in string) {
 	if d.otherUnit(r, in) {
 		return
@@ -196,7 +196,7 @@ func (d *diagnosis) inspect(r *catalog.Record, in string) {
 	top, isObject := catalog.NewRecord(d.body)
 	for _, p := range d.parts {
 		by, ok := p.Find(r)
-		if !ok && isObject && in == "" && p.Table == d.rules.InputFields.Table { // fields may stand beside the record
+		if !ok && isObject && in == "" && p.Table == d.rules.InputFields.Table { // fields may be next to the record
 			by, ok = p.Find(top)
 		}
 		if !ok {
@@ -210,7 +210,7 @@ func (d *diagnosis) inspect(r *catalog.Record, in string) {
 	}
 }
 
-// otherUnit tells a currency or a unit that are not euro cents.
+// otherUnit reports whether the amounts have a currency or unit other than euro cents, and adds the finding.
 func (d *diagnosis) otherUnit(r *catalog.Record, in string) bool {
 	if len(d.parts) > 1 || !catalog.InOtherUnits(r) {
 		return false
@@ -226,7 +226,7 @@ func (d *diagnosis) otherUnit(r *catalog.Record, in string) bool {
 	return true
 }
 
-// missing says what there is in place of a part, where that is worth a word.
+// missing adds a finding for a part that was not found, if it is relevant.
 func (d *diagnosis) missing(p part, r *catalog.Record, in string, claimed []string) {
 	for _, name := range p.Names {
 		if m := r.Member(name); !m.Value.IsNull() {
@@ -243,8 +243,7 @@ func (d *diagnosis) missing(p part, r *catalog.Record, in string, claimed []stri
 	}
 }
 
-// candidates are the members that may be the part: those whose name says so, else the only
-// one that could be read.
+// candidates returns the members that may be the part: those with a likely name, otherwise the only readable one.
 func (p part) candidates(r *catalog.Record, claimed []string) (telling []string) {
 	var others []string
 	seen := slices.Clone(claimed)
@@ -265,7 +264,7 @@ func (p part) candidates(r *catalog.Record, claimed []string) (telling []string)
 	return telling
 }
 
-// status looks up the word of a status. What an unknown one means shows in what stands beside it.
+// status checks the word of a status. It guesses the meaning of an unknown word from the rest of the record.
 func (d *diagnosis) status(r *catalog.Record, where string, value catalog.JSON) {
 	said, _ := catalog.AsWord(value)
 	if state := catalog.StateOf(said); state != catalog.StateUnrecognized {
@@ -295,7 +294,7 @@ func (d *diagnosis) add(f Finding) {
 	d.found = append(d.found, f)
 }
 
-// toAdd are the names of a path that a table does not have.
+// toAdd returns the fixes for the names of a path that a table does not have.
 func toAdd(path []string, known catalog.Rule) (fixes []Fix) {
 	for _, name := range path {
 		if !slices.Contains(known.Names, catalog.Fold(name)) {
@@ -305,13 +304,13 @@ func toAdd(path []string, known catalog.Rule) (fixes []Fix) {
 	return fixes
 }
 
-// object is an object of the body, and the names that lead to it.
+// object is an object of the body and its path.
 type object struct {
 	*catalog.Record
 	path []string
 }
 
-// objects are those of a value that the rules can be made to reach.
+// objects returns the objects in a value that the rules could reach.
 func objects(v catalog.JSON, path []string) (all []object) {
 	r, ok := catalog.NewRecord(v)
 	if !ok || len(path) > 2 {
@@ -324,13 +323,13 @@ func objects(v catalog.JSON, path []string) (all []object) {
 	return all
 }
 
-// shape says of which type a value is, and never what it is.
+// shape describes the type of a value without its content.
 func shape(v catalog.JSON) string {
 	shapes := map[byte]string{'n': "null", 't': "true or false", 'f': "true or false", '"': "a text", '[': "a list", '{': "an object"}
 	return cmp.Or(shapes[v[0]], "a number, which must be whole and small enough")
 }
 
-// quote writes a name as Go, not too long. Names come from outside.
+// quote returns a name as a Go string of limited length, because names are untrusted.
 func quote(name string) string {
 	return fmt.Sprintf("%q", strings.ToValidUTF8(name[:min(len(name), 64)], ""))
 }

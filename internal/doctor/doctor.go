@@ -1,5 +1,5 @@
-// Package doctor examines a catalog: it asks what is free, and says what the reading rules could not
-// read and which line would make them.
+// Package doctor examines a catalog. It sends the free requests. It reports the parts of responses that the reading
+// rules can't read, and the rules to add.
 package doctor
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// The routes that are free to ask. The quote is the one POST among them: it prices, and starts nothing.
+// The free routes. The quote is the only POST among them: it returns a price, and starts nothing.
 const (
 	routeAccount     = "GET /me"
 	routeModels      = "GET /models"
@@ -28,17 +28,17 @@ const (
 	routeGenerations = "GET /generations"
 )
 
-// Config says which catalog to examine, and how.
+// Config describes the catalog to examine.
 type Config struct {
 	BaseURL       string
-	AllowInsecure bool // the API key may travel over http to a host that is not loopback
+	AllowInsecure bool // allows sending the API key over http to a host that is not loopback
 	Credential    catalog.Credential
-	Model         string          // to look at and to price; "" is the first one of the list
-	Ledger        string          // which book of orders the settings name, in words; it is not opened
-	Inputs        json.RawMessage // to price; nil makes them up from what the model says
+	Model         string          // model to read and price; empty means the first in the list
+	Ledger        string          // description of the configured ledger, which is not opened
+	Inputs        json.RawMessage // inputs to price; nil generates them from the model
 }
 
-// Report is what an examination has shown.
+// Report is the result of an examination.
 type Report struct {
 	Checks    []Check `json:"checks"`
 	OK        bool    `json:"ok"`
@@ -47,7 +47,7 @@ type Report struct {
 	Ledger    string  `json:"ledger,omitempty"`
 }
 
-// Check is one question, and what came of it.
+// Check is one request and its result.
 type Check struct {
 	Name     string       `json:"name"`
 	Route    string       `json:"route"`
@@ -55,10 +55,10 @@ type Check struct {
 	Skipped  bool         `json:"skipped,omitempty"`
 	Error    string       `json:"error,omitempty"`
 	Findings []Finding    `json:"findings,omitempty"`
-	Kind     catalog.Kind `json:"-"` // of the error
+	Kind     catalog.Kind `json:"-"` // kind of the error
 }
 
-// Text is the report for a person; brief leaves out what could be read.
+// Text returns the report for display. With brief it omits the parts that could be read.
 func (r *Report) Text(brief bool) string {
 	var text strings.Builder
 	if !brief {
@@ -79,7 +79,7 @@ func (r *Report) Text(brief bool) string {
 	return text.String()
 }
 
-// Examine asks a catalog everything that is free, and reports. Its error is one of the base URL.
+// Examine sends all free requests to a catalog, and returns the report. It returns an error only for the base URL.
 func Examine(ctx context.Context, cfg Config) (*Report, error) {
 	network := catalog.NewTransport()
 	defer network.CloseIdleConnections()
@@ -94,17 +94,17 @@ func Examine(ctx context.Context, cfg Config) (*Report, error) {
 	return report, nil
 }
 
-// examination looks at a catalog.
+// examination is a running examination.
 type examination struct {
 	Config
 	*Report
 	ctx       context.Context
 	client    *catalog.Client
 	transport *readOnlyTransport
-	fields    []catalog.InputField // of the model
+	fields    []catalog.InputField // fields of the model
 }
 
-// examine asks one thing after the other, unless the catalog does not let it look at all.
+// examine sends the requests in order. It stops if the catalog rejects the API key or is unavailable, or if ctx is done.
 func (d *examination) examine() {
 	for _, question := range []struct {
 		name, route string
@@ -164,7 +164,7 @@ func (d *examination) quote() error {
 	return err
 }
 
-// sampleInputs are inputs that a model should take: a value for each that it needs.
+// sampleInputs returns inputs that a model should accept, with a value for each required input.
 func sampleInputs(fields []catalog.InputField) json.RawMessage {
 	inputs := map[string]any{}
 	for _, f := range fields {
@@ -180,20 +180,20 @@ func sampleInputs(fields []catalog.InputField) json.RawMessage {
 	if len(fields) == 0 {
 		inputs["prompt"] = json.RawMessage(samples[catalog.FieldString])
 	}
-	text, _ := json.Marshal(inputs) // values that came from JSON
+	text, _ := json.Marshal(inputs) // cannot fail for values that were JSON
 	return text
 }
 
-// samples are values of the types, as JSON.
+// samples are sample values by type, as JSON.
 var samples = map[catalog.FieldType]string{
 	catalog.FieldString: `"a calm sea at dusk"`, catalog.FieldInteger: "1", catalog.FieldNumber: "1",
 	catalog.FieldBoolean: "false", catalog.FieldObject: "{}", catalog.FieldArray: "[]",
 }
 
-// readOnlyTransport lets nothing through that could cost or change anything, and keeps what is read of an answer.
+// readOnlyTransport rejects requests that could cost or change anything, and records the body of a response while it is read.
 type readOnlyTransport struct {
 	next http.RoundTripper
-	body *bytes.Buffer // of the last 2xx, nil where the last answer was another
+	body *bytes.Buffer // body of the last response if it was a 2xx, otherwise nil
 }
 
 // RoundTrip implements http.RoundTripper.
