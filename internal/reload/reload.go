@@ -1,4 +1,4 @@
-// Package reload keeps a value that was read from files, and reads it again when their contents change.
+// Package reload keeps a value that is read from files, and reloads it when their contents change.
 package reload
 
 import (
@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// Interval is the least time between two reads of the files.
+// Interval is the minimum time between two reads of the files.
 const Interval = time.Second
 
-// Value is a value made of the contents of files. While they can't be read, the old value stays.
+// Value is a value parsed from files. If they can't be read, the previous value remains.
 type Value[T any] struct {
 	what   string
 	files  []string
@@ -26,15 +26,14 @@ type Value[T any] struct {
 
 	mu      sync.Mutex
 	value   T
-	sums    string    // digests of the contents
-	checked time.Time // when the last read began
-	reading bool      // somebody does
-	problem error     // why the last read failed, which was logged
+	sums    string    // digests of the current contents
+	checked time.Time // start time of the last read
+	reading bool      // whether a read is running
+	problem error     // error of the last read, which was logged
 }
 
-// Open reads the files for the first time. parse makes the value of their contents. Each change and
-// each failure is logged once, under the name what. Neither the log nor an error repeats the contents,
-// as long as the errors of parse do not.
+// Open reads the files for the first time. parse converts their contents to the value. Each change and each failure is
+// logged once, under the name what. The log and errors do not contain the contents, unless the errors of parse do.
 func Open[T any](what string, logger *slog.Logger, parse func(contents ...[]byte) (T, error), files ...string) (*Value[T], error) {
 	v := &Value[T]{what: what, files: files, parse: parse, logger: logger, checked: time.Now()}
 	var err error
@@ -42,31 +41,31 @@ func Open[T any](what string, logger *slog.Logger, parse func(contents ...[]byte
 	return v, err
 }
 
-// Get gives the value. It reads the files again when Interval has passed since the last read. One
-// caller reads, and the others get the old value meanwhile.
+// Get returns the value. It reloads the files if Interval has passed since the last read. Only one caller reads;
+// concurrent callers get the previous value.
 func (v *Value[T]) Get() T {
 	v.readAfter(Interval)
 	return v.Known()
 }
 
-// Known is the value without reading any file.
+// Known returns the value without reading any file.
 func (v *Value[T]) Known() T {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.value
 }
 
-// Reload reads the files now, whenever the last read was, unless another reads them.
+// Reload reads the files now, regardless of the last read, unless a read is running.
 func (v *Value[T]) Reload() { v.readAfter(0) }
 
-// Problem is why the files could not be read, or their value not be taken over, the last time; nil where they could.
+// Problem returns the error of the last read or parse, or nil.
 func (v *Value[T]) Problem() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.problem
 }
 
-// readAfter reads the files, unless the last read began less than an interval ago. One caller reads.
+// readAfter reads the files, unless the last read started less than an interval ago. Only one caller reads.
 func (v *Value[T]) readAfter(interval time.Duration) {
 	inForce, mine := v.begin(interval)
 	if !mine {
@@ -78,7 +77,7 @@ func (v *Value[T]) readAfter(interval time.Duration) {
 	}
 }
 
-// begin reports whether the caller must read, and gives the digests of what is in force.
+// begin reports whether the caller must read, and returns the digests of the current contents.
 func (v *Value[T]) begin(interval time.Duration) (inForce string, mine bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -88,7 +87,7 @@ func (v *Value[T]) begin(interval time.Duration) (inForce string, mine bool) {
 	return v.sums, mine
 }
 
-// read reads the files. It does not parse again what is in force.
+// read reads the files. It does not parse unchanged contents.
 func (v *Value[T]) read(inForce string) (value T, sums string, err error) {
 	contents := make([][]byte, len(v.files))
 	for i, file := range v.files {
@@ -107,7 +106,7 @@ func (v *Value[T]) read(inForce string) (value T, sums string, err error) {
 	return value, sums, err
 }
 
-// end stores the result of a read, and gives what logs it.
+// end stores the result of a read, and returns a function that logs it, or nil.
 func (v *Value[T]) end(value T, sums string, err error) (note func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

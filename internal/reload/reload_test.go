@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pair is what two files hold, and how often they were parsed.
+// pair has two files with their contents and the number of parses.
 type pair struct {
 	*Value[string]
 	files  []string
@@ -74,7 +74,7 @@ func (p *pair) wantLogged(t *testing.T, text string, n int) {
 
 func TestAChangeIsTakenAfterASecond(t *testing.T) {
 	openPair(t, func(p *pair) {
-		p.write(t, 1, "c") // as long as before: no size tells the change
+		p.write(t, 1, "c") // same length as before, so only the content shows the change
 		time.Sleep(Interval - time.Nanosecond)
 		p.want(t, "within the second", "a+b")
 		time.Sleep(time.Nanosecond)
@@ -129,7 +129,7 @@ func TestTheOldValueStaysWhileFilesCannotBeRead(t *testing.T) {
 
 func TestManyCallersReadTheFilesOnceASecond(t *testing.T) {
 	openPair(t, func(p *pair) {
-		p.write(t, 0, "broken") // what is in force is not parsed again
+		p.write(t, 0, "broken") // current contents are not parsed again
 		for range 5 {
 			time.Sleep(Interval)
 			var callers sync.WaitGroup
@@ -162,7 +162,7 @@ func TestAProblemIsToldForAsLongAsItLasts(t *testing.T) {
 			t.Errorf("at first there is %v", err)
 		}
 		p.write(t, 0, "broken")
-		p.Reload() // at once
+		p.Reload() // without waiting for the interval
 		if err := p.Problem(); err == nil || !strings.Contains(err.Error(), p.files[0]) {
 			t.Errorf("of a broken file is told %v", err)
 		}
