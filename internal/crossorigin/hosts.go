@@ -1,5 +1,5 @@
-// Package crossorigin refuses requests that a foreign web page makes a browser send. It tells them by the
-// host that they name, and by the origin that the browser reports.
+// Package crossorigin rejects requests that another web page makes a browser send. It recognizes them by their host and
+// by the origin that the browser reports.
 package crossorigin
 
 import (
@@ -13,28 +13,27 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Deny answers a request that is refused.
+// Deny responds to a rejected request.
 type Deny func(w http.ResponseWriter, r *http.Request, why error)
 
-// Hosts are the names that a request may call a listener by, beside localhost and loopback
-// addresses. A web page whose name was made to resolve to our address (DNS rebinding) reaches the
-// listener too, and for the browser the listener is of the page's own origin: only the name in Host
-// gives the page away.
+// Hosts are the accepted Host names of a listener, in addition to localhost and loopback addresses. A web page whose
+// name resolves to our address (DNS rebinding) also reaches the listener. The browser then treats the listener as the
+// page's own origin. Only the name in Host reveals the page.
 type Hosts struct {
 	any       bool
-	addresses bool // any address: a page has a name that was made to resolve to one
+	addresses bool // accepts any address, because a rebinding page has a name
 	names     []string
 }
 
-// PublicHosts are those of the HTTP listener, which is bound to addr. They are limited on loopback
-// whoever may call, and elsewhere where an operator has listed them.
+// PublicHosts returns the hosts of the HTTP listener, which is bound to addr. They are limited on loopback for all
+// callers, and elsewhere only if an operator has configured them.
 func PublicHosts(allowed []string, addr string) Hosts {
 	return Hosts{any: len(allowed) == 0 && !IsLoopback(addr), names: allowed}
 }
 
-// AdminHosts are those of the admin listener, which is bound to addr: never any, as not all there asks
-// for a credential. Elsewhere than on loopback they are the host that the listener was configured with,
-// and addresses, which probes and Prometheus use.
+// AdminHosts returns the hosts of the admin listener, which is bound to addr. They are always limited, because some
+// routes need no credential. Except on loopback, they include the configured host, and addresses, which probes and
+// Prometheus use.
 func AdminHosts(allowed []string, configured, addr string) Hosts {
 	if IsLoopback(addr) {
 		return Hosts{names: allowed}
@@ -42,7 +41,7 @@ func AdminHosts(allowed []string, configured, addr string) Hosts {
 	return Hosts{addresses: true, names: append(slices.Clone(allowed), withoutPort(configured))}
 }
 
-// RefuseOthers denies each request that names another host.
+// RefuseOthers denies each request for another host.
 func (h Hosts) RefuseOthers(next http.Handler, deny Deny) http.Handler {
 	if h.any {
 		return next
@@ -65,7 +64,7 @@ func (h Hosts) contain(hostport string) bool {
 	return h.addresses && noAddress == nil || IsLoopback(hostport) || slices.ContainsFunc(h.names, same)
 }
 
-// IsLoopback reports whether a Host header, or an address, names this machine itself.
+// IsLoopback reports whether a Host header or an address is this machine itself.
 func IsLoopback(hostport string) bool {
 	host := withoutPort(hostport)
 	if strings.EqualFold(host, "localhost") {
@@ -77,7 +76,7 @@ func IsLoopback(hostport string) bool {
 
 func withoutPort(hostport string) string {
 	host, _, err := net.SplitHostPort(hostport)
-	if err != nil { // it has no port
+	if err != nil { // without a port
 		return strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
 	}
 	return host

@@ -7,20 +7,20 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// RefuseWrites stops foreign web pages from ordering through the browser of somebody who may order.
+// RefuseWrites prevents other web pages from sending writes, such as orders, through the browser of a caller.
 func RefuseWrites(next http.Handler, deny Deny) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(denied(deny))
 	return protection.Handler(next)
 }
 
-// RefuseReads stops foreign web pages from reading too, as a profile slows the process. They may link to
-// the first page, which does nothing.
+// RefuseReads also prevents reads by other web pages, because a profile slows the process. They may link to the start
+// page, which is harmless.
 func RefuseReads(next http.Handler, deny Deny) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asWrite := *r
-		asWrite.Method = http.MethodPost // the library looks at writes alone
+		asWrite.Method = http.MethodPost // the library checks only writes
 		link := r.Method == http.MethodGet && r.URL.Path == "/" && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 		if !link && protection.Check(&asWrite) != nil {
 			denied(deny).ServeHTTP(w, r)
