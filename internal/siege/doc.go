@@ -1,4 +1,4 @@
-// Package siege attacks the real program in a process of its own, as the fault catalogue has it (A4, D1 to D13, L9),
-// with the limits of memory that the chart gives it, while a neighbour calls. `make test-attacks` makes the attacks at their
-// full size, one at a time, and compares the neighbour's times with quiet ones.
+// Package siege attacks the real program in its own process, as described in the fault catalogue (A4, D1 to D13, L9).
+// The process has the memory limits of the chart, and a neighbor calls it during the attack. `make test-attacks` runs
+// the attacks at full size, one at a time, and compares the neighbor's times with those without an attack.
 package siege

@@ -29,7 +29,7 @@ func always(method string, body []byte) func(*siege, *grpc.ClientConn) call {
 	return func(*siege, *grpc.ClientConn) call { return call{method, body} }
 }
 
-// readLarge orders a render of which recordsWith makes a large record, and returns a read of it.
+// readLarge orders a render whose record recordsWith enlarges, and returns a read of it.
 func readLarge(s *siege, conn *grpc.ClientConn) call {
 	id, err := s.order(as(s.t.Context(), s.attacker), conn, "k", "large")
 	if err != nil {
@@ -61,10 +61,10 @@ func TestAttackOfOneTeamOnItsNeighbour(t *testing.T) { // D1 D2 D5 D6
 	list := mustMarshal(t, &easelv1.ListGenerationsRequest{PageSize: 1000})
 	long := func(catalog http.Handler) http.Handler { return spliced(catalog, "/generations", foreign(6_800_000)) }
 	for name, row := range map[string]struct {
-		catalog func(http.Handler) http.Handler // nil for the sandbox
+		catalog func(http.Handler) http.Handler // nil means the sandbox
 		workers int
 		call    func(*siege, *grpc.ClientConn) call
-		cpu     time.Duration // of one call; zero means no limit
+		cpu     time.Duration // maximum for one call; zero means no limit
 	}{
 		"D1 states of a filter":     {nil, 4, always(easelv1.GenerationService_ListGenerations_FullMethodName, field(3, field(2, zeros))), 250 * time.Millisecond},
 		"D1 dimensions of a report": {nil, 4, always(easelv1.AccountService_ListUsage_FullMethodName, field(3, zeros)), 250 * time.Millisecond},

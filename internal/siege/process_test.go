@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(proctest.Main(m))
 }
 
-// serve starts a server on free ports. Its environment is what is given and nothing else.
+// serve starts a server on free ports with only the given environment.
 func serve(t *testing.T, settings map[string]string) *proctest.Process {
 	t.Helper()
 	env := map[string]string{"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0"}
@@ -34,13 +34,13 @@ func serve(t *testing.T, settings map[string]string) *proctest.Process {
 	return p
 }
 
-// address is where a server listens for grpc, http or admin.
+// address returns the listen address of a server for grpc, http or admin.
 func address(t *testing.T, served *proctest.Process, server string) string {
 	t.Helper()
 	return proctest.Find(t, `"server":"`+server+`","addr":"([^"]+)"`, served.Stderr.String())
 }
 
-// bearing is the context of a call with a credential, and a deadline.
+// bearing returns the context of a call with a credential and a deadline.
 func bearing(t *testing.T, token string, limit time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

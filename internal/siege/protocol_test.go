@@ -30,28 +30,28 @@ import (
 )
 
 const (
-	// attackRise is what an attack may add to the resident memory of the server.
+	// attackRise is the maximum increase of the server's resident memory by an attack.
 	attackRise = 64 << 20
-	// attackers are the connections of one attack. What it costs rises with them.
+	// attackers is the number of connections of an attack. The cost of an attack increases with it.
 	attackers = 2
-	// neverLate is how long a call beside an attack may take.
+	// neverLate is the maximum duration of a call during an attack.
 	neverLate = 20 * time.Second
 )
 
-// enemy is what an attack knows of the server.
+// enemy has the information of an attacker about the server.
 type enemy struct {
 	t    *testing.T
 	dial func() (net.Conn, error)
-	// path and headers make a call that the address takes.
+	// path and headers form a valid call at the address.
 	path    string
 	headers []hpack.HeaderField
 }
 
-// attacked is a server in a process of its own, so that its memory is not the attacker's.
+// attacked is a server in its own process, so that its memory can be distinguished from the attacker's.
 type attacked struct {
-	grpc, rest, admin string // addresses
+	grpc, rest, admin string // listen addresses
 	pid               int
-	trust             *tls.Config // nil in plaintext
+	trust             *tls.Config // nil for plaintext
 }
 
 func startAttacked(t *testing.T, encrypted bool) attacked {
@@ -77,7 +77,7 @@ func startAttacked(t *testing.T, encrypted bool) attacked {
 	return a
 }
 
-// resident is the resident memory of the server, now and at its highest, in bytes.
+// resident returns the current and the peak resident memory of the server, in bytes.
 func (a attacked) resident(t *testing.T) (now, highest int) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.pid))
@@ -94,7 +94,7 @@ func (a attacked) resident(t *testing.T) (now, highest int) {
 	return now, highest
 }
 
-// bystander makes calls in both forms until it is stopped, all of which must be answered.
+// bystander sends calls over gRPC and REST until it is stopped. Every call must succeed.
 type bystander struct {
 	calls   atomic.Int64
 	slowest atomic.Int64
@@ -157,8 +157,8 @@ func accountOver(t *testing.T, client *http.Client, base string) error {
 	return nil
 }
 
-// attack runs one attack over some connections at once, and gives how much of it got
-// through: frames or connections, as the attack counts.
+// attack runs an attack on several connections concurrently. It returns the number of frames or connections that the
+// server accepted.
 func (e enemy) attack(one func(e enemy, conn net.Conn) int) int {
 	var all sync.WaitGroup
 	var done atomic.Int64
@@ -170,7 +170,7 @@ func (e enemy) attack(one func(e enemy, conn net.Conn) int) int {
 				return
 			}
 			defer conn.Close()
-			_ = conn.SetDeadline(time.Now().Add(2 * time.Second)) // the server need not take all of it
+			_ = conn.SetDeadline(time.Now().Add(2 * time.Second)) // the server may stop reading
 			done.Add(int64(one(e, conn)))
 		})
 	}
@@ -178,7 +178,7 @@ func (e enemy) attack(one func(e enemy, conn net.Conn) int) int {
 	return int(done.Load())
 }
 
-// speak begins HTTP/2 on a connection.
+// speak starts HTTP/2 on a connection.
 func speak(conn net.Conn, settings ...http2.Setting) *http2.Framer {
 	_, _ = io.WriteString(conn, http2.ClientPreface)
 	framer := http2.NewFramer(conn, conn)
@@ -186,8 +186,8 @@ func speak(conn net.Conn, settings ...http2.Setting) *http2.Framer {
 	return framer
 }
 
-// listen reads what the server says, so that it is not the attacker's window that holds it
-// up, and ends with the connection.
+// listen reads the server's frames until the connection ends, so that the flow-control window of the attacker does not
+// stop the server.
 func listen(framer *http2.Framer) {
 	go func() {
 		for {
@@ -198,7 +198,7 @@ func listen(framer *http2.Framer) {
 	}()
 }
 
-// block is the headers of a call.
+// block encodes the headers of a call.
 func (e enemy) block(more ...hpack.HeaderField) []byte {
 	var out bytes.Buffer
 	encoder := hpack.NewEncoder(&out)
@@ -208,7 +208,7 @@ func (e enemy) block(more ...hpack.HeaderField) []byte {
 	return out.Bytes()
 }
 
-// until does something again and again, until the connection fails or it was often enough.
+// until repeats a step up to the limit, or until the connection fails, and returns the number of steps.
 func until(limit int, step func(n int) error) (done int) {
 	for ; done < limit; done++ {
 		if step(done) != nil {
@@ -231,8 +231,8 @@ func rapidReset(e enemy, conn net.Conn) int {
 	})
 }
 
-// headerBomb puts one large header into the table of the connection, and names it by its
-// number very often: a byte becomes four kilobytes.
+// headerBomb adds one large header to the table of the connection, and refers to it by its index many times. Each byte
+// becomes four kilobytes.
 func headerBomb(e enemy, conn net.Conn) int {
 	framer := speak(conn)
 	listen(framer)
@@ -241,18 +241,18 @@ func headerBomb(e enemy, conn net.Conn) int {
 	for _, field := range append(e.headers, hpack.HeaderField{Name: ":path", Value: e.path}, hpack.HeaderField{Name: "x-bomb", Value: strings.Repeat("x", 3800)}) {
 		_ = encoder.WriteField(field)
 	}
-	bomb := append(out.Bytes(), bytes.Repeat([]byte{0x80 | 62}, 12<<10)...) // 62 is the newest of the table
+	bomb := append(out.Bytes(), bytes.Repeat([]byte{0x80 | 62}, 12<<10)...) // 62 is the latest entry of the table
 	return until(500, func(n int) error {
 		return framer.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*n + 1), BlockFragment: bomb, EndHeaders: true, EndStream: true})
 	})
 }
 
-// slowHeaders opens connections that never end their first request, a byte at a time.
+// slowHeaders opens connections that never complete their first request, and send one byte at a time.
 func slowHeaders(e enemy, conn net.Conn) int {
 	return crowd(e, conn, "GET / HTTP/1.1\r\nHost: easel.test\r\nX: ")
 }
 
-// halfHandshakes opens connections that begin a TLS hello and go no further.
+// halfHandshakes opens connections that send the start of a TLS hello and stop.
 func halfHandshakes(e enemy, conn net.Conn) int { return crowd(e, conn, "\x16\x03\x01\x02\x00\x01") }
 
 func crowd(e enemy, first net.Conn, begin string) int {
@@ -269,12 +269,12 @@ func crowd(e enemy, first net.Conn, begin string) int {
 		}
 	}
 	_, _ = io.WriteString(first, begin)
-	_, _ = io.ReadAll(first) // the others stay meanwhile
+	_, _ = io.ReadAll(first) // the other connections stay open
 	return done
 }
 
-// attacks are those of each kind of address; package server has more, which cost nothing.
-// least is how much of one must get through for the test to prove anything.
+// attacks are the attacks on each kind of address. Package server has cheaper ones. least is the minimum number that
+// must get through for a meaningful test.
 var attacks = map[string][]struct {
 	name  string
 	run   func(enemy, net.Conn) int
@@ -300,15 +300,14 @@ func TestAttacksOnTheProtocolCostLittleMemoryAndOthersAreServed(t *testing.T) { 
 		for _, one := range attacks[on.kind] {
 			name := fmt.Sprintf("%s on %s%s", one.name, on.address, map[bool]string{true: " over TLS"}[on.encrypted])
 			t.Run(name, func(t *testing.T) {
-				server := startAttacked(t, on.encrypted) // a new one, whose memory no other attack has raised
+				server := startAttacked(t, on.encrypted) // a new server, so that no other attack has raised its memory
 				server.withstand(t, server.enemy(t, on.address, on.kind), one.run, one.least)
 			})
 		}
 	}
 }
 
-// withstand attacks the server, and fails the test where the memory rises too far or others
-// are not served.
+// withstand attacks the server, and checks its memory and the calls of the bystander.
 func (a attacked) withstand(t *testing.T, e enemy, one func(enemy, net.Conn) int, least int) {
 	t.Helper()
 	beside := a.bystander(t)
@@ -322,7 +321,7 @@ func (a attacked) withstand(t *testing.T, e enemy, one func(enemy, net.Conn) int
 	done := e.attack(one)
 	took := time.Since(began)
 	for beside.calls.Load() == undisturbed && !t.Failed() {
-		time.Sleep(time.Millisecond) // an attack can be over before a call is
+		time.Sleep(time.Millisecond) // an attack can end before a call does
 	}
 	served := beside.calls.Load() - undisturbed
 	beside.stop()
@@ -337,7 +336,7 @@ func (a attacked) withstand(t *testing.T, e enemy, one func(enemy, net.Conn) int
 	}
 }
 
-// enemy is one that knows how to call an address.
+// enemy returns an enemy with a valid call at an address.
 func (a attacked) enemy(t *testing.T, address, kind string) enemy {
 	field := func(name, value string) hpack.HeaderField { return hpack.HeaderField{Name: name, Value: value} }
 	e := enemy{t: t, headers: []hpack.HeaderField{field(":scheme", "http"), field(":authority", "easel.test"), field("authorization", "Bearer key")}}

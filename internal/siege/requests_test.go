@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// invoke makes a unary call with a message that is encoded already, and drops its answer.
+// invoke sends a unary call with an encoded message, and drops its response.
 func invoke(ctx context.Context, conn *grpc.ClientConn, key, method string, body []byte) error {
 	return conn.Invoke(as(ctx, key), method, encoded(body), encoded(nil), grpc.ForceCodec(rawCodec{}))
 }
@@ -24,7 +24,7 @@ func field(number protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), value)
 }
 
-// quotesAtOnce lets the catalog quote without a look at the inputs: what it costs is not looked at here.
+// quotesAtOnce returns quotes without checking the inputs, because the cost of the catalog is irrelevant here.
 func quotesAtOnce(catalog http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/quote") {
@@ -66,7 +66,7 @@ func TestAttackByQueriesAndThePagesScript(t *testing.T) { // D13
 	}
 }
 
-// get makes a request over REST, and drops its answer.
+// get sends a REST request, and drops its response.
 func (s *siege) get(ctx context.Context, client *http.Client, path, credential string) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.rest+path, nil)
 	if err != nil {

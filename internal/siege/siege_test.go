@@ -27,8 +27,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// noiseFloor is the p99 of a neighbour below which the comparison with quiet means nothing: the attacker, the server, the
-// catalog and the neighbour share the processors of one machine.
+// noiseFloor is the neighbor's p99 below which a comparison with the time without an attack is not meaningful. The
+// attacker, the server, the catalog and the neighbor share the processors of one machine.
 const noiseFloor = 100 * time.Millisecond
 
 // chartLimits returns the settings of Go's collector in the chart.
@@ -43,10 +43,10 @@ func chartLimits(t *testing.T) map[string]string {
 	}
 }
 
-// inFull reports whether attacks are made at their full size, alone on the machine, so that times can be compared.
+// inFull reports whether attacks run at full size and in isolation, so that times can be compared.
 func inFull() bool { return os.Getenv("EASEL_TEST_ATTACKS") == "full" }
 
-// sizeOf is the full size where the environment asks for it, else the short one.
+// sizeOf returns the full size if the environment enables it, otherwise the short one.
 func sizeOf[T any](full, short T) T {
 	if inFull() {
 		return full
@@ -69,28 +69,28 @@ func (rawCodec) Marshal(message any) ([]byte, error) { return message.(encoded),
 func (rawCodec) Unmarshal([]byte, any) error         { return nil }
 func (rawCodec) Name() string                        { return "proto" }
 
-// siege is a server with the chart's limits in a process of its own, a catalog in this one, an attacker, and a neighbour
-// that calls from another address.
+// siege has a server with the chart's limits in its own process, a catalog in this process, and two clients: an
+// attacker, and a neighbor with another address.
 type siege struct {
 	attacked
 	t                   *testing.T
 	box                 *sandbox.Sandbox
 	attacker, neighbour string // credentials
 	served              *proctest.Process
-	near                *grpc.ClientConn // the neighbour's
-	// call is what the neighbour does again and again, once in so long. A p99 below the floor says nothing.
+	near                *grpc.ClientConn // connection of the neighbor
+	// call is the neighbor's call, which is repeated at the interval every. A p99 below floor is not meaningful.
 	call         func(ctx context.Context) error
 	every, floor time.Duration
 }
 
-// siegeConfig is how a siege is set up.
+// siegeConfig configures a siege.
 type siegeConfig struct {
-	// before stands in front of the catalog; nil: nothing does.
+	// before wraps the catalog, if it is not nil.
 	before func(catalog http.Handler) http.Handler
-	// ledger is the book behind a held API key, with two teams: the attacker's and the neighbour's. Empty: API keys are
-	// forwarded.
+	// ledger is the URL of the ledger for a shared API key, with a team for the attacker and one for the neighbor.
+	// Empty means forwarded API keys.
 	ledger string
-	// settings are those of the server beside.
+	// settings are additional settings of the server.
 	settings map[string]string
 }
 
@@ -130,7 +130,7 @@ func newSiege(t *testing.T, c siegeConfig) *siege {
 	return s
 }
 
-// twoTeams are the settings of a held API key, and of two teams whose callers have their names for tokens.
+// twoTeams returns the settings of a shared API key and of two teams. The token of each caller is its name.
 func twoTeams(t *testing.T, held string) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -169,8 +169,8 @@ func (s *siege) dialFrom(address string, options ...grpc.DialOption) *grpc.Clien
 	return conn
 }
 
-// measure has the neighbour call at a steady rate, whether the calls before were answered or not, and gives the 99th
-// percentile of how long that takes. Each must be answered.
+// measure runs the neighbor's calls at a constant rate, without waiting for their responses, and returns the 99th
+// percentile of their durations. Every call must succeed.
 func (s *siege) measure(length time.Duration) time.Duration {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(as(s.t.Context(), s.neighbour), length+time.Minute)
@@ -194,7 +194,7 @@ func (s *siege) measure(length time.Duration) time.Duration {
 	return took[len(took)*99/100]
 }
 
-// cpu is how long the processors have worked for the server.
+// cpu returns the server's processor time.
 func (s *siege) cpu() time.Duration {
 	s.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.pid))
@@ -203,7 +203,7 @@ func (s *siege) cpu() time.Duration {
 	}
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	ticks := 0
-	for _, field := range fields[11:13] { // of the program and of the system
+	for _, field := range fields[11:13] { // user and system time
 		n, err := strconv.Atoi(field)
 		if err != nil {
 			s.t.Fatal(err)
@@ -213,25 +213,25 @@ func (s *siege) cpu() time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// assault is what an attacker does, and what it may cost.
+// assault is an attack and its limits.
 type assault struct {
-	// workers do one thing again and again, each as soon as the last is over. They get their numbers.
+	// workers is the number of goroutines that run one in a loop, with their number.
 	workers int
 	one     func(ctx context.Context, worker int) error
-	// hold is done before the neighbour is measured, and lasts until ctx ends. It gives how often it got through.
+	// hold runs before the neighbor is measured, and lasts until ctx is done. It returns the number of its successes.
 	hold func(ctx context.Context) int64
-	// least is how often it must get through, for the test to prove anything.
+	// least is the minimum number of successes for a meaningful test.
 	least int64
-	// memory is what it may add, in bytes, and cpu what one may cost; 0 is not looked at.
+	// memory is the maximum increase in bytes. cpu is the maximum for each success; zero means no limit.
 	memory int
 	cpu    time.Duration
 }
 
-// beside makes an attack beside the neighbour's calls, and looks at what they take, and at the memory.
+// beside runs an attack concurrently with the neighbor's calls, and checks their durations and the memory.
 func (s *siege) beside(a assault) {
 	s.t.Helper()
 	length := sizeOf(10*time.Second, time.Second)
-	s.measure(length / 4) // makes connections
+	s.measure(length / 4) // opens connections
 	quiet := s.measure(length)
 	before := s.forgetPeak()
 	ctx, stop := context.WithCancel(s.t.Context())
@@ -280,7 +280,7 @@ func (s *siege) judge(a assault, quiet, worst time.Duration, through int64, more
 	}
 }
 
-// forgetPeak lets the highest memory of the server be that of now, which it gives.
+// forgetPeak resets the peak memory of the server, and returns the current memory.
 func (s *siege) forgetPeak() (now int) {
 	s.t.Helper()
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.pid), []byte("5"), 0o200); err != nil {

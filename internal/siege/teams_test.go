@@ -22,11 +22,11 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	_ "github.com/easel-grpc/easel/internal/ledger" // SQLite with the clock of a book
+	_ "github.com/easel-grpc/easel/internal/ledger" // SQLite with the ledger's clock function
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// spliced adds JSON behind the last record of a list of the catalog.
+// spliced appends JSON to the last record of a list of the catalog.
 func spliced(catalog http.Handler, path, more string) http.Handler {
 	return changed(catalog, func(asked string) bool { return asked == path }, func(body []byte) []byte {
 		at := bytes.LastIndexByte(body, ']')
@@ -37,7 +37,7 @@ func spliced(catalog http.Handler, path, more string) http.Handler {
 	})
 }
 
-// changed changes what the catalog answers to a GET of some paths.
+// changed modifies the catalog's responses to GET requests of some paths.
 func changed(catalog http.Handler, paths func(path string) bool, change func(body []byte) []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet || !paths(strings.TrimPrefix(r.URL.Path, sandbox.BasePath)) {
@@ -53,7 +53,7 @@ func changed(catalog http.Handler, paths func(path string) bool, change func(bod
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(answer.Code)
-		_, _ = w.Write(body) // a server that has gone needs none
+		_, _ = w.Write(body) // the server may have disconnected
 	})
 }
 
@@ -62,7 +62,7 @@ func newBook(t *testing.T) string {
 	return "sqlite:" + filepath.Join(t.TempDir(), "book.db")
 }
 
-// order places an order of whoever the context says, and gives the id of its generation.
+// order places an order for the caller in the context, and returns the generation ID.
 func (s *siege) order(ctx context.Context, conn *grpc.ClientConn, key, prompt string) (string, error) {
 	created, err := easelv1.NewGenerationServiceClient(conn).CreateGeneration(ctx, &easelv1.CreateGenerationRequest{
 		ModelId: "studio/haiku", IdempotencyKey: key, InputsJson: fmt.Sprintf(`{"prompt":%q}`, prompt),
@@ -70,7 +70,7 @@ func (s *siege) order(ctx context.Context, conn *grpc.ClientConn, key, prompt st
 	return created.GetGeneration().GetGenerationId(), err
 }
 
-// readsOwn has the neighbour read a generation of its own.
+// readsOwn sets the neighbor's call to a read of its own generation.
 func (s *siege) readsOwn() {
 	s.t.Helper()
 	id, err := s.order(as(s.t.Context(), s.neighbour), s.near, "own", "rain")
@@ -83,7 +83,7 @@ func (s *siege) readsOwn() {
 	}
 }
 
-// placesOrders has the neighbour order.
+// placesOrders sets the neighbor's call to an order.
 func (s *siege) placesOrders() {
 	n := atomic.Int64{}
 	s.every, s.floor = 50*time.Millisecond, 4*noiseFloor // an order waits for the disk four times
@@ -93,7 +93,7 @@ func (s *siege) placesOrders() {
 	}
 }
 
-// foreign are records of a list that no order of ours has, of so many bytes together.
+// foreign returns records of a list without orders, of about size bytes in total.
 func foreign(size int) string {
 	var all strings.Builder
 	for n := 0; all.Len() < size; n++ {
@@ -107,7 +107,7 @@ func TestAttackByLongPromptsOnTheWatchesOfOthers(t *testing.T) { // D8
 	long := []byte(`"prompt":"` + strings.Repeat("p", 900_000) + `"`)
 	s := newSiege(t, siegeConfig{ledger: newBook(t), before: func(catalog http.Handler) http.Handler {
 		return changed(catalog, func(path string) bool { return strings.HasPrefix(path, "/generations") }, func(body []byte) []byte {
-			return bytes.ReplaceAll(body, []byte(`"prompt":"long"`), long) // the sandbox takes no such prompt
+			return bytes.ReplaceAll(body, []byte(`"prompt":"long"`), long) // the sandbox rejects such a prompt
 		})
 	}})
 	conn := s.dialFrom("127.0.0.1")
@@ -165,7 +165,7 @@ func TestAttackByReportsOnALongBook(t *testing.T) { // D7
 	}
 }
 
-// multiply copies the one order of an owner until there are so many.
+// multiply copies the only order of an owner until there are count orders.
 func multiply(t *testing.T, book, owner string, count int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(book, "sqlite:")+"?_pragma=busy_timeout(5000)")
@@ -194,7 +194,7 @@ func TestAttackByWatchesOfMadeUpIDsBehindAHeldKey(t *testing.T) { // D7
 			for err == nil {
 				err = stream.RecvMsg(encoded(nil))
 			}
-			select { // else it is the processors that are asked for, and not the book
+			select { // otherwise the processors would be the limit instead of the ledger
 			case <-time.After(5 * time.Second):
 			case <-ctx.Done():
 			}
@@ -233,7 +233,7 @@ func TestAttackByWatchesOfManyMadeUpIDs(t *testing.T) { // A4
 	}
 }
 
-// watchMany opens a watch of many of the attacker, with a request that is encoded already.
+// watchMany opens a watch of many generations for the attacker, with an encoded request.
 func (s *siege) watchMany(ctx context.Context, conn *grpc.ClientConn, request []byte) (grpc.ClientStream, error) {
 	stream, err := conn.NewStream(as(ctx, s.attacker), &grpc.StreamDesc{ServerStreams: true},
 		easelv1.GenerationService_WatchGenerations_FullMethodName, grpc.ForceCodec(rawCodec{}))
@@ -275,7 +275,7 @@ func (s *siege) watches(conn *grpc.ClientConn, requests [][]byte) func(ctx conte
 	}
 }
 
-// heartbeats keeps a watch of everything of the neighbour open, whose heartbeats must come in time.
+// heartbeats keeps a watch of everything open for the neighbor, and checks that its heartbeats arrive in time.
 func (s *siege) heartbeats() (stop func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(as(s.t.Context(), s.neighbour))
@@ -293,7 +293,7 @@ func (s *siege) heartbeats() (stop func()) {
 			case err != nil:
 				s.t.Errorf("a neighbour's watch: %v", err)
 				return
-			case silence > sizeOf(3*time.Second, 15*time.Second): // small attacks run side by side
+			case silence > sizeOf(3*time.Second, 15*time.Second): // small attacks run concurrently
 				s.t.Errorf("a neighbour's watch was silent for %v", silence)
 			}
 		}
