@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// The keys of a bucket server's one user.
+// Credentials of a bucket server's only user.
 const (
 	BucketKey    = "easel"
 	BucketSecret = "the-secret-of-the-bucket"
 )
 
-// Bucket is a server of S3, which can be killed and started again.
+// Bucket is an S3 server that can be killed and restarted.
 type Bucket struct {
-	// Endpoint is its address.
+	// Endpoint is the URL of the server.
 	Endpoint string
 
 	dir     string
@@ -29,7 +29,7 @@ type Bucket struct {
 	command *exec.Cmd
 }
 
-// StartBucket starts a server of S3, or skips the test where there is none on this machine: make .build/s3 installs one.
+// StartBucket starts an S3 server. It skips the test if this machine does not have one: make .build/s3 installs one.
 func StartBucket(t *testing.T) *Bucket {
 	t.Helper()
 	users := filepath.Join(t.TempDir(), "users.json")
@@ -40,7 +40,7 @@ func StartBucket(t *testing.T) *Bucket {
 	return RunBucket(t, nil, "server", "-filer", "-s3", "-s3.config="+users, "-volume.max=30", "-master.volumeSizeLimitMB=64")
 }
 
-// RunBucket starts the server by a command line and an environment of its own, but on free ports and in a directory of the test.
+// RunBucket starts the server with the given arguments and environment, on free ports and in a directory of the test.
 func RunBucket(t *testing.T, env []string, words ...string) *Bucket {
 	t.Helper()
 	weed, err := filepath.Abs(filepath.Join(Root, ".build", "s3", "bin", "weed"))
@@ -54,7 +54,7 @@ func RunBucket(t *testing.T, env []string, words ...string) *Bucket {
 	b.args = slices.Concat([]string{weed}, words, []string{
 		"-dir=" + b.dir, "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
 		"-master.telemetry=false", "-s3.port.iceberg=0", "-s3.port.lance=0",
-	}) // whose ports are the same for all servers on a machine
+	}) // ports that would be the same for all servers on a machine
 	for _, server := range []string{"master", "volume", "filer", "s3"} {
 		for _, name := range []string{".port", ".port.grpc"} {
 			port, err := freePort()
@@ -72,10 +72,10 @@ func RunBucket(t *testing.T, env []string, words ...string) *Bucket {
 	return b
 }
 
-// Start starts the server, and waits until it answers.
+// Start starts the server, and waits until it responds.
 func (b *Bucket) Start(t *testing.T) {
 	t.Helper()
-	b.command = exec.Command(b.args[0], b.args[1:]...) //nolint:gosec,noctx // of this file, and killed by Kill
+	b.command = exec.Command(b.args[0], b.args[1:]...) //nolint:gosec,noctx // arguments of this file; killed by Kill
 	log, err := os.OpenFile(filepath.Join(b.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err == nil {
 		b.command.Stdout, b.command.Stderr, b.command.Dir = log, log, b.dir
@@ -87,7 +87,7 @@ func (b *Bucket) Start(t *testing.T) {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if answer, err := http.Get(b.Endpoint); err == nil { //nolint:noctx // it is on this machine
+		if answer, err := http.Get(b.Endpoint); err == nil { //nolint:noctx // on this machine
 			_ = answer.Body.Close()
 			return
 		}
@@ -96,16 +96,16 @@ func (b *Bucket) Start(t *testing.T) {
 	t.Fatalf("the server of S3 does not answer:\n%s", said[max(0, len(said)-4000):])
 }
 
-// Kill kills the server, if it runs.
+// Kill kills the server if it is running.
 func (b *Bucket) Kill() {
 	if b.command != nil {
-		_ = b.command.Process.Kill() // it may have ended
+		_ = b.command.Process.Kill() // it may have exited
 		_ = b.command.Wait()
 		b.command = nil
 	}
 }
 
-// URL is that of a bucket of the server, as EASEL_CONTENT_URL has it.
+// URL returns the EASEL_CONTENT_URL of a bucket of the server.
 func (b *Bucket) URL(bucket string) string {
 	return "s3://" + bucket + "/results?endpoint=" + strings.ReplaceAll(b.Endpoint, "/", "%2F") + "&region=us-east-1"
 }

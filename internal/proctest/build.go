@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// built are the programs of this run of tests, by their packages.
+// built contains the programs of this test run by package.
 var built struct {
 	mu       sync.Mutex
 	dir      string
 	programs map[string]string
 }
 
-// Build builds a command of this module once for all tests, as make does: static, and without the
-// race detector. The path is relative to Root.
+// Build builds a command of this module once for all tests, as make does: static, and without the race detector. The
+// path is relative to Root.
 func Build(t testing.TB, path string) string {
 	t.Helper()
 	built.mu.Lock()
@@ -35,13 +35,13 @@ func Build(t testing.TB, path string) string {
 	return program
 }
 
-// Easel is the program itself.
+// Easel returns the path of the easel program.
 func Easel(t testing.TB) string {
 	t.Helper()
 	return Build(t, "./cmd/easel")
 }
 
-// Main runs the tests of a package that builds programs or needs a [Database], and gives the exit code.
+// Main runs the tests of a package that builds programs or needs a [Database], and returns the exit code.
 func Main(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "easel-test-")
 	if err != nil {

@@ -5,17 +5,17 @@ import (
 	"sync"
 )
 
-// Output is what a process has written so far.
+// Output collects the output of a process.
 type Output struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
-	changed chan struct{} // closed and replaced when there is more
+	changed chan struct{} // closed and replaced after each write
 }
 
-// NewOutput is empty.
+// NewOutput returns an empty Output.
 func NewOutput() *Output { return &Output{changed: make(chan struct{})} }
 
-// Write takes output in.
+// Write appends output.
 func (o *Output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -24,13 +24,13 @@ func (o *Output) Write(b []byte) (int, error) {
 	return o.text.Write(b)
 }
 
-// String is the text.
+// String returns the text.
 func (o *Output) String() string {
 	text, _ := o.read()
 	return text
 }
 
-// Len is how long the text is.
+// Len returns the length of the text.
 func (o *Output) Len() int { return len(o.String()) }
 
 func (o *Output) read() (text string, more <-chan struct{}) {

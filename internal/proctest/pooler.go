@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// poolerSettings are those of a pooler that hands each connection to another session after a transaction: a session gets
-// no notification through it, and keeps no setting.
+// poolerSettings are the settings of a pooler that reassigns a connection after each transaction. A session receives no
+// notifications through it and keeps no settings.
 const poolerSettings = `[databases]
 * = host=%s port=%s user=postgres
 [pgbouncer]
@@ -29,7 +29,7 @@ server_idle_timeout = 5
 ignore_startup_parameters = lock_timeout,statement_timeout,idle_in_transaction_session_timeout,tcp_user_timeout,default_transaction_isolation,extra_float_digits
 `
 
-// Pool starts PgBouncer in transaction mode in front of a server, and gives the URL of a database through it. It is
+// Pool starts PgBouncer in transaction mode in front of a server, and returns the URL of a database through it. It is
 // stopped with the server.
 func (p *Postgres) Pool(t testing.TB, database string) (url string) {
 	t.Helper()
@@ -43,16 +43,16 @@ func (p *Postgres) Pool(t testing.TB, database string) (url string) {
 	return url
 }
 
-// pooled is the URL of a database through the pooler.
+// pooled returns the URL of a database through the pooler.
 func (p *Postgres) pooled(database string) string {
 	return "postgres://postgres@" + p.pooler + "/" + database + "?sslmode=disable&default_query_exec_mode=exec"
 }
 
-// startPooler starts PgBouncer in front of a server. Where it is not on this machine the error is [exec.ErrNotFound].
+// startPooler starts PgBouncer in front of a server. If it is not on this machine, the error is [exec.ErrNotFound].
 func (p *Postgres) startPooler() error {
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
-		program = "/usr/sbin/pgbouncer" // which is not in the PATH of everybody
+		program = "/usr/sbin/pgbouncer" // often missing in PATH
 	}
 	if _, err := os.Stat(program); err != nil {
 		return exec.ErrNotFound
@@ -63,7 +63,7 @@ func (p *Postgres) startPooler() error {
 	}
 	host, behind, _ := net.SplitHostPort(p.address)
 	settings := filepath.Join(p.dir, "pooler.ini")
-	if err := os.WriteFile(settings, fmt.Appendf(nil, poolerSettings, host, behind, port), 0o644); err != nil { //nolint:gosec // there is no secret in it, and another user reads it
+	if err := os.WriteFile(settings, fmt.Appendf(nil, poolerSettings, host, behind, port), 0o644); err != nil { //nolint:gosec // no secret; another user reads it
 		return err
 	}
 	pooler := p.command(program, "-q", settings)
@@ -75,7 +75,7 @@ func (p *Postgres) startPooler() error {
 	return nil
 }
 
-// awaitDatabase waits until a database answers.
+// awaitDatabase waits until a database responds.
 func awaitDatabase(t testing.TB, url string) {
 	t.Helper()
 	db, err := sql.Open("pgx", url)

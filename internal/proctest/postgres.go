@@ -23,32 +23,31 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
 )
 
-// Postgres is a PostgreSQL of the tests' own, on a port of loopback. The user postgres needs no password,
-// everybody else does.
+// Postgres is a PostgreSQL server for tests, on a loopback port. Only the user postgres needs no password.
 type Postgres struct {
 	address  string
 	dir      string
 	settings []string
 	command  func(program string, args ...string) *exec.Cmd
 	server   *exec.Cmd
-	ended    chan struct{} // closed when the server has ended
+	ended    chan struct{} // closed when the server has exited
 
-	pooler     string // its address, where one stands in front of the server
+	pooler     string // address of the pooler in front of the server, if any
 	stopPooler func()
 }
 
-// postgresSwitch is the environment variable that lets tests use PostgreSQL. It has the value "default", or a list of
-// variants. If it is unset, these tests are skipped, with PostgreSQL on this machine or without.
+// postgresSwitch is the environment variable that enables tests with PostgreSQL. Its value is "default", or a list of
+// variants. If it is unset, these tests are skipped, even if PostgreSQL is installed.
 const postgresSwitch = "EASEL_TEST_POSTGRES"
 
 var variants = strings.Split(os.Getenv(postgresSwitch), ",")
 
-// The variants.
+// Variants of the server.
 const (
-	collated     = "icu"          // orders texts as people do, and not by their bytes
-	serializable = "serializable" // has that isolation where nobody asks for another
+	collated     = "icu"          // sorts strings by language instead of bytes
+	serializable = "serializable" // has this isolation level by default
 	synced       = "fsync"        // waits for the disk
-	pooled       = "pooled"       // is behind PgBouncer in transaction mode
+	pooled       = "pooled"       // behind PgBouncer in transaction mode
 )
 
 func isVariant(name string) bool { return slices.Contains(variants, name) }
@@ -59,7 +58,7 @@ var (
 	databaseCount atomic.Int64
 )
 
-// stopCluster stops the cluster of all tests, if there is one.
+// stopCluster stops the server of all tests, if there is one.
 func stopCluster() {
 	if !clusterInUse.Load() {
 		return
@@ -69,14 +68,14 @@ func stopCluster() {
 	}
 }
 
-// Database gives the URL of an empty database of PostgreSQL, for tests that [Main] runs.
+// Database returns the URL of an empty PostgreSQL database, for tests that [Main] runs.
 func Database(t testing.TB) string {
 	t.Helper()
 	p := orSkip(t, func() (*Postgres, error) { clusterInUse.Store(true); return startCluster() })
 	return p.Database(t)
 }
 
-// OnEach runs a test on an empty ledger of each database, in parallel.
+// OnEach runs a test on an empty ledger in each database, in parallel.
 func OnEach(t *testing.T, test func(t *testing.T, url string)) {
 	t.Helper()
 	for name, url := range map[string]func(*testing.T) string{
@@ -87,8 +86,7 @@ func OnEach(t *testing.T, test func(t *testing.T, url string)) {
 	}
 }
 
-// StartPostgres starts a PostgreSQL that a test has to itself, and that it may kill. It is stopped at the end of
-// the test.
+// StartPostgres starts a PostgreSQL for only this test, which may kill it. It is stopped at the end of the test.
 func StartPostgres(t testing.TB) *Postgres {
 	t.Helper()
 	p := orSkip(t, newForgetful)
@@ -96,7 +94,7 @@ func StartPostgres(t testing.TB) *Postgres {
 	return p
 }
 
-// StartPostgresWith is [StartPostgres] of one that waits for the disk, with some settings.
+// StartPostgresWith is like [StartPostgres] with some settings, and waits for the disk.
 func StartPostgresWith(t testing.TB, settings ...string) *Postgres {
 	t.Helper()
 	p := orSkip(t, func() (*Postgres, error) { return NewPostgres(settings...) })
@@ -119,7 +117,7 @@ func orSkip(t testing.TB, start func() (*Postgres, error)) *Postgres {
 	return p
 }
 
-// Database makes an empty database, and gives its URL.
+// Database creates an empty database, and returns its URL.
 func (p *Postgres) Database(t testing.TB) string {
 	t.Helper()
 	url, err := p.Create(t.Context())
@@ -129,7 +127,7 @@ func (p *Postgres) Database(t testing.TB) string {
 	return url
 }
 
-// Create is [Postgres.Database] for programs.
+// Create is like [Postgres.Database], for programs.
 func (p *Postgres) Create(ctx context.Context) (url string, err error) {
 	name := fmt.Sprintf("test%d", databaseCount.Add(1))
 	db, err := sql.Open("pgx", p.url("postgres"))
@@ -144,10 +142,10 @@ func (p *Postgres) Create(ctx context.Context) (url string, err error) {
 	return p.url(name), err
 }
 
-// Address is where it listens.
+// Address returns the listen address.
 func (p *Postgres) Address() string { return p.address }
 
-// Dump gives all that a database has, as SQL.
+// Dump returns the complete content of a database as SQL.
 func (p *Postgres) Dump(t testing.TB, url string) []byte {
 	t.Helper()
 	program, err := exec.LookPath("pg_dump")
@@ -165,9 +163,9 @@ func (p *Postgres) url(database string) string {
 	return "postgres://postgres@" + p.address + "/" + database + "?sslmode=disable"
 }
 
-// newForgetful does not wait for the disk: a test outlives its processes, and not the machine.
+// newForgetful creates a server without fsync, because a test must survive its processes but not the machine.
 func newForgetful() (*Postgres, error) {
-	settings := []string{"max_connections=200", "autovacuum=off"} // whose workers would keep deleted rows in the databases that are measured
+	settings := []string{"max_connections=200", "autovacuum=off"} // autovacuum would hold deleted rows in databases under measurement
 	if !isVariant(synced) {
 		settings = append(settings, "fsync=off")
 	}
@@ -181,8 +179,8 @@ func newForgetful() (*Postgres, error) {
 	return p, err
 }
 
-// NewPostgres makes one in a temporary directory, with some settings, and starts it. Where PostgreSQL is not on this machine the
-// error is [exec.ErrNotFound].
+// NewPostgres creates and starts a server in a temporary directory. If PostgreSQL is not on this machine, the error is
+// [exec.ErrNotFound].
 func NewPostgres(settings ...string) (*Postgres, error) {
 	bin, err := postgresBin()
 	if err != nil {
@@ -225,8 +223,8 @@ func (p *Postgres) initialize() error {
 	return os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte(access), 0o600)
 }
 
-// Start starts it where it was killed, and waits until it takes connections. What a killed one has left
-// behind ends by itself, and keeps a new one from starting until then.
+// Start starts the server if it is not running, and waits until it accepts connections. The remaining processes of a
+// killed server exit on their own, and a new server can't start until then.
 func (p *Postgres) Start() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -266,8 +264,8 @@ func (p *Postgres) launch() error {
 	return err
 }
 
-// startUntilKilled starts a program; ended is closed when it has ended. Pdeathsig is sent when the thread ends that has started
-// the program, and not this process alone.
+// startUntilKilled starts a program. It closes ended when the program has exited. It locks the thread, because
+// Pdeathsig is sent when the starting thread exits, and not only with this process.
 func startUntilKilled(program *exec.Cmd) (ended chan struct{}, err error) {
 	started, ended := make(chan error), make(chan struct{})
 	go func() {
@@ -283,7 +281,7 @@ func startUntilKilled(program *exec.Cmd) (ended chan struct{}, err error) {
 	return ended, <-started
 }
 
-// ping waits until it takes connections, or has ended.
+// ping waits until the server accepts connections, or has exited.
 func (p *Postgres) ping(ctx context.Context) error {
 	db, err := sql.Open("pgx", p.url("postgres"))
 	if err != nil {
@@ -295,17 +293,17 @@ func (p *Postgres) ping(ctx context.Context) error {
 	return err
 }
 
-// Kill kills the server by SIGKILL, and waits until it is gone. Its other processes find out by themselves.
+// Kill sends SIGKILL to the server, and waits for its exit. Its child processes exit on their own.
 func (p *Postgres) Kill() { p.end(syscall.SIGKILL) }
 
 func (p *Postgres) end(signal syscall.Signal) {
 	if p.runs() {
-		_ = p.server.Process.Signal(signal) // it may have ended
+		_ = p.server.Process.Signal(signal) // it may have exited
 		<-p.ended
 	}
 }
 
-// Remove stops it, and removes its files.
+// Remove stops the server, and removes its files.
 func (p *Postgres) Remove() {
 	if p.stopPooler != nil {
 		p.stopPooler()
@@ -314,7 +312,7 @@ func (p *Postgres) Remove() {
 	_ = os.RemoveAll(p.dir)
 }
 
-// postgresBin is where PostgreSQL's programs are: Debian keeps them out of the PATH.
+// postgresBin returns the directory of PostgreSQL's programs, which Debian does not add to PATH.
 func postgresBin() (string, error) {
 	if path, err := exec.LookPath("postgres"); err == nil {
 		return filepath.Dir(path), nil
@@ -335,7 +333,7 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// unprivileged gives a directory to somebody who is not root, as PostgreSQL refuses to run as root.
+// unprivileged changes the owner of a directory to a user other than root, because PostgreSQL refuses to run as root.
 func unprivileged(dir string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

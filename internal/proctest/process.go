@@ -1,5 +1,4 @@
-// Package proctest runs programs as processes of a test: easel as it ships, and what stands
-// beside it.
+// Package proctest runs programs as processes of a test: easel as it is shipped, and its dependencies.
 package proctest
 
 import (
@@ -15,22 +14,21 @@ import (
 	"time"
 )
 
-// Root is the top of the repository, seen from a package two directories below it. Processes
-// start there.
+// Root is the root of the repository, relative to a package two directories below it. Processes start there.
 var Root = filepath.Join("..", "..")
 
-// startLimit is how long a process may take until it is ready, and until it is gone.
+// startLimit is the maximum time until a process is ready, and until it has exited.
 const startLimit = 30 * time.Second
 
 // Process is one run of a program.
 type Process struct {
-	Stdout, Stderr, Output *Output // Output has both, as they came, and has it first
+	Stdout, Stderr, Output *Output // Output has both streams in order, and is written first
 
 	command *exec.Cmd
-	gone    chan struct{} // closed when it has ended
+	gone    chan struct{} // closed when the process has exited
 }
 
-// Start starts a program, with an environment of its own. It is killed where the test ends first.
+// Start starts a program with only the given environment. The program is killed at the end of the test.
 func Start(t testing.TB, env []string, words ...string) *Process {
 	t.Helper()
 	p := &Process{Stdout: NewOutput(), Stderr: NewOutput(), Output: NewOutput(), gone: make(chan struct{})}
@@ -41,14 +39,14 @@ func Start(t testing.TB, env []string, words ...string) *Process {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = p.command.Wait() // how it ended is in ProcessState
+		_ = p.command.Wait() // the result is in ProcessState
 		close(p.gone)
 	}()
 	t.Cleanup(p.Kill)
 	return p
 }
 
-// Ready waits until the output is as it must be before the test goes on.
+// Ready waits until ready accepts the output.
 func (p *Process) Ready(t testing.TB, ready func(stdout, stderr string) bool) {
 	t.Helper()
 	for late := time.After(startLimit); ; {
@@ -71,7 +69,7 @@ func (p *Process) Ready(t testing.TB, ready func(stdout, stderr string) bool) {
 	}
 }
 
-// Await gives the last group of a pattern in what is written after a mark, as soon as it is there.
+// Await waits until the output after a mark matches a pattern, and returns the last group.
 func (p *Process) Await(mark int, pattern string, limit time.Duration) (string, error) {
 	expression, late := regexp.MustCompile(pattern), time.After(limit)
 	for {
@@ -92,7 +90,7 @@ func (p *Process) Await(mark int, pattern string, limit time.Duration) (string, 
 	}
 }
 
-// Wait gives the exit code of a process that is about to end.
+// Wait waits for the process to exit and returns its exit code.
 func (p *Process) Wait(limit time.Duration) (int, error) {
 	select {
 	case <-p.gone:
@@ -102,15 +100,15 @@ func (p *Process) Wait(limit time.Duration) (int, error) {
 	}
 }
 
-// Pid is its id.
+// Pid returns the process ID.
 func (p *Process) Pid() int { return p.command.Process.Pid }
 
 // Signal sends a signal.
 func (p *Process) Signal(signal os.Signal) error { return p.command.Process.Signal(signal) }
 
-// Stop ends the process by SIGTERM, as it would be elsewhere, and gives its exit code.
+// Stop sends SIGTERM, as in production, and returns the exit code.
 func (p *Process) Stop() int {
-	_ = p.Signal(syscall.SIGTERM) // it may have ended already
+	_ = p.Signal(syscall.SIGTERM) // it may have exited
 	code, err := p.Wait(startLimit)
 	if err != nil {
 		p.Kill()
@@ -119,8 +117,8 @@ func (p *Process) Stop() int {
 	return code
 }
 
-// Kill ends the process by SIGKILL and returns when it is gone.
+// Kill sends SIGKILL and waits until the process has exited.
 func (p *Process) Kill() {
-	_ = p.command.Process.Kill() // it may have ended already
+	_ = p.command.Process.Kill() // it may have exited
 	<-p.gone
 }
