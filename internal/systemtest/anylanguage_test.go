@@ -19,7 +19,7 @@ import (
 func TestThePlainTreeIsTheDescriptorSet(t *testing.T) {
 	t.Parallel()
 	protoc := tool(t, "protoc")
-	headers(t, "protobuf") // Debian has google/protobuf/*.proto beside them
+	headers(t, "protobuf") // Debian packages include google/protobuf/*.proto
 	tree := filepath.Join(proctest.Root, "gen", "proto")
 	files, err := filepath.Glob(filepath.Join(tree, "*", "*", "*.proto"))
 	if err != nil || len(files) < 10 {
@@ -39,8 +39,7 @@ func TestThePlainTreeIsTheDescriptorSet(t *testing.T) {
 	}
 }
 
-// theirs reads a descriptor set, without the files that every compiler brings and where things
-// stand in the source.
+// theirs reads a descriptor set, without source positions and without the files that every compiler includes.
 func theirs(t *testing.T, path string) map[string]*descriptorpb.FileDescriptorProto {
 	t.Helper()
 	var set descriptorpb.FileDescriptorSet
@@ -61,8 +60,8 @@ func theirs(t *testing.T, path string) map[string]*descriptorpb.FileDescriptorPr
 	return files
 }
 
-// TestAnyOtherLanguageReadsTheDescriptors runs what docs/clients.md says, and a client in each of
-// the two languages against a server.
+// TestAnyOtherLanguageReadsTheDescriptors runs the commands in docs/clients.md, and a client in each of the two
+// languages against a server.
 func TestAnyOtherLanguageReadsTheDescriptors(t *testing.T) {
 	t.Parallel()
 	dev := startDev(t)
@@ -93,7 +92,7 @@ func TestAnyOtherLanguageReadsTheDescriptors(t *testing.T) {
 	})
 }
 
-// headers skips a test that needs headers of libraries which are not here.
+// headers skips a test if headers of a required library are missing.
 func headers(t *testing.T, libraries ...string) {
 	t.Helper()
 	for _, library := range libraries {
@@ -103,7 +102,7 @@ func headers(t *testing.T, libraries ...string) {
 	}
 }
 
-// workplace is a directory in which gen stands, as at the root of the repository.
+// workplace returns a directory that contains gen, like the root of the repository.
 func workplace(t *testing.T) string {
 	t.Helper()
 	work := t.TempDir()
@@ -113,10 +112,10 @@ func workplace(t *testing.T) string {
 	return work
 }
 
-// nodeModules is what make test-system installs for the client in JavaScript.
+// nodeModules is the directory in which make test-system installs the JavaScript client's dependencies.
 const nodeModules = ".build/anylanguage/node_modules"
 
-// fromRoot is the full path of a file of the repository.
+// fromRoot returns the absolute path of a file in the repository.
 func fromRoot(t *testing.T, path string) string {
 	t.Helper()
 	full, err := filepath.Abs(filepath.Join(proctest.Root, path))
@@ -139,7 +138,7 @@ func runInWorkplace(t *testing.T, work string, dev map[string]string, words ...s
 	return string(out)
 }
 
-// pageBlock gives the block of docs/clients.md that begins so.
+// pageBlock returns the code block of docs/clients.md with the given beginning.
 func pageBlock(t *testing.T, beginning string) string {
 	t.Helper()
 	found := regexp.MustCompile("(?s)```[a-z]*\n(" + regexp.QuoteMeta(beginning) + ".*?)```").FindStringSubmatch(readFile(t, "docs", "clients.md"))

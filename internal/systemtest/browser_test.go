@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// browser is a Chromium without a window and its one page. It is spoken to over two pipes, in
-// Chromium's own protocol: JSON documents that end in a zero byte.
+// browser is a headless Chromium with one page. Two pipes carry Chromium's own protocol: JSON documents that end with a
+// zero byte.
 type browser struct {
 	t       *testing.T
 	to      *os.File
-	session string // of the page
+	session string // session of the page
 
 	mu      sync.Mutex
 	last    int
 	waiting map[int]chan browserMessage
-	asked   []string // the addresses of all requests
-	errors  []string // what the page or the browser complained of
+	asked   []string // URLs of all requests
+	errors  []string // errors of the page or the browser
 }
 
 type browserMessage struct {
@@ -42,8 +42,8 @@ func chromium(t *testing.T) string {
 	return tool(t, "chromium", "chromium-browser", "google-chrome")
 }
 
-// openBrowser starts Chromium with an empty profile, as somebody who likes the scheme, light
-// or dark, and opens an empty page.
+// openBrowser starts Chromium with an empty profile and a preferred color scheme, light or dark, and opens an empty
+// page.
 func openBrowser(t *testing.T, scheme string) *browser {
 	t.Helper()
 	program := chromium(t)
@@ -52,7 +52,7 @@ func openBrowser(t *testing.T, scheme string) *browser {
 	command := exec.CommandContext(t.Context(), program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
 		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 		"--remote-debugging-pipe", "--user-data-dir="+emptyProfile(t), "about:blank")
-	command.ExtraFiles = []*os.File{theirIn, theirOut} // 3 and 4
+	command.ExtraFiles = []*os.File{theirIn, theirOut} // descriptors 3 and 4
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -67,14 +67,14 @@ func openBrowser(t *testing.T, scheme string) *browser {
 	t.Cleanup(func() {
 		_, _ = b.send("", "Browser.close", nil)
 		<-ended
-		_ = command.Wait() // it was told to go, and how it went is of no interest
+		_ = command.Wait() // its exit code is irrelevant
 	})
 	b.open(scheme)
 	return b
 }
 
-// emptyProfile is an empty directory. The browser's helpers write to it for a moment after the browser
-// itself is gone.
+// emptyProfile returns an empty directory. The browser's child processes write to it for a moment after the browser has
+// exited.
 func emptyProfile(t *testing.T) string {
 	t.Helper()
 	directory, err := os.MkdirTemp("", "easel-browser-")
@@ -116,10 +116,10 @@ func (b *browser) open(scheme string) {
 	b.call(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 1360, "height": 900, "deviceScaleFactor": 1, "mobile": false})
 }
 
-// read takes in what the browser says, until it is closed.
+// read reads the browser's messages until the pipe is closed.
 func (b *browser) read(from *os.File) {
 	documents := bufio.NewScanner(from)
-	documents.Buffer(nil, 64<<20) // a picture is one document
+	documents.Buffer(nil, 64<<20) // a screenshot is one document
 	documents.Split(func(data []byte, _ bool) (int, []byte, error) {
 		if end := bytes.IndexByte(data, 0); end >= 0 {
 			return end + 1, data[:end], nil
@@ -129,7 +129,7 @@ func (b *browser) read(from *os.File) {
 	for documents.Scan() {
 		var m browserMessage
 		if err := json.Unmarshal(documents.Bytes(), &m); err != nil {
-			continue // the call that waits for it fails by its time
+			continue // the call that waits for it times out
 		}
 		b.note(m)
 	}
@@ -148,7 +148,7 @@ func (b *browser) note(m browserMessage) {
 		Type    string
 		Entry   struct{ Level, Text, URL string }
 	}
-	_ = json.Unmarshal(m.Params, &event) // an event of another shape has none of these
+	_ = json.Unmarshal(m.Params, &event) // other events have none of these members
 	switch {
 	case m.Method == "Network.requestWillBeSent":
 		b.asked = append(b.asked, event.Request.URL)
@@ -171,11 +171,11 @@ func (b *browser) send(session, method string, params any) (<-chan browserMessag
 	}
 	answer := make(chan browserMessage, 1)
 	b.waiting[b.last] = answer
-	_, err = b.to.Write(append(text, 0)) //nolint:gosec // of a few bytes: the pipe holds them
+	_, err = b.to.Write(append(text, 0)) //nolint:gosec // a few bytes, which fit the pipe
 	return answer, err
 }
 
-// call has the browser do something, and reads its answer.
+// call calls a method of the browser, and decodes its result.
 func (b *browser) call(result any, method string, params map[string]any) {
 	b.t.Helper()
 	if params == nil {
@@ -200,7 +200,7 @@ func (b *browser) call(result any, method string, params map[string]any) {
 	}
 }
 
-// value is what an expression of the page's language gives.
+// value returns the value of a JavaScript expression.
 func (b *browser) value(expression string) any {
 	b.t.Helper()
 	var answer struct {
@@ -214,7 +214,7 @@ func (b *browser) value(expression string) any {
 	return answer.Result.Value
 }
 
-// until waits for an expression to be true.
+// until waits until an expression is true.
 func (b *browser) until(what, expression string) {
 	b.t.Helper()
 	for deadline := time.Now().Add(time.Minute); b.value("!!("+expression+")") != true; time.Sleep(50 * time.Millisecond) {
@@ -225,14 +225,14 @@ func (b *browser) until(what, expression string) {
 	}
 }
 
-// press clicks on what an expression finds, as soon as it is there.
+// press waits for the element that an expression returns, and clicks it.
 func (b *browser) press(what, element string) {
 	b.t.Helper()
 	b.until(what, element)
 	b.value("void (" + element + ").click()")
 }
 
-// write types text into what an expression finds.
+// write types text into the element that an expression returns.
 func (b *browser) write(what, element, text string) {
 	b.t.Helper()
 	b.until(what, element)
@@ -246,7 +246,7 @@ func (b *browser) complaints() []string {
 	return b.errors
 }
 
-// foreignRequests are the addresses that were asked and are not of this host.
+// foreignRequests returns the requested URLs of other hosts.
 func (b *browser) foreignRequests(host string) (others []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -258,7 +258,7 @@ func (b *browser) foreignRequests(host string) (others []string) {
 	return others
 }
 
-// picture keeps what is seen where EASEL_PICTURES names a directory, for people to look at.
+// picture saves a screenshot in the directory EASEL_PICTURES, if it is set.
 func (b *browser) picture(name string) {
 	b.t.Helper()
 	directory := os.Getenv("EASEL_PICTURES")

@@ -17,25 +17,25 @@ import (
 	"google.golang.org/grpc"
 )
 
-// collector takes OTLP over gRPC, as the OpenTelemetry Collector does, and keeps the spans.
+// collector receives OTLP over gRPC, like the OpenTelemetry Collector, and stores the spans.
 type collector struct {
 	collectortrace.UnimplementedTraceServiceServer
 	collectormetrics.UnimplementedMetricsServiceServer
 	addr string
-	lags time.Duration // before it takes what it is sent
+	lags time.Duration // delay before it accepts an export
 
 	mu      sync.Mutex
 	spans   []*otlp.Span
-	metrics map[string]bool // names that have come
+	metrics map[string]bool // names of received metrics
 }
 
-// startCollector serves until the test ends.
+// startCollector starts a collector until the end of the test.
 func startCollector(t *testing.T) *collector {
 	t.Helper()
 	return startSlowCollector(t, 0)
 }
 
-// startSlowCollector starts one that lags behind.
+// startSlowCollector starts a collector with a delay.
 func startSlowCollector(t *testing.T, lags time.Duration) *collector {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -55,7 +55,7 @@ func startSlowCollector(t *testing.T, lags time.Duration) *collector {
 	return c
 }
 
-// Export takes spans.
+// Export stores spans.
 func (c *collector) Export(_ context.Context, req *collectortrace.ExportTraceServiceRequest) (*collectortrace.ExportTraceServiceResponse, error) {
 	time.Sleep(c.lags)
 	c.mu.Lock()
@@ -68,10 +68,10 @@ func (c *collector) Export(_ context.Context, req *collectortrace.ExportTraceSer
 	return &collectortrace.ExportTraceServiceResponse{}, nil
 }
 
-// metricsOf is the collector's other service.
+// metricsOf is the collector's metrics service.
 type metricsOf struct{ *collector }
 
-// Export takes metrics.
+// Export stores the names of metrics.
 func (c metricsOf) Export(_ context.Context, req *collectormetrics.ExportMetricsServiceRequest) (*collectormetrics.ExportMetricsServiceResponse, error) {
 	time.Sleep(c.lags)
 	c.mu.Lock()
@@ -86,10 +86,10 @@ func (c metricsOf) Export(_ context.Context, req *collectormetrics.ExportMetrics
 	return &collectormetrics.ExportMetricsServiceResponse{}, nil
 }
 
-// trace is what a collector has received, as a tree.
+// trace contains the received spans of a collector, as a tree.
 type trace struct {
 	*testing.T
-	spans map[string]*otlp.Span // by span id
+	spans map[string]*otlp.Span // spans by span ID
 }
 
 func (c *collector) trace(t *testing.T) trace {
@@ -102,8 +102,8 @@ func (c *collector) trace(t *testing.T) trace {
 	return all
 }
 
-// below gives the spans of a name below another, in the order of time. The parent may be that
-// of a caller, which the collector does not have.
+// below returns the spans with a name below a parent, in order of their start. The parent may be a span of the caller,
+// which the collector does not have.
 func (a trace) below(parent []byte, name string) (found []*otlp.Span) {
 	for _, s := range a.spans {
 		if string(s.GetParentSpanId()) == string(parent) && s.GetName() == name {
@@ -116,7 +116,7 @@ func (a trace) below(parent []byte, name string) (found []*otlp.Span) {
 	return found
 }
 
-// only gives the one span of a name below another.
+// only returns the only span with a name below a parent.
 func (a trace) only(parent []byte, name string) *otlp.Span {
 	a.Helper()
 	found := a.below(parent, name)
@@ -126,7 +126,7 @@ func (a trace) only(parent []byte, name string) *otlp.Span {
 	return found[0]
 }
 
-// linked gives the spans that a span is linked to as what the label says.
+// linked returns the spans to which a span is linked with a label.
 func (a trace) linked(s *otlp.Span, as string) (found []*otlp.Span) {
 	a.Helper()
 	for _, l := range s.GetLinks() {
@@ -147,7 +147,7 @@ func (a trace) linked(s *otlp.Span, as string) (found []*otlp.Span) {
 	return found
 }
 
-// attributes checks that a span has what is given as pairs; "*" stands for any value.
+// attributes checks that a span has the given pairs of attributes. The value "*" matches any value.
 func (a trace) attributes(s *otlp.Span, pairs ...any) {
 	a.Helper()
 	has := map[string]any{}
@@ -167,12 +167,12 @@ func (a trace) attributes(s *otlp.Span, pairs ...any) {
 	}
 }
 
-// lasted is how long a span took.
+// lasted returns the duration of a span.
 func lasted(s *otlp.Span) time.Duration {
 	return time.Duration(s.GetEndTimeUnixNano() - s.GetStartTimeUnixNano())
 }
 
-// String draws the trees.
+// String returns the trees.
 func (a trace) String() string {
 	var out strings.Builder
 	var draw func(s *otlp.Span, depth int)

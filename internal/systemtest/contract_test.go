@@ -24,18 +24,17 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// rpc is a call of the contract, as its descriptor says. A method that is added is among
-// them by itself.
+// rpc is a call of the contract, read from its descriptor, so that new methods are included automatically.
 type rpc struct {
 	name   string // "/easel.v1.GenerationService/GetGeneration"
 	input  protoreflect.MessageType
 	output protoreflect.MessageType
-	// verb, path and body are its REST form.
+	// REST form of the call.
 	verb, path string
 	body       bool
 }
 
-// everyRPC gives the calls of the contract.
+// everyRPC returns the calls of the contract.
 func everyRPC(t *testing.T) (all []rpc) {
 	t.Helper()
 	for _, file := range []protoreflect.FileDescriptor{
@@ -75,7 +74,7 @@ func rpcOf(t *testing.T, method protoreflect.MethodDescriptor) rpc {
 	return one
 }
 
-// request is a message that passes the rules of the contract, about one render.
+// request returns a message that is valid by the rules of the contract, about one render.
 func (r rpc) request(id, key string) proto.Message {
 	m := r.input.New()
 	fields := m.Descriptor().Fields()
@@ -100,14 +99,14 @@ func (r rpc) request(id, key string) proto.Message {
 	return m.Interface()
 }
 
-// overGRPC makes the call and gives all that the caller can see: messages, headers,
-// trailers and the status with its details.
+// overGRPC sends the call and returns everything that the caller receives: messages, headers, trailers and the status
+// with its details.
 func (r rpc) overGRPC(ctx context.Context, conn *grpc.ClientConn, request proto.Message) (seen string, messages int, err error) {
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, r.name)
 	if err != nil {
 		return err.Error(), 0, err
 	}
-	_ = stream.SendMsg(request) // its failure is told by the answer
+	_ = stream.SendMsg(request) // the response reports its failure
 	_ = stream.CloseSend()
 	var text strings.Builder
 	for {
@@ -130,7 +129,7 @@ func (r rpc) overGRPC(ctx context.Context, conn *grpc.ClientConn, request proto.
 
 var pathField = regexp.MustCompile(`\{(\w+)(=\*\*)?\}`)
 
-// overREST makes the REST form of the call, and gives all that the caller can see.
+// overREST sends the REST form of the call, and returns everything that the caller receives.
 func (r rpc) overREST(ctx context.Context, client *http.Client, base, id, key, token string) (seen string, code int, err error) {
 	path := pathField.ReplaceAllStringFunc(r.path, func(field string) string {
 		return map[bool]string{true: "studio/haiku", false: id}[strings.HasPrefix(field, "{model_id")]
@@ -153,11 +152,11 @@ func (r rpc) overREST(ctx context.Context, client *http.Client, base, id, key, t
 		return err.Error(), 0, err
 	}
 	defer answer.Body.Close()
-	all, _ := io.ReadAll(answer.Body) // what came before a cut is looked at
+	all, _ := io.ReadAll(answer.Body) // the part before an interruption is checked too
 	return fmt.Sprintf("%s\n%v\n%s\n%v", answer.Status, answer.Header, all, answer.Trailer), answer.StatusCode, nil
 }
 
-// bearing is a context whose calls carry a token, and end in time.
+// bearing returns a context whose calls have a token and a deadline.
 func bearing(t *testing.T, token string, limit time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

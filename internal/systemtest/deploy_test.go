@@ -18,7 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// deployed gives the files below deploy/ by their paths there.
+// deployed returns the files in deploy/ by their relative paths.
 func deployed(t *testing.T) map[string]string {
 	t.Helper()
 	files, root := map[string]string{}, filepath.Join(proctest.Root, "deploy")
@@ -36,7 +36,7 @@ func deployed(t *testing.T) map[string]string {
 	return files
 }
 
-// settings are the names of all environment variables that a command reads.
+// settings returns the names of all environment variables that a command reads.
 func settings(t *testing.T, command string) (names []string) {
 	t.Helper()
 	help := easel(t, nil, command, "--help").stdout
@@ -65,7 +65,7 @@ func TestEveryVariableBelowDeployIsASetting(t *testing.T) {
 	}
 }
 
-// port gives that of a setting's default.
+// port returns the port in the default of a setting.
 func port(t *testing.T, setting string) string {
 	t.Helper()
 	return proctest.Find(t, `\$`+setting+`,\s+default\s+[^)]*:(\d+)\)`, easel(t, nil, "serve", "--help").stdout)
@@ -73,7 +73,7 @@ func port(t *testing.T, setting string) string {
 
 func TestThePortsBelowDeployAreThoseOfTheCode(t *testing.T) {
 	grpc, rest, admin := port(t, "EASEL_GRPC_ADDR"), port(t, "EASEL_HTTP_ADDR"), port(t, "EASEL_ADMIN_ADDR")
-	const metrics = "9465" // which has no default
+	const metrics = "9465" // it has no default
 	files := deployed(t)
 	for path, parts := range map[string][]string{
 		"Dockerfile":              {"EXPOSE " + grpc + " " + rest + " " + admin + "\n"},
@@ -90,7 +90,7 @@ func TestThePortsBelowDeployAreThoseOfTheCode(t *testing.T) {
 	}
 }
 
-// TestTheProxiesBelowDeployWaitLongerThanACallIsSilent takes the silence from the generated reference of the contract.
+// TestTheProxiesBelowDeployWaitLongerThanACallIsSilent reads the limits of silence in the generated reference of the contract.
 func TestTheProxiesBelowDeployWaitLongerThanACallIsSilent(t *testing.T) {
 	limits := readFile(t, "docs", "contract.md")
 	for _, row := range []string{"before a heartbeat, 1 to 60 s; absent", "| `wait_timeout` | Duration | How long to wait for a render that is not finished, up to 10 minutes;"} {
@@ -128,8 +128,8 @@ func TestEnvoyTakesItsFile(t *testing.T) {
 	}
 }
 
-// TestTheProgramIsStatic: the image has nothing but the program. Other systems than Linux have no
-// static programs.
+// TestTheProgramIsStatic checks that the program needs no library, because the image has none. Only Linux has static
+// programs.
 func TestTheProgramIsStatic(t *testing.T) {
 	file, err := elf.Open(proctest.Easel(t))
 	if err != nil {
@@ -177,7 +177,7 @@ func TestTheImageIsBuiltAsTheMakefileBuilds(t *testing.T) {
 		}
 	}
 	for _, line := range strings.Split(readFile(t, ".dockerignore"), "\n") {
-		if path, kept := strings.CutPrefix(line, "!"); kept && !strings.HasPrefix(path, ".build/") { // which make makes
+		if path, kept := strings.CutPrefix(line, "!"); kept && !strings.HasPrefix(path, ".build/") { // make creates these
 			if _, err := os.Stat(filepath.Join(proctest.Root, path)); err != nil {
 				t.Errorf(".dockerignore: %v", err)
 			}
@@ -185,7 +185,7 @@ func TestTheImageIsBuiltAsTheMakefileBuilds(t *testing.T) {
 	}
 }
 
-// composition is what the tests look at in deploy/compose.yaml.
+// composition contains the fields of deploy/compose.yaml that the tests check.
 type composition struct {
 	Services map[string]struct {
 		Image       string            `yaml:"image"`
@@ -233,8 +233,8 @@ func TestWhatTheCompositionMountsAndNamesIsThere(t *testing.T) {
 	}
 }
 
-// TestTheCommandsOfTheCompositionWork runs them together, each with its own environment, but at addresses of this
-// machine.
+// TestTheCommandsOfTheCompositionWork runs the commands together, each with its own environment, but at local
+// addresses.
 func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 	t.Parallel()
 	c := readComposition(t)
@@ -263,7 +263,7 @@ func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 	}
 }
 
-// copies are the settings of a server that tell where its copies are.
+// copies returns the settings of a server that locate its copies.
 func copies(server map[string]string) map[string]string {
 	named := maps.Clone(server)
 	maps.DeleteFunc(named, func(name, _ string) bool {
@@ -272,8 +272,8 @@ func copies(server map[string]string) map[string]string {
 	return named
 }
 
-// environment is that of a service that runs Easel, with the files of this machine that are mounted there. Telemetry
-// is left out.
+// environment returns the environment of a service that runs Easel, with mounted files replaced by local ones. It omits
+// telemetry.
 func (c composition) environment(t *testing.T, name string) map[string]string {
 	t.Helper()
 	service := c.Services[name]

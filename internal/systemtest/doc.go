@@ -1,6 +1,6 @@
-// Package systemtest proves what stands around the program: the files below deploy/ beside the
-// real nginx, Prometheus, Collector and helm, the pages in a real browser, the traces, logs and
-// metrics that an operator sees. The built program runs as a process, as it ships.
+// Package systemtest tests the environment of the program: the files in deploy/ with the real nginx, Prometheus,
+// Collector and helm, the pages in a real browser, and the traces, logs and metrics for operators. The program runs as
+// a process, as shipped.
 //
-// A test whose tool is missing is skipped and says so. `make test-system` installs what it can.
+// A test with a missing tool is skipped and reports it. `make test-system` installs the tools that it can.
 package systemtest

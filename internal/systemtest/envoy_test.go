@@ -18,15 +18,15 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// proxies maps each proxy of deploy to the function that starts it in front of the server in env.
+// proxies maps each proxy in deploy to the function that starts it in front of the server in env.
 var proxies = map[string]func(t *testing.T, env map[string]string, swaps ...[2]string) proxied{"nginx": nginxBefore, "Envoy": envoyBefore}
 
-// envoyBefore starts Envoy with deploy/envoy/envoy.yaml in front of the server that env names. Envoy listens on a loopback
-// address of its own. Each pair of swaps replaces a string of the file.
+// envoyBefore starts Envoy with deploy/envoy/envoy.yaml in front of the server in env. Envoy listens on its own
+// loopback address. Each pair of swaps replaces a string of the file.
 func envoyBefore(t *testing.T, env map[string]string, swaps ...[2]string) proxied {
 	t.Helper()
 	binary := tool(t, "envoy")
-	host := fmt.Sprintf("127.%d.%d.2", 1+rand.IntN(200), rand.IntN(256)) //nolint:gosec // any free address will do
+	host := fmt.Sprintf("127.%d.%d.2", 1+rand.IntN(200), rand.IntN(256)) //nolint:gosec // any free address is suitable
 	text := readFile(t, "deploy", "envoy", "envoy.yaml")
 	for _, swap := range append([][2]string{
 		{"address: easel, port_value: 50051", socketOf(t, env["EASEL_ADDR"])},
@@ -94,9 +94,9 @@ func (p proxied) open(ctx context.Context, t *testing.T) int {
 func TestProxiesLimitOneAddress(t *testing.T) {
 	for name, row := range map[string]struct {
 		proxy string
-		swaps [][2]string // of the limit by 3
-		past  int         // status of the fourth; zero if its connection is closed
-		frees bool        // the end of a watch makes room
+		swaps [][2]string // sets the limit to 3
+		past  int         // status of the fourth call; zero if its connection is closed
+		frees bool        // whether the end of a watch frees a slot
 	}{
 		"calls at nginx":       {"nginx", [][2]string{{"limit_conn easel 2500;", "limit_conn easel 3;"}}, http.StatusTooManyRequests, true},
 		"requests at nginx":    {"nginx", [][2]string{{"rate=1000r/s", "rate=1r/m"}, {"burst=2000", "burst=2"}}, http.StatusTooManyRequests, false},

@@ -14,11 +14,11 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// eventSecret is that of easel dev, which the page names.
+// eventSecret is the secret of easel dev in the page.
 const eventSecret = "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw=="
 
-// TestTheReceiversOfThePageTakeEveryKindOfEvent runs the receivers of docs/operating.md as they stand. Libraries that nobody
-// here wrote verify the signatures in them, and read the documents.
+// TestTheReceiversOfThePageTakeEveryKindOfEvent runs the receivers in docs/operating.md unchanged. They verify the
+// signatures and parse the documents with third-party libraries.
 func TestTheReceiversOfThePageTakeEveryKindOfEvent(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operating.md"))
@@ -41,7 +41,7 @@ func TestTheReceiversOfThePageTakeEveryKindOfEvent(t *testing.T) {
 			_, source, _ := strings.Cut(string(page), run.fence)
 			source, _, _ = strings.Cut(source, "```")
 			port := freePort(t)
-			work := filepath.Join(installed, "run-"+strings.ToLower(language)) // beside node_modules
+			work := filepath.Join(installed, "run-"+strings.ToLower(language)) // next to node_modules
 			if err := os.MkdirAll(work, 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +74,7 @@ func TestTheReceiversOfThePageTakeEveryKindOfEvent(t *testing.T) {
 	}
 }
 
-// orderUntilRefused orders haikus until the budget is spent, and deletes the first that has succeeded.
+// orderUntilRefused orders haikus until the budget is spent, and deletes the first succeeded render.
 func orderUntilRefused(t *testing.T, addr string) {
 	t.Helper()
 	for n := 0; ; n++ {
@@ -97,14 +97,14 @@ func runEasel(t *testing.T, addr string, args ...string) string {
 	return got.stdout + got.stderr
 }
 
-// everyIDIsOfOne holds that no id stands for two events, and no event for a state twice.
+// everyIDIsOfOne checks that no ID has two events, and no event two IDs.
 func everyIDIsOfOne(t *testing.T, told string) {
 	t.Helper()
 	ids, events := map[string]string{}, map[string]string{}
 	for _, found := range regexp.MustCompile(`(?m)^(evt_\w+) (easel\.\S+) (\S+)`).FindAllStringSubmatch(told, -1) {
 		id, event := found[1], found[2]+" "+found[3]
 		if strings.Contains(event, "budget") {
-			continue // two thresholds have one subject
+			continue // two thresholds have the same subject
 		}
 		if ids[id] != "" && ids[id] != event || events[event] != "" && events[event] != id {
 			t.Errorf("%s is %s and %s, and %s is %s", id, ids[id], event, event, events[event])

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A server that nobody calls takes changed files over, and says what is wrong with one.
+// An idle server reloads changed files, and reports an invalid one.
 func TestTheFilesOfTheSettingsAreFollowedWithoutACall(t *testing.T) {
 	t.Parallel()
 	f := newFacility(t, 1)
@@ -39,7 +39,7 @@ func TestTheFilesOfTheSettingsAreFollowedWithoutACall(t *testing.T) {
 			t.Errorf("when the callers file is %s, the metric is %v", row.when, n)
 		}
 	}
-	for range 3 { // it asks for the files, and ends nothing
+	for range 3 { // it triggers a reload and ends nothing
 		if err := f.served.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// seenByDocker reports whether .dockerignore leaves a file in: the last line that matches it or a directory above it decides.
+// seenByDocker reports whether .dockerignore includes a file. The last line that matches the file or a parent directory decides.
 func seenByDocker(lines []string, file string) bool {
 	seen := true
 	for _, line := range lines {
@@ -28,7 +28,7 @@ func seenByDocker(lines []string, file string) bool {
 	return seen
 }
 
-// copyContext copies what Docker gets of the working tree into a directory.
+// copyContext copies the Docker build context of the working tree into a directory.
 func copyContext(t *testing.T, to string) {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
@@ -44,7 +44,7 @@ func copyContext(t *testing.T, to string) {
 		}
 		data, err := os.ReadFile(filepath.Join(proctest.Root, name))
 		if os.IsNotExist(err) {
-			continue // removed, and not committed
+			continue // deleted but not committed
 		}
 		path := filepath.Join(to, filepath.FromSlash(name))
 		if err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755)); err == nil {

@@ -17,10 +17,10 @@ import (
 	"testing"
 )
 
-// issuerTools is where make test-system puts what signs tokens.
+// issuerTools is the directory in which make test-system installs the token issuers.
 const issuerTools = ".build/issuers"
 
-// issuerTool is the path of one, or skips what needs it.
+// issuerTool returns the path of an issuer, or skips the test.
 func issuerTool(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(fromRoot(t, issuerTools), name)
@@ -30,7 +30,7 @@ func issuerTool(t *testing.T, name string) string {
 	return path
 }
 
-// asked is a process that answers each line with a line.
+// asked is a process that responds to each line with a line.
 type asked struct {
 	t     *testing.T
 	in    io.Writer
@@ -72,7 +72,7 @@ func (a *asked) ask(format string, args ...any) string {
 	return a.read()
 }
 
-// behindIssuers is a facade whose callers have tokens of issuers. Lines are those of its callers file.
+// behindIssuers starts a facade whose callers have tokens of issuers. lines are the lines of its callers file.
 func behindIssuers(t *testing.T, lines ...string) *facility {
 	t.Helper()
 	f := newFacility(t, 1)
@@ -90,7 +90,7 @@ func behindIssuers(t *testing.T, lines ...string) *facility {
 	return f
 }
 
-// answer returns the result of a call over gRPC and over REST, which must be equal: ok or the reason of the refusal.
+// answer returns the result of a call over gRPC and over REST, which must be equal: ok or the reason of the rejection.
 func (f *facility) answer(token string) string {
 	f.t.Helper()
 	over, answer := f.overGRPC(token), f.overREST(token)
@@ -139,14 +139,14 @@ func (f *facility) wantAnswer(what, token, want string) {
 	}
 }
 
-// awaitAnswer waits until a token is accepted in both forms. The new keys of an issuer are read within some seconds, perhaps
-// between the two calls.
+// awaitAnswer waits until a token is accepted over gRPC and REST. The server may load new keys of an issuer between the
+// two calls.
 func (f *facility) awaitAnswer(what, token string) {
 	f.t.Helper()
 	waitFor(f.t, "answer for "+what, func() bool { return f.overGRPC(token).exit == exitOK && f.overREST(token) == "ok" }, f.served.Output.String)
 }
 
-// The signer, the claims and the set of keys are those of a Kubernetes API server.
+// Kubernetes API server code creates the tokens, the claims and the key set.
 func TestServiceAccountsOfKubernetesProveCallers(t *testing.T) {
 	t.Parallel()
 	const name = "https://kubernetes.default.svc.cluster.local"
@@ -183,7 +183,7 @@ func TestServiceAccountsOfKubernetesProveCallers(t *testing.T) {
 	f.wantAnswer("one by the old key", before, "ok")
 }
 
-// The server is oidc-provider, which has the certificate of the OpenID Foundation.
+// The server is oidc-provider, which is certified by the OpenID Foundation.
 func TestAnOpenIDServerProvesAnOperator(t *testing.T) {
 	t.Parallel()
 	server := startAsked(t, tool(t, "node"), issuerTool(t, "provider.js"))

@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// secretLedger gives the URL of a database whose user has the canary as password, and a function that takes the
-// right to log in from the user.
+// secretLedger returns the URL of a database whose user has the canary as password. lockOut revokes the user's right to
+// log in.
 func secretLedger(t *testing.T) (ledger string, lockOut func()) {
 	t.Helper()
 	address, err := url.Parse(proctest.Database(t))

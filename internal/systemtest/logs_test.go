@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// logLine is a line of the log of a server.
+// logLine is a line of a server's log.
 type logLine struct {
 	Level, Msg, Method, Code, Reason, Peer, Kind, Error string
 	Generation, Model, Order, Outcome, Request          string
@@ -37,7 +37,7 @@ func logLines(t *testing.T, text string) (lines []logLine) {
 	return lines
 }
 
-// holdCall checks that the line of a call says all that it should.
+// holdCall checks that the line of a call has all required attributes.
 func (l logLine) holdCall(t *testing.T) {
 	t.Helper()
 	known := l.Code == "Unauthenticated" || l.Key != ""
@@ -53,8 +53,8 @@ func (l logLine) holdCall(t *testing.T) {
 	}
 }
 
-// A line of a call names the generation, the model, the order and the idempotency key that it is about, and at debug each
-// poll, claim and attempt has a line in the trace of what has caused it.
+// The line of a call has the generation, model, order and idempotency key. At debug level, each poll, claim and attempt
+// has a line in the trace of its cause.
 func TestTheLogIsSearchedByGenerationModelOrderAndKey(t *testing.T) {
 	t.Parallel()
 	f := newFacility(t, 1, "--speed", "20")
@@ -151,7 +151,7 @@ func TestTheLogHasOneLineForEachCallAndNothingTwice(t *testing.T) {
 	if len(failures) != 1 {
 		t.Errorf("%d failures are logged", len(failures))
 	}
-	// The watch and the question of its server end with the stop, after the metrics were read.
+	// The watch and the health check of its server end at shutdown, after the metrics were read.
 	if after < before+1 || after > before+2 || before < 8 {
 		t.Errorf("%d calls are logged, %d were measured before the last ended\n%s", after, before, f.served.Stderr)
 	}
@@ -210,7 +210,7 @@ func TestAWholeJobAndItsFailuresAreLoggedOnceEachWithTheirTrace(t *testing.T) {
 	f.withoutKeys(text)
 }
 
-// fetch asks over REST, and must be answered as it says.
+// fetch sends a REST request, and checks the status of the response.
 func (f *facility) fetch(path string, want int) {
 	f.t.Helper()
 	r, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, "http://"+f.rest+path, nil)
@@ -232,7 +232,7 @@ func (f *facility) status() string {
 	return f.tell(http.MethodGet, "http://"+f.admin+"/status.json", "")
 }
 
-// failures is how many polls have failed in a row under the key that fares worst.
+// failures returns the number of consecutive failed polls of the API key with the most failures.
 func (f *facility) failures() int {
 	var status struct{ Keys []struct{ Failures int } }
 	if err := json.Unmarshal([]byte(f.status()), &status); err != nil {

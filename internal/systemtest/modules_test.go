@@ -17,10 +17,10 @@ import (
 
 const module = "github.com/easel-grpc/easel"
 
-// published are the directories of the modules that others fetch.
+// published contains the directories of the published modules.
 var published = []string{".", "clients/go", "gen/go"}
 
-// goCommand runs go as somebody elsewhere does, who gets our modules from a directory and those of others as usual.
+// goCommand runs go as an external user does, with our modules from a directory and other modules as usual.
 func goCommand(t *testing.T, dir, proxy string, arguments ...string) string {
 	t.Helper()
 	fetched, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE", "GOPROXY").Output()
@@ -41,7 +41,7 @@ func goCommand(t *testing.T, dir, proxy string, arguments ...string) string {
 	return stdout.String()
 }
 
-// goModule is what a go.mod says.
+// goModule is the content of a go.mod.
 type goModule struct {
 	Go      string
 	Require []struct{ Path, Version string }
@@ -62,7 +62,7 @@ func readModule(t *testing.T, dir string) (found goModule) {
 	return found
 }
 
-// publish writes the modules of the working tree into a directory, in the form of a module proxy.
+// publish writes the modules of the working tree into a directory, in the format of a module proxy.
 func publish(t *testing.T, version string) (proxy string) {
 	t.Helper()
 	proxy = t.TempDir()
@@ -91,7 +91,7 @@ func publish(t *testing.T, version string) (proxy string) {
 	return proxy
 }
 
-// archive is the zip file of the module in a directory, without the modules below it.
+// archive returns the zip file of the module in a directory, without nested modules.
 func archive(t *testing.T, prefix, dir string, names []string) []byte {
 	t.Helper()
 	var file bytes.Buffer
@@ -103,7 +103,7 @@ func archive(t *testing.T, prefix, dir string, names []string) []byte {
 		}
 		data, err := os.ReadFile(filepath.Join(proctest.Root, name))
 		if os.IsNotExist(err) {
-			continue // removed, and not committed
+			continue // deleted but not committed
 		}
 		entry, errOf := writer.Create(prefix + "/" + filepath.ToSlash(inside))
 		if err == nil && errOf == nil {
@@ -119,7 +119,7 @@ func archive(t *testing.T, prefix, dir string, names []string) []byte {
 	return file.Bytes()
 }
 
-// moduleOf is the directory of the module that a file is part of.
+// moduleOf returns the directory of the module that contains a file.
 func moduleOf(name string, names []string) string {
 	dir := filepath.Dir(name)
 	for ; dir != "." && !slices.Contains(names, filepath.Join(dir, "go.mod")); dir = filepath.Dir(dir) {

@@ -28,25 +28,25 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// readTimeout is how long the nginx of these tests waits for a byte, in place of the 75 s of the
-// file that is tried. A watch must outlast it because of its heartbeats, and for nothing else.
+// readTimeout is the read timeout of nginx in these tests, instead of the 75 s in the file. Only its heartbeats keep a
+// watch open for longer.
 const readTimeout = 2 * time.Second
 
-// proxied is a real server, with a real nginx in front of it.
+// proxied is a real server behind a real proxy.
 type proxied struct {
-	generations easelv1.GenerationServiceClient // through nginx
-	rest        *http.Client                    // likewise, whatever the host
+	generations easelv1.GenerationServiceClient // client through the proxy
+	rest        *http.Client                    // client through the proxy, for any host
 	key         string
 }
 
-// startNginx starts a server and puts nginx in front of it.
+// startNginx starts a server behind nginx.
 func startNginx(t *testing.T, flags ...string) proxied {
 	t.Helper()
 	return nginxBefore(t, startDev(t, append(flags, "--http-allowed-hosts", "easel.example")...))
 }
 
-// nginxBefore puts nginx with deploy/nginx/easel.conf in front of the server that env names. nginx listens at sockets,
-// because another process could take a port. Each pair of swaps replaces a string of the file.
+// nginxBefore starts nginx with deploy/nginx/easel.conf in front of the server in env. nginx listens on sockets,
+// because another process could use a port. Each pair of swaps replaces a string of the file.
 func nginxBefore(t *testing.T, env map[string]string, swaps ...[2]string) proxied {
 	t.Helper()
 	binary := tool(t, "nginx")
@@ -70,7 +70,7 @@ func nginxBefore(t *testing.T, env map[string]string, swaps ...[2]string) proxie
 	return proxied{easelv1.NewGenerationServiceClient(conn), &http.Client{Transport: transport}, env["EASEL_API_KEY"]}
 }
 
-// writeNginxFiles writes the file unchanged, except for addresses, the time-out and swaps.
+// writeNginxFiles writes the file with other addresses, timeouts and swaps.
 func writeNginxFiles(t *testing.T, dir string, env map[string]string, swaps ...[2]string) {
 	t.Helper()
 	text := readFile(t, "deploy", "nginx", "easel.conf")
@@ -100,11 +100,11 @@ func writeNginxFiles(t *testing.T, dir string, env map[string]string, swaps ...[
 	}
 }
 
-// runNginx runs it until the test ends, and waits for its sockets.
+// runNginx runs nginx until the end of the test, and waits for its sockets.
 func runNginx(t *testing.T, binary, dir string) {
 	t.Helper()
 	p := proctest.Start(t, os.Environ(), binary, "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr", "-g", "daemon off;")
-	t.Cleanup(func() { p.Stop() }) // it ends its workers, too
+	t.Cleanup(func() { p.Stop() }) // it stops its workers too
 	waitFor(t, "nginx that listens", func() bool {
 		conn, err := new(net.Dialer).DialContext(t.Context(), "unix", filepath.Join(dir, "rest"))
 		if err != nil {
@@ -115,7 +115,7 @@ func runNginx(t *testing.T, binary, dir string) {
 	}, p.Output.String)
 }
 
-// as gives a context that calls with the key and ends in good time.
+// as returns a context with the API key and a deadline.
 func (p proxied) as(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -123,7 +123,7 @@ func (p proxied) as(t *testing.T) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+p.key)
 }
 
-// watchAll watches every render, which has no end.
+// watchAll opens a watch of every render, which does not end.
 func (p proxied) watchAll(t *testing.T, heartbeat time.Duration) grpc.ServerStreamingClient[easelv1.WatchGenerationsResponse] {
 	t.Helper()
 	stream, err := p.generations.WatchGenerations(p.as(t), &easelv1.WatchGenerationsRequest{HeartbeatInterval: durationpb.New(heartbeat)})
@@ -133,7 +133,7 @@ func (p proxied) watchAll(t *testing.T, heartbeat time.Duration) grpc.ServerStre
 	return stream
 }
 
-// get asks over REST, at any host: nginx alone is there.
+// get sends a REST request through nginx, whatever the host.
 func (p proxied) get(t *testing.T, path, accept string) *http.Response {
 	t.Helper()
 	request, err := http.NewRequestWithContext(p.as(t), http.MethodGet, "http://easel.example"+path, nil)
@@ -175,7 +175,7 @@ func TestHeartbeatsKeepAWatchOpenThroughAProxy(t *testing.T) {
 	}
 }
 
-// Without heartbeats in time nginx does end it: else the test above would prove nothing.
+// Without frequent heartbeats nginx closes the watch. Otherwise the test above would prove nothing.
 func TestAWatchWhoseHeartbeatsAreTooFarApartIsEndedByNginx(t *testing.T) {
 	t.Parallel()
 	p := startNginx(t)
@@ -205,7 +205,7 @@ func TestEventsOfRESTPassNginxAsTheyCome(t *testing.T) {
 	}
 }
 
-// order orders a picture, and gives its id.
+// order orders a picture, and returns its ID.
 func (p proxied) order(t *testing.T, key string) string {
 	t.Helper()
 	inputs, err := structpb.NewStruct(map[string]any{"prompt": "a calm sea", "size": "640x400"})
@@ -219,10 +219,10 @@ func (p proxied) order(t *testing.T, key string) string {
 	return made.GetGeneration().GetGenerationId()
 }
 
-// slowRenders is the flag that makes renders last longer than the nginx of these tests waits for a watch.
+// slowRenders is the flag that makes renders last longer than the read timeout.
 var slowRenders = []string{"--speed", "2"}
 
-// outlasted fails a test whose call was answered before the time-out could have ended it.
+// outlasted checks that a call lasted longer than the read timeout.
 func outlasted(t *testing.T, began time.Time) {
 	t.Helper()
 	if lasted := time.Since(began); lasted < readTimeout {
@@ -289,7 +289,7 @@ func TestNginxReachesAnEaselThatHasACertificate(t *testing.T) {
 		"EASEL_TLS_CERT_FILE": certFile, "EASEL_TLS_KEY_FILE": keyFile,
 	})
 	env := map[string]string{"EASEL_ADDR": address(t, served, "grpc"), "REST": address(t, served, "http"), "EASEL_API_KEY": key}
-	p := nginxBefore(t, env, [][2]string{ // the steps that the comments of the file ask for
+	p := nginxBefore(t, env, [][2]string{ // the changes in the comments of the file
 		{"grpc://", "grpcs://"},
 		{"http://", "https://"},
 		{"#tls ", ""},

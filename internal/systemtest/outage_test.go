@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// troubles returns the messages of the log that warn, except those of calls.
+// troubles returns the warnings and errors in the log, except those of calls.
 func (f *facility) troubles() (all []string) {
 	for line := range strings.SplitSeq(f.served.Stderr.String(), "\n") {
 		if !strings.Contains(line, `"level":"INFO"`) && !strings.Contains(line, `"msg":"call"`) && line != "" {

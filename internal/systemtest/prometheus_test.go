@@ -15,13 +15,13 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// prometheus is a real one that scrapes a server every second.
+// prometheus is a real Prometheus that scrapes a server every second.
 type prometheus struct {
 	*facility
 	address string
 }
 
-// startPrometheus starts one with our rules, which looks at other servers too, and stops it with the test.
+// startPrometheus starts Prometheus with our rules until the end of the test. It also scrapes other servers.
 func startPrometheus(t *testing.T, f *facility, others ...string) *prometheus {
 	t.Helper()
 	program := tool(t, "prometheus")
@@ -42,7 +42,7 @@ func startPrometheus(t *testing.T, f *facility, others ...string) *prometheus {
 	return &prometheus{f, proctest.Find(t, listening, p.Stderr.String())}
 }
 
-// ask makes a request of Prometheus's own API.
+// ask queries Prometheus's own API.
 func (p *prometheus) ask(result any, path string) {
 	p.t.Helper()
 	var answer struct{ Data json.RawMessage }
@@ -55,7 +55,7 @@ func (p *prometheus) ask(result any, path string) {
 	}
 }
 
-// series is how many series a query gives.
+// series returns the number of series in the result of a query.
 func (p *prometheus) series(query string) int {
 	p.t.Helper()
 	var found struct{ Result []any }
@@ -72,7 +72,7 @@ func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
 	if err := os.WriteFile(key, []byte(f.keys[0]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	keeps := serve(t, map[string]string{ // results, so that their part of the dashboard has answers
+	keeps := serve(t, map[string]string{ // stores results, so that this part of the dashboard has data
 		"EASEL_UPSTREAM_URL": f.upstream, "EASEL_UPSTREAM_KEY_FILE": key,
 		"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "ledger.db"), "EASEL_CONTENT_URL": "file:" + t.TempDir(),
 	})
@@ -113,8 +113,8 @@ func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
 	}
 }
 
-// mostPanelsAreAnswered asks all that the dashboard asks, of which nothing is refused, and
-// reports whether most of it has an answer. The rest is about what has not happened.
+// mostPanelsAreAnswered runs all queries of the dashboard, which must be valid. It reports whether most of them have a
+// result. The others are about events that did not happen.
 func (p *prometheus) mostPanelsAreAnswered() bool {
 	p.t.Helper()
 	text, err := os.ReadFile(filepath.Join(proctest.Root, "deploy", "grafana", "easel.json"))

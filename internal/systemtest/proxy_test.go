@@ -16,7 +16,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// connectProxy is a proxy that leads every CONNECT to one address, and keeps all that is sent through it.
+// connectProxy is a proxy that connects every CONNECT to one address, and records all bytes sent through it.
 type connectProxy struct {
 	addr string
 
@@ -66,7 +66,7 @@ func (p *connectProxy) serve(conn net.Conn, target string) {
 	_, _ = io.Copy(out, in)
 }
 
-// Write keeps what is sent.
+// Write records sent bytes.
 func (p *connectProxy) Write(data []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +79,7 @@ func (p *connectProxy) requests() ([]*http.Request, string) {
 	return p.asked, p.sent.String()
 }
 
-// catalogFor is a catalog over TLS that has a name, or without one over http.
+// catalogFor starts a catalog with TLS and a host name, or with http.
 func catalogFor(t *testing.T, secure bool) (catalog *httptest.Server, trust string) {
 	t.Helper()
 	catalog = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -105,7 +105,7 @@ func TestTheCatalogIsReachedThroughTheProxyOfTheEnvironment(t *testing.T) {
 	const apiKey = "key_live_canary_of_the_proxy"
 	for name, test := range map[string]struct {
 		secure   bool
-		upstream string // without a host that is this machine's, which no proxy is asked for
+		upstream string // must not be a local host, because no proxy is used for one
 		noProxy  string
 		proxied  bool
 		exit     int

@@ -16,11 +16,11 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// shippedCollector is the configuration that deploy/ has.
+// shippedCollector is the Collector's configuration in deploy/.
 const shippedCollector = "deploy/otel/collector.yaml"
 
-// forThisMachine is what a test changes in it: free ports, an end that the test can look into,
-// and no time to wait for more. Metrics go the way of traces, which in deploy/ they don't.
+// forThisMachine changes the configuration for a test: free ports, an exporter to the test, and no delay for batches.
+// Metrics use the exporter of traces, unlike in deploy/.
 const forThisMachine = `
 receivers: {otlp: {protocols: {grpc: {endpoint: "127.0.0.1:0"}, http: {endpoint: "127.0.0.1:0"}}}}
 processors: {batch: {timeout: 50ms}}
@@ -30,8 +30,7 @@ service:
   pipelines: {metrics: {receivers: [otlp], processors: [memory_limiter, batch], exporters: [otlp_grpc]}}
 `
 
-// startRealCollector starts the Collector with the shipped configuration, which hands on what
-// it takes to a sink of the test.
+// startRealCollector starts the Collector with the shipped configuration and a sink of the test as exporter.
 func startRealCollector(t *testing.T, program string, sink *collector) (*proctest.Process, string) {
 	t.Helper()
 	changes := filepath.Join(t.TempDir(), "changes.yaml")
@@ -72,7 +71,7 @@ func TestARealCollectorHandsOnTheTraceOfAJobAndTheMetrics(t *testing.T) {
 			if code := s.served.Stop(); code != exitOK {
 				t.Fatalf("easel ended with %d\n%s", code, s.served.Stderr)
 			}
-			if code := between.Stop(); code != 0 { // what it has taken, it hands on first
+			if code := between.Stop(); code != 0 { // it first forwards what it has received
 				t.Fatalf("the Collector ended with %d\n%s", code, between.Stderr)
 			}
 			if strings.Contains(s.served.Stderr.String(), "OpenTelemetry reports an error") {

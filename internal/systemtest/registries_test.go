@@ -3,8 +3,8 @@ package systemtest
 import (
 	"archive/zip"
 	"bytes"
-	"crypto/md5"  //nolint:gosec // Maven Central asks for it
-	"crypto/sha1" //nolint:gosec // Maven Central asks for it
+	"crypto/md5"  //nolint:gosec // required by Maven Central
+	"crypto/sha1" //nolint:gosec // required by Maven Central
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -24,25 +24,25 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The secrets of a job that publishes. Those that are signed or minted begin like these.
+// Secrets of a publishing job. Signed or minted ones start with these.
 const (
 	githubToken, requestToken  = "secret-of-the-draft", "secret-of-the-job"
 	portalPassword, passphrase = "secret-of-the-portal", "secret-of-the-key"
 	mintedByPyPI, mintedByNPM  = "secret-minted-by-pypi", "secret-minted-by-npm"
 )
 
-// registries plays who signs the identity of a job, PyPI, the registry of npm and Maven Central, as their documents
-// say that they answer. It has what they have taken.
+// registries simulates the identity provider of a job, PyPI, the npm registry and Maven Central by their documentation.
+// It records the uploads.
 type registries struct {
 	*httptest.Server
 	signingKey, publicKey string
 
 	mu      sync.Mutex
-	refuses bool // Central's uploads
+	refuses bool // whether Central rejects uploads
 	wheels  []wheelUpload
 	npm     []npmUpload
 	bundles []string
-	looked  int // at the newest bundle
+	looked  int // status queries of the latest bundle
 	fault   []string
 }
 
@@ -88,17 +88,17 @@ func startRegistries(t *testing.T) *registries {
 	return r
 }
 
-// makeKey makes the key that signs for Central.
+// makeKey creates the signing key for Central.
 func (r *registries) makeKey(t *testing.T) {
 	t.Helper()
 	home := gpgHome(t)
-	write(t, filepath.Join(home, "gpg-agent.conf"), "s2k-count 65536\n") // a passphrase of a test need not be slow
+	write(t, filepath.Join(home, "gpg-agent.conf"), "s2k-count 65536\n") // a passphrase for tests need not be slow
 	r.gpg(t, home, "--passphrase", passphrase, "--quick-gen-key", "Easel <easel@easel.example>", "ed25519", "sign", "never")
 	r.signingKey = r.gpg(t, home, "--passphrase", passphrase, "--armor", "--export-secret-keys")
 	r.publicKey = r.gpg(t, home, "--armor", "--export")
 }
 
-// gpgHome is a short path, as the path of a socket in it has to be.
+// gpgHome creates a directory with a short path, which the path of a socket requires.
 func gpgHome(t *testing.T) string {
 	t.Helper()
 	home, err := os.MkdirTemp("", "gpg")
@@ -132,7 +132,7 @@ func answers(status int, body string) http.HandlerFunc {
 	}
 }
 
-// refuse answers what no script should ask, and tells the test.
+// refuse responds to an unexpected request, and records it for the test.
 func (r *registries) refuse(w http.ResponseWriter, q *http.Request, status int) {
 	r.mu.Lock()
 	r.fault = append(r.fault, fmt.Sprintf("%s %s by %q was answered %d", q.Method, q.RequestURI, q.UserAgent(), status))
@@ -140,8 +140,8 @@ func (r *registries) refuse(w http.ResponseWriter, q *http.Request, status int) 
 	w.WriteHeader(status)
 }
 
-// identityFor is a token of three parts, whose second may be read. A private repository has no provenance, which only a
-// host of its own could sign.
+// identityFor returns a token of three parts with readable claims. A private repository has no provenance, which only
+// its own host could sign.
 func identityFor(audience string) string {
 	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"aud": "` + audience + `", "repository_visibility": "private"}`))
 	return "e30." + claims + ".secret-signature"
@@ -223,7 +223,7 @@ func (r *registries) takeNPM(w http.ResponseWriter, q *http.Request) {
 	answers(http.StatusOK, `{"ok": true}`)(w, q)
 }
 
-// portal is the header of who may publish at Central.
+// portal returns the header of an authorized publisher at Central.
 func portal() string {
 	return base64.StdEncoding.EncodeToString([]byte("portal:" + portalPassword))
 }
@@ -270,27 +270,27 @@ func (r *registries) status(w http.ResponseWriter, q *http.Request) {
 	answers(http.StatusOK, fmt.Sprintf(`{"deploymentId": %q, "deploymentState": %q}`, q.FormValue("id"), state))(w, q)
 }
 
-// refuseBundles has Central take no uploads, or take them again.
+// refuseBundles sets whether Central rejects uploads.
 func (r *registries) refuseBundles(refuses bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refuses = refuses
 }
 
-// uploads says how much each registry has taken.
+// uploads returns the number of uploads to each registry.
 func (r *registries) uploads() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return fmt.Sprintf("PyPI %d, npm %d, Central %d", len(r.wheels), len(r.npm), len(r.bundles))
 }
 
-// secrets are all that nobody may read.
+// secrets returns all secrets that must not leak.
 func (r *registries) secrets() []string {
 	lines := strings.Split(strings.TrimSpace(r.signingKey), "\n")
 	return append(lines[2:len(lines)-2], githubToken, requestToken, portalPassword, portal(), passphrase, mintedByPyPI, mintedByNPM, "secret-signature")
 }
 
-// hold compares what was taken with the packages.
+// hold compares the uploads with the packages.
 func (r *registries) hold(t *testing.T, packages map[string]string) {
 	t.Helper()
 	want := wheelUpload{"easel_grpc-1.2.3rc1-py3-none-any.whl", packages["easel_grpc-1.2.3rc1-py3-none-any.whl"], map[string][]string{
@@ -310,7 +310,7 @@ func (r *registries) hold(t *testing.T, packages map[string]string) {
 	r.holdBundle(t, packages)
 }
 
-// holdBundle looks at the place of each file that Central has, at its bytes, its signature and its sums.
+// holdBundle checks the path of each file at Central, its bytes, signature and checksums.
 func (r *registries) holdBundle(t *testing.T, packages map[string]string) {
 	t.Helper()
 	archive, err := zip.NewReader(strings.NewReader(r.bundles[0]), int64(len(r.bundles[0])))

@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// workflow is what the tests look at in a file of .github/workflows.
+// workflow contains the fields of a file in .github/workflows that the tests check.
 type workflow struct {
 	Permissions any
 	Jobs        map[string]struct {
@@ -97,7 +97,7 @@ func TestAWorkflowRunsWhatAnybodyCanRun(t *testing.T) {
 	}
 }
 
-// TestMakeFetchesWhatTestsNeed looks for programs and libraries that no target asks for: tests of them would be skipped.
+// TestMakeFetchesWhatTestsNeed checks that some target requires each program and library. Otherwise tests would be skipped.
 func TestMakeFetchesWhatTestsNeed(t *testing.T) {
 	rules := regexp.MustCompile(`(?m)^([.a-z][a-z./-]*(?: [.a-z][a-z./-]*)*):([^=\n]*)`).FindAllStringSubmatch(readFile(t, "Makefile"), -1)
 	asked := map[string]bool{}
@@ -148,7 +148,7 @@ func TestAJobOfAWorkflowThatHoldsCredentialsBuildsNothing(t *testing.T) {
 	}
 }
 
-// TestTheOldestPythonIsTriedThatThePackageAllows compares the job with what the package says.
+// TestTheOldestPythonIsTriedThatThePackageAllows compares the job with the package metadata.
 func TestTheOldestPythonIsTriedThatThePackageAllows(t *testing.T) {
 	oldest := proctest.Find(t, `(?m)^requires-python = ">=(3\.\d+)"$`, readFile(t, "clients", "python", "pyproject.toml"))
 	steps := workflows(t)["nightly.yaml"].Jobs["python-oldest"].Steps

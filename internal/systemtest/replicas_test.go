@@ -6,7 +6,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// startTwo starts two replicas over one catalog and one database, of which both watch what the first has ordered.
+// startTwo starts two replicas with one catalog and one database. Both watch the orders of the first.
 func startTwo(t *testing.T, database string, flags ...string) (one, two *facility) {
 	t.Helper()
 	one = newFacility(t, 1, flags...)
@@ -33,7 +33,7 @@ func TestReplicasDivideTheRateOfPolls(t *testing.T) {
 	t.Parallel()
 	chromium(t)
 	postgres := proctest.StartPostgres(t)
-	one, two := startTwo(t, postgres.Database(t), "--speed", "0.02") // the renders last to the end
+	one, two := startTwo(t, postgres.Database(t), "--speed", "0.02") // the renders outlast the test
 	divided(one, two)
 	b := one.seen("light", "All is well")
 	b.until("number of replicas", `document.getElementById('replicas').innerText === '2 replicas divide EASEL_POLL_RATE.'`)

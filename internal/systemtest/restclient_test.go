@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// restClient is where make test-system installs what makes a client in TypeScript from the OpenAPI document.
+// restClient is the directory of the generator of TypeScript clients from the OpenAPI document, which make test-system installs.
 const restClient = ".build/restclient/node_modules"
 
 func TestAClientThatIsMadeFromTheDocumentOrders(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// The ledger asks for what is due all the time, and other loops look after orders, events and polls. What they ask the
-// database and the catalog hangs below the call or the work that has caused it, or has no span.
+// The ledger polls for due work continuously, and other loops handle orders, events and polls. Their queries to the
+// database and the catalog are below the call or the work that caused them, or have no span.
 func TestOnlyCallsAndWorkAreRootsOfTraces(t *testing.T) {
 	t.Parallel()
 	for name, ledger := range map[string]func(*testing.T) string{
@@ -32,7 +32,7 @@ func TestOnlyCallsAndWorkAreRootsOfTraces(t *testing.T) {
 	}
 }
 
-// work has a server of two teams serve, poll, recover, tell of events, and rest.
+// work runs a server with two teams that serves, polls, recovers, sends events, and idles.
 func work(t *testing.T, settings map[string]string) {
 	t.Helper()
 	f := newFacility(t, 1, "--speed", "10")
@@ -75,7 +75,7 @@ func work(t *testing.T, settings map[string]string) {
 	}
 }
 
-// holdRoots checks what is the root of a trace.
+// holdRoots checks the root spans of traces.
 func holdRoots(t *testing.T, collector *collector) {
 	t.Helper()
 	below, roots := 0, map[string]int{}

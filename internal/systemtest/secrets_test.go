@@ -24,10 +24,10 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// canary is a key that looks like nothing in particular, so that only knowing it finds it.
+// canary is an API key without a recognizable form, so that only an exact search finds it.
 const canary = "Qx7-canary/Zt9+w=.4mNb"
 
-// spellings are the ways in which a key can stand in a text.
+// spellings returns the forms in which a key can appear in a text.
 func spellings(key string) map[string]string {
 	forms := map[string]string{
 		"as it is": key, "in a query": url.QueryEscape(key), "in a path": url.PathEscape(key), "quoted": strings.Trim(strconv.Quote(key), `"`),
@@ -42,7 +42,7 @@ func spellings(key string) map[string]string {
 	return forms
 }
 
-// leaks lists the spellings of a key in a text, each with what stands around it.
+// leaks returns the spellings of a key in a text, each with its context.
 func leaks(key, text string) (found []string) {
 	lower := strings.ToLower(text)
 	for name, form := range spellings(key) {
@@ -54,10 +54,10 @@ func leaks(key, text string) (found []string) {
 	return found
 }
 
-// parrot is a catalog that repeats the key of each request wherever an answer has room.
+// parrot is a catalog that repeats the API key of each request in every part of the response.
 type parrot struct {
 	mu    sync.Mutex
-	mode  string // "records", or the status and media type of a refusal
+	mode  string // "records", or the status and media type of an error
 	heard map[string]int
 }
 
@@ -89,7 +89,7 @@ func (p *parrot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.answer(w, r, mode, key)
 }
 
-// repeated is a refusal that repeats the key.
+// repeated returns an error body that repeats the API key.
 func repeated(media, key string) string {
 	encoded := base64.StdEncoding.EncodeToString([]byte("Bearer " + key))
 	switch media {
@@ -105,7 +105,7 @@ func (p *parrot) answer(w http.ResponseWriter, r *http.Request, state, key strin
 	extra := fmt.Sprintf(`"note":%[1]q,"apiKey":%[1]q,%[1]q:1,"deep":[{"a":["use %[1]s"]},{%[1]q:"x"}],"encoded":%[2]q`, key, base64.StdEncoding.EncodeToString([]byte(key)))
 	id := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 	if order := r.Header.Get("Idempotency-Key"); order != "" {
-		id = order // as no two orders have one render
+		id = order // no two orders have the same render
 	}
 	record := fmt.Sprintf(`{"id":%[4]q,"modelId":%[1]q,"status":%[2]q,"costCents":1,"inputs":{"prompt":%[1]q},"textOutput":%[1]q,"failureMessage":"for %[1]s","contentType":%[1]q,"contentUrl":"https://x.invalid/%[1]s",%[3]s}`,
 		key, map[bool]string{true: key, false: state}[state == "key"], extra, id)
@@ -129,7 +129,7 @@ func (p *parrot) answer(w http.ResponseWriter, r *http.Request, state, key strin
 	}
 }
 
-// sink collects what a collector of telemetry is sent.
+// sink records the exports to a collector.
 type sink struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -142,7 +142,7 @@ func (s *sink) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(&s.text, "%s %v %s\n", r.URL, r.Header, body)
 }
 
-// search fails the test where the canary is.
+// search fails the test if the text contains the canary.
 func search(t *testing.T, where, text string) {
 	t.Helper()
 	for _, leak := range leaks(canary, text) {
@@ -186,8 +186,8 @@ func TestAKeyIsInNothingThatTheProcessSays(t *testing.T) { // X3 U22
 	}
 }
 
-// callEverything makes every call in both forms while the catalog repeats the key in every
-// way, and searches the answers.
+// callEverything sends every call over gRPC and REST while the catalog repeats the API key in every way, and searches
+// the responses.
 func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token string) {
 	t.Helper()
 	conn, err := grpc.NewClient(address(t, served, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -214,7 +214,7 @@ func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token 
 		}
 		var calls sync.WaitGroup
 		for m, one := range everyRPC(t) {
-			key, id := fmt.Sprint("k", n), fmt.Sprint("g", n, "-", m) // a render that nothing is known of
+			key, id := fmt.Sprint("k", n), fmt.Sprint("g", n, "-", m) // an unknown render
 			calls.Go(func() {
 				seen, messages, err := one.overGRPC(bearing(t, token, limit), conn, one.request(id, key))
 				if mode == "succeeded" && (messages == 0 || err != nil) {
@@ -240,7 +240,7 @@ func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token 
 	t.Logf("%d requests went upstream in %d ways of repeating the key", requests, len(bird.heard))
 }
 
-// waitUntilServed waits until calls go upstream and are answered: after a 429, a 503 or a rejected API key none does for a while.
+// waitUntilServed waits until the catalog is called again. After a 429, a 503 or a rejected API key, calls fail for a while.
 func waitUntilServed(ctx context.Context, t *testing.T, conn *grpc.ClientConn) {
 	t.Helper()
 	for {
@@ -256,7 +256,7 @@ func waitUntilServed(ctx context.Context, t *testing.T, conn *grpc.ClientConn) {
 	}
 }
 
-// searchProcess looks at what a process shows of itself.
+// searchProcess searches the information that a process exposes.
 func searchProcess(t *testing.T, served *proctest.Process) {
 	t.Helper()
 	for _, file := range []string{"environ", "cmdline", "status"} {

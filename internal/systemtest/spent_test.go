@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// balance is what the account of the first key has left, in cents.
+// balance returns the balance of the first API key's account, in cents.
 func (f *facility) balance() float64 {
 	f.t.Helper()
 	got := easel(f.t, map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": f.keys[0]}, "account", "-o", "json")
@@ -45,7 +45,7 @@ func TestWhatIsSpentIsCountedOnceForAKeyThatTheProcessKnowsAndAgainAfterARestart
 	if spent() != 0 {
 		t.Errorf("%v cents are measured before anything is ordered", spent())
 	}
-	order() // no answer tells that it is a repeated one
+	order() // the response does not show that it is a replay
 	if charged := before - f.balance(); charged != cost || spent() != cost {
 		t.Errorf("sent to a new process the key has cost %v cents, and %v are measured there", charged, spent())
 	}

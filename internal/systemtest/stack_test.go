@@ -16,21 +16,20 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil { // tests wait for processes most of the time
+	if err := flag.Set("test.parallel", "8"); err != nil { // tests mostly wait for processes
 		panic(err)
 	}
 	os.Exit(proctest.Main(m))
 }
 
-// The exit codes that these tests tell apart, as `easel help` lists them.
+// Exit codes that these tests distinguish, as in `easel help`.
 const (
 	exitOK         = 0
 	exitCredential = 5
 	exitRetry      = 6
 )
 
-// start runs a command until its output shows what ready looks for. Its environment is what is
-// given and nothing else.
+// start runs a command with only the given environment, until ready accepts its output.
 func start(t *testing.T, env map[string]string, ready func(stdout, stderr string) bool, args ...string) *proctest.Process {
 	t.Helper()
 	p := proctest.Start(t, environ(env), append([]string{proctest.Easel(t)}, args...)...)
@@ -46,7 +45,7 @@ func serve(t *testing.T, settings map[string]string) *proctest.Process {
 	return start(t, env, listening, "serve")
 }
 
-// address is where a server listens for grpc, http or admin.
+// address returns the listen address of a server for grpc, http or admin.
 func address(t *testing.T, served *proctest.Process, server string) string {
 	t.Helper()
 	return proctest.Find(t, `"server":"`+server+`","addr":"([^"]+)"`, served.Stderr.String())
@@ -59,13 +58,13 @@ func environ(env map[string]string) (all []string) {
 	return all
 }
 
-// listening reports whether the logs of a server show its three addresses.
+// listening reports whether a server has logged its three addresses.
 func listening(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }
 
-// printsKey reports whether a sandbox has printed all that it prints.
+// printsKey reports whether a sandbox has printed all of its output.
 func printsKey(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }
 
-// printed is what a command that has ended has left.
+// printed is the result of a finished command.
 type printed struct {
 	exit           int
 	stdout, stderr string
@@ -82,14 +81,14 @@ func easel(t *testing.T, env map[string]string, args ...string) printed {
 	return printed{exit, p.Stdout.String(), p.Stderr.String()}
 }
 
-// startDev starts the whole stack on free ports, and gives the environment of its clients.
+// startDev starts the complete stack on free ports, and returns the environment of its clients.
 func startDev(t *testing.T, flags ...string) map[string]string {
 	t.Helper()
 	dev := start(t, nil, proctest.DevReady, proctest.Dev(flags...)...)
 	return proctest.DevClients(t, dev.Stdout.String())
 }
 
-// tool finds a program that is not ours, or skips what needs it.
+// tool returns the path of a third-party program, or skips the test.
 func tool(t *testing.T, names ...string) string {
 	t.Helper()
 	for _, name := range names {
@@ -101,7 +100,7 @@ func tool(t *testing.T, names ...string) string {
 	return ""
 }
 
-// waitFor looks again and again until something is there, and else fails with what is said.
+// waitFor waits until a condition is true. After the timeout it fails the test with the output of said.
 func waitFor(t *testing.T, what string, there func() bool, said func() string) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !there(); time.Sleep(50 * time.Millisecond) {
@@ -111,7 +110,7 @@ func waitFor(t *testing.T, what string, there func() bool, said func() string) {
 	}
 }
 
-// readFile gives a file of the repository.
+// readFile returns a file of the repository.
 func readFile(t *testing.T, path ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(append([]string{proctest.Root}, path...)...))

@@ -16,17 +16,17 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// facility is a server over a catalog that takes faults, for an operator to look at.
+// facility is a server and a catalog with fault injection, for an operator's view.
 type facility struct {
 	t                 *testing.T
 	grpc, rest, admin string
-	sandbox, upstream string // the catalog's own address, and where it is called
+	sandbox, upstream string // address of the sandbox, and URL of its catalog
 	keys              []string
-	operator          string // whose token goes to the admin address, if there is any
+	operator          string // token for the admin address, if any
 	served            *proctest.Process
 }
 
-// newFacility starts both, with so many keys. The flags are the sandbox's.
+// newFacility starts both, with the given number of API keys. flags are flags of the sandbox.
 func newFacility(t *testing.T, keys int, flags ...string) *facility {
 	t.Helper()
 	box := start(t, nil, printsKey,
@@ -44,7 +44,7 @@ func newFacility(t *testing.T, keys int, flags ...string) *facility {
 	return f
 }
 
-// serve starts a server, in the place of the one that was there, if any was.
+// serve starts a server, which replaces the previous one in f.
 func (f *facility) serve(env map[string]string) {
 	f.t.Helper()
 	all := map[string]string{"EASEL_UPSTREAM_URL": f.upstream, "EASEL_DRAIN_TIMEOUT": "1s"}
@@ -53,7 +53,7 @@ func (f *facility) serve(env map[string]string) {
 	f.grpc, f.rest, f.admin = address(f.t, f.served, "grpc"), address(f.t, f.served, "http"), address(f.t, f.served, "admin")
 }
 
-// measured adds up the series of a metric, as Prometheus has them, whose labels have all parts.
+// measured returns the sum of a metric's Prometheus series whose labels contain all parts.
 func (f *facility) measured(name string, parts ...string) (sum float64) {
 	f.t.Helper()
 	pattern := regexp.MustCompile(`(?m)^` + name + `(\{.*\})? (\S+)$`)
@@ -70,7 +70,7 @@ func (f *facility) measured(name string, parts ...string) (sum float64) {
 	return sum
 }
 
-// tell makes a request that must be answered with 2xx.
+// tell sends a request that must return a 2xx.
 func (f *facility) tell(method, address, body string) string {
 	f.t.Helper()
 	r, err := http.NewRequestWithContext(f.t.Context(), method, address, strings.NewReader(body))
@@ -92,7 +92,7 @@ func (f *facility) tell(method, address, body string) string {
 	return string(text)
 }
 
-// watch orders renders under a key, and watches each so often.
+// watch orders renders with an API key, and starts several watches of each.
 func (f *facility) watch(key string, renders, watches int) (ids []string) {
 	f.t.Helper()
 	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": key}
@@ -109,7 +109,7 @@ func (f *facility) watch(key string, renders, watches int) (ids []string) {
 	return ids
 }
 
-// seen opens the status page and waits for what it says.
+// seen opens the status page and waits for its verdict.
 func (f *facility) seen(scheme, verdict string) *browser {
 	f.t.Helper()
 	b := openBrowser(f.t, scheme)
@@ -118,7 +118,7 @@ func (f *facility) seen(scheme, verdict string) *browser {
 	return b
 }
 
-// calm checks that the page has done nothing that it should not.
+// calm checks that the page has no errors and no requests to other hosts.
 func (f *facility) calm(b *browser) {
 	f.t.Helper()
 	complaints := slices.DeleteFunc(slices.Clone(b.complaints()), func(complaint string) bool { // before the token is entered

@@ -15,8 +15,8 @@ import (
 	"github.com/easel-grpc/easel/internal/admin"
 )
 
-// teamsOf writes a callers file: a team with little to spend and one without a limit, and an operator. Their tokens are their
-// names.
+// teamsOf writes a callers file with a team with a small budget, a team without a limit, and an operator. Each caller's
+// token is its name.
 func teamsOf(t *testing.T) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "callers.yaml")
@@ -91,10 +91,10 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 	f.calm(b)
 }
 
-// proves tells the status page a token.
+// proves enters a token in the status page.
 const proves = `(() => { document.getElementById('token').value = '%s'; document.getElementById('prove').requestSubmit(); return true })()`
 
-// prove tells the status page the token of an operator.
+// prove enters the token of an operator in the status page.
 func (f *facility) prove(b *browser) {
 	f.t.Helper()
 	b.until("the form", `!document.getElementById('prove').hidden && document.querySelectorAll('main > section:not(#verdict):not(.closed)').length === 0`)
@@ -163,7 +163,7 @@ func (f *facility) look(path string) (code int, text string) {
 	return answer.StatusCode, string(body)
 }
 
-// put writes a file for its user alone.
+// put writes a file that only its owner can read.
 func put(t *testing.T, file, text string) {
 	t.Helper()
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -181,7 +181,7 @@ func TestManyStatusPagesAskTheLedgerSeldom(t *testing.T) {
 	for range 200 {
 		f.tell(http.MethodGet, "http://"+f.admin+"/status.json", "")
 	}
-	const each = 3 // statements of a read
+	const each = 3 // statements of one read
 	if most := each * (2 + time.Since(began)/(5*time.Second) + time.Since(began)/(15*time.Second)); asked()-before > float64(most)+30 {
 		t.Errorf("200 pages have cost the ledger %.0f statements, and %d are enough", asked()-before, most)
 	}

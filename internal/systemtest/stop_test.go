@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// deadCollector takes connections and answers nothing. The channel has a value for each.
+// deadCollector accepts connections but never responds. The channel receives each connection.
 func deadCollector(t *testing.T) (url string, connected <-chan net.Conn) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -40,12 +40,12 @@ func deadCollector(t *testing.T) (url string, connected <-chan net.Conn) {
 	return "http://" + listener.Addr().String(), conns
 }
 
-// hangingCatalog takes orders and answers none. The channel has a value for each.
+// hangingCatalog accepts orders but never responds. The channel receives a value for each order.
 func hangingCatalog(t *testing.T) (url string, ordered <-chan struct{}) {
 	t.Helper()
 	orders, release := make(chan struct{}, 100), make(chan struct{})
 	catalog := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet { // the API key is proved
+		if r.Method == http.MethodGet { // verifies the API key
 			_, _ = io.WriteString(w, `{"balanceCents":100}`)
 			return
 		}
@@ -94,7 +94,7 @@ func TestADeadCollectorAndAHangingOrderDoNotHoldTheExit(t *testing.T) { // N4, N
 	}
 }
 
-// missingCollector is an address where nobody listens.
+// missingCollector returns a URL without a listener.
 func missingCollector(t *testing.T) (url string) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -108,7 +108,7 @@ func missingCollector(t *testing.T) (url string) {
 func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { // N5
 	t.Parallel()
 	const lag = 2 * time.Second
-	after := map[string]string{"OTEL_BSP_EXPORT_TIMEOUT": "6000", "OTEL_EXPORTER_OTLP_TIMEOUT": "6000"} // which is after the limit
+	after := map[string]string{"OTEL_BSP_EXPORT_TIMEOUT": "6000", "OTEL_EXPORTER_OTLP_TIMEOUT": "6000"} // longer than the limit
 	stuck, connected := deadCollector(t)
 	slow := startSlowCollector(t, lag)
 	services := map[string]*traced{}
@@ -146,7 +146,7 @@ func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { //
 	}
 }
 
-// orderOverREST places an order, whatever becomes of it.
+// orderOverREST places an order and ignores its result.
 func orderOverREST(t *testing.T, addr string) {
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+addr+"/v1/generations",
 		strings.NewReader(`{"modelId":"a/b","inputs":{},"idempotencyKey":"k"}`))

@@ -24,7 +24,7 @@ import (
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
-// The spans of a caller that is traced itself: one trace, a span for each of its three steps.
+// Spans of a traced caller: one trace with a span for each of its three steps.
 const (
 	callersTrace   = "0af7651916cd43dd8448eb211c80319c"
 	callersOrder   = "b7ad6b7169203331"
@@ -33,7 +33,7 @@ const (
 	callersBaggage = "customer=jane"
 )
 
-// traced is a service that exports its traces to a collector of the test.
+// traced is a server that exports its traces to a collector of the test.
 type traced struct {
 	*collector
 	served *proctest.Process
@@ -48,7 +48,7 @@ func startTraced(t *testing.T, settings map[string]string) *traced {
 	return s
 }
 
-// startExporting starts a service that exports to an address.
+// startExporting starts a server that exports to an endpoint.
 func startExporting(t *testing.T, endpoint string, settings map[string]string) *traced {
 	t.Helper()
 	box := start(t, nil, printsKey,
@@ -62,7 +62,7 @@ func startExporting(t *testing.T, endpoint string, settings map[string]string) *
 	return &traced{served: served, key: proctest.Find(t, `(sandbox_live_\w+)`, box.Stdout.String())}
 }
 
-// job is one render from its order to its bytes, called under the caller's three spans.
+// job is one render from its order to its bytes, called below the caller's three spans.
 type job struct {
 	id       string
 	messages int64
@@ -146,7 +146,7 @@ func (s *traced) overREST(t *testing.T) (j job) {
 	return j
 }
 
-// id reads an id in hexadecimal.
+// id decodes a hexadecimal ID.
 func id(t *testing.T, text string) []byte {
 	t.Helper()
 	id, err := hex.DecodeString(text)
@@ -156,7 +156,7 @@ func id(t *testing.T, text string) []byte {
 	return id
 }
 
-// forms are the ways to call.
+// forms contains the ways to call.
 var forms = map[string]func(*traced, *testing.T) job{"gRPC": (*traced).overGRPC, "REST": (*traced).overREST}
 
 func TestTheTraceOfAJobLeadsFromTheCallersWaitToTheAnswerUpstream(t *testing.T) {
@@ -174,13 +174,12 @@ func TestTheTraceOfAJobLeadsFromTheCallersWaitToTheAnswerUpstream(t *testing.T) 
 	}
 }
 
-// holdJob checks what has come of a job, once all has been sent: the shape of its trace, from
-// the caller's spans to the catalog's answers.
+// holdJob checks the exported trace of a job, from the caller's spans to the catalog's responses.
 func holdJob(t *testing.T, s *traced, form string, j job) {
 	t.Helper()
 	const service = "easel.v1.GenerationService/"
 	all := s.trace(t)
-	// call gives the span of a call below the caller's, or below that of its REST request.
+	// call returns the span of a call below the caller's span, or below the span of its REST request.
 	call := func(callers, method, route string) *otlp.Span {
 		parent := id(t, callers)
 		if form == "REST" {
@@ -215,7 +214,7 @@ func holdJob(t *testing.T, s *traced, form string, j job) {
 	}
 }
 
-// holdPushes checks that each push leads to what has found it, and the last to the answer.
+// holdPushes checks that each push is linked to the span that found the change, and the last push to the response.
 func holdPushes(t *testing.T, all trace, j job, order, watch *otlp.Span, pushes []*otlp.Span) {
 	t.Helper()
 	for _, push := range pushes {
@@ -244,8 +243,8 @@ func holdPushes(t *testing.T, all trace, j job, order, watch *otlp.Span, pushes 
 	}
 }
 
-// holdClean checks that no key, no baggage and, in names, no id stands in what was exported,
-// and that metrics of the table alone came along.
+// holdClean checks that exports contain no API key and no baggage, span names no ID, and metrics only those of the
+// table.
 func holdClean(t *testing.T, s *traced, j job) {
 	t.Helper()
 	s.mu.Lock()
@@ -275,7 +274,7 @@ func holdClean(t *testing.T, s *traced, j job) {
 	}
 }
 
-// caller makes calls, one by one, and says how long each took.
+// caller returns a function that sends a call and returns its duration.
 func (s *traced) caller(t *testing.T) func() time.Duration {
 	t.Helper()
 	conn, err := grpc.NewClient(address(t, s.served, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -293,7 +292,7 @@ func (s *traced) caller(t *testing.T) func() time.Duration {
 	}
 }
 
-// It must not be out of hand, also on a busy machine.
+// The delay must be limited even on a busy machine.
 func TestACollectorThatNeverAnswersDelaysNoCall(t *testing.T) { // N5
 	stuck, connected := deadCollector(t)
 	settings := map[string]string{"OTEL_BSP_SCHEDULE_DELAY": "20", "OTEL_BSP_EXPORT_TIMEOUT": "1000", "OTEL_EXPORTER_OTLP_TIMEOUT": "1000"}
@@ -304,8 +303,7 @@ func TestACollectorThatNeverAnswersDelaysNoCall(t *testing.T) { // N5
 			calls[i]()
 		}
 	}
-	// More than the queue of spans holds, in slices that take turns: what the machine does
-	// beside meets both.
+	// More than the span queue holds. Both servers are measured in alternating slices, so that other load affects both.
 	var ratios []float64
 	for n := range 40 {
 		var took [2][]time.Duration

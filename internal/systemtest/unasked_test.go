@@ -47,7 +47,7 @@ func TestWhatACatalogSendsUnaskedIsPrintedNowhere(t *testing.T) { // X3
 		t.Fatal(quote, err)
 	}
 	for range []string{"the price", "the balance"} {
-		if err := <-hungUp; err != nil { // what is printed is printed before
+		if err := <-hungUp; err != nil { // all output was written before
 			t.Fatal(err)
 		}
 	}
@@ -59,8 +59,7 @@ func TestWhatACatalogSendsUnaskedIsPrintedNowhere(t *testing.T) { // X3
 	}
 }
 
-// answerAndGoOn answers a request with more than was asked for, and waits for the end of its
-// connection.
+// answerAndGoOn sends more than the requested response, and waits for the end of the connection.
 func answerAndGoOn(conn net.Conn) error {
 	defer conn.Close()
 	in := bufio.NewReader(conn)
@@ -75,6 +74,6 @@ func answerAndGoOn(conn net.Conn) error {
 	if _, err := fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s%s", len(body), body, request.Header.Get("Authorization")); err != nil {
 		return err
 	}
-	_, _ = io.Copy(io.Discard, in) // the end may be a reset
+	_, _ = io.Copy(io.Discard, in) // the connection may be reset
 	return nil
 }

@@ -34,8 +34,8 @@ func programOf(t *testing.T, commit string) string {
 	return program
 }
 
-// An older program serves, this one comes beside it, and then the older one is there alone again: each has the orders of the
-// other, and the journal adds up.
+// A server of an older version runs, then also one of this version, then only the older one again. Each has the orders
+// of the other, and the journal is consistent.
 func TestAnUpgradeAndTheWayBack(t *testing.T) {
 	if *upgradeFrom == "" {
 		t.Skip("it takes minutes: .ci/nightly")

@@ -16,14 +16,14 @@ func TestAValidatorOfOpenAPITakesTheDocument(t *testing.T) {
 	}
 }
 
-// TestWhateverTheDocumentAllowsIsAnsweredAsItSays makes up requests from the document, good
-// and bad ones, alone and in sequences, and holds every answer against it. The balance is
-// small, so that orders are refused too, and streams are short, so that they end.
+// TestWhateverTheDocumentAllowsIsAnsweredAsItSays generates valid and invalid requests from the document, individually
+// and in sequences, and checks every response against it. The balance is small, so that orders are rejected too, and
+// streams are short, so that they end.
 //
-// Two checks are left out. Which data is valid is more than the schema can say: the catalog
-// decides on inputs, and a page token must have been given out. And protobuf's JSON takes
-// more than the schema says: null for what is absent, the number of an enum's value. While half of the catalog's responses
-// are failures, a third is left out: the catalog may be unable to reject a made-up API key.
+// Two checks are excluded. The schema can't fully describe valid data: the catalog decides on inputs, and a page token
+// must have been issued. And protobuf's JSON accepts more than the schema: null for absent members, and numbers of enum
+// values. While half of the catalog's responses are failures, a third check is excluded, because the catalog may be
+// unable to reject an invented API key.
 func TestWhateverTheDocumentAllowsIsAnsweredAsItSays(t *testing.T) {
 	t.Parallel()
 	schemathesis := tool(t, "schemathesis")
@@ -42,7 +42,7 @@ func TestWhateverTheDocumentAllowsIsAnsweredAsItSays(t *testing.T) {
 				"--header", "Authorization: Bearer "+dev["EASEL_API_KEY"],
 				"--exclude-checks", row.excluded,
 				"--max-examples", "5", "--seed", "1", "--request-timeout", "20", "--no-color", "--continue-on-failure",
-				"--suppress-health-check", "too_slow") // how fast Schemathesis creates its requests depends on the machine
+				"--suppress-health-check", "too_slow") // the speed of Schemathesis depends on the machine
 			command.Dir = t.TempDir()
 			out, err := command.CombinedOutput()
 			if err != nil {

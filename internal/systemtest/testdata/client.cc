@@ -1,4 +1,4 @@
-// What docs/clients.md makes for C++, at work: it reads the account, and what an error says.
+// A client with the C++ stubs of docs/clients.md. It reads the account, and the reason of an error.
 #include <grpcpp/grpcpp.h>
 
 #include <cstdlib>
@@ -16,7 +16,7 @@ static grpc::Status getAccount(easel::v1::AccountService::Stub& accounts, const 
   return accounts.GetAccount(&context, {}, answer);
 }
 
-// reason is what an error names, of the contract's enum.
+// reason returns the reason of an error, a value of the contract's enum.
 static easel::v1::ErrorReason reason(const grpc::Status& error) {
   google::rpc::Status status;
   google::rpc::ErrorInfo info;

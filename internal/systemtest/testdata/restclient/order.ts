@@ -1,4 +1,4 @@
-// Orders, waits and downloads over REST, with a client that others make from the OpenAPI document.
+// Orders, waits and downloads over REST, with a client that a third-party generator creates from the OpenAPI document.
 import createClient from "openapi-fetch";
 import type { components, paths } from "./easel.js";
 
@@ -16,7 +16,7 @@ const order: components["schemas"]["CreateGenerationRequest"] = {
 const { data: ordered, error } = await client.POST("/v1/generations", { body: order });
 if (error !== undefined) throw new Error(JSON.stringify(error));
 
-// What is always there needs no question mark.
+// Members that are always present need no question mark.
 const generation: components["schemas"]["Generation"] = ordered.generation;
 const generationId: string = generation.generationId;
 const path = { generationId };
