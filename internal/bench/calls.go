@@ -19,8 +19,8 @@ const (
 	warmUp      = time.Second
 )
 
-// calls measures unary calls that read a generation from the catalog. The profile that has the number of allocations
-// allocates too, as much as hundreds of calls.
+// calls measures unary calls that read a generation from the catalog. The profile that counts allocations allocates
+// itself, as much as hundreds of calls.
 var calls = &measurement{measure: func(ctx context.Context, s *scene) (figures, error) {
 	s.catalog.addActive(1)
 	call := func(ctx context.Context) error {
@@ -45,7 +45,7 @@ var calls = &measurement{measure: func(ctx context.Context, s *scene) (figures, 
 	return figures{"call-cpu": cpu * 1e6 / calls, "call-allocs": (allocations - reading) / calls, "call-rate": rate}, err
 }}
 
-// restCalls measures the same calls by REST.
+// restCalls measures the same calls over REST.
 var restCalls = &measurement{measure: func(ctx context.Context, s *scene) (figures, error) {
 	s.catalog.addActive(1)
 	web := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callerCount}}
@@ -60,7 +60,7 @@ var restCalls = &measurement{measure: func(ctx context.Context, s *scene) (figur
 	return figures{"rest-rate": rate}, err
 }}
 
-// callFor has all callers call for a while. It returns the number of calls, and the number of calls a second.
+// callFor runs all callers for a duration. It returns the number of calls, and the number of calls per second.
 func (s *scene) callFor(ctx context.Context, length time.Duration, call func(context.Context) error) (calls, rate float64, err error) {
 	var done atomic.Int64
 	callers, ctx := errgroup.WithContext(ctx)

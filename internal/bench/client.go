@@ -12,16 +12,16 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// watchClient is many watches on a few connections.
+// watchClient has many watches on a few connections.
 type watchClient struct {
 	conns  []*h2conn
-	failed chan error // why connections ended
+	failed chan error // errors that ended connections
 
 	mu    sync.Mutex
-	times []time.Time // of the messages of all watches
+	times []time.Time // arrival times of the messages of all watches
 }
 
-// watchers opens the connections of a client, which last as long as the scene.
+// watchers opens the connections of a client until the end of the scene.
 func (s *scene) watchers() (*watchClient, error) {
 	const conns = 10
 	c := &watchClient{failed: make(chan error, conns)}
@@ -37,8 +37,8 @@ func (s *scene) watchers() (*watchClient, error) {
 	return c, nil
 }
 
-// watch opens n watches of the first so many generations, a batch at a time, and waits for the
-// first message of each. The first one alone, as few calls may wait for the proof of an API key.
+// watch opens n watches of the first generations, in batches, and waits for the first message of each. The first batch
+// is one watch, because few calls may wait for the verification of an API key.
 func (c *watchClient) watch(ctx context.Context, n, generations int) error {
 	const batch = 500
 	for i, end := 0, 1; i < n; i, end = end, end+batch {
@@ -55,12 +55,12 @@ func (c *watchClient) watch(ctx context.Context, n, generations int) error {
 	return nil
 }
 
-// watchRequest asks for as few heartbeats as can be: the load is to be quiet.
+// watchRequest requests the fewest possible heartbeats, so that the load is quiet.
 func watchRequest(id string) *easelv1.WatchGenerationRequest {
 	return &easelv1.WatchGenerationRequest{GenerationId: id, HeartbeatInterval: durationpb.New(time.Minute)}
 }
 
-// await waits until so many messages have come in all.
+// await waits until all watches together have received the number of messages.
 func (c *watchClient) await(ctx context.Context, messages int) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -82,10 +82,10 @@ func (c *watchClient) note(at time.Time) {
 	c.times = append(c.times, at)
 }
 
-// arrived is how many messages have come.
+// arrived returns the number of received messages.
 func (c *watchClient) arrived() int { return len(c.since(0)) }
 
-// since gives when the messages came, without the first so many.
+// since returns the arrival times of the messages after the first ones.
 func (c *watchClient) since(first int) []time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,13 +1,12 @@
-// Command bench measures the cost of the facade beside a peer: the facade that a good engineer would
-// write from stock parts with the same features on (peer.go).
+// Command bench compares the cost of the facade with a peer: a facade with the same features that a good engineer would
+// write with standard libraries (peer.go).
 //
-// The facade is a process of its own. The load, a catalog with fixed answers (stub.go) and the sink
-// of traces (sink.go) are in the process that measures. Each measurement has a fresh scene of these,
-// and the two facades take turns: so a ratio holds where a time does not. Both export every trace.
-// The CPU of a facade is what the kernel accounts to its process.
+// The facade is a separate process. The load, a catalog with fixed responses (stub.go) and the sink of traces (sink.go)
+// are in the measuring process. Each measurement has a new scene, and the two facades alternate, so that ratios are
+// comparable even if times are not. Both export every trace. The kernel measures the CPU time of a facade's process.
 //
-// From main one reads on to the rows (rows.go, a table), how they are measured (measure.go), their
-// measurements (calls.go, watches.go, polls.go, orders.go) and what these start (scene.go,
-// process.go). The load comes from the stock client, and where there are thousands of watches, from
-// one of raw HTTP/2 frames (client.go, h2.go), as the stock one costs more than the facades do.
+// From main, continue with the rows (rows.go, a table), the procedure (measure.go), the measurements (calls.go,
+// watches.go, polls.go, orders.go) and their environment (scene.go, process.go). The standard client creates the load.
+// For thousands of watches, a client of raw HTTP/2 frames does (client.go, h2.go), because the standard client costs
+// more than the facades.
 package main

@@ -14,22 +14,22 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// h2conn is an HTTP/2 connection with many watches. It knows as little as it can: it sends calls,
-// counts the messages that come, and never widens a window, as none is ever used up.
+// h2conn is an HTTP/2 connection with many watches. It implements only the necessary parts: it sends calls, counts
+// messages, and never updates a window, because no window is used up.
 type h2conn struct {
 	net.Conn
 	framer  *http2.Framer
-	message func(at time.Time)       // called with each message, on the goroutine that reads
-	pending map[uint32]*bytes.Buffer // of each stream: the part of a message that has come
+	message func(at time.Time)       // called for each message, on the reading goroutine
+	pending map[uint32]*bytes.Buffer // received part of a message, by stream
 
-	mu      sync.Mutex // guards what follows, and what is written
+	mu      sync.Mutex // guards the fields below and all writes
 	out     *bufio.Writer
 	encoder *hpack.Encoder
 	block   bytes.Buffer
-	newest  uint32 // stream
+	newest  uint32 // ID of the latest stream
 }
 
-const widest = 1<<31 - 1 // the largest window
+const widest = 1<<31 - 1 // maximum window
 
 // dial opens a connection.
 func dial(addr string, message func(at time.Time)) (*h2conn, error) {
@@ -63,7 +63,7 @@ func (c *h2conn) write(frames func() error) error {
 	return c.out.Flush()
 }
 
-// call begins a call with one request message.
+// call starts a call with one request message.
 func (c *h2conn) call(method string, request proto.Message) error {
 	message, err := proto.Marshal(request)
 	if err != nil {
@@ -90,12 +90,12 @@ func (c *h2conn) writeHeaders(method string) error {
 		{"te", "trailers"},
 		{"authorization", "Bearer " + benchKey},
 	} {
-		_ = c.encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}) // a buffer takes everything
+		_ = c.encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}) // cannot fail for a buffer
 	}
 	return c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: c.newest, BlockFragment: c.block.Bytes(), EndHeaders: true})
 }
 
-// read takes frames until the connection or one of its watches ends.
+// read reads frames until the connection or a watch ends.
 func (c *h2conn) read() error {
 	for {
 		frame, err := c.framer.ReadFrame()

@@ -17,8 +17,7 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// benchKey is the API key of all load, as long as those of the sandbox. It is forwarded to the stub, which
-// takes any.
+// benchKey is the API key of all load, as long as a sandbox key. It is forwarded to the stub, which accepts any.
 const benchKey = "sandbox_live_0123456789abcdefghijklmnop"
 
 func main() {
@@ -28,7 +27,7 @@ func main() {
 	}
 }
 
-// run measures, or is the peer of another run of this program.
+// run runs the benchmark, or the peer of another run of this program.
 func run(args []string) error {
 	if len(args) > 0 && args[0] == peerRole {
 		return runPeer(args[1:])
@@ -45,7 +44,7 @@ func run(args []string) error {
 		_, _ = fmt.Fprintf(flags.Output(), "usage: bench [flags] [row ...]\n\nRows: %s. Without any, all of them.\n\n", strings.Join(rowNames(), " "))
 		flags.PrintDefaults()
 	}
-	_ = flags.Parse(args) // ends the program where it fails
+	_ = flags.Parse(args) // exits on error
 	chosen, err := choose(flags.Args())
 	if err != nil {
 		return err
@@ -68,21 +67,21 @@ func run(args []string) error {
 	return b.measure(ctx, os.Stdout, chosen)
 }
 
-// bench is one run.
+// bench is one run of the benchmark.
 type bench struct {
 	easel   string
-	peer    string // this program
-	version string // what easel says of itself
-	dir     string // of logs and programs
+	peer    string // path of this program
+	version string // output of easel version
+	dir     string // directory of logs and programs
 	repeats int
 	scale   float64
-	counts  bool // the short form
+	counts  bool // whether to run the short form
 }
 
-// built is what make build makes of the source in this directory.
+// built is the program that make build creates from this source tree.
 const built = "bin/easel"
 
-// identify asks the program for its version. What make build makes is refused where it is older than its source.
+// identify reads the version of the program. It rejects the program of make build if it is older than its source.
 func (b *bench) identify() error {
 	version, err := exec.Command(b.easel, "version").Output()
 	if err != nil {
@@ -90,14 +89,14 @@ func (b *bench) identify() error {
 	}
 	b.version = strings.TrimSpace(string(version))
 	if b.easel != built {
-		return nil // of another one nobody knows the source
+		return nil // the source of another program is unknown
 	}
 	return notOlder(built)
 }
 
-// copyPrograms measures copies of both programs, made as cp makes them. What the kernel maps of a file besides what was touched
-// depends on how it was written: 30 to 39 MB of the peer and 52 to 63 of easel were resident, and a linker's way is
-// another each time.
+// copyPrograms replaces both programs with copies that are written like cp does. The pages that the kernel maps in
+// addition to touched ones depend on how a file was written: 30 to 39 MB of the peer and 52 to 63 MB of easel were
+// resident, and linkers differ each time.
 func (b *bench) copyPrograms() (err error) {
 	if b.peer, err = os.Executable(); err != nil {
 		return err
@@ -126,7 +125,7 @@ func copyProgram(to, from string) (err error) {
 	return errors.Join(err, target.Close())
 }
 
-// notOlder compares a program with its source.
+// notOlder returns an error if a program is older than its source.
 func notOlder(program string) error {
 	made, err := os.Stat(program)
 	if err != nil {
@@ -145,7 +144,7 @@ func notOlder(program string) error {
 	return err
 }
 
-// sources are the files that the program is made of: the modules' lists, code, and what is embedded.
+// sources returns the source files of the program: module files, code, and embedded files.
 func sources() ([]string, error) {
 	all, err := exec.Command("go", "list", "-deps", "-f", `{{$p := .}}{{with .Module}}{{if .Main}}{{.GoMod}}
 {{range $p.GoFiles}}{{$p.Dir}}/{{.}}
@@ -157,5 +156,5 @@ func sources() ([]string, error) {
 // load scales a number of streams, calls or bytes.
 func (b *bench) load(n int) int { return max(1, int(float64(n)*b.scale)) }
 
-// duration scales a time of measurement.
+// duration scales a duration of a measurement.
 func (b *bench) duration(d time.Duration) time.Duration { return time.Duration(float64(d) * b.scale) }

@@ -10,12 +10,12 @@ import (
 	"slices"
 )
 
-// measurement measures a facade in a fresh scene, and gives the figures of its rows by their names.
+// measurement measures a facade in a new scene, and returns the figures of its rows by name.
 type measurement struct {
 	measure func(ctx context.Context, s *scene) (figures, error)
-	repeats int                 // 0: as many as the command line says
-	flags   map[facade][]string // of the facades, besides their defaults
-	sides   sides               // the zero value: the peer and easel
+	repeats int                 // number of repeats; zero means the flag of the command line
+	flags   map[facade][]string // additional flags by facade
+	sides   sides               // facades to compare; the zero value means the peer and easel
 }
 
 // sides are the two facades that a measurement compares.
@@ -23,18 +23,18 @@ type sides struct{ peer, easel facade }
 
 type figures map[string]float64
 
-// facade is a program that is measured.
+// facade is a measured program.
 type facade string
 
 const (
 	thePeer  facade = "peer"
 	theEasel facade = "easel"
-	// Easel behind a shared API key, for the callers of a file, with a ledger in that database.
+	// Easel with a shared API key, a callers file, and a ledger in the named database.
 	inSQLite   facade = "easel, SQLite"
 	inPostgres facade = "easel, PostgreSQL"
 )
 
-// measure measures the rows, and prints those of each measurement when it is done.
+// measure measures the rows, and prints the rows of each measurement when it is finished.
 func (b *bench) measure(ctx context.Context, out io.Writer, chosen []row) error {
 	write := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
 	write("%s\n%s/%s, %d CPUs, %s; median, least and most behind it\n\n%s", b.version, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), heading)
@@ -61,7 +61,7 @@ func (b *bench) measure(ctx context.Context, out io.Writer, chosen []row) error 
 	return errors.Join(failures...)
 }
 
-// compared are the facades that take turns.
+// compared returns the two alternating facades.
 func (m *measurement) compared() sides {
 	if m.sides == (sides{}) {
 		return sides{thePeer, theEasel}
@@ -69,7 +69,7 @@ func (m *measurement) compared() sides {
 	return m.sides
 }
 
-// repeated measures both facades repeatedly. They take turns, also in the first place.
+// repeated measures both facades repeatedly. They alternate, and so does the order of each pair.
 func (b *bench) repeated(ctx context.Context, m *measurement) (measured []map[facade]figures, err error) {
 	repeats := b.repeats
 	if m.repeats != 0 {

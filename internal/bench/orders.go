@@ -15,15 +15,15 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-const orderCount = 1000 // one after the other
+const orderCount = 1000 // sequential orders
 
-// Orders are measured through each engine of the ledger. The peer has no ledger: it asks for the price and posts the order.
+// Orders are measured with each database of the ledger. The peer has no ledger. It requests a quote and places the order.
 var (
 	sqliteOrders   = &measurement{sides: sides{thePeer, inSQLite}, measure: measureOrders("sqlite")}
 	postgresOrders = &measurement{sides: sides{thePeer, inPostgres}, measure: measureOrders("postgres")}
 )
 
-// measureOrders measures the time of an order, one after the other, and how many a second callers place together.
+// measureOrders measures the duration of sequential orders, and the number of orders per second of concurrent callers.
 func measureOrders(ledger string) func(context.Context, *scene) (figures, error) {
 	return func(ctx context.Context, s *scene) (figures, error) {
 		s.catalog.unlisted.Store(true)
@@ -48,7 +48,7 @@ func measureOrders(ledger string) func(context.Context, *scene) (figures, error)
 
 var ordered atomic.Int64
 
-// order places an order, which nobody has placed before. Its limit lets both sides ask for the price.
+// order places a new order. Its price limit makes both facades request a quote.
 func (s *scene) order(ctx context.Context) error {
 	_, err := s.client.CreateGeneration(ctx, &easelv1.CreateGenerationRequest{
 		ModelId: "studio/landscape", IdempotencyKey: "order-" + strconv.FormatInt(ordered.Add(1), 10), MaxCostCents: new(int64(1000)),
@@ -57,12 +57,12 @@ func (s *scene) order(ctx context.Context) error {
 	return err
 }
 
-// callersText has a budget that is checked and never reached.
+// callersText has a budget that is checked but never exhausted.
 const callersText = `teams: {bench: {budget: {daily_cents: 1000000000000, monthly_cents: 1000000000000}}}
 callers: [{name: bench, team: bench, tokens: ["sha256:%s"]}]
 `
 
-// ledger gives the flags of easel behind a held API key, with the ledger that the facade has.
+// ledger returns the flags of easel with a shared API key and the ledger of the facade.
 func (s *scene) ledger(f facade) (flags []string, err error) {
 	dir, err := os.MkdirTemp(s.dir, "ledger-")
 	if err != nil || f == theEasel {
@@ -85,7 +85,7 @@ func (s *scene) ledger(f facade) (flags []string, err error) {
 	return append(flags, "--callers-file", callers, "--ledger-url", url), err
 }
 
-// postgres starts a PostgreSQL with its own settings, which lasts as long as the scene.
+// postgres starts a PostgreSQL with default settings until the end of the scene.
 func (s *scene) postgres() (url string, err error) {
 	server, err := proctest.NewPostgres()
 	if err != nil {

@@ -16,23 +16,23 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// peer is the facade that a good engineer would write from stock parts, which every row compares
-// easel with. It has what the rows measure: reads, orders and watches, each of them traced,
-// measured, validated and logged (peerserve.go). It has no ledger.
+// peer is the facade to which every row compares easel: one that a good engineer would write with standard libraries.
+// It has the features that the rows measure: reads, orders and watches, each traced, measured, validated and logged
+// (peerserve.go). It has no ledger.
 type peer struct {
 	easelv1.UnimplementedGenerationServiceServer
-	polling context.Context // of all pollers
+	polling context.Context // context of all pollers
 	catalog *peerCatalog
-	every   time.Duration // between two polls of a generation
+	every   time.Duration // interval of the polls of a generation
 
 	mu      sync.Mutex
 	pollers map[pollerKey]*poller
 }
 
-// pollerKey keeps the pollers of different API keys apart.
+// pollerKey separates the pollers of different API keys.
 type pollerKey struct{ authorization, id string }
 
-// authorization is the caller's API key, as it goes to the catalog, which refuses a call without one.
+// authorization returns the caller's API key, which is forwarded to the catalog. The catalog rejects calls without one.
 func authorization(ctx context.Context) string {
 	return strings.Join(metadata.ValueFromIncomingContext(ctx, "authorization"), ",")
 }
@@ -55,8 +55,8 @@ func (f *peer) CreateGeneration(ctx context.Context, request *easelv1.CreateGene
 	return &easelv1.CreateGenerationResponse{Generation: g}, nil
 }
 
-// WatchGeneration implements easelv1.GenerationServiceServer. The goroutine of the call is the
-// watcher: it sends the newest state, and waits for a newer one.
+// WatchGeneration implements easelv1.GenerationServiceServer. The goroutine of the call is the watcher: it sends the
+// current state, and waits for the next.
 func (f *peer) WatchGeneration(request *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
 	ctx := stream.Context()
 	p, leave := f.join(pollerKey{authorization(ctx), request.GetGenerationId()})
@@ -106,8 +106,7 @@ func heartbeatOf(now pollerState) *easelv1.WatchGenerationResponse {
 	}
 }
 
-// join gives the poller of a generation, and begins one where there is none. The last watcher
-// that leaves stops it.
+// join returns the poller of a generation, and starts one if necessary. The last watcher that leaves stops it.
 func (f *peer) join(key pollerKey) (p *poller, leave func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -140,8 +139,8 @@ type poller struct {
 
 // pollerState is the state of a poller.
 type pollerState struct {
-	generation *easelv1.Generation // nil before the first answer
-	err        error               // that ends every watch
+	generation *easelv1.Generation // nil before the first response
+	err        error               // ends every watch
 	observed   time.Time
 	changed    chan struct{} // closed when there is another generation or an error
 }
@@ -152,7 +151,7 @@ func (p *poller) state() pollerState {
 	return p.now
 }
 
-// poll reads at a fixed interval until the generation has ended.
+// poll reads the generation at a fixed interval until it is terminal.
 func (p *poller) poll(ctx context.Context, every time.Duration, read func() (*easelv1.Generation, error)) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -165,8 +164,8 @@ func (p *poller) poll(ctx context.Context, every time.Duration, read func() (*ea
 	}
 }
 
-// note takes in the answer to a poll, and reports whether it was the last. The next poll makes up
-// for one that has failed, unless the catalog has no such generation or refuses the API key.
+// note applies the result of a poll, and reports whether it was the last. After a failed poll the next poll retries,
+// unless the generation does not exist or the catalog rejects the API key.
 func (p *poller) note(g *easelv1.Generation, err error) (last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,15 +22,15 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// peerCatalog is the catalog as the peer reads it: net/http and encoding/json.
+// peerCatalog is the peer's client of the catalog, with net/http and encoding/json.
 type peerCatalog struct {
 	base   string
 	client *http.Client
 }
 
 const (
-	peerTimeout = 10 * time.Second // of a read
-	peerLongest = 8 << 20          // bytes of an answer
+	peerTimeout = 10 * time.Second // timeout of a read
+	peerLongest = 8 << 20          // maximum bytes of a response
 )
 
 // generation reads a generation.
@@ -44,7 +44,7 @@ func (c *peerCatalog) generation(ctx context.Context, authorization, id string) 
 	return readGeneration(response)
 }
 
-// order prices an order, and places it.
+// order requests the price of an order, and places it.
 func (c *peerCatalog) order(ctx context.Context, authorization string, r *easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
 	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
 	defer cancel()
@@ -114,13 +114,13 @@ func (c *peerCatalog) send(request *http.Request, authorization string) (*http.R
 	return response, nil
 }
 
-// peerCodes maps the answers of the catalog to codes; others are Unavailable.
+// peerCodes maps statuses of the catalog to codes. Others map to Unavailable.
 var peerCodes = map[int]codes.Code{
 	http.StatusBadRequest: codes.InvalidArgument, http.StatusUnauthorized: codes.Unauthenticated, http.StatusForbidden: codes.PermissionDenied,
 	http.StatusNotFound: codes.NotFound, http.StatusGone: codes.NotFound, http.StatusTooManyRequests: codes.ResourceExhausted,
 }
 
-// generationOf translates a record. Members without a field in the contract go to upstream_fields.
+// generationOf converts a record. Members without a field in the contract are copied to upstream_fields.
 func generationOf(body []byte) (*easelv1.Generation, error) {
 	var fields map[string]any
 	if err := json.Unmarshal(body, &fields); err != nil {
@@ -151,7 +151,7 @@ func generationOf(body []byte) (*easelv1.Generation, error) {
 	return g, err
 }
 
-// take removes a member, and gives its value where it has the type.
+// take removes a member, and returns its value if it has the type.
 func take[T any](fields map[string]any, name string) T {
 	value, _ := fields[name].(T)
 	delete(fields, name)

@@ -39,12 +39,12 @@ import (
 // peerRole is the argument that makes this program the peer.
 const peerRole = "peer"
 
-// runPeer serves the peer until its standard input is closed: the program that started it is done.
+// runPeer serves the peer until its standard input is closed, because the program that started it has exited.
 func runPeer(args []string) error {
 	flags := flag.NewFlagSet("peer", flag.ExitOnError)
 	upstream := flags.String("upstream", "", "base address of the catalog")
 	every := flags.Duration("every", peerInterval, "time between two polls of a generation")
-	_ = flags.Parse(args) // ends the program where it fails
+	_ = flags.Parse(args) // exits on error
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	metrics, err := startPeerTelemetry(ctx)
@@ -52,7 +52,7 @@ func runPeer(args []string) error {
 		return err
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 256, 256 // else calls at once would each dial anew
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 256, 256 // otherwise concurrent calls would each open a connection
 	facade := &peer{
 		polling: ctx, pollers: map[pollerKey]*poller{}, every: *every,
 		catalog: &peerCatalog{base: *upstream, client: &http.Client{Transport: otelhttp.NewTransport(transport)}},
@@ -78,7 +78,7 @@ func runPeer(args []string) error {
 	return err
 }
 
-// listen takes a free port of this machine, and logs it as easel does.
+// listen listens on a free local port, and logs the address as easel does.
 func listen(name string) (net.Listener, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err == nil {
@@ -87,7 +87,7 @@ func listen(name string) (net.Listener, error) {
 	return l, err
 }
 
-// serveHTTP serves a handler on a port of its own.
+// serveHTTP serves a handler on its own port.
 func serveHTTP(name string, handler http.Handler) error {
 	l, err := listen(name)
 	if err == nil {
@@ -96,8 +96,8 @@ func serveHTTP(name string, handler http.Handler) error {
 	return err
 }
 
-// startPeerTelemetry exports traces and metrics as OpenTelemetry's variables say, and gives the
-// metrics for Prometheus.
+// startPeerTelemetry exports traces and metrics as OpenTelemetry's variables specify, and returns the handler of the
+// Prometheus metrics.
 func startPeerTelemetry(ctx context.Context) (http.Handler, error) {
 	spans, err := autoexport.NewSpanExporter(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func startPeerTelemetry(ctx context.Context) (http.Handler, error) {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), runtime.Start()
 }
 
-// servePeerGRPC serves gRPC, and gives the address.
+// servePeerGRPC serves gRPC, and returns the address.
 func servePeerGRPC(facade *peer) (addr string, err error) {
 	validator, err := protovalidate.New()
 	if err != nil {
@@ -166,7 +166,7 @@ func (l peerLog) call(ctx context.Context, method string, begin time.Time, err e
 		slog.String("peer", from.Addr.String()), slog.String("trace_id", span.TraceID().String()), slog.String("span_id", span.SpanID().String()))
 }
 
-// newPeerGateway creates the stock gateway in front of the gRPC server.
+// newPeerGateway creates the standard gateway in front of the gRPC server.
 func newPeerGateway(ctx context.Context, addr string) (http.Handler, error) {
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithStatsHandler(otelgrpc.NewClientHandler()))
 	if err != nil {

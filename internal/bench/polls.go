@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// peerInterval is how often the peer polls by default. A fixed interval of two seconds has a mean
-// delay of one, and so has what easel does by default.
+// peerInterval is the default poll interval of the peer. A fixed interval of two seconds has a mean delay of one
+// second, like easel's defaults.
 const peerInterval = 2 * time.Second
 
 const (
 	activeCount = 1000
 	pollSettle  = 5 * time.Second
-	pollTime    = 15 * time.Second // not scaled: at a request a second there are few to count
+	pollTime    = 15 * time.Second // not scaled, because there are few requests to count
 )
 
-// polls counts the requests of a second for many active generations, all of which the list has.
+// polls measures the requests per second for many active generations in the list.
 var polls = &measurement{repeats: 1, measure: func(ctx context.Context, s *scene) (figures, error) {
 	s.catalog.addActive(activeCount)
 	w, err := s.watchers()

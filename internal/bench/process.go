@@ -19,17 +19,17 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// process is a server under measurement.
+// process is a measured server.
 type process struct {
 	cmd    *exec.Cmd
-	stdin  io.Closer         // the peer ends when it is closed
-	logs   string            // file of its standard error
-	addrs  map[string]string // by the name of the listener
+	stdin  io.Closer         // the peer exits when it is closed
+	logs   string            // file with its standard error
+	addrs  map[string]string // addresses by listener name
 	exited chan struct{}
 }
 
-// startProcess runs a program until stop, and waits for its listeners. It logs to a file, so that
-// reading the log costs nobody anything.
+// startProcess runs a program until stop, and waits for its listeners. The program logs to a file, so that reading the
+// log costs it nothing.
 func (b *bench) startProcess(ctx context.Context, env []string, name string, args ...string) (*process, error) {
 	logs, err := os.CreateTemp(b.dir, filepath.Base(name)+"-*.log")
 	if err != nil {
@@ -57,7 +57,7 @@ func (b *bench) startProcess(ctx context.Context, env []string, name string, arg
 	return p, nil
 }
 
-// await waits until the process has logged its addresses: gRPC, REST and the operator's.
+// await waits until the process has logged its addresses: gRPC, REST and admin.
 func (p *process) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -73,7 +73,7 @@ func (p *process) await(ctx context.Context) error {
 	return nil
 }
 
-// listening reads the addresses out of the log, which has a line of JSON for each.
+// listening reads the addresses from the log, which has a JSON line for each.
 func (p *process) listening() map[string]string {
 	addrs := map[string]string{}
 	text, _ := os.ReadFile(p.logs)
@@ -93,13 +93,13 @@ func (p *process) stop() {
 	<-p.exited
 }
 
-// cpu is what the process has used in user and system mode, in seconds, to 10 ms.
+// cpu returns the user and system time of the process in seconds, to 10 ms.
 func (p *process) cpu(context.Context) (float64, error) {
 	stat, err := p.stat()
 	return stat.CPUTime(), err
 }
 
-// resident is the memory of the process as the kernel has it, in bytes.
+// resident returns the resident memory of the process, in bytes.
 func (p *process) resident() (float64, error) {
 	stat, err := p.stat()
 	return float64(stat.ResidentMemory()), err
@@ -113,8 +113,8 @@ func (p *process) stat() (procfs.ProcStat, error) {
 	return proc.Stat()
 }
 
-// inUse returns the memory of live objects and of stacks after two collections of garbage, in bytes. The resident
-// memory also has the space of garbage that was collected, which depends on when the collections were.
+// inUse returns the memory of live objects and of stacks after two garbage collections, in bytes. Resident memory also
+// includes the space of collected garbage, which depends on the times of collections.
 func (p *process) inUse(ctx context.Context) (bytes float64, err error) {
 	if _, err := p.heapFigures(ctx); err != nil {
 		return 0, err
@@ -129,7 +129,7 @@ func (p *process) allocations(ctx context.Context) (float64, error) {
 	return figures["Mallocs"], err
 }
 
-// heapFigures collects garbage, and returns what the runtime counts: the lines "# Name = number" at the end of a heap profile.
+// heapFigures collects garbage, and returns the runtime's statistics: the lines "# Name = number" at the end of a heap profile.
 func (p *process) heapFigures(ctx context.Context) (figures, error) {
 	body := &strings.Builder{}
 	if err := get(ctx, http.DefaultClient, "http://"+p.addrs["admin"]+"/debug/pprof/heap?gc=1&debug=1", body); err != nil {
@@ -137,7 +137,7 @@ func (p *process) heapFigures(ctx context.Context) (figures, error) {
 	}
 	counted := figures{}
 	for _, one := range heapFigure.FindAllStringSubmatch(body.String(), -1) {
-		counted[one[1]], _ = strconv.ParseFloat(one[2], 64) // digits
+		counted[one[1]], _ = strconv.ParseFloat(one[2], 64) // cannot fail for digits
 	}
 	for _, name := range []string{"HeapAlloc", "Stack", "Mallocs"} {
 		if counted[name] == 0 {
@@ -149,7 +149,7 @@ func (p *process) heapFigures(ctx context.Context) (figures, error) {
 
 var heapFigure = regexp.MustCompile(`(?m)^# (\w+) = (\d+)`)
 
-// get writes the body of an answer.
+// get copies the body of a response.
 func get(ctx context.Context, client *http.Client, url string, body io.Writer) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// row is one line of the table. Its figure is easel's divided by the peer's.
+// row is one line of the table. By default its figure is easel's value divided by the peer's.
 type row struct {
-	name     string // of the command line, the table and the figure
+	name     string // name on the command line and in the table, and of the figure
 	title    string
-	unit     string // of both facades
+	unit     string // unit of both values
 	from     *measurement
 	limit    float64
-	atLeast  bool // the limit is the least that will do, and not the most
-	absolute bool // the figure is easel's own, and not the ratio
-	excess   bool // the figure is by how much easel's exceeds the peer's
-	counted  bool // and not timed: part of the short form
+	atLeast  bool // whether the limit is a minimum instead of a maximum
+	absolute bool // whether the figure is easel's value instead of the ratio
+	excess   bool // whether the figure is the difference instead of the ratio
+	counted  bool // whether it is counted instead of timed, and part of the short form
 }
 
 var rows = []row{
 	{name: "call-cpu", from: calls, title: "CPU of the server for a unary call", unit: "µs", limit: 1.1},
-	// The peer has no ledger and keeps no unknown members. Easel asks its ledger for the owner of the generation, and decodes
-	// inputs and unknown members.
+	// The peer has no ledger and drops unknown members. Easel reads the owner of the generation from its ledger, and
+	// decodes inputs and unknown members.
 	{name: "call-allocs", from: calls, title: "allocations for a unary call", unit: "allocations", limit: 1.42, counted: true},
 	{name: "call-rate", from: calls, title: "unary calls of 16 callers", unit: "calls/s", limit: 0.95, atLeast: true},
 	{name: "rest-rate", from: restCalls, title: "unary calls of 16 callers by REST", unit: "calls/s", limit: 0.95, atLeast: true},
@@ -47,8 +47,8 @@ func rowNames() []string {
 	return names
 }
 
-// choose finds the rows of the given names, all of them where there are none. The first word of a
-// name chooses all rows that begin with it: "call" is call-cpu and two others.
+// choose returns the rows with the given names, or all rows without names. The first word of a name selects all rows
+// that start with it: "call" selects call-cpu and two others.
 func choose(names []string) (chosen []row, err error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(rows, func(r row) bool { return r.isCalled(name) }) {
@@ -62,7 +62,7 @@ func (r row) isCalled(name string) bool {
 	return name == r.name || strings.HasPrefix(r.name, name+"-")
 }
 
-// result is the figures of a row.
+// result contains the figures of a row.
 type result struct {
 	row
 	peer, easel []float64 // one for each repeat
@@ -79,7 +79,7 @@ func (r row) result(measured []map[facade]figures) result {
 
 const heading = "row           measure                                                     peer                   easel                  ratio   limit\n"
 
-// String is the row of the table.
+// String returns the row of the table.
 func (r result) String() string {
 	sign := "≤"
 	if r.atLeast {
@@ -98,7 +98,7 @@ func (r result) String() string {
 
 const missed = "MISSED"
 
-// figure is the number that the limit bounds.
+// figure returns the number that the limit applies to.
 func (r result) figure() float64 {
 	switch {
 	case r.absolute:

@@ -12,8 +12,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// scene is the environment of one measurement: a catalog, a facade in front of it, a sink of traces and
-// a client. All of it is fresh.
+// scene is the environment of one measurement: a new catalog, a facade in front of it, a sink of traces and a client.
 type scene struct {
 	*bench
 	catalog *stub
@@ -34,11 +33,11 @@ func (s *scene) start(ctx context.Context, f facade, flags []string) error {
 	if err != nil {
 		return err
 	}
-	program, args, err := s.command(f, "http://"+catalog+basePath) //nolint:contextcheck // what it starts lasts as long as the scene
+	program, args, err := s.command(f, "http://"+catalog+basePath) //nolint:contextcheck // the started parts live as long as the scene
 	if err != nil {
 		return err
 	}
-	// Every trace is exported, and the metrics too.
+	// All traces and metrics are exported.
 	telemetry := []string{
 		"OTEL_TRACES_EXPORTER=otlp", "OTEL_METRICS_EXPORTER=otlp", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://" + sink, "OTEL_TRACES_SAMPLER=always_on",
@@ -56,7 +55,7 @@ func (s *scene) start(ctx context.Context, f facade, flags []string) error {
 	return nil
 }
 
-// serve serves on a free port of this machine while the scene lasts, and gives the address.
+// serve serves on a free local port until the end of the scene, and returns the address.
 func (s *scene) serve(run func(net.Listener) error, stop func()) (addr string, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -67,7 +66,7 @@ func (s *scene) serve(run func(net.Listener) error, stop func()) (addr string, e
 	return l.Addr().String(), nil
 }
 
-// command is how a facade is started.
+// command returns the program and the arguments of a facade.
 func (s *scene) command(f facade, upstream string) (program string, args []string, err error) {
 	if f == thePeer {
 		return s.peer, []string{peerRole, "-upstream", upstream}, nil
@@ -85,7 +84,7 @@ func (s *scene) stop() {
 	}
 }
 
-// growth is by how much a reading grows meanwhile.
+// growth returns the increase of a reading during a function.
 func growth(ctx context.Context, read func(context.Context) (float64, error), meanwhile func() error) (float64, error) {
 	before, err := read(ctx)
 	if err != nil {

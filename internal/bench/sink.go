@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// newSink returns a server that accepts the exports of OpenTelemetry and drops them. An export is read as an empty message with
-// unknown fields, and so is not decoded.
+// newSink returns a server that accepts and drops OpenTelemetry exports. An export is received as an empty message with
+// unknown fields, and therefore not decoded.
 func newSink() *grpc.Server {
 	return grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 		for {

@@ -13,7 +13,7 @@ func span(values []float64) string {
 	return fmt.Sprintf("%s (%s–%s)", short(median(values)), short(slices.Min(values)), short(slices.Max(values)))
 }
 
-// short writes a number in three digits or so.
+// short formats a number with about three digits.
 func short(v float64) string {
 	if math.Abs(v) >= 100 {
 		return fmt.Sprintf("%.0f", v)
@@ -23,7 +23,7 @@ func short(v float64) string {
 
 func median(values []float64) float64 { return quantile(values, 0.5) }
 
-// quantile gives the value below which a share of the values lies.
+// quantile returns a quantile of the values.
 func quantile(values []float64, share float64) float64 {
 	return slices.Sorted(slices.Values(values))[int(share*float64(len(values)-1))]
 }

@@ -12,26 +12,26 @@ import (
 	"time"
 )
 
-// basePath is where the catalog stands on its host.
+// basePath is the path of the catalog on its host.
 const basePath = "/api/v1/api/catalog"
 
-// stub is a catalog with fixed answers. Each measurement sets them by its methods.
+// stub is a catalog with fixed responses. Each measurement configures them with its methods.
 type stub struct {
-	polls    atomic.Int64 // how often it was asked for states
-	taken    atomic.Int64 // orders
-	unlisted atomic.Bool  // the list is empty, instead of having all that are active
+	polls    atomic.Int64 // number of requests for states
+	taken    atomic.Int64 // number of orders
+	unlisted atomic.Bool  // whether the list is empty, instead of having all active generations
 
 	mu          sync.Mutex
 	generations map[string]*generation
-	order       []*generation // the newest last
+	order       []*generation // latest last
 }
 
-// generation is queued until its time comes.
+// generation is a generation that stays queued.
 type generation struct {
 	id       string
 	created  time.Time
-	progress int       // a member that a caller can see change
-	shown    time.Time // when the newest state was first sent
+	progress int       // a member with a visible change
+	shown    time.Time // time when the current state was first sent
 }
 
 // add adds a generation, which does not end.
@@ -43,14 +43,14 @@ func (s *stub) add(id string) {
 	s.order = append(s.order, g)
 }
 
-// addActive adds g0, g1 and so on, which do not end.
+// addActive adds n generations g0, g1 and so on, which do not end.
 func (s *stub) addActive(n int) {
 	for i := range n {
 		s.add("g" + strconv.Itoa(i))
 	}
 }
 
-// change changes what a caller can see of a generation.
+// change changes the visible state of a generation.
 func (s *stub) change(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *stub) change(id string) {
 	s.generations[id].progress++
 }
 
-// shown is when the newest state of a generation was first sent.
+// shown returns the time when the current state of a generation was first sent.
 func (s *stub) shown(id string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func send(w http.ResponseWriter, body []byte) {
 	_, _ = w.Write(body)
 }
 
-// list shows the active generations, the newest first.
+// list returns the list of active generations, latest first.
 func (s *stub) list() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,14 +107,14 @@ func (s *stub) list() []byte {
 	return fmt.Appendf(nil, `{"generations":[%s]}`, bytes.Join(records, []byte{','}))
 }
 
-// take takes an order: of g0, g1 and so on, which do not end.
+// take accepts an order and returns its generation, which does not end. The IDs are g0, g1 and so on.
 func (s *stub) take() []byte {
 	id := "g" + strconv.FormatInt(s.taken.Add(1)-1, 10)
 	s.add(id)
 	return s.get(id)
 }
 
-// get is nil where there is no such generation.
+// get returns the record of a generation, or nil.
 func (s *stub) get(id string) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +126,7 @@ func (s *stub) get(id string) []byte {
 	return s.record(g)
 }
 
-// record is the answer about a generation, of about 400 bytes.
+// record returns the record of a generation, of about 400 bytes.
 func (s *stub) record(g *generation) []byte {
 	if g.shown.IsZero() && g.progress > 0 {
 		g.shown = time.Now()

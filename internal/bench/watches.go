@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// idleServer measures a facade that was just started, which is what each replica costs at least.
+// idleServer measures a facade after its start, which is the minimum cost of a replica.
 var idleServer = &measurement{repeats: 3, measure: func(_ context.Context, s *scene) (figures, error) {
 	time.Sleep(time.Second)
 	bytes, err := s.server.resident()
@@ -18,7 +18,7 @@ const (
 	idleWatchGenerations = 100
 )
 
-// idleWatches measures the memory that a watch takes while nothing changes.
+// idleWatches measures the memory of a watch without changes.
 var idleWatches = &measurement{
 	flags:   map[facade][]string{thePeer: {"-every", "10s"}, theEasel: {"--poll-min-interval", "10s", "--poll-max-interval", "10s"}},
 	repeats: 3,
@@ -37,11 +37,11 @@ var idleWatches = &measurement{
 const (
 	pushWatches = 10_000
 	pushRounds  = 7
-	pushPause   = 300 * time.Millisecond // in which the facade finishes its other work
+	pushPause   = 300 * time.Millisecond // time for the facade to finish other work
 )
 
-// pushes measures changes of one generation that many watch: the 99th percentile of the time from
-// the catalog's answer to the arrival at a watcher, and the CPU that each watcher takes.
+// pushes measures changes of one generation with many watchers: the 99th percentile of the time from the catalog's
+// response to the arrival at a watcher, and the CPU time for each watcher.
 var pushes = &measurement{
 	flags: map[facade][]string{
 		thePeer:  {"-every", "200ms"},
@@ -74,7 +74,7 @@ var pushes = &measurement{
 	},
 }
 
-// push changes the generation, and gives the 99th percentile of the delays in milliseconds.
+// push changes the generation, and returns the 99th percentile of the delays in milliseconds.
 func (s *scene) push(ctx context.Context, w *watchClient, n int) (float64, error) {
 	had := w.arrived()
 	s.catalog.change("g0")
