@@ -9,15 +9,15 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// document is what is written, as Markdown.
+// document builds the page, as Markdown.
 type document struct {
 	out   strings.Builder
 	files []protoreflect.FileDescriptor
-	// anchors are the names that have a heading.
+	// anchors are the names with a heading.
 	anchors map[string]bool
-	// home is the page of those headings, "" for this one.
+	// home is the page with those headings. Empty means this page.
 	home string
-	// inCalls are the messages that stand below their call.
+	// inCalls are the messages in the sections of their calls.
 	inCalls map[protoreflect.FullName]bool
 }
 
@@ -42,7 +42,7 @@ func newDocument(files []protoreflect.FileDescriptor) *document {
 
 func (d *document) printf(format string, values ...any) { fmt.Fprintf(&d.out, format, values...) }
 
-// services writes the table of calls, then each with its request and its response.
+// services writes the table of calls, then each call with its request and its response.
 func (d *document) services() {
 	d.printf("# The contract\n\nThe calls and messages of `easel.v1`. `make generate` writes this page from the comments of\n" +
 		"[`proto/easel/v1`](../proto/easel/v1), which are the contract.\n\n| call | REST | |\n|---|---|---|\n")
@@ -72,7 +72,7 @@ func (d *document) call(m protoreflect.MethodDescriptor) {
 	d.message("####", m.Output())
 }
 
-// shared writes the messages that stand in others.
+// shared writes the messages that are parts of other messages.
 func (d *document) shared() {
 	d.printf("\n## Messages\n")
 	for _, file := range d.files {
@@ -112,7 +112,7 @@ func (d *document) enums() {
 	}
 }
 
-// typeOf is the type of a field in the words of the .proto file, with what it stands in.
+// typeOf returns the type of a field as in the .proto file, with repeated, optional or the name of its oneof.
 func (d *document) typeOf(f protoreflect.FieldDescriptor) string {
 	name := f.Kind().String()
 	var named protoreflect.Descriptor
@@ -140,17 +140,17 @@ func (d *document) typeOf(f protoreflect.FieldDescriptor) string {
 
 func (d *document) anchor(name string) string { return d.home + "#" + strings.ToLower(name) }
 
-// cell is prose on one line, for a table.
+// cell returns prose as one line, for a table.
 func cell(prose string) string {
 	prose = strings.ReplaceAll(prose, "|", `\|`)
 	return strings.ReplaceAll(strings.ReplaceAll(prose, "\n\n", "<br>"), "\n", " ")
 }
 
-// token is what is not plain English: code that is marked as such, names with underscores or
-// dots between them, names of calls, messages and codes.
+// token matches text that is not plain English: marked code, names with underscores or dots, and names of calls,
+// messages and codes.
 var token = regexp.MustCompile("`[^`]*`|" + `\b[A-Za-z0-9]+(?:[_.][A-Za-z0-9]+)+\b|\b(?:[A-Z][a-z0-9]+){2,}\b|\b(?:OK|UNAUTHENTICATED|UNAVAILABLE|INTERNAL|ABORTED|UNIMPLEMENTED)\b|[<*]`)
 
-// prose is the comment before a declaration, with links to calls and messages.
+// prose returns the comment of a declaration, with links to calls and messages.
 func (d *document) prose(of protoreflect.Descriptor) string {
 	lines := strings.Split(of.ParentFile().SourceLocations().ByDescriptor(of).LeadingComments, "\n")
 	for n, line := range lines {
@@ -159,7 +159,7 @@ func (d *document) prose(of protoreflect.Descriptor) string {
 	return d.marked(strings.TrimSpace(strings.Join(lines, "\n")), of.Name())
 }
 
-// marked is text with links to calls and messages, but to the one that it is about.
+// marked adds links to calls and messages to a text, except to its own subject.
 func (d *document) marked(text string, about protoreflect.Name) string {
 	return token.ReplaceAllStringFunc(text, func(word string) string {
 		switch {

@@ -8,18 +8,18 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// reasons is the enum that has a page of its own.
+// reasons is the enum with a separate page.
 const reasons = protoreflect.Name("ErrorReason")
 
-// The comment of a reason has the code, the HTTP status if it is not that of the code, the meaning, and whether a retry may
-// succeed.
+// The comment of a reason has the code, the HTTP status if it differs from that of the code, the meaning, and whether a
+// retry may succeed.
 var (
 	firstSentence = regexp.MustCompile(`^([A-Z_]+)(?:, ((?:only )?over REST[^.;]*))?(; [^.]+)?\.\s+`)
 	retryable     = regexp.MustCompile(`(?:^|\s)(Not retryable|Possibly retryable|Retryable)[:.]\s*([^\0]*)$`)
 	answers       = map[string]string{"Not retryable": "no", "Possibly retryable": "perhaps", "Retryable": "yes"}
 )
 
-// errorTable is what clients/reasons.json says of each reason.
+// errorTable is the part of clients/reasons.json with the class of each reason.
 type errorTable struct {
 	Reasons map[string]struct{ Class string }
 }

@@ -1,5 +1,5 @@
-// Command contract writes the contract as documents for people, in the words of the .proto files' comments: each call
-// with what it promises, its REST form and its messages; and each reason of an error with what to do.
+// Command contract writes the contract as documents for people, from the comments of the .proto files: each call with
+// its behavior, its REST form and its messages, and each error reason with its remedy.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate" // so that the options are known
+	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate" // registers the options
 	"google.golang.org/genproto/googleapis/api/annotations"
 )
 
@@ -55,7 +55,7 @@ func write(image, reasons, contract, errors string) error {
 	return os.WriteFile(errors, []byte(d.out.String()), 0o644)
 }
 
-// read gives the files of the contract, in order.
+// read returns the files of the contract, in order.
 func read(image string) (files []protoreflect.FileDescriptor, err error) {
 	data, err := os.ReadFile(image)
 	if err != nil {
@@ -77,7 +77,7 @@ func read(image string) (files []protoreflect.FileDescriptor, err error) {
 	return files, nil
 }
 
-// all are the declarations of a list, in the order of the .proto file.
+// all returns the declarations of a list, in the order of the .proto file.
 func all[T any](list interface {
 	Len() int
 	Get(n int) T
@@ -88,7 +88,7 @@ func all[T any](list interface {
 	}
 }
 
-// route is the REST form of a call.
+// route returns the REST form of a call.
 func route(m protoreflect.MethodDescriptor) string {
 	rule, ok := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
 	if !ok {
@@ -102,7 +102,7 @@ func route(m protoreflect.MethodDescriptor) string {
 	return ""
 }
 
-// nature is what a caller wants to know of a call before all else.
+// nature returns the most important property of a call for a caller.
 func nature(m protoreflect.MethodDescriptor) string {
 	level := descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN
 	if options, ok := m.Options().(*descriptorpb.MethodOptions); ok {

@@ -1,10 +1,10 @@
 // Command licences collects the licences of third-party code that is shipped with Easel.
 //
-// `licences program FILE` writes the licences of all modules that the program is linked with, on each system of a release. It
-// fails if a module has no licence that it recognises.
+// `licences program FILE` writes the licences of all modules that the program is linked with, on each system of a
+// release. It fails if a module has no licence that it recognises.
 //
-// `licences page FILE` writes those of the packages in the script of the API page. The source map of the script names the
-// packages and their versions, and npm installs them.
+// `licences page FILE` writes the licences of the packages in the script of the API page. The source map of the script
+// lists the packages and their versions, and npm installs them.
 package main
 
 import (

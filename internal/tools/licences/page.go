@@ -15,7 +15,7 @@ import (
 // script is the package of the API page, which make generate installs.
 var script = filepath.Join(".build", "tools", "page", "node_modules", "@scalar", "api-reference")
 
-// unmapped are packages of the script that its source map lacks: they came with parts that were built before.
+// unmapped are packages of the script that its source map lacks, because they were part of prebuilt components.
 var unmapped = []string{"@scalar/code-highlight@*", "highlight.js@11", "lowlight@3", "tailwindcss@4"}
 
 // addPage installs the packages of the script in a temporary directory, and adds their licences.
@@ -75,7 +75,7 @@ func packages() ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// addPackage adds the licence of an installed package. A package without a file has the name of a licence.
+// addPackage adds the licence of an installed package. A package without a licence file must name its licence.
 func (t texts) addPackage(dir string) error {
 	var manifest struct {
 		Name, Version, License string

@@ -10,23 +10,21 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// statusSchema is what every error is.
+// statusSchema is the schema of every error.
 const statusSchema = "#/components/schemas/Status"
 
-// answer is one HTTP status that means an error.
+// answer is one HTTP status of errors.
 type answer struct {
 	status int
 	text   string
-	// of says which methods may answer so; nil is all.
+	// of reports whether a method may return the status. Nil means every method.
 	of func(method protoreflect.MethodDescriptor, verb string) bool
 }
 
-// answers is the table of the errors. The test of the document holds it against what
-// the server answers.
+// answers is the table of errors. The test of the document compares it with the server's responses.
 type answers []answer
 
-// particular are the statuses with which some methods may answer and others not. Each method of the
-// contract stands here.
+// particular maps each method of the contract to the statuses that only some methods return.
 var particular = map[protoreflect.Name][]int{
 	"GetAccount":         {},
 	"ListUsage":          {},
@@ -107,7 +105,7 @@ func headers(pairs ...string) openapi3.Headers {
 	return all
 }
 
-// write gives an operation the answers that it has.
+// write sets the responses of an operation.
 func (a answers) write(operation *openapi3.Operation, method protoreflect.MethodDescriptor, verb string) error {
 	if _, ok := particular[method.Name()]; !ok {
 		return fmt.Errorf("answers.go does not say with which statuses %s may answer: add it to particular", method.Name())
@@ -132,7 +130,7 @@ func (a answers) write(operation *openapi3.Operation, method protoreflect.Method
 	return nil
 }
 
-// events are the content of a stream: an event or a line for each message.
+// events sets the content of a stream: an event or a line for each message.
 func events(operation *openapi3.Operation, method protoreflect.MethodDescriptor) {
 	text := "A stream, open until the goal is reached. As server-sent events each message is the data of an event named after its member, with the etag as id; \"done\" and \"failure\" end it. As JSON lines each message is a line."
 	response := operation.Responses.Status(http.StatusOK).Value
@@ -147,8 +145,8 @@ func events(operation *openapi3.Operation, method protoreflect.MethodDescriptor)
 	}
 }
 
-// bytes are the content of a download: whatever type the catalog says. Generators take no range of types, and read
-// the first; validators need the range.
+// bytes sets the content of a download, whose type depends on the catalog. Generators ignore the range of types and use
+// the first. Validators need the range.
 func bytes(operation *openapi3.Operation) {
 	binary := openapi3.NewMediaType().WithSchema(openapi3.NewStringSchema().WithFormat("binary"))
 	content := openapi3.Content{"application/octet-stream": binary, "*/*": binary}

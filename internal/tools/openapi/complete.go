@@ -14,7 +14,7 @@ import (
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 )
 
-// Patterns of what protobuf's JSON writes as text.
+// Patterns of values that protobuf's JSON writes as strings.
 const (
 	whole       = `^-?[0-9]+$`
 	natural     = `^[0-9]+$`
@@ -22,7 +22,7 @@ const (
 	duration    = `^[0-9]+(\.[0-9]{1,9})?s$`
 )
 
-// complete adds to the document what the contract says and OpenAPI 2 could not.
+// complete adds the parts of the contract that OpenAPI 2 can't express.
 func complete(doc *openapi3.T, c contract) error {
 	doc.Servers = openapi3.Servers{{URL: "/", Description: "The server that gave out this document"}}
 	doc.Components.SecuritySchemes = openapi3.SecuritySchemes{"bearer": {Value: &openapi3.SecurityScheme{
@@ -34,7 +34,7 @@ func complete(doc *openapi3.T, c contract) error {
 	for _, path := range doc.Paths.InMatchingOrder() {
 		item := doc.Paths.Value(path)
 		for verb, operation := range item.Operations() {
-			name, further := strings.CutSuffix(operation.OperationID, "2") // as the generator calls a second binding
+			name, further := strings.CutSuffix(operation.OperationID, "2") // suffix of the generator for a second binding
 			method, ok := c.methods[name]
 			if !ok {
 				return fmt.Errorf("no method is %s", operation.OperationID)
@@ -52,7 +52,7 @@ func complete(doc *openapi3.T, c contract) error {
 		}
 	}
 	completeSchemas(doc, c)
-	doc.Components.Schemas["Status"].Value.Required = []string{"code"} // it is never 0, which is OK
+	doc.Components.Schemas["Status"].Value.Required = []string{"code"} // never 0, which is OK
 	return nil
 }
 
@@ -83,9 +83,9 @@ func completeOperation(doc *openapi3.T, operation *openapi3.Operation, method pr
 	}
 }
 
-// fieldAt is the field that a parameter sets, or nil.
+// fieldAt returns the field that a parameter sets, or nil.
 func fieldAt(message protoreflect.MessageDescriptor, parameter string) (field protoreflect.FieldDescriptor) {
-	name, _, _ := strings.Cut(parameter, "[") // of a map
+	name, _, _ := strings.Cut(parameter, "[") // removes the key of a map
 	for part := range strings.SplitSeq(name, ".") {
 		if field != nil {
 			message = field.Message()
@@ -97,7 +97,7 @@ func fieldAt(message protoreflect.MessageDescriptor, parameter string) (field pr
 	return field
 }
 
-// deepObject writes the parameter of a map, whose members are written as name[key]=value.
+// deepObject sets the form of a map parameter, whose members are written as name[key]=value.
 func deepObject(p *openapi3.Parameter) {
 	explode := true
 	p.Name, _, _ = strings.Cut(p.Name, "[")
@@ -105,7 +105,7 @@ func deepObject(p *openapi3.Parameter) {
 	p.Schema = openapi3.NewSchemaRef("", openapi3.NewObjectSchema().WithAdditionalProperties(openapi3.NewStringSchema()))
 }
 
-// headOf is the operation that answers with the headers of get alone.
+// headOf returns the operation that responds only with the headers of get.
 func headOf(get *openapi3.Operation) *openapi3.Operation {
 	head := *get
 	head.OperationID = "headOf" + strings.ToUpper(get.OperationID[:1]) + get.OperationID[1:]
@@ -125,7 +125,7 @@ func headOf(get *openapi3.Operation) *openapi3.Operation {
 	return &head
 }
 
-// completeSchemas writes the rules of the messages into their schemas.
+// completeSchemas adds the rules of the messages to their schemas.
 func completeSchemas(doc *openapi3.T, c contract) {
 	for _, name := range slices.Sorted(maps.Keys(doc.Components.Schemas)) {
 		schema := doc.Components.Schemas[name].Value
@@ -151,16 +151,16 @@ func completeSchemas(doc *openapi3.T, c contract) {
 	}
 }
 
-// openStruct says that an object has whatever members: without it, generators take it for an empty one.
+// openStruct allows any members in an object. Otherwise generators treat it as empty.
 func openStruct(ref *openapi3.SchemaRef, field protoreflect.FieldDescriptor) {
 	if ref.Ref == "" && field != nil && field.Message() != nil && field.Message().FullName() == "google.protobuf.Struct" {
 		ref.Value.AdditionalProperties = openapi3.AdditionalProperties{Has: new(true)}
 	}
 }
 
-// alwaysThere reports whether a member of an answer is never absent: protobuf's JSON writes what has no presence
-// also where it is 0 or empty; the record that a call answers with, or that an update is of, is always set; and so
-// is the time of each message of a stream.
+// alwaysThere reports whether a member of a response is never absent. Protobuf's JSON always writes fields without
+// presence, even if they are 0 or empty. The record of a response or an update is always set, and so is the time of
+// each stream message.
 func alwaysThere(field protoreflect.FieldDescriptor) bool {
 	if !field.HasPresence() {
 		return true
@@ -171,7 +171,7 @@ func alwaysThere(field protoreflect.FieldDescriptor) bool {
 		(field.Name() == "emit_time" || record && (strings.HasSuffix(holder, "Response") || strings.HasSuffix(holder, "Update")))
 }
 
-// choose writes which members a request must have.
+// choose adds the required members of a request.
 func choose(schema *openapi3.Schema, message protoreflect.MessageDescriptor) {
 	rules, _ := proto.GetExtension(message.Options(), validate.E_Message).(*validate.MessageRules)
 	for _, rule := range rules.GetOneof() {
@@ -185,7 +185,7 @@ func choose(schema *openapi3.Schema, message protoreflect.MessageDescriptor) {
 	}
 }
 
-// limit writes the rules of a field into its schema.
+// limit adds the rules of a field to its schema.
 func limit(ref *openapi3.SchemaRef, field protoreflect.FieldDescriptor) {
 	if ref.Ref != "" || field == nil {
 		return
@@ -201,7 +201,7 @@ func limit(ref *openapi3.SchemaRef, field protoreflect.FieldDescriptor) {
 	ref.Value.Pattern = textOf(field, rules.nonNegative)
 }
 
-// textOf is the pattern of what is no text in the contract, and text in JSON.
+// textOf returns the pattern of a field that is a string only in JSON.
 func textOf(field protoreflect.FieldDescriptor, nonNegative bool) string {
 	any, positive := "", ""
 	switch {

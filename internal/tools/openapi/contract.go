@@ -13,15 +13,15 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
-	_ "google.golang.org/genproto/googleapis/api/annotations" // so that the options are known
+	_ "google.golang.org/genproto/googleapis/api/annotations" // registers the options
 )
 
-// contract is what the .proto files say: the methods by the operation ids of the OpenAPI
-// 2 document, and the messages by their schemas' names.
+// contract contains the declarations of the .proto files: methods by the operation IDs of the OpenAPI 2 document, and
+// messages by schema name.
 type contract struct {
 	methods  map[string]protoreflect.MethodDescriptor
 	messages map[string]protoreflect.MessageDescriptor
-	// answered are the messages that stand in answers. The rest stand in requests alone.
+	// answered are the messages in responses. All others are only in requests.
 	answered map[protoreflect.FullName]bool
 }
 
@@ -61,7 +61,7 @@ func (c contract) add(file protoreflect.FileDescriptor) {
 	}
 }
 
-// answer notes a message that stands in an answer, and those in it.
+// answer adds a message of a response, and its nested messages.
 func (c contract) answer(message protoreflect.MessageDescriptor) {
 	if c.answered[message.FullName()] {
 		return
@@ -74,7 +74,7 @@ func (c contract) answer(message protoreflect.MessageDescriptor) {
 	}
 }
 
-// fields are those of a message, in the order of the .proto file.
+// fields returns the fields of a message, in the order of the .proto file.
 func fields(message protoreflect.MessageDescriptor) iter.Seq[protoreflect.FieldDescriptor] {
 	return func(yield func(protoreflect.FieldDescriptor) bool) {
 		for n := 0; n < message.Fields().Len() && yield(message.Fields().Get(n)); n++ {
@@ -82,7 +82,7 @@ func fields(message protoreflect.MessageDescriptor) iter.Seq[protoreflect.FieldD
 	}
 }
 
-// comment gives what stands before a declaration, as Markdown.
+// comment returns the comment of a declaration, as Markdown.
 func comment(d protoreflect.Descriptor) string {
 	lines := strings.Split(d.ParentFile().SourceLocations().ByDescriptor(d).LeadingComments, "\n")
 	for n, line := range lines {
@@ -91,14 +91,14 @@ func comment(d protoreflect.Descriptor) string {
 	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
-// limits are the rules of a field that JSON Schema can say too. Zero values say nothing.
+// limits are the rules of a field that JSON Schema can express too. Zero values mean no rule.
 type limits struct {
 	pattern     string
 	maxLength   uint64
 	maxItems    uint64
 	min         *float64
 	items       *limits
-	nonNegative bool // of a 64-bit number or a duration, which JSON has as text
+	nonNegative bool // for a 64-bit number or a duration, which are strings in JSON
 }
 
 var (
@@ -117,7 +117,7 @@ func readRules(rules *validate.FieldRules) (l limits) {
 			l.pattern = strings.ReplaceAll(m[1], `\\`, `\`)
 		}
 		if m := atMost.FindStringSubmatch(rule.GetExpression()); m != nil {
-			_, _ = fmt.Sscan(m[1], &l.maxLength) // digits
+			_, _ = fmt.Sscan(m[1], &l.maxLength) // cannot fail for digits
 		}
 	}
 	if text := rules.GetString(); text != nil {

@@ -1,6 +1,6 @@
-// Command openapi writes the OpenAPI 3 document of the REST form. It takes the OpenAPI 2
-// document that protoc-gen-openapiv2 makes, and adds what that one can't say: the rules of
-// the requests, each HTTP status with its content, streams of events and of bytes.
+// Command openapi writes the OpenAPI 3 document of the REST API. It reads the OpenAPI 2 document of
+// protoc-gen-openapiv2, and adds the information that this format can't express: the rules of requests, each HTTP
+// status with its content, and streams of events and of bytes.
 package main
 
 import (
@@ -59,8 +59,8 @@ func convert(name string) (*openapi3.T, error) {
 	return openapi2conv.ToV3(&doc)
 }
 
-// check reads the text as a stranger would: references are followed, examples are held
-// against their schemas.
+// check validates the text like an independent reader: it follows references, and checks examples against their
+// schemas.
 func check(text []byte) error {
 	doc, err := openapi3.NewLoader().LoadFromData(text)
 	if err != nil {

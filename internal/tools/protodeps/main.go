@@ -1,9 +1,7 @@
-// Command protodeps writes the .proto files that Easel's contract imports from
-// others into a directory, for buf to read.
+// Command protodeps writes the third-party .proto files that Easel's contract imports into a directory, for buf.
 //
-// The files are printed from the descriptors that are linked into the Go
-// modules in go.mod, so their versions are those of go.sum, no copy of them
-// stands in the repository, and no registry other than the module proxy is asked.
+// The files are printed from the descriptors that are linked into the Go modules in go.mod. So their versions are those
+// of go.sum, the repository contains no copies, and no registry other than the module proxy is used.
 package main
 
 import (
@@ -65,8 +63,7 @@ func write(dir string) error {
 	return nil
 }
 
-// collect adds file and what it imports. The files of google/protobuf are left
-// out: buf brings its own.
+// collect adds a file and its imports. It omits google/protobuf, which buf includes.
 func collect(files map[string]protoreflect.FileDescriptor, file protoreflect.FileDescriptor) {
 	path := file.Path()
 	if files[path] != nil || strings.HasPrefix(path, "google/protobuf/") {

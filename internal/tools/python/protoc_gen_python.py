@@ -13,7 +13,7 @@ from google.protobuf.compiler import plugin_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from grpc_tools import protoc
 
-# Names of modules, which are not names of the contract such as /easel.v1.AccountService.
+# Module names, but not names of the contract such as /easel.v1.AccountService.
 MODULE = re.compile(r"(?<=from )easel\.v1(?= import )|(?<=')easel(?=\.v1\.\w+_pb2')")
 
 

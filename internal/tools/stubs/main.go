@@ -1,8 +1,8 @@
 // Command stubs is a plugin of buf that completes the output of the generators of other languages.
 //
-// It writes the descriptor image and the same as plain .proto files, from which other languages can make stubs. For Python
-// and TypeScript it writes the file from which users import the contract. Each language gets the service config and the
-// table of reasons, by which a client retries.
+// It writes the descriptor image and the same as plain .proto files, from which other languages can generate stubs. For
+// Python and TypeScript it writes the file from which users import the contract. Each language gets the service config
+// and the table of reasons, which define a client's retries.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// run answers a request of buf, and writes generated files below the root of the repository. Buf runs it in internal/tools.
+// run handles a request of buf, and writes generated files below the root of the repository. Buf runs it in internal/tools.
 func run(in io.Reader, out io.Writer) error {
 	data, err := io.ReadAll(in)
 	if err != nil {
@@ -47,7 +47,7 @@ func run(in io.Reader, out io.Writer) error {
 	return err
 }
 
-// finish writes the files that are made of the descriptors, the service config and the table of reasons.
+// finish writes the files that are generated from the descriptors, the service config and the table of reasons.
 func finish(set *descriptorpb.FileDescriptorSet, root string) error {
 	config, err := os.ReadFile(filepath.Join(root, "proto", "easel", "v1", "service_config.json"))
 	if err != nil {
@@ -106,12 +106,12 @@ func contract(set *descriptorpb.FileDescriptorSet) (ours []*descriptorpb.FileDes
 	return ours
 }
 
-// generatedFrom heads a generated file, after the comment sign of its language.
+// generatedFrom is the first line of a generated file, after the comment sign of its language.
 const generatedFrom = "Code generated from proto/easel/v1 by make generate. DO NOT EDIT.\n"
 
 const aboutConfig = "What a gRPC client may retry by itself: reads and orders on UNAVAILABLE, and no streams."
 
-// typescriptConfig lets a client that is not a gRPC library's own read the policy.
+// typescriptConfig exposes the retry policy to a client that does not use a gRPC library.
 const typescriptConfig = `export declare const serviceConfig: {
   methodConfig: {
     name: { service: string; method: string }[];
@@ -131,7 +131,7 @@ func goConfig(config []byte) string {
 		"\nconst ServiceConfig = `" + string(config) + "`\n"
 }
 
-// pythonIndex exports each name by itself: strict type checkers take nothing else for public.
+// pythonIndex exports each name individually, because strict type checkers treat only such names as public.
 func pythonIndex(files []*descriptorpb.FileDescriptorProto, config []byte) string {
 	var text strings.Builder
 	text.WriteString("# " + generatedFrom + "\"\"\"The contract of Easel: messages, enums, and a stub for each service.\"\"\"\n\n")

@@ -13,7 +13,7 @@ import (
 // printedFrom is the first line of a file of google.rpc, whose descriptor has no comments.
 const printedFrom = "Printed by make generate from the descriptors in google.golang.org/genproto (Apache License 2.0). DO NOT EDIT.\n"
 
-// plainTree returns the set as .proto files, by path, without those of google/protobuf: every compiler has its own.
+// plainTree returns the .proto files of a set by path, without google/protobuf, which every compiler includes.
 func plainTree(set *descriptorpb.FileDescriptorSet) (map[string]string, error) {
 	files, err := protodesc.NewFiles(set)
 	if err != nil {

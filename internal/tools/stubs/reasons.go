@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// reasonTable is clients/reasons.json: which class of error each reason becomes, and whether a repeat helps.
+// reasonTable is the content of clients/reasons.json: the error class of each reason, and whether a retry helps.
 type reasonTable struct {
 	text                    string
 	Classes, Reasons, Codes json.RawMessage
@@ -35,7 +35,7 @@ const (
 	aboutWatches = "The codes after which a watch that is opened again would meet the same again."
 )
 
-// generatedReasons heads what is made of the table, after the comment sign of its language.
+// generatedReasons is the first line of files generated from the table, after the comment sign of their language.
 const generatedReasons = "Code generated from clients/reasons.json by make generate. DO NOT EDIT.\n"
 
 func goReasons(t reasonTable) string {
@@ -69,7 +69,7 @@ func typescriptReasons(t reasonTable) (code, types string) {
 			"  /** " + aboutWatches + " */\n  readonly watch_ends: readonly string[];\n};\n"
 }
 
-// javaReasons makes an exception of each class that a reason becomes, and what chooses between them, by path.
+// javaReasons returns, by path, an exception for each error class of a reason, and the code that selects between them.
 func javaReasons(t reasonTable, directory string) map[string]string {
 	const heading = "// " + generatedReasons + "package io.github.easelgrpc.easel;\n\n"
 	var cases strings.Builder
@@ -77,7 +77,7 @@ func javaReasons(t reasonTable, directory string) map[string]string {
 	for _, row := range regexp.MustCompile(`"(\w+)": "([^"]*)"`).FindAllSubmatch(t.Classes, -1) {
 		name, about := string(row[1]), string(row[2])
 		if !strings.Contains(string(t.Reasons), `"class": "`+name+`"`) {
-			continue // the helper makes it itself
+			continue // the helper throws it itself
 		}
 		texts[filepath.Join(directory, name+"Exception.java")] = fmt.Sprintf(heading+`/** %s */
 public final class %[2]sException extends EaselException {
@@ -105,7 +105,7 @@ final class Classes {
 	return texts
 }
 
-// removeReasons removes the classes that javaReasons made earlier: a class of error may have been renamed.
+// removeReasons removes the classes that javaReasons created earlier, because an error class may have been renamed.
 func removeReasons(directory string) error {
 	paths, err := filepath.Glob(filepath.Join(directory, "*.java"))
 	for _, path := range paths {

@@ -1,6 +1,5 @@
-// Manifests reads Kubernetes manifests from standard input, each as the type that the cluster's
-// own API has for it: a field that is misspelt, or has another type, is refused. It needs no
-// cluster and no network. Kinds that are an operator's own are counted and not read.
+// Kubecheck reads Kubernetes manifests from standard input, each as the API type of its kind, and rejects misspelled
+// fields and wrong types. It needs no cluster and no network. Kinds of operators are counted but not checked.
 package main
 
 import (
@@ -52,7 +51,7 @@ func run(in io.Reader, out io.Writer) error {
 	return err
 }
 
-// check reads one document, and reports whether its kind is Kubernetes' own.
+// check reads one document, and reports whether its kind is built into Kubernetes.
 func check(text []byte) (bool, error) {
 	var head struct {
 		APIVersion string `json:"apiVersion"`

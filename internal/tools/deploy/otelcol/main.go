@@ -1,5 +1,5 @@
-// Collector is the OpenTelemetry Collector with the parts that deploy/otel/collector.yaml names
-// and no others, so that it is built in a minute and a half and no image is needed for a test.
+// Otelcol is the OpenTelemetry Collector with only the components in deploy/otel/collector.yaml. It is built in a
+// minute and a half, so that a test needs no image.
 package main
 
 import (
@@ -29,7 +29,7 @@ func main() {
 			ProviderFactories: []confmap.ProviderFactory{envprovider.NewFactory(), fileprovider.NewFactory()},
 		}},
 	})
-	if command.Execute() != nil { // it has told why
+	if command.Execute() != nil { // it has printed the error
 		os.Exit(1)
 	}
 }

@@ -1,10 +1,10 @@
-// Kubeissuer is what of a Kubernetes API server makes the tokens of service accounts: its own signer, its own claims and
-// its own set of keys, without the rest. It reads lines of the form
+// Kubeissuer creates tokens of service accounts with the code of a Kubernetes API server: its signer, its claims and its
+// key set. It reads lines of the form
 //
-//	keys N                             the keys of the Nth to the newest key pair, on one line
-//	token N NAMESPACE NAME AUDIENCE TIME   a token, signed by the Nth key pair, that lasts so long
+//	keys N                             the keys of the Nth to the latest key pair, on one line
+//	token N NAMESPACE NAME AUDIENCE TIME   a token, signed with the Nth key pair, with the lifetime TIME
 //
-// and answers each with one line. Key pairs are made as they are named: odd ones are RSA, even ones ECDSA.
+// and responds to each with one line. Key pairs are created at their first use: odd ones are RSA, even ones ECDSA.
 package main
 
 import (
@@ -44,7 +44,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// issuer is the cluster, by its name and its key pairs.
+// issuer is the cluster with its name and its key pairs.
 type issuer struct {
 	name string
 	keys map[int]crypto.Signer
@@ -66,7 +66,7 @@ func (i *issuer) answer(ctx context.Context, line string) (string, error) {
 	return "", fmt.Errorf("unknown line %q", line)
 }
 
-// key is a key pair, which is made at its first use.
+// key returns a key pair, which is created at its first use.
 func (i *issuer) key(number int) (crypto.Signer, error) {
 	if i.keys[number] != nil {
 		return i.keys[number], nil
@@ -80,7 +80,7 @@ func (i *issuer) key(number int) (crypto.Signer, error) {
 	return i.keys[number], err
 }
 
-// token is what the kubelet asks for, for a pod of a service account.
+// token returns a token as the kubelet requests it for a pod of a service account.
 func (i *issuer) token(ctx context.Context, number int, namespace, name, audience string, life time.Duration) (string, error) {
 	key, err := i.key(number)
 	if err != nil {
@@ -99,7 +99,7 @@ func (i *issuer) token(ctx context.Context, number int, namespace, name, audienc
 	return generator.GenerateToken(ctx, public, private)
 }
 
-// keySet is what the API server answers at /openid/v1/jwks.
+// keySet returns the API server's response to /openid/v1/jwks.
 func (i *issuer) keySet(number int) (string, error) {
 	var public []any
 	for n := number; ; n++ {

@@ -1,6 +1,6 @@
-// A certified OpenID Connect server, of panva's oidc-provider, for tests: on http of this machine, with one client, which
-// gets tokens (JWT) for the audience "easel". It prints its address. Each line that it reads makes it sign by a new key
-// pair, beside the old one; "forget" takes the old ones out of its keys.
+// A certified OpenID Connect server for tests, panva's oidc-provider, on local http. Its only client gets tokens (JWT) for
+// the audience "easel". It prints its address. For each input line it adds a key pair and signs with it; "forget" also
+// removes the old key pairs.
 import * as readline from "node:readline";
 import { generateKeyPairSync, randomUUID } from "node:crypto";
 import { createServer } from "node:http";
