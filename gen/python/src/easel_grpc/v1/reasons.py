@@ -75,7 +75,7 @@ REASONS: dict[str, dict[str, str]] = {
     "INTERNAL": {"class": "Unavailable", "again": "yes"},
     "UNIMPLEMENTED": {"class": "ServerFault", "again": "no"},
     "INVALID_ARGUMENT": {"class": "InvalidRequest", "again": "no"},
-    "RESOURCE_EXHAUSTED": {"class": "ServerFault", "again": "no"},
+    "RESOURCE_EXHAUSTED": {"class": "InvalidRequest", "again": "no"},
     "UNAVAILABLE": {"class": "Unavailable", "again": "yes"}
   }
 
@@ -88,7 +88,7 @@ CODES: dict[str, dict[str, str]] = {
     "NOT_FOUND": {"class": "NotFound", "again": "if_told"},
     "ALREADY_EXISTS": {"class": "InvalidRequest", "again": "if_told"},
     "PERMISSION_DENIED": {"class": "PermissionDenied", "again": "if_told"},
-    "RESOURCE_EXHAUSTED": {"class": "ServerFault", "again": "if_told"},
+    "RESOURCE_EXHAUSTED": {"class": "InvalidRequest", "again": "if_told"},
     "FAILED_PRECONDITION": {"class": "InvalidRequest", "again": "if_told"},
     "ABORTED": {"class": "Unavailable", "again": "yes"},
     "OUT_OF_RANGE": {"class": "InvalidRequest", "again": "if_told"},

@@ -71,7 +71,7 @@ export const errorTable = {
     "INTERNAL": {"class": "Unavailable", "again": "yes"},
     "UNIMPLEMENTED": {"class": "ServerFault", "again": "no"},
     "INVALID_ARGUMENT": {"class": "InvalidRequest", "again": "no"},
-    "RESOURCE_EXHAUSTED": {"class": "ServerFault", "again": "no"},
+    "RESOURCE_EXHAUSTED": {"class": "InvalidRequest", "again": "no"},
     "UNAVAILABLE": {"class": "Unavailable", "again": "yes"}
   },
   "codes": {
@@ -82,7 +82,7 @@ export const errorTable = {
     "NOT_FOUND": {"class": "NotFound", "again": "if_told"},
     "ALREADY_EXISTS": {"class": "InvalidRequest", "again": "if_told"},
     "PERMISSION_DENIED": {"class": "PermissionDenied", "again": "if_told"},
-    "RESOURCE_EXHAUSTED": {"class": "ServerFault", "again": "if_told"},
+    "RESOURCE_EXHAUSTED": {"class": "InvalidRequest", "again": "if_told"},
     "FAILED_PRECONDITION": {"class": "InvalidRequest", "again": "if_told"},
     "ABORTED": {"class": "Unavailable", "again": "yes"},
     "OUT_OF_RANGE": {"class": "InvalidRequest", "again": "if_told"},
