@@ -531,7 +531,7 @@ class ClientTest(unittest.TestCase):
         for name, answers, named, told in (
             ("order", [self.waiting], {"key": "key-1"}, ("key-1", "", "unknown")),
             ("order", [failing("UNAVAILABLE", delay=800)], {"key": "key-1"}, ("key-1", "", "unknown")),
-            ("run", [lambda _: answer, sending(STAY)], {"key": "key-1"}, ("key-1", "gen_1", "unknown")),
+            ("run", [lambda _: answer, sending(STAY)], {"key": "key-1"}, ("key-1", "gen_1", None)),
             ("download", [sending(STAY)], {"to": io.BytesIO()}, ("", "gen_1", None)),
         ):
             with self.subTest(name, told=told):

@@ -94,7 +94,7 @@ export class Attempts {
   #failingSince: number | undefined = performance.now(); // undefined after a response
   #warned = false;
   #last: EaselError | undefined; // that the end of the time has not made
-  #outcome: OrderOutcome = "not_placed_by_this_call"; // of all attempts
+  #outcome: OrderOutcome | undefined; // outcome of an order after all attempts; undefined for other calls
 
   constructor(
     readonly shared: Shared,
@@ -104,6 +104,7 @@ export class Attempts {
     readonly about: About = {},
   ) {
     this.signal = signal;
+    if (kind === "order") this.#outcome = "not_placed_by_this_call";
     const { timeoutMs, attempts } = shared.options;
     this.#timeoutMs = limits.timeoutMs ?? (kind === "stream" ? undefined : timeoutMs) ?? kinds[kind].timeoutMs;
     this.#most = limits.attempts ?? (kind === "read" ? attempts : undefined) ?? kinds[kind].attempts;
@@ -177,8 +178,13 @@ export class Attempts {
   /** Makes an error that says what is known of the order after all attempts: one may have been taken after another was refused. */
   #error(cause: ConnectError): EaselError {
     const error = errorOf(cause, this.about);
-    if (error.orderOutcome !== "not_placed_by_this_call" || this.#outcome !== "unknown") this.#outcome = error.orderOutcome;
-    return Object.assign(error, { orderOutcome: this.#outcome });
+    const outcome = (error.metadata["order_outcome"] as OrderOutcome | undefined) ?? "unknown";
+    if (this.#outcome && (outcome !== "not_placed_by_this_call" || this.#outcome !== "unknown")) this.#outcome = outcome;
+    return this.#told(error);
+  }
+
+  #told(error: EaselError): EaselError {
+    return this.#outcome ? Object.assign(error, { orderOutcome: this.#outcome }) : error;
   }
 
   /** Makes the error of a signal that has ended the attempts, with the reason of the last one. */
@@ -189,7 +195,7 @@ export class Attempts {
       !this.signal?.aborted || (this.signal.reason as Error).name === "TimeoutError"
         ? new Timeout(`not done in time, after ${message}${heard}`, { code: "DEADLINE_EXCEEDED", cause, ...this.about }, this.heartbeat)
         : new Stopped(`stopped by the signal, after ${message}`, { code: "CANCELLED", cause, ...this.about });
-    return Object.assign(error, { orderOutcome: this.#outcome });
+    return this.#told(error);
   }
 }
 

@@ -29,8 +29,8 @@ export class EaselError extends Error {
   /** A name of the contract's ErrorReason, or of a newer one; empty where the failure is not of Easel. */
   readonly reason: string;
   readonly metadata: Readonly<Record<string, string>>;
-  /** Of an order, over all of its attempts. */
-  readonly orderOutcome: OrderOutcome;
+  /** The outcome of an order after all attempts, undefined for other calls. */
+  readonly orderOutcome?: OrderOutcome;
   /** How many milliseconds the server asks to wait. */
   readonly retryAfter?: number;
   readonly fieldViolations: readonly { field: string; description: string }[];
@@ -52,7 +52,6 @@ export class EaselError extends Error {
     const info = sent.findDetails(ErrorInfoSchema).find(({ domain }) => domain === "easel");
     this.reason = info?.reason ?? "";
     this.metadata = info?.metadata ?? {};
-    this.orderOutcome = (this.metadata["order_outcome"] as OrderOutcome | undefined) ?? "unknown";
     const { retryDelay } = sent.findDetails(RetryInfoSchema)[0] ?? {};
     const delay = retryDelay ? durationMs(retryDelay) : 0;
     if (delay > 0) this.retryAfter = delay;

@@ -52,8 +52,8 @@ class Error(Exception):
 
     @property
     def order_outcome(self) -> OrderOutcome | None:
-        """Returns the outcome of an order after all attempts, or None if no order was sent. Forget the key only after "not_placed"."""
-        return cast(OrderOutcome | None, self.metadata.get("order_outcome", "unknown" if self.key else None))
+        """Returns the outcome of an order after all attempts, or None for other calls. Forget the key only after "not_placed"."""
+        return cast(OrderOutcome | None, self.metadata.get("order_outcome"))
 
     def _detail(self, name: str) -> Any:
         return next((one for one in self.details if one.DESCRIPTOR.name == name), None)

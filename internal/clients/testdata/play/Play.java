@@ -91,7 +91,7 @@ public final class Play {
     var reason = error.reason().toString().replace("ERROR_REASON_UNSPECIFIED", "-");
     var fields = String.join(",", error.fieldViolations().keySet());
     return "failed " + name(error) + " " + reason + " key=" + error.idempotencyKey().orElse("-")
-        + " outcome=" + error.orderOutcome().toString().toLowerCase(Locale.ROOT) + " retryable=" + error.isRetryable()
+        + " outcome=" + error.orderOutcome().map(known -> known.toString().toLowerCase(Locale.ROOT)).orElse("-") + " retryable=" + error.isRetryable()
         + " after=" + error.retryAfter().map(delay -> "" + delay.toSeconds()).orElse("-")
         + " remaining=" + (error.remainingCents().isPresent() ? error.remainingCents().getAsLong() : "-")
         + " reset=" + error.resetTime().map(Object::toString).orElse("-") + " fields=" + (fields.isEmpty() ? "-" : fields)

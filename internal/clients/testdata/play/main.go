@@ -180,5 +180,5 @@ func failed(err error) string {
 		last += "\nlast " + out.Heartbeat.LastError
 	}
 	return fmt.Sprintf("failed %s %s key=%s outcome=%s retryable=%v after=%s remaining=%s reset=%s fields=%s%s", name(err), cmp.Or(e.Reason, "-"),
-		cmp.Or(e.IdempotencyKey, "-"), e.OrderOutcome, easel.IsRetryable(err), after, remaining, reset, cmp.Or(strings.Join(fields, ","), "-"), last)
+		cmp.Or(e.IdempotencyKey, "-"), cmp.Or(e.OrderOutcome, "-"), easel.IsRetryable(err), after, remaining, reset, cmp.Or(strings.Join(fields, ","), "-"), last)
 }

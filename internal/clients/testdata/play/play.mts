@@ -22,7 +22,7 @@ function failed(error: unknown) {
   const reset = resetTime?.toISOString().replace(".000", "") ?? "-";
   const fields = error.fieldViolations.map(({ field }) => field).join() || "-";
   console.log(
-    `failed ${error.name} ${error.reason || "-"} key=${error.key || "-"} outcome=${error.orderOutcome} retryable=${error.isRetryable}` +
+    `failed ${error.name} ${error.reason || "-"} key=${error.key || "-"} outcome=${error.orderOutcome ?? "-"} retryable=${error.isRetryable}` +
       ` after=${after} remaining=${remainingCents ?? "-"} reset=${reset} fields=${fields}`,
   );
   if (error.requestId) console.log("request", error.requestId);

@@ -35,7 +35,7 @@ def fail(error: easel.Error) -> None:
     budget = error if isinstance(error, easel.BudgetExceeded) else None
     print(
         *("failed", name(error), error.reason or "-"),
-        *(f"key={error.key or '-'}", f"outcome={error.order_outcome}", f"retryable={str(error.is_retryable).lower()}"),
+        *(f"key={error.key or '-'}", f"outcome={error.order_outcome or '-'}", f"retryable={str(error.is_retryable).lower()}"),
         f"after={int(error.retry_after.total_seconds()) if error.retry_after else '-'}",
         f"remaining={budget.remaining_cents if budget else '-'}",
         f"reset={budget.reset_time.isoformat().replace('+00:00', 'Z') if budget and budget.reset_time else '-'}",

@@ -216,7 +216,7 @@ final class EaselTest {
         List.of(noneDid, failing("PRICE_ABOVE_LIMIT", "")), EaselException.OrderOutcome.UNKNOWN);
     for (var want : wants.entrySet()) {
       try (var test = new Scripted(want.getKey().toArray(new Answer[0]))) {
-        equal(want.getValue(), fails(PriceAboveLimitException.class, () -> order(test.easel)).orderOutcome());
+        equal(Optional.of(want.getValue()), fails(PriceAboveLimitException.class, () -> order(test.easel)).orderOutcome());
         equal(want.getKey().size(), test.requests.size());
       }
     }
@@ -227,7 +227,7 @@ final class EaselTest {
     try (var test = new Scripted(failing("UPSTREAM_UNAVAILABLE", "not_placed"), request -> List.of(SILENCE))) {
       var error = fails(io.github.easelgrpc.easel.TimeoutException.class, () -> order(test.easel.withTimeout(java.time.Duration.ofSeconds(12))));
       equal(2, test.requests.size());
-      equal(EaselException.OrderOutcome.UNKNOWN, error.orderOutcome());
+      equal(Optional.of(EaselException.OrderOutcome.UNKNOWN), error.orderOutcome());
       equal(ErrorReason.UPSTREAM_UNAVAILABLE, error.reason());
       equal(Optional.of("key-1"), error.idempotencyKey());
       equal(false, error.isRetryable());

@@ -54,7 +54,7 @@ final class Attempts {
     this.kind = kind;
     this.method = method;
     this.most = easel.attempts(kind);
-    this.subject = new Failure.Subject(key, generationId, EaselException.OrderOutcome.NOT_PLACED_BY_THIS_CALL);
+    this.subject = new Failure.Subject(key, generationId, kind == Kind.ORDER ? EaselException.OrderOutcome.NOT_PLACED_BY_THIS_CALL : null);
     begin();
   }
 

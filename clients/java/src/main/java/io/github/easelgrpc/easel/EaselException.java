@@ -54,11 +54,10 @@ public class EaselException extends RuntimeException {
   }
 
   /**
-   * What is known of an order after all attempts at it. Any error may leave it UNKNOWN: then the order may exist, and its key is to be
-   * kept.
+   * The outcome of an order after all attempts, empty for other calls. If it is UNKNOWN, the order may exist: keep its key.
    */
-  public OrderOutcome orderOutcome() {
-    return failure.subject.outcome;
+  public Optional<OrderOutcome> orderOutcome() {
+    return Optional.ofNullable(failure.subject.outcome);
   }
 
   /** The idempotency key of the order that has failed, or of the one whose render could not be watched. */

@@ -30,10 +30,10 @@ final class Failure {
 
   /** What a call is about. Unknown texts are "". */
   static final class Subject {
-    static final Subject NONE = new Subject("", "", OrderOutcome.UNKNOWN);
+    static final Subject NONE = new Subject("", "", null);
     final String key; // of the order
     final String generationId;
-    final OrderOutcome outcome; // of the order, after all attempts so far
+    final OrderOutcome outcome; // outcome of the order after all attempts so far; null for other calls
 
     Subject(String key, String generationId, OrderOutcome outcome) {
       this.key = key;
@@ -46,6 +46,9 @@ final class Failure {
      * did not, it may say.
      */
     Subject after(String answer) {
+      if (outcome == null) {
+        return this;
+      }
       var now = OrderOutcome.UNKNOWN;
       if (answer.equals("not_placed")) {
         now = OrderOutcome.NOT_PLACED;

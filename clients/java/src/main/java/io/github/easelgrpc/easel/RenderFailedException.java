@@ -9,7 +9,7 @@ public final class RenderFailedException extends EaselException {
 
   RenderFailedException(Render render, String key) {
     super(Failure.of(Status.Code.FAILED_PRECONDITION, render.state() + " " + render.failureMessage(),
-        new Failure.Subject(key, render.generationId(), OrderOutcome.UNKNOWN)));
+        new Failure.Subject(key, render.generationId(), null)));
     this.render = render;
   }
 
