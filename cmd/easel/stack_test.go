@@ -120,6 +120,7 @@ func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
 	want(call(exitMoney, "generate", "studio/haiku", "prompt=sea", "--max-cost", "0c"), "PRICE_ABOVE_LIMIT", "price of 1 cents exceeds max_cost_cents 0")
 	want(call(exitUsage, "quote", "studio/landscape", "prompt=sea", "size=9x9"), "inputs.size")
 	want(call(exitUsage, "quote", "studio/haiku", "prompt=@"+write(t, strings.Repeat("x", 2<<20))), "received message larger than max", "Send a smaller request.")
+	want(call(exitUsage, "quote", "studio/nope", "--inputs-json", "{}"), "; ListModels returns the IDs")
 	want(call(exitNotFound, "get", "gen_nope"), "GENERATION_NOT_FOUND")
 	want(call(exitNotFound, "watch", "gen_nope"), "gen_nope")
 	want(call(exitNotFound, "watch", "gen_nope", "gen_no"), "gen_nope  deleted", "it was deleted, or never was there")

@@ -54,6 +54,22 @@ func TestOnlyAllowedHeadersBecomeMetadata(t *testing.T) {
 	}
 }
 
+func TestReadPastItsDeadlineNamesTheRemedy(t *testing.T) {
+	studio := servertest.NewStudio()
+	answered := make(chan struct{})
+	defer close(answered)
+	studio.Get = func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+		<-answered
+		return &easelv1.GetGenerationResponse{}, nil
+	}
+	s := serve(t, studio)
+	_, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g", "", "Grpc-Timeout: 10m"))
+	st := servertest.RESTStatus(t, body)
+	if st.Code() != codes.DeadlineExceeded || service.Reason(st) != easelv1.ErrorReason_DEADLINE_EXCEEDED || st.Message() != "the caller's deadline has passed; retry with more time" {
+		t.Errorf("it is refused as %v", st.Proto())
+	}
+}
+
 func TestGRPCTimeoutIsHonoured(t *testing.T) {
 	studio := servertest.NewStudio()
 	var left time.Duration

@@ -131,8 +131,11 @@ func reasoned(st *status.Status) *status.Status {
 		return st
 	}
 	reason, known := libraryReasons[st.Code()]
-	if !known {
+	switch {
+	case !known:
 		return unforeseen()
+	case st.Code() == codes.DeadlineExceeded:
+		return deadlinePassed()
 	}
 	return withDetails(st, &errdetails.ErrorInfo{Domain: domain, Reason: reason.String()})
 }
@@ -145,6 +148,11 @@ func WithRequestID(ctx context.Context, err error) error {
 		return err
 	}
 	return withDetails(st, &errdetails.RequestInfo{RequestId: span.TraceID().String()}).Err()
+}
+
+// deadlinePassed returns the status of a call whose deadline has passed.
+func deadlinePassed() *status.Status {
+	return NewStatus(easelv1.ErrorReason_DEADLINE_EXCEEDED, "the caller's deadline has passed; retry with more time", nil)
 }
 
 // unforeseen returns the status of an unexpected error. The error's text is only logged.

@@ -151,7 +151,7 @@ func ofReason(err error, seesAccount bool) *status.Status {
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return NewStatus(easelv1.ErrorReason_DEADLINE_EXCEEDED, "the caller's deadline has passed; retry with more time", nil)
+		return deadlinePassed()
 	case errors.Is(err, context.Canceled):
 		return NewStatus(easelv1.ErrorReason_CANCELLED, "the caller went away", nil)
 	}
@@ -282,6 +282,9 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	if withMessage && e.Message != "" {
 		text += ": " + e.Message
 	}
+	if slices.ContainsFunc(e.Violations, func(v Violation) bool { return v.Field == "model_id" }) {
+		text += listModels
+	}
 	return newStatus(code, r.reason, text, metadata, details...)
 }
 
@@ -331,8 +334,11 @@ func aboutGeneration(err error, id string) error {
 	return &aboutError{err, easelv1.ErrorReason_GENERATION_NOT_FOUND, text, "easel.v1.Generation", id}
 }
 
+// listModels is the remedy for the ID of an unknown model.
+const listModels = "; ListModels returns the IDs"
+
 func aboutModel(err error, id string) error {
-	return &aboutError{err, easelv1.ErrorReason_MODEL_NOT_FOUND, "model not found; ListModels returns the IDs", "easel.v1.Model", id}
+	return &aboutError{err, easelv1.ErrorReason_MODEL_NOT_FOUND, "model not found" + listModels, "easel.v1.Model", id}
 }
 
 // noGeneration returns the error for a generation that the catalog does not have.
