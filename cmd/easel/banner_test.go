@@ -122,14 +122,3 @@ func TestDevLogsItsAddressesForThoseWhoStartItFromAProgram(t *testing.T) {
 		t.Errorf("exit %d: %s", got.exit, got.stderr)
 	}
 }
-
-func TestAnAddressOfTheLedgerIsNotReadByDev(t *testing.T) {
-	t.Parallel()
-	const url = "EASEL_LEDGER_URL"
-	dev := start(t, map[string]string{url: "sqlite:" + filepath.Join(t.TempDir(), "book.db")}, func(stdout, _ string) bool { return strings.Contains(stdout, "Ctrl-C") },
-		"dev", "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0")
-	if said := dev.stderr.String(); !strings.Contains(said, url) || !strings.Contains(said, "--db FILE") {
-		t.Errorf("it says\n%s", said)
-	}
-	dev.stop()
-}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 
 	"golang.org/x/sync/errgroup"
 
@@ -56,9 +57,7 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	if c.Dialect == "" {
 		box.Dialect.ShowRunning = true // or there would be nothing to see between queued and succeeded
 	}
-	if _, set := p.Lookup("EASEL_LEDGER_URL"); set {
-		p.Console().Tell("EASEL_LEDGER_URL is not read here: --db FILE keeps the catalog, and the ledger in FILE" + ledgerSuffix)
-	}
+	warnUnread(p)
 	catalog, err := startCatalog(ctx, "127.0.0.1:0", box, false)
 	if err != nil {
 		return err
@@ -87,6 +86,17 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 			_ = c.printBanner(p.Stdout, s, catalog.addr+sandbox.BasePath, p.Self(), c.shown(key), keeping) // it runs, whether or not anybody reads
 		})
 	})
+}
+
+// warnUnread warns of each variable that is set for easel serve and that easel dev does not read.
+func warnUnread(p *cli.Program) {
+	for _, setting := range reflect.VisibleFields(reflect.TypeFor[serveCmd]()) {
+		name := setting.Tag.Get("env")
+		_, isRead := reflect.TypeFor[devCmd]().FieldByName(setting.Name)
+		if value, _ := p.Lookup(name); value != "" && name != "" && !isRead {
+			p.Console().Tell(name + " is a setting of easel serve; easel dev ignores it")
+		}
+	}
 }
 
 // keptKey is the API key that is held for callers over a catalog that is kept: the ledger knows its orders by it.
