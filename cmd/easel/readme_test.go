@@ -103,6 +103,41 @@ func TestEveryCommandOfTheTeamsWorks(t *testing.T) {
 	}
 }
 
+// TestTheRecipeOfTLSWorks runs its commands on free ports.
+func TestTheRecipeOfTLSWorks(t *testing.T) {
+	_, page, _ := strings.Cut(pageText(t, operatingPage), "### Try teams\n")
+	_, callers, _ := strings.Cut(page, "```yaml\n")
+	callers, _, _ = strings.Cut(callers, "```")
+	_, recipe, _ := strings.Cut(page, "### Try TLS\n")
+	recipe, _, _ = strings.Cut(recipe, "\n### ")
+	recipe = strings.NewReplacer(" easel.key", " DIR/easel.key", " easel.crt", " DIR/easel.crt", "=easel.crt", "=DIR/easel.crt", "catalog.key", "DIR/catalog.key",
+		"callers.yaml", write(t, callers), "ledger.db", "DIR/ledger.db").Replace(recipe)
+	recipe = strings.ReplaceAll(recipe, "DIR", t.TempDir())
+	line := func(begins string) string { return proctest.Find(t, "(?m)^("+begins+".*)$", recipe) }
+	for _, tool := range []string{"openssl", "printf"} {
+		if out, err := exec.CommandContext(t.Context(), "sh", "-c", line(tool)).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", tool, err, out)
+		}
+	}
+	catalog := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, append(strings.Fields(line("easel sandbox"))[1:], "--addr", "127.0.0.1:0")...)
+	serve := strings.ReplaceAll(line("easel serve"), "127.0.0.1:8099", proctest.Find(t, `http://(127\.0\.0\.1:\d+)`, catalog.stdout.String()))
+	served := start(t, nil, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 },
+		append(strings.Fields(serve)[1:], "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0")...)
+	env := map[string]string{"EASEL_ADDR": proctest.Find(t, `"server":"grpc","addr":"([^"]+)"`, served.stderr.String())}
+	words := strings.Fields(strings.ReplaceAll(line("EASEL_TLS_CA_FILE"), `"first snow"`, "snow"))
+	for _, variable := range words[:2] {
+		name, value, _ := strings.Cut(variable, "=")
+		env[name] = value
+	}
+	if got := easelEnv(t.Context(), nil, env, words[3:]...); got.exit != exitOK || !strings.Contains(got.stdout+got.stderr, "succeeded") {
+		t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
+	}
+	delete(env, "EASEL_TLS_CA_FILE")
+	if got := easelEnv(t.Context(), nil, env, "account"); got.exit != exitRetry {
+		t.Errorf("a client that speaks no TLS: exit %d\n%s", got.exit, got.stderr)
+	}
+}
+
 // programs returns the directory of the programs that the blocks call. With -short, grpcurl is missing.
 func programs(t *testing.T) (bin string) {
 	t.Helper()
@@ -256,7 +291,7 @@ func TestTheServersThatThePagesStartWork(t *testing.T) {
 
 	const fixed = "127.0.0.1:8099"
 	catalog := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "/_sandbox/") },
-		strings.Fields(strings.ReplaceAll(strings.Join(pageLine(t, "easel sandbox"), " "), fixed, "127.0.0.1:0"))...)
+		strings.Fields(strings.ReplaceAll(strings.Join(pageLine(t, "easel sandbox --addr"), " "), fixed, "127.0.0.1:0"))...)
 	addr := proctest.Find(t, `http://(127\.0\.0\.1:\d+)`, catalog.stdout.String())
 	here := func(words []string) []string {
 		return strings.Fields(strings.ReplaceAll(strings.Join(words, " "), fixed, addr))

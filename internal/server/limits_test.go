@@ -50,7 +50,10 @@ func limits() []limit {
 		},
 		{"the headers of a request", inBytes(server.HeaderBytes), "`INTERNAL` by Go's gRPC library, which does not send them; REST 431", []string{"TestHeadersUpToTheLimitAreTakenAndNoMore"}},
 		{"`inputs` as JSON", inBytes(inputsLimit) + " (`EASEL_MAX_INPUTS`)", invalid, []string{"TestInputsHaveTheLimitOfTheSetting"}},
-		{"values in `inputs`, nested ones included; any number in `inputs_json`", number(valuesLimit), invalid, []string{"TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt"}},
+		{
+			"levels of nesting in `inputs`; values in them, any number in `inputs_json`", fmt.Sprintf("%d; %s", depthLimit, number(valuesLimit)), invalid,
+			[]string{"TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt"},
+		},
 		{
 			"a message of a response", inBytes(answerLimit), "large fields are left out; `omitted_fields` names them",
 			[]string{"TestAnAnswerLeavesOutWhatMakesItTooLarge", "TestAModelLeavesOutWhatMakesItTooLarge", "TestAPageEndsWhereTheAnswerWouldBeTooLarge"},
