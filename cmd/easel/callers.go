@@ -29,7 +29,7 @@ func (c *callersCheckCmd) Run(p *cli.Program) error {
 	list, err := auth.Parse(text)
 	faults, _ := errors.AsType[auth.Faults](err) // it is nothing else
 	if err == nil {
-		faults = fileFaults(list, nil)
+		faults = fileFaults(list)
 	}
 	if len(faults) > 0 {
 		for _, fault := range faults {

@@ -19,9 +19,6 @@ const askLedger = 2 * time.Second
 // loadCallers reads a callers file, and follows its changes.
 func loadCallers(ctx context.Context, path string, book *ledger.Ledger, notifier *notifier, logger *slog.Logger) (*auth.Callers, error) {
 	known, err := auth.LoadCallers(path, logger, func(inForce, next *auth.List) error {
-		if faults := fileFaults(next, inForce); len(faults) > 0 {
-			return faults
-		}
 		if err := keepsOwners(ctx, book, inForce.Dropped(next)); err != nil {
 			return err
 		}
@@ -36,19 +33,11 @@ func loadCallers(ctx context.Context, path string, book *ledger.Ledger, notifier
 	return known, nil
 }
 
-// awaitKeys waits a moment for the first keys of issuers, so that a good token is not asked to come again.
-func awaitKeys(ctx context.Context, issuers *auth.Verifier) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	issuers.Ready(ctx)
-}
-
-// fileFaults are the files that a callers file names and that can't be used, with the lines that name them. Those that
-// the list in force, which may be nil, names too are not looked at: they are read again by themselves, and one that
-// breaks holds up no other change of the callers file, as that of a token that must be taken out.
-func fileFaults(list, inForce *auth.List) (faults auth.Faults) {
+// fileFaults returns the faults of the files that a callers file names. Only the start checks these files. Later, a broken file
+// must not prevent another change, such as the removal of a token.
+func fileFaults(list *auth.List) (faults auth.Faults) {
 	for _, team := range list.Teams() {
-		if team.Events == nil || inForce.HasSecretFile(team.Events.SecretFile) {
+		if team.Events == nil {
 			continue
 		}
 		if err := events.CheckSecrets(team.Events.SecretFile); err != nil {
@@ -56,9 +45,6 @@ func fileFaults(list, inForce *auth.List) (faults auth.Faults) {
 		}
 	}
 	for _, issuer := range list.Issuers() {
-		if inForce.HasIssuer(issuer) {
-			continue
-		}
 		if err := issuer.Check(); err != nil {
 			faults = append(faults, auth.Fault{Line: issuer.Line, Text: fmt.Sprintf("the issuer %s: %v", issuer.Name, err)})
 		}
@@ -88,7 +74,7 @@ func checkCallers(path string) error {
 	if err != nil {
 		return err
 	}
-	if faults := fileFaults(known.List(), nil); len(faults) > 0 {
+	if faults := fileFaults(known.List()); len(faults) > 0 {
 		return fmt.Errorf("%s: %w", path, faults)
 	}
 	return nil

@@ -2,20 +2,15 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
-	"github.com/easel-grpc/easel/internal/reload"
-	"github.com/easel-grpc/easel/internal/service"
 )
 
 func TestACallersFileKeepsTheOwnersOfUnknownOrders(t *testing.T) {
@@ -47,59 +42,6 @@ func TestACallersFileKeepsTheOwnersOfUnknownOrders(t *testing.T) {
 	if err := keepsOwners(t.Context(), book, []string{"studio"}); err == nil || !strings.Contains(err.Error(), "it drops studio, and") {
 		t.Errorf("when the ledger is away: %v", err)
 	}
-}
-
-func TestAMissingSecretFileLeavesTheOldCallersFile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		notifier := &notifier{data: service.EventData{Catalog: "https://catalog.example"}, count: func(string, string, int64) {}}
-		book, err := ledger.Open(t.Context(), ledger.Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "book.db"), Catalog: "https://catalog.example", ResendWindow: time.Hour, Outbox: notifier.outbox()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = book.Close() }()
-		dir := t.TempDir()
-		file, secret, second := filepath.Join(dir, "callers"), filepath.Join(dir, "secret"), filepath.Join(dir, "second")
-		put := func(path, text string) {
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		team := func(name, secret string) string {
-			return fmt.Sprintf("  %s: {events: {url: \"https://%s.example/\", secret_file: %q}}\n", name, name, secret)
-		}
-		both, posterGone := "callers: [{name: poster, team: studio}, {name: flyer}]\n", "callers: [{name: flyer}]\n"
-		put(secret, devSecret)
-		put(file, "teams:\n"+team("studio", secret)+both)
-		var log bytes.Buffer
-		known, err := loadCallers(t.Context(), file, book, notifier, slog.New(slog.NewTextHandler(&log, nil)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		inForce := func() string {
-			time.Sleep(reload.Interval)
-			known.Reload()
-			count := len(known.List().Callers())
-			return fmt.Sprint(book.Subscribers(), count)
-		}
-		put(file, "teams:\n"+team("studio", secret)+team("print", second)+posterGone)
-		for range 3 {
-			if got := inForce(); got != "[studio] 2" {
-				t.Errorf("while the second file is missing, in force is %s", got)
-			}
-		}
-		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "secret_file of the team print") || !strings.Contains(got, "the old one stays") {
-			t.Errorf("logged is %s", got)
-		}
-		put(second, devSecret)
-		if got := inForce(); got != "[print studio] 1" {
-			t.Errorf("with the second file, in force is %s", got)
-		}
-		put(second, "broken")
-		put(file, "teams:\n"+team("print", second)+posterGone)
-		if got := inForce(); got != "[print] 1" {
-			t.Errorf("after a change of the callers file beside a file in use that broke, in force is %s", got)
-		}
-	})
 }
 
 func TestTheStartWarnsOfUnknownOrdersWhoseOwnerTheCallersFileLacks(t *testing.T) {

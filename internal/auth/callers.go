@@ -105,7 +105,7 @@ type List struct {
 	certificates map[string]*Caller
 	issuers      []Issuer
 	subjects     map[Subject]*Caller
-	entries      map[string]entry // named parts of the file, such as "caller ops"
+	digest       string // SHA-256 of the file, in hex
 }
 
 // tokenHash is the SHA-256 of a token. Because tokens are looked up by hash, the time of a look-up reveals nothing about them.
@@ -155,19 +155,6 @@ func certificateKey(name string) string {
 		return name
 	}
 	return strings.ToLower(name)
-}
-
-// HasIssuer reports whether a list, which may be nil, has an issuer with the same members, except for Line.
-func (l *List) HasIssuer(issuer Issuer) bool {
-	return l != nil && slices.ContainsFunc(l.issuers, func(other Issuer) bool {
-		other.Line = issuer.Line
-		return other == issuer
-	})
-}
-
-// HasSecretFile reports whether a team of a list, which may be nil, has this file of secrets.
-func (l *List) HasSecretFile(name string) bool {
-	return l != nil && slices.ContainsFunc(l.teams, func(team Team) bool { return team.Events != nil && team.Events.SecretFile == name })
 }
 
 // Dropped returns the owners that a newer list does not have.

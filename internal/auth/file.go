@@ -47,7 +47,7 @@ func LoadCallers(path string, logger *slog.Logger, accept func(inForce, next *Li
 		return nil, err
 	}
 	file.Describe = func(before, after *List) []any {
-		return []any{"changes", before.Changes(after), "digest", after.Digest()}
+		return []any{"callers", len(after.all), "callers_before", len(before.all), "digest", after.digest, "digest_before", before.digest}
 	}
 	if len(file.Known().Callers()) == 0 {
 		return nil, fmt.Errorf("%s: names no caller", path)

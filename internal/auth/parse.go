@@ -2,6 +2,7 @@ package auth
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"net/url"
@@ -57,34 +58,25 @@ func isPattern(text string) bool {
 // parser reads a callers file into a list.
 type parser struct {
 	document
-	list  *List
-	nodes map[string]*yaml.Node // named parts of the file: see [List.Changes]
+	list *List
 }
 
 // Parse reads a callers file. Its error is [Faults], with every fault of the file.
 func Parse(text []byte) (*List, error) {
 	p := &parser{document{lines: map[string]int{}}, &List{
 		owners: map[string]Team{}, tokens: map[tokenHash]*Caller{}, certificates: map[string]*Caller{}, subjects: map[Subject]*Caller{},
-	}, map[string]*yaml.Node{}}
+		digest: fmt.Sprintf("%x", sha256.Sum256(text)),
+	}}
 	if root := p.root(text); root != nil {
 		p.mapping(root, "the file",
-			member{"total", p.entry("total", p.budget(&p.list.total)), false}, member{"issuers", p.entry("issuers", p.items("issuers", p.issuer)), false},
+			member{"total", p.budget(&p.list.total), false}, member{"issuers", p.items("issuers", p.issuer), false},
 			member{"teams", p.teams, false}, member{"callers", p.items("callers", p.caller), true})
 	}
 	if len(p.faults) > 0 {
 		slices.SortStableFunc(p.faults, func(a, b Fault) int { return cmp.Compare(a.Line, b.Line) })
 		return nil, p.faults
 	}
-	p.list.entries = entriesOf(p.nodes)
 	return p.list, nil
-}
-
-// entry returns a function that reads a named part of the file.
-func (p *parser) entry(name string, read func(*yaml.Node)) func(*yaml.Node) {
-	return func(n *yaml.Node) {
-		p.nodes[name] = n
-		read(n)
-	}
 }
 
 func (p *parser) budget(of *Team) func(*yaml.Node) {
@@ -119,7 +111,7 @@ func (p *parser) teams(n *yaml.Node) {
 	for _, pair := range pairs {
 		var team Team
 		p.text(&team.Name, "the name of a team", named)(pair[0])
-		p.entry("team "+team.Name, p.team(&team))(pair[1])
+		p.team(&team)(pair[1])
 		p.lines["team "+team.Name] = pair[0].Line
 		p.list.teams, p.list.owners[team.Name] = append(p.list.teams, team), team
 	}
@@ -167,7 +159,7 @@ func (p *parser) caller(n *yaml.Node) {
 	if c.Name == "" || !p.once(n, "caller", c.Name) {
 		return
 	}
-	p.list.all, p.nodes["caller "+c.Name], p.list.owners[c.Owner()] = append(p.list.all, c), n, c.Team
+	p.list.all, p.list.owners[c.Owner()] = append(p.list.all, c), c.Team
 	if line, isTeam := p.lines["team "+c.Name]; isTeam && c.Team.Name == "" {
 		p.fault(n, "the team in line %d has the name of this caller, which has no team; owners of orders need different names", line)
 	}

@@ -23,15 +23,12 @@ const (
 type signer struct {
 	issuer Issuer
 	logger *slog.Logger
-	tried  chan struct{} // closed after the first read, successful or not
-	first  sync.Once     // closes tried
 
 	mu       sync.Mutex
 	keys     []jose.JSONWebKey
 	begin    time.Time // start of the last read
 	loadTime time.Time // start of the last read that succeeded
-	reading  bool
-	wanted   bool // a token had an unknown key since the last successful read
+	wanted   bool      // a token had an unknown key since the last successful read
 	problem  error
 }
 
@@ -41,7 +38,7 @@ func (s *signer) edited(issuer Issuer, logger *slog.Logger) *signer {
 	if s != nil && s.issuer == issuer {
 		return s
 	}
-	next := &signer{issuer: issuer, logger: logger, tried: make(chan struct{})}
+	next := &signer{issuer: issuer, logger: logger}
 	if s != nil && s.issuer.KeysFile == issuer.KeysFile && s.issuer.KeysURL == issuer.KeysURL {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -79,7 +76,7 @@ func (s *signer) failure() error {
 	return s.problem
 }
 
-// isDue reports whether a read of the keys is due. If so, it marks the read as started, and the caller must call read.
+// isDue reports whether a read of the keys is due. If so, it records the start of the read, and the caller must call read.
 func (s *signer) isDue(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,10 +87,10 @@ func (s *signer) isDue(now time.Time) bool {
 	case s.problem != nil || s.wanted:
 		interval = keysRetryInterval
 	}
-	if s.reading || !s.begin.IsZero() && now.Sub(s.begin) < interval {
+	if !s.begin.IsZero() && now.Sub(s.begin) < interval {
 		return false
 	}
-	s.reading, s.begin = true, now
+	s.begin = now
 	return true
 }
 
@@ -102,13 +99,12 @@ func (s *signer) read(ctx context.Context) {
 	text, err := s.issuer.keySet(ctx)
 	var keys []jose.JSONWebKey
 	if err == nil {
-		keys, _, err = parseKeys(text)
+		keys, err = parseKeys(text)
 	}
 	if ctx.Err() != nil {
 		return // the process is stopping
 	}
 	before, problem := s.apply(keys, err)
-	s.first.Do(func() { close(s.tried) })
 	logger := s.logger.With("issuer", s.issuer.Name)
 	switch {
 	case err != nil && (problem == nil || problem.Error() != err.Error()):
@@ -128,7 +124,7 @@ func (s *signer) apply(keys []jose.JSONWebKey, err error) (before []jose.JSONWeb
 	if err == nil {
 		s.keys, s.loadTime, s.wanted = keys, s.begin, false
 	}
-	s.reading, s.problem = false, err
+	s.problem = err
 	return before, problem
 }
 

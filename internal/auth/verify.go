@@ -74,32 +74,27 @@ func (v *Verifier) Take(list *List) {
 	v.signers.Store(&next)
 }
 
+// Read reads the keys that are due, and waits until the reads have ended.
+func (v *Verifier) Read(ctx context.Context) {
+	var reads sync.WaitGroup
+	for _, s := range *v.signers.Load() {
+		if s.isDue(time.Now()) {
+			reads.Go(func() { s.read(ctx) })
+		}
+	}
+	reads.Wait()
+}
+
 // Run reads the keys of the issuers until ctx is done.
 func (v *Verifier) Run(ctx context.Context) {
-	var reads sync.WaitGroup
-	defer reads.Wait()
 	ticks := time.NewTicker(time.Second)
 	defer ticks.Stop()
 	for {
-		for _, s := range *v.signers.Load() {
-			if s.isDue(time.Now()) {
-				reads.Go(func() { s.read(ctx) })
-			}
-		}
+		v.Read(ctx)
 		select {
 		case <-ticks.C:
 		case <-ctx.Done():
 			return
-		}
-	}
-}
-
-// Ready waits until the first read of the keys of every issuer has finished, successfully or not, or ctx is done.
-func (v *Verifier) Ready(ctx context.Context) {
-	for _, s := range *v.signers.Load() {
-		select {
-		case <-s.tried:
-		case <-ctx.Done():
 		}
 	}
 }
