@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -134,54 +133,6 @@ func TestAListWaitsForItsPermitAsLongAsItsCaller(t *testing.T) {
 		}
 		callers.Wait()
 	})
-}
-
-// lastByteLate is a body that reports its end a second late.
-type lastByteLate struct{ io.Reader }
-
-func (b lastByteLate) Read(p []byte) (int, error) {
-	n, err := b.Reader.Read(p)
-	if err != nil {
-		time.Sleep(time.Second)
-	}
-	return n, err
-}
-
-func TestPermitsLimitTheResponsesInMemory(t *testing.T) {
-	const reads, size, limit = 100, 1 << 20, 80 << 20 // bytes
-	record := `{"id":"g1","status":"queued","inputs":{"prompt":"` + strings.Repeat("x", size) + `"}}`
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
-			resp := reply(r, 200, nil, "")
-			resp.Body, resp.ContentLength = io.NopCloser(lastByteLate{strings.NewReader(record)}), -1
-			return resp, nil
-		}))
-		start, most := heap(), uint64(0)
-		var all sync.WaitGroup
-		for range reads {
-			all.Go(func() {
-				if _, err := c.Generation(before(t, 10*time.Minute), testCredential, "g1"); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		for range 3 {
-			time.Sleep(900 * time.Millisecond) // all bodies in flight are read by then
-			most = max(most, heap())
-		}
-		all.Wait()
-		if most-start > limit {
-			t.Errorf("%d reads of %d bytes have %d bytes in memory", reads, size, most-start)
-		}
-	})
-}
-
-// heap returns the number of bytes in use after a garbage collection.
-func heap() uint64 {
-	var stats runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&stats)
-	return stats.HeapAlloc
 }
 
 // slowTail is a body that reports its end a second late. It counts the bodies that are waiting for their end, and the maximum.

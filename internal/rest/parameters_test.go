@@ -152,16 +152,3 @@ func TestOfManyUnknownQueryParametersTenAreNamed(t *testing.T) { // D13
 		t.Errorf("named are %v", faults)
 	}
 }
-
-func TestNothingIsReadOfAQueryWithoutACredential(t *testing.T) { // D13
-	s := serve(t, servertest.NewStudio())
-	for _, path := range []string{"/v1/generations", "/v1/generations/g", "/v1/generations:watch", "/v1/generations/g/content", "/v1/account"} {
-		request := servertest.Request(t, http.MethodGet, path+"?"+unknownQuery(), "")
-		request.Header.Del("Authorization")
-		answer, text := servertest.Do(t, s.HTTP, request)
-		servertest.WantError(t, servertest.RESTStatus(t, text).Err(), codes.Unauthenticated, "CREDENTIAL_MISSING")
-		if answer.StatusCode != http.StatusUnauthorized {
-			t.Errorf("%s is answered %s", path, answer.Status)
-		}
-	}
-}

@@ -3,8 +3,6 @@ package server_test
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
-	"database/sql/driver"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -16,43 +14,6 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
-
-// counted is a connector to a ledger that counts what it is asked. A file outlives each of its connections.
-type counted struct {
-	driver driver.Driver
-	file   string
-	asked  *atomic.Int64
-}
-
-// counting gives the connector of a ledger whose statements are counted; nil where nobody counts.
-func counting(t *testing.T, asked *atomic.Int64) driver.Connector {
-	if asked == nil {
-		return nil
-	}
-	db, err := sql.Open("sqlite", ":memory:")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	return counted{db.Driver(), filepath.Join(t.TempDir(), "ledger"), asked}
-}
-
-func (c counted) Connect(context.Context) (driver.Conn, error) {
-	conn, err := c.driver.Open("file:" + c.file + "?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=foreign_keys(ON)")
-	return countedConn{conn, c.asked}, err
-}
-
-func (c counted) Driver() driver.Driver { return c.driver }
-
-type countedConn struct {
-	driver.Conn
-	asked *atomic.Int64
-}
-
-func (c countedConn) Prepare(query string) (driver.Stmt, error) {
-	c.asked.Add(1)
-	return c.Conn.Prepare(query)
-}
 
 // crowd are teams, of which the first orders and the others own nothing.
 func crowd(t *testing.T, n int) (file string) {
@@ -106,42 +67,6 @@ func everythingOf(t *testing.T, c caller, n int) (updates *delivered) {
 		}
 	}
 	return updates
-}
-
-func TestAWatchOfEverythingAsksNobodyAboutForeignGenerations(t *testing.T) { // D9
-	file := crowd(t, 21)
-	synctest.Test(t, func(t *testing.T) {
-		asked := new(atomic.Int64)
-		s := heldStackFrom(t, file, func(o *options) { o.memory, o.asked, o.sandbox.Speed = true, asked, 0.001 })
-		var foreign []*delivered
-		for i := range 20 {
-			foreign = append(foreign, everythingOf(t, grpcCaller{s, fmt.Sprint("team-", i+1)}, 5))
-		}
-		own := everythingOf(t, grpcCaller{s, "team-0"}, 5)
-		before := asked.Load()
-		time.Sleep(25 * time.Second)
-		idle := asked.Load() - before
-		for n := range 40 {
-			create(t, grpcCaller{s, "team-0"}, order(t, text, fmt.Sprint(n), "a lake"))
-		}
-		synctest.Wait()
-		placing := asked.Load()
-		time.Sleep(25 * time.Second)
-		// What the owner costs is recorded and read: some statements for each generation. Where the foreign watches
-		// ask too, there are 400 and more.
-		n := asked.Load() - placing - idle
-		if n > 6*40 {
-			t.Errorf("40 generations beside 100 watches of others cost the ledger %d questions", n)
-		}
-		if own.Load() < 5*40 {
-			t.Errorf("the owner's five watches are told %d updates of 40 generations", own.Load())
-		}
-		for _, updates := range foreign {
-			if updates.Load() != 0 {
-				t.Error("another is told of it")
-			}
-		}
-	})
 }
 
 func TestAListThatIsTooLargeSilencesNoTeam(t *testing.T) { // D8

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,31 +16,6 @@ import (
 // largeLists makes the inputs of each listed render large.
 func largeLists(s *stack, bytes int) *sandbox.Injected {
 	return s.sandbox.Inject(sandbox.Fault{Route: "GET /generations", Set: map[string]any{"inputs": map[string]any{"prompt": strings.Repeat("x", bytes)}}})
-}
-
-func TestManyListsAtOnceAreOneOfTheCatalog(t *testing.T) { // D5
-	file := crowd(t, 2)
-	synctest.Test(t, func(t *testing.T) {
-		s := heldStackFrom(t, file, func(o *options) { o.memory = true })
-		for i := range 5 {
-			create(t, grpcCaller{s, "team-0"}, order(t, text, fmt.Sprint("k", i), "a lake"))
-		}
-		large := largeLists(s, 30<<10)
-		time.Sleep(time.Minute)
-		before := s.sandbox.Requests()["GET /generations"]
-		var calls sync.WaitGroup
-		for range 150 {
-			calls.Go(func() {
-				if all := listAll(t, grpcCaller{s, "team-0"}, nil, 0); len(all) != 5 || all[0].GetInputs() == nil {
-					t.Errorf("%d are listed: %.300v", len(all), all)
-				}
-			})
-		}
-		calls.Wait()
-		if n := s.sandbox.Requests()["GET /generations"] - before; n == 0 || n > 2 || large.Fired() == 0 {
-			t.Errorf("150 lists ask the catalog for %d", n)
-		}
-	})
 }
 
 func TestLargeRendersOfOneTeamSilenceNoOther(t *testing.T) { // D8

@@ -357,22 +357,3 @@ func TestInputsAsTextArePassedOnDigitForDigit(t *testing.T) { // I2
 		}
 	})
 }
-
-func TestARenderOfAnotherKeyIsExactlyAsUnknownAsNone(t *testing.T) { // L7
-	t.Parallel()
-	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
-		g := create(t, c, order(t, text, "k", "a lake"))
-		another := s.another(c)
-		_, err := get(t, another, g.GetGenerationId())
-		wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
-		_, none := get(t, another, "1234567890123456")
-		a, b := statusOf(t, err), statusOf(t, none)
-		if a.Code() != b.Code() || a.Message() != b.Message() {
-			t.Errorf("the errors differ: %v and %v", a, b)
-		}
-		err = another.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}, func(m *easelv1.WatchGenerationResponse) {
-			t.Errorf("another caller received %v", m)
-		})
-		wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
-	})
-}

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,7 +58,6 @@ type options struct {
 	ledger  string                                    // its URL
 	copied  bool                                      // results are to be copied, as the ledger has it
 	outbox  *ledger.Outbox                            // of the ledger
-	asked   *atomic.Int64                             // counts the statements that a ledger in memory is given; nil: nobody does
 	wrap    func(http.RoundTripper) http.RoundTripper // of the transport to the catalog
 	// memory is for a test in virtual time: all connections are in memory.
 	memory      bool
@@ -103,7 +101,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	})
 	must(err)
 	o.hub.Upstream, o.hub.Observer = client.Polls(), observer
-	s.ledger, err = ledger.Open(t.Context(), ledger.Config{URL: o.ledger, Catalog: up.url, ResendWindow: time.Hour, Contents: o.copied, Outbox: o.outbox, Connector: counting(t, o.asked)})
+	s.ledger, err = ledger.Open(t.Context(), ledger.Config{URL: o.ledger, Catalog: up.url, ResendWindow: time.Hour, Contents: o.copied, Outbox: o.outbox})
 	must(err)
 	recorder := orders.NewRecorder(s.ledger, slog.New(slog.DiscardHandler))
 	o.hub.Sighted = recorder.Sighted

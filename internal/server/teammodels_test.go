@@ -38,7 +38,7 @@ func overTeamOfModels(t *testing.T, scenario func(t *testing.T, s *stack, team m
 			write("[" + text + "]")
 			synctest.Test(t, func(t *testing.T) {
 				s := heldStackFrom(t, issuer.file, func(o *options) { o.memory, o.server.TLS, o.client = true, files, client })
-				team := map[string]caller{"a certificate": as(s, ""), "a token": as(s, "token-of-c"), "a JWT": as(s, issuer.token(issuer.keys, time.Now().Add(time.Hour)))}
+				team := map[string]caller{"a certificate": as(s, ""), "a token": as(s, "token-of-c"), "a JWT": as(s, issuer.token(time.Now().Add(time.Hour)))}
 				scenario(t, s, team, as(s, "token-of-ops"), func(models string) {
 					write(models)
 					time.Sleep(2 * reload.Interval)
@@ -145,4 +145,19 @@ func TestATeamReadsItsOrdersOfAModelThatItLost(t *testing.T) {
 			t.Errorf("a download: %d bytes, %v", len(bytes), err)
 		}
 	})
+}
+
+// model and list ask for a model and for all of them.
+func model(t *testing.T, c caller, id string) (*easelv1.Model, error) {
+	t.Helper()
+	resp := &easelv1.GetModelResponse{}
+	err := c.call(t.Context(), "ModelService/GetModel", &easelv1.GetModelRequest{ModelId: id}, resp)
+	return resp.GetModel(), err
+}
+
+func list(t *testing.T, c caller) ([]*easelv1.Model, error) {
+	t.Helper()
+	resp := &easelv1.ListModelsResponse{}
+	err := c.call(t.Context(), "ModelService/ListModels", &easelv1.ListModelsRequest{}, resp)
+	return resp.GetModels(), err
 }

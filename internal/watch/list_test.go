@@ -3,13 +3,10 @@ package watch_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/watch"
 )
 
 var broken = &catalog.Error{Kind: catalog.KindMalformed, Op: "GET /generations", Err: errors.New("not a list")}
@@ -98,38 +95,4 @@ func TestAWatchOfEverythingDropsSettledUnlistedGenerations(t *testing.T) {
 			b.t.Errorf("%d generations are kept, want all that are listed", n)
 		}
 	})
-}
-
-func TestTheSameSeedMakesTheSameRequestsAtTheSameTimes(t *testing.T) {
-	run := func() (times []time.Duration) {
-		synctest.Test(t, func(t *testing.T) {
-			states, ids := generations(200)
-			up := newUpstream(states)
-			up.listed = func(id string) bool { return id < "g00100" }
-			hub, err := watch.New(watch.Config{Upstream: watch.Limited(up), Seed: 7})
-			if err != nil {
-				t.Fatal(err)
-			}
-			began := time.Now()
-			b := &bench{t, up, hub, t.Context()}
-			for _, id := range ids {
-				b.watch(id)
-				pass(7 * time.Millisecond) // what happens in one instant has no order
-			}
-			for i, id := range ids {
-				pass(time.Duration(i) * time.Millisecond)
-				up.set(id, succeeded)
-			}
-			pass(5 * time.Minute)
-			hub.Close()
-			for _, at := range up.callTimes() {
-				times = append(times, at.Sub(began))
-			}
-		})
-		return times
-	}
-	first, second := run(), run()
-	if len(first) < 100 || !slices.Equal(first, second) {
-		t.Errorf("%d and %d requests, at different times", len(first), len(second))
-	}
 }
