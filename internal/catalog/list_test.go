@@ -3,7 +3,6 @@ package catalog
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,26 +102,6 @@ func TestARotatedAPIKeyIsRedactedInTheNextList(t *testing.T) { // U22
 		}
 		if extra := string(list.Records[0].Extra); strings.Contains(extra, keys[now]) || !strings.Contains(extra, keys[1-now]) {
 			t.Errorf("under %s: %s", keys[now], extra)
-		}
-	}
-}
-
-func BenchmarkAGeneration(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		g, err := readGeneration(answerOf(opGeneration, usual), "gen_8qn1x08zckpva1f6kns7")
-		if err != nil || g.Version().Etag == "" {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkAListOf200(b *testing.B) {
-	body := page(slices.Repeat([]string{"queued"}, 200)...)
-	b.ReportAllocs()
-	for b.Loop() {
-		if list, err := readList(answerOf(opGenerations, body)); err != nil || len(list.Records) != 200 {
-			b.Fatal(err)
 		}
 	}
 }

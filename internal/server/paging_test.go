@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"fmt"
 	_ "image/png"
 	"testing"
 
@@ -9,40 +8,6 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
-
-// These scenarios are the promises of the contract. Each runs over gRPC and over REST, with a forwarded API key
-// and behind a held one.
-func TestListsComeInPagesThatMissNothing(t *testing.T) { // I5
-	t.Parallel()
-	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
-		want := map[string]bool{}
-		for i := range 7 {
-			want[create(t, c, order(t, text, fmt.Sprintf("k%d", i), "a lake")).GetGenerationId()] = true
-		}
-		req := &easelv1.ListGenerationsRequest{PageSize: 3}
-		pages := 0
-		for {
-			resp := &easelv1.ListGenerationsResponse{}
-			if err := c.call(t.Context(), "GenerationService/ListGenerations", req, resp); err != nil {
-				t.Fatal(err)
-			}
-			pages++
-			for _, g := range resp.GetGenerations() {
-				s.wantOwned(g)
-				delete(want, g.GetGenerationId())
-			}
-			if req.PageToken = resp.GetNextPageToken(); req.PageToken == "" {
-				break
-			}
-			if pages == 1 { // one that appears meanwhile shifts nothing
-				create(t, c, order(t, text, "later", "a lake"))
-			}
-		}
-		if len(want) != 0 || pages != 3 {
-			t.Errorf("%d missing after %d pages", len(want), pages)
-		}
-	})
-}
 
 func TestAListIsFilteredByModelAndStateWithoutALedger(t *testing.T) {
 	t.Parallel()

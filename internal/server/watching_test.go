@@ -13,32 +13,6 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-func TestOneHundredWatchersCostTheRequestsOfOne(t *testing.T) { // L4
-	overBoth(t, func(t *testing.T, s *stack, c caller) {
-		requests := func(watchers int, key string) int {
-			before := s.sandbox.Requests()["GET /generations/{id}"]
-			g := create(t, c, order(t, picture, key, "a lake"))
-			var all sync.WaitGroup
-			for range watchers {
-				all.Go(func() {
-					end := last(t, watched(t, c, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}))
-					if end.GetState() != easelv1.State_STATE_SUCCEEDED {
-						t.Errorf("a watcher ended with %v", end.GetState())
-					}
-				})
-			}
-			all.Wait()
-			return s.sandbox.Requests()["GET /generations/{id}"] - before
-		}
-		one, hundred := requests(1, "one"), requests(100, "hundred")
-		t.Logf("%d upstream reads for one watcher, %d for a hundred", one, hundred)
-		// The two renders do not take equally long; a hundred pollers would take a hundred times as many.
-		if hundred > 3*one+3 {
-			t.Errorf("%d upstream reads for a hundred watchers, %d for one", hundred, one)
-		}
-	}, func(o *options) { o.sandbox.Speed = 20 })
-}
-
 func TestAWatcherThatJoinsAfterTheEndGetsTheResultAtOnce(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {

@@ -242,23 +242,6 @@ func TestAnOutageIsNotMadeWorse(t *testing.T) {
 	})
 }
 
-func TestARenewalRestsAsLongAsTheCatalogAsks(t *testing.T) {
-	inShop(t, func(s *shop) {
-		s.want("1 k", time.Second, 0)
-		s.answers(429)
-		s.retry = "100"
-		time.Sleep(5 * time.Minute)
-		for i := range 100 {
-			s.want("1 k", 0, 5*time.Minute+time.Duration(i)*time.Second)
-			time.Sleep(time.Second)
-		}
-		s.wantRequests(2)
-		time.Sleep(time.Second)
-		s.want("1 k", 0, 5*time.Minute+101*time.Second)
-		s.wantRequests(1)
-	})
-}
-
 func TestACallerDoesNotWaitLongForASilentCatalogWhereThereIsACopy(t *testing.T) {
 	inShop(t, func(s *shop) {
 		s.want("1 k", time.Second, 0)

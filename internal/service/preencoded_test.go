@@ -1,7 +1,6 @@
 package service
 
 import (
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -120,28 +119,4 @@ func slowAnswer(queries *atomic.Int32) func() (ledger.Attribution, error) {
 
 func attributionOf(g *easelv1.Generation) ledger.Attribution {
 	return ledger.Attribution{Owner: g.GetOwner(), Caller: g.GetCaller(), Labels: g.GetLabels()}
-}
-
-// wire keeps the result of a benchmark, so that the compiler does not remove its work.
-var wire []byte
-
-func BenchmarkAnUpdateOfAWatch(b *testing.B) {
-	for _, name := range []string{"running", "a long text"} {
-		u := *updates()[name]
-		u.Memo = new(watch.Memo)
-		b.Run(fmt.Sprintf("%s, encoded once", name), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				wire, _ = proto.Marshal(updateResponse(encodingsOf(&u).of(&u, ledger.Attribution{}), time.Now()))
-			}
-		})
-		b.Run(fmt.Sprintf("%s, by each watch", name), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				wire, _ = proto.Marshal(&easelv1.WatchGenerationResponse{
-					Event: &easelv1.WatchGenerationResponse_Update{Update: updateMessage(&u, ledger.Attribution{})}, EmitTime: timestamppb.Now(),
-				})
-			}
-		})
-	}
 }
