@@ -121,13 +121,11 @@ func statusJSON(st *status.Status) []byte {
 	return body
 }
 
-// longestReading is the longest text of a parser that is repeated, in bytes: it may quote the request.
-const longestReading = 256
-
-// unreadable returns the violation of a request that the gateway can't read, with the text of its parser.
+// unreadable returns the violation of a request that the gateway can't read, with the text of its parser. The text is cut at
+// 256 bytes, because it may quote the request.
 func unreadable(said string) service.Violation {
 	said = strings.TrimPrefix(strings.ReplaceAll(said, "\u00a0", " "), "proto: ") // protojson varies its spaces
-	said = strings.ToValidUTF8(said[:min(len(said), longestReading)], "")
+	said = strings.ToValidUTF8(said[:min(len(said), 256)], "")
 	v := service.Violation{Description: "the request can't be read: " + said}
 	if strings.Contains(said, "exceeded max recursion depth") {
 		v.Description = service.TooDeep

@@ -41,6 +41,6 @@ func serve(t testing.TB, studio *servertest.Studio, change ...func(*server.Confi
 		if err != nil {
 			return nil, err
 		}
-		return front.Serve, nil
+		return front.Serve, front.Listen()
 	})
 }

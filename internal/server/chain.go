@@ -200,7 +200,8 @@ func (c *call) watch(request any) error {
 func (s *checkedStream) SendMsg(message any) error {
 	err := s.ServerStream.SendMsg(message)
 	if err == nil {
-		s.call.sent(bytesOf(message))
+		chunk, _ := message.(*easelv1.DownloadGenerationResponse) // nil for other messages
+		s.call.sent(len(chunk.GetChunk().GetData()))
 	}
 	return err
 }

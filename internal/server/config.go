@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"slices"
@@ -68,9 +69,6 @@ type Limits struct {
 	Conns int
 	// MaxInputs is the maximum size of the inputs of a request, in bytes. Zero means [service.DefaultMaxInputs].
 	MaxInputs int
-	// StreamsPerConn is the maximum number of calls on one connection. It must be greater than CallerStreams, because at this
-	// limit the library of the client blocks the next call without an error. Zero means 250 more than CallerStreams.
-	StreamsPerConn uint32
 	// ConnAge is the age at which a gRPC connection is drained and the client reconnects, so that load spreads to new replicas.
 	// Open calls continue. Zero means 30 minutes.
 	ConnAge time.Duration
@@ -124,8 +122,11 @@ func (l Limits) conns() int         { return cmp.Or(l.Conns, 10_000) }
 func (l Limits) message() int { return cmp.Or(l.MaxInputs, service.DefaultMaxInputs) + messageMargin }
 
 func (l Limits) connAge() time.Duration { return cmp.Or(l.ConnAge, 30*time.Minute) }
+
+// streamsPerConn returns the maximum number of calls on one connection. At this limit the library of the client blocks the next
+// call without an error.
 func (l Limits) streamsPerConn() uint32 {
-	return cmp.Or(l.StreamsPerConn, uint32(l.callerStreams()+callsPerConn))
+	return uint32(min(l.callerStreams()+callsPerConn, math.MaxUint32))
 }
 
 // listener is one of the server's.
@@ -165,7 +166,5 @@ func (c Config) Validate() error {
 	l := c.Limits
 	fault(l.ConnAge < 0 || min(l.CallerStreams, l.Streams, l.CallerCalls, l.Calls, l.Conns) < 0, "negative limit in %+v", l)
 	fault(l.MaxInputs < 0 || l.MaxInputs > service.LargestMaxInputs, "maximum size of inputs %d must be from 1 to %d bytes", l.MaxInputs, service.LargestMaxInputs)
-	fault(int64(l.callerStreams()) >= int64(l.streamsPerConn()),
-		"maximum number of calls on a connection %d must be greater than the maximum number of streams of a caller %d", l.streamsPerConn(), l.callerStreams())
 	return errors.Join(faults...)
 }

@@ -158,6 +158,9 @@ func TestAListenerThatFailsStopsTheRest(t *testing.T) {
 		server, err := New(configured(servertest.NewStudio(), func(c *Config) {
 			c.Listeners = Listeners{GRPC: servertest.Pipe(), HTTP: brokenListener{servertest.Pipe()}, Admin: servertest.Pipe()}
 		}))
+		if err == nil {
+			err = server.Listen()
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,6 +173,9 @@ func TestAListenerThatFailsStopsTheRest(t *testing.T) {
 func TestAServerThatIsStoppedBeforeItBeginsReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, err := New(configured(servertest.NewStudio(), inPipes))
+		if err == nil {
+			err = server.Listen()
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

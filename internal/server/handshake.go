@@ -62,8 +62,3 @@ func (h handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInf
 	}
 	return conn, info, err
 }
-
-// Clone implements credentials.TransportCredentials.
-func (h handshakes) Clone() credentials.TransportCredentials {
-	return handshakes{h.TransportCredentials.Clone(), h.chain}
-}

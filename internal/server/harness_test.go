@@ -58,7 +58,7 @@ func serve(t testing.TB, studio *servertest.Studio, change ...func(*Config)) *si
 			return nil, err
 		}
 		s.chain, s.Server = server.chain, server
-		return server.Serve, nil
+		return server.Serve, server.Listen()
 	})
 	return s
 }

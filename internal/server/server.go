@@ -59,8 +59,7 @@ func New(config Config) (*Server, error) {
 	return s, err
 }
 
-// Listen binds the addresses and logs each. Its error is a *ListenError. After an error no address is bound. Serve calls Listen
-// if it was not called before.
+// Listen binds the addresses and logs each. Its error is a *ListenError. After an error no address is bound.
 func (s *Server) Listen() error {
 	bound := map[string]net.Listener{}
 	for _, l := range s.config.listeners() {
@@ -105,14 +104,9 @@ func (s *Server) addr(name string) string {
 	return ""
 }
 
-// Serve serves until ctx is done or a listener fails, then stops the servers. It returns nil if ctx was done. It calls Listen if
-// Listen was not called.
+// Serve serves until ctx is done or a listener fails, then stops the servers. It returns nil if ctx was done. Listen must have
+// been called.
 func (s *Server) Serve(ctx context.Context) error {
-	if s.bound == nil {
-		if err := s.Listen(); err != nil { //nolint:contextcheck // binding an address waits for nothing
-			return err
-		}
-	}
 	run, err := s.assemble()
 	if err != nil {
 		closeAll(s.bound)

@@ -94,14 +94,6 @@ func (c *call) conclude(st *status.Status) {
 	}
 }
 
-// bytesOf returns the number of bytes of a result in a message.
-func bytesOf(message any) int {
-	if chunk, ok := message.(*easelv1.DownloadGenerationResponse); ok {
-		return len(chunk.GetChunk().GetData())
-	}
-	return 0
-}
-
 // closureOf returns the reason for the end of a stream as a metric label. The table of package telemetry lists all reasons.
 func closureOf(st *status.Status) string {
 	switch st.Code() {

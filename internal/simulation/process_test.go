@@ -109,6 +109,9 @@ func (r *replica) boot() error {
 	p.client = upstream.Reporting(func(_ context.Context, cred catalog.Credential, err error) { p.hub.Called(cred, err) })
 	p.order(ctx, w, recorder)
 	front, err := r.frontend(ctx, p)
+	if err == nil {
+		err = front.Listen()
+	}
 	if err != nil {
 		return err
 	}
