@@ -213,9 +213,7 @@ func (f *facade) openOrders(ctx context.Context) error {
 	f.closeAt(stopOrders, f.placing.Close)
 	f.start(ctx, stopOrders, f.placing.Announce)
 	if f.held != nil {
-		for _, unattended := range []func(context.Context, catalog.Credential){f.placing.Recover, f.placing.Settle, f.placing.Follow} {
-			f.start(ctx, stopOrders, func(ctx context.Context) { unattended(ctx, *f.held) })
-		}
+		f.start(ctx, stopOrders, func(ctx context.Context) { f.placing.Recover(ctx, *f.held) })
 	}
 	return nil
 }
@@ -227,6 +225,9 @@ func (f *facade) openJobs(ctx context.Context) (err error) {
 	}
 	sender := events.New(events.Config{Ledger: f.ledger, Teams: &f.notifier.teams, Logger: f.logger, Count: f.notifier.count})
 	kinds := slices.Concat(sender.Kinds(), f.contents.Kinds(), []jobs.Kind{jobs.Prune(f.ledger), jobs.Retention(f.ledger)})
+	if f.held != nil {
+		kinds = append(kinds, f.placing.Settle(*f.held))
+	}
 	f.start(ctx, stopJobs, jobs.New(f.ledger, f.logger, kinds...).Run)
 	return nil
 }

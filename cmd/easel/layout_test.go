@@ -35,7 +35,7 @@ var allowed = map[string][]string{
 	"internal/content":               {module + "/internal/catalog", module + "/internal/jobs", module + "/internal/ledger", "github.com/minio/minio-go/v7", "github.com/minio/minio-go/v7/pkg/credentials"},
 	"internal/jobs":                  {module + "/internal/ledger"},
 	"internal/events":                {module + "/internal/jobs", module + "/internal/ledger", module + "/internal/reload", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/"},
-	"internal/orders":                {module + "/internal/limiter", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/watch", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/"},
+	"internal/orders":                {module + "/internal/jobs", module + "/internal/limiter", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/watch", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/"},
 	"internal/crossorigin":           {module + "/gen/", module + "/internal/service", "google.golang.org/"},
 	"internal/server":                {module + "/gen/", module + "/internal/auth", module + "/internal/reload", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/", "buf.build/", "golang.org/x/"},
 	"internal/rest":                  {module + "/gen/", module + "/internal/crossorigin", module + "/internal/service", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "github.com/tidwall/gjson", "go.opentelemetry.io/"},

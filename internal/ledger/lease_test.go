@@ -13,7 +13,6 @@ import (
 // times are the columns that decide when background work is due, by table.
 var times = map[string][]string{
 	"orders":   {"claimed_until", "retry_time", "placed_time", "observed_time"},
-	"duties":   {"claimed_until"},
 	"events":   {"event_time"},
 	"replicas": {"seen_time"},
 }
@@ -66,8 +65,6 @@ func taken(t *testing.T, l *ledger.Ledger) map[string]bool {
 		o, found, err := l.Resume(ctx, theAPIKey, "")
 		note("an order to resend", found && o.IdempotencyKey == "resumed", err)
 	}
-	held, err := l.TakeDuty(ctx, "settle", fmt.Sprint(time.Now().UnixNano()), time.Minute)
-	note("a duty", held, err)
 	due, err := l.Due(ctx, time.Minute, 10)
 	note("an order to settle", slices.ContainsFunc(due, func(d ledger.Due) bool { return d.Generation == "settled" }), err)
 	return all

@@ -213,31 +213,3 @@ func TestAReadThatFindsNothingIsADeletionWhenItLasts(t *testing.T) { // M4
 		look("an old record of a list", alive, 60, "", true)
 	})
 }
-
-func TestOneProcessHasADuty(t *testing.T) {
-	onEach(t, func(t *testing.T, url string) {
-		l := open(t, url)
-		for n, step := range []struct {
-			holder string
-			taken  bool
-		}{{"a", true}, {"b", false}, {"a", true}, {"b", true}, {"a", false}} {
-			if n == 3 {
-				l.Exec(t, "UPDATE duties SET claimed_until = claimed_until - 60000000")
-			}
-			if taken, err := l.TakeDuty(t.Context(), "settle", step.holder, time.Minute); err != nil || taken != step.taken {
-				t.Errorf("step %d: %v, %v", n, taken, err)
-			}
-		}
-		for _, step := range []struct {
-			holder string
-			taken  bool
-		}{{"a", false}, {"b", true}} { // M6
-			if err := l.GiveBackDuty(t.Context(), "settle", step.holder); err != nil {
-				t.Fatal(err)
-			}
-			if taken, err := l.TakeDuty(t.Context(), "settle", "c", time.Minute); err != nil || taken != step.taken {
-				t.Errorf("when %s has given it back: %v, %v", step.holder, taken, err)
-			}
-		}
-	})
-}

@@ -138,6 +138,8 @@ type Due struct {
 	Generation, Owner string
 	// Last means that the refund window of its failure is over: the next look is the last one for now.
 	Last bool
+	// Recent means that the order is unsettled and younger than a day.
+	Recent bool
 }
 
 // doubtFor is how long an order is looked at whose money is unconfirmed, or whose generation was not found: daily. A
@@ -148,35 +150,14 @@ const doubtFor = 30 * 24 * time.Hour
 // a while, and after a day those not observed for a day. Those that were placed just now, and those of forwarded API
 // keys, are not among them.
 func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) ([]Due, error) {
-	return ask(ctx, l, func(row scanner, one *Due) error { return row.Scan(&one.Generation, &one.Owner, &one.Last) }, `SELECT generation_id, owner, is_last FROM (
-		SELECT generation_id, owner, failed_time > 0 AND failed_time <= {now} - $1 AS is_last, observed_time FROM orders
+	return ask(ctx, l, func(row scanner, one *Due) error {
+		return row.Scan(&one.Generation, &one.Owner, &one.Last, &one.Recent)
+	}, `SELECT generation_id, owner, is_last, is_recent FROM (
+		SELECT generation_id, owner, failed_time > 0 AND failed_time <= {now} - $1 AS is_last, order_time > {now} - $4 AS is_recent, observed_time FROM orders
 		WHERE state = {placed} AND settled = 0 AND namespace <> api_key AND `+isPast("observed_time + $2", "$2")+` AND `+isPast("placed_time + $3", "$3")+`
 		AND (order_time > {now} - $4 OR `+isPast("observed_time + $4", "$4")+`)
-		UNION ALL SELECT generation_id, owner, TRUE, observed_time FROM orders
+		UNION ALL SELECT generation_id, owner, TRUE, FALSE, observed_time FROM orders
 		WHERE state = {placed} AND settled = 1 AND (unconfirmed_cents > 0 OR gone = 1) AND namespace <> api_key AND `+isPast("observed_time + $4", "$4")+` AND order_time > {now} - $5
 		) AS due ORDER BY observed_time, generation_id LIMIT $6`,
 		l.refunds.Microseconds(), quiet.Microseconds(), lifecycle.VisibleAfter.Microseconds(), settleDaily.Microseconds(), doubtFor.Microseconds(), most)
-}
-
-// Followed gives the newest generations of some owners whose money may still move, and that were not ordered long ago.
-func (l *Ledger) Followed(ctx context.Context, owners []string, most int) ([]string, error) {
-	c := &clauses{all: []string{"state = {placed} AND settled = 0"}}
-	c.among("owner", owners)
-	c.add("order_time > {now} - %s ORDER BY order_time DESC, id LIMIT %s", settleDaily.Microseconds(), most)
-	return ask(ctx, l, scanText, `SELECT generation_id FROM orders WHERE `+c.String(), c.args...)
-}
-
-// GiveBackDuty gives back work that this process can't do: another may take it at once.
-func (l *Ledger) GiveBackDuty(ctx context.Context, name, holder string) error {
-	_, err := l.change(ctx, `UPDATE duties SET claimed_until = {now} WHERE name = $1 AND holder = $2 AND claimed_until > {now}`, name, holder)
-	return err
-}
-
-// TakeDuty takes work on that one process does for all, or goes on with it, for so long by the database's clock. It
-// does not where another process has it.
-func (l *Ledger) TakeDuty(ctx context.Context, name, holder string, d time.Duration) (taken bool, err error) {
-	rows, err := l.change(ctx, `INSERT INTO duties (name, holder, claimed_until) VALUES ($1, $2, {now} + $3) ON CONFLICT (name)
-		DO UPDATE SET holder = excluded.holder, claimed_until = excluded.claimed_until
-		WHERE duties.holder = excluded.holder OR `+isPast("duties.claimed_until", "$3"), name, holder, d.Microseconds())
-	return rows == 1 && err == nil, err
 }

@@ -2,18 +2,22 @@ package orders_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// watchesOf counts the watches of a generation, on both replicas.
+// watchesOf counts the watches of a generation in some replicas.
 func watchesOf(id string, all ...*replica) (n int) {
 	for _, r := range all {
 		shown := r.orders.Hub.Snapshot().Generations
@@ -24,51 +28,78 @@ func watchesOf(id string, all ...*replica) (n int) {
 	return n
 }
 
-func TestOneReplicaWatchesForThoseWhoAreTold(t *testing.T) {
+func TestOrderOfAnOwnerWithAReceiverIsWatched(t *testing.T) {
 	inShopOf(t, sandbox.Config{Speed: 1e-6}, 1000, func(s *shop) {
-		var nobody atomic.Bool
-		s.outbox = &ledger.Outbox{Teams: func() map[string]ledger.Team {
-			if nobody.Load() {
-				return nil
-			}
-			return teamsTold("studio")
-		}}
+		s.outbox = &ledger.Outbox{Teams: func() map[string]ledger.Team { return teamsTold("studio") }}
 		if err := s.ledger.Close(); err != nil {
 			s.Fatal(err)
 		}
 		s.open()
 		first, second := s.replica(), s.replica()
-		mine, err := first.place("studio", "k", "a harbour")
-		others, err2 := second.place("print", "k", "a harbour")
-		if err != nil || err2 != nil {
-			s.Fatal(err, err2)
+		mine, others := mustPlace(s, first, "k", "a harbour"), mustPlaceOf(s, "print", first, "k", "a harbour")
+		time.Sleep(time.Second)
+		if watchesOf(mine.ID, first) != 1 || watchesOf(others.ID, first) != 0 {
+			s.Errorf("an owner with a receiver has %d watches, another owner %d", watchesOf(mine.ID, first), watchesOf(others.ID, first))
 		}
-		watches := func(id string) int { return watchesOf(id, first, second) }
-		ctx, stop := context.WithCancel(context.Background())
-		var following, other sync.WaitGroup
-		following.Go(func() { first.orders.Follow(ctx, first.held("")) })
-		time.Sleep(5 * time.Second)
-		rest, end := context.WithCancel(context.Background())
-		other.Go(func() { second.orders.Follow(rest, second.held("")) })
+		if err := first.orders.Close(s.Context()); err != nil {
+			s.Error(err)
+		}
+		settles(2*time.Minute, second)
+		if watchesOf(mine.ID, second) != 1 || watchesOf(others.ID, second) != 0 {
+			s.Errorf("after the end of the process that placed the orders, the owner has %d watches in another process, and another owner %d", watchesOf(mine.ID, second), watchesOf(others.ID, second))
+		}
+		settles(10*time.Minute, second)
+		if n := watchesOf(mine.ID, second); n != 1 {
+			s.Errorf("after ten minutes it has %d watches", n)
+		}
+	})
+}
+
+func TestDeadSettlerIsReplacedAfterItsLease(t *testing.T) {
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		mustPlace(s, r, "k", "a harbour")
 		time.Sleep(time.Minute)
-		if watches(mine.Generation.ID) != 1 || watches(others.Generation.ID) != 0 {
-			s.Errorf("a render of those who are told has %d watchers, and another %d", watches(mine.Generation.ID), watches(others.Generation.ID))
+		if err := s.ledger.AddJob(s.Context(), ledger.Job{Kind: "settle"}); err != nil {
+			s.Fatal(err)
+		}
+		if taken, err := s.ledger.TakeJobs(s.Context(), "settle", "", 1); err != nil || len(taken) != 1 { // the holder dies
+			s.Fatal(taken, err)
+		}
+		ctx, stop := context.WithCancel(s.Context())
+		var settling sync.WaitGroup
+		settling.Go(func() { r.settle(ctx) })
+		time.Sleep(ledger.JobLease - 2*time.Second)
+		if one := s.list(ledger.Filter{})[0]; one.Status == lifecycle.Succeeded {
+			s.Error("another process settles while the lease lasts")
+		}
+		time.Sleep(5 * time.Second)
+		if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Succeeded || !one.Settled {
+			s.Errorf("after the lease it is %+v", one)
 		}
 		stop()
-		following.Wait()
-		if watches(mine.Generation.ID) != 0 {
-			s.Error("it is watched at the end")
+		settling.Wait()
+	})
+}
+
+func TestUnreadableGenerationsDelayNoOthers(t *testing.T) {
+	inShop(t, 100_000, func(s *shop) {
+		r, bad := s.replica(), map[string]bool{}
+		for n := range 25 {
+			if g := mustPlace(s, r, fmt.Sprint("k", n), "a harbour"); n < 15 {
+				bad[g.ID] = true
+			}
 		}
-		time.Sleep(30 * time.Second)
-		if watches(mine.Generation.ID) != 1 {
-			s.Error("no other replica goes on")
+		s.box.Inject(sandbox.Fault{Route: "GET /generations", Status: http.StatusNotFound}) // each is read by itself
+		r.befores(func(req *http.Request) error {
+			if bad[path.Base(req.URL.Path)] {
+				return errors.New("the connection is gone")
+			}
+			return nil
+		})
+		settles(10*time.Minute, r)
+		if left := s.list(ledger.Filter{Unsettled: true}); len(left) != 15 {
+			s.Errorf("%d orders are unsettled, want the 15 unreadable ones", len(left))
 		}
-		nobody.Store(true)
-		time.Sleep(5 * time.Second)
-		if watches(mine.Generation.ID) != 0 {
-			s.Error("it is watched for somebody who is told no more")
-		}
-		end()
-		other.Wait()
 	})
 }

@@ -69,8 +69,8 @@ func TestAnEndThatAListLeavesSomethingOutOfIsRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inShop(t, 1000, func(s *shop) {
 				r := s.replica()
-				texts := s.tellsEvents(r, row.told...)
 				r.placeWithoutCharge(0)
+				texts := s.tellsEvents(r, row.told...) // after the order, so that it has no watch
 				time.Sleep(time.Minute)
 				s.box.Inject(sandbox.Fault{Route: "GET /generations", Set: map[string]any{row.without: nil}})
 				listed, err := r.client.List(s.Context(), r.held("studio"), time.Now())

@@ -155,9 +155,15 @@ func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // M6
 		revoked, good := s.replica(), s.replica()
 		mustPlace(s, good, "k", "a harbour [fail]")
 		revoked.key = "no-key-of-the-catalog"
+		requests := 0
+		revoked.befores(func(*http.Request) error { requests++; return nil })
+		settles(10*time.Minute, revoked)
+		if requests == 0 || requests > 15 {
+			s.Errorf("in ten minutes it sends %d requests", requests)
+		}
 		ctx, cancel := context.WithTimeout(s.Context(), 15*time.Minute)
 		defer cancel()
-		go revoked.orders.Settle(ctx, revoked.held("")) // it takes the duty first
+		go revoked.settle(ctx) // it takes the job first
 		time.Sleep(time.Second)
 		settles(14*time.Minute, good)
 		<-ctx.Done()

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/watch"
@@ -32,28 +31,34 @@ type Config struct {
 type Orders struct {
 	Config
 
-	placed  chan struct{} // has a value when this process has placed an order; capacity 1
-	avoided *recent[string, time.Time]
+	placed chan struct{} // has a value when this process has placed an order; capacity 1
 
 	work     sync.WaitGroup
 	stopping context.Context //nolint:containedctx // ends when no further attempt may begin
 	stop     context.CancelFunc
+	watching context.Context //nolint:containedctx // ends when the orders are closed
+	unwatch  context.CancelFunc
 
 	mu          sync.Mutex
 	submissions map[string]*submission // by the id of the order
+	followed    map[string]bool        // the key is the ID of a generation
 }
 
 // New makes Orders. It asks nobody.
 func New(cfg Config) *Orders {
 	stopping, stop := context.WithCancel(context.Background())
+	watching, unwatch := context.WithCancel(stopping)
 	return &Orders{
-		Config: cfg, placed: make(chan struct{}, 1), avoided: newRecent[string, time.Time](maxRecent),
-		stopping: stopping, stop: stop, submissions: map[string]*submission{},
+		Config: cfg, placed: make(chan struct{}, 1),
+		stopping: stopping, stop: stop, watching: watching, unwatch: unwatch, submissions: map[string]*submission{}, followed: map[string]bool{},
 	}
 }
 
 // Close waits for the orders on their way. When ctx ends before, no further attempt begins.
 func (o *Orders) Close(ctx context.Context) error {
+	o.mu.Lock()
+	o.unwatch() // no further watch starts
+	o.mu.Unlock()
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)

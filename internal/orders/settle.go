@@ -2,72 +2,82 @@ package orders
 
 import (
 	"context"
-	"crypto/rand"
-	"slices"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/jobs"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/watch"
 )
 
 const (
-	settleEvery  = time.Minute
-	settleClaim  = settleEvery + ledger.ClaimTime // how long a replica settles for all that says nothing more
-	settleReads  = 10                             // single reads each time, beside one list
-	settleQuiet  = settleEvery / 2                // what was seen later is not looked at
-	settleAtMost = 1000                           // orders that one list may serve
-	settleTime   = 30 * time.Second               // of one request
-	settleRests  = 2                              // times that a replica leaves it to others which has failed
-	settleFails  = 3                              // orders in a row that the ledger does not take, before it is left alone
-	settleAvoid  = 10 * time.Minute               // how long an order is left alone that can't be looked at
-	settleDuty   = "settle"
+	settleInterval = time.Minute
+	settleRest     = 2 * settleInterval // time after a failure in which only other processes settle
+	settleReads    = 10                 // single reads in each run, in addition to one list
+	settleQuiet    = settleInterval / 2 // age of the latest observation of an order that is due
+	maxSettled     = 1000               // orders that one list may serve
+	settleTimeout  = 30 * time.Second   // limit of one request
+	settleFailures = 3                  // orders in a row that the ledger does not record, after which a run ends
+	maxFollowed    = 10_000             // generations
+	followTTL      = 24 * time.Hour     // an older order is observed once a day
 )
 
-// Settle follows orders until no money of theirs can move any more, also where nobody watches, until ctx ends. One
-// replica does it for all at a time: with at most one list and ten single reads a minute, those first that nobody has
-// looked at for longest. One that can't, as its API key is rejected, leaves it to the others.
-func (o *Orders) Settle(ctx context.Context, held catalog.Credential) {
-	rest := 0 // times that it is left to others
-	for holder := rand.Text(); sleep(ctx, settleEvery); {
-		if rest > 0 {
-			rest--
-			continue
-		}
-		if o.Ledger.AccountUnknown.Load() { // another account has none of the generations
-			continue
-		}
-		taken, err := o.takeDuty(ctx, settleDuty, holder, settleClaim)
-		if err == nil && taken && o.settle(ctx, held) != nil {
-			rest = settleRests
-			_ = o.Ledger.GiveBackDuty(ctx, settleDuty, holder)
-		}
+// Settle returns the kind of the job that observes the generations of orders until they are settled, even without a watch. A run sends at most one list and ten single reads, and begins with the oldest observation. A process that
+// fails leaves the next runs to other processes, because the catalog may have rejected only its API key.
+func (o *Orders) Settle(held catalog.Credential) jobs.Kind {
+	var rests atomic.Int64 // Unix time in nanoseconds until which this process takes no job
+	return jobs.Kind{
+		Name: "settle", Interval: settleInterval, Places: 1, MinRetry: time.Second, MaxRetry: time.Second,
+		Room: func(string) int {
+			if o.Ledger.AccountUnknown.Load() || time.Now().UnixNano() < rests.Load() { // another account has none of the generations
+				return 0
+			}
+			return 1
+		},
+		Do: func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
+			err := o.settle(ctx, held)
+			if err != nil {
+				rests.Store(time.Now().Add(settleRest).UnixNano())
+			}
+			return ledger.Outcome{}, err
+		},
 	}
 }
 
-// takeDuty takes work on that one replica does for all.
-func (o *Orders) takeDuty(ctx context.Context, name, holder string, d time.Duration) (taken bool, err error) {
-	taken, err = o.Ledger.TakeDuty(ctx, name, holder, d)
-	o.Logger.DebugContext(ctx, "a duty is claimed", "duty", name, "granted", taken, "error", err)
-	return taken, err
-}
-
-// settle looks once at what is due. A catalog or ledger that fails is left alone until the next time.
-func (o *Orders) settle(ctx context.Context, held catalog.Credential) error {
-	due, err := o.Ledger.Due(ctx, settleQuiet, settleAtMost)
-	if err != nil {
-		return err
+// follow watches a generation of an owner with a receiver until it is settled, so that its events are written soon. It does not
+// wait.
+func (o *Orders) follow(cred catalog.Credential, owner, id string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.watching.Err() != nil || !o.Ledger.IsSubscriber(owner) || o.followed[id] || len(o.followed) >= maxFollowed {
+		return
 	}
-	due = slices.DeleteFunc(due, func(one ledger.Due) bool {
-		until, avoided := o.avoided.get(one.Generation)
-		return avoided && time.Now().Before(until)
+	o.followed[id] = true
+	o.work.Go(func() {
+		request := watch.Request{Credential: cred, IDs: []string{id}, Ordered: map[string]bool{id: true}, Goal: watch.Settled, Until: time.Now().Add(followTTL)}
+		_ = o.Hub.Watch(o.watching, &request, func(watch.Event) error { return nil })
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.followed, id)
 	})
-	if len(due) == 0 {
-		return nil
+}
+
+// settle observes due generations once. If the catalog or the ledger fails, it returns an error.
+func (o *Orders) settle(ctx context.Context, held catalog.Credential) error {
+	due, err := o.Ledger.Due(ctx, settleQuiet, maxSettled)
+	if err != nil || len(due) == 0 {
+		return err
 	}
 	ctx, span := traced(ctx, "settle", attribute.Int("easel.settle.size", len(due)))
 	defer span.End()
+	for _, one := range due {
+		if one.Recent {
+			o.follow(held, one.Owner, one.Generation) //nolint:contextcheck // it outlives the job
+		}
+	}
 	look := &look{orders: o, held: held}
 	if len(due) > settleReads {
 		if due, err = look.list(ctx, due); err != nil {
@@ -94,7 +104,7 @@ type look struct {
 // them, may leave out what they cost, and may lag behind at the end of a refund window.
 func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, err error) {
 	o := l.orders
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	listed, err := o.Catalog.Polls().List(ctx, l.held, time.Time{})
 	switch {
@@ -131,7 +141,7 @@ func isShort(v catalog.Version) bool {
 // read looks at one generation, and lets its watchers have what it reads.
 func (l *look) read(ctx context.Context, one ledger.Due) error {
 	o := l.orders
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	cred := l.held
 	cred.Owner = one.Owner
@@ -139,12 +149,11 @@ func (l *look) read(ctx context.Context, one ledger.Due) error {
 	switch {
 	case catalog.IsAbsent(err):
 		_, err := o.absent(ctx, cred, one.Generation, l.witness(ctx))
-		return l.goOn(one.Generation, err)
+		return l.proceed(err)
 	case err != nil && !l.witness(ctx):
 		return err
-	case err != nil: // of this one alone: others may be read
-		o.avoid(one.Generation)
-		return nil
+	case err != nil: // only this read: the generation is due again after the others
+		return l.observe(ctx, one.Generation, ledger.Observation{})
 	}
 	l.witnessed = true
 	o.Hub.Observe(ctx, cred, read)
@@ -156,24 +165,21 @@ func (l *look) read(ctx context.Context, one ledger.Due) error {
 func (l *look) observe(ctx context.Context, id string, seen ledger.Observation) error {
 	seen.AtOnce = true
 	_, err := l.orders.observe(ctx, id, seen)
-	return l.goOn(id, err)
+	return l.proceed(err)
 }
 
-// goOn goes on after an order that the ledger has not taken, as one that somebody has locked, unless it takes none.
-func (l *look) goOn(id string, err error) error {
+// proceed returns the error of a state that the ledger did not record, such as that of a locked order, only after several
+// consecutive errors.
+func (l *look) proceed(err error) error {
 	if err == nil {
 		l.failures = 0
 		return nil
 	}
-	l.orders.avoid(id)
-	if l.failures++; l.failures < settleFails {
+	if l.failures++; l.failures < settleFailures {
 		return nil
 	}
 	return err
 }
-
-// avoid leaves a generation alone for a while that can't be looked at, so that it keeps no others waiting.
-func (o *Orders) avoid(id string) { o.avoided.put(id, time.Now().Add(settleAvoid)) }
 
 // witness reports whether the catalog answers another read under the API key, which it makes where none was made yet.
 func (l *look) witness(ctx context.Context) bool {
@@ -184,7 +190,8 @@ func (l *look) witness(ctx context.Context) bool {
 	return l.witnessed
 }
 
-// leaveAlone reports whether an error of one read says that the others would fail too.
+// leaveAlone reports whether an error of one read means that the others would fail too.
 func leaveAlone(err error) bool {
-	return isOutage(err) || catalog.KindOf(err) == catalog.KindCredentialRejected
+	kind := catalog.KindOf(err)
+	return isOutage(err) || kind == catalog.KindCredentialRejected || kind == catalog.KindRateLimited
 }

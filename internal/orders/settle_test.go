@@ -3,13 +3,16 @@ package orders_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/jobs"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/orders"
@@ -17,15 +20,24 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// settles runs the settling of some replicas for a while.
+// settleWindow is a time in which the job runs once.
+const settleWindow = 59 * time.Second
+
+// settles runs the jobs that settle, of some replicas, for a while.
 func settles(d time.Duration, replicas ...*replica) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
-	for _, r := range replicas[1:] {
-		go r.orders.Settle(ctx, r.held(""))
+	var running sync.WaitGroup
+	for _, r := range replicas {
+		running.Go(func() { r.settle(ctx) })
 	}
-	replicas[0].orders.Settle(ctx, replicas[0].held(""))
+	running.Wait()
 	synctest.Wait()
+}
+
+// settle runs the jobs that settle until ctx is done.
+func (r *replica) settle(ctx context.Context) {
+	jobs.New(r.ledger, slog.New(slog.DiscardHandler), r.orders.Settle(r.held(""))).Run(ctx)
 }
 
 // budget is what studio has spent today, and what is reserved.
@@ -47,7 +59,12 @@ func (s *shop) reads() (single, lists int) {
 
 func mustPlace(s *shop, r *replica, key, prompt string) catalog.Generation {
 	s.Helper()
-	receipt, err := r.place("studio", key, prompt)
+	return mustPlaceOf(s, "studio", r, key, prompt)
+}
+
+func mustPlaceOf(s *shop, owner string, r *replica, key, prompt string) catalog.Generation {
+	s.Helper()
+	receipt, err := r.place(owner, key, prompt)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -168,8 +185,7 @@ func TestOneReplicaSettlesWithFewReads(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		for minute := range 4 {
 			single, lists := s.reads()
-			settles(time.Minute+time.Second, one, other)
-			// Each run of the replicas is a new holder: the one before has to lapse.
+			settles(settleWindow, one, other)
 			after, listsAfter := s.reads()
 			if after-single > 10 || listsAfter-lists > 1 {
 				s.Errorf("in minute %d: %d single reads, %d lists", minute, after-single, listsAfter-lists)
@@ -205,11 +221,11 @@ func TestSettlingGoesOnWithoutAList(t *testing.T) {
 				time.Sleep(time.Minute)
 				for range 3 {
 					before, _ := s.reads()
-					settles(time.Minute+time.Second, r)
+					settles(settleWindow, r)
 					if after, _ := s.reads(); after-before > 10 || !row.settles && after > before {
 						s.Errorf("%d single reads in a minute", after-before)
 					}
-					time.Sleep(time.Minute) // the holder lapses
+					time.Sleep(time.Minute)
 				}
 				left := len(s.list(ledger.Filter{Unsettled: true}))
 				if broken.Fired() == 0 || (left < 25) != row.settles {

@@ -127,6 +127,7 @@ func (s *shop) replicaWith(cfg orders.Config) *replica {
 	}
 	s.Cleanup(cfg.Hub.Close)
 	r.client, r.orders = client, orders.New(cfg)
+	s.Cleanup(func() { _ = r.orders.Close(context.Background()) })
 	return r
 }
 

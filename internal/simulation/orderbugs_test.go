@@ -125,7 +125,7 @@ var addSpentAlone = strings.Replace(addToBudgets, "+ budgets.reserved_cents + ex
 	},
 	{
 		name:   "nobody settles",
-		edits:  []edit{{ordersDir, "Orders.settle", "due, err := o.Ledger.Due(c, settleQuiet, settleAtMost)", "due, err := []ledger.Due(nil), error(nil)"}},
+		edits:  []edit{{ordersDir, "Orders.settle", "due, err := o.Ledger.Due(c, settleQuiet, maxSettled)", "due, err := []ledger.Due(nil), error(nil)"}},
 		jobs:   append(seeds("ledger-T3l", 1, 2, 3, 4), seeds("ledger-S3", 1, 2, 3)...),
 		breaks: []string{"what nobody watches is settled", "every cent of the account has one owner"},
 	},

@@ -111,14 +111,14 @@ func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder
 	var recording context.Context
 	recording, p.recorded = context.WithCancel(context.Background())
 	p.recording.Go(func() { recorder.Record(recording) })
-	p.followers.Go(func() { jobs.New(p.book, w.logger(), p.kinds(w)...).Run(ctx) })
+	kinds := p.kinds(w)
 	p.followers.Go(func() { p.orders.Announce(ctx) })
 	if w.plan.Held {
 		held := catalog.Held(w.heldKey)
+		kinds = append(kinds, p.orders.Settle(held))
 		p.followers.Go(func() { p.orders.Recover(ctx, held) })
-		p.followers.Go(func() { p.orders.Settle(ctx, held) })
-		p.followers.Go(func() { p.orders.Follow(ctx, held) })
 	}
+	p.followers.Go(func() { jobs.New(p.book, w.logger(), kinds...).Run(ctx) })
 }
 
 // count counts what a process has found in the book.

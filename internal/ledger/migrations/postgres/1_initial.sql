@@ -246,13 +246,6 @@ CREATE INDEX jobs_due ON jobs (kind, owner, run_time, id);
 CREATE INDEX jobs_age ON jobs (kind, owner, begin_time);
 CREATE INDEX jobs_line ON jobs (owner, line, id) WHERE line <> '';
 
--- Work that one process does for all.
-CREATE TABLE duties (
-  name          TEXT PRIMARY KEY,
-  holder        TEXT NOT NULL,
-  claimed_until BIGINT NOT NULL
-);
-
 -- Replicas that poll the catalog. They divide the rate of polls.
 CREATE TABLE replicas (
   id        TEXT PRIMARY KEY,
