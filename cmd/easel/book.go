@@ -25,9 +25,7 @@ type ledgerVerifyCmd struct{ ledgerFlags }
 // Run verifies a ledger.
 func (c *ledgerVerifyCmd) Run(ctx context.Context, p *cli.Program) error {
 	console := p.Console()
-	looked, err := ledger.Verify(ctx, c.LedgerURL, func(d ledger.Difference) { console.Print(d.String()) }, func(orders int) {
-		console.ShowLive(fmt.Sprintf("%d orders", orders))
-	})
+	looked, err := ledger.Verify(ctx, c.LedgerURL, func(d ledger.Difference) { console.Print(d.String()) })
 	return tellVerified(console, "", looked, err)
 }
 

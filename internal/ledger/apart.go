@@ -151,7 +151,7 @@ func backup(ctx context.Context, at place, file string, written func(bytes int64
 	if err := vacuumInto(ctx, at, part, written); err != nil {
 		return looked, err
 	}
-	if looked, err = Verify(ctx, "sqlite:"+part, differs, func(int) {}); err != nil {
+	if looked, err = Verify(ctx, "sqlite:"+part, differs); err != nil {
 		return looked, err
 	}
 	if err := changeUnused(ctx, "sqlite:"+part, func(l *Ledger, tx *sql.Tx) error {

@@ -58,7 +58,7 @@ func Copy(ctx context.Context, from, to string, by By, done func(table string, r
 	if err := c.to.inTx(ctx, func(tx *sql.Tx) error { return c.copy(tx, by) }); err != nil {
 		return Copied{}, named("TO", err)
 	}
-	looked, err := c.to.Verify(ctx, differs, func(int) {})
+	looked, err := c.to.Verify(ctx, differs)
 	if err == nil && looked.Differences == 0 {
 		err = c.seal(by)
 	}

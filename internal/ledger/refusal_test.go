@@ -130,10 +130,10 @@ func TestADatabaseThatCantBeUsedSaysWhy(t *testing.T) {
 		"sslmode":                          as(url.UserPassword(user, "hunter2"), func(u *url.URL) { u.RawQuery = "sslmode=require" }),
 	} {
 		wantRefusal(t, url, cure)
-		_, err := ledger.Verify(t.Context(), url, nil, nil)
+		_, err := ledger.Verify(t.Context(), url, nil)
 		wantCure(t, err, map[bool]string{true: cure, false: "there is no ledger here"}[cure != "lacks rights"]) // a role needs no rights to find no table
 	}
-	_, err := ledger.Verify(t.Context(), as(url.UserPassword(user, "hunter22"), func(*url.URL) {}), nil, nil)
+	_, err := ledger.Verify(t.Context(), as(url.UserPassword(user, "hunter22"), func(*url.URL) {}), nil)
 	wantCure(t, err, "password authentication failed")
 }
 

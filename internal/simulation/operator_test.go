@@ -200,7 +200,7 @@ func (w *world) inspect() (seen inspection) {
 
 // verify adds the journal up, as easel ledger verify does.
 func (w *world) verify() (differences []string) {
-	looked, err := w.replicas[0].current().book.Verify(context.Background(), func(d ledger.Difference) { differences = append(differences, d.String()) }, func(int) {})
+	looked, err := w.replicas[0].current().book.Verify(context.Background(), func(d ledger.Difference) { differences = append(differences, d.String()) })
 	if err != nil || looked.Orders == 0 {
 		w.problem("the ledger was not verified in the end, but for %d orders: %v", looked.Orders, err)
 	}

@@ -106,7 +106,7 @@ func (l *ledgerWorld) close(t *testing.T, began time.Time) error {
 // verifyBook adds the journal of a ledger up, as easel ledger verify does.
 func verifyBook(ctx context.Context, url string) error {
 	var faults []error
-	looked, err := ledger.Verify(ctx, url, func(d ledger.Difference) { faults = append(faults, errors.New(d.String())) }, func(int) {})
+	looked, err := ledger.Verify(ctx, url, func(d ledger.Difference) { faults = append(faults, errors.New(d.String())) })
 	if err == nil && looked.Orders == 0 {
 		err = errors.New("the ledger that was verified has no orders")
 	}
