@@ -201,8 +201,7 @@ func (f *facade) openCallers(ctx context.Context) (err error) {
 	return nil
 }
 
-// openOrders creates the placement of orders. With a shared API key, it also starts the jobs that recover and settle orders without
-// a call.
+// openOrders creates the placement of orders. With a shared API key, it also starts the recovery of orders without a call.
 func (f *facade) openOrders(ctx context.Context) error {
 	f.placing = orders.New(orders.Config{
 		Recorder: f.recorder, Catalog: f.client, Hub: f.hub, KeyFirst: f.UpstreamKeyFirst, Weight: f.known.Weight,

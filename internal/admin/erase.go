@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -27,7 +26,7 @@ type Erasure struct {
 type Erased struct {
 	// Erased is the number of orders that had not been erased before.
 	Erased int64 `json:"erased"`
-	// Left has the reasons for incomplete erasure: by order (of unknown outcome), or for a file's log that was not emptied.
+	// Left has the reasons for incomplete erasure by order, each of unknown outcome, or by store.
 	Left map[string]string `json:"left,omitempty"`
 	// Next is the position of the next step; nil after the last one.
 	Next *ledger.Position `json:"next,omitempty"`
@@ -61,16 +60,12 @@ func (o Orders) eraseStep(ctx context.Context, asked Erasure) (Erased, error) {
 		}
 	}
 	done.Erased, err = o.Ledger.EraseFor(ctx, &ledger.Act{By: byOf(ctx), Action: ledger.ActErase, Became: asked.chosen()}, free...)
-	isRead := errors.Is(err, ledger.ErrStillRead)
-	if err != nil && !isRead {
+	if err != nil {
 		return done, err
 	}
 	if last := len(chosen) - 1; last+1 == eraseBatchSize {
 		done.Next = &ledger.Position{Time: chosen[last].Time, ID: chosen[last].ID}
-		return done, nil // the next step empties the log of a file
-	}
-	if isRead {
-		done.Left["the -wal of the ledger"] = err.Error()
+		return done, nil
 	}
 	o.forgetContents(ctx, &done)
 	return done, nil

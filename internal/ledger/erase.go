@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
@@ -10,7 +9,7 @@ import (
 
 // Erase erases what names content of orders whose outcome is known: labels, records and events, and has the copies of their results deleted. What guards against
 // a second charge stays, and so do money and its journal, and that an owner is to be told of an end. It gives how many
-// were not erased before. After [ErrStillRead] they are, and the next call cleans the file.
+// were not erased before.
 func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err error) {
 	return l.EraseFor(ctx, nil, all...)
 }
@@ -21,14 +20,6 @@ const mostErasedNamed = 200
 // EraseFor is [Ledger.Erase] for who has wanted it, and says which orders: the audit has that, how many were not erased
 // before, and their ids by owner.
 func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erased int64, err error) {
-	if erased, err = l.erase(ctx, wanted, all); err != nil {
-		return 0, err
-	}
-	return erased, l.clean(ctx)
-}
-
-// erase does the work of [Ledger.EraseFor] except to clean the file.
-func (l *Ledger) erase(ctx context.Context, wanted *Act, all []Order) (erased int64, err error) {
 	if len(all) == 0 {
 		return 0, nil
 	}
@@ -45,7 +36,10 @@ func (l *Ledger) erase(ctx context.Context, wanted *Act, all []Order) (erased in
 		}{wanted.Became, erased, idsByOwner(now)}
 		return tx.audit(act)
 	})
-	return erased, err
+	if err != nil {
+		return 0, err
+	}
+	return erased, nil
 }
 
 // idsByOwner are the ids of orders by their owners, as many as a line of the audit names.
@@ -158,12 +152,6 @@ func (l *Ledger) Retain(ctx context.Context) (erased int64, err error) {
 			erased += some
 		}
 	}
-	if err == nil {
-		err = l.clean(ctx)
-	}
-	if errors.Is(err, ErrStillRead) { // the next run tries again
-		err = nil
-	}
 	return erased, err
 }
 
@@ -175,7 +163,7 @@ func (l *Ledger) retain(ctx context.Context, owner string, age time.Duration) (e
 		return err
 	})
 	if err == nil {
-		erased, err = l.erase(ctx, nil, all)
+		erased, err = l.Erase(ctx, all...)
 	}
 	return erased, len(all) == stepRows, err
 }

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -164,33 +163,6 @@ func TestWhatIsObservedBesideAnErasureIsErased(t *testing.T) {
 	})
 }
 
-// The log beside a file that is in use has what was written since it was emptied.
-func TestWhatIsErasedIsInNoByteOfABookInUse(t *testing.T) {
-	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
-	l := openTelling(t, url, saying(0))
-	prompted(t, l, "secret", "g1")
-	if !holds(t, url) {
-		t.Fatal("the book has never had the prompt")
-	}
-	end := l.Report(t)
-	o := own(t, l, "g1")
-	_, err := l.Erase(t.Context(), o)
-	if !errors.Is(err, ledger.ErrStillRead) {
-		t.Errorf("while somebody reads it ends with %v", err)
-	}
-	if write(t, l, request("meanwhile")); !own(t, l, "g1").Erased {
-		t.Error("it is not erased")
-	}
-	end()
-	if _, err := l.Erase(t.Context()); err != nil || holds(t, url) {
-		t.Errorf("the open book has the prompt, %v", err)
-	}
-	prompted(t, l, "another", "g2")
-	if erased, err := l.Erase(t.Context(), own(t, l, "g2")); err != nil || erased != 1 || holds(t, url) {
-		t.Errorf("%d are erased, and the open book has the prompt, %v", erased, err)
-	}
-}
-
 // What was sent goes with its order, and what was not is sent all the same, in the state of which it tells.
 func TestWhatIsErasedIsToldBefore(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
@@ -288,37 +260,4 @@ func TestRetentionErasesEachOrderOnce(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Two erasures that overlap clean the file of both.
-func TestWhatIsErasedBesideAnotherIsInNoByteOfTheBook(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "book.db")
-	l := open(t, "sqlite:"+file)
-	var work sync.WaitGroup
-	for w := range 2 {
-		work.Go(func() {
-			for n := range 20 {
-				secret := fmt.Sprintf("secret-of-%d-%d-x", w, n)
-				r := request(fmt.Sprint(w, "-", n))
-				r.Labels = map[string]string{"about": secret}
-				o := write(t, l, r)
-				if _, err := l.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g" + o.ID}); err != nil {
-					t.Error(err)
-				}
-				found, err := l.Find(t.Context(), o.ID, 1)
-				if err != nil || len(found) != 1 {
-					t.Error(found, err)
-				}
-				if _, err = l.Erase(t.Context(), found...); errors.Is(err, ledger.ErrStillRead) {
-					continue // the caller knows that it may be there
-				} else if err != nil {
-					t.Error(err)
-				}
-				if has(t, file, secret) {
-					t.Errorf("%s is erased, and stands in a file", secret)
-				}
-			}
-		})
-	}
-	work.Wait()
 }
