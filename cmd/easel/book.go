@@ -50,9 +50,7 @@ type ledgerBackupCmd struct {
 // Run writes a backup.
 func (c *ledgerBackupCmd) Run(ctx context.Context, p *cli.Program) error {
 	console := p.Console()
-	looked, err := ledger.Backup(ctx, c.LedgerURL, c.File, func(bytes int64) {
-		console.ShowLive(fmt.Sprintf("%d MiB", bytes>>20))
-	}, func(d ledger.Difference) { console.Print(d.String()) })
+	looked, err := ledger.Backup(ctx, c.LedgerURL, c.File, func(d ledger.Difference) { console.Print(d.String()) })
 	return tellVerified(console, c.File+" has ", looked, err)
 }
 
@@ -64,10 +62,10 @@ type ledgerCopyCmd struct {
 // Run copies a ledger.
 func (c *ledgerCopyCmd) Run(ctx context.Context, p *cli.Program) error {
 	console := p.Console()
-	copied, err := ledger.Copy(ctx, c.From, c.To, thisUser(), func(table string, rows, all int64) {
-		console.ShowLive(fmt.Sprintf("%s: %d of %d", table, rows, all))
+	copied, err := ledger.Copy(ctx, c.From, c.To, thisUser(), func(table string, rows int64) {
+		console.ShowLive(fmt.Sprintf("%s: %d", table, rows))
 	}, func(d ledger.Difference) { console.Print(d.String()) })
-	return tellVerified(console, fmt.Sprintf("%d rows are copied and compared: ", copied.Rows), copied.Verified, err)
+	return tellVerified(console, fmt.Sprintf("%d rows are copied: ", copied.Rows), copied.Verified, err)
 }
 
 type ledgerRestoredCmd struct{ ledgerFlags }

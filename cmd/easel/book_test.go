@@ -21,11 +21,11 @@ func TestALedgerIsBackedUpCopiedAndMigratedByCommands(t *testing.T) {
 	}{
 		{exitOK, backup + " has 2 orders and 2 budgets, 0 differences", []string{"backup", backup}},
 		{exitUsage, "exists: name a new file", []string{"backup", backup}},
-		{exitOK, "rows are copied and compared: 2 orders and 2 budgets, 0 differences", []string{"copy", url, moved}},
+		{exitOK, "rows are copied: 2 orders and 2 budgets, 0 differences", []string{"copy", url, moved}},
 		{exitUsage, "FROM: it was copied before, and is sealed", []string{"copy", url, moved}},
 		{exitOK, "the ledger is unsealed, and marked as restored: 2 orders are held", []string{"unseal"}},
 		{exitUsage, "is not sealed", []string{"unseal"}},
-		{exitUsage, "TO: it is no new ledger", []string{"copy", url, moved}},
+		{exitUsage, "TO: it is not a new ledger", []string{"copy", url, moved}},
 		{exitOK, "the ledger is marked as restored: 2 orders are held, and easel orders list --held names them", []string{"restored"}},
 		{exitUsage, "FROM: a ledger in memory", []string{"copy", "memory", moved}},
 		{exitUsage, "TO: another process has the file", []string{"copy", url, url}},

@@ -37,7 +37,7 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 	shows := map[string]string{ // by how a command begins
 		"orders list --reserved": order, "orders get ord_": "last problem", "orders list --unknown": "HTTP 402", "orders resolve": "is resolved", "orders get gen_": "studio/poster",
 		"orders list --unknown --unowned": "There are none", "erase": "1 orders are erased", "ledger verify": "0 differences", "ledger backup": "2 orders",
-		"ledger copy": "copied and compared", "ledger migrate": "the schema is", "ledger restored": "1 orders are held", "orders list --held": live, "ledger unseal": "1 orders are held", "content adopt": "are adopted",
+		"ledger copy": "rows are copied", "ledger migrate": "the schema is", "ledger restored": "1 orders are held", "orders list --held": live, "ledger unseal": "1 orders are held", "content adopt": "are adopted",
 	}
 	_, runbook, _ := strings.Cut(pageText(t, operatingPage), "\n## When something is the matter\n")
 	ran := map[string]bool{}

@@ -40,7 +40,7 @@ func inRestoredStudio(t *testing.T, test func(s *studio, restore func(lost func(
 func (s *studio) backUp(to string) {
 	s.Helper()
 	if file, ok := strings.CutPrefix(to, "sqlite:"); ok {
-		if _, err := ledger.Backup(s.Context(), s.url, file, func(int64) {}, func(d ledger.Difference) { s.Error(d) }); err != nil {
+		if _, err := ledger.Backup(s.Context(), s.url, file, func(d ledger.Difference) { s.Error(d) }); err != nil {
 			s.Fatal(err)
 		}
 		return

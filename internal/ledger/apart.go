@@ -122,33 +122,28 @@ type schema struct {
 	Schema int64 `json:"schema"`
 }
 
-// Backup writes a ledger of SQLite into a new file, beside the server that uses it, and adds the journal in the file up.
-// It says now and then how many bytes there are.
-func Backup(ctx context.Context, url, file string, written func(bytes int64), differs func(Difference)) (Verified, error) {
+// Backup writes a ledger of SQLite into a new file, in addition to the server that uses it, and verifies the file.
+func Backup(ctx context.Context, url, file string, differs func(Difference)) (looked Verified, err error) {
 	at, err := durable(url)
 	if err != nil {
-		return Verified{}, err
+		return looked, err
 	}
 	if at.file == "" {
-		return Verified{}, errors.New("EASEL_LEDGER_URL: PostgreSQL has backups of its own, beside those who use it: pg_dump --format=custom --file=FILE DATABASE, and pg_restore")
+		return looked, errors.New("EASEL_LEDGER_URL: PostgreSQL has its own backups, while servers use it: pg_dump --format=custom --file=FILE DATABASE, and pg_restore")
 	}
 	if err := at.exists(); err != nil {
-		return Verified{}, err
+		return looked, err
 	}
-	return backup(ctx, at, file, written, differs)
-}
-
-func backup(ctx context.Context, at place, file string, written func(bytes int64), differs func(Difference)) (looked Verified, err error) {
 	if _, err := os.Lstat(file); err == nil {
 		return looked, fmt.Errorf("%s exists: name a new file", file)
 	}
-	dir, err := os.MkdirTemp(filepath.Dir(file), ".easel-backup-") // which nobody else may read
+	dir, err := os.MkdirTemp(filepath.Dir(file), ".easel-backup-") // only this user may read it
 	if err != nil {
 		return looked, fmt.Errorf("the directory of the backup must exist, and this user must be allowed to write there: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // what is whole was moved
+	defer func() { _ = os.RemoveAll(dir) }() // the complete file has another name too
 	part := filepath.Join(dir, "ledger.db")
-	if err := vacuumInto(ctx, at, part, written); err != nil {
+	if err := vacuumInto(ctx, at, part); err != nil {
 		return looked, err
 	}
 	if looked, err = Verify(ctx, "sqlite:"+part, differs); err != nil {
@@ -160,17 +155,14 @@ func backup(ctx context.Context, at place, file string, written func(bytes int64
 	}); err != nil {
 		return looked, err
 	}
-	if err := synced(part); err != nil {
-		return looked, err
-	}
-	if err := os.Link(part, file); err != nil { // where another has made one meanwhile, it stays
+	if err := errors.Join(synced(part), os.Link(part, file)); err != nil { // a link replaces no other file
 		return looked, fmt.Errorf("the backup can't get its name: %w", err)
 	}
 	return looked, synced(filepath.Dir(file))
 }
 
 // vacuumInto copies a file of SQLite into a new one, as it is at one moment.
-func vacuumInto(ctx context.Context, at place, part string, written func(bytes int64)) error {
+func vacuumInto(ctx context.Context, at place, part string) error {
 	if err := os.WriteFile(part, nil, fileMode); err != nil {
 		return err
 	}
@@ -178,26 +170,12 @@ func vacuumInto(ctx context.Context, at place, part string, written func(bytes i
 	if err != nil {
 		return unusable(err)
 	}
-	defer func() { _ = db.Close() }()                                        // it has read
-	if _, err := db.ExecContext(ctx, `PRAGMA query_only(OFF)`); err != nil { // else it writes no other file either
+	defer func() { _ = db.Close() }()                                        // it only reads
+	if _, err := db.ExecContext(ctx, `PRAGMA query_only(OFF)`); err != nil { // otherwise it writes no other file either
 		return unusable(err)
 	}
-	done := make(chan error, 1)
-	go func() {
-		_, err := db.ExecContext(ctx, `VACUUM INTO $1`, part)
-		done <- err
-	}()
-	for tick := time.NewTicker(time.Second); ; {
-		select {
-		case err := <-done:
-			tick.Stop()
-			return unusable(err)
-		case <-tick.C:
-			if info, err := os.Stat(part); err == nil {
-				written(info.Size())
-			}
-		}
-	}
+	_, err = db.ExecContext(ctx, `VACUUM INTO $1`, part)
+	return unusable(err)
 }
 
 // synced brings a file or a directory to the disk.

@@ -3,38 +3,19 @@ package ledger
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-// copiedTable is a table of a ledger with the columns of its primary key.
-type copiedTable struct {
-	name string
-	key  []string
-}
-
 // copiedTables are the tables of a copy, each table before those that refer to it. Leases and live replicas are
 // not copied, and the jobs of the copy follow from its rows.
-var copiedTables = []copiedTable{
-	{"orders", []string{"id"}},
-	{"labels", []string{"order_id", "name"}},
-	{"movements", []string{"order_id", "number"}},
-	{"budgets", []string{"owner", "period", "start_time"}},
-	{"rollups", []string{"period", "owner", "start_time", "caller", "model_id"}},
-	{"events", []string{"id"}},
-	{"contents", []string{"generation_id"}},
-	{"audit", []string{"audit_time", "id"}},
-}
+var copiedTables = []string{"orders", "labels", "movements", "budgets", "rollups", "events", "contents", "audit"}
 
-const (
-	copyBatch   = 2_000 // rows of a query
-	insertBatch = 200   // rows of a statement
-)
+// insertBatch is the number of rows of a statement.
+const insertBatch = 200
 
 // Copied is the result of a copy.
 type Copied struct {
@@ -44,9 +25,9 @@ type Copied struct {
 }
 
 // Copy copies a ledger into a new one, of another kind or the same. No process may use either of them. It writes the copy in
-// one transaction, and compares each row before the commit. It calls done repeatedly with the number of copied rows
-// of a table, and the number of all its rows. The audit of the new ledger records who has copied it.
-func Copy(ctx context.Context, from, to string, by By, done func(table string, rows, all int64), differs func(Difference)) (Copied, error) {
+// one transaction, and verifies it. It calls done repeatedly with the number of copied rows of a table. The audit of the new
+// ledger records the user that has copied it.
+func Copy(ctx context.Context, from, to string, by By, done func(table string, rows int64), differs func(Difference)) (Copied, error) {
 	c := &copier{ctx: ctx, done: done}
 	defer c.close()
 	if err := c.openSource(from); err != nil {
@@ -89,7 +70,7 @@ type copier struct {
 	source   *sql.Tx // one state of from, which no other process can change
 	schema   int64   // of from
 	rows     int64
-	done     func(table string, rows, all int64)
+	done     func(table string, rows int64)
 }
 
 func (c *copier) close() {
@@ -118,7 +99,7 @@ func (c *copier) openSource(url string) (err error) {
 		return err
 	}
 	if c.from.IsShared() { // before the first query
-		_, err = c.source.ExecContext(c.ctx, `LOCK TABLE orders, labels, movements, budgets, rollups, events, contents, audit, facts IN SHARE MODE NOWAIT`)
+		_, err = c.source.ExecContext(c.ctx, `LOCK TABLE facts, `+strings.Join(copiedTables, ", ")+` IN SHARE MODE NOWAIT`)
 	}
 	return err
 }
@@ -145,15 +126,10 @@ func (c *copier) openTarget(url string) error {
 	return err
 }
 
-// copy writes the copy and compares it with its source.
+// copy writes the copy.
 func (c *copier) copy(tx *sql.Tx, by By) error {
 	for _, table := range copiedTables {
 		if err := c.table(tx, table); err != nil {
-			return err
-		}
-	}
-	for _, table := range copiedTables {
-		if err := c.compare(tx, table.name); err != nil {
 			return err
 		}
 	}
@@ -171,41 +147,59 @@ func (c *copier) copy(tx *sql.Tx, by By) error {
 }
 
 // table copies a table. The journal and the sums are copied like all others, so that no trigger may write them.
-func (c *copier) table(tx *sql.Tx, t copiedTable) error {
-	all, rows := [2]int64{}, int64(0)
-	for n, db := range []querier{c.source, tx} {
-		if err := db.QueryRowContext(c.ctx, `SELECT COUNT(*) FROM `+t.name).Scan(&all[n]); err != nil {
-			return err
-		}
+func (c *copier) table(tx *sql.Tx, table string) error {
+	if rows, err := c.count(tx, table); err != nil || rows > 0 {
+		return cmp.Or(err, fmt.Errorf("it is not a new ledger, because its %s are not empty: name a new file or database", table))
 	}
-	if all[1] > 0 {
-		return fmt.Errorf("it is no new ledger, as its %s are not empty: name a new file or database", t.name)
-	}
-	columns, err := c.columns(tx, t.name)
+	columns, err := c.columns(tx, table)
 	if err != nil {
 		return err
 	}
-	resume, err := c.withoutTriggers(tx, t.name)
-	for last := []any(nil); err == nil; {
-		c.done(t.name, rows, all[0])
-		var some [][]any
-		if some, err = c.after(t, columns, last); err != nil || len(some) == 0 {
-			break
-		}
-		last = nil
-		for _, name := range t.key {
-			last = append(last, some[len(some)-1][slices.Index(columns, name)])
-		}
-		rows += int64(len(some))
-		err = c.put(tx, t.name, columns, some)
+	resume, err := c.withoutTriggers(tx, table)
+	if err == nil {
+		err = c.rowsOf(tx, table, columns)
 	}
 	for _, statement := range resume {
 		if err == nil {
 			_, err = tx.ExecContext(c.ctx, statement)
 		}
 	}
-	c.rows += rows
 	return err
+}
+
+// rowsOf copies the rows of a table, and compares their number.
+func (c *copier) rowsOf(tx *sql.Tx, table string, columns []string) error {
+	rows, batch := int64(0), [][]any(nil)
+	put := func() error {
+		err := c.put(tx, table, columns, batch)
+		rows, batch = rows+int64(len(batch)), nil
+		c.done(table, rows)
+		return err
+	}
+	err := eachRow(c.ctx, c.source, func(row []any) error {
+		if batch = append(batch, slices.Clone(row)); len(batch) < insertBatch {
+			return nil
+		}
+		return put()
+	}, `SELECT `+strings.Join(columns, ", ")+` FROM `+table)
+	if err == nil {
+		err = put()
+	}
+	if err != nil {
+		return err
+	}
+	c.rows += rows
+	for _, db := range []querier{c.source, tx} {
+		if have, err := c.count(db, table); err != nil || have != rows {
+			return cmp.Or(err, fmt.Errorf("%d of %d %s copied", rows, have, table))
+		}
+	}
+	return nil
+}
+
+func (c *copier) count(db querier, table string) (rows int64, err error) {
+	err = db.QueryRowContext(c.ctx, `SELECT COUNT(*) FROM `+table).Scan(&rows)
+	return rows, err
 }
 
 // columns returns the columns of a table that are not generated.
@@ -214,19 +208,8 @@ func (c *copier) columns(tx *sql.Tx, table string) (names []string, err error) {
 	if c.to.IsShared() {
 		query = `SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = $1 AND is_generated = 'NEVER' ORDER BY ordinal_position`
 	}
-	err = eachRow(c.ctx, tx, func(row []any) { names = append(names, fmt.Sprint(row[0])) }, query, table)
+	err = eachRow(c.ctx, tx, func(row []any) error { names = append(names, fmt.Sprint(row[0])); return nil }, query, table)
 	return names, err
-}
-
-// after returns the rows of the source after a key, in the order of their keys.
-func (c *copier) after(t copiedTable, columns []string, last []any) (all [][]any, err error) {
-	where, key := "", strings.Join(t.key, ", ")
-	if last != nil {
-		where = ` WHERE (` + key + `) > (` + numbered(1, len(t.key)) + `)`
-	}
-	query := `SELECT ` + strings.Join(columns, ", ") + ` FROM ` + t.name + where + ` ORDER BY ` + key + fmt.Sprint(` LIMIT `, copyBatch)
-	err = eachRow(c.ctx, c.source, func(row []any) { all = append(all, slices.Clone(row)) }, query, last...)
-	return all, err
 }
 
 // numbered returns the names of several arguments of a statement, from a number on.
@@ -238,18 +221,17 @@ func numbered(from, many int) string {
 	return strings.Join(names, ", ")
 }
 
-// put writes rows.
+// put writes rows in one statement.
 func (c *copier) put(tx *sql.Tx, table string, columns []string, rows [][]any) error {
-	for some := range slices.Chunk(rows, insertBatch) {
-		var values []string
-		for n := range some {
-			values = append(values, `(`+numbered(1+n*len(columns), len(columns))+`)`)
-		}
-		if _, err := tx.ExecContext(c.ctx, `INSERT INTO `+table+` (`+strings.Join(columns, ", ")+`) VALUES `+strings.Join(values, ", "), slices.Concat(some...)...); err != nil { //nolint:gosec // names of the schema only
-			return err
-		}
+	if len(rows) == 0 {
+		return nil
 	}
-	return nil
+	var values []string
+	for n := range rows {
+		values = append(values, `(`+numbered(1+n*len(columns), len(columns))+`)`)
+	}
+	_, err := tx.ExecContext(c.ctx, `INSERT INTO `+table+` (`+strings.Join(columns, ", ")+`) VALUES `+strings.Join(values, ", "), slices.Concat(rows...)...) //nolint:gosec // names of the schema only
+	return err
 }
 
 // withoutTriggers disables the triggers of a table, and returns the statements that restore them.
@@ -259,8 +241,9 @@ func (c *copier) withoutTriggers(tx *sql.Tx, table string) (resume []string, err
 		return []string{`ALTER TABLE ` + table + ` ENABLE TRIGGER USER`}, err
 	}
 	var names []string
-	err = eachRow(c.ctx, tx, func(row []any) {
+	err = eachRow(c.ctx, tx, func(row []any) error {
 		names, resume = append(names, fmt.Sprint(row[0])), append(resume, fmt.Sprint(row[1]))
+		return nil
 	}, `SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = $1`, table)
 	for _, name := range names {
 		if err == nil {
@@ -270,42 +253,10 @@ func (c *copier) withoutTriggers(tx *sql.Tx, table string) (resume []string, err
 	return resume, err
 }
 
-// compare compares each row of a table of both ledgers. The ledgers may return them in different orders.
-func (c *copier) compare(tx *sql.Tx, table string) error {
-	columns, err := c.columns(tx, table)
-	if err != nil {
-		return err
-	}
-	query, sums := `SELECT `+strings.Join(columns, ", ")+` FROM `+table, [2]tableSum{}
-	for n, db := range []querier{c.source, tx} {
-		if err := eachRow(c.ctx, db, sums[n].add, query); err != nil {
-			return err
-		}
-	}
-	if sums[0] != sums[1] {
-		return fmt.Errorf("its %s are not those of FROM (%d and %d rows)", table, sums[1].rows, sums[0].rows)
-	}
-	c.done(table+" compared", sums[0].rows, sums[0].rows)
-	return nil
-}
-
-// tableSum is the sum of the digests of rows, in any order.
-type tableSum struct {
-	rows        int64
-	first, last uint64
-}
-
-func (s *tableSum) add(row []any) {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", row))
-	s.rows++
-	s.first += binary.LittleEndian.Uint64(sum[:])
-	s.last += binary.LittleEndian.Uint64(sum[8:])
-}
-
 // facts copies the facts of the source, so that the copy belongs to the same catalog, and marks the copy.
 func (c *copier) facts(tx *sql.Tx) error {
 	var all [][2]any
-	if err := eachRow(c.ctx, c.source, func(row []any) { all = append(all, [2]any{row[0], row[1]}) }, `SELECT name, value FROM facts WHERE name <> $1`, databaseFact); err != nil {
+	if err := eachRow(c.ctx, c.source, func(row []any) error { all = append(all, [2]any{row[0], row[1]}); return nil }, `SELECT name, value FROM facts WHERE name <> $1`, databaseFact); err != nil {
 		return err
 	}
 	if _, err := tx.ExecContext(c.ctx, `DELETE FROM facts`); err != nil {
@@ -347,8 +298,8 @@ func (l *Ledger) inTx(ctx context.Context, do func(*sql.Tx) error) error {
 	return tx.Commit()
 }
 
-// eachRow calls each with the rows of a query. Text is a string in each database.
-func eachRow(ctx context.Context, db querier, each func([]any), query string, args ...any) error {
+// eachRow calls each with the rows of a query until it fails. Text is a string in each database.
+func eachRow(ctx context.Context, db querier, each func([]any) error, query string, args ...any) error {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
@@ -371,7 +322,9 @@ func eachRow(ctx context.Context, db querier, each func([]any), query string, ar
 				row[n] = string(text)
 			}
 		}
-		each(row)
+		if err := each(row); err != nil {
+			return err
+		}
 	}
 	return rows.Err()
 }

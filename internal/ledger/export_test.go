@@ -174,9 +174,7 @@ const rollUp = `INSERT INTO rollups (period, start_time, owner, caller, model_id
 
 // CopiedTables are the names of the tables that a copy has, with some others, sorted.
 func CopiedTables(others ...string) []string {
-	for _, table := range copiedTables {
-		others = append(others, table.name)
-	}
+	others = append(others, copiedTables...)
 	slices.Sort(others)
 	return others
 }

@@ -21,7 +21,7 @@ func backupInFlight(s *shop, key string) (copied []byte) {
 		if !isOrder(req) {
 			return nil
 		}
-		_, err := ledger.Backup(s.Context(), "sqlite:"+s.path, file, func(int64) {}, func(d ledger.Difference) { s.Error(d) })
+		_, err := ledger.Backup(s.Context(), "sqlite:"+s.path, file, func(d ledger.Difference) { s.Error(d) })
 		return err
 	})
 	s.box.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE"}`})
