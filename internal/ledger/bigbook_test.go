@@ -94,7 +94,9 @@ const fillOrders = `INSERT INTO orders (id, namespace, owner, caller, idempotenc
 var fillRest = []string{
 	`INSERT INTO labels (order_id, name, value, order_owner, label_time) SELECT id, 'job', 'job-' || (CAST(SUBSTR(id, 5) AS BIGINT) / 20 % 100), owner, order_time FROM orders`,
 	`INSERT INTO movements (order_id, number, kind, cents, move_time, actor) SELECT id, 1, 2, 10, order_time, '' FROM orders`,
-	`INSERT INTO budgets (owner, period, start_time, orders, spent_cents) SELECT owner, period, start_time, SUM(orders), SUM(cost_cents) FROM rollups GROUP BY owner, period, start_time`,
+	`INSERT INTO budgets (owner, period, start_time, orders, spent_cents) SELECT owner, period,
+		CASE period WHEN 'day' THEN order_time / 86400000000 * 86400000000 ELSE {month of order_time} END, COUNT(*), SUM(cost_cents)
+		FROM orders, (SELECT 'day' AS period UNION ALL SELECT 'month') AS periods GROUP BY 1, 2, 3`,
 	`INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time) SELECT 'evt_' || id, owner, 'easel.generation.succeeded', generation_id, 1, 0, '{}',
 		CASE WHEN (SELECT COUNT(*) FROM orders) - CAST(SUBSTR(id, 5) AS BIGINT) <= 10 THEN 0 ELSE 1 END, order_time FROM orders WHERE order_time > (SELECT MAX(order_time) FROM orders) - 604800000000`,
 	`INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT 'deliver', id, owner, subject, event_time, event_time FROM events WHERE state = 0`,

@@ -138,8 +138,8 @@ func Fill(t *testing.T, url, orders string, rest []string) {
 	if at.file != "" {
 		before, after = triggersOf(t, db)
 	}
-	for _, statement := range slices.Concat(before, []string{orders, at.words.Replace(rollUp)}, rest, after) {
-		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+	for _, statement := range slices.Concat(before, []string{orders, rollUp}, rest, after) {
+		if _, err := db.ExecContext(t.Context(), at.words.Replace(statement)); err != nil {
 			t.Fatalf("%.200s: %v", statement, err)
 		}
 	}
@@ -167,10 +167,10 @@ func triggersOf(t *testing.T, db querier) (drop, create []string) {
 }
 
 // rollUp is a statement that writes the sums of all placed orders.
-const rollUp = `INSERT INTO rollups (period, start_time, owner, caller, model_id, orders, failed, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents)
-	SELECT period, CASE period WHEN 'day' THEN order_time / 86400000000 * 86400000000 ELSE {month of order_time} END, owner, caller, model_id, COUNT(*),
+const rollUp = `INSERT INTO rollups (start_time, owner, caller, model_id, orders, failed, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents)
+	SELECT order_time / 86400000000 * 86400000000, owner, caller, model_id, COUNT(*),
 		COUNT(CASE WHEN status IN ({failed}, {refunded}) THEN 1 END), SUM(COALESCE(cost_cents, 0)), SUM(refunded_cents), SUM(reserved_cents), SUM(unconfirmed_cents)
-	FROM orders, (SELECT 'day' AS period UNION ALL SELECT 'month') AS periods WHERE state = {placed} GROUP BY 1, 2, 3, 4, 5`
+	FROM orders WHERE state = {placed} GROUP BY 1, 2, 3, 4`
 
 // CopiedTables are the names of the tables that a copy has, with some others, sorted.
 func CopiedTables(others ...string) []string {

@@ -119,40 +119,26 @@ func (q UsageQuery) statement() (statement string, args []any) {
 	return fmt.Sprintf(`SELECT %s, %s FROM (%s) AS chosen WHERE %s`, list, sums, from, c), c.args
 }
 
-// sources are where the counts come from: the rollups of the days and months that the times of a query touch, less the orders
-// of these days beyond those times, and the orders without an outcome, by the index of those. A label stands in orders alone.
+// sources returns the counts of a query: the rollups of the days that its times touch, less the orders of these days beyond
+// those times, and the orders without an outcome, by the index of those. Only orders have labels.
 func (q UsageQuery) sources(c *clauses) string {
 	start, end := max(0, q.Start.UnixMicro()), min(q.End.UnixMicro(), endOfTime.UnixMicro())
 	if slices.Contains(q.By, ByLabel) {
 		return q.ofOrders(c, "", "state <> {refused}", "order_time", start, end)
 	}
 	days, ends := start/microsecondsOfDay*microsecondsOfDay, (end+microsecondsOfDay-1)/microsecondsOfDay*microsecondsOfDay
-	all := []string{q.ofOrders(c, "", "state = {open} AND retry_time >= 0", "order_time + 0", start, end)}
+	all := []string{q.ofOrders(c, "", "state = {open} AND retry_time >= 0", "order_time + 0", start, end), q.ofRollups(c, days, ends)}
 	if start > days {
 		all = append(all, q.ofOrders(c, "-", "state = {placed}", "order_time", days, start))
 	}
 	if ends > end {
 		all = append(all, q.ofOrders(c, "-", "state = {placed}", "order_time", end, ends))
 	}
-	first, last := monthAfter(days), monthOf(ends)
-	if slices.Contains(q.By, ByDay) || first >= last {
-		return strings.Join(append(all, q.ofRollups(c, "day", days, ends)), " UNION ALL ")
-	}
-	return strings.Join(append(all, q.ofRollups(c, "day", days, first), q.ofRollups(c, "month", first, last), q.ofRollups(c, "day", last, ends)), " UNION ALL ")
+	return strings.Join(all, " UNION ALL ")
 }
 
 // endOfTime is after all orders.
 var endOfTime = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// monthOf is the begin of the month of a time of the book, and monthAfter the first one that does not begin before a time.
-func monthOf(at int64) int64 { return Limits{}.periods(time.UnixMicro(at).UTC())[1].Start.UnixMicro() }
-
-func monthAfter(at int64) int64 {
-	if month := (Limits{}).periods(time.UnixMicro(at).UTC())[1]; month.Start.UnixMicro() < at {
-		return month.Reset.UnixMicro()
-	}
-	return at
-}
 
 // ofOrders selects the counts of orders that were written between two times, with a sign.
 func (q UsageQuery) ofOrders(c *clauses, sign, condition, time string, start, end int64) string {
@@ -168,14 +154,14 @@ func (q UsageQuery) ofOrders(c *clauses, sign, condition, time string, start, en
 	return "SELECT " + selected + " FROM orders WHERE " + q.between(c, condition, time, start, end)
 }
 
-// ofRollups selects the counts of the periods that begin between two times.
-func (q UsageQuery) ofRollups(c *clauses, period string, start, end int64) string {
+// ofRollups selects the counts of the days from start to end.
+func (q UsageQuery) ofRollups(c *clauses, start, end int64) string {
 	selected := "0 AS d0"
 	for n, d := range q.By {
 		selected += fmt.Sprintf(", %s AS d%d", rolled[d], n+1)
 	}
 	return "SELECT " + selected + ", orders, failed, 0, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents FROM rollups WHERE " +
-		q.between(c, "period = '"+period+"'", "start_time", start, end)
+		q.between(c, "TRUE", "start_time", start, end)
 }
 
 // rolled are the dimensions in rollups.

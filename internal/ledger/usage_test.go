@@ -82,7 +82,7 @@ func usageOf(all []reported, q ledger.UsageQuery) []ledger.Usage {
 	return rows
 }
 
-// Reports read rollups, of days and of months.
+// Reports read the rollups of days.
 func TestAReportSaysWhatTheOrdersAddUpTo(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // it is a test

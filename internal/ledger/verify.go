@@ -50,11 +50,6 @@ const (
 	spentCents = `CASE WHEN COALESCE(cost_cents, 0) - refunded_cents > unconfirmed_cents THEN COALESCE(cost_cents, 0) - refunded_cents ELSE unconfirmed_cents END`
 )
 
-// windowsOfOrders are the day and the month of each order.
-const windowsOfOrders = ` FROM orders, (SELECT 'day' AS period UNION ALL SELECT 'month') AS periods`
-
-const startOfWindow = `CASE period WHEN 'day' THEN order_time / 86400000000 * 86400000000 ELSE {month of order_time} END`
-
 // comparisons has the order with its lines, the budgets with the orders, and the reports with the placed orders.
 var comparisons = []comparison{{
 	amounts: []string{"what it holds", "what it has cost", "what came back"},
@@ -64,14 +59,14 @@ var comparisons = []comparison{{
 }, {
 	amounts: []string{"the number of orders", "what is spent", "what is reserved", "what is unconfirmed", "what came back"},
 	book:    `SELECT '', owner, period, start_time, '', orders, spent_cents, reserved_cents, unconfirmed_cents, refunded_cents FROM budgets`,
-	journal: `SELECT '', owner, period, ` + startOfWindow + `, '', CASE state WHEN {placed} THEN 1 ELSE 0 END, ` + spentCents + `, reserved_cents, unconfirmed_cents, refunded_cents` +
-		windowsOfOrders,
+	journal: `SELECT '', owner, period, CASE period WHEN 'day' THEN order_time / 86400000000 * 86400000000 ELSE {month of order_time} END, '', CASE state WHEN {placed} THEN 1 ELSE 0 END, ` + spentCents + `, reserved_cents, unconfirmed_cents, refunded_cents
+		FROM orders, (SELECT 'day' AS period UNION ALL SELECT 'month') AS periods`,
 }, {
 	amounts: []string{"the number of orders", "the number of failures", "what it has cost", "what is reserved", "what is unconfirmed", "what came back"},
-	book: `SELECT '', owner, period, start_time, ' in the reports of ' || caller || ' with ' || model_id, orders, failed, cost_cents, reserved_cents, unconfirmed_cents, refunded_cents
+	book: `SELECT '', owner, 'day', start_time, ' in the reports of ' || caller || ' with ' || model_id, orders, failed, cost_cents, reserved_cents, unconfirmed_cents, refunded_cents
 		FROM rollups`,
-	journal: `SELECT '', owner, period, ` + startOfWindow + `, ' in the reports of ' || caller || ' with ' || model_id, 1, CASE WHEN status IN ({failed}, {refunded}) THEN 1 ELSE 0 END,
-		COALESCE(cost_cents, 0), reserved_cents, unconfirmed_cents, refunded_cents` + windowsOfOrders + ` WHERE state = {placed}`,
+	journal: `SELECT '', owner, 'day', order_time / 86400000000 * 86400000000, ' in the reports of ' || caller || ' with ' || model_id, 1, CASE WHEN status IN ({failed}, {refunded}) THEN 1 ELSE 0 END,
+		COALESCE(cost_cents, 0), reserved_cents, unconfirmed_cents, refunded_cents FROM orders WHERE state = {placed}`,
 }}
 
 // query returns a statement that selects the rows with a difference: their key, and both values of each amount.

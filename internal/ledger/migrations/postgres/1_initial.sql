@@ -143,10 +143,9 @@ CREATE TABLE budgets (
 ) WITH (fillfactor = 50);
 CREATE INDEX budgets_time ON budgets (period, start_time);
 
--- Sums of placed orders by day and month (UTC), so that a report reads no orders. The triggers of orders write them.
+-- Sums of placed orders by day (UTC), so that a report reads no orders. The triggers of orders write them.
 -- The collation is the order of the pages of a report.
 CREATE TABLE rollups (
-  period     TEXT NOT NULL CHECK (period IN ('day', 'month')),
   start_time BIGINT NOT NULL,
   owner      TEXT COLLATE "C" NOT NULL,
   caller     TEXT COLLATE "C" NOT NULL,
@@ -158,9 +157,9 @@ CREATE TABLE rollups (
   refunded_cents    BIGINT NOT NULL,
   reserved_cents    BIGINT NOT NULL,
   unconfirmed_cents BIGINT NOT NULL,
-  PRIMARY KEY (period, owner, start_time, caller, model_id)
+  PRIMARY KEY (owner, start_time, caller, model_id)
 ) WITH (fillfactor = 50);
-CREATE INDEX rollups_time ON rollups (period, start_time);
+CREATE INDEX rollups_time ON rollups (start_time);
 
 -- Events for owners. A row is written in the transaction of the change that it reports. A job delivers a pending event.
 CREATE TABLE events (
@@ -304,16 +303,14 @@ DECLARE
   is_now INTEGER := (NEW.state = 2)::INTEGER;
   was INTEGER := COALESCE((OLD.state = 2)::INTEGER, 0);
 BEGIN
-  INSERT INTO rollups AS r (period, start_time, owner, caller, model_id, orders, failed, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents)
-  SELECT period, start_time, NEW.owner, NEW.caller, NEW.model_id, is_now - was,
+  INSERT INTO rollups AS r (start_time, owner, caller, model_id, orders, failed, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents)
+  SELECT NEW.order_time / 86400000000 * 86400000000, NEW.owner, NEW.caller, NEW.model_id, is_now - was,
     is_now * (NEW.status IN (3, 5))::INTEGER - was * COALESCE((OLD.status IN (3, 5))::INTEGER, 0),
     is_now * COALESCE(NEW.cost_cents, 0) - was * COALESCE(OLD.cost_cents, 0),
     is_now * NEW.refunded_cents - was * COALESCE(OLD.refunded_cents, 0),
     is_now * NEW.reserved_cents - was * COALESCE(OLD.reserved_cents, 0),
     is_now * NEW.unconfirmed_cents - was * COALESCE(OLD.unconfirmed_cents, 0)
-  FROM (VALUES ('day', NEW.order_time / 86400000000 * 86400000000),
-    ('month', (EXTRACT(EPOCH FROM date_trunc('month', to_timestamp(NEW.order_time / 1000000) AT TIME ZONE 'UTC')) * 1000000)::BIGINT)) AS periods (period, start_time)
-  ON CONFLICT (period, owner, start_time, caller, model_id) DO UPDATE SET orders = r.orders + excluded.orders, failed = r.failed + excluded.failed,
+  ON CONFLICT (owner, start_time, caller, model_id) DO UPDATE SET orders = r.orders + excluded.orders, failed = r.failed + excluded.failed,
     cost_cents = r.cost_cents + excluded.cost_cents, refunded_cents = r.refunded_cents + excluded.refunded_cents,
     reserved_cents = r.reserved_cents + excluded.reserved_cents, unconfirmed_cents = r.unconfirmed_cents + excluded.unconfirmed_cents;
   RETURN NULL;

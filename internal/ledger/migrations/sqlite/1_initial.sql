@@ -144,10 +144,9 @@ CREATE TABLE budgets (
 );
 CREATE INDEX budgets_time ON budgets (period, start_time);
 
--- Sums of placed orders by day and month (UTC), so that a report reads no orders. The triggers of orders write them.
+-- Sums of placed orders by day (UTC), so that a report reads no orders. The triggers of orders write them.
 -- The collation is the order of the pages of a report.
 CREATE TABLE rollups (
-  period     TEXT NOT NULL CHECK (period IN ('day', 'month')),
   start_time BIGINT NOT NULL,
   owner      TEXT NOT NULL,
   caller     TEXT NOT NULL,
@@ -159,9 +158,9 @@ CREATE TABLE rollups (
   refunded_cents    BIGINT NOT NULL,
   reserved_cents    BIGINT NOT NULL,
   unconfirmed_cents BIGINT NOT NULL,
-  PRIMARY KEY (period, owner, start_time, caller, model_id)
+  PRIMARY KEY (owner, start_time, caller, model_id)
 ) WITHOUT ROWID;
-CREATE INDEX rollups_time ON rollups (period, start_time);
+CREATE INDEX rollups_time ON rollups (start_time);
 
 -- Events for owners. A row is written in the transaction of the change that it reports. A job delivers a pending event.
 CREATE TABLE events (
@@ -297,27 +296,25 @@ CREATE TRIGGER orders_refunded AFTER UPDATE OF status ON orders WHEN NEW.status 
 END;
 
 CREATE TRIGGER orders_rolled_in AFTER INSERT ON orders WHEN NEW.state = 2 BEGIN
-  INSERT INTO rollups (period, start_time, owner, caller, model_id, orders, failed, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents)
-  SELECT period, start_time, NEW.owner, NEW.caller, NEW.model_id, 1, NEW.status IN (3, 5), COALESCE(NEW.cost_cents, 0), NEW.refunded_cents, NEW.reserved_cents, NEW.unconfirmed_cents
-  FROM (SELECT 'day' AS period, NEW.order_time / 86400000000 * 86400000000 AS start_time
-    UNION ALL SELECT 'month', CAST(strftime('%s', NEW.order_time / 1000000, 'unixepoch', 'start of month') AS INTEGER) * 1000000) AS periods WHERE TRUE
-  ON CONFLICT (period, owner, start_time, caller, model_id) DO UPDATE SET orders = orders + excluded.orders, failed = failed + excluded.failed,
+  INSERT INTO rollups (start_time, owner, caller, model_id, orders, failed, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents)
+  SELECT NEW.order_time / 86400000000 * 86400000000, NEW.owner, NEW.caller, NEW.model_id, 1, NEW.status IN (3, 5), COALESCE(NEW.cost_cents, 0), NEW.refunded_cents, NEW.reserved_cents, NEW.unconfirmed_cents
+  WHERE TRUE
+  ON CONFLICT (owner, start_time, caller, model_id) DO UPDATE SET orders = orders + excluded.orders, failed = failed + excluded.failed,
     cost_cents = cost_cents + excluded.cost_cents, refunded_cents = refunded_cents + excluded.refunded_cents,
     reserved_cents = reserved_cents + excluded.reserved_cents, unconfirmed_cents = unconfirmed_cents + excluded.unconfirmed_cents;
 END;
 CREATE TRIGGER orders_rolled AFTER UPDATE OF state, status, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents ON orders
 WHEN (OLD.state = 2 OR NEW.state = 2) AND (OLD.state <> NEW.state OR (OLD.status IN (3, 5)) <> (NEW.status IN (3, 5)) OR OLD.reserved_cents <> NEW.reserved_cents
   OR OLD.cost_cents IS NOT NEW.cost_cents OR OLD.refunded_cents <> NEW.refunded_cents OR OLD.unconfirmed_cents <> NEW.unconfirmed_cents) BEGIN
-  INSERT INTO rollups (period, start_time, owner, caller, model_id, orders, failed, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents)
-  SELECT period, start_time, NEW.owner, NEW.caller, NEW.model_id, (NEW.state = 2) - (OLD.state = 2),
+  INSERT INTO rollups (start_time, owner, caller, model_id, orders, failed, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents)
+  SELECT NEW.order_time / 86400000000 * 86400000000, NEW.owner, NEW.caller, NEW.model_id, (NEW.state = 2) - (OLD.state = 2),
     (NEW.state = 2) * (NEW.status IN (3, 5)) - (OLD.state = 2) * (OLD.status IN (3, 5)),
     (NEW.state = 2) * COALESCE(NEW.cost_cents, 0) - (OLD.state = 2) * COALESCE(OLD.cost_cents, 0),
     (NEW.state = 2) * NEW.refunded_cents - (OLD.state = 2) * OLD.refunded_cents,
     (NEW.state = 2) * NEW.reserved_cents - (OLD.state = 2) * OLD.reserved_cents,
     (NEW.state = 2) * NEW.unconfirmed_cents - (OLD.state = 2) * OLD.unconfirmed_cents
-  FROM (SELECT 'day' AS period, NEW.order_time / 86400000000 * 86400000000 AS start_time
-    UNION ALL SELECT 'month', CAST(strftime('%s', NEW.order_time / 1000000, 'unixepoch', 'start of month') AS INTEGER) * 1000000) AS periods WHERE TRUE
-  ON CONFLICT (period, owner, start_time, caller, model_id) DO UPDATE SET orders = orders + excluded.orders, failed = failed + excluded.failed,
+  WHERE TRUE
+  ON CONFLICT (owner, start_time, caller, model_id) DO UPDATE SET orders = orders + excluded.orders, failed = failed + excluded.failed,
     cost_cents = cost_cents + excluded.cost_cents, refunded_cents = refunded_cents + excluded.refunded_cents,
     reserved_cents = reserved_cents + excluded.reserved_cents, unconfirmed_cents = unconfirmed_cents + excluded.unconfirmed_cents;
 END;
