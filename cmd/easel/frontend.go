@@ -59,7 +59,7 @@ func (f *facade) operators() admin.Config {
 	config := admin.Config{
 		Status: admin.Status{
 			Version: thisBuild().Version, Revision: thisBuild().Revision, Began: time.Now(), Hub: f.hub.Snapshot, Limiters: f.upstream.Limiters().States, Copies: f.contents.Keeps(),
-			Ledger: f.meter.Fresh, Files: func() []string { return f.files.problems() },
+			Ledger: f.meter.Reading, Files: func() []string { return f.files.problems() },
 		},
 		Orders: admin.Orders{Ledger: f.ledger, Contents: f.contents, Differs: asked.differs}, Events: f.known != nil,
 		Metrics: f.telemetry.Metrics, Nameless: f.telemetry.Nameless, AllowedHosts: f.HTTPAllowedHosts,

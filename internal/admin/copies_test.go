@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +23,7 @@ func TestWhatIsWrongWithCopiesIsSaidInASentenceWhereThereIsAStore(t *testing.T) 
 	} {
 		_, source := quiet()
 		source.Copies = test.copies
-		source.Ledger = func(context.Context) ledger.Reading {
+		source.Ledger = func() ledger.Reading {
 			return ledger.Reading{Up: true, Summary: ledger.Summary{Contents: test.known}}
 		}
 		made := source.report(t.Context())

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +37,7 @@ func TestWhatIsWrongWithTheLedgerIsSaidInASentence(t *testing.T) {
 		"two truths about an order": {ledger.Reading{Up: true, Faults: 2}, "met 2 times", true},
 	} {
 		_, source := quiet()
-		source.Ledger = func(context.Context) ledger.Reading { return test.ledger }
+		source.Ledger = func() ledger.Reading { return test.ledger }
 		said := source.report(t.Context()).Concerns
 		switch {
 		case test.say == "" && len(said) == 0:

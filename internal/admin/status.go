@@ -19,7 +19,7 @@ type Status struct {
 	Hub               func() watch.Snapshot
 	Limiters          func() map[string]limiter.State // states by tenant
 	Usage             func() []Usage
-	Ledger            func(context.Context) ledger.Reading
+	Ledger            func() ledger.Reading
 	Copies            bool                       // whether results are copied into a store
 	Serving           func(context.Context) bool // whether the server should receive calls
 	Files             func() []string            // errors of files that could not be reloaded; nil if files are not reloaded
@@ -123,7 +123,7 @@ func (s Status) report(ctx context.Context) report {
 		Watching: watchingOf(hub.Stats), Usage: append([]Usage{}, s.Usage()...), Keys: []apiKey{}, Generations: []generation{},
 	}
 	r.Limiters = limitersOf(s.Limiters(), hub.Time)
-	known := s.Ledger(ctx)
+	known := s.Ledger()
 	r.Ledger = bookOf(known, hub.Time)
 	if s.Copies {
 		r.Copies = copiesOf(known.Contents, hub.Time)

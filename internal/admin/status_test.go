@@ -26,7 +26,7 @@ func quiet() (*watch.Snapshot, Status) {
 		Limiters: func() map[string]limiter.State { return nil },
 		Usage:    func() []Usage { return []Usage{{Limit: "calls", Used: 1, Max: 240}} },
 		Serving:  func(context.Context) bool { return true },
-		Ledger:   func(context.Context) ledger.Reading { return ledger.Reading{Up: true, Time: time.Now()} },
+		Ledger:   func() ledger.Reading { return ledger.Reading{Up: true, Time: time.Now()} },
 	}
 }
 

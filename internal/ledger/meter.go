@@ -2,16 +2,13 @@ package ledger
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 )
 
 const (
-	readEvery   = 15 * time.Second // for the metrics
+	readEvery   = 15 * time.Second
 	readTimeout = 5 * time.Second
-	pageEvery   = 5 * time.Second // at most, for the status page
-	pageTimeout = time.Second     // the page asks again
 )
 
 // Reading is what is known of the book in sum.
@@ -26,17 +23,13 @@ type Reading struct {
 	Kind string
 	// Named means that owners have names.
 	Named bool
-
-	asked time.Time
 }
 
-// Meter keeps a reading of the book, for the metrics and the status page: a scrape asks no database, and all pages
-// together ask it once in a while.
+// Meter keeps a reading of the ledger for the metrics and the status page, so that neither of them asks the database.
 type Meter struct {
 	book   *Ledger
 	named  bool
 	newest atomic.Pointer[Reading]
-	paging sync.Mutex // held by the page that reads for all
 }
 
 // NewMeter makes a meter and reads the book once. Named means that owners have names: without a held API key they have
@@ -44,7 +37,7 @@ type Meter struct {
 func NewMeter(ctx context.Context, book *Ledger, named bool) *Meter {
 	m := &Meter{book: book, named: named}
 	m.newest.Store(&Reading{Kind: book.kind, Named: named})
-	m.read(ctx, readTimeout)
+	m.read(ctx)
 	return m
 }
 
@@ -55,7 +48,7 @@ func (m *Meter) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ticks.C:
-			m.read(ctx, readTimeout)
+			m.read(ctx)
 		case <-ctx.Done():
 			return
 		}
@@ -69,24 +62,12 @@ func (m *Meter) Reading() Reading {
 	return r
 }
 
-// Fresh is what is known now, for a page. The page that finds it old reads the book for all others, which are given what
-// is known meanwhile.
-func (m *Meter) Fresh(ctx context.Context) Reading {
-	if m.paging.TryLock() {
-		defer m.paging.Unlock()
-		if time.Since(m.newest.Load().asked) >= pageEvery {
-			m.read(ctx, pageTimeout)
-		}
-	}
-	return m.Reading()
-}
-
 // read reads the book. Where it does not answer, what was known stays.
-func (m *Meter) read(ctx context.Context, timeout time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+func (m *Meter) read(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	next := *m.newest.Load()
-	next.Up, next.asked = false, time.Now()
+	next.Up = false
 	if summary, err := m.book.Summary(ctx, m.named); err == nil {
 		next.Summary, next.Up, next.Time = summary, true, time.Now()
 	}
