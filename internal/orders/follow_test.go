@@ -2,15 +2,19 @@ package orders_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"path"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/sandbox"
@@ -101,5 +105,37 @@ func TestUnreadableGenerationsDelayNoOthers(t *testing.T) {
 		if left := s.list(ledger.Filter{Unsettled: true}); len(left) != 15 {
 			s.Errorf("%d orders are unsettled, want the 15 unreadable ones", len(left))
 		}
+	})
+}
+
+func TestRejectedStateDelaysNoOtherStates(t *testing.T) {
+	inShop(t, 100_000, func(s *shop) {
+		r := s.replica()
+		r.orders.Logger = slog.New(slog.DiscardHandler)
+		db, err := sql.Open("sqlite", "file:"+s.path)
+		if err != nil {
+			s.Fatal(err)
+		}
+		if _, err := db.ExecContext(s.Context(), `CREATE TRIGGER reject BEFORE UPDATE ON orders WHEN NEW.status = 4 AND NEW.idempotency_key IN ('k0', 'k1', 'k2')
+			BEGIN SELECT RAISE(ABORT, 'rejected'); END`); err != nil {
+			s.Fatal(err)
+		}
+		if err := db.Close(); err != nil {
+			s.Fatal(err)
+		}
+		for n := range 20 {
+			g := mustPlace(s, r, fmt.Sprint("k", n), "a harbour")
+			seen := catalog.Generation{ID: g.ID, ModelID: g.ModelID, State: catalog.StateSucceeded, CostCents: g.CostCents}.Version()
+			r.orders.Sighted(watch.Sighting{Credential: r.held("studio"), Version: seen})
+		}
+		ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
+		defer cancel()
+		go r.orders.Record(ctx)
+		time.Sleep(5 * time.Second)
+		if left := s.list(ledger.Filter{Unsettled: true}); len(left) != 3 {
+			s.Errorf("%d orders are unsettled, want the 3 with rejected states", len(left))
+		}
+		<-ctx.Done()
+		synctest.Wait()
 	})
 }

@@ -37,8 +37,8 @@ const (
 	maxTexts       = 64 << 20         // bytes of texts with them
 	recordRetry    = time.Second      // before a state is recorded again that the ledger has refused; doubles
 	recordRetryMax = 30 * time.Second // at most
-	recordAtOnce   = 64               // states in one transaction, fewer where the ledger is slow
-	recordTime     = time.Second      // for a transaction of many, which holds budgets meanwhile
+	recordBatch    = 64               // states in one transaction
+	recordTime     = time.Second      // limit of a transaction of many states, because it locks budgets
 )
 
 // sight is a generation, as an API key sees it: what one forwarded API key sees counts for orders of its own alone.
@@ -52,12 +52,11 @@ type Recorder struct {
 
 	recorded *recent[sight, recordedState]
 	wake     chan struct{}
-	together int // states that the next transaction may have
 
 	mu      sync.Mutex
 	waiting map[sight][]*ledger.Observation
 	order   []sight             // whose states are in it
-	locked  map[sight]postponed // those that somebody has locked in the ledger
+	delayed map[sight]postponed // sights that another transaction has locked, or that the ledger rejects
 	states  int
 	texts   int // bytes
 }
@@ -66,7 +65,7 @@ type Recorder struct {
 func NewRecorder(book *ledger.Ledger, logger *slog.Logger) *Recorder {
 	return &Recorder{
 		Ledger: book, Logger: logger, recorded: newRecent[sight, recordedState](maxRecent),
-		wake: make(chan struct{}, 1), together: recordAtOnce, waiting: map[sight][]*ledger.Observation{}, locked: map[sight]postponed{},
+		wake: make(chan struct{}, 1), waiting: map[sight][]*ledger.Observation{}, delayed: map[sight]postponed{},
 	}
 }
 
@@ -122,34 +121,26 @@ type postponed struct {
 	pause time.Duration
 }
 
-// first gives the oldest state of the generation that has waited for longest, of those that may be recorded now. It waits
-// until it is recorded: whoever records a later state of the generation meanwhile has to know of it. Where there is none,
-// another may be recorded after a time.
-func (r *Recorder) first(now time.Time) (key sight, seen *ledger.Observation, after time.Duration) {
+// ready returns the oldest states of at most [recordBatch] generations that may be recorded now, those that have waited for
+// longest first. A later state of a generation has to wait for an earlier one. If no state may be recorded now, ready returns the
+// time until the next one.
+func (r *Recorder) ready(now time.Time) (all map[string]waiting, after time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	after = recordRetryMax
+	all, after = map[string]waiting{}, recordRetryMax
 	for _, key := range r.order {
-		late := r.locked[key].at.Sub(now)
-		if late <= 0 {
-			return key, r.waiting[key][0], 0
+		if late := r.delayed[key].at.Sub(now); late > 0 {
+			after = min(after, late)
+			continue
 		}
-		after = min(after, late)
-	}
-	return sight{}, nil, after
-}
-
-// ready gives the oldest states of generations that may be recorded now, one of each, of those that have waited for longest.
-func (r *Recorder) ready(now time.Time) map[string]waiting {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	all := map[string]waiting{}
-	for _, key := range r.order[:min(len(r.order), r.together)] {
-		if _, other := all[key.generationID]; !other && !r.locked[key].at.After(now) {
+		if _, other := all[key.generationID]; !other {
 			all[key.generationID] = waiting{key, r.waiting[key][0]}
 		}
+		if len(all) == recordBatch {
+			break
+		}
 	}
-	return all
+	return all, after
 }
 
 // waiting is a state that waits to be recorded.
@@ -182,7 +173,7 @@ func (r *Recorder) done(key sight, seen *ledger.Observation) {
 		return
 	}
 	delete(r.waiting, key)
-	delete(r.locked, key)
+	delete(r.delayed, key)
 	if at := slices.Index(r.order, key); at == 0 { // almost always
 		r.order = r.order[1:]
 	} else {
@@ -197,13 +188,13 @@ func textBytes(seen ledger.Observation) int {
 	return len(*seen.Text)
 }
 
-// postpone lets other generations go first, after one that could not be recorded, and one that is locked for a while.
-func (r *Recorder) postpone(key sight, locked bool) {
+// postpone moves a state that could not be recorded behind the others, and delays it for a while if only this state is affected.
+func (r *Recorder) postpone(key sight, onlyThis bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if locked {
-		pause := min(max(recordRetry, 2*r.locked[key].pause), recordRetryMax)
-		r.locked[key] = postponed{time.Now().Add(pause), pause}
+	if onlyThis {
+		pause := min(max(recordRetry, 2*r.delayed[key].pause), recordRetryMax)
+		r.delayed[key] = postponed{time.Now().Add(pause), pause}
 	}
 	if at := slices.Index(r.order, key); at >= 0 {
 		r.order = append(slices.Delete(r.order, at, at+1), key)
@@ -260,31 +251,22 @@ func (r *Recorder) unordered(key sight, seen ledger.Observation) {
 	if again && r.put(key, seen) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.locked[key] = postponed{at: time.Now().Add(endRetry)}
+		r.delayed[key] = postponed{at: time.Now().Add(endRetry)}
 	}
 }
 
-// Record writes the noted states into the ledger until ctx ends, many at once, or one after the other where one of them
-// can't be recorded, and then what is left as long as the ledger takes it. While the ledger is away they wait.
+// Record writes the noted states into the ledger until ctx is done, many in one transaction. If that fails, it records them one
+// by one. Then it records the other states as long as the ledger accepts them.
 func (r *Recorder) Record(ctx context.Context) {
 	defer r.recordRest(context.WithoutCancel(ctx))
 	for pause := recordRetry; ctx.Err() == nil; {
-		key, seen, after := r.first(time.Now())
-		if seen == nil {
+		all, after := r.ready(time.Now())
+		if len(all) == 0 {
 			r.await(ctx, after)
 			continue
 		}
-		if all := r.ready(time.Now()); len(all) > 1 && r.recordAll(ctx, all) == nil {
-			continue
-		}
-		err := r.recordWaiting(ctx, waiting{key, seen}.alone(), true)
-		if err == nil {
-			pause, r.together = recordRetry, max(2, r.together) // many are worth a try again
-			continue
-		}
-		away, ok := errors.AsType[*ledger.Unavailable](err)
-		r.postpone(key, ok && away.Locked)
-		if ok && away.Locked { // others are not
+		if r.recordAll(ctx, all) {
+			pause = recordRetry
 			continue
 		}
 		sleep(ctx, pause)
@@ -303,13 +285,12 @@ func (r *Recorder) await(ctx context.Context, d time.Duration) {
 	}
 }
 
-// recordRest records what is left at the end.
+// recordRest records the states that are left at the end.
 func (r *Recorder) recordRest(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	for {
-		key, seen, _ := r.first(time.Now())
-		if seen == nil || r.recordWaiting(ctx, waiting{key, seen}.alone(), true) != nil {
+		if all, _ := r.ready(time.Now()); len(all) == 0 || !r.recordAll(ctx, all) {
 			return
 		}
 	}
@@ -332,17 +313,25 @@ func (r *Recorder) recordWaiting(ctx context.Context, all map[string]waiting, at
 	return err
 }
 
-// recordAll records states that wait, in one transaction. Where that fails, in time too, the next one has half as many.
-func (r *Recorder) recordAll(ctx context.Context, all map[string]waiting) error {
+// recordAll records states in one transaction, or one by one if that fails. It reports whether the ledger is available.
+func (r *Recorder) recordAll(ctx context.Context, all map[string]waiting) (available bool) {
 	bounded, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()
-	err := r.recordWaiting(bounded, all, true)
-	if err == nil {
-		r.together = min(2*r.together, recordAtOnce)
-	} else {
-		r.together = max(1, r.together/2)
+	if len(all) > 1 && r.recordWaiting(bounded, all, true) == nil {
+		return true
 	}
-	return err
+	for _, one := range all {
+		err := r.recordWaiting(ctx, one.alone(), true)
+		if err == nil {
+			continue
+		}
+		away, ok := errors.AsType[*ledger.Unavailable](err)
+		onlyThis := ok && away.Locked || ledger.IsFault(err)
+		if r.postpone(one.sight, onlyThis); !onlyThis {
+			return false
+		}
+	}
+	return true
 }
 
 // observe records a state.

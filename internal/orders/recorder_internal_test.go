@@ -1,8 +1,6 @@
 package orders
 
 import (
-	"context"
-	"fmt"
 	"reflect"
 	"runtime"
 	"testing"
@@ -61,11 +59,22 @@ func TestAnEtagOfTheLedgerIsTheSameEachTime(t *testing.T) {
 	}
 }
 
+// first returns the state that has waited for longest.
+func (r *Recorder) first() (key sight, seen *ledger.Observation) {
+	all, _ := r.ready(time.Now())
+	for _, key := range r.order {
+		if one, ok := all[key.generationID]; ok {
+			return one.sight, one.seen
+		}
+	}
+	return key, nil
+}
+
 func TestTheNewestStateOfAGenerationWaitsForTheLedger(t *testing.T) {
 	r := NewRecorder(nil, nil)
 	r.put(sight{generationID: "g1"}, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Running, CostCents: new(int64(7))}})
 	r.put(sight{generationID: "g2"}, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Running}})
-	key, seen, _ := r.first(time.Now())
+	key, seen := r.first()
 	r.put(sight{generationID: "g1"}, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Succeeded}})
 	r.done(key, seen) // there is a newer one
 	r.postpone(key, false)
@@ -73,7 +82,7 @@ func TestTheNewestStateOfAGenerationWaitsForTheLedger(t *testing.T) {
 		id     string
 		status lifecycle.Status
 	}{{"g2", lifecycle.Running}, {"g1", lifecycle.Succeeded}} {
-		key, seen, _ := r.first(time.Now())
+		key, seen := r.first()
 		if seen == nil || key.generationID != want.id || seen.Status != want.status {
 			t.Fatalf("it gives %s, %+v, and not %+v", key, seen, want)
 		}
@@ -82,7 +91,7 @@ func TestTheNewestStateOfAGenerationWaitsForTheLedger(t *testing.T) {
 		}
 		r.done(key, seen)
 	}
-	if _, seen, _ := r.first(time.Now()); seen != nil || r.states != 0 {
+	if _, seen := r.first(); seen != nil || r.states != 0 {
 		t.Error("there is more")
 	}
 }
@@ -94,16 +103,16 @@ func TestALockedGenerationKeepsNoOthersWaiting(t *testing.T) {
 			r.put(sight{generationID: id}, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Running}})
 		}
 		r.postpone(sight{generationID: "locked"}, true)
-		key, seen, _ := r.first(time.Now())
+		key, seen := r.first()
 		if r.done(key, seen); key.generationID != "free" {
 			t.Errorf("it gives %s", key.generationID)
 		}
 		for pause := recordRetry; pause < 100*recordRetryMax; pause *= 2 {
-			if key, seen, after := r.first(time.Now()); seen != nil || after != min(pause, recordRetryMax) {
-				t.Fatalf("it gives %s, and the next after %v", key.generationID, after)
+			if all, after := r.ready(time.Now()); len(all) > 0 || after != min(pause, recordRetryMax) {
+				t.Fatalf("%d states are ready, and the next one after %v", len(all), after)
 			}
 			time.Sleep(min(pause, recordRetryMax))
-			key, _, _ := r.first(time.Now())
+			key, _ := r.first()
 			r.postpone(key, true)
 		}
 	})
@@ -122,7 +131,7 @@ func TestEachEndOfAGenerationWaitsForTheLedger(t *testing.T) {
 		t.Errorf("%d states and %d bytes wait", r.states, r.texts)
 	}
 	var ends []ledger.Observation
-	for key, seen, _ := r.first(time.Now()); seen != nil; key, seen, _ = r.first(time.Now()) {
+	for key, seen := r.first(); seen != nil; key, seen = r.first() {
 		if seen.Status != lifecycle.Running {
 			ends = append(ends, *seen)
 		}
@@ -178,32 +187,6 @@ func TestAStateThatFoundNoPlaceIsTakenLater(t *testing.T) {
 		o.Sighted(seen)
 		if o.states != 1 {
 			t.Errorf("%d states wait", o.states)
-		}
-	}
-}
-
-func TestASlowLedgerIsGivenFewerStatesTogether(t *testing.T) { // M14
-	book, err := ledger.Open(t.Context(), ledger.Config{URL: ledger.InMemory, Catalog: "http://127.0.0.1/catalog"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = book.Close() }()
-	r := NewRecorder(book, nil)
-	for n := range 2 * recordAtOnce {
-		r.put(sight{generationID: fmt.Sprint("g", n)}, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Running}})
-	}
-	late, cancel := context.WithCancel(t.Context())
-	cancel()
-	for want := recordAtOnce; want > 1; want /= 2 {
-		if all := r.ready(time.Now()); len(all) != want || r.recordAll(late, all) == nil {
-			t.Fatalf("%d are recorded together, want %d", len(all), want)
-		}
-	}
-	for want := 2; r.states > 0; want = min(2*want, recordAtOnce) {
-		r.together = max(2, r.together)
-		all := r.ready(time.Now())
-		if err := r.recordAll(t.Context(), all); err != nil || len(all) != min(want, len(all)+r.states) {
-			t.Fatalf("%d are recorded together, want %d: %v", len(all), want, err)
 		}
 	}
 }
