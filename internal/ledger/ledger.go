@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -146,7 +145,11 @@ func (l *Ledger) take(file string) error {
 	}
 	made, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, fileMode) //nolint:gosec // the operator names it
 	if err != nil {
-		return &refusal{cures[fileProblem(file)], err}
+		cure := "path"
+		if errors.Is(err, os.ErrPermission) {
+			cure = "rights"
+		}
+		return &refusal{cures[cure], err}
 	}
 	if file, err = filepath.EvalSymlinks(file); err != nil { // SQLite names the others after the file itself
 		return &refusal{cures["path"], errors.Join(err, made.Close())}
@@ -171,19 +174,6 @@ func (l *Ledger) take(file string) error {
 	}
 	l.lock = lock
 	return nil
-}
-
-// fileProblem is why a file can't be opened to write.
-func fileProblem(file string) string {
-	read, err := os.Open(file) //nolint:gosec // the operator names it
-	if err != nil {
-		return "path"
-	}
-	defer func() { _ = read.Close() }()
-	if info, err := read.Stat(); err != nil || info.IsDir() {
-		return "path"
-	}
-	return "readonly"
 }
 
 // fileMode is that of a ledger's file: prompts and money stand in it.
@@ -273,14 +263,3 @@ func (l *Ledger) teams() map[string]Team {
 
 // IsSubscriber reports whether this process knows that an owner is told of events.
 func (l *Ledger) IsSubscriber(owner string) bool { return l.teams()[owner].Subscribed }
-
-// Subscribers are the owners who are told of events, as far as this process knows.
-func (l *Ledger) Subscribers() (owners []string) {
-	for name, team := range l.teams() {
-		if team.Subscribed {
-			owners = append(owners, name)
-		}
-	}
-	slices.Sort(owners)
-	return owners
-}

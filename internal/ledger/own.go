@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"maps"
-	"slices"
 	"time"
 )
 
@@ -31,20 +30,18 @@ const (
 	whoseOwner    = `owner || '' = %s`
 )
 
-// ownAtOnce bounds the generations of one query, and so how long others wait for it.
-const ownAtOnce = 512
-
 // Own returns the orders of generations that belong to an owner, or to any owner if owner is nil, with their labels, by
 // generation. A generation of another owner and one that the ledger does not know are missing alike.
 func (l *Ledger) Own(ctx context.Context, owner *string, generations ...string) (map[string]Order, error) {
 	own := make(map[string]Order, len(generations))
-	err := l.eachOwn(ctx, owner, generations, func(ctx context.Context, c *clauses) error {
-		found, err := l.labelled(ctx, "orders", c.String(), c.args...)
-		for _, o := range found {
-			own[o.Generation] = o
-		}
-		return err
-	})
+	if len(generations) == 0 {
+		return own, nil
+	}
+	c := ofOwner(owner, generations)
+	found, err := l.labelled(ctx, "orders", c.String(), c.args...)
+	for _, o := range found {
+		own[o.Generation] = o
+	}
 	return own, err
 }
 
@@ -52,9 +49,11 @@ func (l *Ledger) Own(ctx context.Context, owner *string, generations ...string) 
 // them, and SQLite allocates for each column of a query.
 func (l *Ledger) Attributions(ctx context.Context, owner *string, generations ...string) (map[string]Attribution, error) {
 	own := make(map[string]Attribution, len(generations))
-	err := l.eachOwn(ctx, owner, generations, func(ctx context.Context, c *clauses) error {
-		return l.reading(ctx, func(tx *transaction) error { return attributions(tx, own, c.String(), c.args...) })
-	})
+	if len(generations) == 0 {
+		return own, nil
+	}
+	c := ofOwner(owner, generations)
+	err := l.reading(ctx, func(tx *transaction) error { return attributions(tx, own, c.String(), c.args...) })
 	return own, err
 }
 
@@ -80,21 +79,16 @@ func (l *Ledger) Generations(ctx context.Context, f Filter, most int) (ids []str
 	return ask(ctx, l, scanText, `SELECT generation_id FROM `+tables+` WHERE `+c.String(), c.args...)
 }
 
-// eachOwn runs query for the orders of at most ownAtOnce generations at a time. Each query has its own timeout.
-func (l *Ledger) eachOwn(ctx context.Context, owner *string, generations []string, query func(context.Context, *clauses) error) error {
-	for some := range slices.Chunk(generations, ownAtOnce) {
-		c := &clauses{all: []string{ofGeneration}, args: []any{some[0]}}
-		if len(some) > 1 {
-			c = &clauses{all: []string{ofGenerations}, args: []any{asList(some)}}
-		}
-		if owner != nil {
-			c.add(whoseOwner, *owner)
-		}
-		if err := query(ctx, c); err != nil {
-			return err
-		}
+// ofOwner returns the condition of the orders of generations that belong to an owner, or to any owner if owner is nil.
+func ofOwner(owner *string, generations []string) *clauses {
+	c := &clauses{all: []string{ofGenerations}, args: []any{asList(generations)}}
+	if len(generations) == 1 {
+		c = &clauses{all: []string{ofGeneration}, args: []any{generations[0]}}
 	}
-	return nil
+	if owner != nil {
+		c.add(whoseOwner, *owner)
+	}
+	return c
 }
 
 // attributions adds the attributions of the orders that match a condition to own, by generation. The query returns a row for each

@@ -30,13 +30,13 @@ func TestAFileWithoutRightsIsNamed(t *testing.T) {
 	if err := open(t, url).Close(); err != nil {
 		t.Fatal(err)
 	}
-	for mode, cure := range map[os.FileMode]string{0o444: "the ledger is read-only", 0: "can't be opened"} {
+	for _, mode := range []os.FileMode{0o444, 0} {
 		if err := os.Chmod(filepath.Join(dir, "book.db"), mode); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.Chmod(dir, 0o555); err != nil {
 			t.Fatal(err)
 		}
-		asNobody(func() { wantRefusal(t, url, cure) })
+		asNobody(func() { wantRefusal(t, url, "the file may not be used") })
 	}
 }

@@ -25,7 +25,7 @@ func (r *Recorder) observation(cred catalog.Credential, v catalog.Version, notFo
 	if v.State != catalog.StateDeleted { // whose record says nothing
 		seen.Record = encodeRecord(v)
 	}
-	if v.Text != nil && len(*v.Text) <= mostText && len(r.Ledger.Subscribers()) > 0 {
+	if v.Text != nil && len(*v.Text) <= mostText {
 		seen.Text = v.Text
 	}
 	seen.APIKey = cred.ForwardedSum()
