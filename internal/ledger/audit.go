@@ -134,13 +134,3 @@ func (l *Ledger) AuditLines(ctx context.Context, after Position, most int) ([]Au
 	}, `SELECT audit_time, id, actor, origin, action, subject, was, became FROM audit WHERE (audit_time, id) > ($1, $2) ORDER BY audit_time, id LIMIT $3`,
 		micros(after.Time), after.ID, most)
 }
-
-// keptAudit is how many lines a ledger in memory keeps.
-const keptAudit = 10_000
-
-// forgetAudit deletes from a ledger in memory, in steps, the lines before those that it keeps.
-func (l *Ledger) forgetAudit(ctx context.Context) error {
-	_, err := l.changeInSteps(ctx, `DELETE FROM audit WHERE audit_time >= $1 AND (audit_time, id) IN
-		(SELECT audit_time, id FROM audit ORDER BY audit_time, id LIMIT MAX(0, MIN($2, (SELECT COUNT(*) FROM audit) - $3))) RETURNING audit_time`, keptAudit)
-	return err
-}

@@ -185,21 +185,6 @@ func TestNothingOfTheAuditIsChangedOrDeleted(t *testing.T) {
 	})
 }
 
-func TestALedgerInMemoryKeepsTheNewestLinesOfItsAudit(t *testing.T) {
-	t.Parallel()
-	l := open(t, ledger.InMemory)
-	l.Exec(t, `INSERT INTO audit SELECT value, 'old', 'ops', '', 'order.erase', '', '', '' FROM (WITH RECURSIVE n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < 10050) SELECT value FROM n)`)
-	if _, err := l.Prune(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	if got := l.Ask(t, `SELECT COUNT(*) || ' from ' || MIN(audit_time) FROM audit`); got != "10000 from 51" {
-		t.Errorf("kept are %s", got)
-	}
-	if err := l.Refuse(t, "UPDATE audit SET actor = 'bob'"); err == nil {
-		t.Error("a line is changed")
-	}
-}
-
 func TestPagesOfTheAuditHaveEachLineOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

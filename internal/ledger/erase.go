@@ -14,9 +14,6 @@ func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err err
 	return l.EraseFor(ctx, nil, all...)
 }
 
-// mostErasedNamed bounds the orders that a line of the audit names.
-const mostErasedNamed = 200
-
 // EraseFor is [Ledger.Erase] for who has wanted it, and says which orders: the audit has that, how many were not erased
 // before, and their ids by owner.
 func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erased int64, err error) {
@@ -42,10 +39,10 @@ func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erase
 	return erased, nil
 }
 
-// idsByOwner are the ids of orders by their owners, as many as a line of the audit names.
+// idsByOwner returns the ids of orders by their owners.
 func idsByOwner(all []Order) map[string][]string {
 	ids := map[string][]string{}
-	for _, o := range all[:min(len(all), mostErasedNamed)] {
+	for _, o := range all {
 		ids[o.Owner] = append(ids[o.Owner], o.ID)
 	}
 	return ids

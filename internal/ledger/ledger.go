@@ -129,8 +129,8 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 			return unusable(err)
 		}
 	}
-	if !l.IsDurable() { // its journal goes with its orders, and the audit is bounded
-		if _, err := db.ExecContext(ctx, `DROP TRIGGER movements_kept; DROP TRIGGER audit_kept`); err != nil {
+	if !l.IsDurable() { // its journal is deleted with its orders
+		if _, err := db.ExecContext(ctx, `DROP TRIGGER movements_kept`); err != nil {
 			return unusable(err)
 		}
 	}

@@ -30,9 +30,6 @@ func (l *Ledger) Prune(ctx context.Context, kept int) (gone int, err error) {
 	if l.IsDurable() {
 		return 0, nil
 	}
-	if err := l.forgetAudit(ctx); err != nil {
-		return 0, err
-	}
 	if gone, err = l.forget(ctx, math.MaxInt, oldOrders, keptTime.Microseconds()); err != nil {
 		return gone, err
 	}
