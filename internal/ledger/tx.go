@@ -256,15 +256,6 @@ func (l *Ledger) askOne(ctx context.Context, into []any, query string, args ...a
 	})
 }
 
-// change executes one statement, and returns the number of changed rows.
-func (l *Ledger) change(ctx context.Context, text string, args ...any) (rows int64, err error) {
-	err = l.tx(ctx, func(tx *transaction) error {
-		rows, err = tx.exec(text, args...)
-		return err
-	})
-	return rows, err
-}
-
 // ask returns the rows of one query.
 func ask[T any](ctx context.Context, l *Ledger, scan func(scanner, *T) error, query string, args ...any) (all []T, err error) {
 	err = l.reading(ctx, func(tx *transaction) error {
