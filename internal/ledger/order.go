@@ -242,12 +242,22 @@ type Conclusion struct {
 	CostCents  *int64
 	// Problem is why there is no outcome, in words.
 	Problem string
+	// Written is the order as the ledger has given it with the claim: most often its row is still so, and it need not be
+	// read again. Nil is not known.
+	Written *Order
 
-	actor string // the operator whose word it is
+	actor  string // the operator whose word it is
+	unread bool   // the row was not read again: as it is written is looked at whether another order has the generation
 }
 
 // Conclude records the outcome of the attempts under a claim, and gives what may be said then.
 func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusion) (step lifecycle.Step, err error) {
+	if o := c.Written; o != nil && o.Claims == claim && c.Outcome == lifecycle.Named && !o.isForwarded() {
+		step, err = l.concludeWritten(ctx, *o, c)
+		if _, doubt := errors.AsType[*Doubt](err); err == nil || doubt || ctx.Err() != nil {
+			return step, err
+		}
+	}
 	taken := false
 	err = l.tx(ctx, func(tx *transaction) error {
 		outcome := c.Outcome
@@ -272,6 +282,14 @@ func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusio
 	if taken && err == nil {
 		err = ErrGenerationTaken
 	}
+	return step, err
+}
+
+// concludeWritten records the generation of an order without reading it. It fails where its row is not as it was, or the
+// generation is that of another order.
+func (l *Ledger) concludeWritten(ctx context.Context, o Order, c Conclusion) (step lifecycle.Step, err error) {
+	step, c.unread = o.Concluded(o.Claims, c.Outcome, c.Generation), true
+	err = l.tx(ctx, func(tx *transaction) error { return l.conclude(tx, o, step.Order, c) })
 	return step, err
 }
 
@@ -366,8 +384,12 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 	}
 	after := o // of which nothing was seen: what was seen is of another generation
 	after.Order, after.Observed = next, lifecycle.Observed{PriceCents: o.PriceCents, ChargedCents: c.CostCents}
-	return tx.move(move{order: o, to: after.money(), actor: c.actor, placed: placed, changes: `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, claimed_until = 0, inputs = NULL, problem = '',
-		held = 0, status = 0, record = NULL, deleted = 0, gone = 0, absent_time = 0, settled = 0, charge_final = 0, refunded = 0, observed_time = 0, failed_time = 0`, args: []any{next.State, next.Generation, number(next.Resolved), next.Generation}})
+	m := move{order: o, to: after.money(), actor: c.actor, placed: placed, changes: `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, claimed_until = 0, inputs = NULL, problem = '',
+		held = 0, status = 0, record = NULL, deleted = 0, gone = 0, absent_time = 0, settled = 0, charge_final = 0, refunded = 0, observed_time = 0, failed_time = 0`, args: []any{next.State, next.Generation, number(next.Resolved), next.Generation}}
+	if c.unread {
+		m.unless, m.unlessArgs = `EXISTS (SELECT 1 FROM orders AS other WHERE other.generation_id = %s AND other.id <> %s)`, []any{next.Generation, o.ID}
+	}
+	return tx.move(m)
 }
 
 // orderAndHolder reads and locks an order, and another one that has the generation which is named for it. Forwarded API
