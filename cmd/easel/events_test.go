@@ -105,7 +105,7 @@ func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 // fill carries a statement out in a file of SQLite that no server uses.
 func fill(t *testing.T, file, statement string) {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+file)
+	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,7 +112,7 @@ func TestRejectedStateDelaysNoOtherStates(t *testing.T) {
 	inShop(t, 100_000, func(s *shop) {
 		r := s.replica()
 		r.orders.Logger = slog.New(slog.DiscardHandler)
-		db, err := sql.Open("sqlite", "file:"+s.path)
+		db, err := sql.Open("sqlite", "file:"+s.path+"?_pragma=busy_timeout(5000)")
 		if err != nil {
 			s.Fatal(err)
 		}

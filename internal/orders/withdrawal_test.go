@@ -54,7 +54,7 @@ func lockOrders(t *testing.T, url string) (unlock func()) {
 	t.Helper()
 	driver, source, lock := "pgx", url, "LOCK TABLE orders IN ACCESS EXCLUSIVE MODE"
 	if file, ok := strings.CutPrefix(url, "sqlite:"); ok {
-		driver, source, lock = "sqlite", "file:"+file+"?_txlock=immediate", "UPDATE orders SET claims = claims WHERE id = ''"
+		driver, source, lock = "sqlite", "file:"+file+"?_txlock=immediate&_pragma=busy_timeout(5000)", "UPDATE orders SET claims = claims WHERE id = ''"
 	}
 	db, err := sql.Open(driver, source)
 	if err != nil {
@@ -79,7 +79,7 @@ func lapse(t *testing.T, url string) {
 	t.Helper()
 	driver, source := "pgx", url
 	if file, ok := strings.CutPrefix(url, "sqlite:"); ok {
-		driver, source = "sqlite", "file:"+file
+		driver, source = "sqlite", "file:"+file+"?_pragma=busy_timeout(5000)"
 	}
 	db, err := sql.Open(driver, source)
 	if err == nil {
@@ -215,7 +215,7 @@ func TestAnOrderWithALostLeaseIsUnknownToItsCaller(t *testing.T) { // A10
 
 // steal increments the claims of all orders, as another process does that acquires their leases.
 func steal(t *testing.T, file string) {
-	db, err := sql.Open("sqlite", "file:"+file)
+	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
 	if err == nil {
 		_, err = db.ExecContext(t.Context(), `UPDATE orders SET claims = claims + 1`)
 	}
