@@ -150,7 +150,8 @@ func (q *queue) end(o *owner, took time.Duration, served bool) {
 		o.tag -= 1 / o.weight // the owner does not pay for a request that was not served
 		return
 	}
-	q.mean = cmp.Or(q.mean+(took-q.mean)/meanOf, took)
+	q.mean += (took - cmp.Or(q.mean, took)) / meanOf
+	q.mean = cmp.Or(q.mean, took)
 	if q.mean > 0 {
 		o.tag += (min(float64(took)/float64(q.mean), maxPrice) - 1) / o.weight
 	}
