@@ -11,8 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// agenda is what is to be polled under one credential, and when: the entries, the list, and how the catalog behaves.
-// Its mutex guards them all, and all that knows the agenda.
+// agenda is the schedule of polls with one credential: the entries, the list, and the health of the catalog.
+// Its mutex guards them, and everything that refers to the agenda.
 type agenda struct {
 	cfg     *Config
 	history *history.Book
@@ -20,33 +20,33 @@ type agenda struct {
 
 	mu      sync.Mutex
 	entries map[string]*entry
-	order   []*entry  // the same in the order of arrival, so that a run can be repeated
-	pruneAt time.Time // of the next entry that may have been idle for long enough
+	order   []*entry  // the same entries in the order of arrival, so that runs are reproducible
+	pruneAt time.Time // time when the next idle entry may be removed
 
 	queue  queue
 	list   list
 	health health
 
-	watches int // open ones
+	watches int // number of open watches
 	stats   Stats
 }
 
 func newAgenda(cfg *Config, book *history.Book, cred catalog.Credential, now time.Time) *agenda {
-	cred.Owner = "" // polls are for all
+	cred.Owner = "" // polls serve all owners
 	return &agenda{
 		cfg: cfg, history: book, cred: cred, entries: map[string]*entry{}, pruneAt: now, queue: newQueue(now),
 		health: health{least: cfg.MinInterval, random: schedule.NewSource(cfg.Seed, "health")},
 	}
 }
 
-// stream is the end of a watch. The mutex of its agenda guards it.
+// stream is the receiving side of a watch. The mutex of its agenda guards it.
 type stream struct {
-	notify func()   // called when there is something to deliver
-	trace  TraceRef // of the watch
-	err    error    // why it ends before its goal
+	notify func()   // called when an event can be delivered
+	trace  TraceRef // trace of the watch
+	err    error    // reason for ending before the goal
 }
 
-// fail ends the stream with err, after the changes before it are delivered.
+// fail ends the stream with err, after the delivery of earlier changes.
 func (s *stream) fail(err error) {
 	if s.err == nil {
 		s.err = err
@@ -54,7 +54,7 @@ func (s *stream) fail(err error) {
 	}
 }
 
-// ensure finds or makes the entry of id.
+// ensure returns the entry of id, and creates it if necessary.
 func (a *agenda) ensure(id string, now time.Time) *entry {
 	e := a.entries[id]
 	if e == nil {
@@ -66,7 +66,7 @@ func (a *agenda) ensure(id string, now time.Time) *entry {
 	return e
 }
 
-// markIdle notes that nobody watches an entry from now on.
+// markIdle records that an entry has no watchers from now on.
 func (a *agenda) markIdle(e *entry, now time.Time) {
 	e.idleSince = now
 	a.pollAt(e, e.polling.due)
@@ -74,8 +74,8 @@ func (a *agenda) markIdle(e *entry, now time.Time) {
 	a.queue.wakeBy(a.pruneAt)
 }
 
-// prune removes the entries that have been idle for long enough, and says when the next one will be. It
-// looks at them once a second at most, as there may be ten thousand.
+// prune removes the entries that have been idle for long enough, and returns the time of the next removal. It
+// visits them at most once a second, because there may be ten thousand.
 func (a *agenda) prune(now time.Time) time.Time {
 	if now.Before(a.pruneAt) {
 		return a.pruneAt
@@ -101,7 +101,7 @@ func (a *agenda) prune(now time.Time) time.Time {
 	return a.pruneAt
 }
 
-// wanted reports whether a poll of an entry would serve anybody.
+// wanted reports whether a watcher waits for a poll of an entry.
 func (a *agenda) wanted(e *entry, now time.Time) bool {
 	for _, c := range e.subscribers {
 		if !e.reached(c.goal, now, a.cfg.RefundWindow) {
@@ -111,7 +111,7 @@ func (a *agenda) wanted(e *entry, now time.Time) bool {
 	return false
 }
 
-// countListed counts the listed generations that somebody waits for.
+// countListed returns the number of listed generations that a watcher waits for.
 func (a *agenda) countListed(now time.Time) (n int) {
 	for _, e := range a.order {
 		if !e.listing.seenAt.IsZero() && a.wanted(e, now) {
@@ -121,7 +121,7 @@ func (a *agenda) countListed(now time.Time) (n int) {
 	return n
 }
 
-// served gives the entries that a sweep would poll now, at most so many.
+// served returns the entries that a sweep would poll now, but no more than most.
 func (a *agenda) served(most int, now time.Time) (served []*entry) {
 	if !a.list.usable(now) {
 		return nil
@@ -137,8 +137,8 @@ func (a *agenda) served(most int, now time.Time) (served []*entry) {
 	return served
 }
 
-// nextSweep is when the density of all served entries asks for a sweep. An entry that was never read has no
-// density. A watcher of everything needs sweeps also to find generations that were ordered elsewhere.
+// nextSweep returns the time when a sweep is due by the density of all served entries. An entry that was never read has no
+// density. A watcher of everything also needs sweeps to find generations that were ordered elsewhere.
 func (a *agenda) nextSweep(everything bool, now time.Time) time.Time {
 	var squares float64
 	for _, e := range a.served(len(a.order), now) {
@@ -153,8 +153,8 @@ func (a *agenda) nextSweep(everything bool, now time.Time) time.Time {
 	return a.list.sweptAt.Add(schedule.Jitter(every, a.list.jitter))
 }
 
-// pollAt sets the next poll of an entry. Nothing else touches the queue: it holds the entries that somebody
-// watches and that have no poll in flight.
+// pollAt sets the next poll of an entry. The queue contains the entries that have
+// watchers and no poll in flight.
 func (a *agenda) pollAt(e *entry, due time.Time) {
 	e.polling.due = due
 	if len(e.subscribers) == 0 || e.polling.inFlight {
@@ -165,20 +165,20 @@ func (a *agenda) pollAt(e *entry, due time.Time) {
 	a.queue.wakeBy(due)
 }
 
-// readSingly has an entry read that the list does not serve.
+// readSingly schedules a read of an entry that the list does not serve.
 func (a *agenda) readSingly(e *entry, now time.Time) {
 	e.listing.readSinglyUntil = now.Add(listPause)
 	a.pollAt(e, earliest(e.polling.due, now))
 }
 
-// pollAfter sets the next poll of an entry by a gap, with some jitter.
+// pollAfter sets the next poll of an entry to the end of gap, with some jitter.
 func (a *agenda) pollAfter(e *entry, gap time.Duration, jitter float64, now time.Time) {
 	e.polling.gap = gap
 	a.pollAt(e, now.Add(schedule.Jitter(gap, jitter)))
 }
 
-// scheduleNext sets the next poll after an answer. The history of a model says nothing of the refund of a
-// failed generation.
+// scheduleNext sets the next poll after a response. The history of a model is not used for
+// a terminal generation, because it does not predict refunds.
 func (a *agenda) scheduleNext(e *entry, now time.Time) {
 	e.polling.failures, e.polling.lastErr = 0, ""
 	curve, age := schedule.Unlearned, now.Sub(e.ended)
@@ -199,7 +199,7 @@ func (a *agenda) historyOf(e *entry) history.Key {
 	return history.Key{Tenant: a.cred.Tenant, Model: e.state.ModelID}
 }
 
-// nextPoll is the next poll of an entry: its own, or a sweep that comes first.
+// nextPoll returns the time of the next poll of an entry: its own, or an earlier sweep.
 func (a *agenda) nextPoll(e *entry) time.Time {
 	if e.listing.hint != nil || a.list.sweepAt.Before(e.listing.readSinglyUntil) {
 		return e.polling.due
@@ -236,14 +236,14 @@ func (a *agenda) condition() Condition {
 	}
 }
 
-// stale reports whether a state must be read again before it is delivered, as nobody has polled it. A
-// settled state can't change any more, except one by a 404.
+// stale reports whether a state must be read again before it is delivered, because it was not polled. A
+// settled state can no longer change, except if it is gone by a 404.
 func (a *agenda) stale(e *entry, now time.Time) bool {
 	over := e.reached(Settled, now, a.cfg.RefundWindow) && !e.goneByNotFound()
 	return !over && now.Sub(e.state.ObserveTime) >= a.cfg.MinInterval
 }
 
-// heartbeat says why a watch of one entry is quiet.
+// heartbeat returns the heartbeat of a watch of one entry.
 func (a *agenda) heartbeat(e *entry, now time.Time) *Heartbeat {
 	beat := a.newHeartbeat(e.state.ObserveTime)
 	if e.polling.failures > 0 {
@@ -260,7 +260,7 @@ func (a *agenda) heartbeat(e *entry, now time.Time) *Heartbeat {
 
 func (a *agenda) newHeartbeat(observed time.Time) *Heartbeat {
 	beat := &Heartbeat{ObserveTime: observed, Condition: a.condition(), Failures: a.health.failures, LastError: a.health.lastErr}
-	if beat.Condition == ConditionHealthy { // also where a call was the first to pass after a pause
+	if beat.Condition == ConditionHealthy { // even if a call was the first request after a pause
 		beat.Failures, beat.LastError = 0, ""
 	}
 	return beat

@@ -12,23 +12,23 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// Config says how the hub polls.
+// Config is the configuration of a [Hub].
 type Config struct {
 	Upstream     Upstream       // required
-	MinInterval  time.Duration  // shortest time between two polls of a generation; 0 = 1 s
-	MaxInterval  time.Duration  // longest; 0 = 10 s
-	Rate         float64        // maximum number of polls a second for a credential and all replicas together; 0 = 5
-	RefundWindow time.Duration  // how long after a failure a refund may still come; 0 = 10 min
-	Seed         uint64         // of the jitter; 0 = random
+	MinInterval  time.Duration  // minimum interval between two polls of a generation; zero means 1 s
+	MaxInterval  time.Duration  // maximum interval; zero means 10 s
+	Rate         float64        // maximum polls per second for each credential, over all replicas; zero means 5
+	RefundWindow time.Duration  // time after a failure in which a refund may follow; zero means 10 min
+	Seed         uint64         // seed of the jitter; zero means random
 	Ledger       *ledger.Ledger // counts the replicas that divide Rate; nil if there is only one
-	Logger       *slog.Logger   // nil = discard
-	Observer     Observer       // nil = none
-	// Sighted hears of each new state that this process has seen, with no lock held: it must be quick. It hears
-	// nothing of what other processes have seen. Nil = nobody.
+	Logger       *slog.Logger   // nil discards all messages
+	Observer     Observer       // may be nil
+	// Sighted is called with each new state that this process has seen, but not with states that other processes have seen.
+	// It is called without a lock, and must return quickly. It may be nil.
 	Sighted func(Sighting)
 }
 
-// withDefaults fills in defaults for zero fields, and reports every invalid field.
+// withDefaults returns the configuration with defaults for zero fields. The error lists every invalid field.
 func (c Config) withDefaults() (Config, error) {
 	c.MinInterval = cmp.Or(c.MinInterval, time.Second)
 	c.MaxInterval = cmp.Or(c.MaxInterval, max(10*time.Second, c.MinInterval))

@@ -11,34 +11,33 @@ import (
 	"time"
 )
 
-// handoff is how long a delivery may take before another worker takes over the queue, as Go's own scheduler
-// hands a processor on whose thread blocks. Where one delivery after the other blocks, each may take half as
-// long as the one before, down to leastHandoff: many stuck readers together hold up the others only briefly.
+// handoff is the time that a delivery may take before another worker serves the queue. Go's scheduler does the same with a
+// processor whose thread blocks. If several deliveries block in a row, each may take half as
+// long as the one before, down to leastHandoff. So even many stuck readers delay the others only briefly.
 const (
 	handoff      = 5 * time.Millisecond
 	leastHandoff = handoff / 32
 )
 
-// dispatcher lets ready watches deliver, one after the other: to wake a goroutine for each watcher costs
-// more. A delivery that blocks holds up the others for one handoff at most. The dispatcher need not know
-// what the delivery blocks on.
+// dispatcher runs the deliveries of ready watches sequentially, because waking a goroutine for each watcher costs
+// more. A delivery that blocks delays the others for at most one handoff, whatever it blocks on.
 type dispatcher struct {
 	mu         sync.Mutex
 	queue      []*delivery   // ready deliveries
-	ended      []*delivery   // deliveries that have ended; they are released when the queue is empty
-	worker     *worker       // the goroutine that serves the queue; nil while there is none
-	checkAfter time.Duration // until the next worker is inspected; 0: a handoff
+	ended      []*delivery   // ended deliveries, which are released when the queue is empty
+	worker     *worker       // goroutine that serves the queue; nil if none does
+	checkAfter time.Duration // time until the next worker is inspected; zero means handoff
 }
 
-// worker is one goroutine of a dispatcher. Another one relieves it when a delivery blocks it.
+// worker is a goroutine of a dispatcher. Another worker replaces it when a delivery blocks it.
 type worker struct {
-	serving  *delivery    // now; guarded by the dispatcher's mutex
-	progress atomic.Int64 // deliveries and turns that came back
+	serving  *delivery    // current delivery; guarded by the dispatcher's mutex
+	progress atomic.Int64 // number of deliveries and turns that have returned
 	seen     int64        // progress at the last inspection
-	timer    *time.Timer  // of the next inspection
+	timer    *time.Timer  // timer of the next inspection
 }
 
-// enqueue puts a delivery into the queue; mu is held. A running one is queued again after its turn.
+// enqueue adds a delivery to the queue; mu is held. A running delivery is queued again after its turn.
 func (d *dispatcher) enqueue(one *delivery) {
 	if one.running || one.queued || one.ended {
 		one.requeue = one.running
@@ -49,7 +48,7 @@ func (d *dispatcher) enqueue(one *delivery) {
 	d.startWorker()
 }
 
-// startWorker starts a worker where none serves the queue; mu is held.
+// startWorker starts a worker if none serves the queue; mu is held.
 func (d *dispatcher) startWorker() {
 	if d.worker != nil || len(d.queue) == 0 {
 		return
@@ -60,7 +59,7 @@ func (d *dispatcher) startWorker() {
 	go d.serve(w)
 }
 
-// serve gives turns until the queue is empty or the worker is relieved.
+// serve runs deliveries until the queue is empty or the worker is replaced.
 func (d *dispatcher) serve(w *worker) {
 	for one := d.take(w); one != nil; one = d.take(w) {
 		one.run(w)
@@ -68,7 +67,7 @@ func (d *dispatcher) serve(w *worker) {
 	}
 }
 
-// take gives the next delivery of the queue; nil where the worker is not needed any more.
+// take removes and returns the next delivery of the queue, or nil if the worker is no longer needed.
 func (d *dispatcher) take(w *worker) *delivery {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -90,8 +89,8 @@ func (d *dispatcher) take(w *worker) *delivery {
 	return nil
 }
 
-// inspect relieves a worker that has been with one delivery since the last inspection, and limits how long
-// that delivery may take.
+// inspect replaces a worker that has been in the same delivery since the last inspection, and limits the
+// duration of that delivery.
 func (d *dispatcher) inspect(w *worker) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -104,15 +103,15 @@ func (d *dispatcher) inspect(w *worker) {
 		return
 	}
 	d.worker, d.checkAfter = nil, max(cmp.Or(d.checkAfter, handoff)/2, leastHandoff)
-	if w.serving != nil && w.serving.running { // else it was between two turns
+	if w.serving != nil && w.serving.running { // otherwise it was between two turns
 		w.serving.limitStall(w)
 	}
 	d.startWorker()
 	d.releaseEnded()
 }
 
-// releaseEnded releases the ended deliveries once the queue is empty: the end of a generation reaches
-// all watchers before the first of them makes work by leaving. mu is held.
+// releaseEnded releases the ended deliveries when the queue is empty. So the end of a generation reaches
+// all watchers before the removal of the first of them causes work. mu is held.
 func (d *dispatcher) releaseEnded() {
 	if d.worker != nil {
 		return
@@ -123,10 +122,10 @@ func (d *dispatcher) releaseEnded() {
 	d.ended = nil
 }
 
-// maxEventsPerTurn is how many events a watch delivers before the next watch has its turn.
+// maxEventsPerTurn is the maximum number of events that a watch delivers before the turn of the next watch.
 const maxEventsPerTurn = 64
 
-// delivery brings the events of one watch to its caller. The dispatcher's mutex guards the fields below
+// delivery delivers the events of one watch to its caller. The dispatcher's mutex guards the fields below
 // done.
 type delivery struct {
 	observer   Observer
@@ -136,19 +135,19 @@ type delivery struct {
 	dispatcher *dispatcher
 	done       chan struct{} // closed when the watch is over
 
-	timer      *time.Timer // of the next turn, where nothing changes before
-	stallTimer *time.Timer // of the end of a delivery that has blocked
+	timer      *time.Timer // timer of the next turn, if nothing changes before
+	stallTimer *time.Timer // timer of the end of a blocked delivery
 	queued     bool
-	running    bool // it has its turn
-	requeue    bool // it became ready in its turn
-	ended      bool // nothing is delivered any more
+	running    bool // its turn has started
+	requeue    bool // it became ready during its turn
+	ended      bool // no further event is delivered
 	released   bool // done is closed
 	err        error
 	panicValue any // a panic of deliver
 }
 
-// wait waits until the watch ends, or its caller leaves. After it nothing is delivered, except by a
-// delivery that has stalled.
+// wait waits until the watch ends, or the context of its caller is done. Afterwards nothing is delivered, except by a
+// stalled delivery.
 func (d *delivery) wait() error {
 	d.ready()
 	select {
@@ -158,20 +157,20 @@ func (d *delivery) wait() error {
 		<-d.done
 	}
 	if d.panicValue != nil {
-		panic(d.panicValue) // on the goroutine of the call that it belongs to
+		panic(d.panicValue) // on the goroutine of the call that started the watch
 	}
 	return d.err
 }
 
-// ready asks for a turn.
+// ready enqueues the delivery.
 func (d *delivery) ready() {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
 	d.dispatcher.enqueue(d)
 }
 
-// run delivers the waiting events. It stops where the watch has ended, or another worker has taken over:
-// nobody would see that this worker blocks.
+// run delivers the waiting events. It stops if the watch has ended, or if another worker has replaced this one, because
+// a replaced worker is no longer inspected.
 func (d *delivery) run(w *worker) {
 	defer d.recover()
 	for range maxEventsPerTurn {
@@ -197,7 +196,7 @@ func (d *delivery) run(w *worker) {
 	d.park(time.Now())
 }
 
-// relieved reports whether the worker must stop to deliver.
+// relieved reports whether the worker must stop delivering.
 func (d *delivery) relieved(w *worker) bool {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
@@ -230,7 +229,7 @@ func (d *delivery) recover() {
 	}
 }
 
-// park ends a turn, and asks for the next one at the given time.
+// park ends a turn, and schedules the next one for the given time.
 func (d *delivery) park(next time.Time) {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
@@ -262,7 +261,7 @@ func (d *delivery) finish(err error) {
 	d.dispatcher.releaseEnded()
 }
 
-// cancel ends the watch from outside. A running turn is waited for.
+// cancel ends the watch from outside. A running turn finishes first.
 func (d *delivery) cancel(err error) {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
@@ -274,8 +273,8 @@ func (d *delivery) cancel(err error) {
 	}
 }
 
-// limitStall ends the watch where a blocked delivery takes longer than it may; the dispatcher's mutex is
-// held. The delivery itself ends with the call.
+// limitStall ends the watch if a blocked delivery takes longer than it may; the dispatcher's mutex is
+// held. The blocked delivery itself ends when the call ends.
 func (d *delivery) limitStall(w *worker) {
 	progress := w.progress.Load()
 	if d.stallTimer != nil {
@@ -291,7 +290,7 @@ func (d *delivery) limitStall(w *worker) {
 	})
 }
 
-// release lets the goroutine of the watch return; the dispatcher's mutex is held.
+// release allows the goroutine of the watch to return; the dispatcher's mutex is held.
 func (d *delivery) release() {
 	if d.released {
 		return

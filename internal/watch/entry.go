@@ -11,67 +11,67 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// linger is how long an entry that nobody watches is kept, unpolled: a watcher that reconnects finds it,
-// and its states stay in order. An entry without a state goes sooner, as callers can invent ids without end.
+// linger is the time for which an entry without watchers is kept, without polls. A watcher that reconnects finds it,
+// and its states stay in order. An entry without a state is removed earlier, because callers can send arbitrary IDs.
 const (
 	linger        = 30 * time.Second
 	lingerUnknown = time.Second
 )
 
-// entry is the newest state of one generation, and when it is polled. The mutex of its agenda guards it.
+// entry is the latest state of one generation, and the schedule of its polls. The mutex of its agenda guards it.
 type entry struct {
 	id          string
 	subscribers []subscriber
 
-	state         catalog.Generation // the newest; its zero State means that none is known
-	etag          string             // of the record as it was read, before anything was filled in
-	status        lifecycle.Status   // the newest of its states that the ledger has
-	missing       bool               // the catalog has never shown it
-	deleted       bool               // by a call of ours: no answer brings it back
-	ordered       bool               // there is an order of it, though nobody has seen it here
-	absence       lifecycle.Absence  // what reads say that have not found it
-	fresh         bool               // state was read since the entry is watched, and may be delivered
-	sharedUpdates [2]*Update         // the newest state as an update, and as an initial one; nil until it is needed
+	state         catalog.Generation // latest state; zero if no state is known
+	etag          string             // etag of the record as received, before fillIn
+	status        lifecycle.Status   // latest of its states that the ledger can store
+	missing       bool               // the catalog has never returned it
+	deleted       bool               // a call of Easel deleted it; no response restores it
+	ordered       bool               // an order of it exists, even if this process has not seen its state
+	absence       lifecycle.Absence  // evidence of the reads that did not find it
+	fresh         bool               // state has been read since the entry is watched, and may be delivered
+	sharedUpdates [2]*Update         // latest state as a later and as an initial update; nil until needed
 
-	modelID   string        // of the order, where this process placed it
-	created   time.Time     // when this process placed the order
-	firstSeen time.Time     // when this process first heard of it
-	ended     time.Time     // when this process first saw it terminal
+	modelID   string        // model of the order, if this process placed it
+	created   time.Time     // time when this process placed the order
+	firstSeen time.Time     // time when this process created the entry
+	ended     time.Time     // time when this process first saw it terminal
 	observed  bool          // this process saw it before it ended
 	learned   bool          // its duration is in the history
-	dropped   catalog.State // the last state that would have gone backwards, and was logged
-	orderRef  TraceRef      // of the call that placed it, where this process did
-	foundBy   TraceRef      // of the poll or the call that found the newest state
+	dropped   catalog.State // last state that was dropped because it may not follow the current one, and logged
+	orderRef  TraceRef      // trace of the call that placed it, if this process placed it
+	foundBy   TraceRef      // trace of the poll or the call that found the latest state
 
 	polling   polling
 	listing   listing
-	idleSince time.Time // when the last watcher left
+	idleSince time.Time // time when the last watcher was removed
 }
 
-// polling is when an entry is polled.
+// polling is the schedule of the polls of an entry.
 type polling struct {
-	due        time.Time     // next poll
-	gap        time.Duration // from the last poll to the next, before the jitter; 0: there was none
-	queueIndex int32         // place in the queue's heap, or notQueued
+	due        time.Time     // time of the next poll
+	gap        time.Duration // interval from the last poll to the next, before the jitter; zero if there was no poll
+	queueIndex int32         // index in the queue's heap, or notQueued
 	inFlight   bool          // a poll of it is in flight
-	failures   int           // in a row
+	failures   int           // number of consecutive failures
 	lastErr    string
-	random     schedule.Source // of its jitter
+	random     schedule.Source // source of its jitter
 }
 
 // notQueued is the queueIndex of an entry that is not in the queue.
 const notQueued = -1
 
-// listPause is how long a poor list is not used.
+// listPause is the time for which a poor list is not used.
 const listPause = time.Minute
 
 // listing is an entry's state in the catalog's list.
 type listing struct {
-	seenAt          time.Time           // when the list carried it last, or this process placed it; zero: never
-	etag            string              // of its last record in the list
-	state           catalog.State       // of the same; 0: it is not known
+	seenAt          time.Time           // time of the last list that contained it, or of its order by this process; zero if neither
+	etag            string              // etag of its last record in the list
+	state           catalog.State       // state of the same record; zero if unknown
 	hint            *catalog.Generation // its record in the list, until a read confirms it
-	readSinglyUntil time.Time           // the list did not carry it: it is read singly until then
+	readSinglyUntil time.Time           // end of the time in which it is read singly, because the list did not contain it
 }
 
 func newEntry(id string, now time.Time, seed uint64) *entry {
@@ -83,12 +83,12 @@ func newEntry(id string, now time.Time, seed uint64) *entry {
 
 func (e *entry) version() catalog.Version { return catalog.Version{Generation: e.state, Etag: e.etag} }
 
-// update is the newest state as an event.
+// update returns the latest state as an event.
 func (e *entry) update() Update {
 	return Update{Version: e.version(), Missing: e.missing}
 }
 
-// keptUntil is how long an idle entry is kept.
+// keptUntil returns the time until which an idle entry is kept.
 func (e *entry) keptUntil() time.Time {
 	if e.state.State == 0 {
 		return e.idleSince.Add(lingerUnknown)
@@ -96,7 +96,7 @@ func (e *entry) keptUntil() time.Time {
 	return e.idleSince.Add(linger)
 }
 
-// sharedUpdate is the newest state as an event that all watchers share. It is made once and never changed.
+// sharedUpdate returns the latest state as an event that all watchers share. It is created once and never changed.
 func (e *entry) sharedUpdate(initial bool) *Update {
 	at := 0
 	if initial {
@@ -110,11 +110,11 @@ func (e *entry) sharedUpdate(initial bool) *Update {
 	return e.sharedUpdates[at]
 }
 
-// advance applies a record, with the etag that it had when it was read. It reports whether a watcher can
-// see the difference, and whether the record was dropped because it would have gone backwards.
+// advance applies a record with the etag that it had when it was received. It reports whether a watcher can
+// see the difference, and whether the record was dropped because its state may not follow the current one.
 func (e *entry) advance(g catalog.Generation, etag string) (changed, regressed bool) {
 	if e.state.State != 0 && g.ObserveTime.Before(e.state.ObserveTime) {
-		return false, false // an answer that was overtaken by a newer one
+		return false, false // a newer response was applied first
 	}
 	e.invalidate()
 	e.absence = lifecycle.Absence{}
@@ -134,18 +134,18 @@ func (e *entry) advance(g catalog.Generation, etag string) (changed, regressed b
 	return changed, false
 }
 
-// invalidate drops the shared updates, as they are not the newest any more.
+// invalidate drops the shared updates, because they are no longer the latest.
 func (e *entry) invalidate() { e.sharedUpdates = [2]*Update{} }
 
-// confirm notes that the catalog gave the same state again.
+// confirm records that the catalog returned the same state again.
 func (e *entry) confirm(at time.Time) {
 	e.state.ObserveTime = latest(e.state.ObserveTime, at)
 	e.absence = lifecycle.Absence{}
 	e.invalidate()
 }
 
-// knownOtherwise reports whether a new watcher has another etag of the generation than a list. The list may say
-// less than the read did that the etag is of, so a read decides whether the state has changed.
+// knownOtherwise reports whether the etag of a new watcher differs from the etag in a list. The list may contain
+// less than the read that returned the watcher's etag, so another read decides whether the state has changed.
 func (e *entry) knownOtherwise(listed string) bool {
 	return slices.ContainsFunc(e.subscribers, func(s subscriber) bool {
 		sub := &s.subscriptions[s.at]
@@ -157,8 +157,8 @@ func (e *entry) knownOtherwise(listed string) bool {
 // would keep the whole list in memory.
 func (e *entry) setHint(g catalog.Generation) { e.listing.hint = &g }
 
-// mayBecome reports whether the state next may come after the states before: as [lifecycle.Status.MayBecome] says of those
-// that it has. Each may become deleted, and a state that this build does not know is no end.
+// mayBecome reports whether the state next may follow the current states, by the rules of [lifecycle.Status.MayBecome].
+// Each state may become deleted. A state that this build does not recognize is not terminal.
 func (e *entry) mayBecome(next catalog.State) bool {
 	switch {
 	case next == catalog.StateDeleted:
@@ -171,10 +171,10 @@ func (e *entry) mayBecome(next catalog.State) bool {
 	return e.status.MayBecome(StatusOf(next))
 }
 
-// StatusOf is a state of the catalog as the ledger has it. One that was deleted, or that this build does not know, has none.
+// StatusOf returns the ledger's status of a state of the catalog. A deleted or unrecognized state has none.
 func StatusOf(s catalog.State) lifecycle.Status { return statuses[s] }
 
-// StateOf is a state of the ledger as the catalog has it; one of which nothing was seen is queued.
+// StateOf returns the catalog's state of a status of the ledger. The state of a generation that was never seen is queued.
 func StateOf(s lifecycle.Status) catalog.State {
 	for state, status := range statuses {
 		if status == s {
@@ -189,7 +189,7 @@ var statuses = map[catalog.State]lifecycle.Status{
 	catalog.StateFailed: lifecycle.Failed, catalog.StateRefunded: lifecycle.Refunded,
 }
 
-// fillIn fills the gaps of a record with what this process knows.
+// fillIn fills the empty fields of a record with the values that this process has.
 func (e *entry) fillIn(g catalog.Generation) catalog.Generation {
 	g.ModelID = cmp.Or(g.ModelID, e.modelID, e.state.ModelID)
 	g.CreateTime = cmp.Or(g.CreateTime, e.created, e.state.CreateTime)
@@ -205,7 +205,7 @@ func (e *entry) fillIn(g catalog.Generation) catalog.Generation {
 	return g
 }
 
-// markGone notes that the catalog has no such generation.
+// markGone records that the catalog does not have the generation.
 func (e *entry) markGone(now time.Time) {
 	e.invalidate()
 	e.missing = e.missing || e.state.State == 0 && !e.ordered
@@ -217,21 +217,21 @@ func (e *entry) markGone(now time.Time) {
 	e.state = e.fillIn(gone)
 }
 
-// exists reports whether one read that does not find the generation says nothing: there is or was one.
+// exists reports whether the generation is known to exist or have existed. Then one read that does not find it is not enough.
 func (e *entry) exists() bool {
 	return e.ordered || !e.listing.seenAt.IsZero() || e.state.State != 0 && !e.goneByNotFound()
 }
 
-// goneByNotFound reports whether the generation is gone by a 404 alone.
+// goneByNotFound reports whether only a 404 shows that the generation is gone.
 func (e *entry) goneByNotFound() bool { return e.state.State == catalog.StateDeleted && !e.deleted }
 
-// notYetVisible reports whether the catalog may not show the order yet.
+// notYetVisible reports whether the catalog may not return the order yet.
 func (e *entry) notYetVisible(now time.Time) bool { return e.state.State != 0 && e.justCreated(now) }
 
-// justCreated reports whether a 404 of the order says nothing yet.
+// justCreated reports whether the order is so recent that a 404 may mean "not visible yet".
 func (e *entry) justCreated(now time.Time) bool { return now.Sub(e.created) < lifecycle.VisibleAfter }
 
-// reached reports whether the goal is met at now.
+// reached reports whether the goal is reached at now.
 func (e *entry) reached(goal Goal, now time.Time, refundWindow time.Duration) bool {
 	if !e.fresh || !e.state.State.Terminal() {
 		return false
@@ -239,9 +239,9 @@ func (e *entry) reached(goal Goal, now time.Time, refundWindow time.Duration) bo
 	return goal == Terminal || !now.Before(e.settledAt(refundWindow))
 }
 
-// settledAt gives the time from which no money can move any more; it is only meaningful for a terminal
-// state. The catalog's clock may differ from ours, so its time counts only for an end that this process did
-// not see, and never where it lies in the future.
+// settledAt returns the time from which the charge is final. It is only meaningful for a terminal state.
+// The catalog's clock may differ from the local clock, so its time counts only if this process did not see the generation
+// end, and never if it is later than the local time.
 func (e *entry) settledAt(refundWindow time.Duration) time.Time {
 	if e.state.State != catalog.StateFailed {
 		return time.Time{}
@@ -253,7 +253,7 @@ func (e *entry) settledAt(refundWindow time.Duration) time.Time {
 	return end.Add(refundWindow)
 }
 
-// startTime is the best guess of when the generation began. Our own clock comes first.
+// startTime returns the best estimate of the start of the generation. It prefers the local clock.
 func (e *entry) startTime() time.Time {
 	if !e.created.IsZero() {
 		return e.created
@@ -264,11 +264,11 @@ func (e *entry) startTime() time.Time {
 	return e.firstSeen
 }
 
-// waitingSince is since when the entry waits for an answer.
+// waitingSince returns the time since which the entry waits for a response.
 func (e *entry) waitingSince() time.Time { return latest(e.state.ObserveTime, e.firstSeen) }
 
-// duration is how long a succeeded generation took; 0 where that is not known. Two times of the catalog
-// are best, because they are of one clock. Without them, the generation must have been seen before it ended.
+// duration returns the duration of a succeeded generation, or 0 if it is unknown. It prefers two times of the catalog,
+// because they are from one clock. Without them, the generation must have been seen before it ended.
 func (e *entry) duration(g catalog.Generation, before catalog.State) time.Duration {
 	switch {
 	case g.State != catalog.StateSucceeded || e.learned:
@@ -281,8 +281,8 @@ func (e *entry) duration(g catalog.Generation, before catalog.State) time.Durati
 	return 0
 }
 
-// unsharedRequests is how many requests the watches of an entry would have made since the last poll, had
-// each polled for itself by the same schedule. Watches of everything would request the list.
+// unsharedRequests returns the number of requests that the watches of an entry would have sent since the last poll if
+// each had polled for itself by the same schedule. Watches of everything would request the list.
 func (e *entry) unsharedRequests(now time.Time) (requests float64) {
 	for _, c := range e.subscribers {
 		if !c.everything {
@@ -295,8 +295,8 @@ func (e *entry) unsharedRequests(now time.Time) (requests float64) {
 	return requests
 }
 
-// fewestWaits is the smallest number of generations that a watcher of the entry waits for: the fewer, the
-// more a poll of it is worth. A watcher of everything waits for all active ones, which are listed.
+// fewestWaits returns the smallest number of generations that a watcher of the entry waits for. A poll is worth more if the
+// number is smaller. A watcher of everything waits for all active listed generations.
 func (e *entry) fewestWaits(listed int) int {
 	least := math.MaxInt
 	for _, c := range e.subscribers {
@@ -307,7 +307,7 @@ func (e *entry) fewestWaits(listed int) int {
 	return least
 }
 
-// earliest gives the earlier of two times; zero is none.
+// earliest returns the earlier of two times. A zero time is ignored.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

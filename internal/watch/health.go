@@ -8,36 +8,36 @@ import (
 )
 
 const (
-	outageFailures = 3                // failures in a row after which the catalog is only probed
-	probeEvery     = time.Minute      // between two tries with a held API key that was rejected
-	maxPause       = 30 * time.Second // of our own in an outage
+	outageFailures = 3                // number of consecutive failures after which the catalog is only probed
+	probeEvery     = time.Minute      // interval between two tries with a held API key that was rejected
+	maxPause       = 30 * time.Second // maximum pause that Easel chooses in an outage
 )
 
 // health is the condition of the catalog for one credential, derived from the results of polls. The pauses that the catalog asks
 // for are in the limiter.
 type health struct {
-	least  time.Duration // the shortest interval
-	held   time.Time     // no poll before: the catalog is away, or rejects the API key
+	least  time.Duration // minimum poll interval
+	held   time.Time     // no poll before this time: the catalog is unavailable, or rejects the API key
 	random schedule.Source
 
 	condition Condition
-	failures  int // polls in a row, of any entry
-	pauses    int // pauses in a row, in an outage
+	failures  int // number of consecutive failed polls, over all entries
+	pauses    int // number of consecutive pauses in an outage
 	lastErr   string
 	answered  time.Time
-	read      time.Time // when it has last answered a read with what was asked for
+	read      time.Time // time of the last response with the requested data
 }
 
-// succeeded notes that the catalog answered.
+// succeeded records that the catalog responded.
 func (h *health) succeeded(now time.Time) {
 	h.failures, h.pauses, h.answered = 0, 0, now
 	h.condition, h.lastErr = ConditionHealthy, ""
 }
 
-// failed notes a failed poll, and slows down as the failure asks.
+// failed records a failed poll, and pauses the polls if the failure requires it.
 func (h *health) failed(err error, held bool, now time.Time) {
 	if catalog.KindOf(err) == catalog.KindBusy {
-		return // the catalog was not asked
+		return // no request was sent
 	}
 	h.failures++
 	h.condition, h.lastErr = ConditionUnreachable, err.Error()
@@ -54,8 +54,8 @@ func (h *health) failed(err error, held bool, now time.Time) {
 	}
 }
 
-// backOff pauses in an outage, each time for longer. The failure of a request from before the pause tells
-// nothing new.
+// backOff pauses the polls in an outage, each time for longer. It ignores the failure of a request that was sent before the
+// current pause.
 func (h *health) backOff(now time.Time) {
 	if h.failures < outageFailures || now.Before(h.held) {
 		return

@@ -19,13 +19,13 @@ import (
 // Hub polls the catalog for all watches and delivers to them. Nothing else polls.
 type Hub struct {
 	cfg     Config
-	ctx     context.Context // of all polls: no poll runs on a caller's context
+	ctx     context.Context // context of all polls; no poll uses the context of a caller
 	cancel  context.CancelFunc
 	work    sync.WaitGroup
 	history history.Book
 
 	dispatchers  []dispatcher  // one for each processor
-	assigned     atomic.Uint32 // number of watches: each goes to the next dispatcher
+	assigned     atomic.Uint32 // number of watches so far; each is assigned to the next dispatcher
 	drained      atomic.Bool
 	orderWatches atomic.Int64  // number of watches of orders
 	replicas     atomic.Int64  // number of replicas that divide the rate of polls
@@ -34,10 +34,10 @@ type Hub struct {
 	mu      sync.Mutex
 	closed  bool
 	tenants map[catalog.Tenant]*tenant
-	ended   Stats // of tenants that have ended
+	ended   Stats // totals of tenants that have ended
 }
 
-// New makes a hub. The hub does nothing until somebody watches.
+// New returns a hub. The hub does nothing until the first watch.
 func New(cfg Config) (*Hub, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -52,18 +52,18 @@ func New(cfg Config) (*Hub, error) {
 	return h, nil
 }
 
-// Stats gives the counts of the hub. It visits every watched generation, which is cheap enough for a reader of metrics
+// Stats returns the totals of the hub. It visits every watched generation, which is cheap enough for reading metrics
 // every few seconds.
 func (h *Hub) Stats() Stats { return h.snapshot(false).Stats }
 
-// Snapshot gives the state of the hub. It copies what Stats visits.
+// Snapshot returns the state of the hub. It copies the generations that Stats only visits.
 func (h *Hub) Snapshot() Snapshot {
 	s := h.snapshot(true)
 	s.shorten()
 	return s
 }
 
-// snapshot visits all tenants. The generations are listed where they are asked for.
+// snapshot visits all tenants. It lists the generations only if listed is true.
 func (h *Hub) snapshot(listed bool) Snapshot {
 	now := time.Now()
 	h.mu.Lock()
@@ -81,7 +81,7 @@ func (h *Hub) snapshot(listed bool) Snapshot {
 	return s
 }
 
-// Close ends all polling and waits for it. Watches that are still open get no more events.
+// Close stops all polling and waits until it has stopped. Watches that are still open get no further events.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	h.closed = true
@@ -90,7 +90,7 @@ func (h *Hub) Close() {
 	h.work.Wait()
 }
 
-// Drain ends every watch with ErrDraining, also those that begin later.
+// Drain ends every watch with ErrDraining, including watches that start later.
 func (h *Hub) Drain() {
 	h.drained.Store(true)
 	h.mu.Lock()
@@ -103,14 +103,14 @@ func (h *Hub) Drain() {
 	}
 }
 
-// Watch delivers the newest state of each requested generation at once and after each change, and
-// heartbeats in between. It returns nil when the goal is reached. Watch calls deliver for one event
-// after the other, never for two at once, and not on the caller's goroutine. deliver may block, which
-// holds up nobody else, but not for longer than the request allows.
+// Watch delivers the latest state of each requested generation immediately and after each change, and
+// heartbeats in between. It returns nil when the goal is reached. Watch calls deliver sequentially,
+// and not on the caller's goroutine. deliver may block for as long as the request allows, which does
+// not delay other watches.
 //
-// Watch returns an error only where deliver returns one but [ErrSkipped], when ctx ends (with its cause), when the
-// watch has lasted as long as it may, when the hub is drained, or when the catalog rejects a
-// forwarded API key. Watch raises a panic of deliver, and changes nothing of req.
+// Watch returns an error only if deliver returns one other than [ErrSkipped], a delivery stalls, ctx is done (with its
+// cause), the watch reaches req.Until, the hub is drained, or the catalog rejects a forwarded API key.
+// Watch repeats a panic of deliver, and does not change req.
 func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error) error {
 	d := &delivery{observer: h.cfg.Observer, ctx: ctx, deliver: deliver, done: make(chan struct{})}
 	d.dispatcher = &h.dispatchers[int(h.assigned.Add(1))%len(h.dispatchers)]
@@ -122,7 +122,7 @@ func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error
 	}
 	t := h.find(req.Credential, true)
 	t.begin(w, req, time.Now())
-	if h.drained.Load() { // else Drain finds it
+	if h.drained.Load() { // otherwise Drain finds it
 		w.fail(ErrDraining)
 	}
 	t.mu.Unlock()
@@ -134,7 +134,7 @@ func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error
 	return d.wait()
 }
 
-// Peek gives the newest state of a generation that somebody watches. It gives none where a 404 alone says
+// Peek returns the latest state of a watched generation. It returns false if only a 404 shows
 // that the generation is gone.
 func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) {
 	h.with(cred, id, func(_ *tenant, e *entry) {
@@ -145,8 +145,8 @@ func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) 
 	return update, ok
 }
 
-// NotYetVisible gives the state of an order that this process placed so recently that the catalog
-// may not show it yet: a 404 of it says nothing.
+// NotYetVisible returns the state of an order that this process placed so recently that the catalog
+// may still respond with a 404.
 func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, ok bool) {
 	h.with(cred, id, func(_ *tenant, e *entry) {
 		if e.notYetVisible(time.Now()) && !e.deleted {
@@ -157,8 +157,8 @@ func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, 
 }
 
 // Observe applies a record that a call has read, so that the watchers get it too. It returns the hub's
-// state of the generation, which is never older than the last one delivered to a watcher. ctx is that
-// of the call, for its trace alone.
+// state of the generation, which is never older than the last one delivered to a watcher. ctx is the
+// context of the call, used only for its trace.
 func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog.Version) Update {
 	update := Update{Version: read}
 	h.with(cred, read.ID, func(t *tenant, e *entry) {
@@ -169,19 +169,19 @@ func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog
 	return update
 }
 
-// sighted tells of new states.
+// sighted reports new states to [Config.Sighted].
 func (h *Hub) sighted(all ...Sighting) {
 	for _, s := range all {
 		h.cfg.Sighted(s)
 	}
 }
 
-// Created notes an order that this process placed at the given time. For a short while a
-// 404 of it means "not visible yet". ctx is that of the call, for its trace alone.
+// Created records an order that this process placed at the given time. For a short time, a
+// 404 of it means "not visible yet". ctx is the context of the call, used only for its trace.
 func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Generation, modelID string, placed time.Time) Update {
 	found := h.cfg.Observer.TraceRef(ctx)
 	answered := g.Version()
-	if g.State != catalog.StateQueued { // which every order is
+	if g.State != catalog.StateQueued { // a new order is normally queued
 		defer h.sighted(Sighting{Credential: cred, Version: answered})
 	}
 	t := h.find(cred, true)
@@ -194,8 +194,8 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 	return e.update()
 }
 
-// Deleted notes a generation that a call has deleted, and delivers the deletion to its watchers. ctx is that of the call,
-// for its trace alone.
+// Deleted records a generation that a call has deleted, and delivers the deletion to its watchers. ctx is the context of
+// the call, used only for its trace.
 func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 	found := h.cfg.Observer.TraceRef(ctx)
 	h.with(cred, id, func(t *tenant, e *entry) { t.deleted(e, found, time.Now()) })
@@ -205,7 +205,7 @@ func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 // WatchesOrders reports whether a watch waits for orders of [Hub.Placed].
 func (h *Hub) WatchesOrders() bool { return h.orderWatches.Load() > 0 }
 
-// Placed subscribes the watches that cover them to orders that were placed, here or by another process. A repeated order
+// Placed subscribes watches to the orders that they cover and that this or another process has placed. A repeated order
 // changes nothing.
 func (h *Hub) Placed(orders map[string]ledger.Attribution) {
 	h.mu.Lock()
@@ -218,8 +218,8 @@ func (h *Hub) Placed(orders map[string]ledger.Attribution) {
 	}
 }
 
-// Gone notes a generation that reads elsewhere have not found for so long that it counts as gone, and delivers that to
-// its watchers. ctx is that of the last read, for its trace alone.
+// Gone records that a generation counts as gone, because reads of other processes have not found it for long enough. It
+// delivers this to the watchers. ctx is the context of the last read, used only for its trace.
 func (h *Hub) Gone(ctx context.Context, cred catalog.Credential, id string) {
 	result := &pollResult{found: h.cfg.Observer.TraceRef(ctx)}
 	h.with(cred, id, func(t *tenant, e *entry) {
@@ -253,7 +253,7 @@ func (h *Hub) with(cred catalog.Credential, id string, f func(*tenant, *entry)) 
 	}
 }
 
-// find gives the tenant of a credential, locked. Where there is none, it starts one or gives nil.
+// find returns the tenant of a credential, locked. If no tenant exists, it starts one if start is true, or returns nil.
 func (h *Hub) find(cred catalog.Credential, start bool) *tenant {
 	for {
 		h.mu.Lock()
@@ -275,8 +275,8 @@ func (h *Hub) find(cred catalog.Credential, start bool) *tenant {
 	}
 }
 
-// start makes a tenant and starts its poller; mu is held. The tenant is locked, so that the poller does not
-// end before the first watcher is there.
+// start creates a tenant and starts its poller; mu is held. It returns the tenant locked, so that the poller does not
+// end before the first watcher is added.
 func (h *Hub) start(cred catalog.Credential) *tenant {
 	t := &tenant{agenda: newAgenda(&h.cfg, &h.history, cred, time.Now())}
 	t.mu.Lock()

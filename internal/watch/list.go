@@ -7,25 +7,25 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// list holds the experience with the catalog's list, and the sweep in flight.
+// list records the usefulness of the catalog's list, and the sweep in flight.
 type list struct {
-	unusableUntil time.Time       // no sweep replaces reads before
-	retryAt       time.Time       // no sweep before, after one failed
-	failing       bool            // a sweep failed, and no read has shown yet whether reads fail too
-	failures      int             // sweeps in a row that failed
-	poorSweeps    int             // sweeps in a row that carried too little, or failed while reads did not
-	carried       map[string]bool // what the last one carried, while somebody watches everything
-	answeredAt    time.Time       // when the last one came
-	cut           bool            // the last one was too long, as was logged
-	fullRecords   bool            // its records are as full as a read's, as far as compared
+	unusableUntil time.Time       // no sweep replaces reads before this time
+	retryAt       time.Time       // no sweep before this time, because one failed
+	failing       bool            // a sweep failed, and no read has shown yet whether reads also fail
+	failures      int             // number of consecutive failed sweeps
+	poorSweeps    int             // number of consecutive sweeps that returned too little, or failed while reads did not
+	carried       map[string]bool // IDs in the last list, while a watch of everything is open
+	answeredAt    time.Time       // time when the last list arrived
+	cut           bool            // the last list was too long to be read completely, which was logged
+	fullRecords   bool            // its records are as complete as those of reads, as far as compared
 
-	sweep   *job      // that is under way; nil: none is
-	sweptAt time.Time // when the last sweep began
-	sweepAt time.Time // when the next one is due; zero: it is not known
-	jitter  float64   // of the next one: a random number in [0, 1)
+	sweep   *job      // sweep in flight, or nil
+	sweptAt time.Time // time when the last sweep started
+	sweepAt time.Time // time when the next sweep is due; zero if unknown
+	jitter  float64   // jitter of the next sweep: a random number in [0, 1)
 }
 
-// carry notes what a list has carried.
+// carry records the IDs of the generations in a list.
 func (l *list) carry(records []catalog.Version) {
 	l.carried = make(map[string]bool, len(records))
 	for i := range records {
@@ -33,7 +33,7 @@ func (l *list) carry(records []catalog.Version) {
 	}
 }
 
-// serves reports whether a sweep polls an entry that somebody waits for.
+// serves reports whether a sweep can replace a read of an entry.
 func (l *list) serves(e *entry, now time.Time) bool {
 	return l.usable(now) && e.listing.hint == nil && !now.Before(e.listing.readSinglyUntil)
 }
@@ -43,12 +43,12 @@ func (l *list) usable(now time.Time) bool {
 	return !l.failing && !now.Before(l.unusableUntil) && !now.Before(l.retryAt)
 }
 
-// begun notes when the last sweep began, here or elsewhere.
+// begun records the start of the last sweep.
 func (l *list) begun(at time.Time, jitter float64) {
 	l.sweptAt, l.sweepAt, l.jitter = at, time.Time{}, jitter
 }
 
-// failed takes in the failure of a sweep of so many entries.
+// failed records the failure of a sweep. swept is the number of its entries.
 func (l *list) failed(err error, swept int, least time.Duration, jitter float64, now time.Time) {
 	if kind := catalog.KindOf(err); kind != catalog.KindRateLimited && kind != catalog.KindCredentialRejected {
 		l.failing = swept > 0
@@ -57,8 +57,8 @@ func (l *list) failed(err error, swept int, least time.Duration, jitter float64,
 	l.retryAt = now.Add(schedule.Jitter(schedule.Backoff(l.failures, least, listPause), jitter))
 }
 
-// readAnswered notes that a read was answered. Where a sweep failed just before, the list alone is broken,
-// or the catalog has recovered: the next sweep shows which.
+// readAnswered records a response to a read. If a sweep failed just before, either only the list is broken,
+// or the catalog has recovered. The next sweep distinguishes the two.
 func (l *list) readAnswered(now time.Time) {
 	if l.failing {
 		l.failing = false
@@ -66,8 +66,8 @@ func (l *list) readAnswered(now time.Time) {
 	}
 }
 
-// rateSweep notes whether a sweep was worth its call. After two poor sweeps in a row the list is not used
-// for a while.
+// rateSweep records whether a sweep was worth its call. After two consecutive poor sweeps, the list is not used
+// for listPause.
 func (l *list) rateSweep(good bool, now time.Time) {
 	if good {
 		l.poorSweeps = 0
@@ -78,8 +78,8 @@ func (l *list) rateSweep(good bool, now time.Time) {
 	}
 }
 
-// compareRecord learns whether the list says as much of a generation as a read does. One that it has shortened says
-// nothing of the others.
+// compareRecord records whether a record of the list is as complete as the response of a read. A shortened record is
+// ignored, because it shows nothing about other records.
 func (l *list) compareRecord(e *entry, etag string) {
 	if hint := e.listing.hint; hint != nil && len(hint.Omitted) == 0 {
 		l.fullRecords = e.listing.etag == etag
@@ -87,7 +87,7 @@ func (l *list) compareRecord(e *entry, etag string) {
 	e.listing.hint = nil
 }
 
-// complete reports whether a list's record has all that a read has: the result or the reason of a failure too.
+// complete reports whether a record of a list has everything that a read returns, including the result or the failure message.
 func complete(g catalog.Generation) bool {
 	switch g.State {
 	case catalog.StateSucceeded:

@@ -8,40 +8,40 @@ import (
 // sweepFrom is the number of generations from which one list call is cheaper than reads.
 const sweepFrom = 3
 
-// situation is all that decides the next requests of one credential.
+// situation is the input for the decision on the next requests of one credential.
 type situation struct {
 	now          time.Time
-	limit        int         // number of requests that may be made
+	limit        int         // maximum number of requests
 	ready        []candidate // due entries
-	nextDue      time.Time   // when another entry falls due; zero: none does
-	preferHinted bool        // the next read goes to a hinted one
-	listFailing  bool        // the last sweep failed: a read first shows whether reads fail too
+	nextDue      time.Time   // time when another entry is due; zero if none is
+	preferHinted bool        // the next read is of a hinted entry
+	listFailing  bool        // the last sweep failed, and a read first shows whether reads also fail
 
-	sweeps     bool          // a sweep serves enough entries to be worth it
+	sweeps     bool          // a sweep serves enough entries to be worth a request
 	firstList  bool          // a watcher of everything waits for its first list
 	sweeping   bool          // a sweep is in flight
-	sweptAt    time.Time     // when the last sweep began
-	sweepAt    time.Time     // when the density of all served entries asks for the next one
-	sweepAfter time.Time     // no sweep before, as the last one failed
-	least      time.Duration // the shortest interval
+	sweptAt    time.Time     // time when the last sweep started
+	sweepAt    time.Time     // time when the next sweep is due by the density of all served entries
+	sweepAfter time.Time     // no sweep before this time, because the last one failed
+	least      time.Duration // minimum poll interval
 }
 
 // candidate is a due entry.
 type candidate struct {
 	e       *entry
-	urgency float64 // how long it is overdue, divided by the worth of a poll
-	hinted  bool    // the list says that it has changed
-	swept   bool    // a sweep would serve it
-	first   bool    // it was never read, and somebody waits for it
+	urgency float64 // time since it was due, times the worth of a poll
+	hinted  bool    // the list shows a change
+	swept   bool    // a sweep can replace its read
+	first   bool    // it has not been read since it is watched
 }
 
-// plan is the next requests.
+// plan describes the next requests.
 type plan struct {
 	sweep        bool
 	reads        []*entry
-	more         bool      // there are more requests than the limit allows
-	next         time.Time // when a sweep or another entry is due; zero: none is
-	preferHinted bool      // the last read goes to a hinted one
+	more         bool      // more requests are due than the limit allows
+	next         time.Time // time when a sweep or another entry is due; zero if none is
+	preferHinted bool      // the last read is of a hinted entry
 }
 
 // plan decides the next requests. It is a pure function.
@@ -67,7 +67,7 @@ func (s situation) plan() (p plan) {
 	return p
 }
 
-// singleReads gives the entries to read singly, and decides when the next sweep is.
+// singleReads returns the entries to read singly, and sets the time of the next sweep.
 func (s *situation) singleReads(p *plan) (reads []candidate) {
 	var first []candidate
 	for _, c := range s.ready {
@@ -82,24 +82,24 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 		return reads
 	}
 	p.next = s.sweepAt
-	slow := s.sweptAt.Add(s.least) // a list call that takes longer holds nobody up
+	slow := s.sweptAt.Add(s.least) // a slower list call no longer delays reads
 	switch {
 	case s.sweeping && s.now.Before(slow):
 		p.next = slow
 		return reads
 	case s.sweeping, p.next.After(s.now) && len(first) < sweepFrom && !s.firstList:
-		reads = append(reads, first...) // a few are not worth a sweep out of turn
+		reads = append(reads, first...) // a few entries are not worth an early sweep
 	case len(first) >= sweepFrom || s.firstList:
 		p.next = earliest(p.next, s.sweptAt.Add(s.least/2))
 	}
 	if p.next = latest(p.next, s.sweepAfter); s.sweeping {
-		p.next = time.Time{} // its answer plans again
+		p.next = time.Time{} // the response triggers a new plan
 	}
 	return reads
 }
 
-// mostUrgent takes the next read. Every second one goes to a hinted entry: where the list and the reads
-// never agree, hinted ones alone would starve the others.
+// mostUrgent removes and returns the next read. Every second read is of a hinted entry. If hinted entries always came first
+// and the list never agreed with the reads, all other entries would starve.
 func (s *situation) mostUrgent(reads []candidate) (*entry, []candidate) {
 	s.preferHinted = !s.preferHinted
 	best := 0

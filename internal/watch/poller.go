@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	maxInFlight = 16               // polls of one credential in flight at once
-	pollTimeout = 30 * time.Second // of one poll
+	maxInFlight = 16               // maximum number of concurrent polls of one credential
+	pollTimeout = 30 * time.Second // timeout of one poll
 )
 
 // poller polls for one credential. The tenant's mutex guards it.
@@ -19,10 +19,10 @@ type poller struct {
 	hub          *Hub
 	tenant       *tenant
 	random       schedule.Source
-	preferHinted bool // the last read went to a hinted one
+	preferHinted bool // the last read was of a hinted entry
 }
 
-// job is one request to make: of one generation, or of the list where the id is empty.
+// job is one request: for one generation, for the account, or for the list.
 type job struct {
 	Poll
 	entries  []*entry   // entries that the job polls; they are kept until the job ends
@@ -31,7 +31,7 @@ type job struct {
 	since    time.Time  // a list is recent enough for the job if its request was sent at this time or later
 }
 
-// run plans and polls until the tenant has no entries and no watchers any more. It never waits for a poll.
+// run plans and polls until the tenant has no entries and no watchers. It never waits for a poll.
 func (p *poller) run() {
 	h := p.hub
 	timer := time.NewTimer(0)
@@ -54,8 +54,8 @@ func (p *poller) run() {
 	}
 }
 
-// plan decides the requests of now and when to plan again. A tenant without entries and watchers ends, once
-// its polls need not wait for the catalog to come back.
+// plan returns the requests that are due now, and the time of the next plan. A tenant without entries and watchers ends
+// when its pause for an unavailable catalog is over.
 func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	t := p.tenant
 	t.mu.Lock()
@@ -142,7 +142,7 @@ func (p *poller) describeList(s *situation) {
 	s.sweepAt = l.sweepAt
 }
 
-// limit is how many requests may be added to those in flight. In an outage one is in flight at most.
+// limit returns the number of requests that may be added to those in flight. In an outage, at most one is in flight.
 func (p *poller) limit() int {
 	if p.tenant.health.failures < outageFailures {
 		return maxInFlight - p.tenant.inFlight
@@ -153,15 +153,15 @@ func (p *poller) limit() int {
 	return 1
 }
 
-// urgency orders the reads: the one that is longest overdue comes first, measured by the worth of a poll to
-// a watcher. A watcher of one generation counts as much as one of a thousand. An entry that has just become
-// due counts as overdue by the shortest interval.
+// urgency returns the priority of a read: the time since it was due, times the worth of a poll to
+// a watcher. A watcher of one generation counts as much as a watcher of a thousand. The minimum interval
+// is added to the time, so that an entry that has just become due also has a priority.
 func (p *poller) urgency(e *entry, listed int, now time.Time) float64 {
 	overdue := now.Sub(e.polling.due) + p.hub.cfg.MinInterval
 	return overdue.Seconds() / float64(e.fewestWaits(listed))
 }
 
-// read makes the job of one read.
+// read returns the job of one read.
 func (p *poller) read(e *entry, now time.Time) *job {
 	p.tenant.inFlight++
 	j := &job{Poll: Poll{Tenant: p.tenant.cred.Tenant, ID: e.id}, entries: []*entry{e}}
@@ -177,7 +177,7 @@ func (p *poller) readAccount() *job {
 	return &job{Poll: Poll{Tenant: t.cred.Tenant, Account: true}}
 }
 
-// sweep makes the job of one list call. It polls every entry that the list can serve.
+// sweep returns the job of one list call. It polls every entry that the list can serve.
 func (p *poller) sweep(now time.Time) *job {
 	t := p.tenant
 	j := &job{Poll: Poll{Tenant: t.cred.Tenant}, unshared: float64(len(t.everything)), since: t.list.answeredAt}
@@ -185,14 +185,14 @@ func (p *poller) sweep(now time.Time) *job {
 	t.list.begun(now, p.random.Draw())
 	for _, e := range j.entries {
 		if !e.fresh {
-			j.since = now // somebody waits for its state of now
+			j.since = now // a watcher waits for its current state
 		}
 		p.beginPoll(j, e, now)
 	}
 	return j
 }
 
-// beginPoll notes that a poll of an entry is in flight.
+// beginPoll records that a poll of an entry is in flight.
 func (p *poller) beginPoll(j *job, e *entry, now time.Time) {
 	e.polling.inFlight = true
 	p.tenant.queue.remove(e)
@@ -233,7 +233,7 @@ func (j *job) account(e *entry) {
 	}
 }
 
-// execute makes one request, outside the lock, and takes in the answer.
+// execute sends one request without holding the lock, and applies the response.
 func (p *poller) execute(j *job) {
 	h, cred := p.hub, p.tenant.cred
 	ctx, cancel := context.WithTimeout(h.ctx, pollTimeout)
@@ -260,7 +260,7 @@ func (p *poller) execute(j *job) {
 	ended(result.Outcome)
 }
 
-// landed notes that a request is not in flight any more.
+// landed records that a request is no longer in flight.
 func (p *poller) landed(j *job) {
 	if p.tenant.list.sweep == j {
 		p.tenant.list.sweep = nil
@@ -272,7 +272,7 @@ func (p *poller) landed(j *job) {
 	}
 }
 
-// answered takes in the answer to a read.
+// answered applies the response to a read.
 func (p *poller) answered(j *job, read catalog.Version, err error, result *pollResult) {
 	t := p.tenant
 	t.mu.Lock()
@@ -294,13 +294,13 @@ func (p *poller) answered(j *job, read catalog.Version, err error, result *pollR
 		t.list.readAnswered(now)
 		p.succeeded(now)
 		t.notFound(e, err, result, now)
-	default: // a 404 of a proxy too
+	default: // including a 404 of a proxy
 		p.failed(err, now)
 		t.retry(e, err, max(t.cfg.MaxInterval, maxPause), now)
 	}
 }
 
-// swept takes in the answer to a sweep.
+// swept applies the response to a sweep.
 func (p *poller) swept(j *job, list *catalog.List, err error, result *pollResult) {
 	t := p.tenant
 	t.mu.Lock()
@@ -314,7 +314,7 @@ func (p *poller) swept(j *job, list *catalog.List, err error, result *pollResult
 		t.merge(j.entries, list, result, now)
 		return
 	}
-	// The entries are read singly, which shows whether the list alone fails.
+	// The entries are read singly, which shows whether only the list fails.
 	p.failed(err, now)
 	t.list.failed(err, len(j.entries), t.cfg.MinInterval, p.random.Draw(), now)
 	t.beginWithoutList(now)
@@ -340,19 +340,19 @@ func (p *poller) accountAnswered(j *job, err error) {
 	p.succeeded(now)
 }
 
-// accountRead is the state of the read of the account that distinguishes a missing generation from a catalog that is away. The
-// tenant's mutex guards it.
+// accountRead is the state of the read of the account that distinguishes a missing generation from an unavailable catalog.
+// The tenant's mutex guards it.
 type accountRead struct{ wanted, inFlight bool }
 
-// due reports whether the account is to be read. One read is made at a time.
+// due reports whether the account must be read. Only one read is in flight at a time.
 func (r accountRead) due() bool { return r.wanted && !r.inFlight }
 
-// succeeded notes that the catalog has answered.
+// succeeded records that the catalog responded.
 func (p *poller) succeeded(now time.Time) {
 	p.tenant.health.succeeded(now)
 }
 
-// failed takes in a failure. The watches of a caller's own API key that the catalog rejects end.
+// failed records a failure. If the catalog rejects a forwarded API key, the watches with this key end.
 func (p *poller) failed(err error, now time.Time) {
 	t := p.tenant
 	t.health.failed(err, t.cred.IsShared(), now)

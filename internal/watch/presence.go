@@ -8,7 +8,7 @@ import (
 
 const (
 	attendInterval = 10 * time.Second
-	attendTimeout  = 5 * time.Second // of one renewal
+	attendTimeout  = 5 * time.Second // timeout of one renewal
 )
 
 // DivideRate keeps this replica's row while the hub has pollers, and divides the rate of polls by the number of rows, until

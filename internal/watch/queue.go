@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// queue holds entries by the time of their next poll, and wakes the poller.
+// queue contains the entries by the time of their next poll, and wakes the poller.
 type queue struct {
 	heap byDue
 
-	wake    chan struct{} // of capacity 1: plan again
-	planAt  time.Time     // of the next plan
+	wake    chan struct{} // signals the poller to plan again; capacity 1
+	planAt  time.Time     // time of the next plan
 	blocked bool          // no request is allowed before planAt
 }
 
 func newQueue(now time.Time) queue { return queue{wake: make(chan struct{}, 1), planAt: now} }
 
-// wakeBy has the poller plan at t at the latest, unless no request is allowed then.
+// wakeBy schedules the next plan for t at the latest, unless no request is allowed then.
 func (q *queue) wakeBy(t time.Time) {
 	if q.blocked || !t.Before(q.planAt) {
 		return
@@ -38,14 +38,13 @@ func (q *queue) put(e *entry) {
 	}
 }
 
-// remove removes an entry.
 func (q *queue) remove(e *entry) {
 	if e.polling.queueIndex >= 0 {
 		heap.Remove(&q.heap, int(e.polling.queueIndex))
 	}
 }
 
-// due gives the due entries for which keep is true, and removes the others. next is when another falls due; zero: none does.
+// due returns the due entries for which keep is true, and removes the others. next is the time of the next due entry, or zero.
 func (q *queue) due(now time.Time, keep func(*entry) bool) (ready []*entry, next time.Time) {
 	for places := []int{0}; len(places) > 0; {
 		at := places[len(places)-1]
@@ -54,7 +53,7 @@ func (q *queue) due(now time.Time, keep func(*entry) bool) (ready []*entry, next
 			continue
 		}
 		e := q.heap[at]
-		if e.polling.due.After(now) { // and so are all below it
+		if e.polling.due.After(now) { // all entries below it are also later
 			next = earliest(next, e.polling.due)
 			continue
 		}
@@ -71,7 +70,7 @@ func (q *queue) due(now time.Time, keep func(*entry) bool) (ready []*entry, next
 	return ready, next
 }
 
-// byDue is a heap of entries.
+// byDue is a heap of entries, ordered by the time of their next poll.
 type byDue []*entry
 
 func (h byDue) Len() int { return len(h) }
@@ -80,7 +79,7 @@ func (h byDue) Less(i, j int) bool {
 	if a, b := h[i].polling.due, h[j].polling.due; !a.Equal(b) {
 		return a.Before(b)
 	}
-	return h[i].id < h[j].id // so that a run can be repeated
+	return h[i].id < h[j].id // makes runs reproducible
 }
 
 func (h byDue) Swap(i, j int) {

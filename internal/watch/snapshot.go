@@ -8,15 +8,15 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// maxListed is how many credentials, and how many generations, a snapshot has.
+// maxListed is the maximum number of credentials, and of generations, in a snapshot.
 const maxListed = 100
 
-// Snapshot is the state of the hub at one moment, for the status page.
+// Snapshot is the state of the hub at one time, for the status page.
 type Snapshot struct {
 	Time        time.Time
 	Stats       Stats
-	Credentials []PolledCredential // at most 100 of Stats.Pollers, those in trouble first
-	Generations []PolledGeneration // at most 100 of Stats.Active, the one that has waited longest for an answer first
+	Credentials []PolledCredential // at most 100 of Stats.Pollers, sorted by condition with failures first
+	Generations []PolledGeneration // at most 100 of Stats.Active, longest wait for a response first
 }
 
 // PolledCredential is a credential with a poller.
@@ -24,30 +24,30 @@ type PolledCredential struct {
 	Tenant      catalog.Tenant
 	IsShared    bool // see [catalog.Credential.IsShared]
 	Condition   Condition
-	Failures    int    // polls in a row
-	LastError   string // "" when healthy
+	Failures    int    // number of consecutive failed polls
+	LastError   string // empty when healthy
 	Answered    time.Time
-	Rate, Limit float64   // polls a second: by the behaviour of the catalog, and of this replica at most
-	Ready       float64   // polls that may be made at once
-	Paused      time.Time // no poll before; in the past where there is no pause
-	Active      int       // generations that are polled
+	Rate, Limit float64   // polls per second: the current rate of the limiter, and the configured maximum for all replicas
+	Ready       float64   // number of polls that may be sent immediately
+	Paused      time.Time // end of the pause of polls; in the past if there is no pause
+	Active      int       // number of polled generations
 	Watches     int
-	Swept       time.Time // beginning of the last list call; zero: none yet
+	Swept       time.Time // start of the last list call; zero before the first
 }
 
 // PolledGeneration is a generation that is polled.
 type PolledGeneration struct {
 	Tenant    catalog.Tenant
 	ID, Model string
-	State     catalog.State // 0: not known yet
-	Began     time.Time     // the best guess
-	Answered  time.Time     // the last answer of the catalog; zero: none yet
+	State     catalog.State // zero if not known yet
+	Began     time.Time     // best estimate
+	Answered  time.Time     // last response of the catalog; zero before the first
 	NextPoll  time.Time
 	Watches   int
 	Failures  int
 	LastError string
 
-	waiting time.Time // since when it waits for an answer
+	waiting time.Time // time since which it waits for a response
 }
 
 func newPolledCredential(t *tenant) PolledCredential {
@@ -66,7 +66,7 @@ func newPolledGeneration(t *tenant, e *entry, now time.Time) PolledGeneration {
 	}
 }
 
-// add adds a tenant, and its generations where they are to be listed; the tenant's mutex is held.
+// add adds a tenant, and its generations if listed is true; the tenant's mutex is held.
 func (s *Snapshot) add(t *tenant, listed bool) {
 	c := newPolledCredential(t)
 	for _, e := range t.order {
@@ -84,7 +84,7 @@ func (s *Snapshot) add(t *tenant, listed bool) {
 	s.Stats.Generations += len(t.entries)
 }
 
-// count counts the credentials.
+// count adds the values of all credentials to the statistics.
 func (s *Snapshot) count() {
 	stats := &s.Stats
 	stats.Pollers = len(s.Credentials)
@@ -100,7 +100,7 @@ func (s *Snapshot) count() {
 	}
 }
 
-// shorten keeps what an operator should see first.
+// shorten sorts the lists by importance to an operator, and truncates them.
 func (s *Snapshot) shorten() {
 	slices.SortStableFunc(s.Credentials, func(a, b PolledCredential) int {
 		return cmp.Or(cmp.Compare(b.Condition, a.Condition), cmp.Compare(b.Active, a.Active))

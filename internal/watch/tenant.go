@@ -11,28 +11,28 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// forgetAfter is how long a settled generation that is no longer listed stays in watches of everything.
+// forgetAfter is the time for which a settled generation that is no longer listed remains in watches of everything.
 const forgetAfter = 5 * time.Minute
 
-// pollResult is the answer to a poll or a call while it is taken in.
+// pollResult collects the effects of a response to a poll or a call while it is applied.
 type pollResult struct {
 	Outcome
 	found   TraceRef
 	sighted []Sighting // new states of a poll
 }
 
-// tenant is all that is known of one credential: what is polled, and who watches it. The mutex of its agenda guards it.
+// tenant is the state of one credential: the polled entries and their watchers. The mutex of its agenda guards it.
 type tenant struct {
 	*agenda
 
-	gone       bool       // it has ended: the hub makes another
+	gone       bool       // it has ended, and the hub creates another one
 	everything []*watcher // watchers of all that the catalog lists
 
-	inFlight    int // reads on their way
+	inFlight    int // number of reads in flight
 	accountRead accountRead
 }
 
-// begin subscribes a watcher to the generations that its request names. It does so before anything is read, so that no
+// begin subscribes a watcher to the generations that its request names. It does so before the first read, so that no
 // change is missed in between.
 func (t *tenant) begin(w *watcher, req *Request, now time.Time) {
 	w.agenda = t.agenda
@@ -49,7 +49,7 @@ func (t *tenant) begin(w *watcher, req *Request, now time.Time) {
 	}
 }
 
-// end ends a watcher.
+// end removes a watcher.
 func (t *tenant) end(w *watcher, now time.Time) {
 	t.watches--
 	t.everything = slices.DeleteFunc(t.everything, func(one *watcher) bool { return one == w })
@@ -57,7 +57,7 @@ func (t *tenant) end(w *watcher, now time.Time) {
 	t.queue.wakeBy(now.Add(linger))
 }
 
-// observe applies a record that a call has read. Where no poll came before, the record counts as the first
+// observe applies a record that a call has read. If no poll came before, the record counts as the first
 // poll. A generation that was gone by a 404, and so was not polled, is polled again.
 func (t *tenant) observe(e *entry, read catalog.Version, found TraceRef, now time.Time) {
 	t.apply(e, read.Generation, read.Etag, &pollResult{found: found})
@@ -66,13 +66,13 @@ func (t *tenant) observe(e *entry, read catalog.Version, found TraceRef, now tim
 	}
 }
 
-// apply applies a record, which had the given etag when it was read, to an entry, and publishes what its
-// watchers can see of it.
+// apply applies a record to an entry, and publishes a change that its watchers can see. etag is the etag of the
+// record as received.
 func (t *tenant) apply(e *entry, g catalog.Generation, etag string, result *pollResult) {
 	before := e.state
 	changed, regressed := e.advance(g, etag)
 	switch {
-	case regressed && g.State == catalog.StateRefunded: // its watchers keep the success, and the money counts
+	case regressed && g.State == catalog.StateRefunded: // its watchers keep the success, but the refund is reported
 		result.sighted = append(result.sighted, Sighting{t.cred, catalog.Version{Generation: g, Etag: etag}, false})
 	case regressed:
 		t.regressed(e, g)
@@ -105,8 +105,8 @@ func (t *tenant) publish(e *entry) {
 	}
 }
 
-// detectionDelay is how long a new state went undetected, as the schedule expects. Where the schedule does
-// not know, each moment since the last poll is equally likely.
+// detectionDelay returns the expected time for which a new state went undetected. If the schedule has no
+// expectation, each time since the last poll is equally likely.
 func (t *tenant) detectionDelay(e *entry, before catalog.Generation) time.Duration {
 	ended := e.state.State == catalog.StateSucceeded || e.state.State == catalog.StateFailed
 	if before.State.Terminal() || !ended {
@@ -127,8 +127,8 @@ func (t *tenant) regressed(e *entry, g catalog.Generation) {
 		"generation", e.id, "have", e.state.State.String(), "got", g.State.String())
 }
 
-// notFound takes in a 404 in the catalog's own words. A generation that there is or was counts as gone when they last:
-// until then it is read again, as after a failure. What the list has carried since is there.
+// notFound applies a 404 that the catalog itself has sent. A generation that exists or existed counts as gone if the 404s
+// last; until then it is read again, as after a failure. If the list has contained it since, its record is applied.
 func (t *tenant) notFound(e *entry, err error, result *pollResult, now time.Time) {
 	hint := e.listing.hint
 	e.listing.hint = nil
@@ -149,8 +149,8 @@ func (t *tenant) notFound(e *entry, err error, result *pollResult, now time.Time
 	t.scheduleNext(e, now)
 }
 
-// lasts notes that a read has not found a generation, and reports whether it counts as gone. Where no other read was
-// answered since the first that has not found it, one is to be made.
+// lasts records that a read has not found a generation, and reports whether it counts as gone. If no other read has
+// succeeded since the first 404, it requests a read of the account.
 func (t *tenant) lasts(e *entry, now time.Time) bool {
 	witnessed := t.health.read.After(e.absence.Since)
 	e.absence = e.absence.NotFound(now, witnessed)
@@ -160,8 +160,8 @@ func (t *tenant) lasts(e *entry, now time.Time) bool {
 	return e.absence.Lasting
 }
 
-// noteGone notes that the catalog has a generation no more, as reads say, and delivers that. Of one that nobody here has
-// known they need not have said so for long: its watchers are told, and the ledger is not.
+// noteGone records that reads no longer find a generation, and publishes this. If lasting is false, only the watchers are
+// notified and not the ledger, because the generation was never known here.
 func (t *tenant) noteGone(e *entry, result *pollResult, now time.Time, lasting bool) {
 	before := e.state
 	e.absence.Lasting = lasting
@@ -169,14 +169,14 @@ func (t *tenant) noteGone(e *entry, result *pollResult, now time.Time, lasting b
 	t.noteChange(e, before, result)
 }
 
-// deleted takes in a deletion by a call of ours.
+// deleted records a deletion by a call of Easel.
 func (t *tenant) deleted(e *entry, found TraceRef, now time.Time) {
 	e.markGone(now)
 	e.missing, e.deleted, e.foundBy = false, true, found
 	t.publish(e)
 }
 
-// addListed notes that the list carries an entry, or that this process placed it. The watchers of
+// addListed records that the list contains an entry, or that this process placed it. The watchers of
 // everything subscribe to it.
 func (t *tenant) addListed(e *entry, now time.Time) {
 	if e.listing.seenAt.IsZero() {
@@ -194,7 +194,7 @@ func (t *tenant) coversList() bool {
 	return slices.ContainsFunc(t.everything, func(w *watcher) bool { return w.orders == nil })
 }
 
-// beginWithoutList ends the wait of the watches of orders for the list, which could not be read.
+// beginWithoutList starts the watches of orders that wait for a list that could not be read.
 func (t *tenant) beginWithoutList(now time.Time) {
 	for _, w := range t.everything {
 		if w.orders != nil {
@@ -219,7 +219,7 @@ func (t *tenant) placed(orders map[string]ledger.Attribution, now time.Time) {
 	}
 }
 
-// removeListed ends the subscriptions of the watchers of everything to an entry.
+// removeListed removes the subscriptions of the watchers of everything to an entry.
 func (t *tenant) removeListed(e *entry, now time.Time) {
 	e.listing.seenAt = time.Time{}
 	for _, c := range slices.Clone(e.subscribers) {
@@ -241,7 +241,7 @@ func (t *tenant) endAll(err error) {
 	}
 }
 
-// merge takes in the answer to a sweep of these entries, as far as the list goes.
+// merge applies the response to a sweep of these entries.
 func (t *tenant) merge(swept []*entry, list *catalog.List, result *pollResult, now time.Time) {
 	t.list.failing, t.list.failures, t.list.answeredAt = false, 0, now
 	t.noteCut(list.Cut)
@@ -263,7 +263,7 @@ func (t *tenant) merge(swept []*entry, list *catalog.List, result *pollResult, n
 	t.list.rateSweep(found >= min(sweepFrom, len(swept)), now)
 }
 
-// noteCut logs the first of several lists that were too long to be read to the end.
+// noteCut logs the first of several consecutive lists that were too long to be read completely.
 func (t *tenant) noteCut(cut bool) {
 	if cut && !t.list.cut {
 		t.cfg.Logger.Warn("the catalog's list is too long to be read to its end: what is missing is read singly", "api_key", t.cred.Tenant.Fingerprint())
@@ -294,7 +294,7 @@ func (t *tenant) discover(records []catalog.Version, now time.Time) {
 	}
 }
 
-// mergeRecord takes in one record of a list. A record that may say less than a read is only a hint to read.
+// mergeRecord applies one record of a list. A record that may contain less than a read is only a hint to read.
 func (t *tenant) mergeRecord(e *entry, r *catalog.Version, result *pollResult, now time.Time) {
 	known := e.fresh && e.state.State == r.State
 	switch {
@@ -306,7 +306,7 @@ func (t *tenant) mergeRecord(e *entry, r *catalog.Version, result *pollResult, n
 	case complete(r.Generation) && (t.list.fullRecords || !e.fresh && !e.knownOtherwise(r.Etag)):
 		t.apply(e, r.Generation, r.Etag, result)
 		t.scheduleNext(e, now)
-	case known: // a detail has changed, as it may do all the time: its own pace will do
+	case known: // only a detail has changed, which may happen often, so the regular schedule suffices
 		e.setHint(r.Generation)
 		t.scheduleNext(e, now)
 	default:
@@ -316,8 +316,8 @@ func (t *tenant) mergeRecord(e *entry, r *catalog.Version, result *pollResult, n
 	e.listing.etag, e.listing.state = r.Etag, r.State
 }
 
-// recheck has a generation read again that the list carries, though a read found none. It does so once a
-// minute, as the list may be wrong.
+// recheck schedules a read of a generation that the list contains, although a read did not find it. It does so at most once a
+// minute, because the list may be wrong.
 func (t *tenant) recheck(e *entry, now time.Time) {
 	if now.Before(e.listing.readSinglyUntil) {
 		return
@@ -326,7 +326,7 @@ func (t *tenant) recheck(e *entry, now time.Time) {
 	t.pollAt(e, now)
 }
 
-// applyHints applies the hints of other generations, once the list is known to have full records.
+// applyHints applies the hints of other generations, if the list is known to have complete records.
 func (t *tenant) applyHints(result *pollResult, now time.Time) {
 	if !t.list.fullRecords {
 		return

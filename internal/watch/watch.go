@@ -1,24 +1,24 @@
-// Package watch polls for everybody and delivers to everybody.
+// Package watch polls the catalog for all watches and delivers the changes to them.
 //
-// It hides the schedule of polls and the way of changes to the watchers. Each credential has one poller,
-// and each generation of it one entry, however many watch it. An entry holds the newest state; a change
-// marks it in its subscribers and makes them ready. Events are not queued: a ready watcher takes the newest
-// state. So a slow watcher skips states, holds nobody up, and always gets the last one.
+// It hides the schedule of polls and the delivery of changes to the watchers. Each credential has one poller,
+// and each generation has one entry, independent of the number of its watchers. An entry stores the latest state. A change
+// marks the entry in its subscribers and makes them ready. Events are not queued: a ready watcher reads the latest
+// state. So a slow watcher skips states, does not delay other watchers, and always gets the last state.
 //
-//	hub         the API of the package; snapshot is what an operator sees of it
-//	dispatcher  lets the ready watchers deliver, in turn
+//	hub         the API of the package; snapshot is its state for the status page
+//	dispatcher  runs the deliveries of ready watchers, one at a time
 //	poller      polls for one credential
 //	planner     decides the next requests: a pure function
 //	tenant      applies the responses for one credential, and publishes the changes
-//	watcher     the subscriptions of one stream, and its next event; account is for streams about no generation
-//	agenda      what is polled under one credential, and when: the queue of due times, how useful the list is, the health
+//	watcher     the subscriptions of one stream, and its next event
+//	agenda      the entries to poll with one credential and their due times, the usefulness of the list, and the health
 //	            of the catalog
-//	entry       the newest state of one generation, and which state may follow which
+//	entry       the latest state of one generation, and the transitions between states
 //	presence    divides the rate of polls among the replicas
 //
-// The packages below are pure: when to poll (schedule), how long generations took (history).
+// Its subpackages do no I/O: schedule computes the times of polls, and history stores the durations of generations.
 //
-// Each credential has a mutex of its own, and no I/O is done under it.
+// Each credential has its own mutex. No I/O is done while it is held.
 package watch
 
 import (
@@ -41,35 +41,35 @@ type Upstream interface {
 	Limiter(t catalog.Tenant) *limiter.Limiter
 }
 
-// Goal is the end that a watch waits for.
+// Goal is the state of a generation at which a watch of it ends.
 type Goal uint8
 
 const (
-	// Terminal is reached when the generation has ended.
+	// Terminal is reached when the generation is in a terminal state.
 	Terminal Goal = iota
-	// Settled is reached when no money can move any more.
+	// Settled is reached when the charge is final.
 	Settled
 )
 
-// Request asks for a watch.
+// Request describes a watch.
 type Request struct {
 	Credential catalog.Credential
-	IDs        []string      // each once; none: every generation that the catalog lists
-	Everything bool          // beside IDs every generation that the catalog lists, and those of KnownEtags
-	Goal       Goal          // of each generation
-	Heartbeat  time.Duration // longest silence; 0 = 15 s
-	Until      time.Time     // the watch ends with ErrExpired then; zero: never
-	Stall      time.Duration // longest time that one delivery may take; 0 = 30 s
+	IDs        []string      // without duplicates; empty means every generation that the catalog lists
+	Everything bool          // adds every generation that the catalog lists or that is in KnownEtags
+	Goal       Goal          // goal for each generation
+	Heartbeat  time.Duration // maximum time without an event; zero means 15 s
+	Until      time.Time     // time when the watch ends with ErrExpired; zero means never
+	Stall      time.Duration // maximum duration of one delivery; zero means 30 s
 
-	KnownEtags map[string]string // by id, of the states that the caller has already
-	ModelID    string            // of the generations that are wanted; "": of any model
+	KnownEtags map[string]string // etags by generation ID of the states that the caller already has
+	ModelID    string            // model of the watched generations; empty means any model
 
-	// Ordered are those of the IDs and of the KnownEtags of which there is an order: one read that does not find one of
-	// them says nothing.
+	// Ordered is the subset of IDs and KnownEtags for which an order exists. One read that does not find such a generation
+	// does not mean that it is gone.
 	Ordered map[string]bool
 	// Orders selects the orders that a watch of everything covers instead of all that the catalog lists. Nil selects none.
 	Orders Orders
-	// Listed are generations of such orders. They are covered if the catalog lists them when the watch begins.
+	// Listed contains generations of such orders. They are covered if the catalog lists them when the watch starts.
 	Listed []string
 }
 
@@ -79,42 +79,39 @@ type Orders interface {
 	Covers(order ledger.Attribution) bool
 }
 
-// Reasons why a hub ends a watch before its goal. Changes from before are delivered first, except to a
-// watcher that has stalled.
+// Reasons why a hub ends a watch before its goal. Earlier changes are delivered first, except to a stalled watcher.
 var (
 	ErrDraining = errors.New("the hub ends its watches")
 	ErrExpired  = errors.New("the watch has reached its age")
 	ErrStalled  = errors.New("the watcher has not taken a message in time")
 )
 
-// ErrSkipped is what deliver returns where it has sent nothing. The watch goes on, and its next heartbeat does
-// not wait for longer.
+// ErrSkipped is returned by deliver if it has sent nothing. The watch continues, and its next heartbeat is not delayed.
 var ErrSkipped = errors.New("nothing was sent")
 
 // Event is one message to a watcher: exactly one of Update, Heartbeat and CaughtUp is set.
 type Event struct {
 	Update    *Update
 	Heartbeat *Heartbeat
-	CaughtUp  bool    // the initial state of every generation that was known when the watch began has come before
-	Known     *Update // beside a Heartbeat in place of an initial update: the state that the caller has
+	CaughtUp  bool    // the initial state of each generation known at the start of the watch has been delivered
+	Known     *Update // set with a Heartbeat that replaces an initial update: the state that the caller already has
 }
 
-// Update is a state that is new to the watcher. All watchers share one Update, so nobody may change it.
+// Update is a state that is new to the watcher. All watchers share one Update, so it must not be changed.
 type Update struct {
 	catalog.Version
-	Initial bool  // the state found when the watch began
-	Missing bool  // the catalog has never shown this id; the state is StateDeleted
-	Memo    *Memo // for a value that all watchers share; nil outside a watch
+	Initial bool  // the state at the start of the watch
+	Missing bool  // the catalog has never returned this ID; the state is StateDeleted
+	Memo    *Memo // stores a value that all watchers share; nil outside a watch
 }
 
-// Memo keeps a value that is made of an update, for all watchers that get the update. So a change is
-// encoded once, however many watch.
+// Memo caches a value derived from an update for all watchers that get the update. So a change is encoded only once.
 type Memo struct {
 	once  sync.Once
 	value any
 }
 
-// Get gives the value. The first call makes it by f. A nil Memo keeps nothing.
+// Get returns the value. The first call creates it by calling f. A nil Memo caches nothing.
 func (m *Memo) Get(f func() any) any {
 	if m == nil {
 		return f()
@@ -123,49 +120,49 @@ func (m *Memo) Get(f func() any) any {
 	return m.value
 }
 
-// Condition is how the catalog behaves towards a credential.
+// Condition describes the responses of the catalog to the polls with one credential.
 type Condition uint8
 
 // The conditions.
 const (
-	ConditionUnknown Condition = iota // the catalog has not answered yet
+	ConditionUnknown Condition = iota // the catalog has not responded yet
 	ConditionHealthy
 	ConditionThrottled
 	ConditionUnreachable
 	ConditionCredentialRejected
 )
 
-// Heartbeat says why a watch is quiet.
+// Heartbeat explains why a watch has no updates.
 type Heartbeat struct {
-	ObserveTime      time.Time // last answer for the watched generations; zero: none yet
-	NextPoll         time.Time // zero: none is due
+	ObserveTime      time.Time // time of the last response for the watched generations; zero before the first
+	NextPoll         time.Time // zero if no poll is due
 	Condition        Condition
-	Failures         int    // failed polls in a row
-	LastError        string // "" when healthy
-	Own              bool   // LastError is of the one watched generation, and not of another under the same API key
+	Failures         int    // number of consecutive failed polls
+	LastError        string // empty when healthy
+	Own              bool   // LastError belongs to the only watched generation, not to another one with the same API key
 	TypicalRemaining time.Duration
-	HasTypical       bool // whether there is history for TypicalRemaining
+	HasTypical       bool // whether the history suffices for TypicalRemaining
 }
 
-// Stats counts the work of the hub since its start, and its present load.
+// Stats contains the totals of the hub since its start, and its current load.
 type Stats struct {
-	Pollers     int // credentials that somebody watches with, or did a moment ago
-	Generations int // watched, or a moment ago
-	Active      int // generations that are polled: watched, and not at their goal
-	Watches     int // open ones, waits included
+	Pollers     int // number of credentials with current or recent watches
+	Generations int // number of generations with current or recent watches
+	Active      int // number of polled generations: watched, and not at their goal
+	Watches     int // number of open watches, including waits
 
-	Conditions [ConditionCredentialRejected + 1]int // pollers by the condition of the catalog
-	Paused     int                                  // pollers that wait after a 429 or an outage
-	Replicas   int                                  // replicas that divide the rate of polls
-	Ready      float64                              // polls that the poller with the fewest may make at once
-	Rate       float64                              // the lowest rate of a poller, in polls a second
-	Stalest    time.Duration                        // the longest time that an active generation has waited for an answer
+	Conditions [ConditionCredentialRejected + 1]int // number of pollers by the condition of the catalog
+	Paused     int                                  // number of pollers that pause after a 429 or an outage
+	Replicas   int                                  // number of replicas that divide the rate of polls
+	Ready      float64                              // lowest number of polls that a poller may send immediately
+	Rate       float64                              // lowest rate of a poller, in polls per second
+	Stalest    time.Duration                        // longest time that an active generation has waited for a response
 
-	Reads       int64   // polls of one generation
-	Sweeps      int64   // polls of the list
-	Unshared    float64 // requests that one poller for each watch would have made by the same schedule
-	Regressions int64   // answers dropped because they would have gone backwards
-	Conflated   int64   // changes replaced by a newer one before their delivery
+	Reads       int64   // number of polls of one generation
+	Sweeps      int64   // number of polls of the list
+	Unshared    float64 // number of requests that a separate poller for each watch would have sent by the same schedule
+	Regressions int64   // number of responses dropped because their state may not follow the current one
+	Conflated   int64   // number of changes replaced by a newer one before their delivery
 }
 
 // add adds the counters of o.

@@ -15,45 +15,44 @@ const (
 	defaultStall     = 30 * time.Second
 )
 
-// watcher holds the subscriptions of one stream, and what it delivers next. There may be a hundred
-// thousand watchers, so each keeps only what it still needs of its request. The mutex of its agenda
-// guards it.
+// watcher is the set of subscriptions of one stream. There may be a hundred thousand watchers, so a watcher keeps
+// only the fields of its request that it still needs. The mutex of its agenda guards it.
 type watcher struct {
 	stream
 	agenda *agenda
 
-	heartbeat   time.Duration // longest silence
-	heartbeatAt time.Time     // of the next heartbeat, if nothing is delivered before; it belongs to the turn of a delivery
-	stall       time.Duration // longest time that one delivery may take
-	until       time.Time     // end of the watch; zero: never
+	heartbeat   time.Duration // maximum time without an event
+	heartbeatAt time.Time     // time of the next heartbeat, unless an event is delivered first; owned by the running delivery
+	stall       time.Duration // maximum duration of one delivery
+	until       time.Time     // end of the watch; zero means never
 
 	goal       Goal
-	orders     Orders // selects the orders that it watches; nil if it watches all that the catalog lists
-	everything bool   // it watches no fixed set
-	named      bool   // it may watch generations that the list does not carry: its request names them
+	orders     Orders // selects the watched orders; nil if the watcher watches all listed generations
+	everything bool   // the set of watched generations is not fixed
+	named      bool   // it may watch generations that are not listed, because its request names them
 
-	initialKnown bool // the initial set is known: the first list has come
+	initialKnown bool // the initial set of generations is known: the first list has arrived
 	caughtUp     bool
 
 	subscriptions []subscription
-	free          []int32                       // empty places in subscriptions
-	dirty         []int32                       // places whose entry has changed since its last delivery
-	unreached     int                           // goals not reached
-	pending       int                           // of the initial set, not delivered yet
-	known         map[string]string             // etags that the caller has, of generations without a subscription yet
-	modelID       string                        // of the generations that are wanted; "": of any model
-	ordered       map[string]bool               // generations of which there is an order, until they are subscribed to
+	free          []int32                       // unused indexes in subscriptions
+	dirty         []int32                       // indexes of subscriptions whose entry has changed since its last delivery
+	unreached     int                           // number of subscriptions that have not reached the goal
+	pending       int                           // number of undelivered generations of the initial set
+	known         map[string]string             // etags that the caller has for generations without a subscription
+	modelID       string                        // model of the watched generations; empty means any model
+	ordered       map[string]bool               // ordered generations, needed until they have a subscription
 	offered       map[string]ledger.Attribution // orders of the last [Hub.Placed], shared by all watchers
-	ifListed      []string                      // generations of its orders that it watches if the first list has them
+	ifListed      []string                      // generations of its orders, which are watched if the first list contains them
 }
 
-// subscriber is a watcher of an entry, and the place of its subscription.
+// subscriber is a watcher of an entry, and the index of its subscription.
 type subscriber struct {
 	*watcher
 	at int32
 }
 
-// waits is how many generations a watcher waits for.
+// waits returns the number of generations that a watcher waits for.
 func (w *watcher) waits(listed int) int {
 	if w.everything {
 		return max(listed, w.pending, 1)
@@ -61,23 +60,23 @@ func (w *watcher) waits(listed int) int {
 	return w.unreached
 }
 
-// subscription is a watcher's state of one generation. It is small, as a watcher may have a thousand.
+// subscription is a watcher's state of one generation. It is small because a watcher may have a thousand.
 type subscription struct {
-	e             *entry // nil: the goal is reached
-	deliveredEtag string // of the last delivery, or of the state that the caller has
-	subscriberAt  int32  // place in e.subscribers
+	e             *entry // nil if the goal is reached
+	deliveredEtag string // etag of the last delivery, or of the state that the caller has
+	subscriberAt  int32  // index in e.subscribers
 	flags         flags
 }
 
 type flags uint8
 
 const (
-	dirty   flags = 1 << iota // it stands in watcher.dirty
-	pending                   // its first state was not delivered yet
+	dirty   flags = 1 << iota // it is in watcher.dirty
+	pending                   // its first state has not been delivered
 	hasEtag                   // deliveredEtag is set
 )
 
-// newWatcher makes a watcher without subscriptions.
+// newWatcher returns a watcher without subscriptions.
 func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 	w := &watcher{
 		stream: stream{notify: notify, trace: trace}, heartbeat: cmp.Or(req.Heartbeat, defaultHeartbeat), stall: cmp.Or(req.Stall, defaultStall),
@@ -87,12 +86,12 @@ func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 	}
 	w.heartbeatAt, w.initialKnown = time.Now().Add(w.heartbeat), !w.everything
 	if w.everything {
-		w.goal = Settled // it has no goal, but polls go on until no money can move any more
+		w.goal = Settled // it has no goal, but polls continue until the charge is final
 	}
 	return w
 }
 
-// subscribe subscribes to generations by id.
+// subscribe subscribes to generations by ID.
 func (w *watcher) subscribe(ids []string, now time.Time) {
 	w.subscriptions = slices.Grow(w.subscriptions, len(ids))
 	for _, id := range ids {
@@ -116,7 +115,7 @@ func (w *watcher) unsubscribe(now time.Time) {
 	}
 }
 
-// add subscribes to one entry.
+// add adds a subscription to one entry.
 func (w *watcher) add(e *entry, now time.Time) {
 	e.ordered = e.ordered || w.ordered[e.id]
 	sub := subscription{e: e, subscriberAt: int32(len(e.subscribers))}
@@ -141,8 +140,8 @@ func (w *watcher) add(e *entry, now time.Time) {
 	w.agenda.pollAt(e, due)
 }
 
-// subscribeListed subscribes a watcher of everything to the generations of the first list, and to those that
-// the caller knows beside them: a read of each says whether it is still there.
+// subscribeListed subscribes a watcher of everything to the generations of the first list, and to all others in KnownEtags.
+// Each of the others is read, to find out whether it still exists.
 func (w *watcher) subscribeListed(now time.Time) {
 	if w.initialKnown {
 		return
@@ -161,8 +160,8 @@ func (w *watcher) subscribeListed(now time.Time) {
 	w.notify()
 }
 
-// listed returns the listed generations that a watcher of everything covers. A watcher of orders looks for its own ids:
-// the generations of other owners cost it nothing.
+// listed returns the listed generations that a watcher of everything covers. A watcher of orders visits only its own IDs, so
+// that the generations of other owners cost it no time.
 func (w *watcher) listed(now time.Time) (all []*entry) {
 	a := w.agenda
 	if w.orders == nil {
@@ -183,12 +182,12 @@ func (w *watcher) listed(now time.Time) (all []*entry) {
 	return all
 }
 
-// watches reports whether a watcher of everything has subscribed to an entry already, by its name.
+// watches reports whether a watcher of everything already has a subscription to an entry that its request names.
 func (w *watcher) watches(e *entry) bool {
 	return w.named && slices.ContainsFunc(e.subscribers, func(s subscriber) bool { return s.watcher == w })
 }
 
-// insert puts a subscription into a free place.
+// insert stores a subscription at an unused index.
 func (w *watcher) insert(sub subscription) (at int32) {
 	if n := len(w.free); n > 0 {
 		at = w.free[n-1]
@@ -200,7 +199,7 @@ func (w *watcher) insert(sub subscription) (at int32) {
 	return int32(len(w.subscriptions) - 1)
 }
 
-// remove ends one subscription.
+// remove removes one subscription.
 func (w *watcher) remove(at int32, now time.Time) {
 	sub := &w.subscriptions[at]
 	e := sub.e
@@ -216,17 +215,17 @@ func (w *watcher) remove(at int32, now time.Time) {
 		w.pending--
 	}
 	sub.flags &= dirty
-	if sub.flags&dirty == 0 { // else its place still stands in the queue
+	if sub.flags&dirty == 0 { // otherwise its index is still in w.dirty
 		w.free = append(w.free, at)
 	}
 	if len(e.subscribers) == 0 {
-		e.invalidate() // nobody needs the shared updates any more
+		e.invalidate() // no watcher needs the shared updates any longer
 		w.agenda.markIdle(e, now)
 	}
 }
 
-// mark notes a change of the entry at a place. A change after the end of the watch is not delivered: a slow
-// watcher of a restless generation would never come to the end.
+// mark records a change of the entry at an index. A change after the end of the watch is not delivered, because a slow
+// watcher of a generation that changes often would never finish.
 func (w *watcher) mark(at int32) {
 	if w.err != nil {
 		return
@@ -241,17 +240,17 @@ func (w *watcher) mark(at int32) {
 	w.notify()
 }
 
-// step is the next step of a watcher: it delivers an event, or ends, or waits.
+// step is the next step of a watcher: deliver an event, end, or wait.
 type step struct {
 	event *Event
-	found TraceRef  // of the poll or the call that found the change
-	next  time.Time // where there is no event: when to try again though nothing changes
+	found TraceRef  // trace of the poll or the call that found the change
+	next  time.Time // without an event: time of the next try if nothing changes before
 	done  bool
 	err   error
 }
 
-// next takes the next step. Its event is made when the watcher is ready to deliver, so that a slow watcher
-// gets the newest state of each generation and skips those in between.
+// next returns the next step. Its event is created when the watcher is ready to deliver, so that a slow watcher
+// gets the latest state of each generation and skips the states in between.
 func (w *watcher) next(now time.Time) step {
 	w.agenda.mu.Lock()
 	defer w.agenda.mu.Unlock()
@@ -275,7 +274,7 @@ func (w *watcher) next(now time.Time) step {
 	return step{next: earliest(earliest(settles, w.heartbeatAt), w.until)}
 }
 
-// change gives the next change that was not delivered.
+// change returns the next undelivered change, or nil.
 func (w *watcher) change(now time.Time) (event *Event, found TraceRef) {
 	for len(w.dirty) > 0 {
 		at := w.dirty[0]
@@ -295,14 +294,14 @@ func (w *watcher) change(now time.Time) (event *Event, found TraceRef) {
 	return nil, nil
 }
 
-// eventOf makes the event of one entry, and notes what was delivered. It gives nil where nothing is new.
+// eventOf creates the event of one entry, and records the delivered etag. It returns nil if nothing is new.
 func (w *watcher) eventOf(at int32, now time.Time) *Event {
 	sub := &w.subscriptions[at]
 	e := sub.e
 	switch {
 	case !e.fresh:
 		return nil
-	case w.modelID != "" && e.state.ModelID != "" && e.state.ModelID != w.modelID: // which never changes
+	case w.modelID != "" && e.state.ModelID != "" && e.state.ModelID != w.modelID: // the model never changes
 		w.remove(at, now)
 		return nil
 	}
@@ -324,15 +323,15 @@ func (w *watcher) eventOf(at int32, now time.Time) *Event {
 	return &Event{Update: shared}
 }
 
-// expire ends the watch at its age.
+// expire ends the watch when its time is over.
 func (w *watcher) expire(now time.Time) {
 	if !w.until.IsZero() && !now.Before(w.until) {
 		w.fail(ErrExpired)
 	}
 }
 
-// closeSettled ends the subscriptions whose refund window is over, and gives the end of the next window. A
-// watcher of everything goes on, and gets refunds and deletions.
+// closeSettled removes the subscriptions whose refund window is over, and returns the end of the next window. A
+// watcher of everything continues, and gets refunds and deletions.
 func (w *watcher) closeSettled(now time.Time) (next time.Time) {
 	if w.everything || w.goal != Settled {
 		return next
@@ -350,7 +349,7 @@ func (w *watcher) closeSettled(now time.Time) (next time.Time) {
 	return next
 }
 
-// heartbeatEvent says why the watch is quiet.
+// heartbeatEvent returns the heartbeat of the watch.
 func (w *watcher) heartbeatEvent(now time.Time) *Heartbeat {
 	a := w.agenda
 	if !w.everything && len(w.subscriptions) == 1 && w.subscriptions[0].e != nil {

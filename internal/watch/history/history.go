@@ -1,4 +1,4 @@
-// Package history remembers how long the last generations of each model took.
+// Package history stores the durations of the latest generations of each model.
 package history
 
 import (
@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	size  = 100  // generations of a model that are remembered: few, so that an old version of it is soon forgotten
-	limit = 4096 // models of all credentials together
+	size  = 100  // durations stored for a model: few, so that an old version of the model is soon forgotten
+	limit = 4096 // maximum number of models, over all credentials
 )
 
-// Key names a model of one credential: credentials share no history.
+// Key identifies a model of one credential. Credentials do not share history.
 type Key struct {
 	Tenant catalog.Tenant
 	Model  string
 }
 
-// Book is the history of all models. It outlives the pollers that read and write it, and may be
-// used by all of them at once. The zero value is empty.
+// Book is the history of all models. It outlives the pollers that read and write it, and is safe
+// for concurrent use. The zero value is empty.
 type Book struct {
 	mu     sync.Mutex
 	models map[Key]*model
@@ -30,13 +30,13 @@ type Book struct {
 
 type model struct {
 	durations []time.Duration
-	ids       []uint64 // fingerprints of their generations, so that each counts once
-	next      int      // the oldest, once all are in use
-	added     int      // added since the curve was made
+	ids       []uint64 // fingerprints of the generations, so that each generation counts once
+	next      int      // index of the oldest duration, once size is reached
+	added     int      // number of durations added since the curve was computed
 	curve     *schedule.Curve
 }
 
-// Add notes the duration of a generation, which a fingerprint names.
+// Add records the duration of a generation, which is identified by a fingerprint.
 func (b *Book) Add(key Key, generation uint64, d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -48,7 +48,7 @@ func (b *Book) Add(key Key, generation uint64, d time.Duration) {
 	m.add(generation, d)
 }
 
-// put adds a model. At the limit it evicts others; mu is held.
+// put adds a model. At the limit, it evicts other models; mu is held.
 func (b *Book) put(key Key, m *model) {
 	if b.models == nil {
 		b.models = map[Key]*model{}
@@ -75,8 +75,8 @@ func (m *model) add(generation uint64, d time.Duration) {
 	m.next = (m.next + 1) % size
 }
 
-// LastCurve is the schedule by which the polls of a model were set so far. A list may show fifty ends at
-// once, and none of them was polled by a schedule that knows the others.
+// LastCurve returns the schedule that the polls of a model have used so far. A list may show that fifty generations ended,
+// and none of them was polled by a schedule that includes the others.
 func (b *Book) LastCurve(key Key) *schedule.Curve {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,7 +86,7 @@ func (b *Book) LastCurve(key Key) *schedule.Curve {
 	return schedule.Unlearned
 }
 
-// Curve is the schedule of a model. It is made again when a twentieth of the history is new.
+// Curve returns the schedule of a model. It is computed again when a twentieth of the history is new.
 func (b *Book) Curve(key Key) *schedule.Curve {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,8 +100,8 @@ func (b *Book) Curve(key Key) *schedule.Curve {
 	return m.curve
 }
 
-// Remaining is the median time that generations older than age still took. It is false where fewer than
-// three got that old.
+// Remaining returns the median remaining time of the generations that took longer than age. It returns false if there
+// are fewer than three.
 func (b *Book) Remaining(key Key, age time.Duration) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -2,21 +2,21 @@ package schedule
 
 import "time"
 
-// Jitter moves d by up to a tenth either way, so that no two polls stay in step. u is
-// drawn evenly from [0, 1).
+// Jitter changes d by up to a tenth in either direction, so that polls do not stay synchronized. u is
+// uniformly distributed in [0, 1).
 func Jitter(d time.Duration, u float64) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*u))
 }
 
-// Source is the random source of one owner. The numbers of one owner do not depend on the others, so that
-// a run can be repeated. It is splitmix64 (G. L. Steele et al., 2014): eight bytes, and good enough to
+// Source is the random source of one object. The numbers of one object do not depend on the others, so that
+// runs are reproducible. It is splitmix64 (G. L. Steele et al., 2014), which needs eight bytes and is good enough to
 // spread polls.
 type Source uint64
 
-// NewSource makes the source of an owner: the same for the same seed and name.
+// NewSource returns the source of a name. The same seed and name yield the same numbers.
 func NewSource(seed uint64, name string) Source { return Source(fnv(seed, name)) }
 
-// Draw gives an evenly distributed number in [0, 1).
+// Draw returns a uniformly distributed number in [0, 1).
 func (s *Source) Draw() float64 {
 	*s += 0x9e3779b97f4a7c15
 	z := uint64(*s)
@@ -26,10 +26,10 @@ func (s *Source) Draw() float64 {
 	return float64(z>>11) / (1 << 53)
 }
 
-// Fingerprint is a hash of a name, where a rare collision does no harm.
+// Fingerprint returns a hash of a name, for uses in which a rare collision does no harm.
 func Fingerprint(name string) uint64 { return fnv(0, name) }
 
-// fnv is the hash FNV-1a.
+// fnv returns the FNV-1a hash.
 func fnv(seed uint64, name string) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	hash := uint64(offset) ^ seed

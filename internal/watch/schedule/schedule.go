@@ -1,4 +1,4 @@
-// Package schedule decides when the next poll of a generation is worth it. It is a pure function of age,
+// Package schedule computes the time when the next poll of a generation is worth its cost. It depends only on age,
 // history and Bounds.
 package schedule
 
@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// When to poll next at a generation of some age is the inspection problem: R. E. Barlow,
+// The choice of the next poll for a generation of a given age is the inspection problem: R. E. Barlow,
 // L. C. Hunter and F. Proschan, "Optimum Checking Procedures", 1963. With h(t) the hazard
 // rate of ending at age t, and one poll worth c seconds of delay, polling with density n
 // costs c·n for the polls and h/(2n) for the delay, each second. The sum is least at
 //
 //	n(t) = √(h(t) / 2c)
 //
-// which is J. B. Keller's approximation, "Optimum Checking Schedules for Systems Subject
-// to Random Failure", 1974. The next poll is where the integral of n from now reaches 1.
-// The same sum for one request that polls at many generations gives the density of sweeps:
+// This is J. B. Keller's approximation, "Optimum Checking Schedules for Systems Subject
+// to Random Failure", 1974. The next poll is at the age where the integral of n from now reaches 1.
+// The same sum for one request that polls many generations yields the density of sweeps:
 // √(Σh / 2c), the root of the sum of the squares of their own densities.
 
 const (
-	// pollPrice is c: what one request is worth, in seconds of delay. For generations of a
-	// median of 15 s this gives a mean delay of about 1 s.
+	// pollPrice is c: the price of one request, in seconds of delay. For generations with a
+	// median of 15 s, the mean delay is about 1 s.
 	pollPrice = 2.0 / 15
 
 	// The hazard is a table over logarithmic steps of age, from a quarter of a second to
@@ -31,19 +31,19 @@ const (
 	ageStep  = 1.05
 	ageCells = 200
 
-	// Without history the hazard is that of a generation which is as likely to end as to take as
-	// long again, once it is older than priorAge: polls every 2 s at first, every 4 s after a
-	// minute, every 10 s after six. With history it counts as half a generation, and as more the
-	// more generations have ended: a generation that outlives all known ones is polled as if there
+	// The prior hazard, used without history, assumes that a generation older than priorAge is as likely
+	// to end as to take as long again. It yields polls every 2 s at first, every 4 s after a
+	// minute, and every 10 s after six. With history, the prior counts as half a generation, and as more the
+	// more generations have ended. So a generation that outlives all known ones is polled as if there
 	// were no history.
 	priorAge    = 15.0 // seconds
 	priorWeight = 0.5
 	lateWeight  = 3.0
 
 	// Each known generation is spread over the ages around its own, so that a hundred of them
-	// make a smooth hazard: half of it over about the width of Silverman's rule, taken from the
-	// robuster of two measures, and half over three times that, for the generations between two
-	// humps and at the edges. A test holds what these numbers are chosen for.
+	// yield a smooth hazard. Half of it covers about the width of Silverman's rule, from the
+	// more robust of two measures. The other half covers three times that width, for generations between two
+	// humps and at the edges. A test checks the properties for which these numbers were chosen.
 	bandwidth  = 0.7
 	leastWidth = 0.05
 	wideShare  = 0.5
@@ -52,23 +52,23 @@ const (
 	halfBase   = 2.449 // half the base of a triangle, in its standard deviations: √6
 )
 
-// Bounds are the shortest and the longest time between two polls.
+// Bounds is the minimum and the maximum interval between two polls.
 type Bounds struct{ Least, Most time.Duration }
 
 func (b Bounds) clamp(d time.Duration) time.Duration { return min(max(d, b.Least), b.Most) }
 
-// Curve is the schedule of a model: the number of polls that are worth it up to the age of each edge of the
+// Curve is the schedule of a model: the number of worthwhile polls up to the age of each edge of the
 // table.
 type Curve [ageCells + 1]float64
 
-// Gap is the time from a poll at the given age to the next.
+// Gap returns the time from a poll at the given age to the next poll.
 func (c *Curve) Gap(age time.Duration, within Bounds) time.Duration {
 	at := age.Seconds()
 	next := c.age(c.polls(at) + 1)
 	return within.clamp(time.Duration(min(next-at, within.Most.Seconds()) * float64(time.Second)))
 }
 
-// polls is the number of polls up to an age. It is linear beyond both ends of the table.
+// polls returns the number of polls up to an age. It is linear beyond both ends of the table.
 func (c *Curve) polls(age float64) float64 {
 	cell := 0
 	if age > firstAge {
@@ -78,7 +78,7 @@ func (c *Curve) polls(age float64) float64 {
 	return c[cell] + (age-from)*(c[cell+1]-c[cell])/(edges[cell+1]-from)
 }
 
-// age is the age at which the schedule has made so many polls: the reverse of polls.
+// age returns the age at which the schedule has reached the given number of polls. It is the inverse of polls.
 func (c *Curve) age(polls float64) float64 {
 	above, _ := slices.BinarySearch(c[:], polls)
 	cell := min(max(above-1, 0), ageCells-1)
@@ -86,7 +86,7 @@ func (c *Curve) age(polls float64) float64 {
 	return from + (polls-c[cell])*(edges[cell+1]-from)/(c[cell+1]-c[cell])
 }
 
-// Delay is the expected time until the poll at the age to detects an end that came after the poll at the
+// Delay returns the expected time until the poll at age to detects an end that occurred after the poll at
 // age from. It derives the hazard from the density of polls.
 func (c *Curve) Delay(from, to time.Duration) time.Duration {
 	var ended, late, passed float64
@@ -114,7 +114,7 @@ func (c *Curve) Delay(from, to time.Duration) time.Duration {
 	return time.Duration(late / ended * float64(time.Second))
 }
 
-// edges are the ages at which the cells of the table begin, in seconds.
+// edges contains the ages at which the cells of the table start, in seconds.
 var edges = func() (ages [ageCells + 1]float64) {
 	for i := range ages {
 		ages[i] = firstAge * math.Pow(ageStep, float64(i))
@@ -122,13 +122,13 @@ var edges = func() (ages [ageCells + 1]float64) {
 	return ages
 }()
 
-// Unlearned is the Curve without history.
+// Unlearned is the curve without history.
 var Unlearned = Learn(nil)
 
-// Learn makes the curve of a model from the durations of its generations.
+// Learn computes the curve of a model from the durations of its generations.
 func Learn(durations []time.Duration) *Curve { return learn(durations, pollPrice) }
 
-// learn is Learn at a price of one poll, in seconds of delay.
+// learn does the same as Learn for the given price of one poll, in seconds of delay.
 func learn(durations []time.Duration, price float64) *Curve {
 	ended := density(durations)
 	var c Curve
@@ -149,8 +149,8 @@ func learn(durations []time.Duration, price float64) *Curve {
 	return &c
 }
 
-// density is how many of the generations ended in each cell, smoothed. The last element counts those beyond
-// the table.
+// density returns the smoothed number of generations that ended in each cell. The last element counts the generations
+// beyond the table.
 func density(durations []time.Duration) (ended [ageCells + 1]float64) {
 	if len(durations) == 0 {
 		return ended
@@ -179,7 +179,7 @@ func addKernel(ended *[ageCells + 1]float64, place, half, area float64) {
 	ended[ageCells] += area * (1 - done)
 }
 
-// triangle is the part of a triangle over [-1, 1] that lies left of z.
+// triangle returns the part of the area of a triangle over [-1, 1] that lies left of z.
 func triangle(z float64) float64 {
 	switch {
 	case z <= -1:
@@ -192,7 +192,7 @@ func triangle(z float64) float64 {
 	return 1 - (1-z)*(1-z)/2
 }
 
-// spreadOf is the width of the kernel: Silverman's rule, B. W. Silverman, "Density
+// spreadOf returns the width of the kernel by Silverman's rule: B. W. Silverman, "Density
 // Estimation for Statistics and Data Analysis", 1986.
 func spreadOf(places []float64) float64 {
 	sorted := slices.Sorted(slices.Values(places))
@@ -209,7 +209,7 @@ func spreadOf(places []float64) float64 {
 	return max(bandwidth*deviation*math.Pow(float64(n), -0.2), leastWidth)
 }
 
-// SweepGap is the time between two sweeps. squares is the sum of the squared densities of the generations
+// SweepGap returns the time between two sweeps. squares is the sum of the squared densities of the generations
 // that a sweep polls.
 func SweepGap(squares float64, within Bounds) time.Duration {
 	if squares == 0 {
@@ -218,13 +218,13 @@ func SweepGap(squares float64, within Bounds) time.Duration {
 	return within.clamp(time.Duration(float64(time.Second) / math.Sqrt(squares)))
 }
 
-// SquaredDensity is the share of one generation in the density of sweeps.
+// SquaredDensity returns the contribution of one generation to the sum for [SweepGap].
 func SquaredDensity(gap time.Duration) float64 {
 	density := 1 / gap.Seconds()
 	return density * density
 }
 
-// Backoff is the time to wait after so many failures in a row: it doubles from the minimum up to limit.
+// Backoff returns the time to wait after a number of consecutive failures. It doubles from minimum up to limit.
 func Backoff(failures int, minimum, limit time.Duration) time.Duration {
 	if failures > 16 {
 		return limit
