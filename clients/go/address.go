@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// DefaultAddress is where a client looks for Easel when nobody says where it is.
+// DefaultAddress is the address of Easel if neither an option nor EASEL_ADDR sets one.
 const DefaultAddress = "localhost:50051"
 
-// endpoint is what an address says.
+// endpoint is a parsed address.
 type endpoint struct {
 	hostPort    string
-	http, https bool // as its scheme says
+	http, https bool // scheme of the address; both are false without a scheme
 	loopback    bool
 }
 
-// parseAddress reads host:port, http://host:port or https://host:port. A web address may leave its usual port out.
+// parseAddress parses host:port, http://host:port or https://host:port. A URL may omit the default port of its scheme.
 func parseAddress(address string) (endpoint, error) {
 	address = cmp.Or(strings.TrimSpace(address), DefaultAddress)
 	hostPort, usual := strings.TrimSuffix(address, "/"), ""
@@ -44,7 +44,7 @@ func parseAddress(address string) (endpoint, error) {
 	return endpoint{net.JoinHostPort(host, port), scheme == "http" && web, scheme == "https" && web, isLoopback(host)}, nil
 }
 
-// noAddress shows no user and password.
+// noAddress returns the error of an invalid address. It shows no user and password.
 func noAddress(address string) error {
 	text := strconv.Quote(address)
 	if strings.Contains(address, "@") {
@@ -53,7 +53,7 @@ func noAddress(address string) error {
 	return fmt.Errorf("easel: %s is no address of Easel: write host:port, http://host:port or https://host:port", text)
 }
 
-// isLoopback reports whether a host is this machine and nothing else.
+// isLoopback reports whether host is localhost or a loopback address.
 func isLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()

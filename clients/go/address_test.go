@@ -122,7 +122,7 @@ func TestAKeyLeavesInTheClearForLoopbackAlone(t *testing.T) {
 	}
 }
 
-// observed is a context that counts who waits for its end.
+// observed is a context that counts the functions that wait for its end.
 type observed struct {
 	context.Context
 	done    chan struct{}

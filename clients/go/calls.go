@@ -7,8 +7,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Account returns the account. As the first call of a service, with a Timeout of 10 s, it fails if the address, the API key
-// or the certificate is wrong.
+// Account returns the account. As the first call of a service, with a Timeout of 10 s, it detects a wrong address, API key
+// or certificate.
 func (c *Client) Account(ctx context.Context, options ...CallOption) (*Account, error) {
 	ctx, _, cancel := c.begin(ctx, c.readLimits(), options)
 	defer cancel()
@@ -19,7 +19,7 @@ func (c *Client) Account(ctx context.Context, options ...CallOption) (*Account, 
 	return accountOf(response.GetAccount()), nil
 }
 
-// Models yields the models that may be ordered, over all pages. An error comes last.
+// Models yields the models of all pages that can be ordered. An error ends the loop.
 func (c *Client) Models(ctx context.Context, options ...CallOption) iter.Seq2[*Model, error] {
 	return pages(ctx, c, options, modelOf, func(ctx context.Context, token string) ([]*easelv1.Model, string, error) {
 		page, err := c.Catalog.ListModels(ctx, &easelv1.ListModelsRequest{PageToken: token})
@@ -53,7 +53,7 @@ func (c *Client) Quote(ctx context.Context, order Order, options ...CallOption) 
 	return quoteOf(response.GetQuote()), nil
 }
 
-// Get returns a render as it is now.
+// Get returns the current state of a render.
 func (c *Client) Get(ctx context.Context, generationID string, options ...CallOption) (*Render, error) {
 	ctx, _, cancel := c.begin(ctx, c.readLimits(), options)
 	defer cancel()
@@ -64,12 +64,12 @@ func (c *Client) Get(ctx context.Context, generationID string, options ...CallOp
 	return renderOf(response.GetGeneration()), nil
 }
 
-// Wait waits until a render has ended, or with UntilSettled until its cost is final, and returns it. It retries as Watch does.
+// Wait waits until a render is finished, or with UntilSettled until its cost is final, and returns it. It retries like Watch.
 func (c *Client) Wait(ctx context.Context, generationID string, options ...CallOption) (*Render, error) {
 	return last(c.Watch(ctx, generationID, options...))
 }
 
-// last returns the last state of a watch. After an error it is the newest one, nil before the first.
+// last returns the last state of a watch. After an error, this is the last state before it, or nil without one.
 func last(renders iter.Seq2[*Render, error]) (newest *Render, err error) {
 	for render, err := range renders {
 		if err != nil {
@@ -80,10 +80,10 @@ func last(renders iter.Seq2[*Render, error]) (newest *Render, err error) {
 	return newest, nil
 }
 
-// Force deletes a render that has not ended. Whether its price is refunded is not known.
+// Force allows Delete to delete a render that is not finished. The price may not be refunded.
 func Force() CallOption { return func(c *call) { c.force = true } }
 
-// Delete deletes a render and its result for good. A render that does not exist causes no error, so that a repeat is safe.
+// Delete permanently deletes a render and its result. A missing render causes no error, so a retry is safe.
 func (c *Client) Delete(ctx context.Context, generationID string, options ...CallOption) error {
 	ctx, o, cancel := c.begin(ctx, c.readLimits(), options)
 	defer cancel()

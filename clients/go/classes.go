@@ -9,72 +9,72 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// base is Error under a name that leaves room for its method.
+// base is an alias of Error, because an embedded field named Error would conflict with the method Error.
 type base = Error
 
-// The classes of errors, by what a program does about them. Each has the base, and errors.As finds both.
+// Error classes, one for each way to handle an error. Each class embeds the base, and errors.As finds both.
 type (
-	// InvalidRequestError is of a request to mend: FieldViolations says where.
+	// InvalidRequestError reports an invalid request. FieldViolations names the invalid fields.
 	InvalidRequestError struct{ *base }
-	// UnauthenticatedError is of an API key or token that is missing or wrong.
+	// UnauthenticatedError reports a missing or wrong API key or token.
 	UnauthenticatedError struct{ *base }
-	// PermissionDeniedError is of what this caller may not do.
+	// PermissionDeniedError reports a call that this caller may not make.
 	PermissionDeniedError struct{ *base }
-	// NotFoundError is of a render or model that there is not.
+	// NotFoundError reports a render or model that does not exist.
 	NotFoundError struct{ *base }
-	// InsufficientBalanceError is of an account with less than the price.
+	// InsufficientBalanceError reports that the balance of the account is below the price.
 	InsufficientBalanceError struct{ *base }
-	// PriceAboveLimitError is of an order that costs more than its MaxCostCents.
+	// PriceAboveLimitError reports that the price of an order exceeds its MaxCostCents.
 	PriceAboveLimitError struct{ *base }
-	// BudgetExceededError is of a team's budget: RemainingCents is left, until ResetTime.
+	// BudgetExceededError reports that the budget of a team is exceeded. RemainingCents is left until ResetTime.
 	BudgetExceededError struct{ *base }
-	// DailyCapReachedError is of an API key that has spent what it may today.
+	// DailyCapReachedError reports that the API key has reached its daily cap.
 	DailyCapReachedError struct{ *base }
-	// IdempotencyKeyReusedError is of a key that stands for another order.
+	// IdempotencyKeyReusedError reports an idempotency key that belongs to another order.
 	IdempotencyKeyReusedError struct{ *base }
-	// OutcomeUnknownError is of an order that may exist: send it again with the same key.
+	// OutcomeUnknownError reports an order that may exist. Send it again with the same key.
 	OutcomeUnknownError struct{ *base }
-	// NotReadyError is of a render that is not finished.
+	// NotReadyError reports a render that is not finished.
 	NotReadyError struct{ *base }
-	// NoContentError is of a render that has no file and will have none.
+	// NoContentError reports a render that has no file and will not get one.
 	NoContentError struct{ *base }
-	// ContentChangedError is of a file that is another one since its download began.
+	// ContentChangedError reports that the file has changed since its download started.
 	ContentChangedError struct{ *base }
-	// UnavailableError is of what may work a little later.
+	// UnavailableError reports a temporary failure.
 	UnavailableError struct{ *base }
-	// ServerFaultError is of a server that its operator has to mend.
+	// ServerFaultError reports a failure that the operator of the server must fix.
 	ServerFaultError struct{ *base }
-	// DamagedError is of bytes that arrived damaged.
+	// DamagedError reports bytes that arrived damaged.
 	DamagedError struct{ *base }
-	// TimeoutError is of a context whose deadline came first. The base has the last error before it.
+	// TimeoutError reports that the deadline of the context has passed. The base has the last error before the deadline.
 	TimeoutError struct {
 		*base
-		Heartbeat *Heartbeat // the last one of a watch, nil where there was none
+		Heartbeat *Heartbeat // last heartbeat of a watch, nil without one
 	}
-	// StoppedError is of a context that somebody has cancelled. The base has the last error before it.
+	// StoppedError reports a canceled context. The base has the last error before the cancellation.
 	StoppedError struct{ *base }
-	// RenderFailedError is of a render that was paid and came to nothing, or was deleted.
+	// RenderFailedError reports a render that ended without a result.
 	RenderFailedError struct {
 		*base
 		Render *Render
 	}
 )
 
-// remedy is the class of an error, and whether a repeat helps: yes, no or if_told a delay.
+// remedy has the class of an error. Again states whether a retry helps: yes, no or if_told (if the server sent a delay).
 type remedy struct{ Class, Again string }
 
 // errorTable is clients/reasons.json.
 type errorTable struct {
 	Reasons, Codes map[string]remedy
-	WatchEnds      []string `json:"watch_ends"` // the codes after which nobody watches again
+	WatchEnds      []string `json:"watch_ends"` // codes that end a watch
 }
 
 var remedies = sync.OnceValue(func() (table errorTable) {
-	_ = json.Unmarshal([]byte(easelv1.Reasons), &table) // a test reads every row
+	_ = json.Unmarshal([]byte(easelv1.Reasons), &table) // cannot fail, because a test reads every row
 	return table
 })
 
-// remedy is that of the reason, or of the code where there is none, or one of a newer server.
+// remedy returns the remedy of the reason, or of the code if the reason is empty or unknown.
 func (e *Error) remedy() remedy {
 	if found, ok := remedies().Reasons[e.Reason]; ok {
 		return found
@@ -82,7 +82,7 @@ func (e *Error) remedy() remedy {
 	return remedies().Codes[code.Code(e.Code).String()]
 }
 
-// classed is an error of its class.
+// classed returns e as an error of its class.
 func classed(e *Error) error {
 	switch e.remedy().Class {
 	case "InvalidRequest":

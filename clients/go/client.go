@@ -1,14 +1,14 @@
-// Package easel is a robust client of Easel: it orders paid renders once, watches them through whatever breaks, and
-// downloads their files whole.
+// Package easel is a robust client of Easel. It orders each paid render once, resumes watches after failures, and
+// verifies the files that it downloads.
 //
 //	client, err := easel.New(ctx) // from EASEL_ADDR and EASEL_API_KEY
 //	order, err := client.Order(ctx, easel.Order{Model: "studio/landscape", Inputs: map[string]any{"prompt": "a calm sea"}, Key: row.ID})
 //	for render, err := range client.Watch(ctx, order.GenerationID) { ... }
 //	err = client.DownloadFile(ctx, order.GenerationID, "sea.png")
 //
-// A call is retried if a repeat may help: after the delay that the server asks for, otherwise with back-off and jitter. It
-// ends with its context, after its total time or after its number of attempts: see [Timeout] and [Attempts]. The logger warns
-// of each call that is retried for five seconds.
+// A call is retried if a retry may help: after the delay that the server requests, otherwise with back-off and jitter. It
+// ends with its context, after its total time or after its number of attempts (see [Timeout] and [Attempts]). The logger
+// warns about each call that is retried for five seconds.
 package easel
 
 import (
@@ -29,68 +29,68 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	_ "google.golang.org/grpc/health" // the connection asks each server whether it serves
+	_ "google.golang.org/grpc/health" // the connection checks the health of each server
 	"google.golang.org/grpc/keepalive"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Client calls one Easel. Many goroutines may share it. It has the stubs of the contract: their reads are retried, and
-// their errors have the classes of this package.
+// Client calls one Easel server. It is safe for concurrent use. It has the stubs of the contract, whose reads are retried
+// and whose errors have the classes of this package.
 type Client struct {
 	Accounts    easelv1.AccountServiceClient
 	Generations easelv1.GenerationServiceClient
 	Catalog     easelv1.ModelServiceClient
 
 	conn   *grpc.ClientConn
-	forget func() bool // stops waiting for the context of New
+	forget func() bool // stops the wait for the context of New
 	warned warned
 	settings
 }
 
 type settings struct {
 	address, apiKey string
-	keyFile         string // has the API key, where it is set
+	keyFile         string // file with the API key, empty if WithAPIKey is used
 	tls             *tls.Config
-	rootsFile       string // PEM roots of the server, empty if WithTLS is used
+	rootsFile       string // file with the PEM roots of the server, empty if WithTLS is used
 	plaintextKey    bool
 	logger          *slog.Logger
 	onRetry         func(Retry)
 	onHeartbeat     func(Heartbeat)
 	onMessage       func(Message)
 	heartbeat       time.Duration
-	attempts        int           // maximum for a read
+	attempts        int           // maximum number of attempts of a read
 	timeout         time.Duration // total time of a read or an order; zero means the default
 	dialer          func(context.Context, string) (net.Conn, error)
 	dial            []grpc.DialOption
 }
 
-// Option changes what New makes.
+// Option changes a setting of a new client.
 type Option func(*settings)
 
-// WithAddress names the server: host:port, http://host:port or https://host:port. The default is EASEL_ADDR, else
-// localhost:50051. Without a scheme the connection has TLS, unless the host is loopback.
+// WithAddress sets the server: host:port, http://host:port or https://host:port. The default is EASEL_ADDR, or
+// localhost:50051 if it is unset. Without a scheme the connection uses TLS, unless the host is loopback.
 func WithAddress(address string) Option { return func(s *settings) { s.address = address } }
 
-// WithAPIKey names the API key or token that goes with every call. The default is that of the file which EASEL_API_KEY_FILE
-// names, read for each call so that the file may change, else EASEL_API_KEY; "" sends none.
+// WithAPIKey sets the API key or token of every call; "" sends none. By default the key is in the file EASEL_API_KEY_FILE,
+// which is read for each call so that it may change, otherwise in EASEL_API_KEY.
 func WithAPIKey(key string) Option { return func(s *settings) { s.apiKey, s.keyFile = key, "" } }
 
-// WithTLS speaks TLS by config, to a loopback address too. The default roots are in the file that EASEL_TLS_CA_FILE
-// names, if it is set, otherwise those of the system.
+// WithTLS uses TLS with config, for a loopback address too. By default the roots are in the file EASEL_TLS_CA_FILE if it is
+// set, otherwise the system's roots are used.
 func WithTLS(config *tls.Config) Option {
 	return func(s *settings) { s.tls, s.rootsFile = config, "" }
 }
 
-// WithPlaintextKey lets the API key leave in the clear for a host that is not loopback: something else encrypts, such as
-// a mesh. So does EASEL_ALLOW_PLAINTEXT=true.
+// WithPlaintextKey allows the API key on an unencrypted connection to a host that is not loopback, for example if a service
+// mesh encrypts it. EASEL_ALLOW_PLAINTEXT=true does the same.
 func WithPlaintextKey() Option { return func(s *settings) { s.plaintextKey = true } }
 
-// WithLogger logs each call that is retried for five seconds, when it recovers, and each idempotency key that an Order
-// creates. The default is slog.Default().
+// WithLogger sets the logger of each call that is retried for five seconds, of its recovery, and of each idempotency key
+// that an Order creates. The default is slog.Default().
 func WithLogger(logger *slog.Logger) Option { return func(s *settings) { s.logger = logger } }
 
-// WithRetryHook calls hook after each attempt that another one follows. Calls at the same time call it at the same time.
+// WithRetryHook calls hook after each failed attempt that is retried. Concurrent calls run hook concurrently.
 func WithRetryHook(hook func(Retry)) Option { return func(s *settings) { s.onRetry = hook } }
 
 // WithHeartbeatHook calls hook with each heartbeat of a watch, between the states of its loop.
@@ -98,44 +98,44 @@ func WithHeartbeatHook(hook func(Heartbeat)) Option {
 	return func(s *settings) { s.onHeartbeat = hook }
 }
 
-// WithMessageHook calls hook with each message of a watch, before the loop has its state.
+// WithMessageHook calls hook with each message of a watch, before the loop receives its state.
 func WithMessageHook(hook func(Message)) Option { return func(s *settings) { s.onMessage = hook } }
 
-// WithHeartbeatInterval asks for a heartbeat after so much silence, from 1 to 60 s; the default is 10 s. After three
-// intervals of silence a watch connects again.
+// WithHeartbeatInterval sets the silence after which the server sends a heartbeat, from 1 to 60 s. The default is 10 s.
+// After three intervals of silence a watch reconnects.
 func WithHeartbeatInterval(interval time.Duration) Option {
 	return func(s *settings) { s.heartbeat = interval }
 }
 
-// WithAttempts sends a read at most n times if the server does not ask for another attempt. The default is 5.
+// WithAttempts sets the maximum attempts of a read, without the retries that the server requests. The default is 5.
 func WithAttempts(n int) Option { return func(s *settings) { s.attempts = n } }
 
 // WithTimeout sets the total time of each read and order. The default is a minute for a read and 15 minutes for an order.
 func WithTimeout(total time.Duration) Option { return func(s *settings) { s.timeout = total } }
 
-// WithDialer makes connections by dial, which gets the address.
+// WithDialer creates connections with dial, which receives the address.
 func WithDialer(dial func(context.Context, string) (net.Conn, error)) Option {
 	return func(s *settings) { s.dialer = dial }
 }
 
-// WithDialOptions passes options on to grpc.NewClient, such as a stats handler.
+// WithDialOptions passes options, such as a stats handler, to grpc.NewClient.
 func WithDialOptions(options ...grpc.DialOption) Option {
 	return func(s *settings) { s.dial = append(s.dial, options...) }
 }
 
-// serviceConfig spreads calls over all servers of the name, and leaves out those that say that they do not serve. What is
-// sent again is sent by this package.
+// serviceConfig spreads calls over all servers of the host name, and skips servers whose health check fails. It has no
+// retry policy, because this package retries calls.
 const serviceConfig = `{"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}`
 
-// maxMessage is the largest answer that a client takes. A server's largest has 4 MiB.
+// maxMessage is the maximum size of a response in bytes. A server sends at most 4 MiB.
 const maxMessage = 16 << 20
 
-// New makes a client. It refuses an address or API key that can't be right, and connects with the first call. The
-// connection ends with ctx, or by Close.
+// New creates a client. It rejects an invalid address or API key. The client connects at the first call, and closes the
+// connection when ctx is done or Close is called.
 func New(ctx context.Context, options ...Option) (*Client, error) {
 	s := settings{
 		address: os.Getenv("EASEL_ADDR"), apiKey: os.Getenv("EASEL_API_KEY"), keyFile: os.Getenv("EASEL_API_KEY_FILE"), plaintextKey: os.Getenv("EASEL_ALLOW_PLAINTEXT") == "true",
-		rootsFile: os.Getenv("EASEL_TLS_CA_FILE"), logger: slog.Default(), heartbeat: 10 * time.Second, attempts: 5, //nolint:forbidigo // the default of a library
+		rootsFile: os.Getenv("EASEL_TLS_CA_FILE"), logger: slog.Default(), heartbeat: 10 * time.Second, attempts: 5, //nolint:forbidigo // default logger of a library
 		onRetry: func(Retry) {}, onHeartbeat: func(Heartbeat) {}, onMessage: func(Message) {},
 	}
 	for _, option := range options {
@@ -146,7 +146,7 @@ func New(ctx context.Context, options ...Option) (*Client, error) {
 		return nil, err
 	}
 	dial = append(dial, s.dial...)
-	s.apiKey, s.dial = "", nil // else whoever prints a Client prints its key
+	s.apiKey, s.dial = "", nil // a printed Client must not show its key
 	c := &Client{settings: s}
 	c.conn, err = grpc.NewClient(target, append([]grpc.DialOption{grpc.WithChainUnaryInterceptor(c.unary)}, dial...)...)
 	if err != nil {
@@ -157,16 +157,16 @@ func New(ctx context.Context, options ...Option) (*Client, error) {
 	return c, nil
 }
 
-// Conn is the connection, for services that are none of Easel's own.
+// Conn returns the connection, for services that are not Easel's own.
 func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
 
-// Close ends the connection and all calls before the context of New does.
+// Close closes the connection and ends all calls, as the end of New's context does.
 func (c *Client) Close() error {
 	c.forget()
 	return c.conn.Close()
 }
 
-// dialOptions are the target of the connection and all that the settings say of it.
+// dialOptions returns the target and the options of the connection.
 func (s *settings) dialOptions() (target string, options []grpc.DialOption, err error) {
 	at, err := parseAddress(s.address)
 	if err != nil {
@@ -210,7 +210,7 @@ func (s *settings) dialOptions() (target string, options []grpc.DialOption, err 
 	return "dns:///" + at.hostPort, options, nil
 }
 
-// check refuses what can't be right, or would show the API key.
+// check rejects invalid settings, and settings that would reveal the API key.
 func (s *settings) check(at endpoint) error {
 	switch {
 	case at.http && s.tls != nil:
@@ -236,16 +236,16 @@ func readRoots(file string) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}, nil
 }
 
-// bearer goes with every call, over the transport that the settings allow.
+// bearer adds the API key to every call, over the transport that the settings allow.
 type bearer struct {
-	file      string // "": the API key stays
+	file      string // file that is read for each call, empty if the API key is fixed
 	encrypted bool
 
 	mu     sync.Mutex
 	apiKey string
 }
 
-// GetRequestMetadata is the API key as a call carries it. While its file can't be read, the last one stays.
+// GetRequestMetadata returns the header with the API key. If the file can't be read, the last key is used.
 func (b *bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	var newest string
 	if b.file != "" {
@@ -259,7 +259,7 @@ func (b *bearer) GetRequestMetadata(context.Context, ...string) (map[string]stri
 	return map[string]string{"authorization": "Bearer " + b.apiKey}, nil
 }
 
-// readKey reads a file with an API key.
+// readKey returns the API key in a file.
 func readKey(file string) (string, error) {
 	text, err := os.ReadFile(file) //nolint:gosec // the caller names it
 	if err != nil {
@@ -272,13 +272,13 @@ func readKey(file string) (string, error) {
 	return key, nil
 }
 
-// notOfKey reports whether no API key has a character.
+// notOfKey reports whether r is not allowed in an API key.
 func notOfKey(r rune) bool { return r <= ' ' || r > '~' }
 
-// RequireTransportSecurity keeps the key where the settings chose TLS, whatever a dial option says.
+// RequireTransportSecurity reports whether the settings chose TLS. A dial option can't expose the key then.
 func (b *bearer) RequireTransportSecurity() bool { return b.encrypted }
 
-// version is that of this module in the program that uses it.
+// version returns the version of this module in the running program.
 func version() string {
 	if build, ok := debug.ReadBuildInfo(); ok {
 		for _, module := range build.Deps {

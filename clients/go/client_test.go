@@ -53,7 +53,7 @@ func TestOrderGivesUpWhereARepeatCanNotMendIt(t *testing.T) {
 		outcome easel.Outcome
 	}{
 		"BUDGET_EXCEEDED":              {codes.ResourceExhausted, easel.OutcomeNotPlaced},
-		"SUBMISSION_OUTCOME_UNKNOWN":   {codes.Unavailable, easel.OutcomeUnknown}, // without RetryInfo it is too late
+		"SUBMISSION_OUTCOME_UNKNOWN":   {codes.Unavailable, easel.OutcomeUnknown}, // without RetryInfo a retry is too late
 		"PRICE_ABOVE_LIMIT":            {codes.FailedPrecondition, easel.OutcomeNotPlacedByThisCall},
 		"UPSTREAM_CREDENTIAL_REJECTED": {codes.Unauthenticated, easel.OutcomeUnknown},
 		"UPSTREAM_REDIRECT_REFUSED":    {codes.Internal, easel.OutcomeUnknown},
@@ -99,7 +99,7 @@ func TestOrderMakesAKeyAndHandsItOverBeforeItSends(t *testing.T) {
 	})
 }
 
-// What an earlier attempt may have placed stays unknown whatever the next one is told, but by a durable ledger.
+// If an earlier attempt may have placed the order, only a durable ledger can make the outcome known again.
 func TestTheOutcomeOfAnOrderIsThatOfAllItsAttempts(t *testing.T) {
 	for name, test := range map[string]struct{ first, last, want string }{
 		"nothing sent":              {"not_placed_by_this_call", "not_placed_by_this_call", "not_placed_by_this_call"},
@@ -125,7 +125,7 @@ func TestTheOutcomeOfAnOrderIsThatOfAllItsAttempts(t *testing.T) {
 	}
 }
 
-// The attempt that the deadline cuts may be taken, whatever the one before it was told.
+// An attempt that the deadline interrupts may be accepted, whatever the response to the earlier attempt was.
 func TestAnOrderThatIsInFlightAtTheDeadlineMayExist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		taken := make(chan struct{})
@@ -149,7 +149,7 @@ func TestAnOrderThatIsInFlightAtTheDeadlineMayExist(t *testing.T) {
 	})
 }
 
-// A program that runs again with the key of its error does not pay again.
+// A program that runs again with the key in the error does not pay again.
 func TestEveryErrorOfARunHasItsKey(t *testing.T) {
 	for name, end := range map[string]func(*easelv1.WatchGenerationRequest, watchStream) error{
 		"the watch ends": func(*easelv1.WatchGenerationRequest, watchStream) error {
@@ -211,7 +211,7 @@ func TestOrderEndsWithItsContextAndTellsTheLastError(t *testing.T) {
 func TestNobodyWaitsForADelayThatCanNotBeMeant(t *testing.T) {
 	for name, test := range map[string]struct{ delay, kept time.Duration }{
 		"too long":    {10000 * time.Hour, 10000 * time.Hour},
-		"in the past": {-time.Second, 0}, // as if there were none
+		"in the past": {-time.Second, 0}, // treated as no delay
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

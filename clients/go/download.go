@@ -18,46 +18,46 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Content is what was downloaded.
+// Content describes a downloaded file.
 type Content struct {
-	Path        string // of the file, "" where it went to a writer
-	FileName    string // that the server suggests
+	Path        string // path of the file, empty if the bytes went to a writer
+	FileName    string // name that the server suggests
 	ContentType string
 	SizeBytes   int64
-	SHA256      string // in hex
-	Source      string // of the first byte: "catalog", or "copy" of one that the server keeps; "" where the server does not say
+	SHA256      string // hexadecimal
+	Source      string // source of the first byte: "catalog" or "copy" (stored by the server); empty if unknown
 }
 
-// FetchOptions change a download. The zero value is that of Download and DownloadFile.
+// FetchOptions changes a download. Download and DownloadFile use the zero value.
 type FetchOptions struct {
-	// Wait is how long the server waits for a render that is not finished; then, or at once below 0, the download ends
-	// with a NotReadyError. With 0 it is tried again until the context ends.
+	// Wait is the time in which the server waits for an unfinished render. The download then fails with a NotReadyError,
+	// without a wait if Wait is negative. Zero means that the download is retried, within the limits of the call.
 	Wait     time.Duration
-	Keep     bool                            // a file that is there stays: the error is fs.ErrExist
-	Progress func(doneBytes, allBytes int64) // after each chunk; allBytes is 0 where nobody knows
+	Keep     bool                            // keeps an existing file and returns fs.ErrExist
+	Progress func(doneBytes, allBytes int64) // called after each chunk; allBytes is zero if unknown
 }
 
-// Download writes the file of a render to w, over as many streams as it takes: each goes on at the byte where the last one
-// broke off. Each chunk is compared with its CRC-32C, and the whole with its size and, where one stream has brought it,
-// with its SHA-256. After an error w may have some of the bytes.
+// Download writes the file of a render to w. If a stream fails, another stream resumes at the next byte. Download verifies
+// the CRC-32C of each chunk and the size of the file, and its SHA-256 if one stream sent the entire file. After an error w
+// may have some of the bytes.
 func (c *Client) Download(ctx context.Context, generationID string, w io.Writer, options ...CallOption) error {
 	_, err := c.fetch(ctx, generationID, FetchOptions{}, options, func(string) (io.Writer, error) { return w, nil })
 	return err
 }
 
-// download is how far one has come.
+// download is the state of a download.
 type download struct {
 	FetchOptions
 	open    func(fileName string) (io.Writer, error)
 	w       io.Writer // nil before the first chunk
 	digest  hash.Hash
-	request *easelv1.DownloadGenerationRequest // of the rest
-	size    *int64                             // of the whole, where the server knows it
+	request *easelv1.DownloadGenerationRequest // request for the remaining bytes
+	size    *int64                             // size of the complete file, nil if unknown
 	content Content
-	broken  bool // here, and not at the server
+	broken  bool // whether the bytes are damaged or can't be written, so that a retry does not help
 }
 
-// fetch downloads to the writer that open gives when the name of the file is known.
+// fetch downloads to the writer that open returns. It calls open when the name of the file is known.
 func (c *Client) fetch(ctx context.Context, generationID string, options FetchOptions, more []CallOption, open func(string) (io.Writer, error)) (*Content, error) {
 	ctx, o, cancel := c.begin(ctx, streamLimits, more)
 	defer cancel()
@@ -87,8 +87,8 @@ func (c *Client) fetch(ctx context.Context, generationID string, options FetchOp
 	}
 }
 
-// resumable checks that the rest belongs to the bytes that were written. Without an etag the download starts again
-// where it started in the file, if the bytes of this download are the last ones of the file.
+// resumable checks that the remaining bytes belong to the bytes that were written. Without an etag the download restarts
+// at its first byte, if its bytes are the last bytes of the file.
 func (d *download) resumable() error {
 	if d.request.GetEtag() != "" || d.request.GetReadOffset() == 0 {
 		return nil
@@ -109,7 +109,7 @@ func (d *download) resumable() error {
 	return errors.New("easel: download cannot resume: the content has no etag")
 }
 
-// once reads one stream. io.EOF says that every byte is there.
+// once reads one stream. It returns io.EOF if all bytes have arrived.
 func (d *download) once(ctx context.Context, a *attempts) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -160,7 +160,7 @@ func (d *download) take(chunk *easelv1.ContentChunk) (err error) {
 	return nil
 }
 
-// begin takes in what the first chunk of a stream says of the file, and opens the file.
+// begin records the description of the file in the first chunk of a stream, and opens the file once.
 func (d *download) begin(info *easelv1.ContentInfo) (err error) {
 	if info != nil {
 		d.request.Etag, d.size = cmp.Or(info.GetEtag(), d.request.GetEtag()), info.SizeBytes

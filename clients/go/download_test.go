@@ -28,7 +28,7 @@ import (
 
 var whole = bytes.Repeat([]byte("easel"), 1000)
 
-// pieces sends the bytes from an offset up to another, then an error.
+// pieces returns a handler that sends the bytes from the requested offset up to another, then an error.
 func pieces(to int, end error, spoil func(*easelv1.ContentChunk)) func(*easelv1.DownloadGenerationRequest, downloadStream) error {
 	return func(request *easelv1.DownloadGenerationRequest, stream downloadStream) error {
 		if request.GetReadOffset() > 0 && request.GetEtag() != "bytes-1" {
@@ -88,7 +88,7 @@ func TestDownloadKeepsEarlierContent(t *testing.T) {
 	}{
 		"appended":        {os.O_APPEND, 0, before + string(whole)},
 		"after a header":  {0, int64(len(before)), before + string(whole)},
-		"before a footer": {0, 0, ""}, // cannot start again: the bytes after it would be lost
+		"before a footer": {0, 0, ""}, // a restart would lose the bytes after the download
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -13,40 +13,40 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Outcome is what is known of an order that has failed: see CreateGeneration in the contract.
+// Outcome is the outcome of a failed order, as defined by CreateGeneration in the contract.
 type Outcome string
 
 // The outcomes.
 const (
-	OutcomeUnknown             Outcome = "unknown"                 // it may exist: send the same order again
-	OutcomeNotPlacedByThisCall Outcome = "not_placed_by_this_call" // an earlier call with its key may have placed it
+	OutcomeUnknown             Outcome = "unknown"                 // the order may exist; send it again with the same key
+	OutcomeNotPlacedByThisCall Outcome = "not_placed_by_this_call" // an earlier call with the key may have placed the order
 	OutcomeNotPlaced           Outcome = "not_placed"
 )
 
-// Error is the base of every error of a call: errors.As finds it in each of the classes beside it, such as
-// BudgetExceededError. It is a gRPC status, too.
+// Error is the base of every error of a call. errors.As finds it in each class, such as BudgetExceededError. It has a gRPC
+// status.
 type Error struct {
 	Code            codes.Code
-	Reason          string // of the contract's ErrorReason, "" where the error is not of Easel
+	Reason          string // ErrorReason of the contract, empty if the error is not from Easel
 	Message         string
-	OrderOutcome    Outcome // of an order, over all of its attempts; else ""
-	IdempotencyKey  string  // of an order
-	GenerationID    string  // of the render that was watched
+	OrderOutcome    Outcome // outcome of an order over all its attempts, empty for other calls
+	IdempotencyKey  string  // idempotency key of an order
+	GenerationID    string  // ID of the watched render
 	RetryAfter      time.Duration
-	ResetTime       time.Time // when a budget begins anew
-	RemainingCents  *int64    // of a budget
+	ResetTime       time.Time // time when a budget is reset
+	RemainingCents  *int64    // remaining budget
 	FieldViolations []FieldViolation
-	Resource        string // what was not found
+	Resource        string // name of the missing resource
 	RequestID       string
-	Metadata        map[string]string // of google.rpc.ErrorInfo
+	Metadata        map[string]string // metadata of google.rpc.ErrorInfo
 
 	below []error
 }
 
-// FieldViolation is a field of the request that is wrong, and why.
+// FieldViolation is an invalid field of the request and the reason.
 type FieldViolation struct{ Field, Description string }
 
-// Error is the message with its reason, and what is known of an order.
+// Error returns the message with its reason and, for an order, its outcome and idempotency key.
 func (e *Error) Error() string {
 	text := e.Message
 	if e.Reason != "" {
@@ -64,10 +64,10 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap gives what lies below: the error of gRPC, and that of the context.
+// Unwrap returns the error of gRPC and, if the context ended the call, the cause of its end.
 func (e *Error) Unwrap() []error { return e.below }
 
-// As finds the base in a class.
+// As converts an error of a class to its base, for errors.As.
 func (e *Error) As(target any) bool {
 	base, ok := target.(**Error)
 	if ok {
@@ -76,7 +76,7 @@ func (e *Error) As(target any) bool {
 	return ok
 }
 
-// GRPCStatus is the status of the server's answer.
+// GRPCStatus returns the status of the server's response.
 func (e *Error) GRPCStatus() *status.Status {
 	for _, err := range e.below {
 		if s, ok := status.FromError(err); ok {
@@ -86,11 +86,11 @@ func (e *Error) GRPCStatus() *status.Status {
 	return status.New(e.Code, e.Message)
 }
 
-// ReasonOf says why a call has failed: "" where the error is not of Easel.
+// ReasonOf returns the reason of an error. It is empty if the error is not from Easel.
 func ReasonOf(err error) string { return baseOf(err).Reason }
 
-// IsRetryable reports whether the same call again may mend an error. A reason outranks its code, and the end of the
-// caller's own context outranks both.
+// IsRetryable reports whether a retry of the call may succeed. The reason takes precedence over the code. If the caller's
+// own context ended the call, IsRetryable returns false.
 func IsRetryable(err error) bool {
 	if errors.As(err, new(*StoppedError)) || errors.As(err, new(*TimeoutError)) {
 		return false
@@ -100,7 +100,7 @@ func IsRetryable(err error) bool {
 	return again == "yes" || again == "if_told" && e.RetryAfter > 0
 }
 
-// typed makes an error of its class of what gRPC gives. Errors from elsewhere stay as they are.
+// typed converts a gRPC error to an error of its class. It returns other errors unchanged.
 func typed(err error) error {
 	s, ok := status.FromError(err)
 	if err == nil || !ok || errors.As(err, new(*Error)) {
@@ -128,7 +128,7 @@ func typed(err error) error {
 	return classed(e)
 }
 
-// plain returns the message of a status, and a message with a remedy if the port speaks another protocol than the client.
+// plain returns the message of a status, or a message with a remedy if the server speaks another protocol than the client.
 func plain(text string) string {
 	switch {
 	case strings.Contains(text, "first record does not look like a TLS handshake"):
@@ -150,7 +150,7 @@ func (e *Error) readInfo(info *errdetails.ErrorInfo) {
 	}
 }
 
-// baseOf is the base of an error, and an empty one where it has none.
+// baseOf returns the base of an error, or an empty base if the error has none.
 func baseOf(err error) *Error {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return e
@@ -158,13 +158,13 @@ func baseOf(err error) *Error {
 	return &Error{}
 }
 
-// named puts into an error which render or order it is of.
+// named sets the generation ID and the idempotency key of an error.
 func named(err error, generationID, key string) {
 	e := baseOf(err)
 	e.GenerationID, e.IdempotencyKey = generationID, key
 }
 
-// ended is the error of a call whose context has ended after another error.
+// ended returns the error of a call whose context is done after another error.
 func ended(ctx context.Context, after error, last *Heartbeat) error {
 	e, cause := *baseOf(after), context.Cause(ctx)
 	e.below = []error{after, cause}

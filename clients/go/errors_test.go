@@ -17,7 +17,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// refused gives the error of an order that a server has answered with err.
+// refused returns the error of an order to which a server responds with err.
 func refused(t *testing.T, err error) (found error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestEveryReasonOfTheContractHasItsClass(t *testing.T) {
 			continue
 		}
 		err := refused(t, failed(codes.Unimplemented, reason, "", 0))
-		fault := (*easel.ServerFaultError)(nil) // what the code alone would make of it
+		fault := (*easel.ServerFaultError)(nil) // class of the code without the reason
 		byCode := errors.As(err, &fault)
 		if want := strings.Contains(" UPSTREAM_REDIRECT_REFUSED UPSTREAM_CONTRACT_MISMATCH UNIMPLEMENTED ", " "+reason+" "); byCode != want || easel.ReasonOf(err) != reason {
 			t.Errorf("%s is %T, and its reason %q", reason, err, easel.ReasonOf(err))

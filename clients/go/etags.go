@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// maxKnownEtags is the most that a request may name, and maxEtags the most that a watch remembers.
+	// maxKnownEtags limits the etags of a request, and maxEtags the etags that a watch stores.
 	maxKnownEtags = 1000
 	maxEtags      = 10_000
 )
 
-// etags are those of the newest updates that a watch of many generations has had.
+// etags stores the etags of the latest updates in a watch of many generations.
 type etags struct {
 	named    bool // the request names its generations
 	etag     map[string]string
-	ids      []string        // of etag, the one that changed longest ago first
-	finished map[string]bool // of ids, where they are not named: what has not changed any more needs no read
+	ids      []string        // keys of etag, sorted by the time of their last change
+	finished map[string]bool // IDs of final renders, which need no further read; only used if named is false
 }
 
 func newEtags(named bool, known map[string]string) *etags {
@@ -28,8 +28,8 @@ func newEtags(named bool, known map[string]string) *etags {
 	return &etags{named, known, slices.Sorted(maps.Keys(known)), make(map[string]bool)}
 }
 
-// wanted are the etags for the next request. The catalog is asked about each that it does not list any more, so
-// those are left out of which nothing more is expected.
+// wanted returns the etags for the next request. The server reads each of these renders that the catalog no longer lists,
+// so wanted omits final renders.
 func (e *etags) wanted() map[string]string {
 	wanted := make(map[string]string)
 	for _, id := range slices.Backward(e.ids) {
@@ -40,7 +40,7 @@ func (e *etags) wanted() map[string]string {
 	return wanted
 }
 
-// add remembers an update, and reports whether it is new. A deleted generation that nobody named is forgotten.
+// add stores an update and reports whether it is new. It forgets a deleted generation that the request does not name.
 func (e *etags) add(generation *easelv1.Generation) bool {
 	id, state := generation.GetGenerationId(), generation.GetState()
 	if before, known := e.etag[id]; known && before == generation.GetEtag() {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// DownloadFile downloads the file of a render to path. Until it is whole it has a random name in the same directory, and
-// after an error it is removed. If path exists and is not a regular file, the error is [ErrNotRegular].
+// DownloadFile downloads the file of a render to path. Until the file is complete, it has a random name in the same
+// directory. After an error it is removed. If path exists and is not a regular file, the error is [ErrNotRegular].
 func (c *Client) DownloadFile(ctx context.Context, generationID, path string, options ...CallOption) error {
 	if err := checkRegular(path); err != nil {
 		return err
@@ -23,8 +23,8 @@ func (c *Client) DownloadFile(ctx context.Context, generationID, path string, op
 	return err
 }
 
-// Fetch downloads as DownloadFile does, with options, and returns a description of the file. In a directory the file gets the name that
-// the server suggests.
+// Fetch downloads like DownloadFile, with options, and returns a description of the file. If path is a directory, the file
+// gets the name that the server suggests.
 func (c *Client) Fetch(ctx context.Context, generationID, path string, options FetchOptions, more ...CallOption) (*Content, error) {
 	if !isDirectory(path) {
 		if err := checkRegular(path); err != nil {
@@ -53,8 +53,8 @@ func checkRegular(path string) error {
 	return nil
 }
 
-// WriteFile writes a file as DownloadFile does: it has its name when it is whole. With keep a file that is there stays,
-// and the error is fs.ErrExist.
+// WriteFile writes a file that gets its name only when it is complete, as in DownloadFile. With keep an existing file is
+// not replaced, and the error is fs.ErrExist.
 func WriteFile(path string, data []byte, keep bool) error {
 	part := &partFile{}
 	w, err := part.open(path, "", keep)
@@ -64,13 +64,13 @@ func WriteFile(path string, data []byte, keep bool) error {
 	return part.end(err, keep)
 }
 
-// partFile is a file in the making.
+// partFile is a file that is not complete yet.
 type partFile struct {
 	*os.File
 	target string
 }
 
-// open makes the new file, and follows no link.
+// open creates the part file. It follows no link.
 func (p *partFile) open(path, fileName string, keep bool) (_ io.Writer, err error) {
 	if p.target, err = targetOf(path, fileName); err != nil {
 		return nil, err
@@ -85,16 +85,16 @@ func (p *partFile) open(path, fileName string, keep bool) (_ io.Writer, err erro
 	}
 	dir, base := filepath.Split(p.target)
 	removeStale(dir, base)
-	p.File, err = os.OpenFile(filepath.Join(dir, "."+base+"."+rand.Text()[:10]+".part"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666) //nolint:gosec // the caller names it, and the umask says who may read it
+	p.File, err = os.OpenFile(filepath.Join(dir, "."+base+"."+rand.Text()[:10]+".part"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666) //nolint:gosec // the caller names the file, and the umask restricts its readers
 	return p.File, err
 }
 
-// staleAge is the age of a part file whose download was killed. A download that runs writes to its file more often.
+// staleAge is the age at which a part file counts as abandoned. A running download writes to its file more often.
 const staleAge = 24 * time.Hour
 
-// removeStale removes the part files that killed downloads to the same file left behind.
+// removeStale removes the part files of killed downloads to the same file.
 func removeStale(dir, base string) {
-	entries, _ := os.ReadDir(filepath.Join(dir, ".")) // a directory that cannot be read keeps them
+	entries, _ := os.ReadDir(filepath.Join(dir, ".")) // a directory that can't be read keeps its part files
 	for _, entry := range entries {
 		random, isPart := strings.CutPrefix(strings.TrimSuffix(entry.Name(), ".part"), "."+base+".")
 		info, err := entry.Info()
@@ -104,13 +104,13 @@ func removeStale(dir, base string) {
 	}
 }
 
-// isDirectory reports whether path is a directory, or is written as one.
+// isDirectory reports whether path is a directory, is empty or ends with a separator.
 func isDirectory(path string) bool {
 	info, err := os.Stat(path)
 	return path == "" || os.IsPathSeparator(path[len(path)-1]) || err == nil && info.IsDir()
 }
 
-// targetOf is the file to write: path itself, or the name that the server suggests in a directory.
+// targetOf returns the path of the file to write. If path is a directory, the file has the name that the server suggests.
 func targetOf(path, fileName string) (string, error) {
 	if !isDirectory(path) {
 		return path, nil
@@ -122,7 +122,7 @@ func targetOf(path, fileName string) (string, error) {
 	return filepath.Join(path, fileName), nil
 }
 
-// end gives a whole file its name, and takes any other one away.
+// end renames a complete file to its target. After an error it removes the file.
 func (p *partFile) end(err error, keep bool) error {
 	if p.File == nil {
 		return err
@@ -130,7 +130,7 @@ func (p *partFile) end(err error, keep bool) error {
 	if err == nil {
 		err = p.finish(keep)
 	} else {
-		_ = p.Close() // it is not wanted any more
+		_ = p.Close() // the file is removed below
 	}
 	if err != nil {
 		_ = os.Remove(p.Name())
@@ -138,8 +138,8 @@ func (p *partFile) end(err error, keep bool) error {
 	return err
 }
 
-// finish gives the whole file its name. With keep an existing file is never replaced, even where it has appeared
-// in the meantime.
+// finish renames the complete file to its target. With keep it creates a hard link instead, which never replaces a file,
+// not even a file that was created during the download.
 func (p *partFile) finish(keep bool) error {
 	if err := errors.Join(p.Sync(), p.Close()); err != nil {
 		return err
@@ -147,8 +147,8 @@ func (p *partFile) finish(keep bool) error {
 	if !keep {
 		return errors.Join(os.Rename(p.Name(), p.target), syncDir(p.target))
 	}
-	err := os.Link(p.Name(), p.target)              // rename would replace
-	if err != nil && !errors.Is(err, fs.ErrExist) { // a file system without links
+	err := os.Link(p.Name(), p.target)              // a rename would replace the target
+	if err != nil && !errors.Is(err, fs.ErrExist) { // the file system may have no hard links
 		if _, there := os.Lstat(p.target); there != nil {
 			return errors.Join(os.Rename(p.Name(), p.target), syncDir(p.target))
 		}
@@ -159,8 +159,8 @@ func (p *partFile) finish(keep bool) error {
 	return errors.Join(os.Remove(p.Name()), syncDir(p.target))
 }
 
-// syncDir makes the new name survive a power cut. Not every system can do it to a directory, and the bytes are safe
-// without.
+// syncDir syncs the directory of path, so that the new name survives a power failure. Errors are ignored, because some
+// systems can't sync a directory and the bytes are safe without it.
 func syncDir(path string) error {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {

@@ -21,18 +21,18 @@ type Message interface {
 	GetHeartbeat() *easelv1.Heartbeat
 }
 
-// watch is what one kind of watch has of its own: its messages M, and the states S in them.
+// watch defines one kind of watch, with messages M that contain states S.
 type watch[M Message, S any] struct {
 	*attempts
 	open    func(context.Context) (stream[M], error)
-	take    func(M) *S // nil if the message has no new state
-	endless bool       // no end of a stream is the goal
+	take    func(M) *S // returns nil if the message has no new state
+	endless bool       // whether the watch continues after the server ends a stream
 }
 
 type stream[M any] interface{ Recv() (M, error) }
 
-// follow yields the states of one stream after another, until the goal, an error that a repeat can't mend,
-// or the end of the context or the caller's loop. A new state resets the back-off.
+// follow yields the states of consecutive streams. It returns at the goal, after a final error or too many failed attempts,
+// or when the context is done or the caller leaves its loop. A new state or a stream of 10 s resets the back-off.
 func follow[M Message, S any](ctx context.Context, w watch[M, S], yield func(*S, error) bool) {
 	for {
 		began := time.Now()
@@ -66,14 +66,14 @@ var (
 	errSilent  = errors.New("the server was silent for three heartbeats")
 )
 
-// ending says how a stream ended.
+// ending describes the end of a stream.
 type ending struct {
-	err      error // io.EOF of the server's OK
+	err      error // io.EOF if the server returned OK
 	progress bool
-	delay    time.Duration // that the server asked for
+	delay    time.Duration // delay that the server requested
 }
 
-// read yields the states of one stream. Time that the caller spends in its loop is no silence.
+// read yields the states of one stream. Time that the caller spends in its loop does not count as silence.
 func (w watch[M, S]) read(ctx context.Context, yield func(*S, error) bool) (end ending) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -102,7 +102,7 @@ func (w watch[M, S]) read(ctx context.Context, yield func(*S, error) bool) (end 
 	return end
 }
 
-// took processes a message and returns its state, nil if it has none that is new.
+// took processes a message and returns its state, or nil if the message has no new state.
 func (w watch[M, S]) took(message M, end *ending) *S {
 	w.answered()
 	w.onMessage(message)
@@ -116,7 +116,7 @@ func (w watch[M, S]) took(message M, end *ending) *S {
 	return w.take(message)
 }
 
-// isFinal says whether watching again can't mend an error.
+// isFinal reports whether a retry of the watch can't succeed.
 func isFinal(err error) bool {
 	return slices.Contains(remedies().WatchEnds, code.Code(baseOf(err).Code).String())
 }

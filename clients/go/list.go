@@ -10,15 +10,15 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Filter chooses renders. All that is set must match.
+// Filter selects renders. Every field that is set must match.
 type Filter struct {
 	Model  string
-	States []State // of a list alone
+	States []State // only for List
 	Labels map[string]string
-	Owner  string // for operators
+	Owner  string // only for operators
 }
 
-// message is nil where everything matches.
+// message returns the filter of the contract, or nil if every render matches.
 func (f Filter) message() *easelv1.GenerationFilter {
 	if f.Model == "" && f.Owner == "" && len(f.States) == 0 && len(f.Labels) == 0 {
 		return nil
@@ -30,7 +30,7 @@ func (f Filter) message() *easelv1.GenerationFilter {
 	return message
 }
 
-// List yields the renders that match, the newest first, over as many pages as it takes. An error comes last.
+// List yields the matching renders of all pages, latest first. An error ends the loop.
 func (c *Client) List(ctx context.Context, filter Filter, options ...CallOption) iter.Seq2[*Render, error] {
 	return pages(ctx, c, options, renderOf, func(ctx context.Context, token string) ([]*easelv1.Generation, string, error) {
 		page, err := c.Generations.ListGenerations(ctx, &easelv1.ListGenerationsRequest{Filter: filter.message(), PageToken: token})
@@ -38,7 +38,7 @@ func (c *Client) List(ctx context.Context, filter Filter, options ...CallOption)
 	})
 }
 
-// pages yields the values of one page after another. The options bound the read of each page.
+// pages yields the values of all pages. The options apply to the read of each page.
 func pages[M, V any](ctx context.Context, c *Client, options []CallOption, value func(M) V, read func(ctx context.Context, token string) ([]M, string, error)) iter.Seq2[V, error] {
 	return func(yield func(V, error) bool) {
 		var none V
@@ -61,7 +61,7 @@ func pages[M, V any](ctx context.Context, c *Client, options []CallOption, value
 	}
 }
 
-// Dimension is by what usage is counted.
+// Dimension is a property by which usage is grouped.
 type Dimension = easelv1.UsageDimension
 
 // The dimensions.
@@ -73,14 +73,14 @@ const (
 	ByLabel  = easelv1.UsageDimension_USAGE_DIMENSION_LABEL
 )
 
-// UsageQuery says what to count. Zero times are those of the contract.
+// UsageQuery selects the usage to count. A zero time means the default of the contract.
 type UsageQuery struct {
 	Start, End time.Time
 	By         []Dimension
-	Label      string // its name, with ByLabel
+	Label      string // name of the label for ByLabel
 }
 
-// Usage counts what was ordered and spent, over all pages.
+// Usage returns the numbers of orders and their costs, from all pages.
 func (c *Client) Usage(ctx context.Context, query UsageQuery, options ...CallOption) (rows []*UsageRow, err error) {
 	for row, err := range pages(ctx, c, options, usageRowOf, func(ctx context.Context, token string) ([]*easelv1.UsageRow, string, error) {
 		page, err := c.Accounts.ListUsage(ctx, &easelv1.ListUsageRequest{

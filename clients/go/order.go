@@ -12,33 +12,33 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Order is what to render.
+// Order describes a render to order.
 type Order struct {
 	Model      string
 	Inputs     map[string]any
-	InputsJSON string // the inputs as one JSON object instead, passed on digit for digit
+	InputsJSON string // inputs as a JSON object, which is sent unchanged; if set, Inputs is ignored
 
-	// Key is the idempotency key: whoever sends the same order with it again gets the same render, and it is paid once.
-	// Write it down before. Without one Order makes one, and hands it to OnKey, else to the logger, before it sends.
+	// Key is the idempotency key. If the same order is sent again with this key, the render is the same and is paid once.
+	// Store the key first. If Key is empty, Order creates a key and passes it to OnKey, or logs it, before it sends the order.
 	Key   string
-	OnKey func(key string) error // an error stops the order before it is sent
+	OnKey func(key string) error // an error cancels the order before it is sent
 
-	MaxCostCents *int64 // refuses a higher price
+	MaxCostCents *int64 // maximum price, nil if there is no limit
 	Labels       map[string]string
 }
 
-// Cents is an amount for Order.MaxCostCents.
+// Cents returns a pointer to n, for Order.MaxCostCents.
 func Cents(n int64) *int64 { return &n }
 
-// Placed is an order that was taken.
+// Placed is an accepted order.
 type Placed struct {
 	*Render
 	Key      string
-	Replayed bool // the key had been used: this is the render of the earlier order
+	Replayed bool // whether the key was used before; the render belongs to the earlier order
 }
 
-// Order places an order, and sends it again with the same key until its outcome is known. Where the OrderOutcome of the
-// error is OutcomeUnknown, the order may exist: keep the key.
+// Order places an order, and retries it with the same key until its outcome is known. If the OrderOutcome of the error is
+// OutcomeUnknown, the order may exist: keep the key.
 func (c *Client) Order(ctx context.Context, order Order, options ...CallOption) (*Placed, error) {
 	ctx, o, cancel := c.begin(ctx, orderLimits, options)
 	defer cancel()
@@ -64,7 +64,7 @@ func (c *Client) Order(ctx context.Context, order Order, options ...CallOption) 
 		if !again {
 			return nil, err
 		}
-		if err := a.pause(ctx, 0, err); err != nil { // it may be that of an attempt before the last
+		if err := a.pause(ctx, 0, err); err != nil { // the error may be from an earlier attempt
 			e := baseOf(err)
 			e.IdempotencyKey, e.OrderOutcome = request.IdempotencyKey, known
 			return nil, err
@@ -72,7 +72,7 @@ func (c *Client) Order(ctx context.Context, order Order, options ...CallOption) 
 	}
 }
 
-// tellKey hands over a key that Order has made.
+// tellKey passes a key that Order created to hook, or logs it.
 func (c *Client) tellKey(hook func(string) error, key string) error {
 	if hook != nil {
 		return hook(key)
@@ -97,8 +97,8 @@ func (o Order) request() (*easelv1.CreateGenerationRequest, error) {
 	}, nil
 }
 
-// ofOrder puts into an error what is known of its order after all attempts so far. Only a durable ledger knows that no
-// earlier one has placed it.
+// ofOrder sets the key and the outcome of an order in its error, and returns the outcome over all attempts so far. Only a
+// durable ledger can rule out that an earlier attempt placed the order.
 func ofOrder(err error, key string, before Outcome) Outcome {
 	e := baseOf(err)
 	e.IdempotencyKey = key
@@ -108,8 +108,8 @@ func ofOrder(err error, key string, before Outcome) Outcome {
 	return e.OrderOutcome
 }
 
-// Run orders, watches until the render is finished, and gives it: its text, or what to Download. A render that did not
-// succeed comes with a *RenderFailedError. Every error has the key: with it the same order again is not paid again.
+// Run places an order, waits until the render is finished, and returns it. If it did not succeed, the error is a
+// *RenderFailedError. Each error after the order was sent has its key: the same order with this key is not paid again.
 func (c *Client) Run(ctx context.Context, order Order) (*Render, error) {
 	placed, err := c.Order(ctx, order)
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *Client) Run(ctx context.Context, order Order) (*Render, error) {
 	return render, nil
 }
 
-// Failed gives a *RenderFailedError of a render that has ended without a result, else nil.
+// Failed returns a *RenderFailedError if the render ended without a result, otherwise nil.
 func (r *Render) Failed() error {
 	if !r.Terminal || r.State == StateSucceeded {
 		return nil

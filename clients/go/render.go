@@ -10,10 +10,10 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// State is how far a render is.
+// State is the state of a render.
 type State int32
 
-// The states. A newer server may say another one.
+// The states. A newer server may send other states.
 const (
 	StateQueued       = State(easelv1.State_STATE_QUEUED)
 	StateRunning      = State(easelv1.State_STATE_RUNNING)
@@ -24,7 +24,7 @@ const (
 	StateUnrecognized = State(easelv1.State_STATE_UNRECOGNIZED)
 )
 
-// String is the name of a state, such as SUCCEEDED, or unknown(9).
+// String returns the name of a state, such as SUCCEEDED or unknown(9).
 func (s State) String() string {
 	if name, known := easelv1.State_name[int32(s)]; known {
 		return strings.TrimPrefix(name, "STATE_")
@@ -32,16 +32,16 @@ func (s State) String() string {
 	return fmt.Sprintf("unknown(%d)", int32(s))
 }
 
-// Render is a state of one generation.
+// Render describes a generation at one time.
 type Render struct {
 	GenerationID     string
 	ModelID          string
 	State            State
 	Terminal         bool
-	CostCents        *int64 // nil where it is not known
+	CostCents        *int64 // nil if unknown
 	CurrencyCode     string
-	Text             string // the result of a text model
-	File             *File  // the result of a file model: Download fetches it
+	Text             string // result of a text model
+	File             *File  // result of a file model, which Download downloads
 	FailureMessage   string
 	CreateTime       time.Time
 	TerminalTime     time.Time
@@ -49,11 +49,11 @@ type Render struct {
 	Etag             string
 	Owner, Caller    string
 	Labels           map[string]string
-	TypicalRemaining time.Duration       // as the last heartbeat of the watch said it; 0 where nobody knows
-	Raw              *easelv1.Generation // all that the contract has
+	TypicalRemaining time.Duration       // estimate in the last heartbeat of the watch, zero if unknown
+	Raw              *easelv1.Generation // complete message of the contract
 }
 
-// File is what is known of the file of a render.
+// File describes the file of a render.
 type File struct {
 	ContentType string
 	SizeBytes   *int64
@@ -79,16 +79,16 @@ func timeOf(t *timestamppb.Timestamp) time.Time {
 	return t.AsTime()
 }
 
-// Account is a state of the account.
+// Account describes the account at one time.
 type Account struct {
-	BalanceCents *int64 // nil where it is not shown
+	BalanceCents *int64 // nil if it is not shown
 	CurrencyCode string
 	Budgets      []Budget
 	ObserveTime  time.Time
 	Raw          *easelv1.Account
 }
 
-// Budget is what a team may spend in a time.
+// Budget is the spending limit of a team in a window.
 type Budget struct {
 	Window                                string // DAY or MONTH
 	LimitCents, SpentCents, ReservedCents int64
@@ -106,15 +106,15 @@ func accountOf(a *easelv1.Account) *Account {
 	return account
 }
 
-// Heartbeat says why a watch is quiet.
+// Heartbeat describes the state of a watch that has no updates.
 type Heartbeat struct {
-	GenerationID     string // "" of a watch of many, or of the account
-	Condition        string // of the catalog: HEALTHY, THROTTLED, UNREACHABLE, CREDENTIAL_REJECTED
+	GenerationID     string // empty for a watch of many generations
+	Condition        string // condition of the catalog: HEALTHY, THROTTLED, UNREACHABLE, CREDENTIAL_REJECTED
 	ObserveTime      time.Time
 	NextPollTime     time.Time
-	PollFailures     int // in a row
+	PollFailures     int // number of consecutive failures
 	LastError        string
-	TypicalRemaining time.Duration // 0 where nobody knows
+	TypicalRemaining time.Duration // zero if unknown
 }
 
 func heartbeatOf(id string, h *easelv1.Heartbeat) *Heartbeat {
@@ -163,18 +163,18 @@ func modelOf(m *easelv1.Model) *Model {
 	return model
 }
 
-// nameOf returns the name of an enumeration without its prefix, empty if it is unspecified.
+// nameOf returns the name of an enum value without its prefix, or an empty string if the value is unspecified.
 func nameOf(value fmt.Stringer, prefix string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(value.String(), prefix), "UNSPECIFIED")
 }
 
-// Quote is the price of a render now. No order is bound to it.
+// Quote is the current price of a render. It does not bind an order.
 type Quote struct {
 	PriceCents   int64
 	CurrencyCode string
 	QuoteTime    time.Time
-	BalanceCents *int64 // nil if it is not known
-	Affordable   *bool  // whether the balance covers the price, nil if the balance is not known
+	BalanceCents *int64 // nil if unknown
+	Affordable   *bool  // whether the balance covers the price, nil if the balance is unknown
 	Raw          *easelv1.Quote
 }
 
@@ -182,7 +182,7 @@ func quoteOf(q *easelv1.Quote) *Quote {
 	return &Quote{q.GetPriceCents(), q.GetCurrencyCode(), timeOf(q.GetQuoteTime()), q.BalanceCents, q.Affordable, q}
 }
 
-// UsageRow counts the orders of one value of each dimension, and their money.
+// UsageRow has the numbers and costs of the orders with one value of each dimension.
 type UsageRow struct {
 	Day, Owner, Caller, ModelID, LabelValue                   string
 	OrderCount, FailedCount, UnknownCount                     int64

@@ -17,32 +17,32 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Retry is an attempt that failed, and when the next one follows.
+// Retry describes a failed attempt and the delay before the next attempt.
 type Retry struct {
-	Method         string // of the contract, such as WatchGeneration
-	GenerationID   string // "" where the call is of none, or of many
-	IdempotencyKey string // of an order
-	Attempt        int    // that has failed, from 1
+	Method         string // method of the contract, such as WatchGeneration
+	GenerationID   string // empty if the call is not about one generation
+	IdempotencyKey string // empty if the call is not an order
+	Attempt        int    // number of the failed attempt, from 1
 	Delay          time.Duration
 	Err            error
 }
 
-// tooLong is the delay that a client does not wait for.
+// tooLong is the maximum delay for which a client waits.
 const tooLong = time.Hour
 
-// longest is the maximum of back-off, before jitter.
+// longest is the maximum back-off before jitter.
 const longest = 10 * time.Second
 
-// maxAsked is the number of attempts of a read whose server asks for each of them.
+// maxAsked is the maximum number of attempts of a read if the server requests each retry.
 const maxAsked = 10
 
-// limits are the bounds of a call: its total time, and its failed attempts in a row.
+// limits has the total time of a call and its maximum number of failed attempts in a row.
 type limits struct {
-	timeout  time.Duration // zero means none
+	timeout  time.Duration // zero means no limit
 	attempts int
 }
 
-// The default limits. A watch, a wait and a download last as long as the render, and end after an outage of about 15 minutes.
+// The default limits. A watch, wait or download has no total time. It ends after an outage of about 15 minutes.
 var (
 	orderLimits  = limits{15 * time.Minute, 100}
 	streamLimits = limits{0, 100}
@@ -57,24 +57,24 @@ type CallOption func(*call)
 type call struct {
 	limits
 	bounded bool // whether Timeout was used
-	resend  bool // although it is not a read
+	resend  bool // whether the call is retried although it is not a read
 	force   bool
 	until   easelv1.WatchUntil
 	known   map[string]string
 	filter  Filter
 }
 
-// Timeout sets the total time of a call, over all of its attempts. Zero means no limit but the context's.
+// Timeout sets the total time of a call, over all its attempts. Zero means that only the context limits the call.
 func Timeout(total time.Duration) CallOption {
 	return func(c *call) { c.timeout, c.bounded = total, true }
 }
 
-// Attempts sets the number of failed attempts in a row after which a call ends.
+// Attempts sets the number of failed attempts in a row after which a call fails.
 func Attempts(n int) CallOption { return func(c *call) { c.attempts = n } }
 
 type callKey struct{}
 
-// begin applies the options of a call and of the client to a context. The context's own deadline replaces a default.
+// begin applies the options of a call and of the client to a context. A deadline of the context replaces the default.
 func (c *Client) begin(ctx context.Context, defaults limits, options []CallOption) (context.Context, *call, context.CancelFunc) {
 	o := &call{limits: defaults}
 	if c.timeout > 0 && o.timeout > 0 {
@@ -91,30 +91,30 @@ func (c *Client) begin(ctx context.Context, defaults limits, options []CallOptio
 	return ctx, o, func() {}
 }
 
-// attempts are the attempts of one call.
+// attempts is the state of the retries of one call.
 type attempts struct {
 	*Client
 	Retry
-	max       int // failures in a row
+	max       int // maximum number of failures in a row
 	failures  int
 	since     time.Time // start of the failures; zero while the server responds
 	warned    bool
-	last      error      // error of the newest attempt that the end of the context did not end
-	heartbeat *Heartbeat // newest heartbeat of a watch
+	last      error      // latest error that the end of the context did not cause
+	heartbeat *Heartbeat // latest heartbeat of a watch
 }
 
 func (c *Client) attempt(o *call, method, generationID, key string) *attempts {
 	return &attempts{Client: c, max: o.attempts, since: time.Now(), Retry: Retry{Method: method, GenerationID: generationID, IdempotencyKey: key}}
 }
 
-// pause waits before the next attempt: as long as the server asks for, and no less than back-off. It returns an error if the
-// context ends first, the server asks for too long, the attempts are used up, or the client is closed.
+// pause waits before the next attempt, for the larger of the back-off and the delay that the server requests. It returns an
+// error if the context ends first, the requested delay is too long, the attempts are used up, or the client is closed.
 func (a *attempts) pause(ctx context.Context, told time.Duration, err error) error {
-	if errors.Is(err, grpc.ErrClientConnClosing) && ctx.Err() == nil { //nolint:staticcheck // its code alone can't be told from one that a repeat mends
+	if errors.Is(err, grpc.ErrClientConnClosing) && ctx.Err() == nil { //nolint:staticcheck // retryable errors have the same code
 		return err
 	}
 	deadline, bounded := ctx.Deadline()
-	isOver := ctx.Err() != nil || bounded && !time.Now().Before(deadline) // a server that ends the call may be faster than the context
+	isOver := ctx.Err() != nil || bounded && !time.Now().Before(deadline) // the server may end the call before the context does
 	if !isOver || a.last == nil {
 		a.last = err
 	}
@@ -126,7 +126,7 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 		return err
 	}
 	delay := min(time.Second/2<<min(a.Attempt, 8), longest)
-	a.Delay = max(delay/2+rand.N(delay), told) //nolint:gosec // it spreads callers
+	a.Delay = max(delay/2+rand.N(delay), told) //nolint:gosec // jitter is not a secret
 	a.Attempt, a.Err = a.Attempt+1, err
 	a.warn()
 	a.onRetry(a.Retry)
@@ -136,13 +136,13 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	if ctx.Err() != nil { // at the same moment, too: what is not sent is not unknown
+	if ctx.Err() != nil { // even if the timer fired too: an order that is not sent has no unknown outcome
 		return ended(ctx, a.last, a.heartbeat)
 	}
 	return nil
 }
 
-// unary retries a read if a repeat may help, and converts each error to its class. An order is retried by Order.
+// unary retries a read if a retry may help, and converts each error to its class. Order retries an order.
 func (c *Client) unary(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	o, ok := ctx.Value(callKey{}).(*call)
 	if !ok && isRead(method) {
@@ -176,7 +176,7 @@ func (c *Client) unary(ctx context.Context, method string, request, reply any, c
 	}
 }
 
-// isRead reports whether the contract says that a method has no side effects.
+// isRead reports whether a method has no side effects according to the contract.
 func isRead(method string) bool {
 	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", "."))
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
@@ -189,16 +189,16 @@ func isRead(method string) bool {
 
 const (
 	warnAfter    = 5 * time.Second
-	warnInterval = time.Minute // interval of the warnings of one method
+	warnInterval = time.Minute // minimum interval between warnings about one method
 )
 
-// warned has the time of the last warning of each method.
+// warned stores the time of the last warning about each method.
 type warned struct {
 	mu   sync.Mutex
 	last map[string]time.Time
 }
 
-// may reports whether a warning of a method is due, and records it.
+// may reports whether a warning about a method is due, and records it.
 func (w *warned) may(method string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -212,7 +212,7 @@ func (w *warned) may(method string) bool {
 	return true
 }
 
-// warn logs that a call has been failing for five seconds.
+// warn logs a warning if a call will have failed for five seconds before its next attempt.
 func (a *attempts) warn() {
 	if a.since.IsZero() {
 		a.since = time.Now()
@@ -223,7 +223,7 @@ func (a *attempts) warn() {
 	}
 }
 
-// answered records that the server responded.
+// answered records a response, and logs the recovery of a call that was warned about.
 func (a *attempts) answered() {
 	if a.warned {
 		a.logger.Info("call recovered", "method", a.Method, "after", time.Since(a.since).Round(time.Millisecond))

@@ -31,7 +31,7 @@ type (
 	manyStream     = grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
 )
 
-// script answers each call by the next function of its kind, and the calls after the last by the last.
+// script responds to each call with the next function of its kind, and repeats the last function.
 type script struct {
 	easelv1.UnimplementedGenerationServiceServer
 	creates   []func(*easelv1.CreateGenerationRequest) error
@@ -72,7 +72,7 @@ func (s *script) WatchGenerations(request *easelv1.WatchGenerationsRequest, stre
 	return s.many[s.next(len(s.many))](request, stream)
 }
 
-// play serves a script over connections in memory, as long as the test runs.
+// play serves a script over in-memory connections until the test ends, and returns a client.
 func play(t *testing.T, s *script, options ...easel.Option) *easel.Client {
 	t.Helper()
 	pipe, server := bufconn.Listen(1<<16), grpc.NewServer(grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second}))
@@ -90,14 +90,14 @@ func play(t *testing.T, s *script, options ...easel.Option) *easel.Client {
 	t.Cleanup(func() {
 		_ = client.Close()
 		server.Stop()
-		if err := <-ended; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // which is of a test that ends before it serves
+		if err := <-ended; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // the test ended before the server started
 			t.Error(err)
 		}
 	})
 	return client
 }
 
-// failed is an error of Easel, with RetryInfo where there is a delay.
+// failed returns an error of Easel, with RetryInfo if delay is not zero.
 func failed(code codes.Code, reason, outcome string, delay time.Duration) error {
 	return failedWith(code, reason, map[string]string{"order_outcome": outcome}, delay)
 }

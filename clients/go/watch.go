@@ -10,28 +10,28 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// UntilSettled goes on until no money can move any more: a refund may follow a failure.
+// UntilSettled continues a watch until the cost is final, because a refund may follow a failure.
 func UntilSettled() CallOption {
 	return func(o *call) { o.until = easelv1.WatchUntil_WATCH_UNTIL_SETTLED }
 }
 
-// KnownEtags leaves out the states that are known, by generation id.
+// KnownEtags sets the etag of the known state of each generation, by ID. A watch omits these states.
 func KnownEtags(etags map[string]string) CallOption {
 	return func(o *call) { o.known = etags }
 }
 
-// Matching chooses among the generations of WatchMany.
+// Matching filters the generations of WatchMany.
 func Matching(filter Filter) CallOption { return func(o *call) { o.filter = filter } }
 
-// Watch yields the state of a generation as it is, and then each newer one until the goal: its last state ends the loop.
-// An error comes last, and alone: a repeat can't mend it, or the context has ended, which stops a watch from elsewhere.
-// The watch goes on through everything else, a server that restarts or falls silent for three heartbeats among it, and
-// repeats no state.
+// Watch yields the current state of a generation, and then each newer state. The loop ends after the state of the goal, or
+// with an error and no state: the error is final, the attempts are used up, or the context is done. To stop a watch from
+// another goroutine, cancel its context. The watch continues after all other failures, such as a server restart or a
+// silence of three heartbeats. It repeats no state.
 func (c *Client) Watch(ctx context.Context, generationID string, options ...CallOption) iter.Seq2[*Render, error] {
 	return c.watch(ctx, generationID, "", options...)
 }
 
-// watch is Watch, with the key of the order where that is known.
+// watch implements Watch. key is the idempotency key of the order, empty if unknown.
 func (c *Client) watch(ctx context.Context, generationID, key string, options ...CallOption) iter.Seq2[*Render, error] {
 	return func(yield func(*Render, error) bool) {
 		ctx, o, cancel := c.begin(ctx, streamLimits, options)
@@ -55,9 +55,9 @@ func (c *Client) watch(ctx context.Context, generationID, key string, options ..
 	}
 }
 
-// WatchMany yields the state of each named generation, and then each newer one. The loop ends when all have reached the
-// goal. Without ids it watches every generation, new ones too, and ends with the context. It continues after errors as Watch
-// does, and repeats no state of the 10,000 that changed last.
+// WatchMany yields the state of each named generation, and then each newer state. The loop ends when all have reached the
+// goal. Without ids it watches all generations, including new ones, until the context is done. It handles failures like
+// Watch, and repeats no state of the 10,000 generations that changed last.
 func (c *Client) WatchMany(ctx context.Context, ids []string, options ...CallOption) iter.Seq2[*Render, error] {
 	return func(yield func(*Render, error) bool) {
 		ctx, o, cancel := c.begin(ctx, streamLimits, options)
@@ -80,7 +80,7 @@ func (c *Client) WatchMany(ctx context.Context, ids []string, options ...CallOpt
 	}
 }
 
-// renderOf is a state with what the last heartbeat has estimated.
+// renderOf returns a state with the estimate of the last heartbeat.
 func (w watch[M, S]) renderOf(generation *easelv1.Generation) *Render {
 	render := renderOf(generation)
 	if w.heartbeat != nil && !render.Terminal {
@@ -89,6 +89,6 @@ func (w watch[M, S]) renderOf(generation *easelv1.Generation) *Render {
 	return render
 }
 
-// shortest is the shortest heartbeat interval that the contract allows. The server refuses a shorter one, and is given the
-// time to say so.
+// shortest is the minimum heartbeat interval of the contract. If a shorter interval is requested, the watch still waits this
+// long for the server to reject it.
 const shortest = time.Second

@@ -20,7 +20,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// send sends messages, and says how it went.
+// send sends messages until one fails, and returns its error.
 func send[M any](stream grpc.ServerStreamingServer[M], messages ...*M) error {
 	for _, one := range messages {
 		if err := stream.Send(one); err != nil {
@@ -47,7 +47,7 @@ func TestWatchYieldsEachStateOnceOverAllStreams(t *testing.T) {
 			then(func(stream watchStream) error {
 				return errors.Join(send(stream, update(easelv1.State_STATE_QUEUED, "e1"), heartbeat, closing), status.Error(codes.Unavailable, "closing"))
 			}),
-			then(func(stream watchStream) error { // silent
+			then(func(stream watchStream) error { // a silent server
 				<-stream.Context().Done()
 				return stream.Context().Err()
 			}),
@@ -61,7 +61,7 @@ func TestWatchYieldsEachStateOnceOverAllStreams(t *testing.T) {
 				t.Fatal(err)
 			}
 			states = append(states, render.State)
-			time.Sleep(time.Hour) // what the loop does is no silence
+			time.Sleep(time.Hour) // time in the loop does not count as silence
 		}
 		if got := fmt.Sprint(states, etags); got != "[QUEUED RUNNING SUCCEEDED] [ e1 e1]" {
 			t.Errorf("states and etags: %s", got)
@@ -109,7 +109,7 @@ func TestEveryWatchStopsWhereARepeatCanNotMendIt(t *testing.T) {
 	}
 }
 
-// lastError is the one that a watch ends with.
+// lastError returns the error that ends a watch.
 func lastError[S any](states iter.Seq2[S, error]) error {
 	var last error
 	for _, last = range states {
@@ -137,7 +137,7 @@ func TestWatchEndsWhenTheLoopIsLeft(t *testing.T) {
 	})
 }
 
-// The server's refusal of an interval has to arrive before the stream counts as silent.
+// The rejection of the interval must arrive before the stream counts as silent.
 func TestAHeartbeatIntervalThatTheServerRefusesEndsTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{

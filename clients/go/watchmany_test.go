@@ -96,7 +96,7 @@ func TestWatchManySendsTheEtagsOfTheThousandThatChangedLastAndMayChangeAgain(t *
 	})
 }
 
-// watchThem watches the named renders, or without names all.
+// watchThem watches the named renders, or all renders if named is nil.
 func watchThem(t *testing.T, client *easel.Client, named []string, options ...easel.CallOption) iter.Seq2[*easel.Render, error] {
 	t.Helper()
 	if named == nil {

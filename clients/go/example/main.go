@@ -1,5 +1,5 @@
 // Command example orders one render from Easel, watches it until it is finished, and saves its file.
-// It may be killed at any moment: the same command goes on with the same order.
+// It may be killed at any time. The same command then continues with the same order.
 package main
 
 import (
@@ -45,7 +45,7 @@ func run(ctx context.Context, model, prompt, file string) error {
 	}
 	fmt.Println("price:", quote.PriceCents, "cents")
 	key, _ := os.ReadFile(file + ".key")
-	if len(key) == 0 { // on disk before the order leaves: whatever happens then, it is one order
+	if len(key) == 0 { // stored before the order is sent, so that a rerun does not order twice
 		key = []byte(rand.Text())
 		if err := os.WriteFile(file+".key", key, 0o600); err != nil {
 			return err
@@ -70,7 +70,7 @@ func run(ctx context.Context, model, prompt, file string) error {
 			return err
 		}
 	}
-	if err := os.Remove(file + ".key"); err != nil { // the next run is a new order
+	if err := os.Remove(file + ".key"); err != nil { // the next run places a new order
 		return err
 	}
 	return render.Failed()
