@@ -1,6 +1,6 @@
 """Orders one render from Easel, watches it until it is finished, and saves its file.
 
-It may be killed at any moment: the same command goes on with the same order.
+It may be killed at any time. The same command then continues with the same order.
 """
 
 import sys
@@ -12,11 +12,11 @@ import easel_grpc as easel
 
 def main(model: str, prompt: str, file: str) -> str | None:
     inputs = {"prompt": prompt}
-    # The key is on disk before the order leaves: whatever happens then, it is one order.
+    # The key is stored before the order is sent, so that a rerun does not order twice.
     key = Path(file + ".key")
     if not key.exists() or not key.read_text():
         key.write_text(str(uuid.uuid4()))
-    client = easel.Client()  # of EASEL_ADDR and EASEL_API_KEY
+    client = easel.Client()  # uses EASEL_ADDR and EASEL_API_KEY
     try:
         client.account(timeout=10)  # fails if the address, the key or the certificate is wrong
         price = client.quote(model, inputs).price_cents
@@ -30,7 +30,7 @@ def main(model: str, prompt: str, file: str) -> str | None:
             client.download(render, file, timeout=600)
     except easel.Error as error:
         return f"failed: {error} {error.field_violations}"
-    key.unlink()  # the next run is a new order
+    key.unlink()  # the next run places a new order
     return None if render.state == easel.State.SUCCEEDED else f"failed: {render.state} {render.failure_message}"
 
 

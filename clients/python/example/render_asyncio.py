@@ -1,4 +1,4 @@
-"""Does what render.py does, by asyncio."""
+"""Does the same as render.py, with asyncio."""
 
 import asyncio
 import sys
@@ -10,11 +10,11 @@ import easel_grpc as easel
 
 async def main(model: str, prompt: str, file: str) -> str | None:
     inputs = {"prompt": prompt}
-    # The key is on disk before the order leaves: whatever happens then, it is one order.
+    # The key is stored before the order is sent, so that a rerun does not order twice.
     key = Path(file + ".key")
     if not key.exists() or not key.read_text():
         key.write_text(str(uuid.uuid4()))
-    async with easel.aio.Client() as client:  # of EASEL_ADDR and EASEL_API_KEY
+    async with easel.aio.Client() as client:  # uses EASEL_ADDR and EASEL_API_KEY
         await client.account(timeout=10)  # fails if the address, the key or the certificate is wrong
         price = (await client.quote(model, inputs)).price_cents
         print("price:", price, "cents", flush=True)
@@ -25,7 +25,7 @@ async def main(model: str, prompt: str, file: str) -> str | None:
             print("watching:", render.state, flush=True)
         if render.state == easel.State.SUCCEEDED:
             await client.download(render, file, timeout=600)
-    key.unlink()  # the next run is a new order
+    key.unlink()  # the next run places a new order
     return None if render.state == easel.State.SUCCEEDED else f"failed: {render.state} {render.failure_message}"
 
 

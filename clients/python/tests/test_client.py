@@ -1,4 +1,4 @@
-"""Both clients against a server that answers by a script."""
+"""Tests of both clients against a scripted server."""
 
 import asyncio
 import contextlib
@@ -32,11 +32,11 @@ from easel_grpc.watch import GenerationProgress, GenerationsProgress
 Answer = Callable[[Any], Any]
 ORDER = ("studio/haiku", {"prompt": "rain"})
 WHOLE = b"easel" * 1000
-STAY = object()  # in place of a message: the stream is quiet until the client leaves it
+STAY = object()  # replaces a message: the stream is silent until the client cancels it
 
 
 def status(reason: str = "", delay: int | None = None, **metadata: str) -> Any:
-    """Makes the details of an error."""
+    """Returns a status with the details of an error."""
     found = status_pb2.Status()
     if reason:
         found.details.add().Pack(details_pb2.ErrorInfo(domain="easel", reason=reason, metadata=metadata))
@@ -46,7 +46,7 @@ def status(reason: str = "", delay: int | None = None, **metadata: str) -> Any:
 
 
 class Failure(Exception):
-    """Is how a call ends."""
+    """The failure of a call."""
 
     def __init__(self, code: str, reason: str = "", delay: int | None = None, **metadata: str) -> None:
         self.code = getattr(grpc.StatusCode, code)
@@ -54,7 +54,7 @@ class Failure(Exception):
 
 
 class Script(v1.GenerationServiceServicer, v1.AccountServiceServicer):
-    """Answers each call by the next answer, and all after the last by the last."""
+    """Responds to each call with the next answer, and repeats the last answer."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = answers
@@ -99,7 +99,7 @@ class Script(v1.GenerationServiceServicer, v1.AccountServiceServicer):
 
 
 class Health(grpc.GenericRpcHandler):
-    """Says of a server how it is, which is a message of grpc.health.v1."""
+    """Sends the health of a server, a message of grpc.health.v1."""
 
     def __init__(self, message: bytes) -> None:
         self.message = message
@@ -137,7 +137,7 @@ def generation(generation_id: str, etag: str, state: State) -> v1.Generation:
     return v1.Generation(generation_id=generation_id, etag=etag, state=v1.State.ValueType(state))
 
 
-# A call of each watch, and an update of it.
+# The name, the arguments and an update of each watch.
 WATCHES: tuple[tuple[str, tuple[Any, ...], Any], ...] = (
     ("watch", ("gen_1",), update("e1", State.QUEUED)),
     ("watch_many", (["gen_1"],), one_of_many("gen_1", "e1")),
@@ -163,7 +163,7 @@ def pieces(to: int, spoil: Callable[[v1.ContentChunk], None] = lambda _: None, e
 
 
 class Timer(threading.Timer):
-    """Goes by the clock of the test."""
+    """A timer that uses the clock of the test."""
 
     def run(self) -> None:
         due = time.monotonic() + self.interval
@@ -174,7 +174,7 @@ class Timer(threading.Timer):
 
 
 class Threads:
-    """Calls as the client for threads does. Time passes while the client pauses, and where the script lets it."""
+    """Calls the client for threads. Time passes only while the client pauses or when the script advances it."""
 
     pause = "easel_grpc.client._pause"
 
@@ -189,7 +189,7 @@ class Threads:
         self.now += seconds
 
     def silence(self, _: Any) -> list[Any]:
-        """Answers nothing until the client has given the stream up."""
+        """Sends nothing until the client has abandoned the stream."""
         before = len(self.waits())
         for _ in range(1000):
             if len(self.waits()) > before:
@@ -212,7 +212,7 @@ class Threads:
             yield
 
     def call(self, name: str, *args: Any, first: int = 0, **named: Any) -> Any:
-        """Gives all that is yielded; or the first few, and then sees that the stream has ended."""
+        """Returns the result of a call, or all yielded values. With first, it returns the first values and checks that the stream ends."""
         with self.clock(), easel.Client(self.addr, "", **self.hooks) as client:
             found = getattr(client, name)(*args, **named)
             if not isinstance(found, Iterator):
@@ -223,7 +223,7 @@ class Threads:
             return states
 
     def stop(self, name: str, *args: Any) -> list[Any]:
-        """Stops a watch from elsewhere after its first state."""
+        """Stops a watch from another thread after its first state."""
         with self.clock(), easel.Client(self.addr, "") as client:
             watch = getattr(client, name)(*args)
             states = [next(watch)]
@@ -235,13 +235,13 @@ class Threads:
             return states
 
     def download_twice(self, *args: Any) -> None:
-        """Downloads twice at once."""
+        """Downloads twice concurrently."""
         with easel.Client(self.addr, "") as client, futures.ThreadPoolExecutor(2) as both:
             for one in [both.submit(client.download, *args) for _ in range(2)]:
                 one.result(10)
 
     def close_within(self, name: str, *args: Any, secret: str) -> None:
-        """Sees an error after the client is closed within the loop of a watch."""
+        """Closes the client in the loop of a watch, and expects an error."""
         with self.clock(), easel.Client(self.addr, secret) as client:
             watch = getattr(client, name)(*args)
             next(watch)
@@ -254,7 +254,7 @@ class Threads:
             raise AssertionError("the watch goes on")
 
     def close_under(self, name: str, *args: Any, calls: int, **named: Any) -> easel.Error:
-        """Closes the client once a call has come so far, and gives the error."""
+        """Closes the client after the given number of calls, and returns the error."""
         with easel.Client(self.addr, "", on_retry=lambda *_: self.paused_once.set()) as client, futures.ThreadPoolExecutor(1) as pool:
             running = pool.submit(getattr(client, name), *args, **named)
             self.script.await_calls(calls)
@@ -272,7 +272,7 @@ class Threads:
             next(found)
 
     def leave_block(self, name: str, *args: Any) -> None:
-        """Leaves the block of a watch, which is still there, after its first state."""
+        """Leaves the with block of a watch after its first state, while a variable still holds the watch."""
         with easel.Client(self.addr, "") as client:
             with getattr(client, name)(*args) as watch:
                 next(watch)
@@ -289,13 +289,13 @@ class Threads:
 
 
 class Tasks(Threads):
-    """Calls as the client for asyncio does."""
+    """Calls the client for asyncio."""
 
     pause = "easel_grpc.aio._pause"
 
     def pass_time(self, seconds: float, stopped: Any = None) -> None:
         super().pass_time(seconds)
-        self.loop.call_soon_threadsafe(lambda: None)  # it looks at its clock
+        self.loop.call_soon_threadsafe(lambda: None)  # wakes the loop, which then checks its clock
 
     def call(self, name: str, *args: Any, first: int = 0, **named: Any) -> Any:
         async def go() -> Any:
@@ -429,7 +429,7 @@ class ClientTest(unittest.TestCase):
     def test_order_gives_up_where_a_repeat_can_not_mend_it(self) -> None:
         for code, reason, outcome, kind in (
             ("RESOURCE_EXHAUSTED", "BUDGET_EXCEEDED", "not_placed", easel.BudgetExceeded),
-            ("UNAVAILABLE", "SUBMISSION_OUTCOME_UNKNOWN", "unknown", easel.OutcomeUnknown),  # without RetryInfo it is too late
+            ("UNAVAILABLE", "SUBMISSION_OUTCOME_UNKNOWN", "unknown", easel.OutcomeUnknown),  # without RetryInfo a retry is too late
             ("FAILED_PRECONDITION", "PRICE_ABOVE_LIMIT", "not_placed_by_this_call", easel.PriceAboveLimit),
             ("INTERNAL", "UPSTREAM_REDIRECT_REFUSED", "unknown", easel.ServerFault),
         ):
@@ -462,7 +462,7 @@ class ClientTest(unittest.TestCase):
 
     def test_order_takes_no_empty_key(self) -> None:
         script, client = self.play()
-        for key in ("", None):  # None is the id of a row that was not written yet
+        for key in ("", None):  # None is the ID of a row that is not stored yet
             for name in ("order", "run"):
                 with self.subTest(name, key=key), self.assertRaisesRegex(ValueError, "an empty key"):
                     client.call(name, *ORDER, key=key)
@@ -479,10 +479,10 @@ class ClientTest(unittest.TestCase):
         lost, refused = failing("UNAVAILABLE"), ("RESOURCE_EXHAUSTED", "BUDGET_EXCEEDED")
         unsent = failing("UNAVAILABLE", "UPSTREAM_UNAVAILABLE", order_outcome="not_placed_by_this_call")
         for answers, outcome, known in (
-            ([lost], "not_placed_by_this_call", "unknown"),  # it was sent, and only then refused
+            ([lost], "not_placed_by_this_call", "unknown"),  # the first attempt was sent, the second rejected
             ([lost, unsent], "not_placed_by_this_call", "unknown"),
             ([unsent], "not_placed_by_this_call", "not_placed_by_this_call"),
-            ([lost], "not_placed", "not_placed"),  # the ledger knows of all attempts
+            ([lost], "not_placed", "not_placed"),  # the ledger has all attempts
         ):
             with self.subTest(outcome, known=known):
                 _, client = self.play(*answers, failing(*refused, order_outcome=outcome))
@@ -711,7 +711,7 @@ class ClientTest(unittest.TestCase):
     def test_watch_ends_where_the_server_refuses_its_heartbeat(self) -> None:
         def refuse(_: Any) -> Any:
             client.pass_time(2)
-            threading.Event().wait(0.1)  # as long as the client takes to look at its clock
+            threading.Event().wait(0.1)  # time in which the client checks its clock
             raise Failure("INVALID_ARGUMENT")
 
         for heartbeat in (0.5, 0, -1):
@@ -775,7 +775,7 @@ class ClientTest(unittest.TestCase):
                 with self.assertRaises(easel.Timeout) as caught:
                     client.call("watch_many", timeout=5)
                 self.assertEqual(code, getattr(caught.exception.__cause__, "code").name)
-                self.assertEqual([0.5, 1, 2], client.waits())  # there is no time for 4 more
+                self.assertEqual([0.5, 1, 2], client.waits())  # too little time for another 4
                 self.assertEqual(4, len(script.requests))
                 self.assertEqual(heard[-1:], [caught.exception.heartbeat] if caught.exception.heartbeat else [])
         self.assertIn("the last heartbeat: UNREACHABLE refused", str(caught.exception))
@@ -855,7 +855,7 @@ class ClientTest(unittest.TestCase):
                     file.seek(at)
                     if want:
                         client.call("download", "gen_1", file)
-                    else:  # it cannot start again: the bytes after it would be lost
+                    else:  # a restart would lose the bytes after the download
                         with self.assertRaisesRegex(easel.Damaged, "cannot resume"):
                             client.call("download", "gen_1", file)
                 found = path.read_bytes()
@@ -901,7 +901,7 @@ class ClientTest(unittest.TestCase):
     def test_downloads_to_one_path_leave_one_whole_file(self) -> None:
         script, client = self.play(pieces(len(WHOLE)))
         with TemporaryDirectory() as directory:
-            Path(directory, "file").symlink_to(Path(directory, "nowhere"))  # which is replaced, not followed
+            Path(directory, "file").symlink_to(Path(directory, "nowhere"))  # the link is replaced, not followed
             client.download_twice("gen_1", Path(directory, "file"))
             self.assertEqual(2, len(script.requests))
             self.assertEqual((WHOLE, False), (Path(directory, "file").read_bytes(), Path(directory, "file").is_symlink()))
@@ -924,14 +924,14 @@ class ClientTest(unittest.TestCase):
 
 
 class Pipe(io.BytesIO):
-    """Is a file that can't go back."""
+    """A file that can't seek."""
 
     def seekable(self) -> bool:
         return False
 
 
 class Cancelling:
-    """Is a stream whose reader is cancelled as the message arrives."""
+    """A stream whose reader is cancelled when the message arrives."""
 
     reader: "asyncio.Future[None]"
 
@@ -1025,7 +1025,7 @@ class ConnectionTest(unittest.TestCase):
             ("[::1]:50051", "[::1]:50051", False),
             ("easel.example:50051", "easel.example:50051", True),
             ("10.0.0.1:50051", "10.0.0.1:50051", True),
-            ("easel.localhost:50051", "easel.localhost:50051", True),  # which resolvers may send elsewhere
+            ("easel.localhost:50051", "easel.localhost:50051", True),  # resolvers may return other addresses
             ("https://easel.example", "easel.example:443", True),
             ("https://localhost:50051/", "localhost:50051", True),
             ("http://localhost", "localhost:80", False),

@@ -1,6 +1,6 @@
-"""A robust client of Easel: it orders paid renders once, watches them, and downloads their files whole.
+"""A robust client of Easel. It orders each paid render once, watches it, and verifies the file that it downloads.
 
-Client is for threads, aio.Client for asyncio. The messages of the contract are in v1.
+Client is for threads, and aio.Client for asyncio. The messages of the contract are in v1.
 """
 
 from easel_grpc import aio as aio

@@ -1,4 +1,4 @@
-"""The client for asyncio: as that for threads, with async. A function ends with its task, too."""
+"""The client for asyncio. It has the functions of the client for threads, which also end when their task is cancelled."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# How a call ends without an answer. That of a closed client is cancelled, or can't begin.
+# Errors of a call without a response. If the client is closed, a call is cancelled or can't start.
 ENDS = (grpc.RpcError, grpc.aio.UsageError, asyncio.CancelledError)
 
 
 class Client(Base["Watch[Render]"]):
-    """Is easel_grpc.Client for asyncio. on_key may be a coroutine function: the order waits for it."""
+    """The client for asyncio; see easel_grpc.Client. on_key may be a coroutine function, for which the order waits."""
 
     _event = asyncio.Event
 
@@ -46,7 +46,7 @@ class Client(Base["Watch[Render]"]):
         return self._channel
 
     async def close(self) -> None:
-        """Is Client.close of easel_grpc."""
+        """See Client.close of easel_grpc."""
         self._hooks.closed.set()
         for watch in tuple(self._watches):
             watch._close()
@@ -59,23 +59,23 @@ class Client(Base["Watch[Render]"]):
         await self.close()
 
     async def account(self, **limits: Unpack[Limits]) -> Account:
-        """Is Client.account of easel_grpc."""
+        """See Client.account of easel_grpc."""
         return await _call(self._account(limits))
 
     def models(self, **limits: Unpack[Limits]) -> AsyncIterator[Model]:
-        """Is Client.models of easel_grpc."""
+        """See Client.models of easel_grpc."""
         return _pages(self._models(limits))
 
     async def model(self, model_id: str, **limits: Unpack[Limits]) -> Model:
-        """Is Client.model of easel_grpc."""
+        """See Client.model of easel_grpc."""
         return await _call(self._model(model_id, limits))
 
     async def quote(self, model: str, inputs: Inputs, **limits: Unpack[Limits]) -> Quote:
-        """Is Client.quote of easel_grpc."""
+        """See Client.quote of easel_grpc."""
         return await _call(self._quote(model, inputs, limits))
 
     async def order(self, model: str, inputs: Inputs, **options: Unpack[OrderOptions]) -> Order:
-        """Is Client.order of easel_grpc."""
+        """See Client.order of easel_grpc."""
         limits = limits_of(options, OrderOptions)
         key = options.get("key", Made.KEY)
         if isinstance(key, Made):
@@ -85,7 +85,7 @@ class Client(Base["Watch[Render]"]):
         return await _call(self._order(model, inputs, key, options.get("max_cost_cents"), options.get("labels"), limits))
 
     async def run(self, model: str, inputs: Inputs, **options: Unpack[OrderOptions]) -> Render:
-        """Is Client.run of easel_grpc."""
+        """See Client.run of easel_grpc."""
         attempts = self._attempts(STREAM, "WatchGeneration", limits_of(options, OrderOptions))
         order = await self.order(model, inputs, **options)
         attempts.key, attempts.generation_id, render = order.key, order.generation_id, order.render
@@ -96,32 +96,32 @@ class Client(Base["Watch[Render]"]):
         return render
 
     async def wait(self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, **limits: Unpack[Limits]) -> Render:
-        """Is Client.wait of easel_grpc."""
+        """See Client.wait of easel_grpc."""
         async for newest in self.watch(render, until=until, **limits):  # noqa: B007
             pass
         return newest
 
     async def get(self, render: Which, **limits: Unpack[Limits]) -> Render:
-        """Is Client.get of easel_grpc."""
+        """See Client.get of easel_grpc."""
         return await _call(self._get(render, limits))
 
     def list(self, **options: Unpack[ListOptions]) -> AsyncIterator[Render]:
-        """Is Client.list of easel_grpc."""
+        """See Client.list of easel_grpc."""
         return _pages(self._list(options))
 
     def usage(
         self, start: datetime | None = None, end: datetime | None = None, *, by: Iterable[UsageDimension] = (UsageDimension.MODEL,),
         label: str = "", **limits: Unpack[Limits],
     ) -> AsyncIterator[UsageRow]:  # fmt: skip
-        """Is Client.usage of easel_grpc."""
+        """See Client.usage of easel_grpc."""
         return _pages(self._usage(start, end, by, label, limits))
 
     async def delete(self, render: Which, *, force: bool = False, **limits: Unpack[Limits]) -> None:
-        """Is Client.delete of easel_grpc."""
+        """See Client.delete of easel_grpc."""
         return await _call(self._delete(render, force, limits))
 
     async def download(self, render: Which, to: Target, **limits: Unpack[Limits]) -> None:
-        """Is Client.download of easel_grpc."""
+        """See Client.download of easel_grpc."""
         attempts = self._attempts(STREAM, "DownloadGeneration", limits, generation_id=requests.id_of(render))
         with Download(attempts.generation_id, to) as rest:
             while True:
@@ -142,7 +142,7 @@ class Client(Base["Watch[Render]"]):
 
 
 async def _call(call: Call[T]) -> T:
-    """Calls until there is an answer."""
+    """Calls until a response arrives, and returns its value."""
     attempts = call.attempts
     while True:
         try:
@@ -180,7 +180,7 @@ async def _pause(seconds: float, stopped: asyncio.Event) -> None:
 
 
 class Watch(Generic[T], AsyncIterator[T]):
-    """Yields states. Leaving the loop ends it, and so does stop, from any task. Where it has a name, use async with, or stop it."""
+    """Yields states until its loop is left or a task calls stop. If a variable holds the watch, use async with or call stop."""
 
     def __init__(self, call: Callable[..., Any], progress: Progress[T]) -> None:
         self._attempts = progress.attempts
@@ -201,11 +201,11 @@ class Watch(Generic[T], AsyncIterator[T]):
 
     async def __aexit__(self, *_: object) -> None:
         self.stop()
-        with contextlib.suppress(RuntimeError):  # where another task reads it, which ends by itself
+        with contextlib.suppress(RuntimeError):  # another task is reading the watch, and ends its loop itself
             await self._states.aclose()
 
     def stop(self) -> None:
-        """Ends the loop as if there were nothing more."""
+        """Ends the loop without an error."""
         self._stopped.set()
 
     def _close(self) -> None:
@@ -214,7 +214,7 @@ class Watch(Generic[T], AsyncIterator[T]):
 
 
 async def _follow(call: Callable[..., Any], progress: Progress[T], stopped: asyncio.Event) -> AsyncGenerator[T, None]:
-    """Yields what is new over as many streams as it takes."""
+    """Yields the new states of consecutive streams."""
     stopping = asyncio.ensure_future(stopped.wait())
     try:
         while not stopped.is_set():
@@ -239,9 +239,9 @@ async def _follow(call: Callable[..., Any], progress: Progress[T], stopped: asyn
 
 
 async def _unless_silent(messages: AsyncIterator[Any], progress: Progress[Any], stopping: "asyncio.Future[Any]") -> Any:
-    """Gives the next message, or None where the watch is stopped.
+    """Returns the next message, or None if the watch is stopped.
 
-    asyncio.wait_for of Python 3.10 and 3.11 gives a message that arrives as the task is cancelled, and the task lives on.
+    asyncio.wait_for of Python 3.10 and 3.11 can return a message although the task is cancelled, so the task would continue.
     """
     coming = asyncio.ensure_future(anext(messages))
     try:

@@ -1,4 +1,4 @@
-"""When another attempt is made, and who hears of it."""
+"""The retries of calls, and the hooks and warnings about them."""
 
 import logging
 import math
@@ -18,18 +18,18 @@ from easel_grpc.values import Heartbeat
 
 E = TypeVar("E", bound=Error)
 
-LONGEST = 10  # seconds of back-off, before jitter
-LONGEST_ASKED = 3600  # seconds that a server may ask for: after more, the caller decides
-MOST_ASKED = 10  # attempts of a read whose server asks for each of them
-WARN_AFTER = 5  # seconds of failures, the coming delay included
-WARN_INTERVAL = 60  # seconds interval of the warnings of one method
+LONGEST = 10  # maximum seconds of back-off before jitter
+LONGEST_ASKED = 3600  # maximum seconds that a server may request; a longer delay is left to the caller
+MOST_ASKED = 10  # maximum attempts of a read if the server requests each retry
+WARN_AFTER = 5  # seconds of failures, including the next delay
+WARN_INTERVAL = 60  # minimum seconds between warnings about one method
 
 
 class Limits(TypedDict, total=False):
-    """Bounds of a call.
+    """Limits of a call.
 
-    timeout is the time of all its attempts in seconds; math.inf means no limit. attempts is the number of failed
-    attempts in a row after which it ends.
+    timeout is the total time of all attempts in seconds; math.inf means no limit. attempts is the number of failed
+    attempts in a row after which the call fails.
     """
 
     timeout: float | None
@@ -37,7 +37,7 @@ class Limits(TypedDict, total=False):
 
 
 def limits_of(options: Mapping[str, Any], kind: Any = Limits) -> Limits:
-    """Returns the limits among the options of a call, which Python itself does not compare with their kind."""
+    """Returns the limits in the options of a call. It rejects unknown options, because Python does not check them."""
     if unknown := options.keys() - kind.__annotations__.keys():
         raise TypeError(f"unexpected keyword arguments: {', '.join(sorted(unknown))}")
     return Limits(timeout=options.get("timeout"), attempts=options.get("attempts"))
@@ -53,25 +53,25 @@ class Kind(NamedTuple):
 
 READ = Kind(60, 5, is_read=True)
 ORDER = Kind(900, 100)
-STREAM = Kind(math.inf, 100)  # lasts as long as the render, and ends after an outage of about 15 minutes
+STREAM = Kind(math.inf, 100)  # no total time; ends after an outage of about 15 minutes
 
 
 @dataclass
 class Hooks:
-    """What a client tells beside its results."""
+    """The callbacks, the logger and the limits of a client."""
 
     address: str
     on_retry: Callable[[Error, timedelta], object] | None
     on_heartbeat: Callable[[Heartbeat], object] | None
     on_key: Callable[[str], object] | None
     logger: "logging.Logger | logging.LoggerAdapter[Any]"
-    closed: Any  # the Event of threading or of asyncio: whether the client is closed
-    limits: Limits = field(default_factory=Limits)  # of the client
-    _warned: dict[str, float] = field(default_factory=dict)  # times of the last warnings, by method
+    closed: Any  # Event of threading or asyncio that is set when the client is closed
+    limits: Limits = field(default_factory=Limits)  # limits of the client
+    _warned: dict[str, float] = field(default_factory=dict)  # time of the last warning by method
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def made_key(self) -> tuple[str, object]:
-        """Makes an idempotency key and hands it over, with what the caller's function gives. An error of it stops the order."""
+        """Creates an idempotency key, passes it to on_key, and returns both the key and the result of on_key."""
         key = str(uuid.uuid4())
         if self.on_key:
             return key, self.on_key(key)
@@ -79,7 +79,7 @@ class Hooks:
         return key, None
 
     def may_warn(self, method: str) -> bool:
-        """Reports whether a warning of a method is due, and records it."""
+        """Reports whether a warning about a method is due, and records it."""
         now = time.monotonic()
         with self.lock:
             if due := now - self._warned.get(method, -math.inf) >= WARN_INTERVAL:
@@ -90,7 +90,7 @@ class Hooks:
 class Attempts:
     """Counts the attempts of one call.
 
-    With a key it is an order, of which each error says what is known after all its attempts.
+    If it is created with a key, the call is an order. Each error then has the outcome of the order over all attempts.
     """
 
     def __init__(self, hooks: Hooks, kind: Kind, method: str, limits: Limits, *, key: str = "", generation_id: str = "") -> None:
@@ -99,46 +99,46 @@ class Attempts:
         self.method = method
         self.key = key
         self.generation_id = generation_id
-        client = hooks.limits if kind.timeout != math.inf else Limits()  # a stream has limits of its own
+        client = hooks.limits if kind.timeout != math.inf else Limits()  # streams ignore the limits of the client
         self.timeout = next(one for one in (limits.get("timeout"), client.get("timeout"), kind.timeout) if one is not None)
         self.most = limits.get("attempts") or (kind.is_read and client.get("attempts")) or kind.attempts
         self.begin()
         self.failures = 0
         self.heartbeat: Heartbeat | None = None
         self.outcome: OrderOutcome | None = "not_placed_by_this_call" if key else None
-        self._last: Error | None = None  # that the end of the time has not made
-        self._spent = {True: 0, False: 0}  # attempts since the last response, by whether the server asks for another
+        self._last: Error | None = None  # last error that the timeout did not cause
+        self._spent = {True: 0, False: 0}  # failures since the last response, by whether the server requested a retry
         self._failing_since: float | None = time.monotonic()  # None after a response
         self._warned = False
 
     def begin(self) -> None:
-        """Starts the time of the call, again for each page of a list."""
+        """Starts the time of the call. A list starts it again for each page."""
         self.end = time.monotonic() + self.timeout
 
     def left(self) -> float | None:
-        """Gives the seconds for the next attempt, unless the client is closed."""
+        """Returns the seconds left, or None without a limit. If the client is closed, it raises an error."""
         if self.hooks.closed.is_set():
             raise self.closed()
         return None if self.end == math.inf else max(self.end - time.monotonic(), 0)
 
     def answered(self) -> None:
-        """Begins the back-off anew."""
+        """Records a response and resets the back-off."""
         self.failures = 0
         self.heard()
 
     def heard(self) -> None:
-        """Records a response, which need not be progress."""
+        """Records a response, which may contain no progress."""
         if self._warned and self._failing_since is not None:
             self.hooks.logger.info("call recovered: method=%s after=%.1fs", self.method, time.monotonic() - self._failing_since)
         self._spent = {True: 0, False: 0}
         self._failing_since, self._warned = None, False
 
     def closed(self) -> Error:
-        """Makes the error of what a closed client does not go on with."""
+        """Returns the error of a call that ends because the client is closed."""
         return self._told(Error("the client is closed", code=grpc.StatusCode.CANCELLED), self.outcome)
 
     def pause(self, cause: BaseException, *, asked: float = 0, ends: tuple[str, ...] | None = None) -> float:
-        """Gives the seconds before the next attempt, or raises what no attempt can mend: the codes of ends, where there are any."""
+        """Returns the seconds before the next attempt, or raises a final error. ends has the final codes, if it is not None."""
         error = self._of(cause)
         if self.hooks.closed.is_set():
             raise self.closed() from cause
@@ -165,7 +165,7 @@ class Attempts:
         return sum(self._spent.values()) >= self.most
 
     def _warn(self, error: Error, delay: float) -> None:
-        """Logs that the call has been failing for five seconds."""
+        """Logs a warning if the call will have failed for five seconds before its next attempt."""
         now = time.monotonic()
         if self._failing_since is None:
             self._failing_since = now
@@ -177,7 +177,7 @@ class Attempts:
             )
 
     def _of(self, cause: BaseException) -> Error:
-        """Gives an error its class, and says in it what is known of the order. Only a durable ledger knows that no earlier attempt has placed it."""
+        """Converts an error to its class and sets the outcome of the order. Only a durable ledger knows earlier attempts."""
         error = of(cause)
         if self.end == math.inf or error.reason or error.code != grpc.StatusCode.DEADLINE_EXCEEDED:
             self._last = error

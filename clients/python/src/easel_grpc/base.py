@@ -1,4 +1,4 @@
-"""The common part of the client for threads and the client for asyncio: how they are made, their requests and their watches."""
+"""The common base of the clients for threads and for asyncio: constructor, requests and watches."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Call(Generic[T]):
 
 
 class Base(ABC, Generic[Renders]):
-    """Is what both are made of. They differ in what a watch is, and in the way that it comes."""
+    """The base of both clients. They differ in their channel and in the type of a watch."""
 
-    _event: ClassVar[type]  # of threading or of asyncio
+    _event: ClassVar[type]  # Event class of threading or asyncio
 
     def __init__(
         self,
@@ -65,19 +65,19 @@ class Base(ABC, Generic[Renders]):
 
     @abstractmethod
     def _connect(self, made: Connection) -> Any:
-        """Opens a channel that signs its calls."""
+        """Opens a channel that adds the API key to its calls."""
 
     @abstractmethod
     def _watch(self, call: Callable[..., Any], progress: Progress[Render]) -> Renders:
-        """Begins a watch."""
+        """Starts a watch."""
 
     def watch(
         self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, known_etag: str = "", heartbeat: float = 10, **limits: Unpack[Limits],
     ) -> Renders:  # fmt: skip
-        """Yields the state of a render as it is, and each newer one until the goal.
+        """Yields the current state of a render, and each newer state until the goal.
 
-        It goes on through a server that restarts or falls silent for three heartbeats, and raises what
-        watching again can't mend. A state whose etag is known_etag is left out.
+        The watch continues if a server restarts or is silent for three heartbeats. It raises an error that
+        a retry can't fix. A state whose etag is known_etag is omitted.
         """
         request = requests.watch(render, until, known_etag, heartbeat)
         attempts = self._attempts(STREAM, "WatchGeneration", limits, generation_id=request.generation_id)
@@ -87,10 +87,10 @@ class Base(ABC, Generic[Renders]):
         self, renders: Iterable[Which] = (), *, until: WatchUntil = WatchUntil.TERMINAL, known_etags: Mapping[str, str] | None = None,
         model: str = "", labels: Mapping[str, str] | None = None, owner: str = "", heartbeat: float = 10, **limits: Unpack[Limits],
     ) -> Renders:  # fmt: skip
-        """Yields the state of many renders as it is, and each newer one, until all have reached the goal.
+        """Yields the current states of many renders, and each newer state, until all have reached the goal.
 
-        Without renders it watches every render that matches, new ones too, and has no end. A deleted one comes as DELETED. It
-        continues after errors as watch does, and repeats no state of the 10,000 renders that changed last, nor of known_etags.
+        Without renders it watches all matching renders, including new ones, and has no goal. A deleted render has the state
+        DELETED. It handles errors like watch. It repeats no state of the 10,000 renders that changed last, nor of known_etags.
         """
         request = requests.watch_many(renders, until, known_etags or {}, requests.chosen(model, (), labels or {}, owner), heartbeat)
         attempts = self._attempts(STREAM, "WatchGenerations", limits)

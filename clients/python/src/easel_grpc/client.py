@@ -27,19 +27,19 @@ T = TypeVar("T")
 
 
 class Client(Base["Watch[Render]"]):
-    """Orders renders once, watches them, and downloads their files whole.
+    """The client for threads. It orders each render once, watches it, and verifies the file that it downloads.
 
-    Without an address it takes EASEL_ADDR, else localhost:50051; without an api_key, which may be a token, that
-    of the file EASEL_API_KEY_FILE, which is read for each call, else EASEL_API_KEY.
-    An address is host:port, http://host:port or https://host:port. The way is encrypted unless the host is this machine or
-    the address says http://. An API key goes to another host in the clear only where allow_plaintext or
-    EASEL_ALLOW_PLAINTEXT=true allows it. EASEL_TLS_CA_FILE names the PEM certificates that the server is trusted by.
+    The default address is EASEL_ADDR, or localhost:50051 if it is unset. api_key is an API key or a token. The default is
+    the content of the file EASEL_API_KEY_FILE, which is read for each call, or EASEL_API_KEY if it is unset.
+    An address is host:port, http://host:port or https://host:port. The connection is encrypted unless the host is loopback
+    or the address has http://. An API key is sent unencrypted to another host only if allow_plaintext or
+    EASEL_ALLOW_PLAINTEXT=true allows it. EASEL_TLS_CA_FILE is the file with the PEM certificates that the client trusts.
 
-    timeout is the total time of a read or an order in seconds, by default 60 and 900, and attempts is the number of attempts
-    of a read, by default 5. Each call may have others. An order, a watch and a download end after 100 failed attempts in a row,
-    about 15 minutes. The logger easel_grpc warns of each call that is retried for five seconds.
+    timeout is the total time of a read or an order in seconds, by default 60 and 900. attempts is the maximum number of
+    attempts of a read, by default 5. A call can override both. An order, watch or download ends after 100 failed attempts
+    in a row, about 15 minutes. The logger easel_grpc warns about each call that is retried for five seconds.
 
-    The calls of the contract are accounts, catalog and generations. They are sent once, and raise the errors of gRPC.
+    accounts, catalog and generations are the stubs of the contract. They send a call once and raise errors of gRPC.
     """
 
     _event = threading.Event
@@ -53,7 +53,7 @@ class Client(Base["Watch[Render]"]):
         return grpc.intercept_channel(self._channel, _Bearer(made.key)) if made.key else self._channel
 
     def close(self) -> None:
-        """Ends every order, watch and download, with an error, and the connection."""
+        """Ends every order, watch and download with an error, and closes the connection."""
         self._hooks.closed.set()
         with self._hooks.lock:
             streams = tuple(self._streams)
@@ -68,11 +68,11 @@ class Client(Base["Watch[Render]"]):
         self.close()
 
     def account(self, **limits: Unpack[Limits]) -> Account:
-        """Returns the account. As the first call of a service, with timeout=10, it fails if the address, the key or the certificate is wrong."""
+        """Returns the account. As a first call with timeout=10, it detects a wrong address, key or certificate."""
         return _call(self._account(limits))
 
     def models(self, **limits: Unpack[Limits]) -> Iterator[Model]:
-        """Yields the models that may be ordered, over all pages."""
+        """Yields the models of all pages that can be ordered."""
         return _pages(self._models(limits))
 
     def model(self, model_id: str, **limits: Unpack[Limits]) -> Model:
@@ -80,15 +80,15 @@ class Client(Base["Watch[Render]"]):
         return _call(self._model(model_id, limits))
 
     def quote(self, model: str, inputs: Inputs, **limits: Unpack[Limits]) -> Quote:
-        """Returns the price of a render now."""
+        """Returns the current price of a render."""
         return _call(self._quote(model, inputs, limits))
 
     def order(self, model: str, inputs: Inputs, **options: Unpack[OrderOptions]) -> Order:
-        """Places an order, and sends it again with the same key until its outcome is known.
+        """Places an order, and retries it with the same key until its outcome is known.
 
-        The same key is the same order, which is paid once: write it down before, or take the id of a row of yours. Without one
-        a key is made, and given to on_key before the order leaves; it is the key of the order and of every error, too.
-        Where order_outcome of an error is "unknown", the order may exist: order again with its key.
+        Orders with the same key are one order, which is paid once. Store the key first, or use the ID of your own record.
+        Without a key the client creates one and passes it to on_key before it sends the order. The order and its errors have
+        the key. If order_outcome of an error is "unknown", the order may exist: order again with its key.
         """
         limits = limits_of(options, OrderOptions)
         key = options.get("key", Made.KEY)
@@ -100,9 +100,9 @@ class Client(Base["Watch[Render]"]):
         return _call(self._order(model, inputs, key, options.get("max_cost_cents"), options.get("labels"), limits))
 
     def run(self, model: str, inputs: Inputs, **options: Unpack[OrderOptions]) -> Render:
-        """Orders, watches until the render is finished, and gives it: its text, or what to download.
+        """Places an order, waits until the render is finished, and returns it with its text or file.
 
-        A render that did not succeed is a RenderFailed.
+        If the render did not succeed, it raises RenderFailed.
         """
         attempts = self._attempts(STREAM, "WatchGeneration", limits_of(options, OrderOptions))
         order = self.order(model, inputs, **options)
@@ -114,37 +114,37 @@ class Client(Base["Watch[Render]"]):
         return render
 
     def wait(self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, **limits: Unpack[Limits]) -> Render:
-        """Waits until a render has reached the goal, and returns it. It continues after errors as watch does."""
+        """Waits until a render has reached the goal, and returns it. It handles errors like watch."""
         for newest in self.watch(render, until=until, **limits):  # noqa: B007
             pass
         return newest
 
     def get(self, render: Which, **limits: Unpack[Limits]) -> Render:
-        """Returns a render as it is now."""
+        """Returns the current state of a render."""
         return _call(self._get(render, limits))
 
     def list(self, **options: Unpack[ListOptions]) -> Iterator[Render]:
-        """Yields the renders that match, the newest first, over all pages."""
+        """Yields the matching renders of all pages, latest first."""
         return _pages(self._list(options))
 
     def usage(
         self, start: datetime | None = None, end: datetime | None = None, *, by: Iterable[UsageDimension] = (UsageDimension.MODEL,),
         label: str = "", **limits: Unpack[Limits],
     ) -> Iterator[UsageRow]:  # fmt: skip
-        """Yields what was ordered and spent, over all pages. label is the name of the label for the dimension LABEL."""
+        """Yields the numbers and costs of orders, from all pages. label is the name of the label for the dimension LABEL."""
         return _pages(self._usage(start, end, by, label, limits))
 
     def delete(self, render: Which, *, force: bool = False, **limits: Unpack[Limits]) -> None:
-        """Deletes a render and its result for good. A render that does not exist causes no error, so that a repeat is safe.
+        """Permanently deletes a render and its result. A missing render causes no error, so a retry is safe.
 
-        force deletes a render that has not ended. Whether its price is refunded is not known.
+        force allows the deletion of an unfinished render. Its price may not be refunded.
         """
         return _call(self._delete(render, force, limits))
 
     def download(self, render: Which, to: Target, **limits: Unpack[Limits]) -> None:
-        """Writes the file of a render to a path or an open file, and checks every byte.
+        """Downloads the file of a render to a path or an open file, and verifies every byte.
 
-        It goes on where it broke off. A path has its name when the file is whole and on the disk.
+        After a failure it resumes at the next byte. A path gets the file only when it is complete and on disk.
         """
         attempts = self._attempts(STREAM, "DownloadGeneration", limits, generation_id=requests.id_of(render))
         with Download(attempts.generation_id, to) as rest:
@@ -167,14 +167,14 @@ class Client(Base["Watch[Render]"]):
 
 
 def _call(call: Call[T]) -> T:
-    """Calls until there is an answer."""
+    """Calls until a response arrives, and returns its value."""
     attempts = call.attempts
     while True:
         try:
             answer = call.stub(call.request, timeout=attempts.left())
             attempts.answered()
             return call.value(answer)
-        except (grpc.RpcError, ValueError) as error:  # a ValueError is of a closed channel
+        except (grpc.RpcError, ValueError) as error:  # a closed channel raises ValueError
             _pause(attempts.pause(error), attempts.hooks.closed)
 
 
@@ -200,7 +200,7 @@ def _pause(seconds: float, stopped: threading.Event) -> None:
 
 
 class Watch(Generic[T], Iterator[T]):
-    """Yields states. Leaving the loop ends it, and so does stop, from any thread. Where it has a name, use with, or stop it."""
+    """Yields states until its loop is left or a thread calls stop. If a variable holds the watch, use with or call stop."""
 
     def __init__(self, stream: "_Stream", call: Callable[..., Any], progress: Progress[T]) -> None:
         self._stream = stream
@@ -216,12 +216,12 @@ class Watch(Generic[T], Iterator[T]):
         return next(self._states)
 
     def stop(self) -> None:
-        """Ends the loop as if there were nothing more."""
+        """Ends the loop without an error."""
         self._stream.stop()
 
 
 class _Stream:
-    """Is the stream of the moment. It does not know its Watch, which so ends with the loop."""
+    """The current stream of a watch. It has no reference to its Watch, so the Watch is destroyed when the loop is left."""
 
     def __init__(self) -> None:
         self.stopped = threading.Event()
@@ -236,7 +236,7 @@ class _Stream:
             self.current.cancel()
 
     def follow(self, call: Callable[..., Any], progress: Progress[T]) -> Iterator[T]:
-        """Yields what is new over as many streams as it takes."""
+        """Yields the new states of consecutive streams."""
         yield from self.over(call, progress)
         if self.by_close:
             raise progress.attempts.closed()
@@ -260,7 +260,7 @@ class _Stream:
                 _pause(delay, self.stopped)
 
     def unless_silent(self, progress: Progress[T]) -> Iterator[Any]:
-        """Cancels a stream that brings nothing for so long. Time that the caller spends is no silence."""
+        """Yields messages, and cancels a silent stream. Time that the caller spends in its loop does not count as silence."""
         silent = threading.Event()
 
         def give_up() -> None:
@@ -294,7 +294,7 @@ class _Details(NamedTuple):
 
 
 class _Bearer(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterceptor):
-    """Sends a secret with every call."""
+    """Adds the API key to every call."""
 
     def __init__(self, key: APIKey) -> None:
         self.key = key

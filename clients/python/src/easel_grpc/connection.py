@@ -1,4 +1,4 @@
-"""Where a server is, and how it is spoken to."""
+"""The address of a server, and the options of its channel."""
 
 import ipaddress
 import os
@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import grpc
 
-__version__ = "0.0.0"  # make puts the version of the release here
+__version__ = "0.0.0"  # make sets the version of the release
 
-# A server that drains says so by its health, and the pings find out when it is gone. All attempts are this package's own.
+# Health checks detect a draining server, and pings detect a dead one. gRPC retries no call, because this package does.
 OPTIONS: tuple[tuple[str, Any], ...] = (
     ("grpc.enable_retries", 0),
     ("grpc.service_config", '{"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}'),
@@ -24,7 +24,7 @@ OPTIONS: tuple[tuple[str, Any], ...] = (
 
 
 class APIKey:
-    """An API key, which is read again for each call where it stands in a file. While the file can't be read, the last one stays."""
+    """An API key. If it is in a file, each call reads the file again. While the file can't be read, the last key is used."""
 
     def __init__(self, api_key: str, file: str = "") -> None:
         self._file = file
@@ -34,7 +34,7 @@ class APIKey:
         return self._api_key != ""
 
     def header(self) -> tuple[str, str]:
-        """The API key as a call carries it."""
+        """Returns the header with the API key."""
         if self._file:
             try:
                 self._api_key = _read(self._file)
@@ -58,10 +58,10 @@ def _checked(api_key: str) -> str:
 
 
 class Connection(NamedTuple):
-    """What a channel is made of."""
+    """The parameters of a channel."""
 
     target: str
-    credentials: grpc.ChannelCredentials | None  # None is plaintext
+    credentials: grpc.ChannelCredentials | None  # None means plaintext
     options: Sequence[tuple[str, Any]]
     key: "APIKey | None"
 
@@ -70,7 +70,7 @@ def connection(
     address: str | None, api_key: str | None, credentials: grpc.ChannelCredentials | None,
     allow_plaintext: bool | None, options: Sequence[tuple[str, Any]],
 ) -> Connection:  # fmt: skip
-    """Reads what a caller says of a server. What no attempt could mend is a ValueError."""
+    """Returns the parameters of a channel to the server. It raises a ValueError for invalid settings."""
     address = os.environ.get("EASEL_ADDR", "").strip() or "localhost:50051" if address is None else address
     file = os.environ.get("EASEL_API_KEY_FILE", "") if api_key is None else ""
     key = APIKey(os.environ.get("EASEL_API_KEY", "") if api_key is None else api_key, file)
@@ -87,13 +87,13 @@ def connection(
         allowing = "allow it by allow_plaintext=True or EASEL_ALLOW_PLAINTEXT=true where something else encrypts"
         raise ValueError(f"an API key is not sent to {host} in the clear: take https://, or {allowing}")
     target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    # gRPC would ask the proxy of the environment for this machine, too.
+    # Without this option gRPC would use the proxy of the environment for loopback addresses.
     direct = [("grpc.enable_http_proxy", 0)] if _is_loopback(host) else []
     return Connection(target, None if plaintext else credentials or grpc.ssl_channel_credentials(), [*OPTIONS, *direct, *options], key or None)
 
 
 def _trusting(file: str) -> grpc.ChannelCredentials:
-    """Makes credentials that trust the PEM certificates of a file only."""
+    """Returns credentials that trust only the PEM certificates of a file."""
     with open(file, "rb") as text:
         roots = text.read()
     if b"-----BEGIN CERTIFICATE-----" not in roots:

@@ -1,4 +1,4 @@
-"""What the downloads of both clients share."""
+"""The common part of the downloads of both clients."""
 
 import contextlib
 import errno
@@ -23,10 +23,10 @@ Target = str | os.PathLike[str] | BinaryIO
 
 
 class Download:
-    """How far a download has come. A file has its name when it is whole; a stream is the caller's own."""
+    """The state of a download to a path or to an open file of the caller. A path gets the file only when it is complete."""
 
     def __init__(self, generation_id: str, to: Target) -> None:
-        self.request = v1.DownloadGenerationRequest(generation_id=generation_id)  # of the rest
+        self.request = v1.DownloadGenerationRequest(generation_id=generation_id)  # request for the remaining bytes
         self.digest = hashlib.sha256()
         self.size: int | None = None
         self.started = False
@@ -39,7 +39,7 @@ class Download:
             raise OSError(errno.EINVAL, "not a regular file", str(to))
         _remove_stale(self.target)
         self.part = self.target.with_name(f".{self.target.name}.{secrets.token_hex(8)}.part")
-        self.file = self.part.open("xb")  # a new file: a link that somebody has put there is not followed
+        self.file = self.part.open("xb")  # creates a new file and follows no link
 
     def __enter__(self) -> "Download":
         return self
@@ -47,7 +47,7 @@ class Download:
     def __exit__(self, *_: object) -> None:
         if self.target:
             try:
-                self.file.close()  # which writes what is left, and fails on a full disk
+                self.file.close()  # flushes the last bytes, which fails on a full disk
             finally:
                 self.part.unlink(missing_ok=True)
 
@@ -66,9 +66,9 @@ class Download:
             raise _damaged("the file is not that of the server")
 
     def resume(self) -> None:
-        """Makes sure that the rest belongs to the bytes that were written.
+        """Checks that the remaining bytes belong to the bytes that were written.
 
-        Without an etag the download starts again where it started in the file, if its bytes are the last ones of the file.
+        Without an etag the download restarts at its first byte, if its bytes are the last bytes of the file.
         """
         if self.request.etag or not self.request.read_offset:
             return
@@ -82,7 +82,7 @@ class Download:
         self.size = None
 
     def finish(self) -> None:
-        """Sees that all is there, and gives the file its name once the disk has it."""
+        """Checks that all bytes arrived, syncs the file to disk and renames it to its target."""
         if not self.started:
             raise _damaged("nothing arrived")
         if self.size not in (None, self.request.read_offset):
@@ -95,7 +95,7 @@ class Download:
 
 
 def _remove_stale(target: Path) -> None:
-    """Removes the part files that killed downloads to the same file left behind. One that runs writes more often."""
+    """Removes the part files of killed downloads to the same file. A running download writes more often than STALE_AGE."""
     for part in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
         with contextlib.suppress(OSError):  # the next download tries again
             if re.fullmatch(r"[\w-]+", part.name[len(target.name) + 2 : -len(".part")]) and time.time() - part.stat().st_mtime > STALE_AGE:

@@ -1,4 +1,4 @@
-"""Errors, by what a program does about them."""
+"""Error classes, one for each way to handle an error."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
@@ -19,16 +19,16 @@ OrderOutcome = Literal["unknown", "not_placed_by_this_call", "not_placed"]
 
 
 class FieldViolation(NamedTuple):
-    """A field of the request, and what is wrong with it."""
+    """An invalid field of the request, and a description of the error."""
 
     field: str
     description: str
 
 
 class Error(Exception):
-    """Is the base of all errors of this package."""
+    """The base of all errors of this package."""
 
-    is_retryable = False  # whether the same call again may mend it
+    is_retryable = False  # whether a retry of the call may succeed
 
     def __init__(
         self, message: str, *, code: grpc.StatusCode = grpc.StatusCode.UNKNOWN, details: Iterable[Message] = (), key: str = "", generation_id: str = ""
@@ -36,11 +36,11 @@ class Error(Exception):
         super().__init__(message)
         self.code = code
         self.details = tuple(details)  # messages of google.rpc
-        self.key = key  # the idempotency key, where it is about an order
-        self.generation_id = generation_id  # of the one render that it is about, where that is known
+        self.key = key  # idempotency key of an order, otherwise empty
+        self.generation_id = generation_id  # ID of the render, empty if unknown
         info = self._detail("ErrorInfo")
         ours = info is not None and info.domain == "easel"
-        self.reason: str = info.reason if ours else ""  # a name of the contract's ErrorReason, or of a newer one
+        self.reason: str = info.reason if ours else ""  # name of an ErrorReason of the contract or of a newer server
         self.metadata: dict[str, str] = dict(info.metadata) if ours else {}
         again = self._detail("RetryInfo")
         delay = seconds_of(again.retry_delay) if again else 0
@@ -52,7 +52,7 @@ class Error(Exception):
 
     @property
     def order_outcome(self) -> OrderOutcome | None:
-        """Returns the outcome of an order after all attempts, or None for other calls. Forget the key only after "not_placed"."""
+        """Returns the outcome of an order over all attempts, or None for other calls. Discard the key only after "not_placed"."""
         return cast(OrderOutcome | None, self.metadata.get("order_outcome"))
 
     def _detail(self, name: str) -> Any:
@@ -64,11 +64,11 @@ class Error(Exception):
 
 
 class InvalidRequest(Error):
-    """The request breaks a rule: mend it. field_violations names fields."""
+    """The request is invalid. field_violations has the invalid fields."""
 
 
 class Unauthenticated(Error):
-    """The API key or token is missing or not accepted."""
+    """The API key or token is missing or rejected."""
 
 
 class PermissionDenied(Error):
@@ -76,7 +76,7 @@ class PermissionDenied(Error):
 
 
 class NotFound(Error):
-    """There is no such render or model for this caller."""
+    """The render or model does not exist for this caller."""
 
 
 class InsufficientBalance(Error):
@@ -92,7 +92,7 @@ class PriceAboveLimit(Error):
 
 
 class BudgetExceeded(Error):
-    """The team's budget has no room for the price until reset_time."""
+    """The budget of the team does not cover the price until reset_time."""
 
     @property
     def price_cents(self) -> int | None:
@@ -121,54 +121,54 @@ class DailyCapReached(Error):
 
 
 class IdempotencyKeyReused(Error):
-    """The key stands for another order."""
+    """The key belongs to another order."""
 
 
 class OutcomeUnknown(Error):
-    """It is not known whether the order was taken: keep its key, and order again with it."""
+    """The order may exist. Keep its key, and order again with it."""
 
 
 class NotReady(Error):
-    """The render has not ended, or its result is not there yet."""
+    """The render is not finished, or its result does not exist yet."""
 
 
 class NoContent(Error):
-    """The render has no file and will have none."""
+    """The render has no file and will not get one."""
 
 
 class ContentChanged(Error):
-    """The bytes are not those that the download has begun with."""
+    """The content has changed since the download started."""
 
 
 class Unavailable(Error):
-    """Easel or the catalog can't answer now."""
+    """Easel or the catalog can't respond now."""
 
 
 class ServerFault(Error):
-    """The server or its operator has to mend something."""
+    """The operator of the server must fix the cause."""
 
 
 class Timeout(Error, TimeoutError):
-    """The caller's own time is over. The cause is the last failure, whose reason it has, and heartbeat says how the catalog was."""
+    """The timeout of the call has passed. The error has the reason of the last failure, and a watch its last heartbeat."""
 
     heartbeat: Heartbeat | None = None
 
 
 class RenderFailed(Error):
-    """The render was paid and came to nothing, or was deleted."""
+    """The render ended without a result."""
 
     render: Render
 
 
 class Damaged(Error):
-    """Bytes of a download are not those that the server has sent."""
+    """Bytes of a download were damaged or are missing."""
 
 
 _CLASSES = {kind.__name__: kind for kind in Error.__subclasses__()}
 
 
 def _plain(text: str) -> str:
-    """Returns the message of a status, and a message with a remedy if the port speaks another protocol than the client."""
+    """Returns the message of a status, or a message with a remedy if the server speaks another protocol than the client."""
     if "WRONG_VERSION_NUMBER" in text:
         return "server does not speak TLS; use http:// in the address"
     if "http1.x server" in text:
@@ -177,7 +177,7 @@ def _plain(text: str) -> str:
 
 
 def of(error: BaseException) -> Error:
-    """Gives an error of gRPC its class."""
+    """Converts an error of gRPC to an error of its class."""
     if isinstance(error, Error):
         return error
     code, text = grpc.StatusCode.UNKNOWN, str(error)
@@ -191,19 +191,19 @@ def of(error: BaseException) -> Error:
 
 
 def failed(render: Render, key: str) -> RenderFailed:
-    """Makes the error of a render that came to nothing."""
+    """Returns the error of a render that ended without a result."""
     error = RenderFailed(f"{render.state}: {render.failure_message}", key=key, generation_id=render.generation_id)
     error.render = render
     return error
 
 
 def seconds_of(duration: Duration) -> float:
-    """Reads a duration, of which a server may say more than a timedelta has room for."""
+    """Returns the seconds of a duration, with a maximum because a timedelta can't store every duration of a server."""
     return min(duration.seconds + duration.nanos / 1e9, 1e12)
 
 
 def _details(error: BaseException) -> list[Message]:
-    """Reads the details, where they are some."""
+    """Returns the details of an error, or an empty list if they can't be parsed."""
     try:
         return [*_parsed(error)]
     except DecodeError:

@@ -1,4 +1,4 @@
-"""Requests, of plain values."""
+"""Builders of requests from plain values."""
 
 import enum
 import json
@@ -12,7 +12,7 @@ from easel_grpc.attempts import Limits
 from easel_grpc.values import Order, Render, State, UsageDimension, WatchUntil
 
 class ListOptions(Limits, total=False):
-    """A filter of renders, whose members must all match, and limits. owner is for operators."""
+    """A filter of renders, and limits. Every filter that is set must match. owner is only for operators."""
 
     model: str
     states: Iterable[State]
@@ -20,25 +20,25 @@ class ListOptions(Limits, total=False):
     owner: str
 
 
-Inputs = Mapping[str, Any] | str  # a text is JSON, and is sent as it is
+Inputs = Mapping[str, Any] | str  # a str is JSON, and is sent unchanged
 Key = str | int | UUID
 
 
 class Made(enum.Enum):
-    """Stands in place of a key: the client makes one."""
+    """A placeholder for a key that the client creates."""
 
     KEY = enum.auto()
 
 
 class OrderOptions(Limits, total=False):
-    """The idempotency key, the price limit and the labels of an order, and limits. Without a key the client makes one."""
+    """The idempotency key, the maximum price, the labels and the limits of an order. Without a key the client creates one."""
 
     key: Key | Made
     max_cost_cents: int | None
     labels: Mapping[str, str] | None
 
 
-Which = str | Order | Render  # a text is the id
+Which = str | Order | Render  # a str is the ID
 
 
 def id_of(which: Which) -> str:
@@ -50,7 +50,7 @@ def text_of(inputs: Inputs) -> str:
 
 
 def key_of(key: Key | None) -> str:
-    if key is None or key == "":  # of a row that has no id yet, which types don't always tell
+    if key is None or key == "":  # a row that is not stored has no ID yet, and type checkers may miss that
         raise ValueError("an empty key can't find its order again: leave it out to have one made")
     return str(key)
 
@@ -70,7 +70,7 @@ def watch(which: Which, until: WatchUntil = WatchUntil.TERMINAL, known_etag: str
 def watch_many(
     which: Iterable[Which], until: WatchUntil, known_etags: Mapping[str, str], chosen: v1.GenerationFilter, heartbeat: float
 ) -> v1.WatchGenerationsRequest:
-    if isinstance(which, str):  # which is many texts to a type checker
+    if isinstance(which, str):  # a str is an Iterable of str to a type checker
         raise TypeError("watch_many takes many renders: watch takes one")
     request = v1.WatchGenerationsRequest(generation_ids=map(id_of, which), until=v1.WatchUntil.ValueType(until), known_etags=known_etags)
     request.heartbeat_interval.FromTimedelta(timedelta(seconds=heartbeat))

@@ -1,6 +1,6 @@
-"""What the contract says, in Python's own types: times, durations, enumerations and dictionaries.
+"""Values of the contract in Python types: times, durations, enumerations and dictionaries.
 
-A value keeps its message as raw, with all that a newer server may have added. None is what the server has not said.
+raw is the message of a value, including fields of a newer server. None means that the server sent no value.
 """
 
 import enum
@@ -36,7 +36,7 @@ class Named(enum.IntEnum):
 
 
 class State(Named):
-    """Where a render stands. Without an end are QUEUED, RUNNING and UNRECOGNIZED."""
+    """The state of a render. QUEUED, RUNNING and UNRECOGNIZED are not final."""
 
     QUEUED = 1
     RUNNING = 2
@@ -48,14 +48,14 @@ class State(Named):
 
 
 class WatchUntil(Named):
-    """The goal of a watch: the end of a render, or the time when no money can move any more."""
+    """The goal of a watch: the render is finished, or its cost is final."""
 
     TERMINAL = 1
     SETTLED = 2
 
 
 class UpstreamCondition(Named):
-    """How the catalog answers Easel."""
+    """The condition of the catalog."""
 
     HEALTHY = 1
     THROTTLED = 2
@@ -64,14 +64,14 @@ class UpstreamCondition(Named):
 
 
 class BudgetWindow(Named):
-    """The time that a budget is for, in UTC."""
+    """The period of a budget in UTC."""
 
     DAY = 1
     MONTH = 2
 
 
 class UsageDimension(Named):
-    """What usage is told apart by."""
+    """A property by which usage is grouped."""
 
     DAY = 1
     OWNER = 2
@@ -82,7 +82,7 @@ class UsageDimension(Named):
 
 @dataclass(frozen=True)
 class FileResult:
-    """The file that a render has made: see Client.download."""
+    """The file that a render produced. Client.download downloads it."""
 
     content_type: str
     size_bytes: int | None
@@ -91,7 +91,7 @@ class FileResult:
 
 @dataclass(frozen=True)
 class Render:
-    """One paid render: Generation of the contract. A new state is a new Render."""
+    """One state of a paid render, which the contract calls Generation. Each new state is a new Render."""
 
     generation_id: str
     model_id: str
@@ -114,12 +114,12 @@ class Render:
     upstream_fields: Mapping[str, Any] | None
     omitted_fields: Sequence[str]
     raw: v1.Generation = field(repr=False, compare=False)
-    typical_remaining: timedelta | None = None  # as the last heartbeat of its watch had it
+    typical_remaining: timedelta | None = None  # estimate in the last heartbeat of the watch
 
 
 @dataclass(frozen=True)
 class Order:
-    """An order that was placed. Where replayed is set, its key had been used: this is the render of the earlier order."""
+    """An accepted order. If replayed is set, its key was used before, and the render belongs to the earlier order."""
 
     key: str
     render: Render
@@ -133,7 +133,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Quote:
-    """What a render would cost now."""
+    """The current price of a render."""
 
     price_cents: int
     currency_code: str
@@ -145,7 +145,7 @@ class Quote:
 
 @dataclass(frozen=True)
 class Budget:
-    """What a team may spend in a window, and what it has spent."""
+    """The spending limit of a team in a window, and the amount that it has spent."""
 
     window: BudgetWindow
     limit_cents: int
@@ -159,7 +159,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Account:
-    """The balance, where the caller may see it, and the caller's budgets."""
+    """The balance, if the caller may see it, and the caller's budgets."""
 
     balance_cents: int | None
     currency_code: str
@@ -222,7 +222,7 @@ class Model:
 
 @dataclass(frozen=True)
 class UsageRow:
-    """What was ordered and spent, for one value of each dimension that was asked for."""
+    """The numbers and costs of the orders with one value of each requested dimension."""
 
     day: str
     owner: str
@@ -242,7 +242,7 @@ class UsageRow:
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """Why a watch is quiet."""
+    """The state of a watch that has no updates."""
 
     observe_time: datetime | None
     next_poll_time: datetime | None
@@ -257,7 +257,7 @@ _KINDS: Mapping[str, Any] = {kind.__name__: kind for kind in (*Named.__subclasse
 
 
 def of(kind: Callable[..., T], raw: Message, **more: Any) -> T:
-    """Reads a message."""
+    """Converts a message to a value."""
     fields = raw.DESCRIPTOR.fields_by_name.items()
     return kind(**{name: _read(raw, one) for name, one in fields}, raw=raw, **more)
 
@@ -266,7 +266,7 @@ def _read(raw: Message, one: Any) -> Any:
     if one.has_presence and not raw.HasField(one.name):
         return None
     value = getattr(raw, one.name)
-    if value == 0 and one.name in ("output_kind", "type"):  # the catalog does not say
+    if value == 0 and one.name in ("output_kind", "type"):  # the catalog does not specify the kind
         return None
     if one.enum_type:
         return _KINDS[one.enum_type.name](value)

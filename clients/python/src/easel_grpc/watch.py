@@ -1,4 +1,4 @@
-"""What the watches of both clients share."""
+"""The common part of the watches of both clients."""
 
 import time
 from typing import Any, Generic, TypeVar
@@ -11,31 +11,31 @@ from easel_grpc.errors import Unavailable, seconds_of
 from easel_grpc.v1.reasons import WATCH_ENDS
 from easel_grpc.values import Heartbeat, Render, of
 
-MOST_ETAGS = 10_000  # that a watch remembers
-MOST_KNOWN_ETAGS = 1000  # that a request may have
-SHORTEST = 1  # seconds of a heartbeat interval that the contract allows
+MOST_ETAGS = 10_000  # maximum etags that a watch stores
+MOST_KNOWN_ETAGS = 1000  # maximum etags of a request
+SHORTEST = 1  # minimum heartbeat interval of the contract in seconds
 
 T = TypeVar("T")
 
 
 class Progress(Generic[T]):
-    """How far a watch has come, over all its streams."""
+    """The progress of a watch over all its streams."""
 
     has_goal = True  # whether a stream that ends without an error ends the watch
 
     def __init__(self, request: Any, attempts: Attempts) -> None:
-        self.request = request  # of the next stream
-        # The server refuses an interval that is too short, and is given the time to say so.
+        self.request = request  # request for the next stream
+        # If the interval is too short, the server still gets this time to reject it.
         self.silence = 3 * max(request.heartbeat_interval.ToTimedelta().total_seconds(), SHORTEST)
         self.attempts = attempts
 
     def begin(self) -> Any:
-        """Begins a stream, and gives its request."""
+        """Starts a stream and returns its request."""
         self.began, self.asked = time.monotonic(), 0.0
         return self.request
 
     def take(self, message: Any) -> T | None:
-        """Gives what a message brings, where it is new to the caller."""
+        """Processes a message and returns its state, or None if the message has no new state."""
         self.attempts.heard()
         self.asked = seconds_of(message.closing.retry_delay)
         if message.HasField("heartbeat"):
@@ -45,17 +45,17 @@ class Progress(Generic[T]):
         return self.newer(message.update) if message.HasField("update") else None
 
     def newer(self, update: Any) -> T | None:
-        """Is take, of an update. Progress resets the back-off."""
+        """Returns the state of an update, or None if it is not new. A new state resets the back-off."""
         raise NotImplementedError
 
     def pause(self, error: Exception | None = None) -> float:
-        """Gives the seconds before the next stream, or raises what watching again can't mend."""
+        """Returns the seconds before the next stream, or raises an error that a retry can't fix."""
         if time.monotonic() - self.began > LONGEST:
             self.attempts.failures = 0
         return self.attempts.pause(error or _lost("the stream has ended before its goal"), asked=self.asked, ends=tuple(WATCH_ENDS))
 
     def silent(self) -> Unavailable:
-        """Makes the error of a stream that has brought nothing for three heartbeats."""
+        """Returns the error of a stream without a message for three heartbeats."""
         return _lost(f"nothing came for {self.silence:g} s")
 
 
@@ -64,7 +64,7 @@ def _lost(text: str) -> Unavailable:
 
 
 class GenerationProgress(Progress[Render]):
-    """Is of a watch of one generation."""
+    """The progress of a watch of one generation."""
 
     def newer(self, update: v1.GenerationUpdate) -> Render:
         if update.generation.etag != self.request.known_etag:
@@ -75,7 +75,7 @@ class GenerationProgress(Progress[Render]):
 
 
 class GenerationsProgress(Progress[Render]):
-    """Is of a watch of many generations."""
+    """The progress of a watch of many generations."""
 
     def __init__(self, request: v1.WatchGenerationsRequest, attempts: Attempts) -> None:
         super().__init__(request, attempts)
@@ -95,24 +95,24 @@ class GenerationsProgress(Progress[Render]):
 
 
 class _Etags:
-    """Are those of the newest updates that a watch of many generations has had."""
+    """The etags of the latest updates in a watch of many generations."""
 
     def __init__(self, request: v1.WatchGenerationsRequest) -> None:
         self.named = bool(request.generation_ids)
-        # By id, each with whether nothing more is expected. The one that changed longest ago comes first.
+        # Etag by ID, and whether the render is final. The entry with the oldest change is first.
         self.known = {one: (etag, False) for one, etag in list(request.known_etags.items())[-MOST_ETAGS:]}
 
     def wanted(self) -> dict[str, str]:
-        """Gives the etags for the next request.
+        """Returns the etags for the next request.
 
-        The catalog is asked about each that it does not list any more, so those are left out of which nothing
-        more is expected.
+        The server reads each of these renders that the catalog no longer lists. Final renders are omitted, because
+        they need no further read.
         """
         wanted = [(one, etag) for one, (etag, finished) in self.known.items() if not finished]
         return dict(wanted[-MOST_KNOWN_ETAGS:])
 
     def add(self, generation: v1.Generation) -> bool:
-        """Remembers an update, and says whether it is new. A deleted generation that nobody named is forgotten."""
+        """Stores an update and reports whether it is new. It forgets a deleted generation that the request does not name."""
         before, _ = self.known.get(generation.generation_id, (None, False))
         if before == generation.etag:
             return False
