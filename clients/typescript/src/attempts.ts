@@ -1,36 +1,36 @@
-// When another attempt is made, and who hears of it.
+// The retries of calls, and the hooks and warnings about them.
 import { setTimeout as sleep } from "node:timers/promises";
 import { ConnectError } from "@connectrpc/connect";
 import { errorOf, Stopped, Timeout, type About, type EaselError, type OrderOutcome } from "./errors.js";
 import type { Heartbeat } from "./values.js";
 
-/** Takes lines, as console does. */
+/** A logger with methods of console. */
 export interface Logger {
   info(line: string): void;
   warn(line: string): void;
 }
 
-/** What a client tells beside its results. */
+/** The callbacks and the logger of a client. */
 export interface Hooks {
-  /** Hears of an error that another attempt follows, and after how many milliseconds. */
+  /** Called with each error that is retried, and the delay before the next attempt. */
   onRetry?: (error: EaselError, delayMs: number) => void;
-  /** Hears why a watch is quiet. */
+  /** Called with each heartbeat of a watch. */
   onHeartbeat?: (heartbeat: Heartbeat) => void;
-  /** Gets each idempotency key that is made up, before its order leaves: the order waits for it. */
+  /** Called with each idempotency key that the client creates. The order is sent after it returns. */
   onKey?: (key: string) => unknown;
-  /** Gets a warning of each call that is retried for five seconds, and a line when it recovers. Without it the warnings go to the console. */
+  /** Logs calls that are retried for five seconds, their recovery, and created keys. By default only warnings, to the console. */
   logger?: Logger;
 }
 
-/** Bounds of a call. */
+/** Limits of a call. */
 export interface Limits {
   /** Total time in milliseconds, over all attempts. Infinity means no limit. */
   timeoutMs?: number;
-  /** Number of failed attempts in a row after which the call ends. */
+  /** Number of failed attempts in a row after which the call fails. */
   attempts?: number;
 }
 
-/** The default limits of each kind of call. A stream lasts as long as the render, and ends after an outage of about 15 minutes. */
+/** The default limits of each kind of call. A stream has no total time, and ends after an outage of about 15 minutes. */
 const kinds = {
   read: { timeoutMs: 60_000, attempts: 5 },
   order: { timeoutMs: 900_000, attempts: 100 },
@@ -49,7 +49,7 @@ export class Shared {
     this.logger = options.logger ?? { info: () => undefined, warn: (line) => console.warn(line) };
   }
 
-  /** Reports whether a warning of a method is due, and records it. */
+  /** Reports whether a warning about a method is due, and records it. */
   mayWarn(method: string): boolean {
     const now = performance.now();
     if (now - (this.#warnedAt.get(method) ?? -Infinity) < warnIntervalMs) return false;
@@ -58,28 +58,28 @@ export class Shared {
   }
 }
 
-/** A warning comes after failures of so long, the coming delay included. */
+/** Milliseconds of failures after which a call is logged, including the next delay. */
 const warnAfterMs = 5000;
-/** Time interval of the warnings of one method. */
+/** Minimum milliseconds between warnings about one method. */
 const warnIntervalMs = 60_000;
 
-/** The longest back-off, in milliseconds and before jitter. */
+/** Maximum back-off in milliseconds, before jitter. */
 export const longest = 10_000;
 
-/** What is special about a wait. */
+/** Options of a pause. */
 interface Pause {
-  /** How long a server asks to stay away, beside what its error says. */
+  /** Delay in milliseconds that the server requested before the error. */
   asked?: number;
   ends?: readonly string[];
   stopped?: AbortSignal;
-  /** Whether no attempt may follow. */
+  /** Whether a retry is impossible. */
   last?: boolean;
 }
 
-/** A server that asks to wait for longer, in milliseconds, is not waited for. */
+/** Maximum delay in milliseconds that a server may request. After a longer request the call fails. */
 const longestAsked = 3_600_000;
 
-/** How often a read is made whose server asks for each attempt. */
+/** Maximum attempts of a read if the server requests each retry. */
 const mostAsked = 10;
 
 /** Counts the attempts of one call. */
@@ -93,8 +93,8 @@ export class Attempts {
   #spent = { asked: 0, unasked: 0 }; // failed attempts since the last response
   #failingSince: number | undefined = performance.now(); // undefined after a response
   #warned = false;
-  #last: EaselError | undefined; // that the end of the time has not made
-  #outcome: OrderOutcome | undefined; // outcome of an order after all attempts; undefined for other calls
+  #last: EaselError | undefined; // last error that the timeout or the signal did not cause
+  #outcome: OrderOutcome | undefined; // outcome of an order over all attempts; undefined for other calls
 
   constructor(
     readonly shared: Shared,
@@ -111,32 +111,32 @@ export class Attempts {
     this.begin();
   }
 
-  /** Starts the time of the call, again for each page of a list. */
+  /** Starts the time of the call. A list starts it again for each page. */
   begin(): void {
     this.#end = performance.now() + this.#timeoutMs;
   }
 
-  /** What a call takes. */
+  /** Options of the next attempt. */
   get options(): { signal?: AbortSignal; timeoutMs?: number } {
     const left = Math.min(Math.max(Math.ceil(this.#end - performance.now()), 1), maxTimeoutMs);
     return { ...(this.signal && { signal: this.signal }), ...(this.#end < Infinity && { timeoutMs: left }) };
   }
 
-  /** Begins the back-off anew. */
+  /** Records a response and resets the back-off. */
   answered(): void {
     this.failures = 0;
     this.heard();
   }
 
-  /** Records a response, which need not be progress. */
+  /** Records a response, which may contain no progress. */
   heard(): void {
     if (this.#warned && this.#failingSince !== undefined) this.shared.logger.info(`call recovered: method=${this.method} after=${seconds(performance.now() - this.#failingSince)}`);
     [this.#failingSince, this.#warned, this.#spent] = [undefined, false, { asked: 0, unasked: 0 }];
   }
 
   /**
-   * Waits before another attempt, with back-off and no less than the server asks, until it is stopped. It throws what no attempt can
-   * mend: the errors with the codes of ends, where there are any.
+   * Waits before another attempt, for the larger of the back-off and the delay that the server requests, or until it is stopped.
+   * It throws final errors. If ends is set, these are the errors with its codes.
    */
   async pause(cause: unknown, { asked = 0, ends, stopped, last }: Pause = {}): Promise<void> {
     if (!(cause instanceof ConnectError)) throw cause;
@@ -165,7 +165,7 @@ export class Attempts {
     return this.kind === "read" ? asked >= mostAsked || unasked >= this.#most : asked + unasked >= this.#most;
   }
 
-  /** Logs that the call has been failing for five seconds. */
+  /** Logs a warning if the call will have failed for five seconds before its next attempt. */
   #warn(error: EaselError, delay: number): void {
     this.#failingSince ??= performance.now();
     const failing = performance.now() - this.#failingSince;
@@ -175,7 +175,7 @@ export class Attempts {
     logger.warn(`call still failing: method=${this.method} address=${address} failing_for=${seconds(failing)} retry_in=${seconds(delay)} error=${error.message}`);
   }
 
-  /** Makes an error that says what is known of the order after all attempts: one may have been taken after another was refused. */
+  /** Converts an error and sets the outcome of the order. An earlier attempt may have placed it if this one is rejected. */
   #error(cause: ConnectError): EaselError {
     const error = errorOf(cause, this.about);
     const outcome = (error.metadata["order_outcome"] as OrderOutcome | undefined) ?? "unknown";
@@ -187,7 +187,7 @@ export class Attempts {
     return this.#outcome ? Object.assign(error, { orderOutcome: this.#outcome }) : error;
   }
 
-  /** Makes the error of a signal that has ended the attempts, with the reason of the last one. */
+  /** Returns the error of a call that the timeout or the signal ended, with the cause of the last error. */
   #ended({ message, cause }: EaselError): EaselError {
     const { upstreamCondition = "", lastError = "" } = this.heartbeat ?? {};
     const heard = this.heartbeat ? `; the last heartbeat: ${upstreamCondition} ${lastError}`.trimEnd() : "";
@@ -201,5 +201,5 @@ export class Attempts {
 
 const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)}s`;
 
-/** The longest timeout of gRPC, which has eight digits. */
+/** Maximum timeout of gRPC in milliseconds, which has eight digits. */
 const maxTimeoutMs = 99_999_999;

@@ -1,4 +1,4 @@
-// Where a server is, and how it is spoken to.
+// The address of a server, and the connections to it.
 import { lookup, type LookupAddress } from "node:dns";
 import { readFileSync } from "node:fs";
 import type { ClientHttp2Stream } from "node:http2";
@@ -8,21 +8,21 @@ import { Code, ConnectError, type Interceptor, type Transport } from "@connectrp
 import { createGrpcTransport, Http2SessionManager, type GrpcTransportOptions } from "@connectrpc/connect-node";
 
 /** The version of this package. */
-export const version = "0.0.0"; // make puts the version of the release here
+export const version = "0.0.0"; // make sets the version of the release
 
-/** Where a server is. */
+/** The address and the credentials of a server. */
 export interface Place {
-  /** host:port, http://host:port or https://host:port; without it EASEL_ADDR, else localhost:50051. Without a scheme it is https, except for this machine. */
+  /** host:port, http://host:port or https://host:port. Default: EASEL_ADDR or localhost:50051, with https except for loopback. */
   address?: string;
-  /** An API key or a token; without it that of the file EASEL_API_KEY_FILE, which is read for each call, else EASEL_API_KEY. */
+  /** An API key or a token. Default: the file EASEL_API_KEY_FILE, which is read for each call, or EASEL_API_KEY. */
   apiKey?: string;
-  /** Whether an API key may go to another host in the clear, where something else protects the way. So does EASEL_ALLOW_PLAINTEXT=true. */
+  /** Allows an API key on an unencrypted connection to another host, such as in a mesh. See also EASEL_ALLOW_PLAINTEXT. */
   allowPlaintext?: boolean;
-  /** More of the connection, such as the certificates that it trusts: `{ nodeOptions: { ca } }`. Without it those of the file EASEL_TLS_CA_FILE. */
+  /** More options, such as trusted certificates: `{ nodeOptions: { ca } }`. Their default is the file EASEL_TLS_CA_FILE. */
   grpc?: Partial<Omit<GrpcTransportOptions, "baseUrl" | "sessionManager">>;
 }
 
-/** Reads what a caller says of a server. What no attempt could mend is a TypeError. */
+/** Returns the parameters of the connection to a server. It throws a TypeError for invalid settings. */
 export function endpoint({ address = process.env["EASEL_ADDR"]?.trim() || "localhost:50051", apiKey, allowPlaintext = process.env["EASEL_ALLOW_PLAINTEXT"] === "true", grpc = {} }: Place): { baseUrl: string; secret: () => string; grpc: NonNullable<Place["grpc"]> } {
   const file = apiKey === undefined ? process.env["EASEL_API_KEY_FILE"] : undefined;
   let secret = file ? readKey(file) : checked((apiKey ?? process.env["EASEL_API_KEY"] ?? "").trim());
@@ -44,7 +44,7 @@ export function endpoint({ address = process.env["EASEL_ADDR"]?.trim() || "local
     try {
       if (file) secret = readKey(file);
     } catch {
-      // the last one stays while the file can't be read
+      // while the file can't be read, the last key is used
     }
     return secret;
   };
@@ -69,7 +69,7 @@ function checked(secret: string): string {
   return secret;
 }
 
-/** Connects, to each address of the name. A connection finds out by pings when it is dead. No call is repeated. */
+/** Creates a transport to all addresses of a host name. Pings detect a dead connection. The transport retries no call. */
 export function connection(baseUrl: string, secret: () => string, options: Place["grpc"] = {}): Transport {
   const sign: Interceptor = (next) => (request) => {
     const key = secret();
@@ -85,16 +85,16 @@ export function connection(baseUrl: string, secret: () => string, options: Place
 type Pings = { pingTimeoutMs: number } & Partial<GrpcTransportOptions>;
 
 /**
- * A connection to each address of a name. Each call takes the next one, and another where that has no stream for it: nothing of the call
- * has left then. One that left a call unanswered is asked last. The name is resolved again after half a minute, and after a second where a
- * connection has failed.
+ * The connections to the addresses of a host name. Each call uses the next connection, or another one if that opens no stream.
+ * Then nothing of the call was sent. A connection that did not respond to a call is tried last. The name is resolved again after half
+ * a minute, or after a second if a connection has failed.
  */
 class Connections {
   readonly authority;
   readonly #open;
   readonly #resolve;
   #all = new Map<string, Connection>();
-  #left = new Map<string, Connection>(); // whose addresses the name has no more, until nothing is open there
+  #left = new Map<string, Connection>(); // connections whose address the name no longer has, until they are idle
   #resolving = Promise.resolve();
   #resolvedAt = -Infinity;
   #turn = 0;
@@ -134,7 +134,7 @@ class Connections {
   }
 
   notifyResponseByteRead(...read: Parameters<Connection["notifyResponseByteRead"]>) {
-    for (const some of [this.#all, this.#left]) for (const connection of some.values()) connection.notifyResponseByteRead(...read); // those of other streams ignore it
+    for (const some of [this.#all, this.#left]) for (const connection of some.values()) connection.notifyResponseByteRead(...read); // connections of other streams ignore it
   }
 
   #refresh() {
@@ -145,7 +145,7 @@ class Connections {
     this.#resolving = this.#resolve().then((addresses) => this.#use(addresses));
   }
 
-  /** The connections for a call that has tried some, the next first. */
+  /** Returns the connections that a call has not tried, in the order in which it tries them. */
   #inTurn(turn: number, tried: Set<Connection>) {
     const now = performance.now();
     return [false, true].flatMap((last) => {
@@ -154,7 +154,7 @@ class Connections {
     });
   }
 
-  /** Where nothing is found, the connection looks for itself, and its error says so. */
+  /** Updates the connections. If no address was found, the connection resolves the name itself and reports the error. */
   #use(addresses: LookupAddress[]) {
     if (addresses.length > 0) {
       const known = new Map([...this.#left, ...this.#all]);
@@ -164,22 +164,22 @@ class Connections {
   }
 }
 
-/** A lookup that finds one address alone. */
+/** Returns a lookup that finds only the given address. */
 function only({ address, family }: LookupAddress): LookupFunction {
   return (_name, options, found) => (options.all ? found(null, [{ address, family }]) : found(null, address, family));
 }
 
 /**
- * A connection that is replaced where a call gets no stream of it for three ping timeouts. Connect pings a connection that was quiet
- * before it uses it again. It forgets that ping where another stream closes meanwhile, and where the connection does, and then every
- * later call waits for its answer (github.com/connectrpc/connect-es/pull/1746 mends the second).
+ * A connection that is replaced if it opens no stream for a call in three ping timeouts. Connect pings an idle connection before
+ * the next call. If another stream or the connection closes during this ping, Connect forgets the ping. Then every later call
+ * waits for the response to it (github.com/connectrpc/connect-es/pull/1746 fixes the second case).
  */
 class Connection {
   readonly #open;
   readonly #limitMs;
   #newest;
-  #quietSince = Infinity; // when the oldest call began since the last answer
-  #lastUntil = 0; // 0 while it answers
+  #quietSince = Infinity; // start of the oldest call since the last response
+  #lastUntil = 0; // time until which other connections are tried first; 0 while this one responds
 
   constructor(address: string, pings: Pings) {
     this.#open = () => new Http2SessionManager(address, pings, pings.nodeOptions);
@@ -187,12 +187,12 @@ class Connection {
     this.#newest = this.#open();
   }
 
-  /** Whether the others are asked first: for ten seconds after a call got no answer. Then one call at a time finds out whether it answers. */
+  /** Reports whether others go first, for ten seconds after a call without a response. Then one call at a time probes it. */
   isLast(now: number): boolean {
     return now < this.#lastUntil;
   }
 
-  /** Gives a stream for a call; where there is another connection, it has to be there within a second. */
+  /** Returns a stream for a call. If there is another connection, the stream must open within a second. */
   async request(hasOther: boolean, ...request: Parameters<Http2SessionManager["request"]>) {
     const asked = this.#newest;
     const began = performance.now();
@@ -215,7 +215,7 @@ class Connection {
     this.#newest.notifyResponseByteRead(...read);
   }
 
-  /** Closes the connection where no call is open, and reports whether none was. */
+  /** Closes the connection if it is idle, and reports whether it is closed. */
   endWhereIdle(): boolean {
     const state = this.#newest.state();
     if (state === "idle") this.#newest.abort(new ConnectError("the name has this address no more", Code.Canceled));
@@ -231,23 +231,23 @@ class Connection {
     });
   }
 
-  /** Notes a call without an answer, where no other was answered meanwhile. A caller may leave early: that says nothing of the connection. */
+  /** Records a call without a response, if no call had one for forMs. Otherwise its caller may just have cancelled it early. */
   #unanswered(forMs: number) {
     const now = performance.now();
     if (now - this.#quietSince >= forMs) this.#lastUntil = now + lastMs;
   }
 
-  /** Replaces a session that has no stream for a call in time. */
+  /** Replaces a session that opens no stream for a call in time. */
   #replace(asked: Http2SessionManager, there: AbortSignal) {
     sleep(this.#limitMs, undefined, { signal: there, ref: false })
       .then(() => {
         if (this.#newest === asked) this.#newest = this.#open();
         asked.abort(new ConnectError("the connection does not answer", Code.Unavailable));
       })
-      .catch(() => undefined); // the stream is there
+      .catch(() => undefined); // the stream is open
   }
 }
 
-/** For how long nothing is answered before others are asked first, and for how long they are. */
+/** Milliseconds without a response after which other connections are tried first, and milliseconds for which they are. */
 const quietMs = 1000;
 const lastMs = 10_000;

@@ -1,4 +1,4 @@
-// Downloads, which go on where they broke off.
+// Downloads, which resume after a failure.
 import { createHash, randomBytes } from "node:crypto";
 import { open, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
@@ -11,7 +11,7 @@ import { values, type ContentInfo } from "./values.js";
 
 type Generations = Client<typeof v1.GenerationService>;
 
-/** Writes a file that has its name when it is whole and on the disk. A stream is the caller's own. */
+/** Downloads to a path, which gets the file when it is complete and on disk, or to a stream, which remains open. */
 export async function download(generations: Generations, generationId: string, to: string | Writable, attempts: Attempts): Promise<ContentInfo> {
   if (typeof to !== "string") {
     const write = (data: Uint8Array) => new Promise<void>((resolve, reject) => to.write(data, (error) => (error ? reject(error) : resolve())));
@@ -20,7 +20,7 @@ export async function download(generations: Generations, generationId: string, t
   if (!((await stat(to).catch(() => undefined))?.isFile() ?? true)) throw new TypeError(`${to} is not a regular file`);
   await removeStale(to);
   const part = join(dirname(to), `.${basename(to)}.${randomBytes(8).toString("hex")}.part`);
-  const file = await open(part, "ax"); // a new file: a link that somebody has put there is not followed
+  const file = await open(part, "ax"); // creates a new file and follows no link
   try {
     const info = await fetch(generations, generationId, { write: (data) => file.writeFile(data), restart: () => file.truncate() }, attempts);
     await file.sync();
@@ -31,10 +31,10 @@ export async function download(generations: Generations, generationId: string, t
   }
 }
 
-/** Age in milliseconds of a part file whose download was killed. A download that runs writes to its file more often. */
+/** Age in milliseconds at which a part file counts as abandoned. A running download writes to its file more often. */
 const staleMs = 24 * 3_600_000;
 
-/** Removes the part files that killed downloads to the same file left behind. */
+/** Removes the part files of killed downloads to the same file. */
 async function removeStale(to: string): Promise<void> {
   for (const name of await readdir(dirname(to)).catch(() => [])) {
     const isPart = name.startsWith(`.${basename(to)}.`) && /^[\w-]+\.part$/.test(name.slice(basename(to).length + 2));
@@ -45,10 +45,10 @@ async function removeStale(to: string): Promise<void> {
   }
 }
 
-/** Takes the bytes. */
+/** The destination of the bytes. */
 interface Target {
   write: (data: Uint8Array) => Promise<void>;
-  /** Forgets them, where it can. */
+  /** Discards the written bytes; undefined if this is not possible. */
   restart?: () => Promise<void>;
 }
 
@@ -58,7 +58,7 @@ async function fetch(generations: Generations, generationId: string, target: Tar
   let info: v1.ContentInfo | undefined;
   for (;;) {
     try {
-      const request = { generationId, readOffset, etag: info?.etag ?? "" }; // the rest must be of the same bytes
+      const request = { generationId, readOffset, etag: info?.etag ?? "" }; // the remaining bytes must belong to the same content
       for await (const { chunk } of generations.downloadGeneration(request, attempts.options)) {
         if (chunk?.offset !== readOffset || crc32c(chunk.data) !== chunk.crc32c) throw new Damaged("bytes arrived damaged");
         await target.write(chunk.data);
@@ -72,7 +72,7 @@ async function fetch(generations: Generations, generationId: string, target: Tar
       if (readOffset !== (info.sizeBytes ?? readOffset)) throw new Damaged(`${readOffset} bytes arrived of ${info.sizeBytes}`);
       return values.contentInfo(info);
     } catch (error) {
-      const lost = !info?.etag && readOffset > 0n; // nothing tells whether the rest belongs to what is there
+      const lost = !info?.etag && readOffset > 0n; // the remaining bytes could belong to other content
       await attempts.pause(error, { last: lost && !target.restart });
       if (!lost) continue;
       await target.restart?.();

@@ -1,4 +1,4 @@
-// A robust client of Easel: it orders paid renders once, watches them, and downloads their files whole.
+// A robust client of Easel. It orders each paid render once, watches it, and verifies the file that it downloads.
 import { randomUUID } from "node:crypto";
 import type { Writable } from "node:stream";
 import { create } from "@bufbuild/protobuf";
@@ -19,79 +19,79 @@ export type * from "./values.js";
 export type { Watch } from "./watch.js";
 
 /**
- * Options of a client. timeoutMs is the total time of a read or an order, by default a minute and 15 minutes, and attempts is the
- * number of attempts of a read, by default 5. An order, a watch and a download end after 100 failed attempts in a row, about 15 minutes.
+ * Options of a client. timeoutMs is the total time of a read (default: 1 minute) or an order (15 minutes). attempts is the
+ * maximum number of attempts of a read (5). An order, watch or download ends after 100 failed attempts in a row, about 15 minutes.
  */
 export interface Options extends Place, Hooks, Limits {
-  /** Another way to the server: address, apiKey, allowPlaintext and grpc are not looked at. */
+  /** A custom transport. If it is set, address, apiKey, allowPlaintext and grpc are ignored. */
   transport?: Transport;
 }
 
-/** What all methods take. */
+/** Options of all methods. */
 export interface CallOptions extends Limits {
-  /** Ends the call. */
+  /** Aborts the call. */
   signal?: AbortSignal;
 }
 
-/** A text is JSON, and is sent as it is. */
+/** A string is JSON, and is sent unchanged. */
 export type Inputs = Record<string, unknown> | string;
 
-/** A text is the id. */
+/** A string is the ID. */
 export type Which = string | { generationId: string };
 
-/** What an order takes. */
+/** Options of an order. */
 export interface OrderOptions extends CallOptions {
-  /** The same key is the same order, which is paid once: take the id of a row of yours. Without it one is made up, and given to onKey. */
+  /** Orders with the same key are paid once: use the ID of your own record. By default a new key is passed to onKey. */
   key?: string | number;
   maxCostCents?: number;
   labels?: Record<string, string>;
 }
 
-/** What run takes. */
+/** Options of run. */
 export interface RunOptions extends OrderOptions {
-  /** Hears of every state, the first one included. */
+  /** Called with every state, including the first. */
   onUpdate?: (render: Render) => void;
 }
 
-/** What chooses renders. */
+/** A filter of renders. */
 export interface Filter {
   model?: string;
   labels?: Record<string, string>;
-  /** For operators. */
+  /** Only for operators. */
   owner?: string;
 }
 
-/** What every watch takes. */
+/** Options of every watch. */
 export interface StreamOptions extends CallOptions {
-  /** The longest silence of the server, 1 to 60 s; without it 10 s. After three of them the stream is given up. */
+  /** Maximum silence of the server, 1 to 60 s, by default 10 s. After three times this silence the watch reconnects. */
   heartbeatMs?: number;
 }
 
-/** What the watch of one render takes. */
+/** Options of a watch of one render. */
 export interface WatchOptions extends StreamOptions {
   until?: WatchUntil;
-  /** The etag of the last state that the caller has: it is not told again. */
+  /** The etag of the last state that the caller has. The watch omits this state. */
   knownEtag?: string;
 }
 
-/** What the watch of many renders takes. */
+/** Options of a watch of many renders. */
 export interface WatchManyOptions extends StreamOptions, Filter {
   until?: WatchUntil;
-  /** By id, the etags of the last states that the caller has. */
+  /** The etags of the last states that the caller has, by ID. */
   knownEtags?: Record<string, string>;
 }
 
-/** What usage takes. */
+/** Options of usage. */
 export interface UsageOptions extends CallOptions {
   start?: Date;
   end?: Date;
-  /** Without it ["MODEL"]. */
+  /** Default: ["MODEL"]. */
   by?: UsageDimension[];
-  /** The name of the label, where it is told apart by LABEL. */
+  /** The name of the label for the dimension LABEL. */
   label?: string;
 }
 
-/** A client. The calls of the contract are accounts, catalog and generations; they throw the errors of Connect, and repeat nothing. */
+/** A client. accounts, catalog and generations are the stubs of the contract, which throw errors of Connect and retry nothing. */
 export class Easel {
   readonly accounts;
   readonly catalog;
@@ -107,12 +107,12 @@ export class Easel {
     this.generations = createClient(v1.GenerationService, transport);
   }
 
-  /** Returns the account. As the first call of a service, with a timeoutMs of 10,000, it fails if the address, the key or the certificate is wrong. */
+  /** Returns the account. As a first call with a timeoutMs of 10,000, it detects a wrong address, key or certificate. */
   async account(options: CallOptions = {}): Promise<Account> {
     return values.account((await this.#call(this.accounts.getAccount, {}, this.#attempts("read", "GetAccount", options))).account);
   }
 
-  /** Yields the models that may be ordered, over all pages. */
+  /** Yields the models of all pages that can be ordered. */
   models(options: CallOptions = {}): AsyncGenerator<Model, void, undefined> {
     return this.#pages(this.catalog.listModels, {}, this.#attempts("read", "ListModels", options), ({ models }) => models.map(values.model));
   }
@@ -122,15 +122,15 @@ export class Easel {
     return values.model((await this.#call(this.catalog.getModel, { modelId }, this.#attempts("read", "GetModel", options))).model);
   }
 
-  /** Returns the price of a render now. */
+  /** Returns the current price of a render. */
   async quote(model: string, inputs: Inputs, options: CallOptions = {}): Promise<Quote> {
     const request = { modelId: model, inputsJson: textOf(inputs) };
     return values.quote((await this.#call(this.generations.quoteGeneration, request, this.#attempts("read", "QuoteGeneration", options))).quote);
   }
 
   /**
-   * Places an order, and sends it again with the same key until its outcome is known. Where orderOutcome of
-   * an error says "unknown", the order may exist: order again with the key of the error.
+   * Places an order, and retries it with the same key until its outcome is known. If orderOutcome of an
+   * error is "unknown", the order may exist: order again with the key of the error.
    */
   async order(model: string, inputs: Inputs, options: OrderOptions = {}): Promise<Order> {
     const { maxCostCents, labels = {} } = options;
@@ -142,7 +142,7 @@ export class Easel {
     return { generationId: render.generationId, key, replayed: raw.replayed, render, raw };
   }
 
-  /** Orders, watches to the end, and gives the render: its text, or what to download. One that came to nothing is a RenderFailed. */
+  /** Places an order, waits until the render is finished, and returns it. If it did not succeed, run throws RenderFailed. */
   async run(model: string, inputs: Inputs, options: RunOptions = {}): Promise<Render> {
     const { key, ...placed } = await this.order(model, inputs, options);
     let { render } = placed;
@@ -154,35 +154,35 @@ export class Easel {
     return render;
   }
 
-  /** Returns a render as it is now. */
+  /** Returns the current state of a render. */
   async get(render: Which, options: CallOptions = {}): Promise<Render> {
     const request = { generationId: idOf(render) };
     return values.render((await this.#call(this.generations.getGeneration, request, this.#attempts("read", "GetGeneration", options, request))).generation);
   }
 
-  /** Yields the renders that match, the newest first, over all pages. */
+  /** Yields the matching renders of all pages, latest first. */
   list(options: Filter & CallOptions & { states?: State[] } = {}): AsyncGenerator<Render, void, undefined> {
     const filter = { ...filterOf(options), states: (options.states ?? []).map((name) => v1.State[name as keyof typeof v1.State]) };
     const attempts = this.#attempts("read", "ListGenerations", options);
     return this.#pages(this.generations.listGenerations, { filter }, attempts, ({ generations }) => generations.map(values.render));
   }
 
-  /** Waits until a render has reached the goal, and returns it. It continues after errors as watch does. */
+  /** Waits until a render has reached the goal, and returns it. It handles errors like watch. */
   async wait(render: Which, options: WatchOptions = {}): Promise<Render> {
     let newest: Render | undefined;
     for await (newest of this.watch(render, options));
     return newest ?? this.get(render, options);
   }
 
-  /** Deletes a render and its result for good. A render that does not exist causes no error, so that a repeat is safe. */
-  async delete(render: Which, { force = false, ...options }: CallOptions & { /** Deletes a render that has not ended. */ force?: boolean } = {}): Promise<void> {
+  /** Permanently deletes a render and its result. A missing render causes no error, so a retry is safe. */
+  async delete(render: Which, { force = false, ...options }: CallOptions & { /** Allows the deletion of an unfinished render. */ force?: boolean } = {}): Promise<void> {
     const request = { generationId: idOf(render), allowMissing: true, force };
     await this.#call(this.generations.deleteGeneration, request, this.#attempts("read", "DeleteGeneration", options, { generationId: request.generationId }));
   }
 
   /**
-   * Yields the state of a render and each change, until the goal. It goes on through a server that restarts or falls silent, and
-   * throws what watching again can't mend.
+   * Yields the state of a render and each change, until the goal. It continues if a server restarts or is silent, and throws an
+   * error that a retry can't fix.
    */
   watch(render: Which, { until = "TERMINAL", knownEtag = "", heartbeatMs = defaultHeartbeatMs, ...options }: WatchOptions = {}): Watch<Render> {
     const heartbeatInterval = durationFromMs(heartbeatMs);
@@ -191,9 +191,9 @@ export class Easel {
   }
 
   /**
-   * Yields the state of many renders and each change, until all have reached the goal. Without renders it watches every render that
-   * matches, new ones too, until the caller leaves. A deleted one comes as DELETED. It throws as watch does, and repeats no state of the
-   * 10,000 renders that changed last, nor of knownEtags.
+   * Yields the states of many renders and each change, until all have reached the goal. Without renders it watches all matching
+   * renders, including new ones, until the caller leaves the loop. A deleted render has the state DELETED. Errors are handled as
+   * in watch. It repeats no state of the 10,000 renders that changed last, nor of knownEtags.
    */
   watchMany(renders: Iterable<Which> = [], options: WatchManyOptions = {}): Watch<Render> {
     if (typeof renders === "string") throw new TypeError("watchMany takes many renders: watch takes one");
@@ -208,7 +208,7 @@ export class Easel {
     return watchMany(this.generations, request, this.#attempts("stream", "WatchGenerations", options));
   }
 
-  /** Yields what was ordered and spent, over all pages. */
+  /** Yields the numbers and costs of orders, from all pages. */
   usage(options: UsageOptions = {}): AsyncGenerator<UsageRow, void, undefined> {
     const { start, end, by = ["MODEL"], label = "" } = options;
     const times = { ...(start && { startTime: timestampFromDate(start) }), ...(end && { endTime: timestampFromDate(end) }) };
@@ -217,8 +217,8 @@ export class Easel {
   }
 
   /**
-   * Fetches the file of a render, going on where it broke off. A path has its name when all bytes are there and right, and on the
-   * disk; a stream gets them as they come, and is not ended.
+   * Downloads the file of a render, and resumes after a failure. A path gets the file when it is complete, verified and on disk.
+   * A stream gets the bytes when they arrive, and is not closed.
    */
   async download(render: Which, to: string | Writable, options: CallOptions = {}): Promise<ContentInfo> {
     return download(this.generations, idOf(render), to, this.#attempts("stream", "DownloadGeneration", options, { generationId: idOf(render) }));
@@ -236,7 +236,7 @@ export class Easel {
     return key;
   }
 
-  /** Calls until there is an answer. */
+  /** Calls until a response arrives, and returns it. */
   async #call<I, O>(method: (request: I, options: CallOptions) => Promise<O>, request: I, attempts: Attempts): Promise<O> {
     for (;;) {
       try {

@@ -1,4 +1,4 @@
-// Errors, by what a program does about them.
+// Error classes, one for each way to handle an error.
 import { durationMs, timestampDate, TimestampSchema } from "@bufbuild/protobuf/wkt";
 import { fromJson } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
@@ -6,17 +6,17 @@ import { errorTable } from "./easel/v1/reasons.js";
 import { BadRequestSchema, ErrorInfoSchema, RequestInfoSchema, RetryInfoSchema } from "./google/rpc/error_details_pb.js";
 import type { Heartbeat, Render } from "./values.js";
 
-/** What is known of an order that has failed: see CreateGeneration. Only after "not_placed" may its key be forgotten. */
+/** The outcome of a failed order, as defined by CreateGeneration. Discard its key only after "not_placed". */
 export type OrderOutcome = "unknown" | "not_placed_by_this_call" | "not_placed";
 
-/** What an error is about. */
+/** The order or render of an error. */
 export interface About {
-  /** The idempotency key of its order. */
+  /** The idempotency key of the order. */
   key?: string;
   generationId?: string;
 }
 
-/** What an error is made of. */
+/** The parts of an error. */
 interface Parts extends About {
   code?: string;
   cause?: unknown;
@@ -26,20 +26,20 @@ interface Parts extends About {
 export class EaselError extends Error {
   /** The gRPC code, such as UNAVAILABLE. */
   readonly code: string;
-  /** A name of the contract's ErrorReason, or of a newer one; empty where the failure is not of Easel. */
+  /** The name of an ErrorReason of the contract or of a newer server; empty if the error is not from Easel. */
   readonly reason: string;
   readonly metadata: Readonly<Record<string, string>>;
-  /** The outcome of an order after all attempts, undefined for other calls. */
+  /** The outcome of an order over all attempts, undefined for other calls. */
   readonly orderOutcome?: OrderOutcome;
-  /** How many milliseconds the server asks to wait. */
+  /** The delay in milliseconds that the server requests. */
   readonly retryAfter?: number;
   readonly fieldViolations: readonly { field: string; description: string }[];
   readonly requestId: string;
-  /** The idempotency key, where the error is about an order. */
+  /** The idempotency key of an order, otherwise empty. */
   readonly key: string;
-  /** The id of the render, where the error is about one that is there. */
+  /** The ID of the render, empty if unknown. */
   readonly generationId: string;
-  /** Whether the same call again may mend it. */
+  /** Whether a retry of the call may succeed. */
   readonly isRetryable: boolean = false;
 
   constructor(message: string, { code = "UNKNOWN", cause, key = "", generationId = "" }: Parts = {}) {
@@ -65,13 +65,13 @@ export class EaselError extends Error {
   }
 }
 
-/** The request breaks a rule: mend it. fieldViolations names fields. */
+/** The request is invalid. fieldViolations has the invalid fields. */
 export class InvalidRequest extends EaselError {}
-/** The API key or token is missing or not accepted. */
+/** The API key or token is missing or rejected. */
 export class Unauthenticated extends EaselError {}
 /** The caller may not do this. */
 export class PermissionDenied extends EaselError {}
-/** There is no such render or model for this caller. */
+/** The render or model does not exist for this caller. */
 export class NotFound extends EaselError {}
 /** The balance does not cover the price. */
 export class InsufficientBalance extends EaselError {}
@@ -79,7 +79,7 @@ export class InsufficientBalance extends EaselError {}
 export class PriceAboveLimit extends EaselError {
   readonly priceCents = this.cents("price_cents");
 }
-/** The team's budget has no room for the price until resetTime. */
+/** The budget of the team does not cover the price until resetTime. */
 export class BudgetExceeded extends EaselError {
   readonly priceCents = this.cents("price_cents");
   readonly remainingCents = this.cents("remaining_cents");
@@ -88,21 +88,21 @@ export class BudgetExceeded extends EaselError {
 }
 /** The API key has reached its daily cap in the catalog. */
 export class DailyCapReached extends EaselError {}
-/** The key stands for another order. */
+/** The key belongs to another order. */
 export class IdempotencyKeyReused extends EaselError {}
-/** It is not known whether the order was taken: keep its key, and order again with it. */
+/** The order may exist. Keep its key, and order again with it. */
 export class OutcomeUnknown extends EaselError {}
-/** The render has not ended, or its result is not there yet. */
+/** The render is not finished, or its result does not exist yet. */
 export class NotReady extends EaselError {}
-/** The render has no file and will have none. */
+/** The render has no file and will not get one. */
 export class NoContent extends EaselError {}
-/** The bytes are not those that the download has begun with. */
+/** The content has changed since the download started. */
 export class ContentChanged extends EaselError {}
-/** Easel or the catalog can't answer now. */
+/** Easel or the catalog can't respond now. */
 export class Unavailable extends EaselError {}
-/** The server or its operator has to mend something. */
+/** The operator of the server must fix the cause. */
 export class ServerFault extends EaselError {}
-/** The time of the caller's signal is over. The cause is the last failure, and heartbeat says how the catalog was. */
+/** The timeout of the call or of its signal has passed. The cause is the last failure. heartbeat is the last one of a watch. */
 export class Timeout extends EaselError {
   constructor(
     message: string,
@@ -112,9 +112,9 @@ export class Timeout extends EaselError {
     super(message, parts);
   }
 }
-/** The caller's signal has ended it before its time was over. The cause is the last failure. */
+/** The caller's signal has aborted the call before its timeout. The cause is the last failure. */
 export class Stopped extends EaselError {}
-/** The render was paid and came to nothing, or was deleted. */
+/** The render ended without a result. */
 export class RenderFailed extends EaselError {
   constructor(
     readonly render: Render,
@@ -123,7 +123,7 @@ export class RenderFailed extends EaselError {
     super(`${render.state}: ${render.failureMessage}`, { key, generationId: render.generationId });
   }
 }
-/** Bytes of a download are not those that the server has sent. */
+/** Bytes of a download were damaged or are missing. */
 export class Damaged extends EaselError {
   constructor(message: string) {
     super(message, { code: "DATA_LOSS" });
@@ -135,11 +135,11 @@ const classes: Record<string, typeof EaselError> = {
   ...{ IdempotencyKeyReused, OutcomeUnknown, NotReady, NoContent, ContentChanged, Unavailable, ServerFault },
 };
 
-/** Gives an error of Connect its class. */
+/** Converts an error of Connect to an error of its class. */
 export function errorOf(cause: ConnectError, about: About): EaselError {
   const code = Code[cause.code].replace(/(?<=[a-z])(?=[A-Z])/g, "_").toUpperCase().replace("CANCELED", "CANCELLED");
   const { reason } = new EaselError("", { cause });
-  const noTLS = cause.rawMessage.includes("wrong version number"); // OpenSSL reports a plaintext response so
+  const noTLS = cause.rawMessage.includes("wrong version number"); // error of OpenSSL for an unencrypted response
   const message = noTLS ? "server does not speak TLS; use http:// in the address" : cause.rawMessage;
   const row = errorTable.reasons[reason] ?? errorTable.codes[code] ?? { class: "Unavailable", again: "if_told" };
   const error = new (classes[row.class] ?? EaselError)(`${reason || code}: ${message}`, { code, cause, ...about });

@@ -1,34 +1,34 @@
-// What the contract says, in JavaScript's own types: numbers of cents, dates, milliseconds and names. A value keeps its
-// message as raw, with all that a newer server may have added. Undefined is what the server has not said.
+// Values of the contract in JavaScript types: numbers of cents, dates, milliseconds and names. raw is the message of a
+// value, including fields of a newer server. Undefined means that the server sent no value.
 import { create, isMessage, toJson, type DescField, type DescMessage, type JsonObject, type JsonValue, type Message } from "@bufbuild/protobuf";
 import { durationMs, timestampDate, ValueSchema, type Duration, type Timestamp } from "@bufbuild/protobuf/wkt";
 import * as v1 from "./easel/v1/index.js";
 
-/** The names of an enumeration; of what a newer server says it is unknown(9). */
+/** The names of an enum. A value of a newer server has a name like unknown(9). */
 type Name<E> = Exclude<keyof E & string, "UNSPECIFIED"> | `unknown(${number})`;
-/** Where a render stands. Without an end are QUEUED, RUNNING and UNRECOGNIZED. */
+/** The state of a render. QUEUED, RUNNING and UNRECOGNIZED are not final. */
 export type State = Name<typeof v1.State>;
-/** The goal of a watch: the end of a render, or the time when no money can move any more. */
+/** The goal of a watch: the render is finished, or its cost is final. */
 export type WatchUntil = "TERMINAL" | "SETTLED";
-/** How the catalog answers Easel. */
+/** The condition of the catalog. */
 export type UpstreamCondition = Name<typeof v1.UpstreamCondition>;
-/** The time that a budget is for, in UTC. */
+/** The period of a budget in UTC. */
 export type BudgetWindow = Name<typeof v1.BudgetWindow>;
 /** The kind of the results of a model. */
 export type OutputKind = Name<typeof v1.OutputKind>;
 /** The JSON type of an input. */
 export type InputFieldType = Name<typeof v1.InputFieldType>;
-/** What usage is told apart by. */
+/** A property by which usage is grouped. */
 export type UsageDimension = Exclude<keyof typeof v1.UsageDimension, "UNSPECIFIED">;
 
-/** The file that a render has made: see Easel.download. */
+/** The file that a render produced. Easel.download downloads it. */
 export interface FileResult {
   contentType: string;
   sizeBytes?: number;
   raw: v1.FileResult;
 }
 
-/** One paid render: Generation of the contract. A new state is a new Render. */
+/** One state of a paid render, which the contract calls Generation. Each new state is a new Render. */
 export interface Render {
   generationId: string;
   modelId: string;
@@ -50,12 +50,12 @@ export interface Render {
   labels: Record<string, string>;
   upstreamFields?: JsonObject;
   omittedFields: string[];
-  /** How long it will take, in milliseconds, as the last heartbeat of its watch had it. */
+  /** Remaining milliseconds, estimated in the last heartbeat of the watch. */
   typicalRemaining?: number;
   raw: v1.Generation;
 }
 
-/** An order that was placed. Where replayed is set, its key had been used: this is the render of the earlier order. */
+/** An accepted order. If replayed is set, its key was used before, and the render belongs to the earlier order. */
 export interface Order {
   generationId: string;
   key: string;
@@ -64,7 +64,7 @@ export interface Order {
   raw: v1.CreateGenerationResponse;
 }
 
-/** What a render would cost now. */
+/** The current price of a render. */
 export interface Quote {
   priceCents: number;
   currencyCode: string;
@@ -74,7 +74,7 @@ export interface Quote {
   raw: v1.Quote;
 }
 
-/** What a team may spend in a window, and what it has spent. */
+/** The spending limit of a team in a window, and the amount that it has spent. */
 export interface Budget {
   window: BudgetWindow;
   limitCents: number;
@@ -86,7 +86,7 @@ export interface Budget {
   raw: v1.Budget;
 }
 
-/** The balance, where the caller may see it, and the caller's budgets. */
+/** The balance, if the caller may see it, and the caller's budgets. */
 export interface Account {
   balanceCents?: number;
   currencyCode: string;
@@ -102,7 +102,7 @@ export interface Model {
   modelId: string;
   displayName: string;
   description: string;
-  /** Undefined if the catalog does not say. */
+  /** Undefined if the catalog does not specify it. */
   outputKind?: OutputKind;
   inputFields: InputField[];
   observeTime?: Date;
@@ -116,7 +116,7 @@ export interface InputField {
   name: string;
   displayName: string;
   description: string;
-  /** The JSON type of the value. Undefined if the catalog does not say. */
+  /** The JSON type of the value. Undefined if the catalog does not specify it. */
   type?: InputFieldType;
   required?: boolean;
   defaultValue?: JsonValue;
@@ -127,7 +127,7 @@ export interface InputField {
   raw: v1.InputField;
 }
 
-/** What was ordered and spent, for one value of each dimension that was asked for. */
+/** The numbers and costs of the orders with one value of each requested dimension. */
 export interface UsageRow {
   day: string;
   owner: string;
@@ -145,19 +145,19 @@ export interface UsageRow {
   raw: v1.UsageRow;
 }
 
-/** Why a watch is quiet. */
+/** The state of a watch that has no updates. */
 export interface Heartbeat {
   observeTime?: Date;
   nextPollTime?: Date;
   upstreamCondition: UpstreamCondition;
   consecutivePollFailures: number;
   lastError: string;
-  /** In milliseconds. */
+  /** Remaining milliseconds, estimated. */
   typicalRemaining?: number;
   raw: v1.Heartbeat;
 }
 
-/** The file that a download has brought. */
+/** The description of a downloaded file. */
 export interface ContentInfo {
   contentType: string;
   sizeBytes?: number;
@@ -166,7 +166,7 @@ export interface ContentInfo {
   raw: v1.ContentInfo;
 }
 
-/** Reads messages. */
+/** Functions that convert messages to values. */
 export const values = {
   account: (raw: v1.Account | undefined) => read(v1.AccountSchema, raw) as unknown as Account,
   contentInfo: (raw: v1.ContentInfo) => read(v1.ContentInfoSchema, raw) as unknown as ContentInfo,

@@ -1,4 +1,4 @@
-// Watches, each over as many streams as it takes.
+// Watches, which reconnect after failures.
 import { durationMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, type Client } from "@connectrpc/connect";
 import { longest, type Attempts } from "./attempts.js";
@@ -7,7 +7,7 @@ import type * as v1 from "./easel/v1/index.js";
 import { errorTable } from "./easel/v1/reasons.js";
 import { values, type Render } from "./values.js";
 
-/** Yields states. Leaving the loop ends it, and so does stop, from anywhere; a signal ends it by an error. */
+/** Yields states until its loop is left or stop is called. A signal ends it with an error. */
 export class Watch<T> implements AsyncIterableIterator<T> {
   readonly #stopped = new AbortController();
   readonly #states: AsyncGenerator<T, void, undefined>;
@@ -16,7 +16,7 @@ export class Watch<T> implements AsyncIterableIterator<T> {
     this.#states = follow(this.#stopped.signal);
   }
 
-  /** Ends the loop as if there were nothing more. */
+  /** Ends the loop without an error. */
   stop(): void {
     this.#stopped.abort();
   }
@@ -53,7 +53,7 @@ export const watchOne = (generations: Generations, request: v1.WatchGenerationRe
     }),
   );
 
-/** Watches the renders that the request names, without names every render. */
+/** Watches the renders that the request names, or all renders if it names none. */
 export const watchMany = (generations: Generations, request: v1.WatchGenerationsRequest, attempts: Attempts): Watch<Render> =>
   new Watch(async function* (stopped) {
     const etags = new Etags(request);
@@ -70,18 +70,18 @@ export const watchMany = (generations: Generations, request: v1.WatchGenerations
     });
   });
 
-/** The etags of the newest updates that a watch of many generations has had. */
+/** The etags of the latest updates in a watch of many generations. */
 class Etags {
   readonly named: boolean;
-  readonly #known: Map<string, string>; // by id, the one that changed longest ago first
-  readonly #finished = new Set<string>(); // what has not changed any more needs no read
+  readonly #known: Map<string, string>; // etag by ID; the entry with the oldest change is first
+  readonly #finished = new Set<string>(); // IDs of final renders, which need no further read
 
   constructor({ generationIds, knownEtags }: v1.WatchGenerationsRequest) {
     this.named = generationIds.length > 0;
     this.#known = new Map(Object.entries(knownEtags).slice(-mostEtags));
   }
 
-  /** Those for the next request. The catalog is asked about each that it does not list any more: what is finished is left out. */
+  /** Returns the next request's etags, without final renders: the server reads each render that the catalog no longer lists. */
   wanted(): Record<string, string> {
     return Object.fromEntries([...this.#known].filter(([id]) => !this.#finished.has(id)).slice(-mostKnownEtags));
   }
@@ -90,7 +90,7 @@ class Etags {
     return this.#known.get(generationId) === etag;
   }
 
-  /** Remembers an update. A deleted generation that nobody named is forgotten. */
+  /** Stores an update. It forgets a deleted generation that the request does not name. */
   add({ generationId, etag, state }: v1.Generation): void {
     this.#forget(generationId);
     if (state === State.DELETED && !this.named) return;
@@ -106,13 +106,13 @@ class Etags {
   }
 }
 
-/** One kind of watch, whose updates are of type U and bring values of type T. */
+/** One kind of watch, with updates of type U that contain values of type T. */
 interface Watched<U, T> {
-  /** Opens a stream that goes on after the last update. */
+  /** Opens a stream that continues after the last update. */
   start: (signal: AbortSignal) => AsyncIterable<{ event: WatchEvent<U> }>;
-  /** Gives what an update brings, where it is new to the caller. Progress sets the back-off to its beginning. */
+  /** Returns the value of an update, or undefined if it is not new. A new value resets the back-off. */
   newer: (update: U) => T | undefined;
-  /** Whether the server ends a stream with OK at a goal. */
+  /** Whether the watch has a goal, at which the server ends the stream with OK. */
   hasGoal: boolean;
   heartbeatMs: number;
 }
@@ -123,13 +123,13 @@ type WatchEvent<U> =
   | { case: "closing"; value: v1.StreamClosing }
   | { case: "content" | "caughtUp" | undefined; value?: unknown };
 
-/** Yields what is new on one stream after another, until the goal or an error that watching again can't help. */
+/** Yields the new values of consecutive streams, until the goal or a final error. */
 async function* follow<U, T>(attempts: Attempts, stopped: AbortSignal, watched: Watched<U, T>): AsyncGenerator<T, void, undefined> {
-  // The server refuses an interval that is too short or too long, and is given the time to say so.
+  // If the interval is too short or too long, the server still gets this time to reject it.
   const limitMs = 3 * Math.min(Math.max(watched.heartbeatMs, shortestHeartbeatMs), longestHeartbeatMs);
   const outer = attempts.signal ? AbortSignal.any([attempts.signal, stopped]) : stopped;
   while (!stopped.aborted) {
-    let asked = 0; // how long the closing server asks to stay away
+    let asked = 0; // delay in milliseconds that a closing server requests
     const began = performance.now();
     try {
       for await (const { event } of unlessSilent(watched.start, limitMs, outer)) {
@@ -148,14 +148,14 @@ async function* follow<U, T>(attempts: Attempts, stopped: AbortSignal, watched: 
   }
 }
 
-/** Reads a stream, and breaks it off where nothing has come for so long. */
+/** Yields the messages of a stream, and aborts it after a silence of limitMs. */
 async function* unlessSilent<T>(start: (signal: AbortSignal) => AsyncIterable<T>, limitMs: number, outer: AbortSignal): AsyncGenerator<T> {
   const inner = new AbortController();
   const stream = start(AbortSignal.any([outer, inner.signal]))[Symbol.asyncIterator]();
   const silent = new ConnectError(`nothing came for ${limitMs / 1000} s`, Code.Unavailable);
   try {
     for (;;) {
-      // While the caller is busy with a message, nothing is awaited and nothing is missing.
+      // The timer does not run while the caller processes a message.
       const timer = setTimeout(() => inner.abort(silent), limitMs);
       const { value, done } = await stream.next().finally(() => clearTimeout(timer));
       if (done) return;
@@ -167,7 +167,7 @@ async function* unlessSilent<T>(start: (signal: AbortSignal) => AsyncIterable<T>
 }
 
 export const defaultHeartbeatMs = 10_000;
-const shortestHeartbeatMs = 1000; // that the contract allows
-const longestHeartbeatMs = 60_000; // that it allows
-const mostKnownEtags = 1000; // that a request may have
-const mostEtags = 10_000; // that a watch remembers
+const shortestHeartbeatMs = 1000; // minimum of the contract
+const longestHeartbeatMs = 60_000; // maximum of the contract
+const mostKnownEtags = 1000; // maximum etags of a request
+const mostEtags = 10_000; // maximum etags that a watch stores

@@ -1,4 +1,4 @@
-// The client against a server that answers by a script.
+// Tests of the client against a scripted server.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -39,7 +39,7 @@ type Answer<I, O> = (request: I, context: HandlerContext) => O;
 const order = ["studio/haiku", { prompt: "rain" }, { key: "key-1" }] as const;
 const whole = new Uint8Array(5000).map((_, n) => n % 251);
 
-/** A client whose calls are answered one after the other, all after the last by the last, and what it asked. */
+/** Returns a client whose calls get the answers in order and then the last answer again, and its requests. */
 function play<I extends object, O>(...answers: Answer<I, O>[]) {
   const requests: I[] = [];
   const hooks: Hooks = {};
@@ -99,7 +99,7 @@ const update = (etag: string, state: State, generationId = "gen_1"): Watched => 
 
 const closing: Watched = { event: { case: "closing", value: { retryDelay: { seconds: 2n } } } };
 
-/** An update for each kind of watch. */
+/** An update that every kind of watch accepts. */
 const anyUpdate: Watched = {
   event: { case: "update", value: { generation: { generationId: "gen_1", etag: "e1", state: State.SUCCEEDED } } },
 };
@@ -110,12 +110,12 @@ const watches: Record<string, Open> = {
   watchMany: (easel, options) => easel.watchMany(["gen_1"], options),
 };
 
-/** The code of an error of the helper. */
+/** Returns the name of a code in errors of the client. */
 const named = (code: Code) => Code[code].replace(/(?<=[a-z])(?=[A-Z])/g, "_").toUpperCase().replace("CANCELED", "CANCELLED");
 
 const final = [Code.NotFound, Code.Unauthenticated, Code.PermissionDenied, Code.InvalidArgument, Code.FailedPrecondition, Code.Unimplemented];
 
-/** Sends the bytes from the offset up to so many, and ends so. */
+/** Returns an answer that sends the bytes from the requested offset to another, and then throws end if it is set. */
 const pieces = (to: number, spoil: (chunk: Chunk) => void = () => {}, end?: ConnectError) =>
   async function* ({ readOffset }: DownloadGenerationRequest) {
     for (let at = Number(readOffset); at < to; at += 1000) {
@@ -167,7 +167,7 @@ test("calls go on after a connection was lost while a ping was on its way", { ti
   assert.equal(await cost(), 5);
   await sleep(100);
   frozen = true;
-  const first = cost(); // it waits for the ping
+  const first = cost(); // waits for the ping
   await sleep(50);
   for (const wire of wires) wire.end();
   frozen = false;
@@ -176,7 +176,7 @@ test("calls go on after a connection was lost while a ping was on its way", { ti
   assert.equal(await cost(), 5);
 });
 
-/** Servers that all have one port, at addresses that a name has. */
+/** Servers with the same port at the addresses of one host name. */
 class Site {
   readonly asked: string[] = [];
   readonly lookup: net.LookupFunction = (_name, _options, found) => found(null, this.addresses.map((address) => ({ address, family: 4 })));
@@ -189,7 +189,7 @@ class Site {
     t.after(() => [...this.#servers.keys()].map((address) => this.stop(address)));
   }
 
-  /** Answers at an address, or says nothing there. */
+  /** Starts a server at an address, which responds or is silent. */
   async serve(address: string, says: "answers" | "nothing" = "answers") {
     const routes = ({ service }: ConnectRouter) => service(GenerationService, { getGeneration: () => (this.asked.push(address), { generation: {} }) });
     const answers = connectNodeAdapter({ routes });
@@ -210,7 +210,7 @@ class Site {
     return new Easel({ address: `${this.tls ? "https" : "http"}://easel.test:${this.port}`, apiKey: "", grpc });
   }
 
-  /** Which addresses answer four calls. */
+  /** Returns the addresses that respond to four calls. */
   async four(easel: Easel) {
     this.asked.length = 0;
     for (let n = 0; n < 4; n++) await easel.get("gen_1");
@@ -218,7 +218,7 @@ class Site {
   }
 }
 
-/** Whether a call is answered late, or not before its caller leaves. */
+/** Reports whether the response to a call is late, or missing when its caller leaves. */
 async function isSlow(easel: Easel) {
   const began = performance.now();
   await easel.get("gen_1", { signal: AbortSignal.timeout(2000) }).catch((error: unknown) => assert.ok(error instanceof Timeout));
@@ -368,7 +368,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
 
   for (const [code, why, outcome, kind] of [
     [Code.ResourceExhausted, "BUDGET_EXCEEDED", "not_placed", "BudgetExceeded"],
-    [Code.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", "unknown", "OutcomeUnknown"], // without RetryInfo it is too late
+    [Code.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", "unknown", "OutcomeUnknown"], // without RetryInfo a retry is too late
     [Code.FailedPrecondition, "PRICE_ABOVE_LIMIT", "not_placed_by_this_call", "PriceAboveLimit"],
     [Code.Internal, "UPSTREAM_REDIRECT_REFUSED", "unknown", "ServerFault"],
   ] as const) {
@@ -633,7 +633,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     }, { name: "NotFound" });
     assert.deepEqual(etags, ["e1", "e2", "e3"]);
     assert.deepEqual(requests.map(({ knownEtags }) => knownEtags), [{}, { gen_1: "e1", gen_2: "e2" }, { gen_1: "e1" }]);
-    assert.ok(delays.length === 2 && delays.every((delay) => delay >= 250 && delay < 750), String(delays)); // each update is progress
+    assert.ok(delays.length === 2 && delays.every((delay) => delay >= 250 && delay < 750), String(delays)); // each update resets the back-off
   });
 
   test("watchMany without ids sends the etags of the 1000 that changed last", async () => {
@@ -659,7 +659,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     await assert.rejects(async () => {
       for await (const { generationId } of easel.watchMany([], { knownEtags })) ids.push(generationId);
     }, { name: "NotFound" });
-    assert.deepEqual(ids, ["gen_10000", "gen_0"]); // which had fallen out
+    assert.deepEqual(ids, ["gen_10000", "gen_0"]); // gen_0 was no longer stored
   });
 
   for (const [name, generationIds, ids] of [
@@ -717,7 +717,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     const directory = mkdtempSync(join(tmpdir(), "easel-"));
     const other = join(directory, "other");
     writeFileSync(other, "mine");
-    symlinkSync(other, join(directory, "file.part")); // is not followed
+    symlinkSync(other, join(directory, "file.part")); // must not be followed
     const { easel: twice } = script();
     await Promise.all([1, 2].map(() => twice.download("gen_1", join(directory, "file"))));
     assert.deepEqual(readdirSync(directory).sort(), ["file", "file.part", "other"]);
