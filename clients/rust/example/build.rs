@@ -1,4 +1,4 @@
-//! Makes the stubs from Easel's descriptor image: no protoc is needed.
+//! Generates the stubs from Easel's descriptor image, without protoc.
 
 use prost::Message;
 

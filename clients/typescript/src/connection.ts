@@ -86,8 +86,8 @@ type Pings = { pingTimeoutMs: number } & Partial<GrpcTransportOptions>;
 
 /**
  * The connections to the addresses of a host name. Each call uses the next connection, or another one if that opens no stream.
- * Then nothing of the call was sent. A connection that did not respond to a call is tried last. The name is resolved again after half
- * a minute, or after a second if a connection has failed.
+ * Then nothing of the call was sent. A connection that did not respond to a call is tried last. The name is resolved again after
+ * half a minute, or after a second if a connection has failed.
  */
 class Connections {
   readonly authority;

@@ -20,7 +20,7 @@ export type { Watch } from "./watch.js";
 
 /**
  * Options of a client. timeoutMs is the total time of a read (default: 1 minute) or an order (15 minutes). attempts is the
- * maximum number of attempts of a read (5). An order, watch or download ends after 100 failed attempts in a row, about 15 minutes.
+ * maximum number of attempts of a read (5). An order, watch or download ends after 100 failed attempts in a row (15 minutes).
  */
 export interface Options extends Place, Hooks, Limits {
   /** A custom transport. If it is set, address, apiKey, allowPlaintext and grpc are ignored. */

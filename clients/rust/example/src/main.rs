@@ -1,5 +1,5 @@
 //! Orders one render from Easel, watches it until it is finished, and saves its file.
-//! It may be killed at any moment: the same command goes on with the same order.
+//! It may be killed at any time. The same command then continues with the same order.
 
 use std::{env, error::Error, fs, io::Write, process::ExitCode, time::Duration};
 
@@ -17,7 +17,7 @@ type Failure = Box<dyn Error + Send + Sync>;
 type Client = GenerationServiceClient<InterceptedService<Channel, fn(Request<()>) -> Result<Request<()>, Status>>>;
 
 const HEARTBEAT: Duration = Duration::from_secs(3);
-const LOST: [Code; 3] = [Code::Unavailable, Code::Unknown, Code::Cancelled]; // what tonic says of a lost connection
+const LOST: [Code; 3] = [Code::Unavailable, Code::Unknown, Code::Cancelled]; // codes of tonic for a lost connection
 const FINAL: [Code; 6] = [
     Code::NotFound,
     Code::Unauthenticated,
@@ -47,7 +47,7 @@ async fn main() -> ExitCode {
 
 async fn run(model: &str, prompt: &str, file: &str) -> Result<(), Failure> {
     let address = env::var("EASEL_ADDR").unwrap_or("localhost:50051".into());
-    let channel = Channel::from_shared(format!("http://{address}"))? // https where the server has a certificate
+    let channel = Channel::from_shared(format!("http://{address}"))? // https if the server has a certificate
         .http2_keep_alive_interval(Duration::from_secs(10))
         .keep_alive_timeout(Duration::from_secs(5))
         .connect_lazy();
@@ -58,7 +58,7 @@ async fn run(model: &str, prompt: &str, file: &str) -> Result<(), Failure> {
     let answer = retried(|| async { client.clone().quote_generation(question.clone()).await }).await?;
     let price = answer.quote.unwrap_or_default().price_cents;
     println!("price: {price} cents");
-    let key_file = &format!("{file}.key"); // on disk before the order leaves: whatever happens then, it is one order
+    let key_file = &format!("{file}.key"); // stored before the order is sent: a rerun does not order twice
     if fs::read(key_file).unwrap_or_default().is_empty() {
         fs::write(key_file, uuid::Uuid::new_v4().to_string())?;
     }
@@ -75,13 +75,13 @@ async fn run(model: &str, prompt: &str, file: &str) -> Result<(), Failure> {
     let mut told = Duration::ZERO;
     while let Err(status) = watch(client.clone(), &mut render, &mut told).await {
         if FINAL.contains(&status.code()) {
-            return Err(status.into()); // a repeat can't mend it
+            return Err(status.into()); // a retry can't help
         }
-        again(&status, told).await; // after any other: only at the goal does a stream end without one
+        again(&status, told).await; // only at the goal does a stream end without an error
     }
     if render.state() == State::Succeeded {
         download(client.clone(), &render.generation_id, file).await?;
-        return Ok(fs::remove_file(key_file)?); // the next run is a new order
+        return Ok(fs::remove_file(key_file)?); // the next run places a new order
     }
     fs::remove_file(key_file)?;
     Err(format!("{}: {}", render.state().as_str_name(), render.failure_message).into())
@@ -94,7 +94,7 @@ fn authorize(mut request: Request<()>) -> Result<Request<()>, Status> {
     Ok(request)
 }
 
-/// Makes a unary call as the service config of the stubs says, which tonic does not read.
+/// Retries a unary call as the service config of the stubs defines, because tonic does not read that config.
 async fn retried<T, F: Future<Output = Result<Response<T>, Status>>>(call: impl Fn() -> F) -> Result<T, Status> {
     for wait in [500, 1000, 2000, 4000] {
         match call().await {
@@ -107,20 +107,20 @@ async fn retried<T, F: Future<Output = Result<Response<T>, Status>>>(call: impl 
     call().await.map(Response::into_inner)
 }
 
-/// How long the server asks to wait before the next attempt.
+/// Returns the delay before the next attempt that the server requests.
 fn asked(status: &Status) -> Duration {
     status.get_details_retry_info().and_then(|info| info.retry_delay).unwrap_or_default()
 }
 
-/// Waits before another attempt, as long as the server asks, else half a second to a whole one.
+/// Waits before another attempt: the delay that the server requests, but at least half a second to a second.
 async fn again(status: &Status, told: Duration) {
     println!("again: {:?} {}", status.code(), status.message());
     let spread = Duration::from_millis(500 + u64::from(uuid::Uuid::new_v4().as_bytes()[0]) * 2);
     sleep(asked(status).max(told).max(spread)).await;
 }
 
-/// Keeps the render the newest over one stream, until it ends or three heartbeats are missing. told is
-/// how long a server that closes the stream asks to stay away.
+/// Updates the render from one stream, until the stream ends or three heartbeats are missing. told is set
+/// to the delay that a server requests when it closes the stream.
 async fn watch(mut client: Client, render: &mut Generation, told: &mut Duration) -> Result<(), Status> {
     *told = Duration::ZERO;
     let silent = |_| Status::cancelled("three heartbeats are missing");
@@ -147,10 +147,10 @@ async fn watch(mut client: Client, render: &mut Generation, told: &mut Duration)
     Ok(())
 }
 
-/// Fetches the bytes over as many streams as it takes, and names the file when all are there.
+/// Downloads the bytes, with a new stream after each failure, and renames the file when it is complete.
 async fn download(client: Client, id: &str, path: &str) -> Result<(), Failure> {
     let part = format!("{path}.{}.part", std::process::id());
-    let mut file = fs::File::create_new(&part)?; // a link that somebody has put there is not followed
+    let mut file = fs::File::create_new(&part)?; // creates a new file and follows no link
     let mut rest = DownloadGenerationRequest { generation_id: id.into(), ..Default::default() };
     while let Err(error) = fetch(client.clone(), &mut rest, &mut file).await {
         match error.downcast_ref::<Status>() {
@@ -173,7 +173,7 @@ async fn fetch(mut client: Client, rest: &mut DownloadGenerationRequest, file: &
         }
         file.write_all(&chunk.data)?;
         rest.read_offset += chunk.data.len() as i64;
-        rest.etag = chunk.info.map_or(std::mem::take(&mut rest.etag), |info| info.etag); // of the same bytes
+        rest.etag = chunk.info.map_or(std::mem::take(&mut rest.etag), |info| info.etag); // for the same content
         println!("downloaded: {} bytes", rest.read_offset);
     }
     Ok(())
