@@ -29,20 +29,20 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.parallel.ResourceLock;
 import org.junit.jupiter.api.parallel.Resources;
 
-/** The client against a server that answers by a script. */
-@Timeout(300) // for a busy machine: each test waits for conditions
+/** Tests of the client against a scripted server. */
+@Timeout(300) // seconds, for a busy machine; each test waits for conditions
 final class EaselTest {
   private static final byte[] WHOLE = "easel".repeat(1000).getBytes();
-  private static final Object SILENCE = "silence"; // for ever
+  private static final Object SILENCE = "silence"; // the stream is silent until the client leaves it
   private static final Duration HEARTBEAT = Duration.newBuilder().setSeconds(2).build();
-  /** How a call is answered: by messages, of which the last may be an error or SILENCE. */
+  /** The response to a call: messages, of which the last may be an error or SILENCE. */
   interface Answer extends Function<Message, List<?>> {}
 
-  /** A client, and a server that answers it by a script. */
+  /** A client and its scripted server. */
   private static final class Scripted implements AutoCloseable {
     private final List<Message> requests = new CopyOnWriteArrayList<>();
-    private final List<Long> delays = new CopyOnWriteArrayList<>(); // in milliseconds
-    private final CountDownLatch left = new CountDownLatch(1); // by a caller, before the answer was whole
+    private final List<Long> delays = new CopyOnWriteArrayList<>(); // delays of the retries in milliseconds
+    private final CountDownLatch left = new CountDownLatch(1); // counted down when a caller leaves before the end of a response
     private final Answer[] answers;
     private final Server server;
     private final Easel easel;
@@ -146,7 +146,7 @@ final class EaselTest {
     return failure(Status.Code.UNAVAILABLE, "", -1, "");
   }
 
-  /** What a watch yields until its goal, or until there are so many. */
+  /** Returns the states of a watch until its goal, or at most the given number. */
   private static <T> List<T> yielded(Watch<T> watch, int most) {
     try (watch) {
       var states = new ArrayList<T>();
@@ -199,7 +199,7 @@ final class EaselTest {
     return request -> List.of(failure(Status.Code.UNAVAILABLE, reason, -1, outcome));
   }
 
-  /** What is known of an order covers all attempts at it. */
+  /** The outcome of an order covers all its attempts. */
   @Test
   void theOutcomeOfAnOrderIsThatOfAllAttempts() throws IOException {
     var mayExist = failing("LEDGER_UNAVAILABLE", "unknown");
@@ -239,7 +239,7 @@ final class EaselTest {
     for (var end : List.of(failing("CALLER_UNKNOWN", ""), (Answer) request -> List.of(SILENCE))) {
       try (var test = new Scripted(request -> List.of(PLACED), end)) {
         var error = fails(EaselException.class, () -> test.easel.withTimeout(java.time.Duration.ofSeconds(12)).order("studio/haiku", Map.of()).run());
-        equal(Optional.of(((CreateGenerationRequest) test.requests.get(0)).getIdempotencyKey()), error.idempotencyKey()); // it was made
+        equal(Optional.of(((CreateGenerationRequest) test.requests.get(0)).getIdempotencyKey()), error.idempotencyKey()); // the created key
         equal(Optional.of("gen_1"), error.generationId());
         equal(true, error.getMessage().contains(error.idempotencyKey().get()));
       }
@@ -356,7 +356,7 @@ final class EaselTest {
   @Test
   void watchManySendsTheEtagsUpdatedLast() throws IOException {
     var updates = new ArrayList<Object>(IntStream.range(0, 1001).mapToObj(i -> update("gen_" + i, "e1", State.STATE_RUNNING)).toList());
-    updates.add(1000, update("gen_0", "e2", State.STATE_RUNNING)); // before the last one
+    updates.add(1000, update("gen_0", "e2", State.STATE_RUNNING)); // before the last update
     updates.add(unavailable());
     try (var test = new Scripted(request -> updates, request -> List.of(update("gen_1", "e2", State.STATE_RUNNING)))) {
       equal(1003, yielded(test.easel.watchMany(), 1003).size());
@@ -377,7 +377,7 @@ final class EaselTest {
     var second = new ArrayList<Object>(List.of(old));
     second.addAll(many);
     second.addAll(many.subList(1, many.size()));
-    second.add(many.get(0)); // which has fallen out
+    second.add(many.get(0)); // no longer stored
     try (var test = new Scripted(request -> first, request -> second)) {
       var ids = yielded(test.easel.watchMany(List.of(), new WatchOptions().knownEtags(Map.of("old", "e0"))), 10_002).stream().map(Render::generationId).toList();
       equal(IntStream.concat(IntStream.range(0, 10_001), IntStream.of(0)).mapToObj(i -> "gen_" + i).toList(), ids);
@@ -398,7 +398,7 @@ final class EaselTest {
     }
   }
 
-  /** Gives a watch the same update three times, and then another. */
+  /** Sends a watch the same update three times and then another, and checks the back-off. */
   private static void takesNoRepeatForProgress(Function<Easel, Watch<Render>> open, Object update, Object newer, List<String> etags) throws IOException {
     Answer repeat = request -> List.of(update, unavailable());
     try (var test = new Scripted(repeat, repeat, repeat, request -> List.of(newer))) {
@@ -415,7 +415,7 @@ final class EaselTest {
   }
 
   @Test
-  @ResourceLock(Resources.GLOBAL) // runs by itself, because the response has to arrive within three seconds
+  @ResourceLock(Resources.GLOBAL) // no concurrent tests, because the response must arrive within three seconds
   void aWatchEndsWhereTheServerRefusesItsHeartbeat() throws IOException {
     Answer refuse = request -> {
       LockSupport.parkNanos(TimeUnit.SECONDS.toNanos(1));
@@ -431,7 +431,7 @@ final class EaselTest {
     }
   }
 
-  /** Leaves a watch of a stream that has no end. */
+  /** Leaves a watch whose stream does not end. */
   private static void leaves(Function<Easel, Watch<?>> open, Object update) throws Exception {
     try (var test = new Scripted(request -> List.of(update, SILENCE))) {
       try (var watch = open.apply(test.easel)) {
@@ -481,7 +481,7 @@ final class EaselTest {
       var more = new FutureTask<>(watch.iterator()::hasNext);
       var reader = new Thread(more);
       reader.start();
-      while (reader.getState() != Thread.State.WAITING) { // for the next message
+      while (reader.getState() != Thread.State.WAITING) { // waits for the next message
         Thread.onSpinWait();
       }
       watch.close();
@@ -505,7 +505,7 @@ final class EaselTest {
     }
   }
 
-  /** Closes a watch when its call has begun, and the watch does not have the stream yet. */
+  /** Closes a watch after its call has started, but before the watch has the stream. */
   @Test
   void aWatchThatIsClosedAsItsStreamOpensEndsTheStream() throws Exception {
     try (var test = new Scripted(request -> List.of(SILENCE))) {
@@ -528,7 +528,7 @@ final class EaselTest {
     }
   }
 
-  /** Closes the client as it is about to make another attempt. */
+  /** Closes the client just before another attempt. */
   @Test
   void noAttemptFollowsTheEndOfTheClient() throws Exception {
     for (var call : List.<Function<Easel, ?>>of(EaselTest::order, easel -> easel.watch("gen_1").iterator().next(), easel -> easel.watchMany().iterator().next())) {
@@ -557,7 +557,7 @@ final class EaselTest {
     }
   }
 
-  /** Sends the bytes from the offset up to so many, and ends so. */
+  /** Returns an answer with the bytes from the requested offset to another, and then the error, if there is one. */
   private static Answer pieces(int to, UnaryOperator<ContentChunk.Builder> spoil, Exception end) {
     return request -> {
       var messages = new ArrayList<Object>();
@@ -579,7 +579,7 @@ final class EaselTest {
     };
   }
 
-  /** Without an etag nothing tells whether two streams have the same bytes. */
+  /** Without an etag, two streams may have different bytes. */
   @Test
   void downloadPutsNoTwoBodiesTogether() throws IOException {
     var directory = Files.createTempDirectory("easel");
@@ -597,7 +597,7 @@ final class EaselTest {
       equal(1, test.requests.size());
     }
     Files.delete(file);
-    Files.delete(directory); // nothing else is left
+    Files.delete(directory); // fails if another file is left
   }
 
   @Test
@@ -634,7 +634,7 @@ final class EaselTest {
     }
     equal(true, Arrays.equals(WHOLE, Files.readAllBytes(file)));
     Files.delete(file);
-    Files.delete(directory); // nothing else is left
+    Files.delete(directory); // fails if another file is left
   }
 
   @Test
@@ -651,7 +651,7 @@ final class EaselTest {
         fails(DamagedException.class, () -> test.easel.download("gen_1", directory.resolve("file")));
         equal(1, test.requests.size());
       }
-      Files.delete(directory); // it is empty
+      Files.delete(directory); // fails if a file is left
     }
   }
 

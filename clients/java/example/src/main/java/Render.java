@@ -7,7 +7,7 @@ import java.util.UUID;
 
 /**
  * Orders one render from Easel, watches it until it is finished, and saves its file. It may be
- * killed at any moment: the same command goes on with the same order.
+ * killed at any time. The same command then continues with the same order.
  */
 public final class Render {
   public static void main(String[] args) throws IOException {
@@ -31,7 +31,7 @@ public final class Render {
     var inputs = Map.of("prompt", prompt);
     var price = easel.quote(model, inputs).priceCents();
     System.out.println("price: " + price + " cents");
-    var keyFile = Path.of(file + ".key"); // on disk before the order leaves: whatever happens then, it is one order
+    var keyFile = Path.of(file + ".key"); // stored before the order is sent, so that a rerun does not order twice
     if (Files.notExists(keyFile)) {
       Files.writeString(keyFile, UUID.randomUUID().toString());
     }
@@ -45,7 +45,7 @@ public final class Render {
     if (last.state() == RenderState.SUCCEEDED) {
       easel.download(order.generationId(), file);
     }
-    Files.delete(keyFile); // the next run is a new order
+    Files.delete(keyFile); // the next run places a new order
     if (last.state() != RenderState.SUCCEEDED) {
       System.err.println("failed: " + last.state() + " " + last.failureMessage());
       System.exit(1);

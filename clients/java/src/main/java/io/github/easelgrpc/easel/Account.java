@@ -6,18 +6,18 @@ import java.util.Optional;
 import java.util.OptionalLong;
 
 /**
- * A state of the account.
+ * The account at one time.
  *
  * @param balanceCents absent if the caller may not see it
  */
 public record Account(
     OptionalLong balanceCents, String currencyCode, List<Budget> budgets, Optional<Instant> observeTime, io.github.easelgrpc.easel.v1.Account raw) {
 
-  /** The budget of a team in a window of time, and its use. */
+  /** The budget of a team in a window, and the amounts spent and reserved. */
   public record Budget(
       Window window, long limitCents, long spentCents, long reservedCents, Instant startTime, Instant resetTime, io.github.easelgrpc.easel.v1.Budget raw) {}
 
-  /** The time that a budget is for, in UTC. */
+  /** The period of a budget in UTC. */
   public enum Window {
     DAY, MONTH,
     /** A window of a newer server. */

@@ -3,21 +3,21 @@ package io.github.easelgrpc.easel;
 import java.util.Locale;
 import java.util.regex.Pattern;
 
-/** Where a server is, as EASEL_ADDR says it: host:port, http://host or https://host. */
+/** The address of a server: host:port, http://host:port or https://host:port. A URL may omit the port. */
 final class Address {
   private static final Pattern FORM = Pattern.compile("(?:(https?)://)?(\\[[0-9A-Fa-f:.]+]|[A-Za-z0-9.-]+)(?::(\\d{1,5}))?/?", Pattern.CASE_INSENSITIVE);
 
   final String hostPort;
-  final boolean encrypted; // as https says
-  final boolean clear; // as http says
+  final boolean encrypted; // whether the scheme is https
+  final boolean clear; // whether the scheme is http
   final boolean loopback;
 
-  /** Reads an address, or throws a sentence that says what is wrong with it. */
+  /** Parses an address. Throws IllegalArgumentException if it is invalid. */
   Address(String address) {
     var text = address.strip();
     var form = FORM.matcher(text);
     if (!form.matches()) {
-      var shown = text.contains("@") ? "" : " \"" + text + "\""; // what is before an @ may be secret
+      var shown = text.contains("@") ? "" : " \"" + text + "\""; // the part before an @ may be secret
       throw new IllegalArgumentException("the address" + shown + " is not host:port, http://host:port or https://host:port");
     }
     var scheme = form.group(1) == null ? null : form.group(1).toLowerCase(Locale.ROOT);

@@ -11,20 +11,20 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
-/** The attempts of one call that goes on through what a repeat may mend. */
+/** The attempts of one call, which is retried if a retry may help. */
 final class Attempts {
-  static final Duration LONGEST = Duration.ofSeconds(10); // of back-off, before jitter
-  private static final Duration LONGEST_ASKED = Duration.ofHours(1); // a server that asks for more is not waited for
-  private static final int MOST_ASKED = 10; // attempts of a read whose server asks for each of them
-  private static final long WARN_AFTER = 5000; // milliseconds of failures, the coming delay included
+  static final Duration LONGEST = Duration.ofSeconds(10); // maximum back-off before jitter
+  private static final Duration LONGEST_ASKED = Duration.ofHours(1); // maximum delay that a server may request
+  private static final int MOST_ASKED = 10; // maximum attempts of a read if the server requests each retry
+  private static final long WARN_AFTER = 5000; // milliseconds of failures, including the next delay
 
-  /** A kind of call, with its default limits. A stream lasts as long as the render, and ends after an outage of about 15 minutes. */
+  /** A kind of call, with its default limits. A stream has no total time, and ends after an outage of about 15 minutes. */
   enum Kind {
     READ(Duration.ofMinutes(1), 5),
     ORDER(Duration.ofMinutes(15), 100),
     STREAM(null, 100);
 
-    final Duration timeout; // null means none
+    final Duration timeout; // null means no limit
     final int attempts;
 
     Kind(Duration timeout, int attempts) {
@@ -37,18 +37,18 @@ final class Attempts {
   private final Kind kind;
   private final String method;
   private final int most;
-  private final CountDownLatch ended = new CountDownLatch(1); // which any thread may do
-  private Deadline deadline; // null means none but that of the Context
+  private final CountDownLatch ended = new CountDownLatch(1); // any thread may count it down
+  private Deadline deadline; // null means that only the Context limits the call
   private Failure.Subject subject;
-  private Failure before; // of the newest attempt that the timeout has not ended; null before the first
+  private Failure before; // last failure that the timeout did not cause; null before the first
   private int failures;
   private int unasked; // failed attempts since the last response
   private int asked;
   private long failingSince = System.nanoTime(); // 0 after a response
   private boolean warned;
-  private Heartbeat last; // null before the first
+  private Heartbeat last; // last heartbeat; null before the first
 
-  /** Those of an order begin with the outcome that it is not placed by them. The texts are "" where there are none. */
+  /** An order starts with the outcome NOT_PLACED_BY_THIS_CALL. key and generationId are empty if unknown. */
   Attempts(Easel easel, Kind kind, String method, String key, String generationId) {
     this.easel = easel;
     this.kind = kind;
@@ -58,22 +58,22 @@ final class Attempts {
     begin();
   }
 
-  /** Starts the time of the call, again for each page of a list. */
+  /** Starts the time of the call. A list starts it again for each page. */
   void begin() {
     deadline = easel.deadline(kind);
   }
 
-  /** The stub of the next attempt. */
+  /** Returns the stub of the next attempt. */
   <S extends AbstractStub<S>> S on(S stub) {
     return deadline == null ? stub : stub.withDeadline(deadline);
   }
 
-  /** Begins the back-off anew. */
+  /** Resets the back-off. */
   void progress() {
     failures = 0;
   }
 
-  /** Records a response, which need not be progress. */
+  /** Records a response, which may contain no progress. */
   void responded() {
     if (warned) {
       easel.hooks().recovered(method, millisSince(failingSince));
@@ -87,7 +87,7 @@ final class Attempts {
     return nanos == 0 ? 0 : TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - nanos);
   }
 
-  /** Keeps why a watch is quiet, for a timeout to tell. */
+  /** Stores a heartbeat for the exception of a timeout. */
   void heard(Heartbeat heartbeat) {
     last = heartbeat;
   }
@@ -96,7 +96,7 @@ final class Attempts {
     return last;
   }
 
-  /** Lets no attempt follow. */
+  /** Prevents further attempts. */
   void end() {
     ended.countDown();
   }
@@ -105,7 +105,7 @@ final class Attempts {
     return ended.getCount() == 0;
   }
 
-  /** Makes the exception of an error of gRPC. A timeout has the error before it, which says more. */
+  /** Converts an error of gRPC to an exception. A timeout has the failure before it, which has more details. */
   EaselException exception(StatusRuntimeException error) {
     var failure = Failure.of(error);
     subject = subject.after(failure.metadata("order_outcome"));
@@ -126,8 +126,8 @@ final class Attempts {
   }
 
   /**
-   * Waits before another attempt, with back-off and no less than the server asks, or until there is an end. The error is thrown where no
-   * attempt is worth it.
+   * Waits before another attempt, for the larger of the back-off and the delay that the server requests, or until the call is
+   * ended. It throws the error if a retry is not worth it.
    */
   void pause(EaselException error, boolean worth, Duration least) {
     if (isOver()) {
@@ -144,7 +144,7 @@ final class Attempts {
     }
     warn(error, delay);
     easel.hooks().retry(error, Duration.ofMillis(delay));
-    var context = Context.current(); // of this moment, for both
+    var context = Context.current(); // both calls need the same context
     Context.CancellationListener end = cancelled -> end();
     context.addListener(end, Runnable::run);
     try {
@@ -160,7 +160,7 @@ final class Attempts {
     }
   }
 
-  /** Logs that the call has been failing for five seconds. */
+  /** Logs a warning if the call will have failed for five seconds before its next attempt. */
   private void warn(EaselException error, long delay) {
     if (failingSince == 0) {
       failingSince = System.nanoTime();
@@ -169,7 +169,7 @@ final class Attempts {
     warned |= failing + delay >= WARN_AFTER && easel.hooks().failing(method, failing, delay, error);
   }
 
-  /** The error of a call that its caller has ended, which no repeat mends. */
+  /** Returns the exception of a call that its caller ended. It is not retryable. */
   private static EaselException end(EaselException error) {
     return error instanceof TimeoutException ? error : error.failure().asLast().exception();
   }

@@ -11,23 +11,23 @@ import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 
-/** The way to a server. */
+/** Functions that create the connection to a server. */
 final class Connection {
   private static final Metadata.Key<String> AUTHORIZATION = Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
-  /** Spreads calls, and leaves out servers that say that they do not serve, where grpc-services is there to ask. */
+  /** Spreads calls over all servers. If grpc-services is present, servers that report a bad health are skipped. */
   private static final Map<String, ?> SERVICE_CONFIG =
       Map.of("loadBalancingConfig", List.of(Map.of("round_robin", Map.of())), "healthCheckConfig", Map.of("serviceName", ""));
 
   private Connection() {}
 
-  /** Reports whether a connection may be without TLS. */
+  /** Reports whether a connection with these credentials may have no TLS. */
   static boolean isClear(ChannelCredentials credentials) {
     var bare = credentials.withoutBearerTokens();
     return bare instanceof InsecureChannelCredentials
         || bare instanceof ChoiceChannelCredentials && ((ChoiceChannelCredentials) bare).getCredentialsList().stream().anyMatch(Connection::isClear);
   }
 
-  /** Credentials that trust the PEM certificates of a file only. */
+  /** Returns credentials that trust only the PEM certificates of a file. */
   static ChannelCredentials trusting(String file) {
     try {
       return TlsChannelCredentials.newBuilder().trustManager(new File(file)).build();
@@ -36,20 +36,20 @@ final class Connection {
     }
   }
 
-  /** A channel that spreads calls, and finds out by pings when a server is gone. */
+  /** Returns a channel that spreads calls over all servers and detects dead servers by pings. */
   static ManagedChannel connect(String hostPort, ChannelCredentials credentials) {
     return Grpc.newChannelBuilder(hostPort, credentials)
-        .disableRetry() // what is sent again is sent by this package
+        .disableRetry() // this package retries calls
         .disableServiceConfigLookUp()
         .defaultServiceConfig(SERVICE_CONFIG)
-        .maxInboundMessageSize(8 << 20) // answers have 4 MiB at most
+        .maxInboundMessageSize(8 << 20) // responses have at most 4 MiB
         .userAgent("easel-java/" + Optional.ofNullable(Easel.class.getPackage().getImplementationVersion()).orElse("dev"))
         .keepAliveTime(10, TimeUnit.SECONDS)
         .keepAliveTimeout(5, TimeUnit.SECONDS)
         .build();
   }
 
-  /** A channel whose calls carry the API key. If it is in a file, each call reads it, and the last key remains while the file cannot be read. */
+  /** Returns a channel whose calls have the API key. Each call reads the key file; if that fails, the last key is used. */
   static Channel authorized(Channel channel, String apiKey, String keyFile) {
     if (apiKey.isEmpty()) {
       return channel;
@@ -73,12 +73,12 @@ final class Connection {
         last.set(readKey(keyFile));
       }
     } catch (IllegalArgumentException e) {
-      return last.get(); // the last one stays while the file can't be read
+      return last.get(); // while the file can't be read, the last key is used
     }
     return last.get();
   }
 
-  /** Reads a file with an API key. */
+  /** Returns the API key in a file. */
   static String readKey(String file) {
     try {
       var key = Files.readString(Path.of(file)).strip();

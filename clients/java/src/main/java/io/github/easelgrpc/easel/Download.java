@@ -20,14 +20,14 @@ import java.time.Instant;
 import java.util.regex.Pattern;
 import java.util.zip.CRC32C;
 
-/** How far a download has come, over as many streams as it takes. */
+/** The state of a download over all its streams. */
 final class Download {
   private static final Duration STALE_AGE = Duration.ofDays(1);
 
   private final OutputStream to;
-  private final FileChannel file; // below it; null where there is none
+  private final FileChannel file; // file that the stream writes to; null without one
   private final MessageDigest digest = sha256();
-  private final DownloadGenerationRequest.Builder request; // of the rest
+  private final DownloadGenerationRequest.Builder request; // request for the remaining bytes
   private ContentInfo info; // null before the first chunk
 
   Download(String generationId, OutputStream to, FileChannel file) {
@@ -44,7 +44,7 @@ final class Download {
     return request.getReadOffset();
   }
 
-  /** Reads one stream, from where the last one broke off to the end. */
+  /** Reads one stream, from the next byte to the end. */
   ContentInfo once(Easel easel, Attempts attempts) throws IOException {
     var call = Context.current().withCancellation();
     var previous = call.attach();
@@ -63,8 +63,8 @@ final class Download {
   }
 
   /**
-   * Makes sure that the rest belongs to the bytes that are there. Where only an etag could tell, and there is none, a file begins anew, and
-   * a stream can't go on after the error.
+   * Reports whether the download can resume or restart. The remaining bytes must belong to the written bytes. Without an etag
+   * that is unknown: a file restarts at its first byte, and a stream can't continue after the error.
    */
   boolean isResumable(EaselException error) throws IOException {
     if (offset() == 0 || !request.getEtag().isEmpty()) {
@@ -76,11 +76,11 @@ final class Download {
     }
     digest.reset();
     request.clearReadOffset();
-    file.truncate(0); // and the next byte is the first
+    file.truncate(0); // the position is then 0 too
     return true;
   }
 
-  /** Removes the part files that killed downloads to the same file left behind. A download that runs writes to its file more often. */
+  /** Removes the part files of killed downloads to the same file. A running download writes to its file more often. */
   static void removeStale(Path file) throws IOException {
     var name = Pattern.compile(Pattern.quote("." + file.getFileName()) + "\\.[\\w-]+\\.part");
     var old = FileTime.from(Instant.now().minus(STALE_AGE));
@@ -90,7 +90,7 @@ final class Download {
           Files.deleteIfExists(part);
         }
       }
-    } catch (NoSuchFileException e) { // it was removed by its own download, or the directory does not exist
+    } catch (NoSuchFileException e) { // a download removed its own file, or the directory does not exist
     }
   }
 
@@ -107,7 +107,7 @@ final class Download {
       info = chunk.getInfo();
     }
     if (!info.getEtag().isEmpty()) {
-      request.setEtag(info.getEtag()); // the rest must be of the same bytes
+      request.setEtag(info.getEtag()); // the remaining bytes must belong to the same content
     }
     if (chunk.hasSummary() && !isWhole(chunk.getSummary())) {
       throw new DamagedException();
@@ -116,7 +116,7 @@ final class Download {
 
   private boolean isWhole(ContentSummary summary) {
     try {
-      var sum = ((MessageDigest) digest.clone()).digest(); // of so many bytes: more of the same stream may follow, or an error
+      var sum = ((MessageDigest) digest.clone()).digest(); // a clone, because more bytes may follow
       return summary.getSizeBytes() == offset() && summary.getSha256().equals(String.format("%064x", new BigInteger(1, sum)));
     } catch (CloneNotSupportedException e) {
       throw new IllegalStateException("the SHA-256 of every Java can be cloned", e);

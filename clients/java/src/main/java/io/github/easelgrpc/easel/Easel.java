@@ -16,21 +16,21 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 
 /**
- * A robust client of Easel: its calls are repeated if a repeat may help. They end after their time or their number of attempts, with
- * {@link #withTimeout}, with the {@link Context} of the caller, with {@link #close}, or when the caller's thread is interrupted. By default
- * a read has a minute and five attempts, an order 15 minutes; an order, a watch and a download end after 100 failed attempts in a row, about
- * 15 minutes. The logger warns of each call that is retried for five seconds. What fails is an {@link EaselException}. Many threads may
- * share one client.
+ * A robust client of Easel, which retries its calls if a retry may help. A call ends after its time (see {@link #withTimeout}) or
+ * number of attempts, with the {@link Context} of the caller, with {@link #close}, or when the caller's thread is interrupted. By
+ * default a read has a minute and five attempts, and an order has 15 minutes. An order, watch or download ends after 100 failed
+ * attempts in a row, about 15 minutes. The logger warns about each call that is retried for five seconds. A failed call throws an
+ * {@link EaselException}. A client is safe for concurrent use.
  */
 public final class Easel implements AutoCloseable {
   private static final Gson JSON = new GsonBuilder().serializeNulls().disableHtmlEscaping().create();
 
-  private final ManagedChannel own; // null where the channel is the caller's
+  private final ManagedChannel own; // null if the caller supplied the channel
   private final Channel channel;
   private final EaselBuilder.Settings settings;
-  private final Deadline deadline; // null: none
-  private final int attempts; // 0 means those of the kind of call
-  private final boolean derived; // so that the connection is another's to close
+  private final Deadline deadline; // null means no deadline
+  private final int attempts; // zero means the default of the kind of call
+  private final boolean derived; // whether another client closes the connection
 
   Easel(ManagedChannel own, Channel channel, EaselBuilder.Settings settings, Deadline deadline, int attempts, boolean derived) {
     this.own = own;
@@ -41,22 +41,22 @@ public final class Easel implements AutoCloseable {
     this.derived = derived;
   }
 
-  /** A client of the server at EASEL_ADDR, localhost:50051 where that is empty, with the API key or service token in EASEL_API_KEY. */
+  /** Creates a client of EASEL_ADDR or localhost:50051, with the API key or token in EASEL_API_KEY_FILE or EASEL_API_KEY. */
   public static Easel create() {
     return builder().build();
   }
 
-  /** A client that is not as {@link #create} makes it. */
+  /** Returns a builder for a client with options. */
   public static EaselBuilder builder() {
     return new EaselBuilder();
   }
 
-  /** The same client whose calls all end after the timeout, which starts now. It needs no close. */
+  /** Returns the same client, whose calls all end after the timeout, which starts now. It needs no close. */
   public Easel withTimeout(Duration timeout) {
     return new Easel(own, channel, settings, Deadline.after(timeout.toMillis(), TimeUnit.MILLISECONDS), attempts, true);
   }
 
-  /** The same client with another maximum of failed attempts in a row for all calls. It needs no close. */
+  /** Returns the same client with another maximum of failed attempts in a row for all calls. It needs no close. */
   public Easel withAttempts(int attempts) {
     return new Easel(own, channel, settings, deadline, attempts, true);
   }
@@ -67,8 +67,8 @@ public final class Easel implements AutoCloseable {
   }
 
   /**
-   * Runs calls on another thread, such as {@code easel.async(client -> client.get(id))}. The future fails with the exception of the task.
-   * Its cancellation ends the calls.
+   * Runs calls on another thread, such as {@code easel.async(client -> client.get(id))}. The future fails with the exception of
+   * the task. Cancelling the future ends the calls.
    */
   public <T> CompletableFuture<T> async(Task<T> task) {
     var calls = Context.current().withCancellation();
@@ -84,28 +84,28 @@ public final class Easel implements AutoCloseable {
     return future;
   }
 
-  /** The calls of GenerationService by its messages. They fail as gRPC's own do. */
+  /** Returns the stub of GenerationService. Its calls throw the exceptions of gRPC. */
   public GenerationServiceGrpc.GenerationServiceBlockingStub generations() {
     return GenerationServiceGrpc.newBlockingStub(channel).withDeadline(deadline);
   }
 
-  /** The calls of AccountService. */
+  /** Returns the stub of AccountService. */
   public AccountServiceGrpc.AccountServiceBlockingStub accounts() {
     return AccountServiceGrpc.newBlockingStub(channel).withDeadline(deadline);
   }
 
-  /** The calls of ModelService. */
+  /** Returns the stub of ModelService. */
   public ModelServiceGrpc.ModelServiceBlockingStub catalog() {
     return ModelServiceGrpc.newBlockingStub(channel).withDeadline(deadline);
   }
 
-  /** The account. As the first call of a service, with a timeout of 10 s, it fails if the address, the key or the certificate is wrong. */
+  /** Returns the account. As a first call with a timeout of 10 s, it detects a wrong address, key or certificate. */
   public Account account() {
     var calls = read("GetAccount", "");
     return Account.of(call(calls, () -> calls.on(accounts()).getAccount(GetAccountRequest.getDefaultInstance())).getAccount());
   }
 
-  /** The models that may be ordered, page by page as they are read. */
+  /** Returns the models that can be ordered. Each page is read when it is needed. */
   public Iterable<Model> models() {
     var calls = read("ListModels", "");
     return () -> new Pages<ListModelsResponse, Model>(
@@ -113,37 +113,37 @@ public final class Easel implements AutoCloseable {
         page -> page.getModelsList().stream().map(Model::of).toList(), ListModelsResponse::getNextPageToken);
   }
 
-  /** A model with its input fields. */
+  /** Returns a model with its input fields. */
   public Model model(String modelId) {
     var calls = read("GetModel", "");
     return Model.of(call(calls, () -> calls.on(catalog()).getModel(GetModelRequest.newBuilder().setModelId(modelId).build())).getModel());
   }
 
-  /** The price of a render now. */
+  /** Returns the current price of a render. */
   public Quote quote(String modelId, Map<String, ?> inputs) {
     var request = QuoteGenerationRequest.newBuilder().setModelId(modelId).setInputsJson(JSON.toJson(inputs)).build();
     var calls = read("QuoteGeneration", "");
     return Quote.of(call(calls, () -> calls.on(generations()).quoteGeneration(request)).getQuote());
   }
 
-  /** Begins an order of one render. The inputs are what the model names them, as JSON has them: texts, numbers, lists, maps. */
+  /** Creates an order of one render. The inputs have the names of the model, and JSON types: strings, numbers, lists and maps. */
   public OrderRequest order(String modelId, Map<String, ?> inputs) {
     return new OrderRequest(this, CreateGenerationRequest.newBuilder().setModelId(modelId).setInputsJson(JSON.toJson(inputs)));
   }
 
-  /** A render as it is now. */
+  /** Returns the current state of a render. */
   public Render get(String generationId) {
     var calls = read("GetGeneration", generationId);
     var request = GetGenerationRequest.newBuilder().setGenerationId(generationId).build();
     return new Render(call(calls, () -> calls.on(generations()).getGeneration(request)).getGeneration(), null);
   }
 
-  /** Waits until a render has ended, and returns it. It continues after errors as a watch does. */
+  /** Waits until a render is finished, and returns it. It handles errors like a watch. */
   public Render wait(String generationId) {
     return last(watch(generationId));
   }
 
-  /** The last state of a watch. */
+  /** Returns the last state of a watch. */
   static Render last(Watch<Render> watch) {
     Render last = null;
     for (var render : watch) {
@@ -152,19 +152,19 @@ public final class Easel implements AutoCloseable {
     return last;
   }
 
-  /** Deletes a render and its result for good. A render that does not exist causes no error, so that a repeat is safe. */
+  /** Permanently deletes a render and its result. A missing render causes no error, so a retry is safe. */
   public void delete(String generationId) {
     delete(generationId, false);
   }
 
-  /** Deletes a render that has not ended, too, if it is forced. Whether its price is refunded is not known. */
+  /** Deletes a render. force allows the deletion of an unfinished render, whose price may not be refunded. */
   public void delete(String generationId, boolean force) {
     var calls = read("DeleteGeneration", generationId);
     var request = DeleteGenerationRequest.newBuilder().setGenerationId(generationId).setAllowMissing(true).setForce(force).build();
     call(calls, () -> calls.on(generations()).deleteGeneration(request));
   }
 
-  /** Watches a render until it has ended, over as many streams as it takes. */
+  /** Watches a render until it is finished, and reconnects after failures. */
   public Watch<Render> watch(String generationId) {
     return watch(generationId, new WatchOptions());
   }
@@ -174,33 +174,33 @@ public final class Easel implements AutoCloseable {
     return watch(generationId, "", options);
   }
 
-  /** Watches the render of an order, whose key is in each error. */
+  /** Watches the render of an order. Each exception has the key of the order. */
   Watch<Render> watch(String generationId, String key, WatchOptions options) {
     var request = WatchGenerationRequest.newBuilder().setGenerationId(generationId).setUntil(options.until)
         .setKnownEtag(options.knownEtags.getOrDefault(generationId, "")).setHeartbeatInterval(options.heartbeat).build();
     return new GenerationWatch(this, request, key);
   }
 
-  /** Watches every render, new ones as they appear. It has no goal: close it. */
+  /** Watches all renders, including new ones. The watch has no goal: close it. */
   public Watch<Render> watchMany() {
     return watchMany(List.of());
   }
 
-  /** Watches renders until all have ended, without ids every render. */
+  /** Watches renders until all are finished. Without ids it watches all renders. */
   public Watch<Render> watchMany(Collection<String> generationIds) {
     return watchMany(generationIds, new WatchOptions());
   }
 
   /**
-   * Watches the named renders until all have reached the goal, over as many streams as it takes. Without ids it watches every render, new
-   * ones as they appear, and has no goal. It repeats no state of the 10,000 renders that changed last.
+   * Watches the named renders until all have reached the goal, and reconnects after failures. Without ids it watches all renders,
+   * including new ones, and has no goal. It repeats no state of the 10,000 renders that changed last.
    */
   public Watch<Render> watchMany(Collection<String> generationIds, WatchOptions options) {
     return new GenerationsWatch(this, WatchGenerationsRequest.newBuilder().addAllGenerationIds(generationIds).setUntil(options.until)
         .putAllKnownEtags(options.knownEtags).setFilter(options.filter.filter).setHeartbeatInterval(options.heartbeat).build());
   }
 
-  /** Lists the renders that a filter lets through, the newest first, page by page as they are read. */
+  /** Returns the matching renders, latest first. Each page is read when it is needed. */
   public Iterable<Render> list(Filter filter) {
     var calls = read("ListGenerations", "");
     var request = ListGenerationsRequest.newBuilder().setFilter(filter.filter).build();
@@ -209,7 +209,7 @@ public final class Easel implements AutoCloseable {
         page -> page.getGenerationsList().stream().map(generation -> new Render(generation, null)).toList(), ListGenerationsResponse::getNextPageToken);
   }
 
-  /** Counts of orders and their money, a row for each value of the dimensions. */
+  /** Returns the numbers and costs of orders, with a row for each value of the dimensions. */
   public Iterable<UsageRow> usage(UsageQuery query) {
     var calls = read("ListUsage", "");
     var request = query.request.build();
@@ -219,8 +219,8 @@ public final class Easel implements AutoCloseable {
   }
 
   /**
-   * Fetches the file of a render, which has its name when all bytes are there and right. Until then it is a new file beside it. Of two at
-   * once to one name the later one stays, whole.
+   * Downloads the file of a render. The file gets its name when it is complete and verified. Until then it is a new file in the
+   * same directory. Of two concurrent downloads to one name, the file of the later one remains.
    */
   public Content download(String generationId, Path file) throws IOException {
     if (Files.exists(file) && !Files.isRegularFile(file)) {
@@ -239,8 +239,8 @@ public final class Easel implements AutoCloseable {
   }
 
   /**
-   * Fetches the file of a render into a stream, which has the bytes as they come and is not closed. Where the download breaks off, and
-   * nothing tells whether the rest belongs to those bytes, it fails.
+   * Downloads the file of a render to a stream, which gets the bytes when they arrive and is not closed. If the download is
+   * interrupted and the content has no etag, it can't resume and fails.
    */
   public Content download(String generationId, OutputStream to) throws IOException {
     return download(new Download(generationId, to, null));
@@ -261,7 +261,7 @@ public final class Easel implements AutoCloseable {
     }
   }
 
-  /** Ends what the client has connected, and every call of it and of those {@link #withTimeout}. Closing one of those ends nothing. */
+  /** Closes the connection, and ends all calls. A client of {@link #withTimeout} or {@link #withAttempts} closes nothing. */
   @Override
   public void close() {
     if (own != null && !derived) {
@@ -278,7 +278,7 @@ public final class Easel implements AutoCloseable {
     return call(attempts, call);
   }
 
-  /** Makes a call until it has an answer, an error that a repeat can't mend, or no attempts left. */
+  /** Retries a call until it has a response, a final error or no attempts left. */
   <T> T call(Attempts attempts, Supplier<T> call) {
     for (;;) {
       try {
@@ -296,12 +296,12 @@ public final class Easel implements AutoCloseable {
     return settings.hooks();
   }
 
-  /** The number of failed attempts of a kind of call after which it ends. */
+  /** Returns the number of failed attempts after which a kind of call fails. */
   int attempts(Attempts.Kind kind) {
     return attempts > 0 ? attempts : kind == Attempts.Kind.READ ? settings.readAttempts() : kind.attempts;
   }
 
-  /** The end of a call that begins now; null if it has none but that of the Context. */
+  /** Returns the deadline of a call that starts now; null if only the Context limits it. */
   Deadline deadline(Attempts.Kind kind) {
     if (deadline != null || kind.timeout == null || Context.current().getDeadline() != null) {
       return deadline;

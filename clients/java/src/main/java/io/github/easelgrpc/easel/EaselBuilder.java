@@ -11,7 +11,7 @@ import java.util.concurrent.Executors;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 
-/** Options of a client: {@link Easel#builder} makes one, and {@link #build} the client. */
+/** Options of a client. {@link Easel#builder} returns a builder, and {@link #build} creates the client. */
 public final class EaselBuilder {
   private static final Executor THREADS = Executors.newCachedThreadPool(task -> {
     var thread = new Thread(task, "easel-async");
@@ -26,7 +26,7 @@ public final class EaselBuilder {
   private ChannelCredentials credentials;
   private Channel channel;
   private Executor executor = THREADS;
-  private Duration timeout; // null means that of the kind of call
+  private Duration timeout; // null means the default of the kind of call
   private int readAttempts = Attempts.Kind.READ.attempts;
   private boolean plaintextKey = "true".equals(System.getenv("EASEL_ALLOW_PLAINTEXT"));
   private BiConsumer<EaselException, Duration> onRetry = (error, delay) -> {};
@@ -35,68 +35,68 @@ public final class EaselBuilder {
 
   EaselBuilder() {}
 
-  /** host:port, with TLS unless the host is this machine; https://host, or http://host without TLS. */
+  /** Sets the address: host:port (with TLS unless the host is loopback), https://host, or http://host (without TLS). */
   public EaselBuilder address(String address) {
     this.address = address;
     return this;
   }
 
-  /** The API key or token that goes with every call. Without it that of the file EASEL_API_KEY_FILE, which each call reads, otherwise EASEL_API_KEY. */
+  /** Sets the API key or token of all calls. Default: the file EASEL_API_KEY_FILE, which each call reads, or EASEL_API_KEY. */
   public EaselBuilder apiKey(String apiKey) {
     this.apiKey = apiKey;
     this.keyFile = "";
     return this;
   }
 
-  /** Other credentials than those of the address, such as a certificate of one's own. */
+  /** Sets credentials other than those of the address, such as a client certificate. */
   public EaselBuilder credentials(ChannelCredentials credentials) {
     this.credentials = credentials;
     return this;
   }
 
-  /** A channel that stays the caller's own, in place of address, API key and credentials. */
+  /** Sets a channel, which replaces address, API key and credentials. The client does not close it. */
   public EaselBuilder channel(Channel channel) {
     this.channel = channel;
     return this;
   }
 
-  /** Lets the API key go without TLS to another machine, as EASEL_ALLOW_PLAINTEXT=true does: where something on the way encrypts. */
+  /** Allows the API key without TLS to another host, for example in a mesh, as EASEL_ALLOW_PLAINTEXT=true does. */
   public EaselBuilder allowPlaintextKey() {
     plaintextKey = true;
     return this;
   }
 
-  /** Hears each error that another attempt follows, and its delay, on the caller's thread. */
+  /** Sets a function that is called with each retried error and the delay, on the caller's thread. */
   public EaselBuilder onRetry(BiConsumer<EaselException, Duration> onRetry) {
     this.onRetry = onRetry;
     return this;
   }
 
-  /** Hears why a watch is quiet, on the caller's thread. */
+  /** Sets a function that is called with each heartbeat of a watch, on the caller's thread. */
   public EaselBuilder onHeartbeat(Consumer<Heartbeat> onHeartbeat) {
     this.onHeartbeat = onHeartbeat;
     return this;
   }
 
-  /** Is given each idempotency key that was made, before its order leaves: write it down. Otherwise it is logged. */
+  /** Sets a function that stores each created idempotency key before its order is sent. By default the key is logged. */
   public EaselBuilder onKey(Consumer<String> onKey) {
     this.onKey = onKey;
     return this;
   }
 
-  /** The total time of each read and order. Without it a minute for a read, and 15 minutes for an order. */
+  /** Sets the total time of each read and order. The default is a minute for a read and 15 minutes for an order. */
   public EaselBuilder timeout(Duration total) {
     this.timeout = total;
     return this;
   }
 
-  /** The number of attempts of a read. Without it 5. */
+  /** Sets the maximum number of attempts of a read. The default is 5. */
   public EaselBuilder attempts(int attempts) {
     this.readAttempts = attempts;
     return this;
   }
 
-  /** Runs the tasks of {@link Easel#async}, such as one of virtual threads. Without it a pool of daemon threads. */
+  /** Sets the executor of {@link Easel#async}, for example one of virtual threads. The default is a pool of daemon threads. */
   public EaselBuilder executor(Executor executor) {
     this.executor = executor;
     return this;
@@ -109,7 +109,7 @@ public final class EaselBuilder {
     return Optional.ofNullable(System.getenv(name)).filter(text -> !text.isBlank()).orElse(otherwise);
   }
 
-  /** Makes the client. Throws IllegalArgumentException where the address or the API key can't be used; nothing is sent yet. */
+  /** Creates the client and sends nothing yet. Throws IllegalArgumentException for an invalid address or API key. */
   public Easel build() {
     var settings = new Settings(new Hooks(onRetry, onHeartbeat, onKey), executor, timeout, readAttempts);
     if (channel != null) {

@@ -12,7 +12,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 
-/** The base of all that a call fails with. A subclass for each thing that a program does something else about. */
+/** The base of all exceptions of a call. There is a subclass for each way to handle an error. */
 public class EaselException extends RuntimeException {
   private static final long serialVersionUID = 1;
   private final transient Failure failure;
@@ -22,28 +22,28 @@ public class EaselException extends RuntimeException {
     this.failure = failure;
   }
 
-  /** What is known of an order that has failed: see CreateGeneration. */
+  /** The outcome of a failed order, as defined by CreateGeneration. */
   public enum OrderOutcome { UNKNOWN, NOT_PLACED_BY_THIS_CALL, NOT_PLACED }
 
-  /** Why the call has failed: ERROR_REASON_UNSPECIFIED where that is not of Easel, or of a newer one. */
+  /** Returns the reason: ERROR_REASON_UNSPECIFIED if it is from a newer server, or the error is not from Easel. */
   public ErrorReason reason() {
     var value = ErrorReason.getDescriptor().findValueByName(failure.info.getReason());
     return value == null ? ErrorReason.ERROR_REASON_UNSPECIFIED : ErrorReason.valueOf(value);
   }
 
-  /** The name of the reason, that of a newer server too, or "". */
+  /** Returns the name of the reason, also of a newer server, or an empty string. */
   public String reasonName() {
     return failure.info.getReason();
   }
 
-  /** The gRPC code. */
+  /** Returns the gRPC code. */
   public Status.Code code() {
     return failure.code();
   }
 
   /**
-   * Whether the same call again may mend the error. The calls of {@link Easel} have done so as long as they were let: where the caller
-   * has ended them, it is false.
+   * Returns whether a retry of the call may succeed. The methods of {@link Easel} have already retried it within their limits. If
+   * the caller ended the call, the result is false.
    */
   public boolean isRetryable() {
     return failure.isRetryable();
@@ -54,23 +54,23 @@ public class EaselException extends RuntimeException {
   }
 
   /**
-   * The outcome of an order after all attempts, empty for other calls. If it is UNKNOWN, the order may exist: keep its key.
+   * Returns the outcome of an order over all attempts, or empty. If it is UNKNOWN, the order may exist: keep the key.
    */
   public Optional<OrderOutcome> orderOutcome() {
     return Optional.ofNullable(failure.subject.outcome);
   }
 
-  /** The idempotency key of the order that has failed, or of the one whose render could not be watched. */
+  /** Returns the idempotency key of the order that failed, or of the order whose watch failed. */
   public Optional<String> idempotencyKey() {
     return text(failure.subject.key);
   }
 
-  /** The render that the call was about. From {@link OrderRequest#run} it says that the order stands. */
+  /** Returns the ID of the render. If {@link OrderRequest#run} fails with an ID, the order exists. */
   public Optional<String> generationId() {
     return text(failure.subject.generationId);
   }
 
-  /** What the log of the server has of the call. */
+  /** Returns the ID of the call in the log of the server. */
   public Optional<String> requestId() {
     return failure.detail(RequestInfo.class).flatMap(info -> text(info.getRequestId()));
   }
@@ -79,38 +79,38 @@ public class EaselException extends RuntimeException {
     return Optional.of(text).filter(some -> !some.isEmpty());
   }
 
-  /** How long to wait before the next attempt, where the server has said so. */
+  /** Returns the delay before the next attempt, if the server sent one. */
   public Optional<Duration> retryAfter() {
     return failure.retryAfter();
   }
 
-  /** When a budget is reset. */
+  /** Returns the time when a budget is reset. */
   public Optional<Instant> resetTime() {
     try {
       return Optional.of(Instant.parse(failure.metadata("reset_time")));
     } catch (DateTimeParseException e) {
-      return Optional.empty(); // as if it were not there
+      return Optional.empty(); // treated as missing
     }
   }
 
-  /** What a budget has left. */
+  /** Returns the remaining budget. */
   public OptionalLong remainingCents() {
     return failure.cents("remaining_cents");
   }
 
-  /** The price of an order that was above a limit or a budget. */
+  /** Returns the price of an order that exceeds a limit or a budget. */
   public OptionalLong priceCents() {
     return failure.cents("price_cents");
   }
 
-  /** What is wrong with each field of the request. */
+  /** Returns the invalid fields of the request with their errors. */
   public Map<String, String> fieldViolations() {
     var fields = new LinkedHashMap<String, String>();
     failure.detail(BadRequest.class).ifPresent(bad -> bad.getFieldViolationsList().forEach(v -> fields.put(v.getField(), v.getDescription())));
     return fields;
   }
 
-  /** The error as it was sent, with all of its details. */
+  /** Returns the unchanged status of the server, with all details. */
   public com.google.rpc.Status raw() {
     return failure.status;
   }

@@ -9,14 +9,14 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
 
-/** The etags of the newest updates that a watch of many generations has had. */
+/** The etags of the latest updates in a watch of many generations. */
 final class Etags {
-  private static final int MOST = 10_000; // that a watch remembers
-  private static final int MOST_WANTED = 1000; // that a request may have
+  private static final int MOST = 10_000; // maximum etags that a watch stores
+  private static final int MOST_WANTED = 1000; // maximum etags of a request
 
-  private final boolean named; // by the request
-  private final Map<String, String> known = new LinkedHashMap<>(); // by id; the one that changed longest ago is the first
-  private final Set<String> finished = new HashSet<>(); // where they are not named: what has not changed any more needs no read
+  private final boolean named; // whether the request names its generations
+  private final Map<String, String> known = new LinkedHashMap<>(); // etag by ID; the entry with the oldest change is first
+  private final Set<String> finished = new HashSet<>(); // IDs of final renders, which need no further read; empty if named
 
   Etags(WatchGenerationsRequest request) {
     named = request.getGenerationIdsCount() > 0;
@@ -24,8 +24,8 @@ final class Etags {
   }
 
   /**
-   * Those for the next request. The catalog is asked about each that it does not list any more, so those are left out of which
-   * nothing more is expected.
+   * Returns the etags for the next request. The server reads each of these renders that the catalog no longer lists, so final
+   * renders are omitted.
    */
   Map<String, String> wanted() {
     var ids = new ArrayList<>(known.keySet());
@@ -35,7 +35,7 @@ final class Etags {
     return wanted;
   }
 
-  /** Remembers an update, and reports whether it is new. A deleted generation that nobody named is forgotten. */
+  /** Stores an update, and reports whether it is new. It forgets a deleted generation that the request does not name. */
   boolean add(Generation generation) {
     var id = generation.getGenerationId();
     if (generation.getEtag().equals(known.get(id))) {

@@ -17,23 +17,23 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 
-/** What an error says, and what the table of errors says of it. */
+/** An error, and its entry in the table of errors. */
 final class Failure {
   private static final Table TABLE = new Gson().fromJson(
       new InputStreamReader(Failure.class.getResourceAsStream("/easel/v1/reasons.json"), StandardCharsets.UTF_8), Table.class);
 
   final com.google.rpc.Status status;
-  final Throwable cause; // null of what the helper says itself
+  final Throwable cause; // null if the client created the failure
   final ErrorInfo info;
   final Subject subject;
-  private final boolean last; // no attempt may follow
+  private final boolean last; // whether a retry is impossible
 
-  /** What a call is about. Unknown texts are "". */
+  /** The order or render of a call. Unknown strings are empty. */
   static final class Subject {
     static final Subject NONE = new Subject("", "", null);
-    final String key; // of the order
+    final String key; // idempotency key of the order
     final String generationId;
-    final OrderOutcome outcome; // outcome of the order after all attempts so far; null for other calls
+    final OrderOutcome outcome; // outcome of the order over all attempts so far; null for other calls
 
     Subject(String key, String generationId, OrderOutcome outcome) {
       this.key = key;
@@ -42,8 +42,8 @@ final class Failure {
     }
 
     /**
-     * The same after another attempt has failed. Any may have placed the order unless its answer says that none has; that only itself
-     * did not, it may say.
+     * Returns the subject after another failed attempt. An attempt without a stated outcome may have placed the order. Then the
+     * outcome is UNKNOWN until a response states that no attempt did.
      */
     Subject after(String answer) {
       if (outcome == null) {
@@ -59,7 +59,7 @@ final class Failure {
     }
   }
 
-  /** What clients/reasons.json says. */
+  /** The content of clients/reasons.json. */
   private static final class Table {
     Map<String, Row> reasons;
     Map<String, Row> codes;
@@ -88,7 +88,7 @@ final class Failure {
   private static com.google.rpc.Status status(StatusRuntimeException error) {
     try {
       return StatusProto.fromThrowable(error);
-    } catch (IllegalArgumentException e) { // its details can't be read
+    } catch (IllegalArgumentException e) { // the details can't be read
       return status(error.getStatus().getCode(), Optional.ofNullable(error.getStatus().getDescription()).orElse(""));
     }
   }
@@ -97,7 +97,7 @@ final class Failure {
     return com.google.rpc.Status.newBuilder().setCode(code.value()).setMessage(message).build();
   }
 
-  /** What the helper finds itself. */
+  /** Returns a failure that the client detected. It is not retryable. */
   static Failure of(Status.Code code, String message, Subject subject) {
     return new Failure(status(code, message), null, subject, true);
   }
@@ -106,12 +106,12 @@ final class Failure {
     return new Failure(status, cause, subject, last);
   }
 
-  /** The same, after which no attempt may follow. */
+  /** Returns the same failure, but not retryable. */
   Failure asLast() {
     return new Failure(status, cause, subject, true);
   }
 
-  /** Makes the exception of its class. */
+  /** Returns an exception of the class of this failure. */
   EaselException exception() {
     return Classes.of(row().name, this);
   }
@@ -135,7 +135,7 @@ final class Failure {
     return detail(RetryInfo.class).map(told -> Times.duration(told.getRetryDelay())).filter(delay -> delay.compareTo(Duration.ZERO) > 0);
   }
 
-  /** Reports whether a watch that is opened again would meet the same. */
+  /** Reports whether the failure ends a watch, because a retry can't help. */
   boolean endsAWatch() {
     return TABLE.watchEnds.contains(code().name());
   }
@@ -149,7 +149,7 @@ final class Failure {
     try {
       return OptionalLong.of(Long.parseLong(text));
     } catch (NumberFormatException e) {
-      return OptionalLong.empty(); // as if it were not there
+      return OptionalLong.empty(); // treated as missing
     }
   }
 
@@ -159,14 +159,14 @@ final class Failure {
         try {
           return Optional.of(detail.unpack(type));
         } catch (InvalidProtocolBufferException e) {
-          return Optional.empty(); // as if it were not there
+          return Optional.empty(); // treated as missing
         }
       }
     }
     return Optional.empty();
   }
 
-  /** A reason outranks its code. */
+  /** Returns the entry of the reason or, if the reason is unknown, of the code. */
   private Row row() {
     var row = TABLE.reasons.get(info.getReason());
     return row == null ? TABLE.codes.get(code().name()) : row;

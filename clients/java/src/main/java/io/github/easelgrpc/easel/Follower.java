@@ -11,22 +11,22 @@ import java.util.NoSuchElementException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
-/** The loop of every watch: one stream of messages M after another, and the states T of all of them. */
+/** The loop of every watch. It reads consecutive streams of messages M and yields their states T. */
 abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
-  private static final Duration SHORTEST = Duration.ofSeconds(1); // interval that the contract allows
-  private static final Duration HEARTBEAT = Duration.ofSeconds(15); // of the contract, where a request names none
+  private static final Duration SHORTEST = Duration.ofSeconds(1); // minimum interval of the contract
+  private static final Duration HEARTBEAT = Duration.ofSeconds(15); // default of the contract
 
   private static final Cleaner CLEANER = Cleaner.create();
 
   private final Easel easel;
   private final Attempts attempts;
-  private final Duration silence; // the longest
-  private final boolean hasGoal; // so that OK is the end
+  private final Duration silence; // maximum silence
+  private final boolean hasGoal; // whether OK ends the watch
   private final Stream stream = new Stream();
-  private Iterator<M> messages; // null between two streams
-  private long start; // of the stream, in nanoseconds
-  private Duration asked = Duration.ZERO; // how long the closing server asks to stay away
-  private boolean silent; // the stream was given up
+  private Iterator<M> messages; // null between streams
+  private long start; // start of the stream in nanoseconds
+  private Duration asked = Duration.ZERO; // delay that a closing server requests
+  private boolean silent; // whether the stream was cancelled after a silence
   private T next;
 
   Follower(Easel easel, Attempts attempts, com.google.protobuf.Duration heartbeatInterval, boolean hasGoal) {
@@ -34,13 +34,13 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     this.attempts = attempts;
     var interval = Times.duration(heartbeatInterval);
     var longest = interval.isZero() ? HEARTBEAT : interval;
-    // The server refuses an interval that is too short, and is given the time to say so.
+    // If the interval is too short, the server still gets this time to reject it.
     this.silence = (longest.compareTo(SHORTEST) < 0 ? SHORTEST : longest).multipliedBy(3);
     this.hasGoal = hasGoal;
     CLEANER.register(this, stream::end);
   }
 
-  /** The newest stream. It knows no watch, so that one that nobody reads any more ends its stream. */
+  /** The latest stream. It has no reference to the watch, so that an abandoned watch is collected and ends its stream. */
   private static final class Stream {
     private volatile Context.CancellableContext call; // null before the first
 
@@ -52,10 +52,10 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     }
   }
 
-  /** Opens a stream of what is left to see. */
+  /** Opens a stream that continues after the received states. */
   abstract Iterator<M> open(Easel easel, Attempts attempts);
 
-  /** Hands a message to one of the methods below. */
+  /** Passes a message to one of the methods below. */
   abstract void take(M message);
 
   final void heartbeat(io.github.easelgrpc.easel.v1.Heartbeat message) {
@@ -64,7 +64,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     easel.hooks().heartbeat(heartbeat);
   }
 
-  /** What the watch has heard last; null before. */
+  /** Returns the last heartbeat of the watch, or null before the first. */
   final Heartbeat heard() {
     return attempts.heard();
   }
@@ -73,12 +73,12 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     asked = Times.duration(closing.getRetryDelay());
   }
 
-  /** Begins the back-off anew. */
+  /** Resets the back-off. */
   final void progress() {
     attempts.progress();
   }
 
-  /** Yields a newer state. */
+  /** Sets the state that the iterator returns next. */
   final void newer(T state) {
     next = state;
   }
@@ -122,7 +122,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
       return;
     }
     if (System.nanoTime() - start > Attempts.LONGEST.toNanos()) {
-      attempts.progress(); // a stream that has lived so long is no failure in a row
+      attempts.progress(); // after such a long stream, the failures are not in a row
     }
     var told = silent ? Status.UNAVAILABLE.withDescription("nothing has come for " + silence.toSeconds() + " s").asRuntimeException() : error;
     var failure = attempts.exception(told);
@@ -149,7 +149,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     silent = false;
     var newest = Context.current().withCancellation();
     stream.call = newest;
-    if (attempts.hasEnded()) { // perhaps before close could see this call
+    if (attempts.hasEnded()) { // close may not have seen this call
       newest.cancel(null);
     }
     var previous = newest.attach();
@@ -160,7 +160,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     }
   }
 
-  /** Waits for a message, and gives the stream up where none comes. The time that the caller takes is no silence. */
+  /** Waits for a message, and cancels the stream after a silence. Time in the caller's loop does not count as silence. */
   private boolean arrives() {
     var reading = stream.call;
     var timer = new CompletableFuture<Void>().orTimeout(silence.toMillis(), TimeUnit.MILLISECONDS);

@@ -5,14 +5,14 @@ import io.github.easelgrpc.easel.v1.WatchGenerationRequest;
 import io.github.easelgrpc.easel.v1.WatchGenerationResponse;
 import java.util.Iterator;
 
-/** The watch of one generation. Each stream begins after the last etag. */
+/** The watch of one generation. Each stream starts after the last etag. */
 final class GenerationWatch extends Follower<WatchGenerationResponse, Render> {
-  private final WatchGenerationRequest.Builder request; // what is left to see
+  private final WatchGenerationRequest.Builder request; // request for the next stream
 
-  /** The key is that of its order, or "". */
+  /** key is the idempotency key of the order, empty if unknown. */
   GenerationWatch(Easel easel, WatchGenerationRequest request, String key) {
     super(easel, new Attempts(easel, Attempts.Kind.STREAM, "WatchGeneration", key, request.getGenerationId()), request.getHeartbeatInterval(), true);
-    this.request = request.toBuilder().setIncludeContent(false); // a download resumes
+    this.request = request.toBuilder().setIncludeContent(false); // a download of the content can resume
   }
 
   @Override

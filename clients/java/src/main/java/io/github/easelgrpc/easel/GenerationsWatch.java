@@ -5,7 +5,7 @@ import io.github.easelgrpc.easel.v1.WatchGenerationsRequest;
 import io.github.easelgrpc.easel.v1.WatchGenerationsResponse;
 import java.util.Iterator;
 
-/** The watch of many generations. Each stream begins after the etags of those before it. */
+/** The watch of many generations. Each stream starts after the etags of the earlier streams. */
 final class GenerationsWatch extends Follower<WatchGenerationsResponse, Render> {
   private final WatchGenerationsRequest request;
   private final Etags etags;

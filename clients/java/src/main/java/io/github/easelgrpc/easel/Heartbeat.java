@@ -5,16 +5,16 @@ import java.time.Instant;
 import java.util.Optional;
 
 /**
- * Why a watch is quiet.
+ * The state of a watch that has no updates.
  *
- * @param condition how the catalog answers Easel
- * @param typicalRemaining how much longer such a render typically takes
+ * @param condition the condition of the catalog
+ * @param typicalRemaining the typical remaining time of such a render
  */
 public record Heartbeat(
     Optional<Instant> observeTime, Optional<Instant> nextPollTime, Condition condition, int consecutivePollFailures, String lastError,
     Optional<Duration> typicalRemaining, io.github.easelgrpc.easel.v1.Heartbeat raw) {
 
-  /** How the catalog answers. */
+  /** The condition of the catalog. */
   public enum Condition {
     HEALTHY, THROTTLED, UNREACHABLE, CREDENTIAL_REJECTED,
     /** A condition of a newer server. */

@@ -7,14 +7,14 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 
-/** The hooks of the caller, and the log. */
+/** The callbacks of the caller, and the log. */
 final class Hooks {
   private static final System.Logger LOG = System.getLogger("io.github.easelgrpc.easel");
-  private static final long WARN_INTERVAL = TimeUnit.MINUTES.toNanos(1); // interval of the warnings of one method
+  private static final long WARN_INTERVAL = TimeUnit.MINUTES.toNanos(1); // minimum interval between warnings about one method
   private final BiConsumer<EaselException, Duration> onRetry;
   private final Consumer<Heartbeat> onHeartbeat;
-  private final Consumer<String> onKey; // null: the log
-  private final Map<String, Long> warned = new ConcurrentHashMap<>(); // times of the last warnings, by method
+  private final Consumer<String> onKey; // null means that keys are logged
+  private final Map<String, Long> warned = new ConcurrentHashMap<>(); // time of the last warning by method
 
   Hooks(BiConsumer<EaselException, Duration> onRetry, Consumer<Heartbeat> onHeartbeat, Consumer<String> onKey) {
     this.onRetry = onRetry;
@@ -22,12 +22,12 @@ final class Hooks {
     this.onKey = onKey;
   }
 
-  /** Another attempt follows. */
+  /** Reports an error that is retried. */
   void retry(EaselException error, Duration delay) {
     onRetry.accept(error, delay);
   }
 
-  /** Logs that a call keeps failing, and reports whether the line was due. */
+  /** Logs that a call keeps failing, if a warning is due. Returns whether it was due. */
   boolean failing(String method, long millis, long delay, EaselException error) {
     var now = System.nanoTime();
     var due = warned.compute(method, (name, last) -> last == null || now - last >= WARN_INTERVAL ? Long.valueOf(now) : last) == now;
@@ -37,7 +37,7 @@ final class Hooks {
     return due;
   }
 
-  /** Logs that a call of which a warning was logged has a response. */
+  /** Logs that a call with a warning has a response. */
   void recovered(String method, long millis) {
     LOG.log(System.Logger.Level.INFO, "call recovered: method={0} after={1}", method, seconds(millis));
   }
@@ -50,7 +50,7 @@ final class Hooks {
     onHeartbeat.accept(heartbeat);
   }
 
-  /** An idempotency key was made, and its order is about to leave. */
+  /** Reports a created idempotency key before its order is sent. */
   void key(String key) {
     if (onKey != null) {
       onKey.accept(key);

@@ -8,7 +8,7 @@ import java.util.OptionalDouble;
 /**
  * A model of the catalog.
  *
- * @param inputFields always there in that of {@link Easel#model}
+ * @param inputFields always set by {@link Easel#model}
  */
 public record Model(
     String modelId, String displayName, String description, OutputKind outputKind, List<InputField> inputFields, io.github.easelgrpc.easel.v1.Model raw) {
@@ -16,22 +16,22 @@ public record Model(
   /** The kind of the result of a render. */
   public enum OutputKind {
     FILE, TEXT,
-    /** The catalog does not say, or a newer server has another. */
+    /** The catalog does not specify it, or a newer server sent another value. */
     UNKNOWN
   }
 
   /** The JSON type of an input. */
   public enum InputType {
     STRING, INTEGER, NUMBER, BOOLEAN, OBJECT, ARRAY,
-    /** The catalog does not say, or a newer server has another. */
+    /** The catalog does not specify it, or a newer server sent another value. */
     UNKNOWN
   }
 
   /**
-   * One input.
+   * One input of a model.
    *
-   * @param required absent if the catalog does not say
-   * @param defaultValue a text, a number, a Boolean, a list or a map
+   * @param required absent if the catalog does not specify it
+   * @param defaultValue a string, a number, a Boolean, a list or a map
    * @param allowedValues empty if every value of the type is allowed
    */
   public record InputField(

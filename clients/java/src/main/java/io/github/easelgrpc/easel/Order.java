@@ -1,6 +1,6 @@
 package io.github.easelgrpc.easel;
 
-/** An order that was placed. */
+/** An accepted order. */
 public final class Order {
   private final Render render;
   private final String key;
@@ -12,22 +12,22 @@ public final class Order {
     this.replayed = replayed;
   }
 
-  /** The id of its render. */
+  /** Returns the ID of the render. */
   public String generationId() {
     return render.generationId();
   }
 
-  /** Its render as it was when it was ordered, or as it is where it was ordered before. */
+  /** Returns the render. If it was ordered before, this is its current state. */
   public Render render() {
     return render;
   }
 
-  /** Its idempotency key. */
+  /** Returns the idempotency key. */
   public String key() {
     return key;
   }
 
-  /** Whether the key had been used: the render is that of the earlier order, and nothing was ordered now. */
+  /** Returns whether the key was used before. Then the render belongs to the earlier order, and nothing was ordered now. */
   public boolean replayed() {
     return replayed;
   }

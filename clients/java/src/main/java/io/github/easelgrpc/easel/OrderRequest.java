@@ -4,7 +4,7 @@ import io.github.easelgrpc.easel.v1.CreateGenerationRequest;
 import java.util.Map;
 import java.util.UUID;
 
-/** An order that is yet to be sent. */
+/** An order that was not sent yet. */
 public final class OrderRequest {
   private final Easel easel;
   private final CreateGenerationRequest.Builder request;
@@ -15,8 +15,8 @@ public final class OrderRequest {
   }
 
   /**
-   * Names the order: up to 255 visible ASCII characters, which were written down before. The same key with the same order is the same
-   * render, and is paid once. Without one a key is made, and passed to {@link EaselBuilder#onKey} or the log before it is sent.
+   * Sets the idempotency key: up to 255 visible ASCII characters. Store it first: the same order with the same key is the same
+   * render, and is paid once. By default a key is created and passed to {@link EaselBuilder#onKey} or the log before it is sent.
    */
   public OrderRequest key(String key) {
     if (key.isEmpty()) {
@@ -26,26 +26,26 @@ public final class OrderRequest {
     return this;
   }
 
-  /** Refuses a higher price. */
+  /** Sets the maximum price. */
   public OrderRequest maxCostCents(long cents) {
     request.setMaxCostCents(cents);
     return this;
   }
 
-  /** Labels the order, for lists and reports. */
+  /** Adds a label to the order, for lists and reports. */
   public OrderRequest label(String name, String value) {
     request.putLabels(name, value);
     return this;
   }
 
-  /** Labels the order. */
+  /** Adds labels to the order. */
   public OrderRequest labels(Map<String, String> labels) {
     request.putAllLabels(labels);
     return this;
   }
 
   /**
-   * Places the order, and sends it again with the same key until its outcome is known. Where {@link EaselException#orderOutcome} of the
+   * Places the order, and retries it with the same key until its outcome is known. If {@link EaselException#orderOutcome} of the
    * exception is UNKNOWN, the order may exist: keep the key.
    */
   public Order send() {
@@ -59,7 +59,7 @@ public final class OrderRequest {
     return new Order(new Render(placed.getGeneration(), null), key, placed.getReplayed());
   }
 
-  /** Places the order, watches it until it has ended, and gives the render: its text, or what to download. */
+  /** Places the order, waits until the render is finished, and returns it with its text or file. */
   public Render run() {
     var order = send();
     var render = Easel.last(easel.watch(order.generationId(), order.key(), new WatchOptions()));

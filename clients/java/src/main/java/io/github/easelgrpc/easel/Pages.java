@@ -5,9 +5,9 @@ import java.util.List;
 import java.util.NoSuchElementException;
 import java.util.function.Function;
 
-/** The rows T of one page R after another, each read when it is wanted. */
+/** The rows T of all pages R. Each page is read when it is needed. */
 final class Pages<R, T> implements Iterator<T> {
-  private final Function<String, R> read; // by the token of the page
+  private final Function<String, R> read; // reads a page by its token
   private final Function<R, List<T>> rows;
   private final Function<R, String> next;
   private Iterator<T> page = List.<T>of().iterator();

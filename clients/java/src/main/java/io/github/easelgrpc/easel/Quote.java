@@ -5,9 +5,9 @@ import java.util.Optional;
 import java.util.OptionalLong;
 
 /**
- * The price of a render now. No order is bound to it.
+ * The current price of a render. It does not bind an order.
  *
- * @param affordable whether the balance covers the price, absent if the balance is not known
+ * @param affordable whether the balance covers the price, absent if the balance is unknown
  */
 public record Quote(
     long priceCents, String currencyCode, Instant quoteTime, OptionalLong balanceCents, Optional<Boolean> affordable, io.github.easelgrpc.easel.v1.Quote raw) {

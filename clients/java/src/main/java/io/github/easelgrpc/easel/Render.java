@@ -7,82 +7,82 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 
-/** A render as it was when it was read. */
+/** The state of a render when it was read. */
 public final class Render {
   private final Generation raw;
-  private final Heartbeat heard; // null where it is of no watch of its own, or had none yet
+  private final Heartbeat heard; // null if no watch of this render received one
 
   Render(Generation raw, Heartbeat heard) {
     this.raw = raw;
     this.heard = heard;
   }
 
-  /** Its id, which every other call takes. */
+  /** Returns the generation ID, which the other calls need. */
   public String generationId() {
     return raw.getGenerationId();
   }
 
-  /** The model that it was ordered from. */
+  /** Returns the ID of the model. */
   public String modelId() {
     return raw.getModelId();
   }
 
-  /** Its state. */
+  /** Returns the state. */
   public RenderState state() {
     return RenderState.of(raw.getState());
   }
 
-  /** The number of its state, by which {@link RenderState#UNKNOWN} is one of a newer server. */
+  /** Returns the number of the state. It distinguishes the states of a newer server, which are {@link RenderState#UNKNOWN}. */
   public int stateNumber() {
     return raw.getStateValue();
   }
 
-  /** How much longer such a render typically takes, as the last heartbeat of its watch had it. */
+  /** Returns the typical remaining time of such a render, from the last heartbeat of the watch. */
   public Optional<Duration> typicalRemaining() {
     return heard == null ? Optional.empty() : heard.typicalRemaining();
   }
 
-  /** Whether it has ended: a caller need not look again. */
+  /** Returns whether the render is finished, so that no further read is needed. */
   public boolean isTerminal() {
     return raw.getTerminal();
   }
 
-  /** What the catalog charged, where it says so. */
+  /** Returns the charge of the catalog, if it is known. */
   public OptionalLong costCents() {
     return raw.hasCostCents() ? OptionalLong.of(raw.getCostCents()) : OptionalLong.empty();
   }
 
-  /** The result of a model that makes text. */
+  /** Returns the result of a text model. */
   public Optional<String> text() {
     return raw.hasText() ? Optional.of(raw.getText().getText()) : Optional.empty();
   }
 
-  /** Why it has failed, or "". */
+  /** Returns the reason of a failure, or an empty string. */
   public String failureMessage() {
     return raw.getFailureMessage();
   }
 
-  /** When it was ordered. */
+  /** Returns the time of the order. */
   public Optional<Instant> createTime() {
     return raw.hasCreateTime() ? Optional.of(Times.instant(raw.getCreateTime())) : Optional.empty();
   }
 
-  /** When it ended. */
+  /** Returns the time when the render finished. */
   public Optional<Instant> terminalTime() {
     return raw.hasTerminalTime() ? Optional.of(Times.instant(raw.getTerminalTime())) : Optional.empty();
   }
 
-  /** What changes whenever anything of the render does: write it down, and a watch goes on after it. */
+  /** Returns the etag, which changes with every change of the render. A watch can resume after a stored etag. */
   public String etag() {
     return raw.getEtag();
   }
 
-  /** The labels of its order. */
+  /** Returns the labels of the order. */
   public Map<String, String> labels() {
     return raw.getLabelsMap();
   }
 
-  /** The message of the contract, with everything else. */
+  /** Returns the complete message of the contract. */
   public Generation raw() {
     return raw;
   }

@@ -2,7 +2,7 @@ package io.github.easelgrpc.easel;
 
 import io.grpc.Status;
 
-/** The render was paid and came to nothing, or was deleted. */
+/** The render ended without a result. */
 public final class RenderFailedException extends EaselException {
   private static final long serialVersionUID = 1;
   private final transient Render render;
@@ -13,7 +13,7 @@ public final class RenderFailedException extends EaselException {
     this.render = render;
   }
 
-  /** The render as it ended. */
+  /** Returns the final state of the render. */
   public Render render() {
     return render;
   }

@@ -10,7 +10,7 @@ public enum RenderState {
   FAILED,
   REFUNDED,
   DELETED,
-  /** A status that the server does not know, or a state of a newer one: {@link Render#stateNumber} has it. */
+  /** A status that the server does not recognize, or a state of a newer server. See {@link Render#stateNumber}. */
   UNKNOWN;
 
   static RenderState of(State state) {

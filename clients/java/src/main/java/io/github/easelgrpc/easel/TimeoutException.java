@@ -2,7 +2,7 @@ package io.github.easelgrpc.easel;
 
 import java.util.Optional;
 
-/** The time of a call is over. */
+/** The timeout of a call has passed. */
 public final class TimeoutException extends EaselException {
   private static final long serialVersionUID = 1;
   private final transient Heartbeat last;
@@ -12,7 +12,7 @@ public final class TimeoutException extends EaselException {
     this.last = last;
   }
 
-  /** What the watch has said last of why it was quiet. */
+  /** Returns the last heartbeat of the watch. */
   public Optional<Heartbeat> lastHeartbeat() {
     return Optional.ofNullable(last);
   }

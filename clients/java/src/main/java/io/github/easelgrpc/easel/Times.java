@@ -4,9 +4,9 @@ import com.google.protobuf.Timestamp;
 import java.time.Duration;
 import java.time.Instant;
 
-/** Java's own times of those of the contract. */
+/** Converts times of the contract to Java types. */
 final class Times {
-  private static final long LONGEST = 315_576_000_000L; // that a duration of the contract may be, in seconds
+  private static final long LONGEST = 315_576_000_000L; // maximum duration of the contract in seconds
 
   private Times() {}
 

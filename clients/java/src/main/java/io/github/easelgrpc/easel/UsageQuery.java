@@ -4,14 +4,14 @@ import com.google.protobuf.Timestamp;
 import io.github.easelgrpc.easel.v1.ListUsageRequest;
 import java.time.Instant;
 
-/** The times and dimensions of a report. Without times the defaults of the contract hold. */
+/** The times and dimensions of a report. The contract defines the default times. */
 public final class UsageQuery {
   final ListUsageRequest.Builder request = ListUsageRequest.newBuilder();
 
   /** A dimension of usage. */
   public enum Dimension { DAY, OWNER, CALLER, MODEL, LABEL }
 
-  /** Counts by more dimensions. */
+  /** Adds dimensions by which usage is grouped. */
   public UsageQuery by(Dimension... dimensions) {
     for (var dimension : dimensions) {
       request.addGroupBy(io.github.easelgrpc.easel.v1.UsageDimension.valueOf("USAGE_DIMENSION_" + dimension));
@@ -19,7 +19,7 @@ public final class UsageQuery {
     return this;
   }
 
-  /** Counts by the values of a label. */
+  /** Groups usage by the values of a label. */
   public UsageQuery byLabel(String name) {
     request.setLabelName(name);
     return by(Dimension.LABEL);

@@ -3,18 +3,18 @@ package io.github.easelgrpc.easel;
 import java.util.Iterator;
 
 /**
- * What is there as it is, and then each newer state, until the goal where there is one. A watch goes on when a server restarts or
- * falls silent for three heartbeats; what a repeat can't mend is thrown. A watch repeats no state, that of many generations none of
- * the 10,000 that changed last. It is read once. Close it to leave before the goal, best by try-with-resources: any
- * thread may do so, and the one that reads finds that there is no next state. One that is dropped ends its stream when it is collected as
- * garbage. A timeout, the gRPC Context and an interrupt end it with an exception.
+ * The current states, and then each newer state, until the goal if there is one. A watch continues if a server restarts or is
+ * silent for three heartbeats, and throws errors that a retry can't fix. It repeats no state; a watch of many generations repeats
+ * none of the 10,000 that changed last. It can be read once. To leave before the goal, close it, best with try-with-resources.
+ * Any thread may close it. Its reader then gets no further state. An abandoned watch ends its stream when it is collected.
+ * A timeout, the gRPC Context and an interrupt end it with an exception.
  */
 public interface Watch<T> extends Iterable<T>, AutoCloseable {
-  /** The states that are left to see: the same each time. */
+  /** Returns the iterator of the remaining states, which is the same in each call. */
   @Override
   Iterator<T> iterator();
 
-  /** Ends the watch, and its stream. */
+  /** Ends the watch and its stream. */
   @Override
   void close();
 }
