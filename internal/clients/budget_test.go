@@ -14,17 +14,17 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// secondJobs add a job to the journal of a service, in the directory of the service.
+// secondJobs has commands by language that add a job to the journal of a service, in the directory of the service.
 var secondJobs = map[string][]string{
 	"python":     {root + "/.build/clients/python/bin/python", "-c", `import sqlite3; sqlite3.connect("jobs.db", isolation_level=None).execute("INSERT INTO jobs (key, prompt) VALUES ('sea', 'a calm sea')")`},
 	"typescript": {"node", "-e", `const fs = require("fs"); fs.writeFileSync("jobs.json", JSON.stringify({ sea: { prompt: "a calm sea" }, ...JSON.parse(fs.readFileSync("jobs.json", "utf8")) }))`},
 	"java":       {"sh", "-c", `echo "sea.prompt=a calm sea" >> jobs.properties`},
 }
 
-// TestServicesFetchPaidRendersAtASpentBudget runs each service of a page whose journal has a render that is paid, and a job
-// for which the budget of its team is too small.
+// TestServicesFetchPaidRendersAtASpentBudget runs each service of a page with two jobs in its journal: a paid render, and a
+// job that exceeds the budget of its team.
 func TestServicesFetchPaidRendersAtASpentBudget(t *testing.T) {
-	t.Parallel() // most of it is waiting
+	t.Parallel() // the test mostly waits
 	for language, add := range secondJobs {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
@@ -64,7 +64,7 @@ func spendBudget(t *testing.T, dir string, command, add []string) {
 	}
 	start().Kill()
 	build(t, dir, add)
-	run := start() // it watches the paid render, although the budget rejects the other job
+	run := start() // watches the paid render, although the budget rejects the other job
 	s.admin(t, http.MethodDelete, "faults", "", nil)
 	code, err := run.Wait(patience)
 	said := run.Output.String()

@@ -18,10 +18,10 @@ import (
 
 var languages = flag.String("languages", "go", "the examples to run, of go, python, typescript, java and rust; all but go must be built")
 
-// patience is how long anything may take on a busy machine.
+// patience is the maximum duration of each step on a busy machine.
 const patience = 2 * time.Minute
 
-// commands is how each example is started, from the root of the repository.
+// commands has the command of each example by language, run in the root of the repository.
 var commands = map[string][]string{
 	"python":     {".build/clients/python/bin/python", "clients/python/example/render.py"},
 	"asyncio":    {".build/clients/python/bin/python", "clients/python/example/render_asyncio.py"},
@@ -30,15 +30,15 @@ var commands = map[string][]string{
 	"rust":       {".build/clients/rust/debug/easel-example"},
 }
 
-// client is one example, with a key and a wire of its own.
+// client is one example, with its own key and wire.
 type client struct {
 	language string
 	command  []string
 	key      string
-	file     string // where its picture goes
+	file     string // path of the downloaded picture
 	wire     *wire
 	run      *proctest.Process
-	want     string // pattern of the line that run is to print
+	want     string // pattern of the line that run must print
 }
 
 func TestThePagesOfClientsRunTheExamplesAsTheTestsDo(t *testing.T) {
@@ -56,7 +56,7 @@ func TestThePagesOfClientsRunTheExamplesAsTheTestsDo(t *testing.T) {
 	}
 }
 
-// pageOf is the page of a helper.
+// pageOf returns the path of the page of a client library.
 func pageOf(language string) string {
 	return filepath.Join(proctest.Root, "clients", language, "README.md")
 }
@@ -95,20 +95,20 @@ func newClients(t *testing.T, s *stack) (clients []*client) {
 	return clients
 }
 
-// start runs the example, again where it ran before.
+// start starts the example, also after an earlier run.
 func (c *client) start(t *testing.T, arguments ...string) {
 	t.Helper()
 	env := append(os.Environ(), "EASEL_ADDR="+c.wire.addr, "EASEL_API_KEY="+c.key)
 	c.run = proctest.Start(t, env, append(append([]string{}, c.command...), arguments...)...)
 }
 
-// watching waits until it has the first state.
+// watching waits until the example has received the first state.
 func (c *client) watching() error {
 	_, err := c.run.Await(0, `(?m)^watching: \S+`, patience)
 	return err
 }
 
-// together does something for all clients at once, since each takes its time.
+// together calls do for all clients concurrently, because each call takes long.
 func together(t *testing.T, clients []*client, do func(*client) error) {
 	t.Helper()
 	var group sync.WaitGroup
@@ -125,7 +125,7 @@ func together(t *testing.T, clients []*client, do func(*client) error) {
 }
 
 func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.T) {
-	t.Parallel() // most of it is waiting
+	t.Parallel() // the test mostly waits
 	s := startStack(t)
 	clients := newClients(t, s)
 	s.hold(t)
@@ -136,7 +136,7 @@ func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.
 	together(t, clients, (*client).watching)
 	for _, c := range clients {
 		ids[c] = must(t)(c.run.Await(0, `(?m)^ordered: (\S+)`, patience))
-		c.run.Kill() // it knows the order by its key alone
+		c.run.Kill() // the next run finds the order only by its key
 		c.start(t, "studio/landscape", "a calm sea at dusk", c.file)
 	}
 	together(t, clients, (*client).watching)
@@ -149,7 +149,7 @@ func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.
 	for _, end := range []func(*proctest.Process){func(p *proctest.Process) { p.Stop() }, (*proctest.Process).Kill} {
 		end(s.facade)
 		s.serve(t)
-		s.awaitWatches(t, len(clients)) // all are back
+		s.awaitWatches(t, len(clients)) // all have reconnected
 	}
 
 	for _, c := range clients {
@@ -171,7 +171,7 @@ func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.
 	}
 }
 
-// check looks at what a client leaves behind.
+// check checks the file, the downloads and the charges of a client.
 func (c *client) check(t *testing.T, s *stack, id string) {
 	t.Helper()
 	text := c.run.Output.String()
@@ -193,7 +193,7 @@ func (c *client) check(t *testing.T, s *stack, id string) {
 }
 
 func TestEveryClientEndsWhenItsKeyIsRevokedInTheMiddle(t *testing.T) {
-	t.Parallel() // most of it is waiting
+	t.Parallel() // the test mostly waits
 	s := startStack(t)
 	clients := newClients(t, s)
 	s.hold(t)
@@ -212,14 +212,14 @@ func TestEveryClientEndsWhenItsKeyIsRevokedInTheMiddle(t *testing.T) {
 		}
 		return nil
 	})
-	// The end of its watch is the only refusal that a client needs.
+	// A client stops after the first rejection, which ends its watch.
 	if n := s.measured(t, `rpc_server_call_duration_seconds_count{`, `"UNAUTHENTICATED"`); n != len(clients) {
 		t.Errorf("%d calls of %d clients were refused", n, len(clients))
 	}
 }
 
 func TestEveryClientOrdersThroughRefusedConnections(t *testing.T) {
-	t.Parallel() // most of it is waiting
+	t.Parallel() // the test mostly waits
 	s := startStack(t)
 	clients := newClients(t, s)
 	for _, c := range clients {
@@ -238,7 +238,7 @@ func TestEveryClientOrdersThroughRefusedConnections(t *testing.T) {
 }
 
 func TestEveryClientPrintsTheReasonAndTheFieldOfAFailure(t *testing.T) {
-	t.Parallel() // most of it is waiting
+	t.Parallel() // the test mostly waits
 	s := startStack(t)
 	clients := newClients(t, s)
 	for _, c := range clients {

@@ -1,6 +1,6 @@
-// Package clients proves the helpers of every language: the real program serves, the examples over the
-// helpers call it, and the test kills, cuts and freezes what is between them.
+// Package clients tests the client libraries of all languages. The examples of the libraries call the real server, and the
+// tests kill the processes and interrupt or freeze the connections between them.
 //
-// Without flags it runs the Go example alone, which needs nothing but Go. `make test-clients`
-// builds the others first and runs all of them.
+// Without flags the package runs only the Go example, which needs only Go. `make test-clients`
+// builds the other examples first and runs all of them.
 package clients

@@ -48,7 +48,7 @@ func TestRunGivesAFinishedRenderOfTheRealServer(t *testing.T) {
 	watchesOfTheRealServer(t, client, render)
 }
 
-// watchesOfTheRealServer watches a finished render by name, which ends.
+// watchesOfTheRealServer watches a finished and an unknown render by ID, and expects the watch to end.
 func watchesOfTheRealServer(t *testing.T, client *easel.Client, render *easel.Render) {
 	t.Helper()
 	var states []string

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// keyFile is an API key that changes with each call: the file has the key of the next one.
+// keyFile is a file whose API key changes after each call. It has the key of the next call.
 type keyFile struct {
 	t    *testing.T
 	path string
@@ -28,7 +28,7 @@ func newKeyFile(t *testing.T) *keyFile {
 	return k
 }
 
-// see looks at the API key of a call, and puts another into the file. A call that began before that has the one of before.
+// see checks the API key of a call and writes the next key. A call that started before the write may have the previous key.
 func (k *keyFile) see(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -48,7 +48,7 @@ func (k *keyFile) write() {
 	if err := os.WriteFile(k.path+".new", []byte(text), 0o600); err != nil {
 		k.t.Error(err)
 	}
-	if err := os.Rename(k.path+".new", k.path); err != nil { // as the kubelet changes a token
+	if err := os.Rename(k.path+".new", k.path); err != nil { // a kubelet replaces a token in the same way
 		k.t.Error(err)
 	}
 }

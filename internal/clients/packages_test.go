@@ -19,8 +19,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// built are the packages that make has put below .build, and what must stand in each: a file by a pattern, and a
-// pattern of what it says.
+// built has the packages that make creates below .build, by language. holds has the required files of each package: a
+// pattern of the path, and a pattern of the content.
 var built = map[string]struct {
 	files string
 	holds map[string]string
@@ -68,7 +68,7 @@ func TestEachPackageHasItsLicenceItsNoticeAndItsTypes(t *testing.T) {
 	}
 }
 
-// onlyOne is the package of a pattern: a jar may have its sources and pages beside it.
+// onlyOne returns the only package that matches a pattern. It ignores the jars of sources and Javadoc.
 func onlyOne(t *testing.T, pattern string) (path string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(proctest.Root, ".build", "packages", pattern))
@@ -89,7 +89,7 @@ func onlyOne(t *testing.T, pattern string) (path string) {
 	return path
 }
 
-// unpack gives the files of an archive by their names.
+// unpack returns the contents of the files in an archive by name.
 func unpack(t *testing.T, path string) (files map[string]string) {
 	t.Helper()
 	data, files := readFile(t, path), map[string]string{}
@@ -153,14 +153,14 @@ func holds(files map[string]string, name, text *regexp.Regexp) bool {
 	return false
 }
 
-// hideOtherLanguages fills a directory with all commands of this machine but those of other languages.
+// hideOtherLanguages links all commands of this machine into bin, except the commands of other languages than Python.
 func hideOtherLanguages(t *testing.T, bin string) {
 	t.Helper()
 	others := []string{"go", "gofmt", "node", "npm", "npx", "mvn", "java", "javac", "cargo", "rustc"}
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			continue // it is in the PATH and not there
+			continue // PATH may have missing directories
 		}
 		for _, entry := range entries {
 			if slices.Contains(others, entry.Name()) {
@@ -173,7 +173,7 @@ func hideOtherLanguages(t *testing.T, bin string) {
 	}
 }
 
-// TestThePackageForPythonNeedsPythonAlone makes it where of all languages Python alone is found.
+// TestThePackageForPythonNeedsPythonAlone builds the package with a PATH that has only Python of all languages.
 func TestThePackageForPythonNeedsPythonAlone(t *testing.T) {
 	t.Parallel()
 	if !strings.Contains(*languages, "python") {
@@ -192,7 +192,7 @@ func TestThePackageForPythonNeedsPythonAlone(t *testing.T) {
 	}
 	build := exec.CommandContext(t.Context(), "make", "package-python", "VERSION=v1.2.3-rc.1")
 	build.Dir, build.Env = work, []string{"PATH=" + bin, "HOME=" + work}
-	for _, name := range []string{"PIP_INDEX_URL", "PIP_CERT", "SSL_CERT_FILE", "HTTPS_PROXY", "NO_PROXY"} { // how pip gets out here
+	for _, name := range []string{"PIP_INDEX_URL", "PIP_CERT", "SSL_CERT_FILE", "HTTPS_PROXY", "NO_PROXY"} { // settings with which pip reaches its index
 		build.Env = append(build.Env, name+"="+os.Getenv(name))
 	}
 	out, err := build.CombinedOutput()

@@ -13,20 +13,20 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// remedies are what clients/reasons.json says of reasons or codes, by their names.
+// remedies has the entries of clients/reasons.json by the name of the reason or code.
 type remedies map[string]remedy
 
-// remedy is the class of an error, and whether a repeat helps.
+// remedy has the class of an error. Again states whether a retry helps.
 type remedy struct{ Class, Again string }
 
-// errorTable is clients/reasons.json.
+// errorTable is the content of clients/reasons.json.
 type errorTable struct {
 	Classes        map[string]string
 	Reasons, Codes remedies
 	WatchEnds      []string `json:"watch_ends"`
 }
 
-// mended are reasons after which another attempt helps where somebody has done something first.
+// These reasons are retryable only after the caller or an operator has fixed the cause.
 var mended = []string{"INSUFFICIENT_BALANCE", "PRICE_ABOVE_LIMIT", "BUDGET_EXCEEDED", "API_KEY_DAILY_CAP", "GENERATION_ACTIVE", "CONTENT_CHANGED"}
 
 func readTable(t *testing.T) (table errorTable) {
@@ -47,7 +47,7 @@ func TestTheTableOfErrorsHasEachReasonAndCode(t *testing.T) {
 	table.has(t, table.Codes, code.Code_name)
 }
 
-// has compares rows with all names of an enum but that of 0, which is no error.
+// has checks that rows has every name of an enum, except the name of 0, which is not an error.
 func (table errorTable) has(t *testing.T, rows remedies, names map[int32]string) {
 	t.Helper()
 	if len(rows) != len(names)-1 {

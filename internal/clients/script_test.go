@@ -18,32 +18,32 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// script is what a server answers the calls of one program, and what the program is to make of it. The texts
-// of requests and prints may have * for anything.
+// script has the responses of a server to the calls of one program, and the expected behavior of the program. In strings
+// of Requests and Prints, * matches any text.
 type script struct {
 	Name     string
-	Call     []string          // the words of the program, with FILE for a file
+	Call     []string          // arguments of the program; FILE is replaced by the path of a file
 	Files    map[string]string // kinds of existing files, by name; FILE stands for the name of the file
-	Timeout  int               // in seconds; zero means the default
-	Answers  []answer          // to one call after another; the last one to all that follow
-	Requests []map[string]any  // members of each call's message; null is one that is not set
+	Timeout  int               // timeout in seconds; zero means the default
+	Answers  []answer          // answers to consecutive calls; the last answer repeats
+	Requests []map[string]any  // fields of each call's message; null means that a field is not set
 	Most     int               // maximum number of calls, if it differs from their number
-	Prints   []string          // without repeats of a line
-	Attempts int               // attempts of the call, zero means the default
-	TLS      bool              // the server has a certificate of its own
-	Dead     bool              // no server listens at the address
+	Prints   []string          // expected lines, without repeated lines
+	Attempts int               // attempts of the call; zero means the default
+	TLS      bool              // whether the server uses TLS, with its own certificate
+	Dead     bool              // whether no server listens at the address
 	AtMost   string            // maximum time from the first attempt's failure to the end of the program
-	AtLeast  string            // how long it takes
-	Logs     []string          // parts of what the log of the language has, with the rest of the output
+	AtLeast  string            // minimum duration of the program
+	Logs     []string          // expected parts of the output, which includes the log
 }
 
-// answer is that to one call: messages, and then an end, which is OK where nothing is named.
+// answer is the response to one call: messages, and then an end, which is OK by default.
 type answer struct {
-	For      string // the idempotency key or id of the only calls that it is for, once
+	For      string // idempotency key or ID of the only call that gets this answer, once
 	Messages []json.RawMessage
 	Fails    *failure
-	Then     string // "silence", or "freeze": nothing passes on the connections of this moment any more
-	Lasts    string // how long it is the answer, from the first call on
+	Then     string // "silence", or "freeze" (the current connections no longer carry data)
+	Lasts    string // duration of this answer from its first call on
 }
 
 // failure is an error with its details.
@@ -54,7 +54,7 @@ type failure struct {
 
 const playSource = root + "/internal/clients/testdata/play"
 
-// players are how the program of each language is built and started.
+// players has the commands that build and start the program of each language.
 var players = map[string]struct{ build, start []string }{
 	"go": {
 		[]string{"go", "build", "-C", root, "-o", "DIR/play", "./internal/clients/testdata/play"},
@@ -78,9 +78,9 @@ var players = map[string]struct{ build, start []string }{
 	},
 }
 
-// TestEveryHelperPlaysTheScripts is what holds the helpers together: what one does, all do.
+// TestEveryHelperPlaysTheScripts checks that the client libraries of all languages behave in the same way.
 func TestEveryHelperPlaysTheScripts(t *testing.T) {
-	t.Parallel() // most of it is waiting
+	t.Parallel() // the test mostly waits
 	var scripts []script
 	if err := json.Unmarshal(readFile(t, filepath.Join("testdata", "scripts.json")), &scripts); err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestEveryHelperPlaysTheScripts(t *testing.T) {
 	}
 }
 
-// everyError orders once for each reason and each code, which are the idempotency keys.
+// everyError returns a script with one order for each reason and each code. They are the idempotency keys of the orders.
 func everyError(table errorTable) script {
 	s := script{Name: "every error has its class", Call: []string{"order"}}
 	add := func(name string, row remedy, fails failure) {
@@ -124,7 +124,7 @@ func everyError(table errorTable) script {
 	return s
 }
 
-// everyEnd watches once for each code, which are the ids.
+// everyEnd returns a script with one watch for each code. The codes are the IDs of the renders.
 func everyEnd(table errorTable) script {
 	s := script{Name: "every code ends a watch or does not", Call: []string{"watch"}}
 	for _, name := range sortedKeys(table.Codes) {
@@ -142,7 +142,7 @@ func everyEnd(table errorTable) script {
 	return s
 }
 
-// play runs the program, and compares what it prints and sends.
+// play runs the program, and compares its output and its requests with the script.
 func (s *script) play(t *testing.T, command []string) {
 	served := newScripted(t, s)
 	file := filepath.Join(t.TempDir(), "file")
@@ -227,7 +227,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// logged is what the log of a language may put between the lines.
+// logged matches the lines that the log of a language may add.
 var logged = regexp.MustCompile(`(?m)^(?:\w{3} \d\d?, .*|(?:WARNING|INFO|SEVERE): .*|\d{4}[-/]\d\d[-/]\d\d.*|.*call (?:still failing|recovered).*)\n`)
 
 func (s *script) comparePrints(t *testing.T, said string) {
@@ -273,7 +273,7 @@ func asJSON(t *testing.T, value any) []byte {
 	return text
 }
 
-// matches compares a text with one that has * for anything.
+// matches reports whether text matches a pattern in which * matches any text.
 func matches(pattern, text string) bool {
 	return regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$").MatchString(text)
 }

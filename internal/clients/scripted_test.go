@@ -30,7 +30,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// scripted is a server of the whole contract that answers by a script, behind a wire.
+// scripted is a server of the entire contract that responds by a script, behind a wire.
 type scripted struct {
 	t      *testing.T
 	script *script
@@ -40,10 +40,10 @@ type scripted struct {
 	certificate string // PEM file, empty without TLS
 
 	mu     sync.Mutex
-	next   int       // answer
-	since  time.Time // that it is the answer
+	next   int       // index of the next answer
+	since  time.Time // time of the first call with the next answer
 	called []map[string]any
-	failed map[string]bool // what had the answer for its key or id
+	failed map[string]bool // keys and IDs that already had their own answer
 }
 
 func newScripted(t *testing.T, s *script) *scripted {
@@ -66,12 +66,12 @@ func newScripted(t *testing.T, s *script) *scripted {
 		served.certificate, options = certificate, append(options, grpc.Creds(transport))
 	}
 	server := grpc.NewServer(options...)
-	healthpb.RegisterHealthServer(server, health.NewServer()) // as Easel does, which the helpers ask for
-	go func() { _ = server.Serve(listener) }()                // until it is stopped
+	healthpb.RegisterHealthServer(server, health.NewServer()) // Easel has this service too, and the client libraries use it
+	go func() { _ = server.Serve(listener) }()                // returns when the server is stopped
 	t.Cleanup(server.Stop)
 	served.wire = newWire(t, listener.Addr().String())
 	if s.Dead {
-		_ = served.wire.listener.Close() // nothing was sent on it
+		_ = served.wire.listener.Close() // the listener has no connections yet
 	}
 	return served
 }
@@ -84,14 +84,14 @@ func (s *scripted) addr() string {
 	return s.wire.addr
 }
 
-// requests are the messages of all calls.
+// requests returns the messages of all calls.
 func (s *scripted) requests() []map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.called)
 }
 
-// answer answers one call.
+// answer responds to one call.
 func (s *scripted) answer(_ any, stream grpc.ServerStream) error {
 	name, _ := grpc.MethodFromServerStream(stream)
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.ReplaceAll(name[1:], "/", ".")))
@@ -128,7 +128,7 @@ func (s *scripted) answer(_ any, stream grpc.ServerStream) error {
 	return nil
 }
 
-// take notes a call, and gives the answer to it.
+// take records a call and returns its answer.
 func (s *scripted) take(request proto.Message) answer {
 	text, err := protojson.Marshal(request)
 	var members map[string]any
@@ -154,7 +154,7 @@ func (s *scripted) take(request proto.Message) answer {
 	return s.newest()
 }
 
-// newest is the answer whose turn it is.
+// newest returns the next answer of the script, and advances when the answer is used up.
 func (s *scripted) newest() answer {
 	answers := slices.DeleteFunc(slices.Clone(s.script.Answers), func(a answer) bool { return a.For != "" })
 	if s.since.IsZero() {
@@ -172,7 +172,7 @@ func (s *scripted) newest() answer {
 	return one
 }
 
-// err makes the error with its details.
+// err returns the error with its details.
 func (f *failure) err() error {
 	var details []protoadapt.MessageV1
 	if f.Reason != "" {

@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// services are the programs of the helpers' pages, by the marks of their blocks: how each is checked and built
-// from its file in a directory of its own, and how it is started there.
+// services has the programs in the pages of the client libraries, by the language of their code blocks: the file of each
+// program, and the commands that build and start it in its own directory.
 var services = map[string]struct {
 	file         string
 	build, start []string
@@ -30,15 +30,15 @@ var services = map[string]struct {
 	"typescript": {"service.mts", []string{"sh", "-c", compile + " service.mts"}, []string{"node", "service.mjs"}},
 }
 
-// compile compiles a TypeScript program that uses the package.
+// compile is the command that compiles a TypeScript program with the package.
 const compile = "ln -s " + root + "/.build/clients/typescript/node_modules && node_modules/.bin/tsc --strict --target es2022 --module nodenext --types node"
 
-// root stands for the top of the repository.
+// root is the placeholder for the root of the repository.
 const root = "ROOT"
 
-// TestTheServicesOfThePagesGoOnThroughKillsAndSilence runs each as it stands, outside the repository.
+// TestTheServicesOfThePagesGoOnThroughKillsAndSilence runs each service unchanged, outside the repository.
 func TestTheServicesOfThePagesGoOnThroughKillsAndSilence(t *testing.T) {
-	t.Parallel() // most of it is waiting
+	t.Parallel() // the test mostly waits
 	for language, service := range services {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
@@ -59,7 +59,7 @@ func TestTheServicesOfThePagesGoOnThroughKillsAndSilence(t *testing.T) {
 	}
 }
 
-// build builds a program in a directory.
+// build runs the command that builds a program in a directory.
 func build(t *testing.T, dir string, words []string) {
 	t.Helper()
 	words = placed(t, dir, words)
@@ -70,7 +70,7 @@ func build(t *testing.T, dir string, words []string) {
 	}
 }
 
-// placed puts directories into a command.
+// placed replaces the placeholders for directories in a command.
 func placed(t *testing.T, dir string, words []string) (found []string) {
 	t.Helper()
 	root, err := filepath.Abs(proctest.Root)
@@ -83,7 +83,7 @@ func placed(t *testing.T, dir string, words []string) (found []string) {
 	return found
 }
 
-// restartUnder runs a service and, while it watches, kills it, stops and kills the server, and freezes its connection.
+// restartUnder runs a service. While it watches, the service and the server are killed and the connection is frozen.
 func restartUnder(t *testing.T, dir string, command []string) {
 	t.Helper()
 	s, key := startStack(t, "--ledger-url", "sqlite:"+filepath.Join(t.TempDir(), "ledger.db")), "sandbox_live_of_a_service"
@@ -96,7 +96,7 @@ func restartUnder(t *testing.T, dir string, command []string) {
 		must(t)(run.Await(0, `(QUEUED)`, patience))
 		return run
 	}
-	start().Kill() // it knows the order by its journal, or by its key alone
+	start().Kill() // the next run finds the order in its journal, or only by its key
 	s.awaitWatches(t, 0)
 	run := start()
 	for _, end := range []func(*proctest.Process){func(p *proctest.Process) { p.Stop() }, (*proctest.Process).Kill} {

@@ -13,17 +13,17 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// stack is a catalog, a facade over it, and a way to the administration of the catalog.
+// stack has a catalog with its administration API, and a facade, which is the Easel server for it.
 type stack struct {
 	program string
 	catalog string // host and port
-	addr    string // of the facade, which keeps it over restarts
+	addr    string // address of the facade, unchanged by restarts
 	facade  *proctest.Process
-	metrics string // of the facade, host and port
+	metrics string // host and port of the facade's metrics
 	flags   []string
 }
 
-// startStack starts both, the facade with more flags.
+// startStack starts the catalog and the facade, which gets the additional flags.
 func startStack(t *testing.T, flags ...string) *stack {
 	t.Helper()
 	s := &stack{program: proctest.Easel(t), addr: "127.0.0.1:0", flags: flags}
@@ -33,7 +33,7 @@ func startStack(t *testing.T, flags ...string) *stack {
 	return s
 }
 
-// serve starts the facade, on the address that it had before.
+// serve starts the facade, with the same address as before.
 func (s *stack) serve(t *testing.T) {
 	t.Helper()
 	s.facade = proctest.Start(t, nil, append([]string{
@@ -44,13 +44,13 @@ func (s *stack) serve(t *testing.T) {
 	s.metrics = must(t)(s.facade.Await(0, `"server":"admin","addr":"([^"]+)"`, patience))
 }
 
-// awaitWatches waits until so many watches of generations are open.
+// awaitWatches waits until want watches of single generations are open.
 func (s *stack) awaitWatches(t *testing.T, want int) {
 	t.Helper()
 	s.awaitStreams(t, "WatchGeneration", want)
 }
 
-// awaitStreams waits until so many streams of calls with a name are open.
+// awaitStreams waits until want streams of the method name are open.
 func (s *stack) awaitStreams(t *testing.T, name string, want int) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; {
@@ -65,7 +65,7 @@ func (s *stack) awaitStreams(t *testing.T, name string, want int) {
 	}
 }
 
-// measured is the sum of the facade's metrics of a name with a label.
+// measured returns the sum of the facade's metrics with a name and a label.
 func (s *stack) measured(t *testing.T, name, label string) (sum int) {
 	t.Helper()
 	text := s.get(t, "http://"+s.metrics+"/metrics", "")
@@ -81,7 +81,7 @@ func (s *stack) measured(t *testing.T, name, label string) (sum int) {
 	return sum
 }
 
-// hold lets no render be seen finished.
+// hold sets faults in the catalog, so that it reports all renders as queued.
 func (s *stack) hold(t *testing.T) {
 	t.Helper()
 	for _, fault := range []string{
@@ -93,7 +93,7 @@ func (s *stack) hold(t *testing.T) {
 	}
 }
 
-// books are the parts of the catalog's audit that are looked at.
+// books has the parts of the catalog's audit that the tests check.
 type books struct {
 	Faults      []string `json:"faults"`
 	Generations []struct {
@@ -102,7 +102,7 @@ type books struct {
 	} `json:"generations"`
 }
 
-// content reads the file of a render from the catalog itself, by no code of the facade.
+// content reads the file of a render directly from the catalog, without the facade.
 func (s *stack) content(t *testing.T, key, id string) []byte {
 	t.Helper()
 	return s.get(t, "http://"+s.catalog+"/api/v1/api/catalog/generations/"+id+"/content", key)

@@ -14,17 +14,17 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// usedElsewhere are what neither a helper nor the command line names, by the file that uses it.
+// usedElsewhere has the names that neither a client library nor the command line uses, and the file that uses each name.
 var usedElsewhere = map[protoreflect.FullName]string{
-	"easel.v1.GenerationService.WaitGeneration":     "internal/server/scenario_test.go",   // for who holds no stream: a script with curl
-	"easel.v1.DownloadGenerationRequest.read_limit": "internal/rest/download.go",          // of a Range
+	"easel.v1.GenerationService.WaitGeneration":     "internal/server/scenario_test.go",   // for callers without a stream, such as a script with curl
+	"easel.v1.DownloadGenerationRequest.read_limit": "internal/rest/download.go",          // limit of a Range request
 	"easel.v1.GenerationUpdate.initial":             "internal/simulation/caller_test.go", // distinguishes the state found from a change
-	"easel.v1.WatchGenerationResponse.emit_time":    "internal/server/reader_test.go",     // how late a message comes
+	"easel.v1.WatchGenerationResponse.emit_time":    "internal/server/reader_test.go",     // measures the delay of a message
 	"easel.v1.WatchGenerationsResponse.emit_time":   "internal/server/reader_test.go",
 }
 
-// TestEveryMethodAndFieldOfTheContractHasAUser looks for each name in the helpers and the command line, which are what
-// people call Easel with.
+// TestEveryMethodAndFieldOfTheContractHasAUser searches for each name in the client libraries and the command line, which
+// are the programs that call Easel.
 func TestEveryMethodAndFieldOfTheContractHasAUser(t *testing.T) {
 	users, unused := sources(t, "clients/go", "clients/python/src", "clients/typescript/src", "clients/java/src", "internal/cli"), map[protoreflect.FullName]bool{}
 	for _, name := range contractNames() {
@@ -47,7 +47,7 @@ func TestEveryMethodAndFieldOfTheContractHasAUser(t *testing.T) {
 	}
 }
 
-// contractNames are the full names of all methods and fields.
+// contractNames returns the full names of all methods and fields.
 func contractNames() (names []protoreflect.FullName) {
 	protoregistry.GlobalFiles.RangeFilesByPackage("easel.v1", func(file protoreflect.FileDescriptor) bool {
 		for i := range file.Services().Len() {
@@ -74,7 +74,7 @@ func fieldNames(messages protoreflect.MessageDescriptors) (names []protoreflect.
 	return names
 }
 
-// sources is the text of all programs in some directories, but for tests.
+// sources returns the source of all programs in the directories, without Go tests.
 func sources(t *testing.T, directories ...string) string {
 	t.Helper()
 	var all strings.Builder
@@ -94,7 +94,7 @@ func sources(t *testing.T, directories ...string) string {
 	return all.String()
 }
 
-// named reports whether programs name a field or method, in any of their languages: read_limit, readLimit, ReadLimit or getReadLimit.
+// named reports whether programs use a name in the style of any language: read_limit, readLimit, ReadLimit or getReadLimit.
 func named(programs, name string) bool {
 	letters := strings.Split(name, "_")
 	for i, word := range letters {

@@ -14,9 +14,9 @@ import (
 )
 
 func TestEveryHelperWatchesAllThroughRestarts(t *testing.T) {
-	t.Parallel() // most of it is waiting
+	t.Parallel() // the test mostly waits
 	s := startStack(t)
-	clients := slices.DeleteFunc(newClients(t, s), func(c *client) bool { return c.language == "rust" }) // an example, and no helper
+	clients := slices.DeleteFunc(newClients(t, s), func(c *client) bool { return c.language == "rust" }) // Rust has an example, but no client library
 	for _, c := range clients {
 		dir := t.TempDir()
 		build(t, dir, players[c.language].build)
@@ -27,7 +27,7 @@ func TestEveryHelperWatchesAllThroughRestarts(t *testing.T) {
 
 	s.facade.Stop()
 	s.serve(t)
-	s.awaitStreams(t, "WatchGenerations", len(clients)) // all are back
+	s.awaitStreams(t, "WatchGenerations", len(clients)) // all have reconnected
 	s.orderFor(t, clients)
 
 	for _, c := range clients {
@@ -38,7 +38,7 @@ func TestEveryHelperWatchesAllThroughRestarts(t *testing.T) {
 	together(t, clients, (*client).toldOnce)
 }
 
-// orderFor orders a render for each, and waits until its program has told of it.
+// orderFor orders a render for each client, and waits until its program has printed the render.
 func (s *stack) orderFor(t *testing.T, clients []*client) {
 	t.Helper()
 	together(t, clients, func(c *client) error {
@@ -46,7 +46,7 @@ func (s *stack) orderFor(t *testing.T, clients []*client) {
 	})
 }
 
-// order orders a render by another client, and waits for its end.
+// order orders a render through another client, and waits until the render is finished.
 func (c *client) order(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

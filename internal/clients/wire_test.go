@@ -9,26 +9,26 @@ import (
 	"testing"
 )
 
-// wire carries the connections of one client to the server, and harms them.
+// wire is a proxy between one client and the server. It can interrupt, refuse and freeze connections.
 type wire struct {
 	addr     string
 	target   string
 	listener net.Listener
 
-	cutAt atomic.Int64 // the next connection that has carried so many bytes to the client is cut; 0 is none
-	cuts  atomic.Int64 // how many were
+	cutAt atomic.Int64 // bytes to the client after which one connection is cut; zero means never
+	cuts  atomic.Int64 // number of connections that were cut
 
-	refuse  atomic.Int64 // how many of the next connections are closed at once
-	refused atomic.Int64 // how many were
+	refuse  atomic.Int64 // number of next connections to close immediately
+	refused atomic.Int64 // number of connections that were refused
 
 	mu    sync.Mutex
 	conns []*carried
 }
 
-// carried is one connection.
+// carried is one connection through the wire.
 type carried struct {
 	client, server net.Conn
-	frozen         chan struct{} // closed when nothing passes any more
+	frozen         chan struct{} // closed when the connection no longer carries data
 }
 
 func newWire(t *testing.T, target string) *wire {
@@ -89,7 +89,7 @@ func (w *wire) pass(c *carried, to, from net.Conn, passed func(total int64)) {
 		n, err := from.Read(buffer)
 		select {
 		case <-c.frozen:
-			_, _ = io.Copy(io.Discard, from) // what comes is swallowed
+			_, _ = io.Copy(io.Discard, from) // received data is discarded
 			return
 		default:
 		}
@@ -106,7 +106,7 @@ func (w *wire) pass(c *carried, to, from net.Conn, passed func(total int64)) {
 	}
 }
 
-// freeze lets the connections of this moment stand, with nothing passing on them, and counts them.
+// freeze stops the data of all current connections without closing them, and returns their number.
 func (w *wire) freeze() (stopped int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -3,7 +3,7 @@ import java.nio.file.*;
 import java.time.Duration;
 import java.util.*;
 
-/** Makes one call, and prints what comes of it. */
+/** Makes one call and prints the result. */
 public final class Play {
   public static void main(String[] args) throws Exception {
     try (var own = Easel.builder()

@@ -1,4 +1,4 @@
-// Command play makes one call, and prints what comes of it.
+// Command play makes one call and prints the result.
 package main
 
 import (
@@ -29,7 +29,7 @@ func main() {
 		easel.WithRetryHook(func(r easel.Retry) { fmt.Println("again", name(r.Err)) }),
 		easel.WithHeartbeatHook(func(easel.Heartbeat) { fmt.Println("heartbeat") }))
 	if err != nil {
-		log.Fatal(err) //nolint:gocritic // the deadline needs no end
+		log.Fatal(err) //nolint:gocritic // the process exits anyway
 	}
 	if err := play(ctx, client, os.Args[1], os.Args[2:]); err != nil {
 		fmt.Println(failed(err))
@@ -122,7 +122,7 @@ func order(key string) easel.Order {
 	}
 }
 
-// limits are the limits of one call.
+// limits returns the options with the limits of one call.
 func limits() (options []easel.CallOption) {
 	if n, err := strconv.Atoi(os.Getenv("PLAY_ATTEMPTS")); err == nil {
 		options = append(options, easel.Attempts(n))

@@ -1,4 +1,4 @@
-// Makes one call, and prints what comes of it.
+// Makes one call and prints the result.
 import { readFileSync } from "node:fs";
 import { BudgetExceeded, Easel, EaselError, Timeout, type Render } from "@easel-grpc/easel";
 

@@ -1,4 +1,4 @@
-"""Makes one call, and prints what comes of it."""
+"""Makes one call and prints the result."""
 
 import logging
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 import easel_grpc as easel
 from easel_grpc.requests import Made
 
-sys.stdout = open(1, "w", buffering=1)  # a line at once, as the log goes to the same place
+sys.stdout = open(1, "w", buffering=1)  # line-buffered, because the log has the same output
 timeout = float(os.environ["PLAY_TIMEOUT"]) if "PLAY_TIMEOUT" in os.environ else None
 attempts = int(os.environ["PLAY_ATTEMPTS"]) if "PLAY_ATTEMPTS" in os.environ else None
 

@@ -1,4 +1,4 @@
-"""Is play.py with asyncio."""
+"""Does the same as play.py, with asyncio."""
 
 import asyncio
 import logging
