@@ -19,7 +19,7 @@ func (c *Client) Account(ctx context.Context, options ...CallOption) (*Account, 
 	return accountOf(response.GetAccount()), nil
 }
 
-// Models yields the models of all pages that can be ordered. An error ends the loop.
+// Models yields the models that can be ordered, from all pages. An error ends the loop.
 func (c *Client) Models(ctx context.Context, options ...CallOption) iter.Seq2[*Model, error] {
 	return pages(ctx, c, options, modelOf, func(ctx context.Context, token string) ([]*easelv1.Model, string, error) {
 		page, err := c.Catalog.ListModels(ctx, &easelv1.ListModelsRequest{PageToken: token})

@@ -63,7 +63,7 @@ type (
 // remedy has the class of an error. Again states whether a retry helps: yes, no or if_told (if the server sent a delay).
 type remedy struct{ Class, Again string }
 
-// errorTable is clients/reasons.json.
+// errorTable is the content of clients/reasons.json.
 type errorTable struct {
 	Reasons, Codes map[string]remedy
 	WatchEnds      []string `json:"watch_ends"` // codes that end a watch

@@ -35,7 +35,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Client calls one Easel server. It is safe for concurrent use. It has the stubs of the contract, whose reads are retried
+// Client calls one Easel deployment. It is safe for concurrent use. It has the stubs of the contract, whose reads are retried
 // and whose errors have the classes of this package.
 type Client struct {
 	Accounts    easelv1.AccountServiceClient
@@ -107,7 +107,7 @@ func WithHeartbeatInterval(interval time.Duration) Option {
 	return func(s *settings) { s.heartbeat = interval }
 }
 
-// WithAttempts sets the maximum attempts of a read, without the retries that the server requests. The default is 5.
+// WithAttempts sets the maximum attempts of a read, not counting retries that the server requests. The default is 5.
 func WithAttempts(n int) Option { return func(s *settings) { s.attempts = n } }
 
 // WithTimeout sets the total time of each read and order. The default is a minute for a read and 15 minutes for an order.

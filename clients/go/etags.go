@@ -15,9 +15,9 @@ const (
 
 // etags stores the etags of the latest updates in a watch of many generations.
 type etags struct {
-	named    bool // the request names its generations
+	named    bool // whether the request names its generations
 	etag     map[string]string
-	ids      []string        // keys of etag, sorted by the time of their last change
+	ids      []string        // keys of etag, from the oldest change to the latest
 	finished map[string]bool // IDs of final renders, which need no further read; only used if named is false
 }
 

@@ -34,7 +34,7 @@ func Cents(n int64) *int64 { return &n }
 type Placed struct {
 	*Render
 	Key      string
-	Replayed bool // whether the key was used before; the render belongs to the earlier order
+	Replayed bool // whether the key was used before; then the render belongs to the earlier order
 }
 
 // Order places an order, and retries it with the same key until its outcome is known. If the OrderOutcome of the error is

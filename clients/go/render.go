@@ -129,7 +129,7 @@ type Model struct {
 	ModelID     string
 	DisplayName string
 	Description string
-	OutputKind  string       // FILE or TEXT, empty if the catalog does not say
+	OutputKind  string       // FILE or TEXT, empty if the catalog does not specify it
 	InputFields []InputField // always set by Client.Model
 	ObserveTime time.Time
 	Raw         *easelv1.Model
@@ -138,8 +138,8 @@ type Model struct {
 // InputField describes one input of a model.
 type InputField struct {
 	Name, DisplayName, Description string
-	Type                           string   // STRING, INTEGER, NUMBER, BOOLEAN, OBJECT or ARRAY, empty if the catalog does not say
-	Required                       *bool    // nil if the catalog does not say
+	Type                           string   // STRING, INTEGER, NUMBER, BOOLEAN, OBJECT or ARRAY, empty if the catalog does not specify it
+	Required                       *bool    // nil if the catalog does not specify it
 	Default                        any      // nil if the input has no default
 	Allowed                        []any    // empty if every value of the type is allowed
 	Minimum, Maximum               *float64 // nil if there is no limit

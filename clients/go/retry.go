@@ -21,7 +21,7 @@ import (
 type Retry struct {
 	Method         string // method of the contract, such as WatchGeneration
 	GenerationID   string // empty if the call is not about one generation
-	IdempotencyKey string // empty if the call is not an order
+	IdempotencyKey string // key of the order, empty if unknown
 	Attempt        int    // number of the failed attempt, from 1
 	Delay          time.Duration
 	Err            error
@@ -136,7 +136,7 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	if ctx.Err() != nil { // even if the timer fired too: an order that is not sent has no unknown outcome
+	if ctx.Err() != nil { // checked although the timer fired: an order that was not sent has a known outcome
 		return ended(ctx, a.last, a.heartbeat)
 	}
 	return nil
@@ -223,7 +223,7 @@ func (a *attempts) warn() {
 	}
 }
 
-// answered records a response, and logs the recovery of a call that was warned about.
+// answered records a response, and logs the recovery of a call after a warning.
 func (a *attempts) answered() {
 	if a.warned {
 		a.logger.Info("call recovered", "method", a.Method, "after", time.Since(a.since).Round(time.Millisecond))

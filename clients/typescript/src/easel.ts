@@ -112,7 +112,7 @@ export class Easel {
     return values.account((await this.#call(this.accounts.getAccount, {}, this.#attempts("read", "GetAccount", options))).account);
   }
 
-  /** Yields the models of all pages that can be ordered. */
+  /** Yields the models that can be ordered, from all pages. */
   models(options: CallOptions = {}): AsyncGenerator<Model, void, undefined> {
     return this.#pages(this.catalog.listModels, {}, this.#attempts("read", "ListModels", options), ({ models }) => models.map(values.model));
   }

@@ -72,7 +72,7 @@ class Client(Base["Watch[Render]"]):
         return _call(self._account(limits))
 
     def models(self, **limits: Unpack[Limits]) -> Iterator[Model]:
-        """Yields the models of all pages that can be ordered."""
+        """Yields the models that can be ordered, from all pages."""
         return _pages(self._models(limits))
 
     def model(self, model_id: str, **limits: Unpack[Limits]) -> Model:
