@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// durable is where a ledger is that outlives its process.
+// durable parses the URL of a ledger that must outlive its process.
 func durable(url string) (place, error) {
 	at, err := parse(url)
 	if err == nil && !IsDurable(url) {
@@ -20,7 +20,7 @@ func durable(url string) (place, error) {
 	return at, err
 }
 
-// exists refuses a file of SQLite that there is not: to open one makes it.
+// exists rejects a SQLite file that does not exist, because opening it would create it.
 func (at place) exists() error {
 	if _, err := os.Stat(at.file); at.file != "" && err != nil {
 		return &refusal{cures["path"], err}
@@ -28,8 +28,8 @@ func (at place) exists() error {
 	return nil
 }
 
-// openApart opens a ledger over one connection without bounds of time, for what is done with the whole of it. A file of
-// SQLite is taken: no server has it.
+// openApart opens a ledger over one connection without timeouts, for operations on the complete ledger. It locks a SQLite
+// file, so that no server uses it.
 func openApart(at place) (*Ledger, error) {
 	l := &Ledger{dialect: at.dialect, window: ResendWindow, kind: string(at.kind)}
 	if err := l.take(at.file); err != nil {
@@ -43,7 +43,7 @@ func openApart(at place) (*Ledger, error) {
 	return l, nil
 }
 
-// openUnused opens a ledger that no process uses, over one connection without bounds of time.
+// openUnused opens a ledger that no process uses, over one connection without timeouts.
 func openUnused(ctx context.Context, url string) (*Ledger, error) {
 	at, err := durable(url)
 	if err == nil {
@@ -64,10 +64,10 @@ func openUnused(ctx context.Context, url string) (*Ledger, error) {
 	return l, nil
 }
 
-// idleWithin is how long the sessions of a server that has just ended may take to go.
+// idleWithin is the maximum wait for the sessions of a stopped server to end. idleAgain is the interval of the checks.
 const idleWithin, idleAgain = 3 * time.Second, 100 * time.Millisecond
 
-// idle refuses a database of PostgreSQL that somebody else is connected to.
+// idle rejects a PostgreSQL database that has other connections.
 func (l *Ledger) idle(ctx context.Context) error {
 	if !l.IsShared() {
 		return nil
@@ -90,9 +90,9 @@ func (l *Ledger) idle(ctx context.Context) error {
 	}
 }
 
-// Migrate brings the schema of a ledger up to date, if the user that serves may not change tables. It returns the number of
-// the schema and the names of the applied migrations. Replicas may use the ledger concurrently. The audit records
-// who has migrated it.
+// Migrate brings the schema of a ledger up to date, for servers whose database user may not change tables. It returns the
+// number of the schema and the names of the applied migrations. Replicas may use the ledger concurrently. The audit
+// records the actor.
 func Migrate(ctx context.Context, url string, by By) (version int64, applied []string, err error) {
 	at, err := durable(url)
 	if err != nil {
@@ -102,7 +102,7 @@ func Migrate(ctx context.Context, url string, by By) (version int64, applied []s
 	if err != nil {
 		return 0, nil, err
 	}
-	defer func() { _ = l.Close() }() // what was done is done
+	defer func() { _ = l.Close() }() // all changes are committed
 	before, err := schemaVersion(ctx, l.dialect, l.reads)
 	if err == nil {
 		applied, err = l.migrate(ctx, at)
@@ -117,12 +117,12 @@ func Migrate(ctx context.Context, url string, by By) (version int64, applied []s
 	return version, applied, err
 }
 
-// schema is what the audit says of a schema.
+// schema is the audit value of a schema.
 type schema struct {
 	Schema int64 `json:"schema"`
 }
 
-// Backup writes a ledger of SQLite into a new file, in addition to the server that uses it, and verifies the file.
+// Backup writes a SQLite ledger into a new file, while a server may use it, and verifies the file.
 func Backup(ctx context.Context, url, file string, differs func(Difference)) (looked Verified, err error) {
 	at, err := durable(url)
 	if err != nil {
@@ -137,11 +137,11 @@ func Backup(ctx context.Context, url, file string, differs func(Difference)) (lo
 	if _, err := os.Lstat(file); err == nil {
 		return looked, fmt.Errorf("%s exists: name a new file", file)
 	}
-	dir, err := os.MkdirTemp(filepath.Dir(file), ".easel-backup-") // only this user may read it
+	dir, err := os.MkdirTemp(filepath.Dir(file), ".easel-backup-") // readable only by this user
 	if err != nil {
 		return looked, fmt.Errorf("the directory of the backup must exist, and this user must be allowed to write there: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // the complete file has another name too
+	defer func() { _ = os.RemoveAll(dir) }() // the complete file has a second name
 	part := filepath.Join(dir, "ledger.db")
 	if err := vacuumInto(ctx, at, part); err != nil {
 		return looked, err
@@ -161,7 +161,7 @@ func Backup(ctx context.Context, url, file string, differs func(Difference)) (lo
 	return looked, synced(filepath.Dir(file))
 }
 
-// vacuumInto copies a file of SQLite into a new one, as it is at one moment.
+// vacuumInto copies a SQLite file into a new file, as of one moment.
 func vacuumInto(ctx context.Context, at place, part string) error {
 	if err := os.WriteFile(part, nil, fileMode); err != nil {
 		return err
@@ -170,15 +170,15 @@ func vacuumInto(ctx context.Context, at place, part string) error {
 	if err != nil {
 		return unusable(err)
 	}
-	defer func() { _ = db.Close() }()                                        // it only reads
-	if _, err := db.ExecContext(ctx, `PRAGMA query_only(OFF)`); err != nil { // otherwise it writes no other file either
+	defer func() { _ = db.Close() }()                                        // the connection only reads
+	if _, err := db.ExecContext(ctx, `PRAGMA query_only(OFF)`); err != nil { // query_only forbids writing the new file
 		return unusable(err)
 	}
 	_, err = db.ExecContext(ctx, `VACUUM INTO $1`, part)
 	return unusable(err)
 }
 
-// synced brings a file or a directory to the disk.
+// synced flushes a file or a directory to disk.
 func synced(path string) error {
 	f, err := os.Open(path) //nolint:gosec // the operator names it
 	if err != nil {

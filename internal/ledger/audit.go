@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Action is what somebody does to the book or to a server, beside orders that callers place.
+// Action is an audited action on the ledger or a server. The orders of callers are not audited.
 type Action string
 
 // The actions.
@@ -27,26 +27,26 @@ const (
 	ActFetch    Action = "content.fetch"
 )
 
-// By is who does something, and from where.
+// By identifies the actor of an action, and its origin.
 type By struct {
-	// Actor is the name of an operator, "anonymous" where nobody has one, or what has changed by itself, such as a file.
+	// Actor is the name of the operator, "anonymous" without one, or the cause of an automatic change, such as a file.
 	Actor string
-	// Origin is the address, the file or the host.
+	// Origin is the client address, the file or the host.
 	Origin string
 }
 
-// Act is something that is done.
+// Act is an audited action with its details.
 type Act struct {
 	By
 
 	Action  Action
-	Subject string // what it is done to; "" is the whole
-	// Was and Became are before and after, as values that become JSON; nil is nothing. No secret may stand there, and
-	// nothing that names content.
+	Subject string // object of the action; empty means the complete ledger
+	// Was and Became are the values before and after, encoded as JSON. Nil means no value. They must not contain secrets
+	// or the content of orders.
 	Was, Became any
 }
 
-// Deletion is that somebody asks the catalog to delete a generation that is somebody else's.
+// Deletion returns the act of a request to delete another owner's generation in the catalog.
 func Deletion(by By, generation, owner, state string) Act {
 	type known struct {
 		Owner string `json:"owner,omitempty"`
@@ -56,7 +56,7 @@ func Deletion(by By, generation, owner, state string) Act {
 	return Act{By: by, Action: ActDelete, Subject: generation, Was: known{Owner: owner, State: state}, Became: known{Asked: "deleted"}}
 }
 
-// AuditLine is a line of the audit. Lines are only ever added: the database refuses all else.
+// AuditLine is a line of the audit. The database rejects every change except a new line.
 type AuditLine struct {
 	By
 
@@ -64,20 +64,20 @@ type AuditLine struct {
 	Time        time.Time
 	Action      Action
 	Subject     string
-	Was, Became string // documents of JSON; "" is nothing
+	Was, Became string // JSON documents; empty means no value
 }
 
-// Audit writes a line. Whoever is about to do what no transaction of the ledger does writes it first, and does
-// nothing where that fails.
+// Audit writes a line. Before an action outside the transactions of the ledger, its caller writes the line, and aborts
+// the action if that fails.
 func (l *Ledger) Audit(ctx context.Context, act Act) error {
 	err := l.tx(ctx, func(tx *transaction) error { return tx.audit(act) })
-	if doubt, ok := errors.AsType[*Doubt](err); ok { // nothing is done yet
+	if doubt, ok := errors.AsType[*Doubt](err); ok { // the action has not started
 		return &Unavailable{doubt.Err, false}
 	}
 	return err
 }
 
-// audit writes the line of what the transaction does.
+// audit writes the line of an act within its transaction.
 func (t *transaction) audit(act Act) error {
 	line, err := act.line()
 	if err != nil {
@@ -90,14 +90,14 @@ func (t *transaction) audit(act Act) error {
 	return nil
 }
 
-// insertLine writes a line, by its values.
+// insertLine is the statement that inserts a line.
 const insertLine = `INSERT INTO audit (audit_time, id, actor, origin, action, subject, was, became) VALUES ({now}, $1, $2, $3, $4, $5, $6, $7)`
 
 func (a AuditLine) values() []any {
 	return []any{a.ID, a.Actor, a.Origin, string(a.Action), a.Subject, a.Was, a.Became}
 }
 
-// line is the line of what is done, before it is written.
+// line returns the line of the act, before it is written.
 func (a Act) line() (line AuditLine, err error) {
 	line = AuditLine{By: a.By, ID: "aud_" + rand.Text(), Action: a.Action, Subject: a.Subject}
 	if line.Was, err = document(a.Was); err == nil {
@@ -106,7 +106,7 @@ func (a Act) line() (line AuditLine, err error) {
 	return line, err
 }
 
-// addLine writes the line of an act in a transaction that is not one of the pools.
+// addLine writes the line of an act in a transaction that [Ledger.tx] did not start.
 func (l *Ledger) addLine(ctx context.Context, tx querier, act Act) error {
 	line, err := act.line()
 	if err == nil {
@@ -115,7 +115,7 @@ func (l *Ledger) addLine(ctx context.Context, tx querier, act Act) error {
 	return err
 }
 
-// document is a value as JSON; "" where there is none.
+// document returns a value as JSON, empty for nil.
 func document(value any) (string, error) {
 	if value == nil {
 		return "", nil
@@ -127,7 +127,7 @@ func document(value any) (string, error) {
 	return string(text), nil
 }
 
-// AuditLines are the lines after a position, the oldest first, most of them at once.
+// AuditLines returns the lines after a position, the oldest first, at most the given number.
 func (l *Ledger) AuditLines(ctx context.Context, after Position, most int) ([]AuditLine, error) {
 	return ask(ctx, l, func(row scanner, a *AuditLine) error {
 		return row.Scan(moment{&a.Time}, &a.ID, &a.Actor, &a.Origin, &a.Action, &a.Subject, &a.Was, &a.Became)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// calm is the time without a failed query after which a database that was unavailable counts as available: one that is
-// read-only or full fails only some of them.
+// calm is the time without a failed query after which an unavailable database counts as available. A database that is
+// read-only or full fails only some queries.
 const calm = 5 * time.Second
 
 // availability logs one line when the database becomes unavailable, and one when it is available again.

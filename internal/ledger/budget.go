@@ -6,7 +6,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// readBudget reads what is used of a budget.
+// readBudget reads the used amounts of a budget.
 func readBudget(tx *transaction, owner string, b Budget) (Budget, error) {
 	err := tx.row([]any{&b.SpentCents, &b.ReservedCents}, `SELECT COALESCE(SUM(spent_cents), 0), COALESCE(SUM(reserved_cents), 0) FROM budgets
 		WHERE owner = $1 AND period = $2 AND start_time = $3`, owner, b.Period, b.Start.UnixMicro())
@@ -29,7 +29,7 @@ func reserve(tx *transaction, o Order, r Request) error {
 		case b.LimitCents == unlimited:
 		case !ok:
 			return exceeded(tx, o, b)
-		case o.ReservedCents > b.LimitCents: // the first order of its window has taken more than there is
+		case o.ReservedCents > b.LimitCents: // the first order of the window exceeds the limit
 			b.SpentCents, b.ReservedCents = used.spent, used.reserved-o.ReservedCents
 			return tooLittle(o, b)
 		}
@@ -40,10 +40,10 @@ func reserve(tx *transaction, o Order, r Request) error {
 	return reserveTotal(tx, o, r.Total)
 }
 
-// reserveTotal checks whether the budget of all owners together has room for the price that an order has just reserved. If
-// there is such a budget, transactions that write orders commit one at a time, so that each sees the reservations of the one
-// before. It comes last, because all owners wait for the lock. The sums need a query of
-// their own, which sees the orders that were committed before the lock was acquired.
+// reserveTotal checks whether the budget of all owners together has room for the price that an order has just reserved.
+// With such a budget, transactions that write orders commit one at a time, so that each sees the earlier reservations.
+// The check comes last, because all owners wait for the lock. The sums need a separate query, which sees the orders that
+// were committed before the lock was acquired.
 func reserveTotal(tx *transaction, o Order, total Limits) error {
 	if total == (Limits{}) {
 		return nil
@@ -69,7 +69,7 @@ func reserveTotal(tx *transaction, o Order, total Limits) error {
 const usedByAll = `SELECT (SELECT CAST(COALESCE(SUM(spent_cents + reserved_cents), 0) AS BIGINT) FROM budgets WHERE period = 'day' AND start_time = $1),
 	(SELECT CAST(COALESCE(SUM(spent_cents + reserved_cents), 0) AS BIGINT) FROM budgets WHERE period = 'month' AND start_time = $2)`
 
-// exceeded says how much a budget has left that had no room for an order.
+// exceeded returns the error of a budget without room for an order, with the remaining cents.
 func exceeded(tx *transaction, o Order, b Budget) error {
 	b, err := readBudget(tx, o.Owner, b)
 	if err != nil {
@@ -135,8 +135,8 @@ func (t *transaction) moveRow(m move) error {
 	return err
 }
 
-// addToBudgets adds to the budgets of the time of an order, the day before the month, as far as the limits of one that is new
-// have room for it. No limit is below what one order adds.
+// addToBudgets adds an order to the budgets of its day and then of its month, unless the limit of an existing budget has
+// no room. The first order of a window is inserted without this check.
 const addToBudgets = `INSERT INTO budgets (owner, period, start_time, orders, reserved_cents, spent_cents, unconfirmed_cents, refunded_cents)
 	SELECT owner, period, CASE period WHEN 'day' THEN order_time / 86400000000 * 86400000000 ELSE {month of order_time} END,
 		CAST($1 AS BIGINT), CAST($2 AS BIGINT), CAST($3 AS BIGINT), CAST($4 AS BIGINT), CAST($5 AS BIGINT)
@@ -147,7 +147,7 @@ const addToBudgets = `INSERT INTO budgets (owner, period, start_time, orders, re
 	WHERE budgets.spent_cents + budgets.reserved_cents + excluded.reserved_cents <= CASE budgets.period WHEN 'day' THEN CAST($7 AS BIGINT) ELSE CAST($8 AS BIGINT) END
 	RETURNING ` + usageColumns
 
-// count counts an order in the budgets of its time, and returns the budgets that have changed.
+// count adds amounts to the budgets of the time of an order, and returns the changed budgets.
 func count(tx *transaction, id string, by lifecycle.Money, spent int64, placed int, limits Limits) ([]usage, error) {
 	return collect(tx, scanUsage, addToBudgets, placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents, id, limit(limits.DailyCents), limit(limits.MonthlyCents))
 }

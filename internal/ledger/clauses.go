@@ -23,8 +23,8 @@ func (c *clauses) add(condition string, args ...any) {
 	c.args = append(c.args, args...)
 }
 
-// among adds the condition that a column has one of some values. The last one is repeated up to a power of two: each
-// number of values would else be another statement to prepare.
+// among adds the condition that a column has one of the values. It repeats the last value up to a power of two, because
+// each number of values is another statement to prepare.
 func (c *clauses) among(column string, values []string) {
 	var args []any
 	for n := 0; n < len(values) || n&(n-1) != 0; n++ {
@@ -33,7 +33,7 @@ func (c *clauses) among(column string, values []string) {
 	c.add(column+" IN (NULL"+strings.Repeat(", %s", len(args))+")", args...)
 }
 
-// String joins them to one condition.
+// String returns the conditions joined by AND.
 func (c *clauses) String() string { return strings.Join(c.all, " AND ") }
 
 // take returns the clauses joined by commas, and removes them. It keeps their arguments.

@@ -9,14 +9,14 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// ContentState is what has become of the copy of a result.
+// ContentState is the state of the copy of a result.
 type ContentState int
 
-// What becomes of the copy of a result.
+// The states of the copy of a result.
 const (
 	ContentWaiting ContentState = iota // to be copied
 	ContentCopied
-	ContentFailed // it could not be copied
+	ContentFailed // copying was abandoned
 	ContentDoomed // to be deleted
 )
 
@@ -30,7 +30,7 @@ const (
 	DeleteJob = "delete"
 )
 
-// Content is the copy of a result, or the wish for one.
+// Content is the copy of a result, or the request to make one.
 type Content struct {
 	Generation, Owner string
 	State             ContentState
@@ -47,7 +47,7 @@ type StoredCopy struct {
 	// Object is the name of the copy in the store.
 	Object string
 	Size   int64
-	// SHA256 is in hex.
+	// SHA256 is the digest of the copy in hex.
 	SHA256 string
 	// ContentType and Etag are the values that the catalog returned.
 	ContentType, Etag string
@@ -62,23 +62,23 @@ func scanContent(row scanner, c *Content) error {
 	return row.Scan(&c.Generation, &c.Owner, &c.State, &c.Problem, &c.Object, &c.Size, &c.SHA256, &c.ContentType, &c.Etag, moment{&c.Time}, &c.Record)
 }
 
-// keeps reports whether copies stay which an owner deletes. Those of a team that is not in this process's callers file stay
-// too: another process may know that it keeps them. Without a callers file, and of anonymous callers, none stays.
+// keeps reports whether copies outlive the deletion of their generation by the owner. It is true for a team that this
+// process does not know, because another process may. It is false for anonymous callers and without a callers file.
 func (l *Ledger) keeps(owner string) bool {
 	teams := l.teams()
 	team, known := teams[owner]
 	return team.KeepDeleted || !known && owner != "" && len(teams) > 0
 }
 
-// wantsCopy reports whether a change of an order makes a copy of its result necessary: it has succeeded just now, and this
-// process has a store.
+// wantsCopy reports whether a change of an order requires a copy of its result: the generation has just succeeded, and
+// this process has a store.
 func (t *transaction) wantsCopy(before, after Order) bool {
 	ended := before.Status != lifecycle.Succeeded && after.Status == lifecycle.Succeeded
 	return t.l.contents && ended && !after.isForwarded() && !after.Erased && (!after.Deleted || t.l.keeps(after.Owner))
 }
 
-// followContent wants the result of an order copied if [transaction.wantsCopy]. If a call of ours has deleted the generation,
-// it wants the copy deleted, unless the team keeps copies: another process may have made one.
+// followContent requests a copy of the result if [transaction.wantsCopy]. If a call through Easel deleted the generation,
+// it deletes the copy, which another process may have made, unless the team keeps copies.
 func (t *transaction) followContent(before, after Order) error {
 	switch {
 	case after.isForwarded():
@@ -95,7 +95,7 @@ func (t *transaction) followContent(before, after Order) error {
 	return t.addJob(Job{Kind: CopyJob, Ref: after.Generation, Owner: after.Owner}, 0)
 }
 
-// Content returns the copy of a result, or the wish for one.
+// Content returns the copy of a result, or the request to make one.
 func (l *Ledger) Content(ctx context.Context, generation string) (c Content, found bool, err error) {
 	all, err := ask(ctx, l, scanContent, selectContents+`generation_id = $1`, generation)
 	if err != nil || len(all) == 0 {
@@ -104,7 +104,7 @@ func (l *Ledger) Content(ctx context.Context, generation string) (c Content, fou
 	return all[0], true, nil
 }
 
-// ContentCopied records a copy, which makes the event of the success due. Its error is [ErrLeaseLost] if another process has
+// ContentCopied records a copy, and makes the event of the success due. It returns [ErrLeaseLost] if another process has
 // taken the job, or if the result is no longer to be copied.
 func (l *Ledger) ContentCopied(ctx context.Context, j Job, made StoredCopy) error {
 	return l.tx(ctx, func(tx *transaction) error {
@@ -116,14 +116,14 @@ func (l *Ledger) ContentCopied(ctx context.Context, j Job, made StoredCopy) erro
 	})
 }
 
-// CopyAbandoned returns the change that records that a result can't be copied. An earlier copy counts again.
+// CopyAbandoned returns the change that records that a result can't be copied. An earlier copy becomes valid again.
 func CopyAbandoned(j Job, problem string) Change {
 	return func(tx *transaction) error {
 		return tx.endContent(j, `state = CASE WHEN object <> '' THEN {copied} ELSE {not copied} END, problem = $2`, storable(problem))
 	}
 }
 
-// endContent ends the wish for a copy, and the delay of the event of the success.
+// endContent ends the request for a copy, and the delay of the event of the success.
 func (t *transaction) endContent(j Job, changes string, args ...any) error {
 	rows, err := t.exec(`UPDATE contents SET `+changes+` WHERE generation_id = $1 AND state = {waiting}`, slices.Concat([]any{j.Ref}, args)...)
 	switch {
@@ -135,7 +135,7 @@ func (t *transaction) endContent(j Job, changes string, args ...any) error {
 	return t.deliverNow(j.Owner, j.Ref)
 }
 
-// ContentIsLost records that the store does not have a copy, which is made again.
+// ContentIsLost records that a copy is missing in the store, and requests another copy.
 func (l *Ledger) ContentIsLost(ctx context.Context, c Content) error {
 	return l.tx(ctx, func(tx *transaction) error {
 		rows, err := tx.exec(`UPDATE contents SET state = {waiting} WHERE generation_id = $1 AND object = $2 AND state = {copied}`, c.Generation, c.Object)
@@ -146,8 +146,8 @@ func (l *Ledger) ContentIsLost(ctx context.Context, c Content) error {
 	})
 }
 
-// DiscardContent has the copy deleted of a generation that an owner, or where that is nil anybody, wants deleted and the
-// catalog has no more, unless the team of the copy keeps it, or may do so: see keeps.
+// DiscardContent requests the deletion of the copy of a generation that the catalog no longer has. It does nothing if the
+// copy belongs to another owner, unless owner is nil, or if the team of the copy keeps it: see keeps.
 func (l *Ledger) DiscardContent(ctx context.Context, owner *string, generation string) error {
 	return l.tx(ctx, func(tx *transaction) error {
 		owners, err := collect(tx, scanText, `SELECT owner FROM contents WHERE generation_id = $1`, generation)
@@ -158,8 +158,8 @@ func (l *Ledger) DiscardContent(ctx context.Context, owner *string, generation s
 	})
 }
 
-// FetchContent records that an operator wants a result copied again, and reports whether the ledger has one. A render that
-// its owner has deleted has none.
+// FetchContent records that an operator requests another copy of a result, and reports whether the ledger has the result.
+// It returns false for a generation that its owner has deleted.
 func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (has bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		rows, err := tx.exec(`INSERT INTO contents (generation_id, owner)
@@ -180,12 +180,12 @@ func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (ha
 // addCopies and addDeletions are statements that write the jobs of contents. A condition of the contents follows.
 var (
 	addCopies = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + CopyJob + `', generation_id, owner, '', {now}, {now} FROM contents WHERE `
-	// A process may be copying a result that is to be deleted, until its lease ends at the latest.
+	// A process may still be copying the result. The deletion waits for the end of its lease.
 	addDeletions = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + DeleteJob + `', generation_id, owner, '', {now}, COALESCE((SELECT run_time FROM jobs AS copying
 		WHERE copying.kind = '` + CopyJob + `' AND copying.ref = generation_id AND copying.fence > 0 AND copying.run_time BETWEEN {now} AND {now} + ` + micro(JobLease) + `), {now}) FROM contents WHERE `
 )
 
-// doomContents marks copies deleted, and writes the jobs that delete them.
+// doomContents marks copies for deletion, and writes the jobs that delete them.
 func doomContents(tx *transaction, generations ...string) error {
 	ids := asList(generations)
 	rows, err := tx.exec(`UPDATE contents SET state = {doomed}, content_type = '', etag = '', sha256 = '', problem = '' WHERE generation_id {in ids} AND state <> {doomed}`, ids)
@@ -204,17 +204,17 @@ func doomContents(tx *transaction, generations ...string) error {
 	return nil
 }
 
-// ownObject is the condition that a ledger may delete the object of a row. Objects from before the ledger was copied may
-// belong to the other ledger, until an operator has adopted them.
+// ownObject is the condition under which this ledger may delete the object of a row. Objects from before the ledger was
+// copied may belong to the other ledger, until an operator has adopted them.
 const ownObject = `(object = '' OR EXISTS (SELECT 1 FROM facts WHERE name = '` + adoptedFact + `') OR object LIKE (SELECT value || '/%' FROM facts WHERE name = '` + storeFact + `'))`
 
-// MayDelete reports whether the copies of a generation are marked deleted and this ledger may delete them.
+// MayDelete reports whether the copies of a generation are marked for deletion and this ledger may delete them.
 func (l *Ledger) MayDelete(ctx context.Context, generation string) (may bool, err error) {
 	err = l.askOne(ctx, []any{&may}, `SELECT EXISTS (SELECT 1 FROM contents WHERE generation_id = $1 AND state = {doomed} AND `+ownObject+`)`, generation)
 	return may, err
 }
 
-// CopiesDeleted returns the change that forgets copies that were deleted.
+// CopiesDeleted returns the change that deletes the rows of deleted copies.
 func CopiesDeleted(generation string) Change {
 	return func(tx *transaction) error {
 		_, err := tx.exec(`DELETE FROM contents WHERE generation_id = $1 AND state = {doomed}`, generation)
@@ -228,7 +228,7 @@ func (l *Ledger) DoomedCount(ctx context.Context) (count, own int64, err error) 
 	return count, own, err
 }
 
-// KnownObjects returns the objects of a store that a row names.
+// KnownObjects returns the objects, among the given ones, that rows refer to.
 func (l *Ledger) KnownObjects(ctx context.Context, objects []string) (known map[string]bool, err error) {
 	if len(objects) == 0 {
 		return nil, nil
@@ -241,7 +241,7 @@ func (l *Ledger) KnownObjects(ctx context.Context, objects []string) (known map[
 	return known, err
 }
 
-// CopiesAfter returns copies in the order of their generations, after one.
+// CopiesAfter returns copies in the order of their generations, after the given generation.
 func (l *Ledger) CopiesAfter(ctx context.Context, generation string, most int) ([]Content, error) {
 	return ask(ctx, l, scanContent, selectContents+`generation_id > $1 AND state = {copied} ORDER BY generation_id LIMIT $2`, generation, most)
 }
@@ -249,7 +249,7 @@ func (l *Ledger) CopiesAfter(ctx context.Context, generation string, most int) (
 // ContentSummary has the totals of the copies.
 type ContentSummary struct {
 	Waiting int64         // results that are to be copied
-	Failed  int64         // results that are not tried again; at most maxFailed are counted
+	Failed  int64         // abandoned results, counted up to maxFailed
 	Oldest  time.Duration // age of the oldest result that is to be copied
 }
 

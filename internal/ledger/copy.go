@@ -58,7 +58,7 @@ func (c *copier) seal(by By) error {
 	return nil
 }
 
-// named returns an error of the ledger that an argument names.
+// named returns an error of a ledger, prefixed with the argument that names the ledger.
 func named(argument string, err error) error {
 	return fmt.Errorf("%s: %s", argument, strings.TrimPrefix(unusable(err).Error(), "EASEL_LEDGER_URL: "))
 }
@@ -68,7 +68,7 @@ type copier struct {
 	ctx      context.Context
 	from, to *Ledger
 	source   *sql.Tx // one state of from, which no other process can change
-	schema   int64   // of from
+	schema   int64   // schema version of from
 	rows     int64
 	done     func(table string, rows int64)
 }
@@ -120,7 +120,7 @@ func (c *copier) openTarget(url string) error {
 		return err
 	}
 	to, err := c.to.version(c.ctx)
-	if err == nil && c.schema != to { // a later release has added what this one would not copy
+	if err == nil && c.schema != to { // a later release may have data that this one would not copy
 		err = fmt.Errorf("its schema is %d, and that of FROM is %d: copy it with the Easel that has served FROM last", to, c.schema)
 	}
 	return err
@@ -146,7 +146,7 @@ func (c *copier) copy(tx *sql.Tx, by By) error {
 	return c.facts(tx)
 }
 
-// table copies a table. The journal and the sums are copied like all others, so that no trigger may write them.
+// table copies a table. The journal and the sums are copied like all others, so triggers must not write them.
 func (c *copier) table(tx *sql.Tx, table string) error {
 	if rows, err := c.count(tx, table); err != nil || rows > 0 {
 		return cmp.Or(err, fmt.Errorf("it is not a new ledger, because its %s are not empty: name a new file or database", table))
@@ -212,7 +212,7 @@ func (c *copier) columns(tx *sql.Tx, table string) (names []string, err error) {
 	return names, err
 }
 
-// numbered returns the names of several arguments of a statement, from a number on.
+// numbered returns consecutive argument names of a statement, such as $3, $4.
 func numbered(from, many int) string {
 	names := make([]string, many)
 	for n := range names {

@@ -26,26 +26,26 @@ const (
 	sqliteKind   kind = "sqlite"
 )
 
-// dialect is in what two databases differ.
+// dialect describes the differences between the databases.
 type dialect struct {
 	driver string
 	kind   kind
 	system attribute.KeyValue
 	conns  int
-	words  *strings.Replacer // of the statements
-	begin  *sql.TxOptions    // of each transaction
+	words  *strings.Replacer // placeholders of statements, with their replacements
+	begin  *sql.TxOptions    // options of each transaction
 
-	snapshot *sql.TxOptions // of one that reads the whole book
-	still    *sql.TxOptions // of one that keeps others from writing meanwhile
+	snapshot *sql.TxOptions // options of a transaction that reads the complete ledger
+	still    *sql.TxOptions // options of the transaction that copies the ledger
 
 	hasFacts      string // query that reports whether the database has a ledger
 	migrationLock string // statement that waits for the migration of another replica; empty if there is none
 
-	oneAtATime string        // the statement that lets one transaction at a time go on, until it ends; "" where one has all
-	idle       time.Duration // how long a connection that nobody uses stays open; 0 is for ever
+	oneAtATime string        // statement that blocks other transactions until this one ends; empty if the database has one writer
+	idle       time.Duration // time after which an idle connection is closed; zero means never
 }
 
-// databaseIdentity is another one in a database that pg_restore has filled: its own OID differs, or that of a table.
+// databaseIdentity changes when pg_restore fills a database, because the OID of the database or of a table changes.
 const databaseIdentity = `((SELECT oid FROM pg_database WHERE datname = current_database()) || '/' || 'orders'::regclass::oid)`
 
 var postgres = dialect{
@@ -70,8 +70,8 @@ var postgres = dialect{
 	idle: 5 * time.Minute,
 }
 
-// A transaction of SQLite has the whole file: it begins with BEGIN IMMEDIATE, and one connection writes. Its
-// clock is that of its one process.
+// A SQLite transaction locks the complete file: it starts with BEGIN IMMEDIATE, and only one connection writes. The clock
+// is the clock of its one process.
 var sqlite = dialect{
 	driver: "sqlite",
 	kind:   sqliteKind,
@@ -84,7 +84,7 @@ var sqlite = dialect{
 	hasFacts: `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'facts')`,
 }
 
-// words puts those of a database into statements, and the constants that stand there by their names.
+// words returns a replacer for the placeholders of a database and for the names of constants.
 func words(own ...string) *strings.Replacer {
 	for name, constant := range map[string]int{
 		"{most open}": MostOpen, "{most refused}": MostRefused,
@@ -105,41 +105,41 @@ func init() {
 	})
 }
 
-// sqliteOptions make a file durable: the journal goes to the disk before a commit returns. What is deleted is overwritten.
+// sqliteOptions make a file durable, because the journal is flushed before a commit returns. Deleted data is overwritten.
 const sqliteOptions = "?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=journal_size_limit(67108864)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)&_pragma=secure_delete(ON)"
 
-// sqliteReading is for connections that read beside the one that writes.
+// The options and the number of the connections that only read.
 const (
 	sqliteReading = "?_pragma=busy_timeout(5000)&_pragma=query_only(ON)"
 	sqliteReaders = 4
 )
 
-// place is where a ledger is.
+// place is the location of a ledger.
 type place struct {
 	dialect
-	// writing is the address of the pool that writes, reading that of another one beside it, and migrating that of
-	// connections that change the schema: "" where the pool that writes does that too.
+	// writing is the DSN of the pool that writes, and reading the DSN of a separate pool that only reads. migrating is
+	// the DSN of connections that change the schema, empty if the writing pool does so.
 	writing, reading, migrating string
-	// file is that of SQLite, "" where it is in memory.
+	// file is the path of a SQLite file, otherwise empty.
 	file string
 }
 
-// InMemory is the URL of a ledger that lives as long as its process: SQLite on one connection, which is never closed.
+// InMemory is the URL of a ledger that lives as long as its process. It is SQLite on one connection that is never closed.
 const InMemory = "memory"
 
-// sqliteInMemory is what SQLite calls such a file.
+// sqliteInMemory is the name of such a file in SQLite.
 const sqliteInMemory = ":memory:"
 
-// IsDurable reports whether a URL, or a [Kind], is that of a ledger that outlives its process.
+// IsDurable reports whether a URL or a [Kind] names a ledger that outlives its process.
 func IsDurable(url string) bool { return url != InMemory }
 
-// Kind is the kind of ledger that a URL names, whose address may hold a password.
+// Kind returns the kind of ledger that a URL names. The address may contain a password, the kind does not.
 func Kind(url string) string {
 	kind, _, _ := strings.Cut(url, ":")
 	return kind
 }
 
-// Meaning says what it means for operators that the ledger is the one of a URL, or of a [Kind].
+// Meaning describes the durability of a ledger for operators, by its URL or its [Kind].
 func Meaning(url string) string {
 	switch {
 	case !IsDurable(url):
@@ -150,13 +150,13 @@ func Meaning(url string) string {
 	return "in a database, for any number of processes: it outlives a stop"
 }
 
-// Check says what is wrong with a URL, without the password in it.
+// Check returns the error of an invalid URL, without its password.
 func Check(url string) error {
 	_, err := parse(url)
 	return err
 }
 
-// parse reads EASEL_LEDGER_URL.
+// parse parses EASEL_LEDGER_URL.
 func parse(address string) (place, error) {
 	if address == InMemory {
 		return place{dialect: sqlite, writing: "file:" + sqliteInMemory + sqliteOptions}, nil
@@ -177,13 +177,13 @@ func parse(address string) (place, error) {
 	return place{}, errors.New("EASEL_LEDGER_URL must be memory, sqlite:FILE, or postgres://USER:PASSWORD@HOST/DATABASE")
 }
 
-// connectTimeout is how many seconds a connection may take that the URL says nothing of.
+// connectTimeout is the default timeout of a connection attempt, in seconds.
 const connectTimeout = "10"
 
-// bounds are the settings of each session of PostgreSQL that the URL says nothing of, in milliseconds, and its
-// isolation, whatever the URL says: whoever vanishes in a transaction, host and all, holds its locks for no longer
-// than ten seconds, and one that is stopped for less than others wait for them. A statement takes less than this side
-// waits for it: the database that answers nothing is away, and one that says so is slow.
+// bounds are the default settings of each PostgreSQL session, in milliseconds. Only the isolation overrides the URL. If a
+// client and its host vanish in a transaction, the locks are released within ten seconds. If a client hangs, they are
+// released before other transactions stop waiting. A statement times out before this process stops waiting, which
+// distinguishes a slow database from an unavailable one.
 var bounds = map[string]string{
 	"lock_timeout": "4000", "statement_timeout": "4500", "idle_in_transaction_session_timeout": "3000", "tcp_user_timeout": "10000",
 	isolation: "read committed",
@@ -191,7 +191,7 @@ var bounds = map[string]string{
 
 const isolation = "default_transaction_isolation"
 
-// postgresPlace is where a URL of PostgreSQL leads. Its errors may repeat the password.
+// postgresPlace returns the place of a PostgreSQL URL. Its errors may contain the password.
 func postgresPlace(address string) (place, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -218,10 +218,10 @@ func postgresPlace(address string) (place, error) {
 	return at, err
 }
 
-// encoded is a query as the driver of PostgreSQL reads it, for which + is no blank.
+// encoded returns a query in the encoding of the PostgreSQL driver, which does not read + as a space.
 func encoded(query url.Values) string { return strings.ReplaceAll(query.Encode(), "+", "%20") }
 
-// open opens a pool of so many connections.
+// open opens a pool with the given number of connections.
 func (d dialect) open(dsn string, conns int, connector driver.Connector) (*pool, error) {
 	if connector != nil {
 		return d.newPool(sql.OpenDB(connector)), nil

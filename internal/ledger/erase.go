@@ -7,15 +7,15 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Erase erases what names content of orders whose outcome is known: labels, records and events, and has the copies of their results deleted. What guards against
-// a second charge stays, and so do money and its journal, and that an owner is to be told of an end. It gives how many
-// were not erased before.
+// Erase erases the content of orders with a known outcome: labels, records and events. It requests the deletion of the
+// copies of their results. It keeps the data that prevents a second charge, the money with its journal, and pending
+// notifications. It returns the number of orders that were not erased before.
 func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err error) {
 	return l.EraseFor(ctx, nil, all...)
 }
 
-// EraseFor is [Ledger.Erase] for who has wanted it, and says which orders: the audit has that, how many were not erased
-// before, and their ids by owner.
+// EraseFor erases orders like [Ledger.Erase], and audits the given act with the number of erased orders and their ids by
+// owner. A nil act is not audited.
 func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erased int64, err error) {
 	if len(all) == 0 {
 		return 0, nil
@@ -29,7 +29,7 @@ func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erase
 		act.Became = struct {
 			Wanted any                 `json:"wanted"`
 			Erased int64               `json:"erased"`
-			Orders map[string][]string `json:"orders"` // by owner
+			Orders map[string][]string `json:"orders"` // ids by owner
 		}{wanted.Became, erased, idsByOwner(now)}
 		return tx.audit(act)
 	})
@@ -48,11 +48,11 @@ func idsByOwner(all []Order) map[string][]string {
 	return ids
 }
 
-// erase gives the ids and the owners of those orders that were not erased before.
+// erase erases orders, and returns the ids and the owners of the orders that were not erased before.
 func erase(tx *transaction, all []Order) (erased []Order, err error) {
 	ids, owned := []string{}, map[string][]Order{}
 	for _, o := range all {
-		if o.IsOpen() { // what is to be sent again is needed
+		if o.IsOpen() { // a resend needs its data
 			continue
 		}
 		ids = append(ids, o.ID)
@@ -62,7 +62,7 @@ func erase(tx *transaction, all []Order) (erased []Order, err error) {
 		return nil, nil
 	}
 	list := asList(ids)
-	// Whoever writes an event of one of them has its row too: nothing is written of it meanwhile.
+	// A transaction that writes an event of an order locks its row, so no event is written concurrently.
 	erased, err = collect(tx, func(row scanner, o *Order) error { return row.Scan(&o.ID, &o.Owner) },
 		`UPDATE orders SET record = NULL, problem = '', erased = 1 WHERE erased = 0 AND id {in ids} RETURNING id, owner`, list)
 	if err != nil {
@@ -82,7 +82,7 @@ func erase(tx *transaction, all []Order) (erased []Order, err error) {
 	return erased, nil
 }
 
-// eraseContents has the copies of results deleted.
+// eraseContents requests the deletion of the copies of results.
 func eraseContents(tx *transaction, all []Order) error {
 	generations := []string{}
 	for _, o := range all {
@@ -96,7 +96,7 @@ func eraseContents(tx *transaction, all []Order) error {
 	return doomContents(tx, generations...)
 }
 
-// eraseEvents deletes the events of orders of one owner. What it has not been told yet stays, without what is erased.
+// eraseEvents deletes the events of orders of one owner. Pending events are kept, without the erased content.
 func eraseEvents(tx *transaction, owner string, orders []Order) error {
 	placed, subjects := map[string]Order{}, []string{}
 	for _, o := range orders {
@@ -107,7 +107,7 @@ func eraseEvents(tx *transaction, owner string, orders []Order) error {
 	if len(subjects) == 0 {
 		return nil
 	}
-	told := tx.l.outbox != nil // else nobody ever is
+	told := tx.l.outbox != nil // without an outbox, no event is ever delivered
 	if told {
 		if err := erasePending(tx, owner, asList(subjects), placed); err != nil {
 			return err
@@ -117,7 +117,7 @@ func eraseEvents(tx *transaction, owner string, orders []Order) error {
 	return err
 }
 
-// erasePending writes the events anew that an owner has not been told yet.
+// erasePending rewrites the pending events of an owner without the erased content.
 func erasePending(tx *transaction, owner, subjects string, placed map[string]Order) error {
 	pending, err := collect(tx, scanEvent, selectEvents+`subject {in ids} AND owner = $2 AND state = {pending}`, subjects, owner)
 	for _, e := range pending {
@@ -128,19 +128,19 @@ func erasePending(tx *transaction, owner, subjects string, placed map[string]Ord
 	return err
 }
 
-// asErased is an order of which an event of some type tells, without what is erased.
+// asErased returns the order as an event of the given type reports it, without the erased content.
 func (o Order) asErased(eventType string) Order {
 	o = o.as(eventType)
 	o.Labels, o.Record, o.Erased = nil, "", true
 	return o
 }
 
-// erasable chooses the orders of an owner of an age that are over and not erased, by the index of the same condition. An order
-// that can't be erased yet is not read.
+// erasable selects orders of an owner that are old enough, decided and not erased, by the index with the same condition.
+// An order that can't be erased yet is not read.
 const erasable = `owner = $1 AND erased = 0 AND (state = {refused} OR state = {placed} AND settled = 1) AND order_time <= (SELECT {now}) - $2 ORDER BY order_time, id LIMIT $3`
 
-// Retain erases, in steps, the orders that are over and older than their owners want, of the owners that this process knows. It
-// returns the number of orders, after an error too.
+// Retain erases, in steps, the decided orders that are older than the retention of their owners, for the owners that this
+// process knows. It returns the number of orders, even after an error.
 func (l *Ledger) Retain(ctx context.Context) (erased int64, err error) {
 	for owner, team := range l.teams() {
 		for left := team.Retention > 0; left && err == nil; {
@@ -165,5 +165,5 @@ func (l *Ledger) retain(ctx context.Context, owner string, age time.Duration) (e
 	return erased, len(all) == stepRows, err
 }
 
-// IsOpen reports whether it is not known yet what has become of the order.
+// IsOpen reports whether the outcome of the order is unknown.
 func (o Order) IsOpen() bool { return o.State == lifecycle.Open }

@@ -6,30 +6,30 @@ import (
 	"time"
 )
 
-// Unavailable is an error of a ledger that does not answer: nothing was recorded.
+// Unavailable is the error of a ledger that does not respond. Nothing was recorded.
 type Unavailable struct {
 	Err error
-	// Locked means that it does, and somebody else has locked a row for long.
+	// Locked means that the ledger responds, and another transaction has locked a row for too long.
 	Locked bool
 }
 
 func (e *Unavailable) Error() string { return "the ledger does not answer: " + e.Err.Error() }
 
-// Unwrap gives what the database said.
+// Unwrap returns the error of the database.
 func (e *Unavailable) Unwrap() error { return e.Err }
 
-// Doubt is an error of a commit: what it would have recorded may be recorded, or not.
+// Doubt is the error of a commit with an unknown result. The changes may be recorded or not.
 type Doubt struct{ Err error }
 
 func (e *Doubt) Error() string {
 	return "it is not known whether the ledger has recorded it: " + e.Err.Error()
 }
 
-// Unwrap gives what the database said.
+// Unwrap returns the error of the database.
 func (e *Doubt) Unwrap() error { return e.Err }
 
-// Contradiction is an error of a change that a constraint of the database refuses: nothing was recorded. It is a fault of
-// the ledger, or of this program.
+// Contradiction is the error of a change that violates a constraint of the database. Nothing was recorded. It is a defect
+// of the ledger or of this program.
 type Contradiction struct{ Err error }
 
 func (e *Contradiction) Error() string { return "the change contradicts the ledger: " + e.Err.Error() }
@@ -37,36 +37,36 @@ func (e *Contradiction) Error() string { return "the change contradicts the ledg
 // Unwrap returns the error of the database.
 func (e *Contradiction) Unwrap() error { return e.Err }
 
-// IsFault reports whether an error is a fault of the ledger that does not pass by itself.
+// IsFault reports whether an error is a permanent defect of the ledger.
 func IsFault(err error) bool {
 	_, contradicts := errors.AsType[*Contradiction](err)
 	return contradicts || errors.Is(err, ErrGenerationTaken)
 }
 
-// Disagreed is the error of a [Request.Agreed]: nothing was written.
+// Disagreed is the error that [Request.Agreed] returned. Nothing was written.
 type Disagreed struct{ Err error }
 
 func (e *Disagreed) Error() string { return e.Err.Error() }
 
-// Unwrap gives the error.
+// Unwrap returns the error.
 func (e *Disagreed) Unwrap() error { return e.Err }
 
-// ErrGenerationTaken is a fault of the book: the catalog has named a generation that another order has. It
-// is not stored.
+// ErrGenerationTaken reports that the catalog has returned a generation that belongs to another order. The generation is
+// not stored.
 var ErrGenerationTaken = errors.New("the catalog has named a generation that belongs to another order")
 
-// ErrKeyTaken means that the idempotency key of an order has become that of another one.
+// ErrKeyTaken means that the idempotency key of an order was used for another order since.
 var ErrKeyTaken = errors.New("the idempotency key was used again since the order was called refused")
 
 // ErrTooManyOpen means that [MostOpen] orders of an owner have no outcome yet.
 var ErrTooManyOpen = errors.New("too many orders of this owner have no outcome yet")
 
-// ErrTooManyRefused means that [MostRefused] orders of an owner were refused within [RefusedTime].
+// ErrTooManyRefused means that [MostRefused] orders of an owner were rejected within [RefusedTime].
 var ErrTooManyRefused = errors.New("too many orders of this owner were refused lately")
 
-// BudgetError is a budget that has no room for a price.
+// BudgetError reports a budget without room for a price.
 type BudgetError struct {
-	// Period is "day" or "month", and ends at Reset.
+	// Period is "day" or "month". It ends at Reset.
 	Period string
 	Reset  time.Time
 	// PriceCents is more than RemainingCents.

@@ -10,7 +10,7 @@ import (
 const (
 	// DeliverJob is the kind of the jobs that deliver events. The ref is the id of the event, and the line its subject.
 	DeliverJob = "deliver"
-	// DeliverTimeout is the time after which an event is given up that its receiver has not accepted.
+	// DeliverTimeout is the time after which an undelivered event is abandoned.
 	DeliverTimeout = 24 * time.Hour
 	// KeepEvents is the time for which the ledger keeps an event that is not pending.
 	KeepEvents = 7 * 24 * time.Hour
@@ -49,12 +49,12 @@ const (
 	inLine        = ` ORDER BY subject, position`
 )
 
-// overdue chooses deliveries that are too old, of which no process attempts one now.
+// overdue selects deliveries that are too old and that no process attempts now.
 var overdue = `SELECT ref, line, begin_time FROM jobs AS due WHERE kind = '` + DeliverJob + `' AND owner = $1 AND begin_time >= $2 AND begin_time <= (SELECT {now}) - ` + micro(DeliverTimeout) + `
 	AND ` + isPast("run_time", micro(JobLease)) + ` AND ` + firstInLine + ` ORDER BY begin_time LIMIT $3 {take}`
 
-// GiveUp abandons, in steps, the events of an owner that were not delivered in time. It returns their number, after an error
-// too.
+// GiveUp abandons, in steps, the events of an owner that were not delivered in time. It returns their number, even after
+// an error.
 func (l *Ledger) GiveUp(ctx context.Context, owner string) (events int, err error) {
 	return l.inSteps(ctx, math.MaxInt, func(tx *transaction, from int64, n int) (times []int64, err error) {
 		var ids, subjects []string
@@ -104,17 +104,17 @@ func (l *Ledger) ForgetEvents(ctx context.Context) error {
 	return err
 }
 
-// EventFilter chooses events.
+// EventFilter selects events.
 type EventFilter struct {
-	// Owner is whose they are; "" is everybody's.
+	// Owner is the owner of the events. Empty means all owners.
 	Owner string
-	// Since is when the oldest was written.
+	// Since is the earliest time of an event.
 	Since time.Time
-	// GivenUp chooses those that were given up alone.
+	// GivenUp selects only abandoned events.
 	GivenUp bool
 }
 
-// Events returns the newest events that a filter chooses.
+// Events returns the latest events that match a filter.
 func (l *Ledger) Events(ctx context.Context, f EventFilter, most int) ([]Event, error) {
 	c := &clauses{}
 	c.add("event_time >= %s", f.Since.UnixMicro())
@@ -146,9 +146,9 @@ func scanEventRow(row scanner, e *eventRow) error {
 	return row.Scan(&e.id, &e.Subject, &e.Position, moment{&e.time}, &e.state)
 }
 
-// Replay makes events pending once more, with their ids, in one step: of the next events of an owner after a position, it
-// takes the events that a filter chooses. It returns the number of events, and the position of the next step
-// or nil after the last one. The audit has a line for each step that changes something.
+// Replay resets events to pending, with their ids, in one step. Among the next events of an owner after a position, it
+// selects the events that match the filter. It returns the number of events, and the position of the next step or nil
+// after the last one. The audit has a line for each step that changes something.
 func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition, by By) (events int64, next *EventPosition, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		page, err := collect(tx, scanEventRow, `SELECT id, subject, position, event_time, state FROM events
@@ -196,7 +196,7 @@ func (t *transaction) replay(owner string, page []eventRow) (events int64, err e
 	return events, err
 }
 
-// EventSummary is what the ledger has of the events of an owner.
+// EventSummary has the totals of the events of an owner.
 type EventSummary struct {
 	Owner            string
 	Pending, GivenUp int64
@@ -204,7 +204,7 @@ type EventSummary struct {
 	Oldest time.Duration
 }
 
-// summarizeEvents returns the totals of the events of each owner that has deliveries or had to give up some.
+// summarizeEvents returns the totals of each owner that has pending or abandoned events.
 func summarizeEvents(tx *transaction) (all []EventSummary, err error) {
 	return collect(tx, func(row scanner, s *EventSummary) error {
 		oldest := int64(0)

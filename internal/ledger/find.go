@@ -7,8 +7,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// byName chooses orders by their id, their generation or their idempotency key, whosever it is. Each way seeks in an
-// index: that of idempotency keys by one namespace after the other, and that of refused orders, which go after a day.
+// byName selects orders of all owners by their id, generation or idempotency key. Each part uses an index: one seek in
+// each namespace for idempotency keys, and a separate index for rejected orders, which are deleted after a day.
 const byName = `id IN (
 	SELECT id FROM orders WHERE id = $1
 	UNION ALL SELECT id FROM orders WHERE generation_id = $1
@@ -18,8 +18,8 @@ const byName = `id IN (
 	UNION ALL SELECT id FROM orders WHERE state = {refused} AND idempotency_key = $1)
 	ORDER BY order_time DESC, id DESC LIMIT $2`
 
-// Find gives the newest orders that a name may mean, with their labels: the ledger's own id, a generation, or an
-// idempotency key, which each owner may have used.
+// Find returns the latest orders that a name may identify, with their labels. A name is an id of the ledger, a
+// generation, or an idempotency key, which each owner may have used.
 func (l *Ledger) Find(ctx context.Context, name string, most int) ([]Order, error) {
 	return l.labelled(ctx, "orders", byName, name, most)
 }
@@ -29,13 +29,13 @@ func (l *Ledger) Owners(ctx context.Context) ([]string, error) {
 	return ask(ctx, l, scanText, eachOwner("orders", "TRUE"))
 }
 
-// UnresolvedOwners are the owners of orders of unknown outcome.
+// UnresolvedOwners returns the owners of orders with an unknown outcome.
 func (l *Ledger) UnresolvedOwners(ctx context.Context) ([]string, error) {
 	return ask(ctx, l, scanText, `SELECT DISTINCT owner FROM orders WHERE state = {open} ORDER BY owner`)
 }
 
-// ResendUntil is when the time is over in which an order of unknown outcome is sent again under the API key of now; where
-// that is "" it may be in force. A held order, and one that is not sent again or not any more, has none.
+// ResendUntil returns the end of the resend window of an order, and whether the order is resent under the current API
+// key. If apiKey is empty, any key may be current. Held, expired and decided orders are not resent.
 func (l *Ledger) ResendUntil(o Order, apiKey string) (until time.Time, again bool) {
 	again = o.State == lifecycle.Open && !o.Expired && !o.Held && (apiKey == "" || o.APIKey == apiKey)
 	return o.Time.Add(l.window), again

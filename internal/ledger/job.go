@@ -18,7 +18,7 @@ const maxJobDelay = 25 * time.Hour
 // ErrLeaseLost is the error of a job that another process has taken since.
 var ErrLeaseLost = errors.New("lease of the job lost")
 
-// Job is background work that is a row of the ledger.
+// Job is background work that is stored as a row of the ledger.
 type Job struct {
 	ID int64
 	// Fence is the number of times that the job was taken. Only its latest holder may finish it.
@@ -26,14 +26,14 @@ type Job struct {
 	// Kind and Ref identify the job. Ref is empty if the kind has one job.
 	Kind, Ref string
 	Owner     string
-	// Line has the jobs of an owner that run one after the other, in the order in which they were written. Empty means no
-	// order.
+	// Line is the queue of the job. The jobs of an owner in one line run one at a time, in the order in which they were
+	// written. Empty means no order.
 	Line string
 	// Cursor is the position after the last step, empty before the first one.
 	Cursor string
 	// Age is the time since the job was written, or since it last succeeded.
 	Age time.Duration
-	// Attempts is the number of failures in a row.
+	// Attempts is the number of consecutive failures.
 	Attempts int64
 }
 
@@ -42,7 +42,7 @@ type Change func(*transaction) error
 
 // Outcome is the result of a run of a job. The zero value means that the job is done.
 type Outcome struct {
-	// Again means that the job runs again after a delay, from a cursor on.
+	// Again means that the job runs again after the delay After, and starts at Cursor.
 	Again  bool
 	After  time.Duration
 	Cursor string
@@ -87,7 +87,7 @@ const firstInLine = `(due.line = '' OR NOT EXISTS (SELECT 1 FROM jobs AS earlier
 
 var nextJobs = `SELECT id FROM jobs AS due WHERE kind = $1 AND owner = $2 AND ` + dueJobs("$2") + ` AND ` + firstInLine + ` ORDER BY run_time, id LIMIT $3 {take}`
 
-// TakeJobs leases due jobs of an owner, those that are due for longest first.
+// TakeJobs leases due jobs of an owner, the job that became due first before the others.
 func (l *Ledger) TakeJobs(ctx context.Context, kind, owner string, most int) (jobs []Job, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		ids, err := collect(tx, func(row scanner, id *int64) error { return row.Scan(id) }, nextJobs, kind, owner, most)
@@ -148,7 +148,7 @@ func storable(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxProblem)], "") // the cut may be within a rune
 }
 
-// ReleaseJob ends the lease of a job, so that another process can take the job at once.
+// ReleaseJob ends the lease of a job, so that another process can take the job immediately.
 func (l *Ledger) ReleaseJob(ctx context.Context, j Job) error {
 	return l.tx(ctx, func(tx *transaction) error {
 		return tx.fenced(`UPDATE jobs SET run_time = {now} WHERE id = $1 AND fence = $2`, j.ID, j.Fence)

@@ -1,5 +1,5 @@
-// Package ledger is the book of orders, in SQL: who ordered what under which idempotency key, for how
-// much, and what became of it.
+// Package ledger stores orders in an SQL database: the caller, the idempotency key, the price and the outcome of each
+// order.
 package ledger
 
 import (
@@ -19,73 +19,73 @@ import (
 	"time"
 )
 
-// ResendWindow is the usual one: how long the catalog remembers an idempotency key is not shown.
+// ResendWindow is the default resend window. The time for which the catalog remembers an idempotency key is unknown.
 const ResendWindow = 12 * time.Hour
 
-// Config says which ledger it is.
+// Config is the configuration of a ledger.
 type Config struct {
 	// URL is [InMemory], sqlite:FILE, or postgres://….
 	URL string
-	// Catalog is the base URL of the catalog. A ledger belongs to one.
+	// Catalog is the base URL of the catalog. A ledger belongs to one catalog.
 	Catalog string
-	// ResendWindow is how long after its first attempt an order may be sent again. 0 is [ResendWindow].
+	// ResendWindow is the time after the first attempt in which an order may be resent. Zero means [ResendWindow].
 	ResendWindow time.Duration
-	// RefundWindow is how long after a failure a refund may still come. 0 settles failures at once.
+	// RefundWindow is the time after a failure in which a refund may arrive. Zero settles failures immediately.
 	RefundWindow time.Duration
-	// Connector connects to the database in the place of its driver, in the dialect that the URL names. Nil is the
-	// driver's own.
+	// Connector connects to the database in place of the driver. The URL selects the dialect. If nil, the driver
+	// connects.
 	Connector driver.Connector
-	// Outbox says who is told of events. Nil: nobody, and none are stored.
+	// Outbox has the owners that are notified of events. If nil, no events are stored.
 	Outbox *Outbox
 	// Contents means that results are copied.
 	Contents bool
-	// Audited is told of each line of the audit once it is written. It may not wait, nor ask the ledger. Nil: nobody is told.
+	// Audited is called with each line of the audit after its commit. It must not block or use the ledger. It may be nil.
 	Audited func(context.Context, AuditLine)
 	// Logger logs outages of the database. Nil discards them.
 	Logger *slog.Logger
 }
 
-// Ledger is the book of orders. All times in it are of the database's clock.
+// Ledger stores orders. All its times are read from the database's clock.
 type Ledger struct {
 	dialect  dialect
 	writes   *pool
 	reads    *pool         // pool for queries outside transactions; equal to writes, except for a SQLite file
 	lock     *os.File      // the locked file next to a file of SQLite; otherwise nil
-	window   time.Duration // in which an order may be sent again
-	refunds  time.Duration // after a failure
+	window   time.Duration // time in which an order may be resent
+	refunds  time.Duration // time after a failure in which a refund may arrive
 	catalog  string
 	kind     string // see [Kind]
 	outbox   *Outbox
 	audited  func(context.Context, AuditLine) // see [Config]
 	jobAdded chan struct{}                    // has a value after a job was written
-	contents bool                             // are copied
+	contents bool                             // whether results are copied
 	copied   time.Time                        // see [Ledger.CopyTime]
 
 	statements, commits operation
 
 	available availability
 
-	// Counts is what this process has found in the book since its start.
+	// Counts has the counters of this process since its start.
 	Counts Counts
-	// AccountUnknown is set until the account of a shared API key is known to be that of the ledger: see
-	// [Ledger.BelongsTo]. No order is sent before.
+	// AccountUnknown is set until the account of a shared API key is known to be the account of the ledger: see
+	// [Ledger.BelongsTo]. No order is sent while it is set.
 	AccountUnknown atomic.Bool
 }
 
-// Counts count what operators should know of.
+// Counts has counters for operators.
 type Counts struct {
-	Faults atomic.Int64 // two truths about an order
+	Faults atomic.Int64 // contradictions about an order
 	Dearer atomic.Int64 // charges above the quote
 }
 
-// IsDurable reports whether the ledger outlives its process, so that what is not in it was never ordered.
+// IsDurable reports whether the ledger outlives its process. An order that a durable ledger lacks was never placed.
 func (l *Ledger) IsDurable() bool { return IsDurable(l.kind) }
 
-// IsShared reports whether several processes may use the ledger at once.
+// IsShared reports whether several processes may use the ledger concurrently.
 func (l *Ledger) IsShared() bool { return l.dialect.kind == postgresKind }
 
-// Open opens a ledger, and brings its schema up to date. Its errors name the setting and the cure, and
-// never the password.
+// Open opens a ledger, and brings its schema up to date. Its errors name the setting and the remedy, and never contain
+// the password.
 func Open(ctx context.Context, config Config) (*Ledger, error) {
 	at, err := parse(config.URL)
 	if err != nil {
@@ -102,13 +102,13 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 	l.statements, l.commits = at.operation("statements"), at.operation("commit")
 	l.available.logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler))
 	if err := l.open(ctx, at, config); err != nil {
-		_ = l.Close() // the first error says more
+		_ = l.Close() // the first error is more specific
 		return nil, withSetting(ctx, err)
 	}
 	return l, nil
 }
 
-// open takes the file of SQLite for this process, brings the schema up to date, and opens the pools.
+// open locks the SQLite file for this process, brings the schema up to date, and opens the pools.
 func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 	if err := l.take(at.file); err != nil {
 		return err
@@ -137,8 +137,8 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 	return l.belong(ctx, config.Catalog)
 }
 
-// take makes this process the only one that has a file of SQLite, and the file readable by nobody else. Its name in
-// front of that of the lock is all that a second process is told.
+// take locks a SQLite file for this process, and makes it readable only by this user. A second process gets an error that
+// names the lock file.
 func (l *Ledger) take(file string) error {
 	if file == "" {
 		return nil
@@ -151,11 +151,11 @@ func (l *Ledger) take(file string) error {
 		}
 		return &refusal{cures[cure], err}
 	}
-	if file, err = filepath.EvalSymlinks(file); err != nil { // SQLite names the others after the file itself
+	if file, err = filepath.EvalSymlinks(file); err != nil { // SQLite derives other names from the target
 		return &refusal{cures["path"], errors.Join(err, made.Close())}
 	}
-	for _, part := range []string{"", "-wal", "-shm"} { // these stay where a process was killed
-		_ = os.Chmod(file+part, fileMode) // of one that is another user's the start warns
+	for _, part := range []string{"", "-wal", "-shm"} { // these remain after a process was killed
+		_ = os.Chmod(file+part, fileMode) // startup warns about another user's file
 	}
 	if err := made.Close(); err != nil {
 		return &refusal{cures["disk"], err}
@@ -176,10 +176,10 @@ func (l *Ledger) take(file string) error {
 	return nil
 }
 
-// fileMode is that of a ledger's file: prompts and money stand in it.
+// fileMode is the mode of a ledger's file, which contains prompts and money.
 const fileMode = 0o600
 
-// withSetting names the setting in an error that does not: a connection may break at any time.
+// withSetting adds the setting to an error that lacks it, because a connection can break at any time.
 func withSetting(ctx context.Context, err error) error {
 	if ctx.Err() != nil || strings.Contains(err.Error(), "EASEL_LEDGER_URL") {
 		return err
@@ -202,7 +202,7 @@ func (l *Ledger) Close() (err error) {
 	return err
 }
 
-// belong ties the ledger to a catalog, or refuses one that belongs to another.
+// belong binds the ledger to a catalog, or rejects a ledger that belongs to another catalog.
 func (l *Ledger) belong(ctx context.Context, catalog string) error {
 	tied, err := l.tie(ctx, "catalog", catalog)
 	if err == nil && tied != catalog {
@@ -211,8 +211,8 @@ func (l *Ledger) belong(ctx context.Context, catalog string) error {
 	return err
 }
 
-// BelongsTo ties the ledger to the account of a held API key, and reports whether it belongs to that one. It notes the
-// digest of its name.
+// BelongsTo binds the ledger to the account of a shared API key, and reports whether it belongs to that account. It
+// stores the digest of the account's name.
 func (l *Ledger) BelongsTo(ctx context.Context, account string) (bool, error) {
 	sum := sha256.Sum256([]byte(account))
 	digest := hex.EncodeToString(sum[:])
@@ -220,7 +220,7 @@ func (l *Ledger) BelongsTo(ctx context.Context, account string) (bool, error) {
 	return tied == digest, err
 }
 
-// tie notes a fact, unless another one is noted under its name, and gives the one that is.
+// tie stores a fact, unless the name has a value already, and returns the stored value.
 func (l *Ledger) tie(ctx context.Context, name, value string) (tied string, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		if _, err := tx.exec(`INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, name, value); err != nil {
@@ -231,29 +231,29 @@ func (l *Ledger) tie(ctx context.Context, name, value string) (tied string, err 
 	return tied, err
 }
 
-// Outbox has the owners that are notified of events, and the data of the events. Every event is written. It is delivered if the
-// process that writes it knows a receiver of its owner. The functions are called within transactions: none may use the ledger
-// or wait.
+// Outbox has the owners that are notified of events, and the data of the events. Every event is written. It is delivered
+// if the process that writes it knows a receiver of its owner. The functions are called within transactions, so they must
+// not use the ledger or block.
 type Outbox struct {
 	// Teams are the owners that this process knows, by name.
 	Teams func() map[string]Team
-	// Generation is the data of an event about the generation of an order, as JSON. Text is that of its result,
-	// where it has one.
+	// Generation returns the data of an event about the generation of an order, as JSON. text is the text of the result,
+	// or nil.
 	Generation func(o Order, text *string) string
-	// Budget is the data of an event about a budget, as JSON.
+	// Budget returns the data of an event about a budget, as JSON.
 	Budget func(Budget) string
 }
 
-// Team is what a process knows of an owner.
+// Team is the configuration of an owner in this process.
 type Team struct {
 	Limits     Limits
-	Subscribed bool          // of events
-	Retention  time.Duration // after which what names content is erased; 0 is never
-	// KeepDeleted means that the copy of a result stays which the owner deletes in the catalog.
+	Subscribed bool          // whether it receives events
+	Retention  time.Duration // time after which content is erased; zero means never
+	// KeepDeleted means that the copy of a result is kept when the owner deletes the generation in the catalog.
 	KeepDeleted bool
 }
 
-// teams are the owners that this process knows.
+// teams returns the owners that this process knows.
 func (l *Ledger) teams() map[string]Team {
 	if l.outbox == nil {
 		return nil
@@ -261,5 +261,5 @@ func (l *Ledger) teams() map[string]Team {
 	return l.outbox.Teams()
 }
 
-// IsSubscriber reports whether this process knows that an owner is told of events.
+// IsSubscriber reports whether this process knows a receiver of events of an owner.
 func (l *Ledger) IsSubscriber(owner string) bool { return l.teams()[owner].Subscribed }

@@ -10,51 +10,50 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Filter chooses orders: everything that is set must match.
+// Filter selects orders. All fields that are set must match.
 type Filter struct {
-	// Owner is whose orders they are; nil is everybody's.
+	// Owner is the owner of the orders. Nil means all owners.
 	Owner *string
-	// Owners are several of them; none is everybody.
+	// Owners are several owners. Empty means all owners.
 	Owners []string
-	// Generation is theirs; "" is any.
+	// Generation is the generation of the orders. Empty means any.
 	Generation string
-	// ModelID is their model; "" is any.
+	// ModelID is the model of the orders. Empty means any.
 	ModelID string
-	// Statuses, Existing and Deleted are the states of their generations, any of them; none is every state. Existing
-	// is every one that the catalog has, and Deleted those that it has no more, whose Statuses do not count.
+	// Statuses, Existing and Deleted select orders by the states of their generations. If none is set, all match. Existing selects
+	// all generations in the catalog, Deleted those no longer there. Statuses select among existing generations.
 	Statuses          []lifecycle.Status
 	Existing, Deleted bool
-	// Labels are theirs, all of them.
+	// Labels are the labels that an order must have.
 	Labels map[string]string
-	// Since is the time from which on they were written; zero is any.
+	// Since is the earliest time of an order. Zero means any.
 	Since time.Time
-	// AnyState chooses orders whatever their outcome, refused ones too. Without it and the next five they have placed
-	// a generation.
+	// AnyState selects orders with any outcome, including rejected orders. If AnyState and the next five fields are
+	// unset, only orders with a generation are selected.
 	AnyState bool
-	// Refused chooses orders that the catalog has refused.
+	// Refused selects orders that the catalog has rejected.
 	Refused bool
-	// Unresolved chooses orders of unknown outcome.
+	// Unresolved selects orders with an unknown outcome.
 	Unresolved bool
-	// Unsettled chooses orders whose money may still move.
+	// Unsettled selects orders whose charge is not final.
 	Unsettled bool
-	// Held chooses orders that were open when the ledger was copied, and that nothing has continued since.
+	// Held selects orders that were open when the ledger was copied, and that were not continued since.
 	Held bool
-	// Reserved chooses orders that have money reserved, of unknown outcome or not.
+	// Reserved selects orders with reserved money, whether their outcome is known or not.
 	Reserved bool
 }
 
-// reserved chooses orders by the indexes of those that are open and of those that are not settled: no other has money
-// reserved.
+// reserved selects orders by the indexes of open and of unsettled orders. No other order has reserved money.
 const reserved = `id IN (SELECT id FROM orders WHERE state = {open} AND reserved_cents > 0
 	UNION ALL SELECT id FROM orders WHERE state = {placed} AND settled = 0 AND reserved_cents > 0)`
 
-// Position is a place in a list: the next page begins after it. The zero value is the beginning.
+// Position is a position in a list. The next page starts after it. The zero value is the start of the list.
 type Position struct {
 	Time time.Time
 	ID   string
 }
 
-// clauses are the conditions of a filter.
+// clauses returns the conditions of a filter.
 func (f Filter) clauses() *clauses {
 	c := &clauses{all: []string{"TRUE"}}
 	f.labels(c)
@@ -94,7 +93,7 @@ func (f Filter) clauses() *clauses {
 	return c
 }
 
-// labels adds the conditions of labels. The first one leads to the orders: its rows have their owner and their time.
+// labels adds the conditions of labels. The first label selects the orders, because its rows have their owner and time.
 func (f Filter) labels(c *clauses) {
 	for n, name := range slices.Sorted(maps.Keys(f.Labels)) {
 		if n > 0 {
@@ -108,7 +107,7 @@ func (f Filter) labels(c *clauses) {
 	}
 }
 
-// page are the tables of a filter with its conditions, and of a page after a position.
+// page returns the tables and the conditions of a page of a filter after a position.
 func (f Filter) page(after Position, most int) (tables string, c *clauses) {
 	tables, position := "orders", "order_time, id"
 	if len(f.Labels) > 0 {
@@ -122,7 +121,7 @@ func (f Filter) page(after Position, most int) (tables string, c *clauses) {
 	return tables, c
 }
 
-// states adds the condition of the states. Those that few orders have are said by the condition of their index too.
+// states adds the condition of the states. For rare states, it adds the condition of their index too.
 func (f Filter) states(c *clauses) {
 	any := &clauses{args: c.args}
 	for _, status := range f.Statuses {
@@ -147,12 +146,12 @@ func (f Filter) states(c *clauses) {
 	}
 }
 
-// are reports whether a filter chooses no other states than these of generations that exist.
+// are reports whether a filter selects only the given states of existing generations.
 func (f Filter) are(statuses ...lifecycle.Status) bool {
 	return !f.Existing && !slices.ContainsFunc(f.Statuses, func(s lifecycle.Status) bool { return !slices.Contains(statuses, s) })
 }
 
-// List gives the newest orders that a filter chooses, after a position, with their labels.
+// List returns the latest orders that match a filter, after a position, with their labels.
 func (l *Ledger) List(ctx context.Context, f Filter, after Position, most int) ([]Order, error) {
 	tables, c := f.page(after, most)
 	return l.labelled(ctx, tables, c.String(), c.args...)

@@ -22,7 +22,7 @@ func (l *Ledger) CopyTime() time.Time { return l.copied }
 // a key without an order here may still have one.
 func (l *Ledger) IsCopy() bool { return !l.copied.IsZero() }
 
-// recognize marks a ledger that pg_restore has put into another database, and refuses a sealed one.
+// recognize marks a ledger that pg_restore has put into another database, and rejects a sealed ledger.
 func (l *Ledger) recognize(ctx context.Context) error {
 	return l.inTx(ctx, func(tx *sql.Tx) error {
 		if err := l.compareDatabase(ctx, tx); err != nil {

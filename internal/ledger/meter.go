@@ -11,29 +11,29 @@ const (
 	readTimeout = 5 * time.Second
 )
 
-// Reading is what is known of the book in sum.
+// Reading has the totals of the ledger.
 type Reading struct {
-	Summary // the newest that was answered
-	// Up means that the last question was answered, and Time when the newest answer came: zero where none did.
+	Summary // result of the latest successful read
+	// Up means that the last read succeeded. Time is the time of the latest successful read, zero before it.
 	Up   bool
 	Time time.Time
-	// Faults and Dearer are the [Counts] of now.
+	// Faults and Dearer are the current values of [Counts].
 	Faults, Dearer int64
-	// Kind is that of the book: see [Kind] and [Meaning].
+	// Kind is the kind of the ledger: see [Kind] and [Meaning].
 	Kind string
 	// Named means that owners have names.
 	Named bool
 }
 
-// Meter keeps a reading of the ledger for the metrics and the status page, so that neither of them asks the database.
+// Meter caches a reading of the ledger for the metrics and the status page, so that neither queries the database.
 type Meter struct {
 	book   *Ledger
 	named  bool
 	newest atomic.Pointer[Reading]
 }
 
-// NewMeter makes a meter and reads the book once. Named means that owners have names: without a held API key they have
-// none, and the readings have no owners.
+// NewMeter creates a meter and reads the ledger once. Named means that owners have names. Without a shared API key they
+// have none, and the readings have no owners.
 func NewMeter(ctx context.Context, book *Ledger, named bool) *Meter {
 	m := &Meter{book: book, named: named}
 	m.newest.Store(&Reading{Kind: book.kind, Named: named})
@@ -41,7 +41,7 @@ func NewMeter(ctx context.Context, book *Ledger, named bool) *Meter {
 	return m
 }
 
-// Run reads the book once in a while until ctx ends.
+// Run reads the ledger periodically until ctx is done.
 func (m *Meter) Run(ctx context.Context) {
 	ticks := time.NewTicker(readEvery)
 	defer ticks.Stop()
@@ -55,14 +55,14 @@ func (m *Meter) Run(ctx context.Context) {
 	}
 }
 
-// Reading is what is known now. It asks nobody.
+// Reading returns the cached reading. It does not query the database.
 func (m *Meter) Reading() Reading {
 	r := *m.newest.Load()
 	r.Faults, r.Dearer = m.book.Counts.Faults.Load(), m.book.Counts.Dearer.Load()
 	return r
 }
 
-// read reads the book. Where it does not answer, what was known stays.
+// read reads the ledger. If the read fails, the earlier totals remain.
 func (m *Meter) read(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// MovementKind is what a line of the journal does with money.
+// MovementKind is the effect of a line of the journal on money.
 type MovementKind int
 
 // The kinds of movements.
 const (
-	Reserve MovementKind = 1 + iota // held for an order
-	Charge                          // told by the catalog; below 0 it takes a charge back
-	Refund                          // told by the catalog; below 0 it takes a refund back
-	Release                         // held no more
-	Resolve                         // an operator's word, of no money itself
+	Reserve MovementKind = 1 + iota // reserved for an order
+	Charge                          // reported by the catalog; a negative charge reverses one
+	Refund                          // reported by the catalog; a negative refund reverses one
+	Release                         // no longer reserved
+	Resolve                         // decision of an operator; has no amount
 )
 
-// String names the kind for people.
+// String returns the name of the kind for display.
 func (k MovementKind) String() string {
 	return [...]string{"none", "reserve", "charge", "refund", "release", "resolve"}[k]
 }
 
-// Movement is a line of the journal. The rows of orders write those of money themselves, by triggers of the database, in
-// the transaction that moves it: so no program can move money without a line, the one of the release before neither.
+// Movement is a line of the journal. Triggers on the rows of orders write the lines of money, in the transaction that
+// moves it. So no program, not even an earlier release, can move money without a line.
 type Movement struct {
 	Order string
 	// Number counts the movements of the order, from 1.
@@ -31,18 +31,18 @@ type Movement struct {
 	Kind   MovementKind
 	Cents  int64
 	Time   time.Time
-	// Actor is who has moved it; "" is Easel, by what the catalog has said.
+	// Actor is the name of the actor. Empty means Easel, which records the reports of the catalog.
 	Actor string
 }
 
-// Movements are the lines of an order, from the first.
+// Movements returns the lines of an order, the first one first.
 func (l *Ledger) Movements(ctx context.Context, order string) ([]Movement, error) {
 	return ask(ctx, l, func(row scanner, m *Movement) error {
 		return row.Scan(&m.Order, &m.Number, &m.Kind, &m.Cents, moment{&m.Time}, &m.Actor)
 	}, `SELECT order_id, number, kind, cents, move_time, actor FROM movements WHERE order_id = $1 ORDER BY number`, order)
 }
 
-// noteResolution writes the line of an operator's word about an order.
+// noteResolution writes the line of an operator's decision about an order.
 func noteResolution(tx *transaction, id, actor string) error {
 	_, err := tx.exec(`INSERT INTO movements (order_id, number, kind, cents, move_time, actor)
 		VALUES ($1, (SELECT COALESCE(MAX(number), 0) + 1 FROM movements WHERE order_id = $1), {resolve}, 0, {now}, $2)`, id, actor)

@@ -9,39 +9,38 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Observation is what the catalog has said of a generation.
+// Observation is a report of the catalog about a generation.
 type Observation struct {
 	lifecycle.Observation
-	// Record is all that the catalog has said of its state, as JSON.
+	// Record is the complete report of the state, as JSON.
 	Record string
-	// Text is the text of its result, for those who are told of it. It is not recorded.
+	// Text is the text of the result, for event receivers. It is not recorded.
 	Text *string
-	// APIKey is the SHA-256, in hex, of a forwarded API key that has seen it: one that sees nothing of another's.
-	// It is empty behind a held one.
+	// APIKey is the SHA-256, in hex, of the forwarded API key that read the generation. Only orders of this key are
+	// updated. It is empty for a shared API key.
 	APIKey string
-	// AtOnce means that somebody who has locked the order is not waited for.
+	// AtOnce means that the call fails instead of waiting for an order that another transaction has locked.
 	AtOnce bool
 }
 
-// Effect is what an [Observation] has meant for the book.
+// Effect is the effect of an [Observation] on the ledger.
 type Effect struct {
-	// Ordered means that the generation has an order. Else nothing is recorded.
+	// Ordered means that the generation has an order. Otherwise nothing is recorded.
 	Ordered bool
-	// ExceededCents is the price that was reserved, where the observation has the first charge above it. Else
-	// it is 0.
+	// ExceededCents is the reserved price, if the observation has the first charge above it. Otherwise it is zero.
 	ExceededCents int64
-	// Gone means that the generation counts as gone now.
+	// Gone means that the generation now counts as deleted.
 	Gone bool
 }
 
-// Observe records what the catalog has said of a generation, and moves the money of its order with it. A state
-// never goes back; a generation without an order is nobody's, and nothing is recorded of it.
+// Observe records a report of the catalog about a generation, and updates the money of its order. A state never goes
+// back. Nothing is recorded about a generation without an order.
 func (l *Ledger) Observe(ctx context.Context, generation string, seen Observation) (effect Effect, err error) {
 	effects, err := l.ObserveAll(ctx, map[string]Observation{generation: seen})
 	return effects[generation], err
 }
 
-// ObserveAll is [Ledger.Observe] for several generations in one transaction: all are recorded, or none.
+// ObserveAll records observations like [Ledger.Observe], in one transaction. It records all of them or none.
 func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (effects map[string]Effect, err error) {
 	ids := asList(slices.Sorted(maps.Keys(seen)))
 	lock := "{lock}"
@@ -59,7 +58,7 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 		if err := lockBudgets(tx, all); err != nil {
 			return err
 		}
-		for _, o := range all { // more than one of a generation of forwarded API keys alone
+		for _, o := range all { // several only for forwarded API keys
 			one := seen[o.Generation]
 			if one.APIKey != "" && one.APIKey != o.Owner {
 				continue
@@ -78,8 +77,8 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 	return effects, nil
 }
 
-// lockBudgets locks the budgets of several orders in the order in which one order takes its own: days before months. Else
-// those of yesterday and of today would wait for each other, with an order of today between them.
+// lockBudgets locks the budgets of several orders in the order in which one order locks its own: days before months.
+// Otherwise transactions for orders of yesterday and of today could deadlock.
 func lockBudgets(tx *transaction, all []Order) error {
 	if len(all) < 2 || !tx.l.IsShared() { // a file has one writer
 		return nil
@@ -96,7 +95,7 @@ func lockBudgets(tx *transaction, all []Order) error {
 	return err
 }
 
-// exceededBy is the price that was reserved for an order, where a charge is the first one above it. Else it is 0.
+// exceededBy returns the reserved price of an order if a charge is the first one above it, and otherwise zero.
 func exceededBy(o Order, cents *int64) int64 {
 	if cents == nil || *cents <= o.PriceCents || o.ChargedCents != nil && *o.ChargedCents > o.PriceCents {
 		return 0
@@ -104,10 +103,10 @@ func exceededBy(o Order, cents *int64) int64 {
 	return o.PriceCents
 }
 
-// observe records an observation of an order, and reports whether its generation counts as gone.
+// observe records an observation of an order, and reports whether its generation counts as deleted.
 func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Time) (gone bool, err error) {
 	if soon := now.Sub(time.UnixMicro(o.placed)) < lifecycle.VisibleAfter; seen.NotFound && soon {
-		seen.Observation = lifecycle.Observation{} // which says nothing
+		seen.Observation = lifecycle.Observation{} // too early to mean anything
 	}
 	next := o
 	if seen.Record != "" && !o.Erased && o.Status.MayBecome(seen.Status) {
@@ -130,25 +129,25 @@ func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Ti
 	})
 }
 
-// settleDaily is the age of an order after which it is looked at once in as long.
+// settleDaily is the age of an order from which it is checked once a day.
 const settleDaily = 24 * time.Hour
 
-// Due is a generation whose money may still move, and that nobody has looked at for a while.
+// Due is a generation that is due for a check of its money.
 type Due struct {
 	Generation, Owner string
-	// Last means that the refund window of its failure is over: the next look is the last one for now.
+	// Last means that the refund window of its failure is over. The next check is the last one for now.
 	Last bool
 	// Recent means that the order is unsettled and younger than a day.
 	Recent bool
 }
 
-// doubtFor is how long an order is looked at whose money is unconfirmed, or whose generation was not found: daily. A
-// refund may come late, and a generation be back.
+// doubtFor is the age up to which orders with unconfirmed money or a missing generation are checked daily. A refund can
+// arrive late, and a generation can reappear.
 const doubtFor = 30 * 24 * time.Hour
 
-// Due gives generations that are to be looked at, those first that were not for longest: those not observed for
-// a while, and after a day those not observed for a day. Those that were placed just now, and those of forwarded API
-// keys, are not among them.
+// Due returns generations that are due for a check, the least recently observed first. Those are generations that were
+// not observed for the quiet time, or for a day if the order is older than a day. Newly placed generations and
+// generations of forwarded API keys are excluded.
 func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) ([]Due, error) {
 	return ask(ctx, l, func(row scanner, one *Due) error {
 		return row.Scan(&one.Generation, &one.Owner, &one.Last, &one.Recent)

@@ -13,7 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// scope is that of the spans and of the metric.
+// scope is the instrumentation scope of the spans and of the metric.
 const scope = "github.com/easel-grpc/easel/internal/ledger"
 
 // operation is an operation of the database. It has a span, and its duration is measured. The zero value measures nothing.
@@ -27,7 +27,7 @@ type operation struct {
 
 // operation returns an operation of the databases of a dialect.
 func (d dialect) operation(name string) operation {
-	duration, _ := otel.Meter(scope).Float64Histogram("db.client.operation.duration", metric.WithUnit("s")) // its name is one
+	duration, _ := otel.Meter(scope).Float64Histogram("db.client.operation.duration", metric.WithUnit("s")) // the name is valid
 	attributes := attribute.NewSet(d.system, semconv.DBOperationName(name))
 	return operation{
 		span: "sql." + name, attributes: attributes, duration: duration,
@@ -36,7 +36,7 @@ func (d dialect) operation(name string) operation {
 	}
 }
 
-// measure runs an operation. Without a caller it has no span, which would have no parent.
+// measure runs an operation. Without a caller it creates no span, because the span would have no parent.
 func (o operation) measure(ctx context.Context, do func(context.Context) error) error {
 	if o.duration == nil { // a command that works on a ledger offline
 		return do(ctx)
@@ -50,7 +50,7 @@ func (o operation) measure(ctx context.Context, do func(context.Context) error) 
 	err := do(within)
 	recorded := o.recorded
 	if err != nil {
-		kind := semconv.ErrorTypeKey.String(fmt.Sprintf("%T", err)) // its text may be that of a row
+		kind := semconv.ErrorTypeKey.String(fmt.Sprintf("%T", err)) // the message may contain data of a row
 		span.SetAttributes(kind)
 		span.SetStatus(codes.Error, "")
 		recorded = []metric.RecordOption{metric.WithAttributes(append(o.attributes.ToSlice(), kind)...)}

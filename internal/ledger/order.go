@@ -11,23 +11,23 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// MostOpen is how many orders of one owner may have no outcome, of those that were tried within the resend window.
+// MostOpen is the maximum number of open orders of one owner, among those that were tried within the resend window.
 const MostOpen = 10_000
 
-// MostRefused is how many orders of one owner may be refused within [RefusedTime]: what is kept of them is bounded, as
-// each stays for a day.
+// MostRefused is the maximum number of orders of one owner that may be rejected within [RefusedTime]. It bounds the
+// storage, because each rejected order is kept for a day.
 const (
 	MostRefused = 2_000
 	RefusedTime = time.Hour
 )
 
 const (
-	// retryAfter is how long the recovery of an order waits after its first uncertain outcome. It
-	// doubles, up to retryAtMost.
+	// retryAfter is the delay of the recovery of an order after its first uncertain outcome. The delay doubles, up to
+	// retryAtMost.
 	retryAfter, retryAtMost = 5 * time.Second, 30 * time.Second
 )
 
-// Get gives an order by its id, with its labels.
+// Get returns an order by its id, with its labels.
 func (l *Ledger) Get(ctx context.Context, id string) (o Order, found bool, err error) {
 	all, err := l.labelled(ctx, "orders", "id = $1", id)
 	if found = len(all) == 1; found {
@@ -36,9 +36,8 @@ func (l *Ledger) Get(ctx context.Context, id string) (o Order, found bool, err e
 	return o, found, err
 }
 
-// Call looks an order up by its idempotency key, before anything else is asked about it, and takes its claim
-// where it has to be sent again. Without an order the step is [lifecycle.Write], or the error [ErrTooManyOpen] or
-// [ErrTooManyRefused].
+// Call finds an order by its idempotency key, before any other check. It acquires the claim if the order has to be
+// resent. Without an order, the step is [lifecycle.Write], or the error is [ErrTooManyOpen] or [ErrTooManyRefused].
 func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.Step, err error) {
 	if step, found, err := l.lookUp(ctx, r); err != nil || !found {
 		return o, step, err
@@ -48,7 +47,7 @@ func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.S
 		if err != nil {
 			return err
 		}
-		if found == nil { // it was refused meanwhile
+		if found == nil { // it was rejected in the meantime
 			step = lifecycle.Order{}.Call(true)
 			return nil
 		}
@@ -58,23 +57,23 @@ func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.S
 	return o, step, err
 }
 
-// isSame reports whether a request is that of an order. Where the bytes of one that may be sent again are not stored, they
-// have to be the same too: what is sent under an idempotency key is always the first.
+// isSame reports whether a request matches an order. If the bytes of an open order are not stored, the bytes must match
+// too, because a resend under an idempotency key must repeat the first attempt exactly.
 func (o Order) isSame(r Request) bool {
 	sendable := o.State == lifecycle.Open && o.Inputs == ""
 	return o.Digest == r.Digest && (!sendable || o.InputsDigest == r.InputsDigest)
 }
 
-// lookUpKey seeks by the indexes of idempotency keys, that of namespaces and those of callers, and by those of open and of refused
-// orders. Its limits are constants: SQLite prepares a statement whose limit is an argument anew each time.
+// lookUpKey uses the indexes of idempotency keys, by namespace and by caller, and the indexes of open and of rejected
+// orders. Its limits are constants, because SQLite prepares a statement with a variable limit again each time.
 const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND idempotency_key = $2 AND state <> {refused}),
 	EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND caller <> '' AND idempotency_key = $2 AND namespace <> $1 AND state <> {refused}),
 	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {open} AND retry_time > {now} - $5 LIMIT {most open}) AS unresolved),
 	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {refused} AND order_time > {now} - $6 LIMIT {most refused}) AS refused)`
 
-// lookUp asks whether there is an order, by one statement: most often there is none. Else it gives the step of a key
-// that is free. A caller that has changed its team may have used it in the other: then it is no longer free, as the
-// transaction that writes the order finds out too.
+// lookUp checks in one statement whether there is an order, because usually there is no order. Otherwise it returns the step
+// of a free key. If the caller used the key in another team before it changed teams, the key is not free. The transaction
+// that writes the order detects this too.
 func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, found bool, err error) {
 	elsewhere, open, refused := false, 0, 0
 	err = l.reading(ctx, func(tx *transaction) error {
@@ -101,9 +100,9 @@ func (l *Ledger) claim(tx *transaction, o *Order, step lifecycle.Step) error {
 	return err
 }
 
-// Write writes a new order down, reserves its price, and takes its first claim. It is not free where
-// somebody else has written an order under the idempotency key meanwhile: then the caller begins with
-// [Ledger.Call] again. A budget without room for the price is a [*BudgetError].
+// Write writes a new order, reserves its price, and acquires its first claim. The key is not free if another process has
+// written an order under it in the meantime. Then the caller starts again with [Ledger.Call]. If a budget has no room for
+// the price, the error is a [*BudgetError].
 func (l *Ledger) Write(ctx context.Context, r Request) (written Order, free bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o := newOrder(r)
@@ -122,7 +121,7 @@ func (l *Ledger) Write(ctx context.Context, r Request) (written Order, free bool
 	return written, free && err == nil, err
 }
 
-// IsFree reports whether no order stands under an idempotency key, and none is about to: it writes one, and takes it back.
+// IsFree reports whether an idempotency key has no order and none is being written. It writes an order and rolls back.
 func (l *Ledger) IsFree(ctx context.Context, r Request) (free bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		if free, err = tx.insert(newOrder(r)); err != nil {
@@ -136,10 +135,10 @@ func (l *Ledger) IsFree(ctx context.Context, r Request) (free bool, err error) {
 	return false, err
 }
 
-// errProbe takes back what was written to see whether it can be.
+// errProbe rolls back an order that was written to test whether it can be.
 var errProbe = errors.New("it was written to be taken back")
 
-// newOrder is the order of a request before it is written down.
+// newOrder returns the order of a request before it is written.
 func newOrder(r Request) *Order {
 	life, _ := lifecycle.Order{}.Written()
 	o := &Order{
@@ -165,8 +164,8 @@ func (t *transaction) insert(o *Order) (free bool, err error) {
 	return free, err
 }
 
-// Renew asks whether another attempt may leave under a claim, and lets the claim last for another
-// [ClaimTime]. Whoever holds it asks before each attempt. left is how long the attempt may take to leave.
+// Renew extends a claim by [ClaimTime] and reports whether another attempt may be sent under it. The holder calls it
+// before each attempt. left is the time in which the attempt must be sent.
 func (l *Ledger) Renew(ctx context.Context, id string, claim int, apiKey string) (may bool, left time.Duration, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o, err := l.order(tx, apiKey, `id = $1`, id)
@@ -180,7 +179,7 @@ func (l *Ledger) Renew(ctx context.Context, id string, claim int, apiKey string)
 	return may && err == nil, left, err
 }
 
-// RecordProblem records the reason why an order has no outcome yet, if the claim is still the order's.
+// RecordProblem records the reason why an order has no outcome yet, if the claim is still the latest.
 func (l *Ledger) RecordProblem(ctx context.Context, id string, claim int, problem string) error {
 	return l.tx(ctx, func(tx *transaction) error {
 		_, err := tx.exec(`UPDATE orders SET problem = $1 WHERE id = $2 AND claims = $3 AND state = {open}`, problem, id, claim)
@@ -188,13 +187,13 @@ func (l *Ledger) RecordProblem(ctx context.Context, id string, claim int, proble
 	})
 }
 
-// Sendable is how long an attempt may take to leave under a claim that was taken when the order was read: until the
-// claim ends, or the time in which the order may be sent again.
+// Sendable returns the time in which an attempt must be sent under a claim that was acquired when the order was read. It
+// ends with the claim or with the resend window.
 func (l *Ledger) Sendable(o Order) time.Duration { return min(ClaimTime, l.window-o.Age) }
 
-// Resume takes the claim of an order that nobody comes back for, may still be sent, and was sent under this API key: the
-// one that has waited longest of the next owner after the one whose turn was last. It is not found where there is none.
-// An order that somebody else has locked holds nobody up.
+// Resume acquires the claim of an abandoned order that may still be sent and was first sent under this API key. It takes
+// the order with the earliest retry time of the next owner after last. It reports whether it found an order. An order
+// that another transaction has locked is skipped.
 func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, found bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		found = false
@@ -211,14 +210,14 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 			return err
 		}
 		step := all[0].Resume()
-		o, found = all[0], step.Action == lifecycle.Submit // else another replica was quicker
+		o, found = all[0], step.Action == lifecycle.Submit // otherwise another replica was faster
 		return l.claim(tx, &o, step)
 	})
 	return o, found && err == nil, err
 }
 
-// Expire moves what orders have reserved that can't be sent again any more: nobody knows what became of them, and the
-// price counts as spent without proof. What was to be sent is forgotten. It moves some at a time, and gives their number.
+// Expire marks the reserved price of orders that can no longer be resent as spent but unconfirmed, because their outcome
+// stays unknown. It deletes their inputs. It changes at most the given number of orders, and returns their number.
 func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		all, err := l.orders(tx, "", `state = {open} AND (reserved_cents > 0 OR inputs IS NOT NULL) AND `+lapsed+` AND order_time <= {now} - $1 LIMIT $2 {take}`, l.window.Microseconds(), most)
@@ -233,24 +232,24 @@ func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
 	return moved, err
 }
 
-// Conclusion is what a claim has come to.
+// Conclusion is the outcome of the attempts under a claim.
 type Conclusion struct {
 	Outcome lifecycle.Outcome
-	// Generation is the one of an outcome that is [lifecycle.Named], and CostCents what it was charged, nil where that
-	// can't be read yet.
+	// Generation is the generation if the outcome is [lifecycle.Named]. CostCents is its charge, nil if the charge is not
+	// known yet.
 	Generation string
 	CostCents  *int64
-	// Problem is why there is no outcome, in words.
+	// Problem is the reason why there is no outcome, for display.
 	Problem string
-	// Written is the order as the ledger has given it with the claim: most often its row is still so, and it need not be
-	// read again. Nil is not known.
+	// Written is the order that the ledger returned with the claim. Usually its row is unchanged, so it need not be read
+	// again. It may be nil.
 	Written *Order
 
-	actor  string // the operator whose word it is
-	unread bool   // the row was not read again: as it is written is looked at whether another order has the generation
+	actor  string // operator who decided the outcome; otherwise empty
+	unread bool   // the row was not read, so the update must check whether another order has the generation
 }
 
-// Conclude records the outcome of the attempts under a claim, and gives what may be said then.
+// Conclude records the outcome of the attempts under a claim, and returns the step with the answer for the caller.
 func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusion) (step lifecycle.Step, err error) {
 	if o := c.Written; o != nil && o.Claims == claim && c.Outcome == lifecycle.Named && !o.isForwarded() {
 		step, err = l.concludeWritten(ctx, *o, c)
@@ -285,16 +284,16 @@ func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusio
 	return step, err
 }
 
-// concludeWritten records the generation of an order without reading it. It fails where its row is not as it was, or the
-// generation is that of another order.
+// concludeWritten records the generation of an order without reading its row. It fails if the row has changed, or if the
+// generation belongs to another order.
 func (l *Ledger) concludeWritten(ctx context.Context, o Order, c Conclusion) (step lifecycle.Step, err error) {
 	step, c.unread = o.Concluded(o.Claims, c.Outcome, c.Generation), true
 	err = l.tx(ctx, func(tx *transaction) error { return l.conclude(tx, o, step.Order, c) })
 	return step, err
 }
 
-// leaveKey leaves the idempotency key of an order that was called refused, and is not, to the order that has been written
-// under it since then. Its own key becomes one that no caller can send, as it has a blank.
+// leaveKey resolves a conflict of idempotency keys. The key of an order that was wrongly rejected may have been used for
+// a later order, which keeps it. The key of the first order gets a suffix with a space, which no caller can send.
 func (l *Ledger) leaveKey(tx *transaction, o Order) error {
 	other, err := l.sameKey(tx, o)
 	if err == nil && other != nil {
@@ -303,20 +302,19 @@ func (l *Ledger) leaveKey(tx *transaction, o Order) error {
 	return err
 }
 
-// Resolution is what an operator says of an order.
+// Resolution is an operator's decision about an order.
 type Resolution struct {
-	// Generation is the one that it has placed, "" where there is none.
+	// Generation is the generation that the order has placed, or empty.
 	Generation string
-	// By is who says it.
+	// By identifies the operator.
 	By
-	// Forced means that the catalog was not asked for the generation.
+	// Forced means that the generation was not looked up in the catalog.
 	Forced bool
 }
 
-// Resolve records what an operator says of an order that stays unknown: the generation that it has placed, or
-// "" where there is none. It is not possible while the order may be sent again, under the API key of now; where
-// that is "" it may be in force. What an operator has said may be corrected. The journal and the audit have who has
-// said it.
+// Resolve records an operator's decision about an order whose outcome stays unknown: the generation that it has placed,
+// or "" for no generation. It is not possible while the order may be resent under the current API key. If apiKey is empty,
+// any key may be current. A decision can be corrected. The journal and the audit record the operator.
 func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution) (before Order, possible bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o, taken, err := l.orderAndHolder(tx, apiKey, id, said.Generation)
@@ -348,7 +346,7 @@ func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution
 	return before, possible && err == nil, err
 }
 
-// known is what the audit says of an order before an operator's word about it, and after.
+// known returns the audit value of an order before or after an operator's decision.
 func known(o Order, life lifecycle.Order, forced bool) any {
 	return struct {
 		Owner      string `json:"owner"`
@@ -358,17 +356,17 @@ func known(o Order, life lifecycle.Order, forced bool) any {
 	}{o.Owner, life.State.String(), life.Generation, forced}
 }
 
-// sameKey is another order that stands under the idempotency key of one; nil where there is none.
+// sameKey returns another order with the same idempotency key, or nil.
 func (l *Ledger) sameKey(tx *transaction, o Order) (other *Order, err error) {
 	return l.order(tx, "", `id <> $1 AND state <> {refused} AND idempotency_key = $2 AND (namespace = $3 OR caller = $4 AND caller <> '')`, o.ID, o.IdempotencyKey, o.Namespace, o.Caller)
 }
 
-// conclude writes what has become of an order, and moves its money with it.
+// conclude records the outcome of an order, and updates its money.
 func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conclusion) error {
 	if next == o.Order {
 		return nil
 	}
-	if next.State == o.State && next.Generation == o.Generation && next.State != lifecycle.Open { // the catalog has said what an operator had
+	if next.State == o.State && next.Generation == o.Generation && next.State != lifecycle.Open { // confirms the operator
 		_, err := tx.exec(`UPDATE orders SET resolved = $1 WHERE id = $2`, number(next.Resolved), o.ID)
 		return err
 	}
@@ -376,13 +374,13 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 		_, err := tx.exec(`UPDATE orders SET claimed_until = 0, retry_time = {now} + $1, problem = $2 WHERE id = $3`, retryDelay(next.Claims).Microseconds(), c.Problem, o.ID)
 		return err
 	}
-	placed := number(next.State == lifecycle.Placed) - number(o.State == lifecycle.Placed) // orders that have an id
-	if next.State == lifecycle.Refused && !next.Resolved && next.Claims == 1 {             // for ever: nobody reads its labels
+	placed := number(next.State == lifecycle.Placed) - number(o.State == lifecycle.Placed) // change of the number of placed orders
+	if next.State == lifecycle.Refused && !next.Resolved && next.Claims == 1 {             // its labels are not read
 		if _, err := tx.exec(`DELETE FROM labels WHERE order_id = $1`, o.ID); err != nil {
 			return err
 		}
 	}
-	after := o // of which nothing was seen: what was seen is of another generation
+	after := o // earlier observations belong to another generation
 	after.Order, after.Observed = next, lifecycle.Observed{PriceCents: o.PriceCents, ChargedCents: c.CostCents}
 	m := move{order: o, to: after.money(), actor: c.actor, placed: placed, changes: `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, claimed_until = 0, inputs = NULL, problem = '',
 		held = 0, status = 0, record = NULL, deleted = 0, gone = 0, absent_time = 0, settled = 0, charge_final = 0, refunded = 0, observed_time = 0, failed_time = 0`, args: []any{next.State, next.Generation, number(next.Resolved), next.Generation}}
@@ -392,9 +390,9 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 	return tx.move(m)
 }
 
-// orderAndHolder reads and locks an order, and another one that has the generation which is named for it. Forwarded API
-// keys of one account see the same generations, and each may have an order of its own that has placed one: its caller has
-// rotated its API key, and sends the idempotency key again.
+// orderAndHolder reads and locks an order, and reports whether another order has the given generation. Forwarded API keys
+// of one account see the same generations, and each key may have its own order for a generation. This happens if a caller
+// rotates its API key and sends the idempotency key again.
 func (l *Ledger) orderAndHolder(tx *transaction, apiKey, id, generation string) (o *Order, taken bool, err error) {
 	if o, err = l.order(tx, apiKey, `id = $1`, id); err != nil || o == nil || generation == "" {
 		return o, false, err
@@ -406,7 +404,7 @@ func (l *Ledger) orderAndHolder(tx *transaction, apiKey, id, generation string) 
 	return o, taken, err
 }
 
-// retryDelay is the pause before the recovery of an order after so many claims.
+// retryDelay returns the delay of the recovery of an order after the given number of claims.
 func retryDelay(claims int) time.Duration {
 	return min(retryAfter<<min(claims-1, 10), retryAtMost)
 }

@@ -32,21 +32,21 @@ const (
 
 func (s EventState) String() string { return [...]string{"pending", "sent", "given up", "kept"}[s] }
 
-// Event is something that an owner is told.
+// Event is a notification for an owner.
 type Event struct {
-	// ID is the same whenever and however often the event is sent.
+	// ID is the same for each delivery of the event.
 	ID, Owner, Type string
-	// Subject is the generation, or the budget. Of one subject the events are sent one after the other.
+	// Subject is the generation or the budget. Events of one subject are sent one at a time.
 	Subject string
 	// Percent is the threshold of a budget.
 	Percent int64
-	// Data is a document as JSON.
+	// Data is a JSON document.
 	Data string
-	// Time is when it was written, with what it tells of.
+	// Time is the time when the event was written, together with the change that it reports.
 	Time     time.Time
 	State    EventState
 	Attempts int64
-	// Problem is why the last attempt has failed.
+	// Problem is the reason why the last attempt failed.
 	Problem string
 }
 
@@ -58,13 +58,13 @@ func scanEvent(row scanner, e *Event) error {
 	return row.Scan(&e.ID, &e.Owner, &e.Type, &e.Subject, &e.Percent, &e.Data, moment{&e.Time}, &e.State, &e.Attempts, &e.Problem)
 }
 
-// eventTypes are those of states.
+// eventTypes are the types of events by state.
 var eventTypes = map[lifecycle.Status]string{lifecycle.Succeeded: EventSucceeded, lifecycle.Failed: EventFailed, lifecycle.Refunded: EventRefunded}
 
-// thresholds are the shares of a budget's limit of which its owner is told, in percent.
+// thresholds are the percentages of a budget's limit at which its owner is notified.
 var thresholds = []int64{80, 100}
 
-// tellGeneration writes the events of what has become of an order.
+// tellGeneration writes the events of a change of an order.
 func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	var types []string
 	if after.Status > before.Status && after.Status != lifecycle.Refunded && eventTypes[after.Status] != "" {
@@ -92,7 +92,7 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	return err
 }
 
-// as is an order of which an event of some type tells: a state may be recorded after the generation was deleted.
+// as returns the order as an event of the given type reports it. A state may be recorded after a deletion.
 func (o Order) as(eventType string) Order {
 	if o.Deleted = eventType == EventDeleted; o.Deleted {
 		return o
@@ -106,7 +106,7 @@ func (o Order) as(eventType string) Order {
 	return o
 }
 
-// tellBudgets writes the events of the budgets of the time of an order that have changed, each threshold once.
+// tellBudgets writes the events of the changed budgets of the time of an order, each threshold once.
 func (t *transaction) tellBudgets(o Order, changed []usage) error {
 	if t.l.outbox == nil {
 		return nil

@@ -23,7 +23,7 @@ func (a Attribution) Equal(b Attribution) bool {
 	return a.Owner == b.Owner && a.Caller == b.Caller && a.Model == b.Model && a.Gone == b.Gone && maps.Equal(a.Labels, b.Labels)
 }
 
-// Generations are sought by their ids: the index of owners would read all orders of an owner.
+// Generations are looked up by their ids, because the index of owners would read all orders of an owner.
 const (
 	ofGeneration  = `generation_id = $1`
 	ofGenerations = `generation_id {in ids}`
@@ -57,7 +57,7 @@ func (l *Ledger) Attributions(ctx context.Context, owner *string, generations ..
 	return own, err
 }
 
-// recentlyPlaced selects orders by the time when their generations were recorded: a recovered order is found by it, too.
+// recentlyPlaced selects orders by the time when their generations were recorded, so that recovered orders are included.
 const recentlyPlaced = `state = {placed} AND placed_time <> 0 AND placed_time > {now} - $1 ORDER BY placed_time DESC LIMIT $2`
 
 // maxRecentlyPlaced bounds the orders that [Ledger.RecentlyPlaced] returns.
@@ -73,7 +73,7 @@ func (l *Ledger) RecentlyPlaced(ctx context.Context, within time.Duration) (plac
 	return placed, err
 }
 
-// Generations returns the ids of the newest generations whose orders a filter chooses, at most a number of them.
+// Generations returns the ids of the latest generations whose orders match a filter, at most the given number.
 func (l *Ledger) Generations(ctx context.Context, f Filter, most int) (ids []string, err error) {
 	tables, c := f.page(Position{}, most)
 	return ask(ctx, l, scanText, `SELECT generation_id FROM `+tables+` WHERE `+c.String(), c.args...)

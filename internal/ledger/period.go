@@ -5,23 +5,22 @@ import (
 	"time"
 )
 
-// Limits are what an owner may spend, in cents; nil is no limit. Days and months are UTC.
+// Limits are the spending limits of an owner, in cents. Nil means no limit. Days and months are UTC.
 type Limits struct{ DailyCents, MonthlyCents *int64 }
 
-// Budget is what an owner has spent of a limit.
+// Budget is a limit of an owner, with the amounts that are used of it.
 type Budget struct {
-	// Period is "day" or "month", from Start until Reset.
+	// Period is "day" or "month". It lasts from Start until Reset.
 	Period       string
 	Start, Reset time.Time
-	// LimitCents is what SpentCents and ReservedCents together may reach.
+	// LimitCents is the maximum of SpentCents and ReservedCents together.
 	LimitCents, SpentCents, ReservedCents int64
 }
 
-// unlimited is the limit of a budget that has none.
+// unlimited is the limit of a budget without a limit.
 const unlimited = math.MaxInt64
 
-// periods are the budgets of a time, of which nothing is used yet, the day before the month: whoever reserves takes
-// their rows in this order.
+// periods returns the unused budgets of a time, the day before the month. Transactions lock their rows in this order.
 func (l Limits) periods(at time.Time) []Budget {
 	day := time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, time.UTC)
 	month := time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC)
@@ -38,23 +37,23 @@ func limit(cents *int64) int64 {
 	return *cents
 }
 
-// LeftCents is what may still be spent or reserved.
+// LeftCents returns the cents that may still be spent or reserved.
 func (b Budget) LeftCents() int64 { return max(0, b.LimitCents-b.SpentCents-b.ReservedCents) }
 
-// usage is what is used of a budget of an owner.
+// usage is the used amount of a budget of an owner.
 type usage struct {
 	owner, period             string
 	spent, reserved, notified int64
 }
 
-// usageColumns are what scanUsage scans.
+// usageColumns are the columns that scanUsage scans.
 const usageColumns = `budgets.owner, budgets.period, budgets.spent_cents, budgets.reserved_cents, budgets.told_percent`
 
 func scanUsage(row scanner, u *usage) error {
 	return row.Scan(&u.owner, &u.period, &u.spent, &u.reserved, &u.notified)
 }
 
-// find finds what is used of a budget of an owner.
+// find returns the usage of a budget of an owner.
 func (b Budget) find(owner string, used []usage) (found usage, ok bool) {
 	for _, u := range used {
 		if u.owner == owner && u.period == b.Period {
@@ -64,7 +63,7 @@ func (b Budget) find(owner string, used []usage) (found usage, ok bool) {
 	return usage{}, false
 }
 
-// with is the budget with what is used of it.
+// with returns the budget with its usage.
 func (b Budget) with(u usage) Budget {
 	b.SpentCents, b.ReservedCents = u.spent, u.reserved
 	return b

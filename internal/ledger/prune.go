@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	keptTime    = 24 * time.Hour   // how long a ledger in memory keeps orders that have an outcome, and any those that were refused
-	keptRefused = 10 * time.Minute // and those that were refused at once, whose idempotency key is free: an attempt is over by then
+	keptTime    = 24 * time.Hour   // age at which orders with an outcome are deleted; durable ledgers delete only rejected ones
+	keptRefused = 10 * time.Minute // age at which memory deletes orders rejected under claim 1; no attempt lasts so long
 )
 
-// The queries for the orders that may go begin at the time $1, and choose at most $2 orders. An order that was refused under
-// a later claim than its first stays for a day: an attempt under an earlier one may still name its generation.
+// The queries for orders to delete start at the time $1, and select at most $2 orders. An order that was rejected under a claim
+// after its first is kept for a day, because an attempt under an earlier claim may still return its generation.
 const (
 	oldOrders     = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND order_time <= (SELECT {now}) - $3 AND state <> {open} ORDER BY order_time, id LIMIT $2`
 	placedOrders  = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND owner = $3 AND state = {placed} ORDER BY order_time, id LIMIT $2`
@@ -22,10 +22,10 @@ const (
 		AND claims <= $5 ORDER BY order_time LIMIT $2`
 )
 
-// Prune deletes from a ledger in memory, in steps, the orders that are older than a day, the refused orders that are older
-// than minutes, and the placed orders beyond kept. It returns their number. An order of unknown outcome
-// stays: its idempotency key must not be sent again when the catalog may have forgotten it. What budgets hold stays too.
-// A durable ledger forgets only what was refused: see [Ledger.ForgetRefused].
+// Prune deletes from a ledger in memory, in steps, the orders that are older than a day, the rejected orders that are
+// older than minutes, and the placed orders beyond kept. It returns their number. It keeps orders of unknown outcome,
+// because their idempotency keys must not be resent when the catalog may have forgotten them. Budgets keep their amounts.
+// A durable ledger only deletes rejected orders: see [Ledger.ForgetRefused].
 func (l *Ledger) Prune(ctx context.Context, kept int) (gone int, err error) {
 	if l.IsDurable() {
 		return 0, nil
@@ -45,13 +45,13 @@ func (l *Ledger) Prune(ctx context.Context, kept int) (gone int, err error) {
 	return gone, nil
 }
 
-// ForgetRefused deletes, in steps, the orders that were refused a day ago, and returns their number. An order that an
-// operator has called refused stays, as that can be corrected.
+// ForgetRefused deletes, in steps, the orders that were rejected a day ago, and returns their number. An order that an
+// operator has declared rejected is kept, because the decision can be corrected.
 func (l *Ledger) ForgetRefused(ctx context.Context) (gone int, err error) {
 	return l.forgetRefused(ctx, max(keptTime, l.window), math.MaxInt32)
 }
 
-// forgetRefused deletes the orders of an age that were refused, with at most the given number of claims.
+// forgetRefused deletes rejected orders that are older than age and have at most the given number of claims.
 func (l *Ledger) forgetRefused(ctx context.Context, age time.Duration, claims int) (gone int, err error) {
 	owners, err := ask(ctx, l, scanText, eachOwner("orders", "state = {refused}"))
 	for _, owner := range owners {
@@ -75,7 +75,7 @@ type ownerCount struct {
 	orders int
 }
 
-// forgetSurplus deletes the oldest placed orders of the owners with the most, so that kept are left.
+// forgetSurplus deletes the oldest placed orders of the owners with the most orders, so that kept orders are left.
 func (l *Ledger) forgetSurplus(ctx context.Context, kept int) (gone int, err error) {
 	counts, err := ask(ctx, l, func(row scanner, c *ownerCount) error { return row.Scan(&c.owner, &c.orders) }, countPlaced)
 	for _, c := range surplus(counts, kept) {
@@ -88,8 +88,8 @@ func (l *Ledger) forgetSurplus(ctx context.Context, kept int) (gone int, err err
 	return gone, err
 }
 
-// surplus returns the number of orders of each owner beyond those that are kept. The orders of an owner push out no orders of
-// an owner with fewer.
+// surplus returns the number of orders of each owner beyond those that are kept. The orders of an owner never displace
+// orders of an owner with fewer.
 func surplus(counts []ownerCount, kept int) (all []ownerCount) {
 	keep := func(each int) (sum int) {
 		for _, c := range counts {
@@ -110,14 +110,14 @@ func surplus(counts []ownerCount, kept int) (all []ownerCount) {
 	return all
 }
 
-// forget deletes the orders that a query chooses, at most the given number, in steps.
+// forget deletes the orders that a query selects, at most the given number, in steps.
 func (l *Ledger) forget(ctx context.Context, most int, query string, args ...any) (gone int, err error) {
 	return l.inSteps(ctx, most, func(tx *transaction, from int64, n int) ([]int64, error) {
 		return tx.forget(query, slices.Concat([]any{from, n}, args)...)
 	})
 }
 
-// forget deletes the orders that a query chooses, and returns their times.
+// forget deletes the orders that a query selects, and returns their times.
 func (t *transaction) forget(query string, args ...any) (times []int64, err error) {
 	var ids []string
 	err = t.query(func(row scanner) error {

@@ -10,8 +10,8 @@ import (
 	modernc "modernc.org/sqlite"
 )
 
-// refusal is an error of the database, in one line that names the setting and the cure. Neither
-// database repeats a password in its own words.
+// refusal is an error of the database, in one line that names the setting and the remedy. The messages of both databases
+// never contain a password.
 type refusal struct {
 	cure string
 	err  error
@@ -23,7 +23,7 @@ func (r *refusal) Error() string {
 
 func (r *refusal) Unwrap() error { return r.err }
 
-// unusable says what the database refuses, and what cures it. What is no error of a database stays as it is.
+// unusable adds the setting and the remedy to an error of the database. It returns other errors unchanged.
 func unusable(err error) error {
 	if cure := cureOf(err); cure != "" {
 		return &refusal{cure, err}
@@ -31,7 +31,7 @@ func unusable(err error) error {
 	return err
 }
 
-// cureOf is what cures an error of a database; "" where the error is none.
+// cureOf returns the remedy for an error of the database, empty for other errors.
 func cureOf(err error) string {
 	file, server := (*modernc.Error)(nil), (*pgconn.PgError)(nil)
 	connection, dial := (*pgconn.ConnectError)(nil), net.Error(nil)
@@ -66,12 +66,12 @@ func contradicts(err error) bool {
 
 const sqliteConstraint = 19
 
-// sqliteCodes are the codes of SQLite that mean what a class of PostgreSQL's means, or have a name here.
+// sqliteCodes maps codes of SQLite to the keys of the remedies.
 var sqliteCodes = map[int]string{
 	3: "rights", 5: "busy", 6: "busy", 8: "readonly", 10: "disk", 11: "damaged", 13: "53100", 14: "path", 23: "rights", 26: "damaged",
 }
 
-// cures are the cures by the codes of PostgreSQL and the names of those of SQLite.
+// The remedies by the codes of PostgreSQL and by names for those of SQLite.
 var cures = map[string]string{
 	"busy":     "another process has the file, and a SQLite file is for one: end that process, or give replicas a postgres:// ledger",
 	"readonly": "the ledger is read-only: let this user write the file and its directory",

@@ -9,87 +9,84 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Request is an order as a caller sends it.
+// Request is an order as its caller sends it.
 type Request struct {
-	// Namespace says whose idempotency keys these are: the owner's behind a held API key, else the
-	// API key's.
+	// Namespace is the scope of the idempotency key: the owner behind a shared API key, otherwise the forwarded API key.
 	Namespace string
-	// Owner is whom the order belongs to, and Caller who sends it.
+	// Owner is the owner of the order, and Caller its sender.
 	Owner, Caller string
-	// IdempotencyKey is the caller's name for the order, and UpstreamKey what the catalog gets.
+	// IdempotencyKey is the caller's name for the order, and UpstreamKey the key for the catalog.
 	IdempotencyKey, UpstreamKey string
-	// APIKey is the SHA-256, in hex, of the API key that the order is sent under.
-	APIKey string
-	// ModelID is the model.
+	// APIKey is the SHA-256, in hex, of the API key that sends the order.
+	APIKey  string
 	ModelID string
-	// Inputs are the bytes that go to the catalog. They are not stored where they are empty.
+	// Inputs are the bytes for the catalog. Empty inputs are not stored.
 	Inputs string
-	// Digest is the SHA-256, in hex, of model and inputs by value.
+	// Digest is the SHA-256, in hex, of the model and the values of the inputs.
 	Digest string
-	// InputsDigest is that of the bytes that go to the catalog.
+	// InputsDigest is the SHA-256, in hex, of the bytes for the catalog.
 	InputsDigest string
-	// Labels are for people and reports.
+	// Labels are shown to people and in reports.
 	Labels map[string]string
-	// PriceCents is the price that is reserved until the catalog says what the order has cost.
+	// PriceCents is the price that is reserved until the catalog reports the charge.
 	PriceCents int64
-	// Limits are the budgets that the price has to fit into.
+	// Limits are the budgets that must have room for the price.
 	Limits Limits
-	// Total is what all owners together may spend.
+	// Total is the spending limit of all owners together.
 	Total Limits
-	// Agreed is asked last in the transaction that writes the order: whether its caller, its model and its limits are
-	// still those. Its error ends the transaction. Nil agrees.
+	// Agreed is called last in the transaction that writes the order. It checks whether the caller, the model and the
+	// limits are unchanged. An error aborts the transaction. It may be nil.
 	Agreed func() error
 }
 
-// Order is what the ledger has of an order.
+// Order is an order of the ledger.
 type Order struct {
 	lifecycle.Order
 
-	// ID is the ledger's own name for the order. Recovery and operators use it.
+	// ID is the ledger's own id of the order. Recovery and operators use it.
 	ID string
-	// Namespace, Owner, Caller, IdempotencyKey, UpstreamKey, APIKey, ModelID, Inputs and the digests are those of its
+	// Namespace, Owner, Caller, IdempotencyKey, UpstreamKey, APIKey, ModelID, Inputs and the digests are copied from its
 	// [Request].
 	Namespace, Owner, Caller, IdempotencyKey, UpstreamKey, APIKey, ModelID, Inputs, Digest, InputsDigest string
-	// Time is when the order was written down, and Age how long ago that was. Both are by the database's clock.
+	// Time is the time when the order was written, and Age the time since then. Both are by the database's clock.
 	Time time.Time
 	Age  time.Duration
-	// Money is what the book counts for the order.
+	// Money has the amounts that the ledger counts for the order.
 	lifecycle.Money
-	// Observed is what was seen of its generation, and Record what the catalog said in its newest state, as JSON.
+	// Observed is the observed state of its generation, and Record the catalog's report of the latest state, as JSON.
 	lifecycle.Observed
 	Record string
-	// Labels are those of its [Request], where it comes from [Ledger.List] or [Ledger.Own].
+	// Labels are the labels of its [Request]. Only some queries, such as [Ledger.List] and [Ledger.Own], read them.
 	Labels map[string]string
 
-	// Problem is why it has no outcome yet, in words: what its last attempt has met.
+	// Problem is the reason why the order has no outcome yet, for display.
 	Problem string
 
-	// Erased means that its labels and its record were erased, and none is written again.
+	// Erased means that its labels and its record were erased, and are not written again.
 	Erased bool
 
-	placed int64 // when its generation was recorded; 0 where there is none
+	placed int64 // time when its generation was recorded in microseconds; zero without one
 }
 
-// money is what follows from what is recorded of an order.
+// money returns the amounts that follow from the recorded state of an order.
 func (o Order) money() lifecycle.Money {
 	switch {
 	case o.State == lifecycle.Placed:
 		return o.Observed.Money()
 	case o.State == lifecycle.Refused:
 		return lifecycle.Money{}
-	case o.Expired: // nobody finds out any more by sending it again
+	case o.Expired: // its outcome stays unknown
 		return lifecycle.Money{UnconfirmedCents: o.PriceCents}
 	}
 	return lifecycle.Money{ReservedCents: o.PriceCents}
 }
 
-// columns are what scan reads.
+// columns are the columns that scan reads.
 var columns = `id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, COALESCE(inputs, ''), digest, inputs_digest, state, COALESCE(generation_id, ''), resolved = 1, claims,
 	NOT ` + lapsed + `, {now} - order_time, order_time, price_cents, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents,
 	status, COALESCE(record, ''), deleted = 1, gone = 1, absent_time, settled = 1, charge_final = 1, refunded = 1, placed_time, failed_time, problem, erased = 1, held = 1`
 
-// order reads and locks the order that a condition names, under the API key of now. It is nil where there
-// is none.
+// order reads and locks the order that matches a condition, or returns nil. apiKey is the current one.
 func (l *Ledger) order(tx *transaction, apiKey, condition string, args ...any) (*Order, error) {
 	all, err := l.orders(tx, apiKey, condition+" {lock}", args...)
 	if err != nil || len(all) == 0 {
@@ -98,12 +95,12 @@ func (l *Ledger) order(tx *transaction, apiKey, condition string, args ...any) (
 	return &all[0], nil
 }
 
-// orders reads the orders that a condition names.
+// orders reads the orders that match a condition.
 func (l *Ledger) orders(tx *transaction, apiKey, condition string, args ...any) ([]Order, error) {
 	return l.ordersOf(tx, apiKey, "orders", condition, args...)
 }
 
-// ordersOf reads the orders that a condition of some tables names.
+// ordersOf reads the orders of some tables that match a condition.
 func (l *Ledger) ordersOf(tx *transaction, apiKey, tables, condition string, args ...any) (all []Order, err error) {
 	return collect(tx, func(row scanner, o *Order) error { return l.scan(row, o, apiKey) }, `SELECT `+columns+` FROM `+tables+` WHERE `+condition, args...)
 }
@@ -126,7 +123,7 @@ func (l *Ledger) scan(row scanner, o *Order, apiKey string) error {
 	return nil
 }
 
-// labelled reads the orders that a condition of some tables names, with their labels.
+// labelled reads the orders of some tables that match a condition, with their labels.
 func (l *Ledger) labelled(ctx context.Context, tables, condition string, args ...any) (all []Order, err error) {
 	err = l.reading(ctx, func(tx *transaction) error {
 		if all, err = l.ordersOf(tx, "", tables, condition, args...); err != nil {
@@ -150,7 +147,7 @@ func label(tx *transaction, all []Order) error {
 	return err
 }
 
-// labelsOf reads the labels of orders, by the order's id. An order without labels has an empty map.
+// labelsOf returns the labels of orders by the id of the order. An order without labels has an empty map.
 func labelsOf(tx *transaction, ids []string) (labels map[string]map[string]string, err error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -170,5 +167,5 @@ func labelsOf(tx *transaction, ids []string) (labels map[string]map[string]strin
 	return labels, err
 }
 
-// isForwarded reports whether an order is of a forwarded API key.
+// isForwarded reports whether an order was sent under a forwarded API key.
 func (o Order) isForwarded() bool { return o.Namespace == o.APIKey }

@@ -133,7 +133,7 @@ func (l *Ledger) version(ctx context.Context) (version int64, err error) {
 	return version, unusable(err)
 }
 
-// isCurrent rejects a database without a ledger, and one with the schema of an earlier release.
+// isCurrent rejects a database without a ledger, and a ledger with the schema of an earlier release.
 func (l *Ledger) isCurrent(ctx context.Context) error {
 	have, err := l.version(ctx)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 // step.
 const stepRows = 100
 
-// inSteps runs step, in a transaction of its own each time, until a step has changed fewer than [stepRows] rows or all steps
-// have changed most rows. A step changes at most n rows, in the order of their times, from the last time of the step before
-// it. It returns their times. inSteps returns the number of changed rows, after an error too.
+// inSteps runs step repeatedly, each time in its own transaction, until a step has changed fewer than [stepRows] rows or
+// all steps have changed most rows. A step changes at most n rows in the order of their times, starting at the last time
+// of the step before, and returns their times. inSteps returns the number of changed rows, even after an error.
 func (l *Ledger) inSteps(ctx context.Context, most int, step func(tx *transaction, from int64, n int) (times []int64, err error)) (rows int, err error) {
 	for from := int64(0); ; {
 		var times []int64
@@ -30,16 +30,16 @@ func (l *Ledger) inSteps(ctx context.Context, most int, step func(tx *transactio
 	}
 }
 
-// changeInSteps runs a statement by [Ledger.inSteps]. $1 is the time from which on it changes rows, and $2 their maximum
-// number. Its other arguments begin at $3. It returns the time of each row.
+// changeInSteps runs a statement by [Ledger.inSteps]. $1 is the earliest time of the rows that it changes, and $2 their
+// maximum number. Its other arguments start at $3. It returns the time of each row.
 func (l *Ledger) changeInSteps(ctx context.Context, text string, args ...any) (rows int, err error) {
 	return l.inSteps(ctx, math.MaxInt, func(tx *transaction, from int64, n int) ([]int64, error) {
 		return collect(tx, func(row scanner, at *int64) error { return row.Scan(at) }, text, slices.Concat([]any{from, n}, args)...)
 	})
 }
 
-// eachOwner returns a query for the owners of the rows of a table that a condition chooses. It skips from one owner to the
-// next in an index. The condition of an owner as each_of.owner can follow.
+// eachOwner returns a query for the owners of the rows of a table that match a condition. It skips from one owner to the
+// next in an index. A condition on each_of.owner can follow.
 func eachOwner(table, condition string) string {
 	least := `SELECT MIN(owner) FROM ` + table + ` WHERE ` + condition
 	return `WITH RECURSIVE each_of (owner) AS (` + least + `

@@ -8,13 +8,13 @@ import (
 // The facts about the store of results.
 const (
 	storeFact   = "store"        // name of the ledger in the store
-	formerFact  = "store until " // beginning of the facts of earlier names, each with the time when it was replaced
+	formerFact  = "store until " // prefix of the facts of earlier names; each has the time when it was replaced
 	adoptedFact = "adopted_time" // time when an operator has adopted the copies under earlier names
 )
 
-// Stores are the names that a ledger has in a store of results, which several ledgers may share.
+// Stores are the names of a ledger in a store of results, which several ledgers may share.
 type Stores struct {
-	// Name is the name under which results are copied, empty if no process has done it yet.
+	// Name is the name under which results are copied, empty if no process has copied a result yet.
 	Name string
 	// Former are the names from before the ledger was copied. The other ledger may have copies there.
 	Former []string
@@ -35,7 +35,7 @@ func (s Stores) Own() []string {
 	return s.All()
 }
 
-// StoreName returns the name of the ledger in a store. The suggested one is used if the ledger has none.
+// StoreName returns the name of the ledger in a store. If the ledger has none, it stores the suggested name.
 func (l *Ledger) StoreName(ctx context.Context, suggested string) (string, error) {
 	return l.tie(ctx, storeFact, suggested)
 }
@@ -58,7 +58,7 @@ func (l *Ledger) Stores(ctx context.Context) (s Stores, err error) {
 	return s, err
 }
 
-// AdoptContents allows this ledger to delete copies from before it was copied or restored, and reports whether it was.
+// AdoptContents allows this ledger to delete copies from before it was copied, and reports whether it is a copy.
 func (l *Ledger) AdoptContents(ctx context.Context, by By) (wasCopied bool, err error) {
 	if !l.IsCopy() {
 		return false, nil

@@ -7,32 +7,32 @@ import (
 	"time"
 )
 
-// Summary is what the book has in sum.
+// Summary has the totals of the ledger.
 type Summary struct {
-	Owners []OwnerSummary // in the order of their names
-	// Unknown is how many orders have no outcome yet, the oldest since OldestUnknown.
+	Owners []OwnerSummary // sorted by name
+	// Unknown is the number of orders without an outcome. OldestUnknown is the age of the oldest one.
 	Unknown       int64
 	OldestUnknown time.Duration
-	// Events has the owners with pending events or with events that were given up.
+	// Events has the owners with pending or abandoned events.
 	Events []EventSummary
-	// Contents are copies of results.
+	// Contents has the totals of the copies of results.
 	Contents ContentSummary
 }
 
-// OwnerSummary is what the book has of an owner, of all its orders: none where this process alone knows of it.
+// OwnerSummary has the totals of all orders of an owner. They are zero if only this process knows the owner.
 type OwnerSummary struct {
 	Owner string
-	// Orders have an id. Unknown have no outcome yet, the oldest since OldestUnknown.
+	// Orders is the number of placed orders. Unknown is the number of orders without an outcome, OldestUnknown the age of the oldest.
 	Orders, Unknown int64
 	OldestUnknown   time.Duration
-	// SpentCents is gross: RefundedCents came back of it. UnconfirmedCents are within it.
+	// SpentCents includes RefundedCents and UnconfirmedCents.
 	SpentCents, RefundedCents, ReservedCents, UnconfirmedCents int64
-	// Budgets are those of now that have a limit, as far as this process knows.
+	// Budgets are the current budgets that have a limit in this process.
 	Budgets []Budget
 }
 
-// Summary returns the totals of the ledger at one moment. With owners set, it includes the totals of each owner. It reads the
-// sums of the budgets, and no order that has an outcome.
+// Summary returns the totals of the ledger at one moment. With owners set, it includes the totals of each owner. It reads
+// the sums of the budgets, and only those orders that have no outcome.
 func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error) {
 	err = l.snapshot(ctx, func(tx *transaction) error {
 		s = Summary{}
@@ -59,7 +59,7 @@ func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error
 	return s, err
 }
 
-// summarizeOwners sums up each owner, in the order of their names.
+// summarizeOwners returns the totals of each owner, sorted by name.
 func (l *Ledger) summarizeOwners(tx *transaction, now time.Time) (all []OwnerSummary, err error) {
 	all, err = collect(tx, func(row scanner, o *OwnerSummary) error {
 		return row.Scan(&o.Owner, &o.Orders, &o.SpentCents, &o.RefundedCents, &o.ReservedCents, &o.UnconfirmedCents)
@@ -70,14 +70,14 @@ func (l *Ledger) summarizeOwners(tx *transaction, now time.Time) (all []OwnerSum
 			all = append(all, OwnerSummary{Owner: name})
 		}
 	}
-	slices.SortFunc(all, func(a, b OwnerSummary) int { return strings.Compare(a.Owner, b.Owner) }) // databases differ in theirs
+	slices.SortFunc(all, func(a, b OwnerSummary) int { return strings.Compare(a.Owner, b.Owner) }) // databases sort differently
 	if err != nil {
 		return nil, err
 	}
 	return all, l.summarizeBudgets(tx, all, now)
 }
 
-// summarizeBudgets adds what is used of the budgets that have a limit.
+// summarizeBudgets adds the usage of the budgets that have a limit.
 func (l *Ledger) summarizeBudgets(tx *transaction, owners []OwnerSummary, now time.Time) error {
 	periods := Limits{}.periods(now)
 	used, err := collect(tx, scanUsage, `SELECT `+usageColumns+` FROM budgets WHERE period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2`,
@@ -94,7 +94,7 @@ func (l *Ledger) summarizeBudgets(tx *transaction, owners []OwnerSummary, now ti
 	return err
 }
 
-// summarizeUnknown counts the orders of unknown outcome. The owner of one need not have a budget yet.
+// summarizeUnknown counts the orders of unknown outcome. Their owner may not have a budget yet.
 func summarizeUnknown(tx *transaction, s *Summary, now time.Time) error {
 	unknown, err := collect(tx, func(row scanner, o *OwnerSummary) error {
 		oldest := int64(0)
@@ -115,7 +115,7 @@ func summarizeUnknown(tx *transaction, s *Summary, now time.Time) error {
 	return err
 }
 
-// Budgets gives the budgets of an owner that have a limit.
+// Budgets returns the budgets of an owner that have a limit.
 func (l *Ledger) Budgets(ctx context.Context, owner string, limits Limits) (all []Budget, err error) {
 	if limits == (Limits{}) {
 		return nil, nil

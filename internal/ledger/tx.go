@@ -11,7 +11,7 @@ import (
 	modernc "modernc.org/sqlite"
 )
 
-// querier executes statements: a pool, or a transaction.
+// querier executes statements. It is a pool or a transaction.
 type querier interface {
 	ExecContext(ctx context.Context, statement string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -32,15 +32,15 @@ type transaction struct {
 	audited  []AuditLine
 }
 
-// AnswerTime is the timeout of an operation of the ledger, all its retries included.
+// AnswerTime is the timeout of an operation of the ledger, including its retries.
 const AnswerTime = 5 * time.Second
 
 // maxAttempts is the maximum number of attempts of a transaction that the database aborts because of another one.
 const maxAttempts = 5
 
 // tx commits the changes of do, unless do fails. Its errors are a closed set: a [*BudgetError], [ErrGenerationTaken],
-// [ErrKeyTaken], [ErrLeaseLost], a [*Disagreed], a [*Contradiction], the error of a context that is done, an [*Unavailable], a [*Busy], and a
-// [*Doubt], the only one that leaves open whether anything was recorded. do may be called again.
+// [ErrKeyTaken], [ErrLeaseLost], a [*Disagreed], a [*Contradiction], the error of ctx, an [*Unavailable], a [*Busy], and
+// a [*Doubt]. Only after a [*Doubt] may the changes have been recorded. A retry calls do again.
 func (l *Ledger) tx(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error { return l.once(ctx, l.writes, nil, do) })
 }
@@ -53,12 +53,12 @@ func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error
 	})
 }
 
-// snapshot runs queries that read the ledger at one moment. do may be called again.
+// snapshot runs queries that read the ledger at one moment. A retry calls do again.
 func (l *Ledger) snapshot(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error { return l.once(ctx, l.reads, l.dialect.snapshot, do) })
 }
 
-// retried calls do again while the database aborts it because of another transaction.
+// retried calls do again if the database aborts it because of another transaction.
 func (l *Ledger) retried(ctx context.Context, do func(context.Context) error) (err error) {
 	bounded, cancel := context.WithTimeout(ctx, AnswerTime)
 	defer cancel()
@@ -72,7 +72,7 @@ func (l *Ledger) retried(ctx context.Context, do func(context.Context) error) (e
 	return err
 }
 
-// once runs a transaction once.
+// once runs a transaction without retries.
 func (l *Ledger) once(ctx context.Context, p *pool, options *sql.TxOptions, do func(*transaction) error) error {
 	p.prepare(ctx)
 	tx, err := p.BeginTx(ctx, options)
@@ -109,7 +109,7 @@ func (t *transaction) publish() {
 	}
 }
 
-// ring puts a value into a channel that may have one.
+// ring puts a value into a channel, unless the channel is full.
 func ring(bell chan struct{}) {
 	select {
 	case bell <- struct{}{}:
@@ -117,7 +117,7 @@ func ring(bell chan struct{}) {
 	}
 }
 
-// Codes of PostgreSQL, and of SQLite.
+// The codes of PostgreSQL and of SQLite.
 const (
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
@@ -127,8 +127,8 @@ const (
 	sqliteBusy = 5
 )
 
-// mayRetry reports whether a transaction may be attempted again: the database has aborted it because of another one, or it
-// was not sent, because the connection had ended. A commit of unknown outcome is not repeated.
+// mayRetry reports whether a transaction may be attempted again: the database has aborted it because of another one, or
+// it was not sent because the connection was closed. A commit of unknown outcome is not repeated.
 func mayRetry(err error) bool {
 	if _, doubt := errors.AsType[*Doubt](err); doubt {
 		return false
@@ -154,7 +154,7 @@ func (l *Ledger) isSlow(err error) bool {
 	return hasCode(err, queryCanceled) || !l.IsShared() && errors.Is(err, context.DeadlineExceeded)
 }
 
-// classified returns one of the errors of [Ledger.tx].
+// classified converts an error to one of the errors of [Ledger.tx].
 func (l *Ledger) classified(ctx context.Context, err error) error {
 	_, budget := errors.AsType[*BudgetError](err)
 	_, disagreed := errors.AsType[*Disagreed](err)
@@ -245,7 +245,7 @@ func collect[T any](tx *transaction, scan func(scanner, *T) error, query string,
 	return all, nil
 }
 
-// scanText scans a row of one text.
+// scanText scans a row with one string.
 func scanText(row scanner, text *string) error { return row.Scan(text) }
 
 // askOne scans the one row of a query. Without a row, the values are left unchanged.

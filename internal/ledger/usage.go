@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Dimension is by what usage is counted.
+// Dimension is a property of orders by which usage is grouped.
 type Dimension int
 
 // The dimensions of usage.
@@ -21,10 +21,10 @@ const (
 	ByLabel
 )
 
-// microsecondsOfDay are those of a day, which is how a day is counted in the book.
+// microsecondsOfDay is the length of a day in microseconds. The ledger numbers days by it.
 const microsecondsOfDay = int64(24 * time.Hour / time.Microsecond)
 
-// expression is a dimension of an order in SQL; each %s is an argument. {bytes} is the order of a rollup's.
+// expression returns the dimension of an order in SQL. Each %s is an argument. {bytes} is the collation of the rollups.
 func (d Dimension) expression() string {
 	switch d {
 	case ByOwner:
@@ -39,42 +39,41 @@ func (d Dimension) expression() string {
 	return fmt.Sprintf("CAST(order_time / %d AS TEXT) {bytes}", microsecondsOfDay)
 }
 
-// Usage is a row of what was ordered.
+// Usage is the total of the orders with the same dimensions.
 type Usage struct {
-	// Dimensions are the values of the dimensions that were asked for, in their order. A day is written as
-	// 2026-11-22.
+	// Dimensions are the values of the requested dimensions, in their order. A day is written as 2026-11-22.
 	Dimensions []string
-	// Orders have an id; Failed are those of them that have failed, refunded ones too. Unknown have no
-	// outcome yet.
+	// Orders is the number of placed orders. Failed is the number of failed ones among them, including refunded ones.
+	// Unknown is the number of orders without an outcome.
 	Orders, Failed, Unknown int64
-	// CostCents is without refunds; the others are as in [Money].
+	// CostCents includes refunded cents. The other amounts are defined like those of [Money].
 	CostCents, RefundedCents, ReservedCents, UnconfirmedCents int64
 }
 
-// UsageQuery asks for usage.
+// UsageQuery selects usage.
 type UsageQuery struct {
-	// Owner is whose usage it is; nil is everybody's.
+	// Owner is the owner of the orders. Nil means all owners.
 	Owner *string
-	// Start and End bound the times of the orders. Start is within, End is not.
+	// Start and End bound the times of the orders. Start is inclusive, End is exclusive.
 	Start, End time.Time
-	// By are the dimensions, and LabelName is the label of [ByLabel].
+	// By has the dimensions. LabelName is the label of [ByLabel].
 	By        []Dimension
 	LabelName string
-	// After are the dimensions of the last row before; nil is the beginning. Most is how many rows come.
+	// After has the dimensions of the last row of the previous page, nil for the first page. Most is the maximum of rows.
 	After []string
 	Most  int
 }
 
-// counts are what is counted of orders, less or more; rollups have it by the same names.
+// counts are the amounts of an order, with a sign. The columns of rollups have the same names.
 const counts = `%[1]s CASE WHEN state = {placed} THEN 1 ELSE 0 END AS orders, %[1]s CASE WHEN state = {placed} AND status IN ({failed}, {refunded}) THEN 1 ELSE 0 END AS failed,
 	%[1]s CASE WHEN state = {open} THEN 1 ELSE 0 END AS unknown, %[1]s COALESCE(cost_cents, 0) AS cost_cents, %[1]s refunded_cents AS refunded_cents,
 	%[1]s reserved_cents AS reserved_cents, %[1]s unconfirmed_cents AS unconfirmed_cents`
 
-// sums are the counts of a row.
+// sums are the totals of a row.
 const sums = `CAST(SUM(orders) AS BIGINT), CAST(SUM(failed) AS BIGINT), CAST(SUM(unknown) AS BIGINT),
 	CAST(SUM(cost_cents) AS BIGINT), CAST(SUM(refunded_cents) AS BIGINT), CAST(SUM(reserved_cents) AS BIGINT), CAST(SUM(unconfirmed_cents) AS BIGINT)`
 
-// Usage counts orders and money, in the rows of the orders' own times, in the order of their dimensions.
+// Usage returns the totals of orders and money, sorted by their dimensions. An order counts at its own time.
 func (l *Ledger) Usage(ctx context.Context, q UsageQuery) ([]Usage, error) {
 	statement, args := q.statement()
 	return ask(ctx, l, q.scan, statement, args...)
@@ -96,8 +95,8 @@ func (q UsageQuery) scan(row scanner, u *Usage) error {
 	return err
 }
 
-// statement selects the rows. The dimensions are named d1, d2 and so on; d0 is the same everywhere, so that there is one
-// to group by.
+// statement returns the query for the rows. The dimensions are named d1, d2 and so on. d0 is constant, so that a query
+// without dimensions can group too.
 func (q UsageQuery) statement() (statement string, args []any) {
 	names, after := []string{"d0"}, []any{0}
 	for n := range q.By {
@@ -119,8 +118,8 @@ func (q UsageQuery) statement() (statement string, args []any) {
 	return fmt.Sprintf(`SELECT %s, %s FROM (%s) AS chosen WHERE %s`, list, sums, from, c), c.args
 }
 
-// sources returns the counts of a query: the rollups of the days that its times touch, less the orders of these days beyond
-// those times, and the orders without an outcome, by the index of those. Only orders have labels.
+// sources returns the sources of the totals: the rollups of all days in the window, minus their orders outside the
+// window, plus the orders without an outcome, by their index. Only orders have labels.
 func (q UsageQuery) sources(c *clauses) string {
 	start, end := max(0, q.Start.UnixMicro()), min(q.End.UnixMicro(), endOfTime.UnixMicro())
 	if slices.Contains(q.By, ByLabel) {
@@ -137,10 +136,10 @@ func (q UsageQuery) sources(c *clauses) string {
 	return strings.Join(all, " UNION ALL ")
 }
 
-// endOfTime is after all orders.
+// endOfTime is later than any order.
 var endOfTime = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// ofOrders selects the counts of orders that were written between two times, with a sign.
+// ofOrders returns a query for the counts of orders that were written from start to end, with a sign.
 func (q UsageQuery) ofOrders(c *clauses, sign, condition, time string, start, end int64) string {
 	c.all = []string{"0 AS d0"}
 	for n, d := range q.By {
@@ -154,7 +153,7 @@ func (q UsageQuery) ofOrders(c *clauses, sign, condition, time string, start, en
 	return "SELECT " + selected + " FROM orders WHERE " + q.between(c, condition, time, start, end)
 }
 
-// ofRollups selects the counts of the days from start to end.
+// ofRollups returns a query for the counts of the days from start to end.
 func (q UsageQuery) ofRollups(c *clauses, start, end int64) string {
 	selected := "0 AS d0"
 	for n, d := range q.By {
@@ -164,12 +163,12 @@ func (q UsageQuery) ofRollups(c *clauses, start, end int64) string {
 		q.between(c, "TRUE", "start_time", start, end)
 }
 
-// rolled are the dimensions in rollups.
+// rolled has the expressions of the dimensions in rollups.
 var rolled = map[Dimension]string{
 	ByDay: fmt.Sprintf("CAST(start_time / %d AS TEXT)", microsecondsOfDay) + " {bytes}", ByOwner: "owner", ByCaller: "caller", ByModel: "model_id",
 }
 
-// between is a condition, and that of a time.
+// between returns a condition with bounds of a time, and of the owner if there is one.
 func (q UsageQuery) between(c *clauses, condition, time string, start, end int64) string {
 	c.add(condition+" AND "+time+" >= %s AND "+time+" < %s", start, end)
 	if q.Owner != nil {
@@ -180,14 +179,14 @@ func (q UsageQuery) between(c *clauses, condition, time string, start, end int64
 	return condition
 }
 
-// date is a day as the book counts days, written as 2026-11-22.
+// date returns the date, such as 2026-11-22, of a day number of the ledger.
 func date(number string) (string, error) {
 	day, err := strconv.ParseInt(number, 10, 64)
 	return time.UnixMicro(day * microsecondsOfDay).UTC().Format(time.DateOnly), err
 }
 
-// dayNumber is a date as the book counts days.
+// dayNumber returns the day number of the ledger for a date.
 func dayNumber(date string) string {
-	day, _ := time.Parse(time.DateOnly, date) // a page token has what was answered
+	day, _ := time.Parse(time.DateOnly, date) // page tokens have valid dates
 	return fmt.Sprint(day.UnixMicro() / microsecondsOfDay)
 }

@@ -22,7 +22,7 @@ type Difference struct {
 	Book, Journal int64
 }
 
-// String returns a line for people.
+// String returns the difference in one line for display.
 func (d Difference) String() string {
 	where := "order " + d.Order
 	if d.Period != "" {
@@ -37,20 +37,20 @@ func (d Difference) String() string {
 // Verified is the result of a verification.
 type Verified struct{ Orders, Budgets, Differences int }
 
-// comparison compares amounts of the ledger with the sums of other rows. Both queries select an order, an owner, a period, its
-// start, the place in a report, and the amounts.
+// comparison compares amounts of the ledger with the sums of other rows. Both queries select an order, an owner, a
+// period, its start, the place in a report, and the amounts.
 type comparison struct {
 	amounts       []string
 	book, journal string
 }
 
-// The cents that an order holds, and those that it has spent. Databases have different names for a maximum of two values.
+// The reserved and the spent cents of an order. Databases have different functions for the maximum of two values.
 const (
 	heldCents  = `reserved_cents + CASE WHEN unconfirmed_cents > COALESCE(cost_cents, 0) THEN unconfirmed_cents - COALESCE(cost_cents, 0) ELSE 0 END`
 	spentCents = `CASE WHEN COALESCE(cost_cents, 0) - refunded_cents > unconfirmed_cents THEN COALESCE(cost_cents, 0) - refunded_cents ELSE unconfirmed_cents END`
 )
 
-// comparisons has the order with its lines, the budgets with the orders, and the reports with the placed orders.
+// comparisons compare orders with the journal, budgets with orders, and reports with placed orders.
 var comparisons = []comparison{{
 	amounts: []string{"what it holds", "what it has cost", "what came back"},
 	book:    `SELECT id, owner, '', 0, '', ` + heldCents + `, COALESCE(cost_cents, 0), refunded_cents FROM orders`,
@@ -86,8 +86,7 @@ func (c comparison) query() string {
 		GROUP BY ` + key + ` HAVING ` + each("SUM(b#) <> SUM(j#)", " OR ") + ` ORDER BY ` + key
 }
 
-// Verify compares the ledger with its journal, in addition to the processes that use it. It calls differs with each
-// difference.
+// Verify compares the ledger with its journal, while other processes may use it. It calls differs with each difference.
 func Verify(ctx context.Context, url string, differs func(Difference)) (Verified, error) {
 	l, err := OpenBeside(ctx, url)
 	if err != nil {
@@ -97,7 +96,7 @@ func Verify(ctx context.Context, url string, differs func(Difference)) (Verified
 	return l.Verify(ctx, differs)
 }
 
-// OpenBeside opens a ledger for reading, in addition to the servers that use it.
+// OpenBeside opens a ledger for reading, while servers may use it.
 func OpenBeside(ctx context.Context, url string) (*Ledger, error) {
 	at, err := durable(url)
 	if err != nil {
@@ -117,14 +116,14 @@ func OpenBeside(ctx context.Context, url string) (*Ledger, error) {
 	return l, nil
 }
 
-// Verify compares an open ledger like [Verify]. It reads the ledger at one moment, without a timeout. The budgets of a ledger in memory
-// include orders that it has deleted, so that only its orders are compared.
+// Verify compares an open ledger like [Verify]. It reads the ledger at one moment, without a timeout. The budgets of a
+// ledger in memory include deleted orders, so only the orders of such a ledger are compared.
 func (l *Ledger) Verify(ctx context.Context, differs func(Difference)) (v Verified, err error) {
 	sqlTx, err := l.reads.BeginTx(ctx, l.dialect.snapshot)
 	if err != nil {
 		return v, unusable(err)
 	}
-	defer func() { _ = sqlTx.Rollback() }() // it only reads
+	defer func() { _ = sqlTx.Rollback() }() // the transaction only reads
 	tx := &transaction{querier: sqlTx, pool: l.reads, ctx: ctx, l: l}
 	err = tx.row([]any{&v.Orders, &v.Budgets}, `SELECT (SELECT COUNT(*) FROM orders), (SELECT COUNT(*) FROM budgets)`)
 	for n, c := range comparisons {

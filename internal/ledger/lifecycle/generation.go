@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// VisibleAfter is how long after an order a read may not find its generation.
+// VisibleAfter is the time after an order in which a read may not find its generation.
 const VisibleAfter = 30 * time.Second
 
-// Status is the newest state of a generation: see [Status.MayBecome].
+// Status is the latest state of a generation: see [Status.MayBecome].
 type Status int
 
 // The states of a generation.
@@ -25,8 +25,8 @@ func (s Status) String() string {
 	return [...]string{"placed", "queued", "running", "failed", "succeeded", "refunded"}[s]
 }
 
-// follows has the states that may follow each state, for watchers and for the ledger. An end stays, except that a refund may
-// follow a failure. A refund after a success changes only the money: see [Observed].
+// follows has the states that may follow each state, for watchers and for the ledger. A terminal state is final, except
+// that a refund may follow a failure. A refund after a success changes only the money: see [Observed].
 var follows = map[Status][]Status{
 	Unseen:    {Unseen, Queued, Running, Failed, Succeeded, Refunded},
 	Queued:    {Queued, Running, Failed, Succeeded, Refunded},
@@ -39,47 +39,47 @@ var follows = map[Status][]Status{
 // MayBecome reports whether a state may follow this one, or is the same.
 func (s Status) MayBecome(next Status) bool { return slices.Contains(follows[s], next) }
 
-// Observed is what was seen of the generation of an order, as far as its end and its money go.
+// Observed is the observed state of the generation of an order, as far as its outcome and its money are concerned.
 type Observed struct {
-	// Status is its newest state.
+	// Status is the latest state.
 	Status Status
-	// PriceCents was reserved when the order was written down.
+	// PriceCents is the price that was reserved when the order was written.
 	PriceCents int64
-	// ChargedCents is the highest charge that could be read, nil before.
+	// ChargedCents is the highest charge that was read, nil before the first.
 	ChargedCents *int64
-	// Final means that a charge was read in a record that had ended. What an earlier one says may still grow, and the
-	// record of the end may name none, as in a list.
+	// Final means that a charge was read in a terminal record. An earlier charge may still grow, and a terminal record
+	// may have none, for example in a list.
 	Final bool
-	// Refunded means that a refund was seen, also after a success, whose result stays.
+	// Refunded means that a refund was seen, also after a success, which keeps its result.
 	Refunded bool
-	// FailedTime is when it was first seen failed; zero where it was not.
+	// FailedTime is the time when the generation was first seen failed. Zero means never.
 	FailedTime time.Time
-	// Deleted means that a call of ours has deleted it, which nothing undoes.
+	// Deleted means that a call through Easel has deleted the generation. It is permanent.
 	Deleted bool
-	// Absence is what reads say that have not found it.
+	// Absence has the results of reads that did not find the generation.
 	Absence Absence
-	// Settled means that no money is expected to move any more.
+	// Settled means that the charge is final: no change of the money is expected.
 	Settled bool
 }
 
-// Observation is what one look at a generation has shown.
+// Observation is the result of one read of a generation, or of its deletion.
 type Observation struct {
-	// Status is its state; Unseen where the look shows none.
+	// Status is the state. Unseen means that the read shows none.
 	Status Status
-	// CostCents is nil where it can't be read.
+	// CostCents is the charge, nil if it is unknown.
 	CostCents *int64
-	// Whole means that the catalog will say no more of its charge than this: a list may leave it out.
+	// Whole means that the catalog reports no more about the charge than this read shows. A list may omit the charge.
 	Whole bool
-	// Deleted means that a call of ours has deleted it, or beside NotFound that whoever looked has found its [Absence]
-	// to be lasting.
+	// Deleted means that a call through Easel has deleted the generation. Together with NotFound, it means that the
+	// reader has found the [Absence] to be lasting.
 	Deleted bool
-	// NotFound means that the catalog has said in words of its own that there is no such generation.
+	// NotFound means that the catalog, and not a proxy, has responded that the generation does not exist.
 	NotFound bool
 	// Witnessed means that the catalog has answered another read under the same API key at about the same time.
 	Witnessed bool
 }
 
-// After is what was seen when an observation has been made at a time. A refund may follow a failure within refundWindow.
+// After returns the state after an observation at a time. A refund may follow a failure within refundWindow.
 func (g Observed) After(o Observation, now time.Time, refundWindow time.Duration) Observed {
 	switch {
 	case o.NotFound && o.Deleted:
@@ -89,7 +89,7 @@ func (g Observed) After(o Observation, now time.Time, refundWindow time.Duration
 	case o.Deleted:
 		g.Deleted = true
 	case o.Status != Unseen:
-		g.Absence = Absence{} // it lives
+		g.Absence = Absence{} // it exists
 	}
 	if g.Status.MayBecome(o.Status) {
 		g.Status = o.Status
@@ -106,7 +106,7 @@ func (g Observed) After(o Observation, now time.Time, refundWindow time.Duration
 	return g
 }
 
-// isSettled reports whether no money of what the catalog has is expected to move any more.
+// isSettled reports whether no change of the money of an existing generation is expected.
 func (g Observed) isSettled(whole bool, now time.Time, refundWindow time.Duration) bool {
 	switch g.Status {
 	case Refunded:
@@ -119,23 +119,23 @@ func (g Observed) isSettled(whole bool, now time.Time, refundWindow time.Duratio
 	return false
 }
 
-// IsGone reports whether the catalog has it no more.
+// IsGone reports whether the catalog no longer has the generation.
 func (g Observed) IsGone() bool { return g.Deleted || g.Absence.Lasting }
 
-// isCharged reports whether no more than what was read is expected to be charged. An order without a price was not quoted.
+// isCharged reports whether the charge is complete. A price of zero means that the order was not quoted.
 func (g Observed) isCharged() bool {
 	return g.ChargedCents != nil && (g.Final || g.PriceCents > 0 && *g.ChargedCents >= g.PriceCents)
 }
 
-// Money is what the order holds and has cost, which follows from what was seen and from nothing else. The price stays
-// reserved until the end, as far as it is not charged.
+// Money returns the reserved and the charged amounts, which follow only from the observed state. The uncharged part of
+// the price stays reserved until the generation is settled.
 func (g Observed) Money() Money {
 	m, charged := Money{CostCents: g.ChargedCents}, int64(0)
 	if g.ChargedCents != nil {
 		charged = *g.ChargedCents
 	}
 	switch {
-	case g.Refunded: // nothing is held of a price that was never read
+	case g.Refunded: // no reservation remains for a charge that was never read
 		m.RefundedCents = charged
 	case !g.Settled && !g.isCharged():
 		m.ReservedCents = max(0, g.PriceCents-charged)
@@ -147,21 +147,21 @@ func (g Observed) Money() Money {
 	return m
 }
 
-// Money is what an order holds and has cost. All of it counts in the budgets of the time of the order.
+// Money has the amounts that an order reserves and costs. All of them count in the budgets of the time of the order.
 type Money struct {
-	// ReservedCents is the price that is held until the generation has ended, less what was charged.
+	// ReservedCents is the price, less the charge, while the generation is not settled.
 	ReservedCents int64
-	// CostCents is the highest charge that could be read, nil before. A refund does not change it.
+	// CostCents is the highest charge that was read, nil before the first. A refund does not change it.
 	CostCents *int64
-	// RefundedCents is what came back of it.
+	// RefundedCents is the refunded part of the charge.
 	RefundedCents int64
-	// UnconfirmedCents counts as spent without proof: of what has ended failed, deleted or without a price, and
-	// of which no refund was seen; and of orders that nobody knows the outcome of any more. It includes what was
-	// charged.
+	// UnconfirmedCents counts as spent without confirmation. It is set for a generation that failed or was deleted
+	// without a known refund, or that ended without a known charge, and for an order whose outcome stays unknown. It
+	// includes the charge.
 	UnconfirmedCents int64
 }
 
-// SpentCents is what the budgets count as spent.
+// SpentCents returns the amount that the budgets count as spent.
 func (m Money) SpentCents() int64 {
 	if m.CostCents == nil {
 		return m.UnconfirmedCents
@@ -169,20 +169,20 @@ func (m Money) SpentCents() int64 {
 	return max(*m.CostCents-m.RefundedCents, m.UnconfirmedCents)
 }
 
-// AbsentFor is how long reads must have found nothing before a generation counts as gone.
+// AbsentFor is the time in which reads must not find a generation before it counts as deleted.
 const AbsentFor = time.Minute
 
-// Absence is what reads say of a generation that have not found it. One says nothing: a proxy may have answered it, or
-// for a moment another API key may have asked. It is the one rule of absence, of watchers and of the ledger.
+// Absence has the results of reads that did not find a generation. One read is not enough: a proxy may have answered it,
+// or it briefly used another API key. Watchers and the ledger share this rule.
 type Absence struct {
-	// Since is when the first of them was, with none between that has found it; zero: there was none.
+	// Since is the time of the first such read after the generation was last found. Zero means no such read.
 	Since time.Time
-	// Lasting means that the generation counts as gone, until somebody sees it again.
+	// Lasting means that the generation counts as deleted, until a read finds it again.
 	Lasting bool
 }
 
-// NotFound is the absence after a read has not found the generation. It lasts when two reads have not, a minute apart,
-// while another read under the same API key was answered.
+// NotFound returns the absence after another read that did not find the generation. It is lasting after two such reads,
+// at least a minute apart, if another read under the same API key succeeded at the time of the second.
 func (a Absence) NotFound(now time.Time, witnessed bool) Absence {
 	if a.Since.IsZero() {
 		a.Since = now

@@ -1,17 +1,17 @@
-// Package lifecycle says what may follow what in the life of an order and of its generation: from what the ledger has
-// recorded and what happens, what the ledger records next, what is to be done, what a caller may be
-// told, and what the order costs. It reads no clock and no database, so that every sequence of events can be walked.
+// Package lifecycle has the rules for the life of an order and of its generation. From the recorded state and an event it
+// derives the next state and action, the answer for the caller, and the cost of the order. It uses no clock and no
+// database, so that tests can walk every sequence of events.
 package lifecycle
 
-// State is what the ledger has recorded of an order.
+// State is the recorded state of an order.
 type State int
 
 const (
 	// None means that the ledger has no order under the idempotency key.
 	None State = iota
-	// Open means that the order is written down and has no outcome: a POST may have left.
+	// Open means that the order is written and has no outcome. A POST may have been sent.
 	Open
-	// Placed means that the catalog has named the generation.
+	// Placed means that the catalog has returned the generation.
 	Placed
 	// Refused means that the order certainly does not exist. Its idempotency key is free again.
 	Refused
@@ -19,98 +19,97 @@ const (
 
 func (s State) String() string { return [...]string{"none", "unknown", "placed", "refused"}[s] }
 
-// Order is what the ledger has recorded of an order, as far as its life goes.
+// Order is the recorded state of an order that its lifecycle depends on.
 type Order struct {
 	State State
-	// Generation is the catalog's id of a placed order.
+	// Generation is the catalog's id of the generation of a placed order.
 	Generation string
-	// Claims is how many claims there have been. A claim is the right to send the order to the catalog;
-	// it lasts a while by the database's clock, and its number is the value of Claims when it was taken.
+	// Claims is the number of claims so far, and the number of the latest one. A claim is a lease of the right to send
+	// the order to the catalog, by the database's clock.
 	Claims int
-	// Claimed means that the newest claim is in force.
+	// Claimed means that the latest claim has not ended.
 	Claimed bool
-	// Expired means that the window is over in which the order may be sent again.
+	// Expired means that the resend window of the order is over.
 	Expired bool
-	// Rotated means that the API key of the first attempt is no longer in force.
+	// Rotated means that the API key of the first attempt is no longer the current one.
 	Rotated bool
-	// Resolved means that an operator has said what became of the order.
+	// Resolved means that an operator has decided the outcome of the order.
 	Resolved bool
 	// Held means that the order was open when the ledger was copied or restored. The order may have been rejected since and
 	// placed again under another key, so only its caller or an operator continues it.
 	Held bool
 }
 
-// Outcome is what all attempts under one claim have said.
+// Outcome is the result of all attempts under one claim.
 type Outcome int
 
 const (
-	// Named is an answer that names the generation.
+	// Named is a response with the generation.
 	Named Outcome = iota
-	// TurnedAway is a refusal where no attempt under the claim can have been taken.
+	// TurnedAway is a rejection, if no attempt under the claim can have been accepted.
 	TurnedAway
-	// KeyRefused is a refusal by a catalog that looks at the idempotency key before all else: it has no order under it.
+	// KeyRefused is a rejection by a catalog that checks the idempotency key first. It has no order under the key.
 	KeyRefused
-	// Uncertain is everything else: an attempt may have been taken, or may be by a later repeat.
+	// Uncertain is everything else. An attempt may have been accepted, or a later repeat may be.
 	Uncertain
 )
 
-// Action is what is to be done next.
+// Action is the next action of the process.
 type Action int
 
 const (
-	// Nothing is to be done.
+	// Nothing means that there is nothing to do.
 	Nothing Action = iota
-	// Write means to check limits, models and budgets, and to write the order down with its first claim.
+	// Write means to check limits, models and budgets, and to write the order with its first claim.
 	Write
-	// Submit means to send the order, or to send it again, under the claim that was taken.
+	// Submit means to send or resend the order under the claim that was acquired.
 	Submit
-	// Wait means to wait until the claim of another ends or the order has an outcome.
+	// Wait means to wait until the claim of another process ends or the order has an outcome.
 	Wait
-	// Report means to log and to count a fault of the book: two truths meet.
+	// Report means to log and to count a contradiction in the ledger.
 	Report
 )
 
-// Answer is what a caller may be told. Nobody is told anything before the ledger holds the order that
-// comes with it.
+// Answer is the answer for a caller. No answer is sent before the ledger has recorded the order of the same step.
 type Answer int
 
 const (
-	// Silence means that there is nothing to say yet.
+	// Silence means that there is no answer yet.
 	Silence Answer = iota
-	// Replay is the generation that the order has placed.
+	// Replay means to return the generation that the order has placed.
 	Replay
-	// NotPlaced means that there is no order, and none comes of this call.
+	// NotPlaced means that there is no order, and that this call does not create one.
 	NotPlaced
-	// Unknown means that the order may exist: send the same idempotency key again.
+	// Unknown means that the order may exist. The caller should resend the same idempotency key.
 	Unknown
-	// Unresolved means that the order may exist and nobody sends it again: an operator has to look.
+	// Unresolved means that the order may exist and is not resent. An operator has to decide.
 	Unresolved
 	// Reused means that the idempotency key belongs to another request.
 	Reused
 )
 
-// Step is what follows an event.
+// Step is the reaction to an event.
 type Step struct {
-	Order  Order // what the ledger records
+	Order  Order // order to record
 	Action Action
 	Answer Answer
 }
 
-// stay changes nothing.
+// stay returns a step that does not change the order.
 func (o Order) stay(action Action, answer Answer) Step { return Step{o, action, answer} }
 
-// sendable means that another attempt may leave.
+// sendable reports whether another attempt may be sent.
 func (o Order) sendable() bool { return o.State == Open && !o.Expired && !o.Rotated }
 
-// claim takes the next claim.
+// claim returns the order with its next claim.
 func (o Order) claim() Order {
 	o.Claims++
 	o.Claimed, o.Held = true, false
 	return o
 }
 
-// Call is a caller that sends the idempotency key of the order; same means the request that was
-// written down.
+// Call returns the step for a caller that sends the idempotency key of the order. same means that the request matches the
+// recorded one.
 func (o Order) Call(same bool) Step {
 	switch {
 	case o.State == None || o.State == Refused:
@@ -125,8 +124,8 @@ func (o Order) Call(same bool) Step {
 	return o.resend()
 }
 
-// Written is the order of [Write], when the transaction that writes it down has found its idempotency
-// key still free; else the caller begins again with [Order.Call].
+// Written returns the order after [Write], and whether its idempotency key is still free in the transaction that writes
+// it. Otherwise the caller starts again with [Order.Call].
 func (o Order) Written() (next Order, free bool) {
 	if o.State == Open || o.State == Placed {
 		return o, false
@@ -142,7 +141,7 @@ func (o Order) Resume() Step {
 	return o.resend()
 }
 
-// resend returns the step of a process that would send an order of unknown outcome again.
+// resend returns the step of a process that would resend an order of unknown outcome.
 func (o Order) resend() Step {
 	switch {
 	case o.State != Open || o.Claimed:
@@ -155,16 +154,16 @@ func (o Order) resend() Step {
 	return Step{o.claim(), Submit, Silence}
 }
 
-// May reports whether an attempt may leave under a claim. Who holds the claim asks before each
-// attempt, and renews the claim with the answer.
+// May reports whether an attempt may be sent under a claim. The holder calls it before each attempt, and renews the claim
+// in the same transaction.
 func (o Order) May(claim int) bool { return o.sendable() && o.Claimed && o.Claims == claim }
 
-// Left returns the step of a caller that leaves before the outcome of the attempts under a claim is recorded. The outcome is
-// unknown then, whatever the sending process knows: if that process dies, the next one sends the order.
+// Left returns the step of a caller that disconnects before the outcome of the attempts under a claim is recorded. The
+// outcome is unknown, even if the sending process knows it: if that process dies, the next process sends the order.
 func (o Order) Left() Step { return o.stay(Nothing, Unknown) }
 
-// Concluded is the outcome of the attempts under a claim, which need not be in force any more.
-// Generation is the id of an outcome that is [Named].
+// Concluded returns the step after the attempts under a claim, which may have ended. generation is the id of an outcome
+// that is [Named].
 func (o Order) Concluded(claim int, outcome Outcome, generation string) Step {
 	switch {
 	case outcome == Named:
@@ -174,18 +173,18 @@ func (o Order) Concluded(claim int, outcome Outcome, generation string) Step {
 	case o.State == Refused:
 		return o.stay(Nothing, NotPlaced)
 	case o.Claims != claim:
-		return o.stay(Nothing, Unknown) // whoever has the order now finds out
+		return o.stay(Nothing, Unknown) // the holder of the later claim records the outcome
 	}
 	o.Claimed = false
-	if outcome == KeyRefused || outcome == TurnedAway && claim == 1 && !o.Held { // nobody else can have sent it
+	if outcome == KeyRefused || outcome == TurnedAway && claim == 1 && !o.Held { // no other attempt can have been sent
 		o.State, o.Held = Refused, false
 		return Step{o, Nothing, NotPlaced}
 	}
 	return Step{o, Nothing, Unknown}
 }
 
-// named records the generation of an order. An id stays that the catalog has named, whatever comes after it. One that
-// comes after an operator has said something else is the truth, and a fault of the book.
+// named records the generation of an order. A generation from the catalog is never replaced. If an operator has decided
+// otherwise, the catalog is right, and the contradiction is reported.
 func (o Order) named(generation string) Step {
 	action := Nothing
 	switch {
@@ -201,9 +200,9 @@ func (o Order) named(generation string) Step {
 	return Step{o, action, Replay}
 }
 
-// Resolve is an operator who says what became of an order that stays unknown: the generation that
-// it has placed, or "" where the catalog has none. It is not possible while the order may be
-// sent without its caller. It changes no outcome but one that an operator has given.
+// Resolve applies an operator's decision about an order whose outcome stays unknown: the generation that it has placed,
+// or "" if the catalog has none. It is not possible while the order may be sent without its caller. An outcome can be
+// changed only if an operator has decided it.
 func (o Order) Resolve(generation string) (next Order, possible bool) {
 	if !o.Resolved && (o.State != Open || o.Claimed || o.sendable() && !o.Held) {
 		return o, false
