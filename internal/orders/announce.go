@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	announceInterval = time.Second            // longest time between two looks at the ledger
-	announcePause    = 100 * time.Millisecond // shortest time between two looks
-	placingTime      = 15 * time.Second       // longer than a transaction lasts: an order is visible later than its time
+	announceInterval = time.Second            // longest time between two reads of the ledger
+	announcePause    = 100 * time.Millisecond // shortest time between two reads
+	placingTime      = 15 * time.Second       // longer than a transaction lasts, because an order becomes visible after its time
 )
 
 // Announce passes the orders that any process has placed to the hub, until ctx is done. Watches of orders get them from here.
@@ -27,7 +27,7 @@ func (o *Orders) Announce(ctx context.Context) {
 	}
 }
 
-// awaitPlaced waits until the next look at the ledger. It reports false if ctx is done.
+// awaitPlaced waits until the next read of the ledger. It returns false if ctx is done.
 func (o *Orders) awaitPlaced(ctx context.Context) bool {
 	if !sleep(ctx, announcePause) {
 		return false

@@ -33,13 +33,13 @@ func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 			if err := s.renew(ctx); err != nil {
 				return nil, err
 			}
-		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // over decides about a wait that was ended early
+		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // over decides about a wait that ended early
 			return nil, err
 		}
 	}
 }
 
-// lasts reports whether a caller has joined since a wait began that waits longer.
+// lasts reports whether a caller with a later deadline has joined since a wait started.
 func (s *submission) lasts(waiting context.Context) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,8 +47,8 @@ func (s *submission) lasts(waiting context.Context) bool {
 	return s.end().After(deadline)
 }
 
-// waits returns the context of a wait between two attempts. It ends when the callers' time is over, the last of them
-// leaves, no further attempt may begin, or the claim has to be renewed.
+// waits returns the context of a wait between two attempts. It is done when the time of the callers is over, when the last
+// caller leaves, when no further attempt may start, or when the claim has to be renewed.
 func (s *submission) waits(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (s *submission) waits(ctx context.Context) (context.Context, context.Cancel
 	}
 }
 
-// end returns the time at which the attempts are over. The caller holds the lock.
+// end returns the time at which the attempts end. The caller holds the lock.
 func (s *submission) end() time.Time {
 	if s.mayExist {
 		return s.until
@@ -73,7 +73,7 @@ func (s *submission) end() time.Time {
 	return s.withdrawAt
 }
 
-// over returns the reason why no further attempt may begin: the time of all callers is over, or no caller waits for an
+// over returns the reason why no further attempt may start. Either the time of all callers is over, or no caller waits for an
 // order that was never accepted.
 func (s *submission) over() error {
 	s.mu.Lock()
@@ -91,7 +91,7 @@ func (s *submission) isOver() error {
 	return unknown(nil)
 }
 
-// begin begins an attempt, unless none may begin.
+// begin starts an attempt, unless no attempt may start.
 func (s *submission) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +104,7 @@ func (s *submission) begin() error {
 
 // renew renews the claim, unless it is lost.
 func (s *submission) renew(ctx context.Context) error {
-	asked := time.Now() // before the claim begins
+	asked := time.Now() // before the claim starts
 	may, left, err := s.orders.Ledger.Renew(ctx, s.order.ID, s.order.Claims, s.order.APIKey)
 	if err != nil {
 		return inDoubt(err)
@@ -117,5 +117,5 @@ func (s *submission) renew(ctx context.Context) error {
 	return nil
 }
 
-// errClaimLost means that somebody else has the claim.
+// errClaimLost means that another process has the claim.
 var errClaimLost = errors.New("somebody else has the claim")

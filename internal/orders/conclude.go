@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// conclude records the outcome, and sets what the callers are told then.
+// conclude records the outcome, and sets the result for the callers.
 func (s *submission) conclude(ctx context.Context, g catalog.Generation, err error) {
 	outcome := lifecycle.Uncertain
 	err = s.withheld(err)
@@ -47,15 +47,15 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 	s.orders.ordered(ctx, s, err)
 }
 
-// recordProblem records the error of an attempt that is followed by another one. An unavailable ledger ends the next attempt
-// before it begins.
+// recordProblem records the error of an attempt that is followed by another one. If the ledger is unavailable, it records
+// nothing, and the next attempt does not start.
 func (s *submission) recordProblem(ctx context.Context, err error) {
 	if next := problem(err); next != s.problem && s.orders.Ledger.RecordProblem(ctx, s.order.ID, s.order.Claims, next) == nil {
 		s.problem = next
 	}
 }
 
-// logRefusal tells of an order that may exist and whose repeat is refused: once for each thing that refuses it.
+// logRefusal logs that the catalog rejects a resend of an order that may exist. It logs each reason once.
 func (s *submission) logRefusal(ctx context.Context, err error) {
 	refusal, ok := errors.AsType[*catalog.Error](err)
 	if why := problem(err); ok && refusal.Withheld != 0 && why != s.order.Problem {
@@ -63,7 +63,7 @@ func (s *submission) logRefusal(ctx context.Context, err error) {
 	}
 }
 
-// outcome returns what is known of an order that was not placed, as the ledger has recorded it.
+// outcome returns the known outcome of an order that was not placed, as the ledger has recorded it.
 func (s *submission) outcome() Outcome {
 	switch {
 	case !s.refused || s.doubtful:
@@ -76,32 +76,32 @@ func (s *submission) outcome() Outcome {
 	return Unknown
 }
 
-// knowsAll reports whether the ledger knows of every order of an owner. A copy of a ledger lacks those that were placed after
+// knowsAll reports whether the ledger has every order of an owner. A copy of a ledger lacks the orders that were placed after
 // the copy.
 func (o *Orders) knowsAll(cred catalog.Credential) bool {
 	return cred.IsShared() && o.Ledger.IsDurable() && !o.Ledger.IsCopy()
 }
 
-// keyRefused is the refusal of an order that may have been taken before, where it says that it was not: by a catalog
-// that looks at the idempotency key before all else. Nil where there is none.
+// keyRefused returns a rejection that proves that an earlier attempt was not accepted either, or nil. A catalog that checks
+// the idempotency key first sends such rejections.
 func (s *submission) keyRefused(err error) error {
 	withheld, ok := errors.AsType[*catalog.Error](err)
 	if !ok || !s.orders.KeyFirst || !afterTheKey[withheld.Withheld] {
 		return nil
 	}
-	if refusal, ok := errors.AsType[*catalog.Error](withheld.Err); !ok || !refusal.Own || refusal.AboutKey { // a proxy has answered, or there is an order under the key
+	if refusal, ok := errors.AsType[*catalog.Error](withheld.Err); !ok || !refusal.Own || refusal.AboutKey { // a proxy or the key
 		return nil
 	}
 	return withheld.Err
 }
 
-// afterTheKey are the refusals of a catalog that looks at the idempotency key first: those of the order itself.
-// Credentials, sizes and rates come before the key everywhere.
+// afterTheKey are the kinds of rejections of the order itself, which come after the check of the idempotency key. Credentials,
+// sizes and rates are checked before the key by every catalog.
 var afterTheKey = map[catalog.Kind]bool{
 	catalog.KindInvalidInput: true, catalog.KindInsufficientFunds: true, catalog.KindNotFound: true, catalog.KindDailyCap: true,
 }
 
-// writeConclusion records an outcome. While the ledger fails it tries again, for as long as the claim may last.
+// writeConclusion records an outcome. If the ledger fails, it retries for as long as the claim may last.
 func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (step lifecycle.Step, err error) {
 	end := time.Now().Add(recordWithin)
 	for pause := recordPause; ; pause *= 2 {
@@ -116,7 +116,7 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 	return step, err
 }
 
-// named is the generation of the order: the first that was recorded.
+// named returns the generation of the order, which is the first one that was recorded.
 func (s *submission) named(ctx context.Context, g catalog.Generation, step lifecycle.Step) catalog.Generation {
 	if step.Action == lifecycle.Report {
 		s.fault(ctx, "the catalog has given one order two generations, or one that an operator has called refused", g.ID)
@@ -130,7 +130,7 @@ func (s *submission) named(ctx context.Context, g catalog.Generation, step lifec
 	return g
 }
 
-// ordered records the end of a series of attempts in the configuration.
+// ordered reports the end of a series of attempts to [Config.Ordered].
 func (o *Orders) ordered(ctx context.Context, s *submission, err error) {
 	if err == nil {
 		select {
@@ -143,13 +143,13 @@ func (o *Orders) ordered(ctx context.Context, s *submission, err error) {
 	}
 }
 
-// fault tells of two truths that meet.
+// fault logs and counts a contradiction about an order.
 func (s *submission) fault(ctx context.Context, what, generation string) {
 	s.orders.Logger.ErrorContext(ctx, "a fault of the book: "+what, s.about("generation", generation)...)
 	s.orders.Ledger.Counts.Faults.Add(1)
 }
 
-// isFree asks in a transaction whether no order stands under the idempotency key of one that was refused.
+// isFree reports whether the idempotency key of a rejected order is free.
 func (o *Orders) isFree(ctx context.Context, order ledger.Order) bool {
 	free, err := o.Ledger.IsFree(ctx, ledger.Request{
 		Namespace: order.Namespace, Owner: order.Owner, Caller: order.Caller, IdempotencyKey: order.IdempotencyKey, UpstreamKey: order.UpstreamKey,

@@ -8,17 +8,17 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Listed is a generation as the ledger has recorded it.
+// Listed is a generation as recorded in the ledger.
 type Listed struct {
 	catalog.Version
 	ledger.Attribution
-	// Position is its place in the list.
+	// Position is the position in the list.
 	Position ledger.Position
 
-	settled bool // nobody looks at it any more
+	settled bool // the money is settled
 }
 
-// List gives the newest generations whose orders a filter chooses, after a position.
+// List returns the latest generations whose orders match a filter, after a position.
 func (o *Orders) List(ctx context.Context, f ledger.Filter, after ledger.Position, most int) (all []Listed, err error) {
 	found, err := o.Ledger.List(ctx, f, after, most)
 	for _, order := range found {
@@ -29,9 +29,9 @@ func (o *Orders) List(ctx context.Context, f ledger.Filter, after ledger.Positio
 	return all, err
 }
 
-// ListedLater notes a state of the catalog's list that is later than the recorded one. What the list says of the same
-// state is not noted: it may be less than what a read says. Nor is an end of which it leaves something out, where the
-// settler reads it.
+// ListedLater records a state of the catalog's list that is later than the recorded one. It ignores the same state, because a
+// list may have fewer details than a single read. It also ignores a terminal state with missing details, if the settler will
+// read the generation.
 func (o *Orders) ListedLater(cred catalog.Credential, recorded Listed, v catalog.Version) {
 	later := v.State == catalog.StateRefunded || watch.StatusOf(recorded.State).MayBecome(watch.StatusOf(v.State))
 	if recorded.State == catalog.StateDeleted || v.State == recorded.State || !later {

@@ -1,5 +1,5 @@
-// Package orders is how an order gets from the ledger to the catalog and back: it is written down and
-// placed, sent again where its outcome is unknown, observed, and settled.
+// Package orders moves orders from the ledger to the catalog and back. It writes and places them, resends them if their
+// outcome is unknown, observes their generations, and settles their money.
 package orders
 
 import (
@@ -13,38 +13,38 @@ import (
 
 // Config has the dependencies of [Orders].
 type Config struct {
-	*Recorder                 // required: it has the ledger
+	*Recorder                 // required; has the ledger
 	Catalog   *catalog.Client // required
-	Hub       *watch.Hub      // required: it records what it sees with the same recorder
-	// Ordered is called at the end of each series of attempts to send an order, whoever still waits for it. ctx has the
-	// values of the call that began the series; g is the paid generation where err is nil. It may be nil.
+	Hub       *watch.Hub      // required; uses the same recorder
+	// Ordered is called at the end of each series of attempts to send an order, even if no caller waits any longer. ctx has
+	// the values of the call that started the series. g is the paid generation if err is nil. It may be nil.
 	Ordered func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error)
-	// KeyFirst means that the catalog looks at the idempotency key before all else: its refusal of an order that may
-	// exist says that it does not.
+	// KeyFirst means that the catalog checks the idempotency key before anything else. Its rejection of an order that may
+	// exist then proves that the order does not exist.
 	KeyFirst bool
 	// Weight returns the weight of an owner in the limiter, for orders that are resent without a call. Nil means that every
 	// owner has the weight 1.
 	Weight func(owner string) float64
 }
 
-// Orders takes orders through the ledger to the catalog.
+// Orders sends orders through the ledger to the catalog.
 type Orders struct {
 	Config
 
 	placed chan struct{} // has a value when this process has placed an order; capacity 1
 
 	work     sync.WaitGroup
-	stopping context.Context //nolint:containedctx // ends when no further attempt may begin
+	stopping context.Context //nolint:containedctx // done when no further attempt may start
 	stop     context.CancelFunc
-	watching context.Context //nolint:containedctx // ends when the orders are closed
+	watching context.Context //nolint:containedctx // done when the orders are closed
 	unwatch  context.CancelFunc
 
 	mu          sync.Mutex
-	submissions map[string]*submission // by the id of the order
-	followed    map[string]bool        // the key is the ID of a generation
+	submissions map[string]*submission // key: ID of the order
+	followed    map[string]bool        // key: ID of a generation
 }
 
-// New makes Orders. It asks nobody.
+// New creates an Orders. It sends no requests.
 func New(cfg Config) *Orders {
 	stopping, stop := context.WithCancel(context.Background())
 	watching, unwatch := context.WithCancel(stopping)
@@ -54,7 +54,7 @@ func New(cfg Config) *Orders {
 	}
 }
 
-// Close waits for the orders on their way. When ctx ends before, no further attempt begins.
+// Close waits for the orders in flight. If ctx is done first, no further attempt starts.
 func (o *Orders) Close(ctx context.Context) error {
 	o.mu.Lock()
 	o.unwatch() // no further watch starts

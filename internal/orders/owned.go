@@ -9,12 +9,12 @@ import (
 )
 
 // Owned returns the attributions of the generations that belong to an owner, or to any owner if owner is nil. A generation of
-// another owner and one without an order are missing alike.
+// another owner and a generation without an order are both missing.
 func (o *Orders) Owned(ctx context.Context, owner *string, generationIDs ...string) (map[string]ledger.Attribution, error) {
 	return o.Ledger.Attributions(ctx, owner, generationIDs...)
 }
 
-// maxCovered is the maximum number of existing orders, and of unsettled orders, that a watch of everything covers when it begins.
+// maxCovered is the maximum number of existing orders, and of unsettled orders, that a watch of everything covers.
 const maxCovered = 10_000
 
 // Existing returns the newest generations whose orders a filter selects and that the catalog still has.
@@ -29,16 +29,16 @@ func (o *Orders) Unsettled(ctx context.Context, f ledger.Filter) (generationIDs 
 	return o.Ledger.Generations(ctx, f, maxCovered)
 }
 
-// IsSettled reports whether no money of a generation can move any more, as far as the ledger knows. Where it does
-// not know the generation, nothing of it is to be settled.
+// IsSettled reports whether the money of a generation is settled in the ledger. A generation that the ledger does not know
+// counts as settled.
 func (o *Orders) IsSettled(ctx context.Context, generationID string) (bool, error) {
 	found, err := o.Ledger.Own(ctx, nil, generationID)
 	order, known := found[generationID]
 	return !known || order.Settled, err
 }
 
-// Deleted records a deletion of ours, after the states of the generation that wait: an end that is recorded after the
-// deletion is told after it, and its charge counts no more. Where the ledger does not answer, the deletion waits too.
+// Deleted records a deletion by Easel, after the queued states of the generation. A terminal state that is recorded later is
+// reported after the deletion, and its charge does not count. If the ledger is unavailable, the deletion is queued too.
 func (o *Orders) Deleted(ctx context.Context, cred catalog.Credential, generationID string) {
 	gone := catalog.Version{Generation: catalog.Generation{ID: generationID, State: catalog.StateDeleted}}
 	seen := o.observation(cred, gone, false)
@@ -52,7 +52,7 @@ func (o *Orders) recordDeletion(ctx context.Context, generationID string, seen l
 	key := sight{seen.APIKey, generationID}
 	for _, earlier := range o.of(key) {
 		if isGone(*earlier) {
-			continue // of which nothing more is known
+			continue // it has no further details
 		}
 		if err := o.recordWaiting(ctx, waiting{key, earlier}.alone(), false); err != nil {
 			return err
@@ -62,8 +62,8 @@ func (o *Orders) recordDeletion(ctx context.Context, generationID string, seen l
 	return err
 }
 
-// NotFound records that a read under a credential has not found a generation, and gives what is recorded of it where an
-// order of the owner, or where that is nil of anybody, is not known to be gone: one such read says nothing.
+// NotFound records that a read did not find a generation. It returns the recorded generation if the owner, or any owner if
+// owner is nil, has an order that is not known to be deleted, because one such read proves nothing.
 func (o *Orders) NotFound(ctx context.Context, cred catalog.Credential, owner *string, generationID string, err error) (recorded catalog.Version, ok bool) {
 	found, failed := o.Ledger.Own(ctx, owner, generationID)
 	order, known := found[generationID]
@@ -76,15 +76,15 @@ func (o *Orders) NotFound(ctx context.Context, cred catalog.Credential, owner *s
 	return recordedVersion(order), true
 }
 
-// witnessed records that a read of a call has not found a generation, and reports whether it counts as gone: another read
-// tells whether the catalog answers.
+// witnessed records that the read of a call did not find a generation, and reports whether it counts as deleted. It sends
+// another read to check whether the catalog responds.
 func (o *Orders) witnessed(ctx context.Context, cred catalog.Credential, generationID string) (gone bool) {
 	_, err := o.Catalog.Account(ctx, cred)
 	gone, failed := o.absent(ctx, cred, generationID, err == nil)
 	return gone && failed == nil
 }
 
-// absent records that a read has not found a generation, and lets its watchers know when it counts as gone.
+// absent records that a read did not find a generation, and notifies its watchers when it counts as deleted.
 func (o *Orders) absent(ctx context.Context, cred catalog.Credential, generationID string, witnessed bool) (gone bool, err error) {
 	seen := ledger.Observation{Observation: lifecycle.Observation{NotFound: true, Witnessed: witnessed}, APIKey: cred.ForwardedSum()}
 	effect, err := o.observe(ctx, generationID, seen)

@@ -14,37 +14,37 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Request is an order of a caller.
+// Request is an order from a caller.
 type Request struct {
-	Caller         string // "" where the caller forwards its own API key
+	Caller         string // empty if the caller forwards its own API key
 	ModelID        string
 	Inputs         json.RawMessage
-	IdempotencyKey string // the caller's
-	UpstreamKey    string // what the catalog gets
+	IdempotencyKey string // key of the caller
+	UpstreamKey    string // key for the catalog
 	MaxCostCents   *int64
 	Labels         map[string]string
-	// Terms says under which terms the caller may order now, or that it may not any more. It is asked before the order is
-	// quoted, and again in the transaction that writes it. It must not wait. Nil allows everything.
+	// Terms returns the current terms of the caller, or an error if it may no longer order. It is called before the order is
+	// quoted, and again in the transaction that writes it. It must not block. Nil allows everything.
 	Terms func() (Terms, error)
-	// OrderID takes what the ledger calls the order, where the call meets one. Nil takes nothing.
+	// OrderID is set to the ledger's ID of the order, if there is one. It may be nil.
 	OrderID *string
 }
 
-// Terms are what an owner may order.
+// Terms are the limits on the orders of an owner.
 type Terms struct {
 	Limits  ledger.Limits
-	Total   ledger.Limits // of all owners together
-	Refused bool          // the model
+	Total   ledger.Limits // limits of all owners together
+	Refused bool          // the model is not allowed
 }
 
-// equal reports whether two terms are the same.
+// equal reports whether two terms are equal.
 func (t Terms) equal(other Terms) bool {
 	same := func(a, b *int64) bool { return a == b || a != nil && b != nil && *a == *b }
 	return t.Refused == other.Refused && same(t.Limits.DailyCents, other.Limits.DailyCents) && same(t.Limits.MonthlyCents, other.Limits.MonthlyCents) &&
 		same(t.Total.DailyCents, other.Total.DailyCents) && same(t.Total.MonthlyCents, other.Total.MonthlyCents)
 }
 
-// terms are those of now.
+// terms returns the current terms.
 func (r Request) terms() (Terms, error) {
 	if r.Terms == nil {
 		return Terms{}, nil
@@ -52,27 +52,27 @@ func (r Request) terms() (Terms, error) {
 	return r.Terms()
 }
 
-// rowPause is the time before the row of an order is read again that another process sends.
+// rowPause is the interval of the reads of an order that another process sends.
 const rowPause = 200 * time.Millisecond
 
-// Receipt is an order that was placed.
+// Receipt describes an order that was placed.
 type Receipt struct {
 	Generation catalog.Generation
-	Placed     time.Time // when the order was written down, by the clock of this process
+	Placed     time.Time // time when the order was written, by the clock of this process
 	Replayed   bool      // an earlier call has used the idempotency key
 	// Attribution is nil if another call has written the order, because the labels of that call may have been erased.
 	Attribution *ledger.Attribution
 }
 
-// Place places a paid order, or gives the generation that its idempotency key has placed before. One idempotency key is
-// one charge: nothing is sent that the ledger has not, and nothing is answered that it does not hold.
+// Place places a paid order, or returns the generation that its idempotency key has placed before. One idempotency key means
+// one charge: nothing is sent or returned that the ledger does not have.
 //
-//   - The idempotency key is looked up first. A new order is priced where a limit asks for it, and written down with the
-//     claim to send it. Then the call waits on the row of the order, and answers from it, whoever sends the order.
+//   - The idempotency key is looked up first. A new order is priced if a limit requires it, and written with the claim to send
+//     it. Then the call waits for the row of the order, and returns its result, whichever process sends the order.
 //   - Every attempt sends the same idempotency key and the same bytes under the same API key.
-//   - An order that may have left is finished, even if the caller goes away: the attempts go on for the time that the
-//     caller had, and at most for a minute after it has gone. Behind a held API key [Orders.Recover] goes on after that.
-//   - A refusal belongs to the call that met it. It counts only where no attempt before it had an unknown outcome.
+//   - Once an order may have been sent, it is finished even if the caller disconnects. The attempts continue for the time of
+//     the caller, and at most for a minute after it. With a shared API key, [Orders.Recover] continues after that.
+//   - A rejection is returned to the call that received it. It counts only if no earlier attempt had an unknown outcome.
 func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) (Receipt, error) {
 	if err := ctx.Err(); err != nil {
 		return Receipt{}, err
@@ -101,8 +101,8 @@ func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) 
 	return receipt, nil
 }
 
-// awaitAccount waits until the account of the shared API key is known to be that of the ledger. It reports whether it is known
-// before ctx is done.
+// awaitAccount waits until the account of the shared API key is known to be the account of the ledger. It reports whether it
+// is known before ctx is done.
 func (o *Orders) awaitAccount(ctx context.Context) bool {
 	for o.Ledger.AccountUnknown.Load() {
 		if !sleep(ctx, rowPause) {
@@ -112,8 +112,8 @@ func (o *Orders) awaitAccount(ctx context.Context) bool {
 	return true
 }
 
-// answerBy is when a caller stops to wait for the outcome of an order: shortly before its deadline, so that the answer
-// still reaches it.
+// answerBy returns the time at which a caller stops waiting for the outcome of an order. It is shortly before its deadline, so
+// that the response still reaches it.
 func answerBy(ctx context.Context) time.Time {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -128,18 +128,18 @@ type placing struct {
 	cred    catalog.Credential
 	asked   Request
 	request ledger.Request
-	// uncertain means that an attempt which this call has waited for may have been taken, or may be by another process,
-	// whatever the row says: an operator may have called the order refused since then.
+	// uncertain means that an attempt that this call has waited for may have been accepted, or that another process may still
+	// send one. The row is not enough, because an operator may have declared the order rejected since.
 	uncertain bool
 }
 
-// place looks the key up, until the order has an outcome for this call.
+// place checks the key until the order has an outcome for this call.
 func (p *placing) place(ctx context.Context) (Receipt, error) {
 	for {
-		asked := time.Now() // before a claim begins
+		asked := time.Now() // before a claim starts
 		order, step, err := p.orders.Ledger.Call(ctx, p.request)
 		p.name(order)
-		var s *submission // of this process
+		var s *submission // submission of this process
 		began := false
 		switch {
 		case err != nil:
@@ -162,14 +162,14 @@ func (p *placing) place(ctx context.Context) (Receipt, error) {
 	}
 }
 
-// name tells the caller what the ledger calls its order.
+// name sets the caller's order ID.
 func (p *placing) name(order ledger.Order) {
 	if p.asked.OrderID != nil && order.ID != "" {
 		*p.asked.OrderID = order.ID
 	}
 }
 
-// withheld turns an error into an unknown outcome, where an attempt that this call has waited for may have been taken.
+// withheld converts an error into an unknown outcome if an attempt that this call has waited for may have been accepted.
 func (p *placing) withheld(err error) error {
 	if e, ok := errors.AsType[*Error](err); !p.uncertain || ok && e.Outcome == Unknown {
 		return err
@@ -177,8 +177,8 @@ func (p *placing) withheld(err error) error {
 	return &Error{Unknown, unknown(err)}
 }
 
-// await waits for the outcome of a submission, or where another process sends the order or writes it down for a moment.
-// It is not done where the key has to be looked up again.
+// await waits for the outcome of a submission, or for a moment if another process sends or writes the order. done is false if
+// the key has to be looked up again.
 func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt Receipt, done bool, err error) {
 	if s == nil {
 		if !sleep(ctx, rowPause) {
@@ -189,7 +189,7 @@ func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt
 	switch ended, err := s.wait(ctx); {
 	case !ended:
 		return receipt, true, err
-	case s.lost, s.refused && !began: // by the limits of another call, or before this one came
+	case s.lost, s.refused && !began: // rejected for another call
 		p.uncertain = p.uncertain || s.mayExist || s.lost // another process sends it
 		return receipt, false, nil
 	case s.err != nil:
@@ -202,8 +202,8 @@ func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt
 	return receipt, true, nil
 }
 
-// unasked is the error of a call that the ledger has not answered: it has sent nothing, and unless the ledger is in doubt
-// there is nothing of it that another would send.
+// unasked returns the error of a call whose query of the ledger failed. The call has sent nothing. Unless the result of a
+// commit is unknown, there is no order that another process would send.
 func (p *placing) unasked(err error) error {
 	_, doubt := errors.AsType[*ledger.Doubt](err)
 	switch {
@@ -215,8 +215,8 @@ func (p *placing) unasked(err error) error {
 	return &Error{NotPlacedByThisCall, err}
 }
 
-// write writes a new order down, when it fits the terms of its caller, and begins to send it. There is none to wait for
-// where another has written one meanwhile, or the terms have changed.
+// write writes a new order if it fits the terms of its caller, and starts to send it. It returns nil without an error if
+// another process has written one in the meantime, or if the terms have changed.
 func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	terms, err := p.asked.terms()
 	if err == nil && terms.Refused {
@@ -240,7 +240,7 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	_, budget := errors.AsType[*ledger.BudgetError](err)
 	disagreed, _ := errors.AsType[*ledger.Disagreed](err)
 	switch {
-	case errors.Is(err, errTermsChanged), err == nil && !free: // or another replica was quicker
+	case errors.Is(err, errTermsChanged), err == nil && !free: // or another replica was faster
 		return nil, nil
 	case disagreed != nil:
 		return nil, p.refuse(ctx, disagreed.Err)
@@ -254,7 +254,7 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	return p.begin(ctx, order, asked), nil
 }
 
-// price is what the order reserves. It is quoted where a limit or budget asks for it.
+// price returns the price to reserve. The order is quoted if a limit or a budget requires it.
 func (p *placing) price(ctx context.Context) (int64, error) {
 	most := p.asked.MaxCostCents
 	if most == nil && p.request.Limits == (ledger.Limits{}) && p.request.Total == (ledger.Limits{}) {
@@ -281,8 +281,8 @@ func (p *placing) quote(ctx context.Context) (quote catalog.Quote, err error) {
 	}
 }
 
-// refuse is the error of an order that this call has not written down. Another call may have meanwhile, under the same
-// idempotency key: then there is none, as the order is what that call has made it.
+// refuse returns the error of an order that this call did not write. If another call has written an order under the same
+// idempotency key, it returns nil, because that order decides.
 func (p *placing) refuse(ctx context.Context, why error) error {
 	free, err := p.orders.Ledger.IsFree(ctx, p.request)
 	switch {
@@ -294,7 +294,7 @@ func (p *placing) refuse(ctx context.Context, why error) error {
 	return &Error{NotPlacedByThisCall, why}
 }
 
-// begin begins to send an order whose claim this call has.
+// begin starts to send an order whose claim this call has.
 func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time) *submission {
 	if order.Inputs == "" {
 		order.Inputs = string(p.asked.Inputs)
@@ -305,7 +305,7 @@ func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time
 	return s
 }
 
-// answer is what a caller is told of an order that is not sent now.
+// answer returns the result of an order that is not sent now.
 func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, error) {
 	switch answer {
 	case lifecycle.Replay:
@@ -318,8 +318,8 @@ func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, 
 	return Receipt{}, &Error{Unknown, unknown(errRotated)}
 }
 
-// ledgerRequest is an order as the ledger has it. The bytes of a forwarded API key's order are not kept on disk: nobody
-// but its caller could send them, and only the same bytes.
+// ledgerRequest returns an order for the ledger. The bytes of an order under a forwarded API key are not stored on disk,
+// because only its caller can resend them, and has to send the same bytes.
 func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha256.Size]byte) ledger.Request {
 	sum := sha256.Sum256(r.Inputs)
 	request := ledger.Request{
@@ -332,8 +332,8 @@ func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha25
 	return request
 }
 
-// newest is the state of a generation that was placed before: what the catalog says, or what the ledger has. One read
-// that does not find it says nothing.
+// newest returns the state of a generation that was placed before, from the catalog if it can be read, and otherwise from the
+// ledger. One read that does not find the generation proves nothing.
 func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt Receipt) catalog.Generation {
 	recorded := receipt.Generation
 	if recorded.State == catalog.StateDeleted {
@@ -349,10 +349,10 @@ func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt Re
 	return recorded
 }
 
-// digestOf is the digest of model and inputs by value: members in any order, numbers by their digits.
+// digestOf returns the digest of the model and the values of the inputs: members in any order, numbers by their digits.
 func digestOf(modelID string, inputs json.RawMessage) (digest [sha256.Size]byte, err error) {
 	if !json.Valid(inputs) {
-		return digest, errors.New("inputs that are no JSON") // the contract's rules have refused it before
+		return digest, errors.New("inputs that are no JSON") // the contract's rules have rejected it before
 	}
 	canonical, err := json.Marshal([]any{modelID, catalog.Canonical(inputs)})
 	return sha256.Sum256(canonical), err

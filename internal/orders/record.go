@@ -9,28 +9,28 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// encodeRecord is what the ledger keeps of a generation: all but the inputs, the text and the members that this build does
-// not know, in which the catalog may repeat the inputs.
+// encodeRecord returns the record of a generation for the ledger. It omits the inputs, the text and the members that this
+// build does not know, because the catalog may repeat the inputs in them.
 func encodeRecord(v catalog.Version) string {
 	v.Inputs, v.Text, v.Extra = nil, nil, nil
 	text, err := json.Marshal(v)
 	if err != nil {
-		return "" // what was read from JSON can be written as JSON
+		return "" // values that were read from JSON can be encoded
 	}
 	return string(text)
 }
 
-// decodeRecord reads what encodeRecord has written.
+// decodeRecord decodes a record of encodeRecord.
 func decodeRecord(text string) (v catalog.Version, ok bool) {
 	return v, json.Unmarshal([]byte(text), &v) == nil
 }
 
-// recordedVersion is what the ledger has of the generation of a placed order, with the etag of the state that was seen:
-// the record is less than that. It was never seen later than now, or nothing that is seen after it would count: whoever
-// has recorded it may have another clock.
+// recordedVersion returns the recorded generation of a placed order, with the etag of the complete state, although the record
+// has fewer details. Its observation is never later than now. Otherwise later observations would not count, because the
+// recording process may have had another clock.
 func recordedVersion(order ledger.Order) catalog.Version {
 	v, seen := decodeRecord(order.Record)
-	if !seen { // never seen, or erased; the ledger's time of the order is the same each time
+	if !seen { // never seen or erased; the order's time in the ledger is constant
 		v = catalog.Version{Generation: catalog.Generation{State: watch.StateOf(order.Status), CreateTime: order.Time, ObserveTime: placedTime(order)}}
 	}
 	if now := time.Now(); v.ObserveTime.After(now) {
@@ -41,7 +41,7 @@ func recordedVersion(order ledger.Order) catalog.Version {
 		v.CostCents = order.CostCents
 	}
 	switch {
-	case order.IsGone(): // its etag is the one that every watch gives
+	case order.IsGone(): // the etag is the same in every watch
 		v.State, v.File, v.Text = catalog.StateDeleted, nil, nil
 		v.Etag = catalog.Generation{ID: v.ID, State: v.State}.Etag()
 	case !seen:
@@ -50,8 +50,7 @@ func recordedVersion(order ledger.Order) catalog.Version {
 	return v
 }
 
-// Published is the generation of an order for those who are told of it: as the ledger has recorded it, with the text of its
-// result, if it has one.
+// Published returns the recorded generation of an order for event receivers, with the text of its result, if it has one.
 func Published(order ledger.Order, text *string) (catalog.Version, ledger.Attribution) {
 	v := recordedVersion(order)
 	if order.Record != "" && !order.IsGone() {
@@ -60,5 +59,5 @@ func Published(order ledger.Order, text *string) (catalog.Version, ledger.Attrib
 	return v, order.Attribution()
 }
 
-// placedTime is when an order was written down, by the clock of this process.
+// placedTime returns the time when an order was written, by the clock of this process.
 func placedTime(order ledger.Order) time.Time { return time.Now().Add(-order.Age) }

@@ -14,15 +14,15 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// mostText is how long a text may be that is told.
+// mostText is the maximum length of a text in an event, in bytes.
 const mostText = 64 << 10
 
-// observation is a state as the ledger records it. notFound means that reads alone say that it is deleted, and have said
-// so for long enough.
+// observation returns a state for the ledger. notFound means that only failed reads show the deletion, and that they did so
+// for long enough.
 func (r *Recorder) observation(cred catalog.Credential, v catalog.Version, notFound bool) ledger.Observation {
 	seen := ledger.Observation{Observation: lifecycle.Observation{Status: watch.StatusOf(v.State), CostCents: v.CostCents, Deleted: v.State == catalog.StateDeleted, NotFound: notFound}}
 	seen.Whole = !cred.IsShared()        // no later read completes an order under a forwarded API key
-	if v.State != catalog.StateDeleted { // whose record says nothing
+	if v.State != catalog.StateDeleted { // the record of a deletion has no details
 		seen.Record = encodeRecord(v)
 	}
 	if v.Text != nil && len(*v.Text) <= mostText {
@@ -33,35 +33,35 @@ func (r *Recorder) observation(cred catalog.Credential, v catalog.Version, notFo
 }
 
 const (
-	maxUnrecorded  = 100_000          // states that wait for the ledger
-	maxTexts       = 64 << 20         // bytes of texts with them
-	recordRetry    = time.Second      // before a state is recorded again that the ledger has refused; doubles
-	recordRetryMax = 30 * time.Second // at most
-	recordBatch    = 64               // states in one transaction
-	recordTime     = time.Second      // limit of a transaction of many states, because it locks budgets
+	maxUnrecorded  = 100_000          // maximum number of queued states
+	maxTexts       = 64 << 20         // maximum bytes of texts in queued states
+	recordRetry    = time.Second      // delay before a rejected state is recorded again; doubles
+	recordRetryMax = 30 * time.Second // maximum delay
+	recordBatch    = 64               // maximum number of states in one transaction
+	recordTime     = time.Second      // timeout of a transaction of many states, because it locks budgets
 )
 
-// sight is a generation, as an API key sees it: what one forwarded API key sees counts for orders of its own alone.
+// sight is a generation as seen by an API key. Reads under a forwarded API key count only for its own orders.
 type sight struct{ apiKey, generationID string }
 
-// Recorder writes what is seen of generations into the ledger: the states that wait for it, of each sight those that each
-// tell something, in order.
+// Recorder records observed states of generations in the ledger. It queues the states of each sight that carry information, in
+// order.
 type Recorder struct {
 	Ledger *ledger.Ledger
-	Logger *slog.Logger // hears of faults of the book
+	Logger *slog.Logger // logs contradictions in the ledger
 
 	recorded *recent[sight, recordedState]
 	wake     chan struct{}
 
 	mu      sync.Mutex
 	waiting map[sight][]*ledger.Observation
-	order   []sight             // whose states are in it
+	order   []sight             // queue of the sights with states
 	delayed map[sight]postponed // sights that another transaction has locked, or that the ledger rejects
 	states  int
 	texts   int // bytes
 }
 
-// NewRecorder makes a Recorder. It asks nobody.
+// NewRecorder creates a Recorder. It sends no queries.
 func NewRecorder(book *ledger.Ledger, logger *slog.Logger) *Recorder {
 	return &Recorder{
 		Ledger: book, Logger: logger, recorded: newRecent[sight, recordedState](maxRecent),
@@ -69,8 +69,8 @@ func NewRecorder(book *ledger.Ledger, logger *slog.Logger) *Recorder {
 	}
 }
 
-// put lets a state wait. Where too many do, it takes the place of the newest state of its generation, and what else is
-// new is not taken: it is left for the next poll and the settler.
+// put enqueues a state. If the queue is full, the state replaces the latest state of its generation. A state of another
+// generation is dropped, and left for the next poll and the settler.
 func (r *Recorder) put(key sight, seen ledger.Observation) (taken bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,8 +104,8 @@ func (r *Recorder) put(key sight, seen ledger.Observation) (taken bool) {
 	return true
 }
 
-// supersedes reports whether an older state need not be recorded when a newer one is. An end must be: it has an event
-// and a charge of its own. A generation has few states, so few of them wait.
+// supersedes reports whether an older state need not be recorded if a newer state is. A terminal state must be recorded,
+// because it has its own event and charge. A generation has few states, so the queue stays short.
 func supersedes(newer, older ledger.Observation) bool {
 	if isGone(newer) || isGone(older) {
 		return newer.Deleted == older.Deleted && newer.NotFound == older.NotFound
@@ -115,15 +115,15 @@ func supersedes(newer, older ledger.Observation) bool {
 
 func isGone(seen ledger.Observation) bool { return seen.Deleted || seen.NotFound }
 
-// postponed is when a state is tried again, and after which pause.
+// postponed is the time of the next try of a state, with the last delay.
 type postponed struct {
 	at    time.Time
 	pause time.Duration
 }
 
-// ready returns the oldest states of at most [recordBatch] generations that may be recorded now, those that have waited for
-// longest first. A later state of a generation has to wait for an earlier one. If no state may be recorded now, ready returns the
-// time until the next one.
+// ready returns the oldest states of at most [recordBatch] generations that may be recorded now, the longest waiting first. A
+// later state of a generation has to wait for an earlier one. If no state may be recorded now, ready returns the time until
+// the next state.
 func (r *Recorder) ready(now time.Time) (all map[string]waiting, after time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -143,7 +143,7 @@ func (r *Recorder) ready(now time.Time) (all map[string]waiting, after time.Dura
 	return all, after
 }
 
-// waiting is a state that waits to be recorded.
+// waiting is a queued state.
 type waiting struct {
 	sight
 	seen *ledger.Observation
@@ -151,14 +151,14 @@ type waiting struct {
 
 func (w waiting) alone() map[string]waiting { return map[string]waiting{w.generationID: w} }
 
-// of gives what waits of a generation.
+// of returns the queued states of a sight.
 func (r *Recorder) of(key sight) []*ledger.Observation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.waiting[key])
 }
 
-// done removes a state that was recorded, unless another has taken its place.
+// done removes a recorded state, unless another state has replaced it.
 func (r *Recorder) done(key sight, seen *ledger.Observation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,7 +188,7 @@ func textBytes(seen ledger.Observation) int {
 	return len(*seen.Text)
 }
 
-// postpone moves a state that could not be recorded behind the others, and delays it for a while if only this state is affected.
+// postpone moves a state that could not be recorded to the end of the queue, and delays it if only this state is affected.
 func (r *Recorder) postpone(key sight, onlyThis bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -201,15 +201,15 @@ func (r *Recorder) postpone(key sight, onlyThis bool) {
 	}
 }
 
-// Sighted notes a state that this process has seen, for [Recorder.Record]. It does not wait.
+// Sighted enqueues a state that this process has seen, for [Recorder.Record]. It does not block.
 func (r *Recorder) Sighted(s watch.Sighting) {
 	v, key := s.Version, sight{s.Credential.ForwardedSum(), s.ID}
 	if last, ok := r.recorded.get(key); ok && last.etag == v.Etag && (last.until.IsZero() || time.Now().Before(last.until)) {
 		return
 	}
 	if v.State == catalog.StateDeleted {
-		r.recorded.forget(key) // it may be seen again as it was
-	} else { // before the ledger is asked, which may have no order of it
+		r.recorded.forget(key) // the earlier state may be seen again
+	} else { // before the ledger is queried, which may have no such order
 		noted := recordedState{etag: v.Etag}
 		if v.State.Terminal() {
 			noted.until = time.Now().Add(endPause)
@@ -221,26 +221,26 @@ func (r *Recorder) Sighted(s watch.Sighting) {
 	}
 }
 
-// recordedState is the newest state of a generation that the ledger has or will have. A state may be seen before the
-// ledger has the id of its order: it is noted again after until.
+// recordedState is the latest state of a generation that the ledger has or will have. A state may be seen before the ledger
+// has the generation of its order, so it is recorded again after until.
 type recordedState struct {
 	etag  string
-	until time.Time // zero: the ledger has the order, and nothing follows from a repeat
-	again bool      // it was an end, and waits once more
+	until time.Time // zero if the ledger has the order and a repeat has no effect
+	again bool      // a terminal state that was enqueued a second time
 }
 
-// unorderedPause is how long a state is not noted again of which the ledger has no order.
+// unorderedPause is the time after which a state without an order in the ledger is recorded again.
 const unorderedPause = 10 * time.Second
 
-// endPause is how long an end is not noted again. Nobody settles the orders of a forwarded API key: the ledger finds the
-// end of a refund window at an observation after it. And another replica may have found the generation to be gone since.
+// endPause is the time after which a terminal state is recorded again. The ledger settles orders under forwarded
+// API keys only at an observation after the refund window. Also, another replica may have recorded a lasting absence since.
 const endPause = 10 * time.Minute
 
-// endRetry is when an end is recorded once more of which the ledger had no order.
+// endRetry is the time after which a terminal state without an order in the ledger is recorded a second time.
 const endRetry = 2 * time.Second
 
-// unordered notes that the ledger had no order of a state. An end may have been seen before the ledger had the id of its
-// order, and nobody may look again: it waits once more.
+// unordered handles a state without an order in the ledger. A terminal state may have been seen before the ledger had the
+// generation of its order, and no later read may follow. So it is enqueued once more.
 func (r *Recorder) unordered(key sight, seen ledger.Observation) {
 	last, ok := r.recorded.get(key)
 	if !ok {
@@ -255,8 +255,8 @@ func (r *Recorder) unordered(key sight, seen ledger.Observation) {
 	}
 }
 
-// Record writes the noted states into the ledger until ctx is done, many in one transaction. If that fails, it records them one
-// by one. Then it records the other states as long as the ledger accepts them.
+// Record writes the queued states into the ledger until ctx is done, many in one transaction. If that fails, it records them
+// one by one. At the end, it records the remaining states as long as the ledger accepts them.
 func (r *Recorder) Record(ctx context.Context) {
 	defer r.recordRest(context.WithoutCancel(ctx))
 	for pause := recordRetry; ctx.Err() == nil; {
@@ -285,7 +285,7 @@ func (r *Recorder) await(ctx context.Context, d time.Duration) {
 	}
 }
 
-// recordRest records the states that are left at the end.
+// recordRest records the remaining states at shutdown.
 func (r *Recorder) recordRest(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -296,7 +296,7 @@ func (r *Recorder) recordRest(ctx context.Context) {
 	}
 }
 
-// recordWaiting records states that wait, at once or when nobody else has their orders locked: all of them, or none.
+// recordWaiting records all queued states, or none. With atOnce, it fails instead of waiting for locked orders.
 func (r *Recorder) recordWaiting(ctx context.Context, all map[string]waiting, atOnce bool) error {
 	seen := make(map[string]ledger.Observation, len(all))
 	for id, one := range all {
@@ -340,7 +340,7 @@ func (r *Recorder) observe(ctx context.Context, id string, seen ledger.Observati
 	return effects[id], err
 }
 
-// observeAll records states, and notes what they have meant for the book.
+// observeAll records states, and handles their effects.
 func (r *Recorder) observeAll(ctx context.Context, seen map[string]ledger.Observation) (effects map[string]ledger.Effect, err error) {
 	if effects, err = r.Ledger.ObserveAll(ctx, seen); err != nil {
 		if ledger.IsFault(err) {
@@ -361,16 +361,16 @@ func (r *Recorder) observeAll(ctx context.Context, seen map[string]ledger.Observ
 	return effects, nil
 }
 
-// dearer tells of a charge above the quote.
+// dearer logs and counts a charge above the quote.
 func (r *Recorder) dearer(ctx context.Context, quoted, cost int64, about ...any) {
 	r.Logger.WarnContext(ctx, "the catalog has charged more than it quoted", append(about, "quoted_cents", quoted, "cost_cents", cost)...)
 	r.Ledger.Counts.Dearer.Add(1)
 }
 
-// maxRecent is the maximum number of generations in memory of which something is kept.
+// maxRecent is the maximum number of generations with data in memory.
 const maxRecent = 100_000
 
-// recent keeps a bounded number of values in memory. If there are too many, it drops any other value.
+// recent keeps a bounded number of values in memory. If there are too many, it drops an arbitrary value.
 type recent[K comparable, V any] struct {
 	most int
 

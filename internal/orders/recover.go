@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	recoverEvery   = 2 * time.Second  // how often the ledger is asked for orders that nobody comes back for
-	recoverAtMost  = 8                // of them at once
-	resendTime     = 15 * time.Second // for the attempts of one
-	outagePauseMax = 15 * time.Second // between two of them while the catalog does not answer
+	recoverEvery   = 2 * time.Second  // interval of the queries for abandoned orders
+	recoverAtMost  = 8                // maximum number of concurrent resends
+	resendTime     = 15 * time.Second // timeout of the attempts of one order
+	outagePauseMax = 15 * time.Second // maximum pause between two resends while the catalog does not respond
 )
 
-// Recover sends the orders of unknown outcome again that nobody comes back for, until ctx ends: each by
-// one replica at a time, with its stored idempotency key and bytes, under the API key of its first attempt, and each owner
-// in its turn. While the catalog does not respond, only one order at a time is sent. During a pause of the limiter, none is sent.
+// Recover resends abandoned orders of unknown outcome until ctx is done. Each order is sent by one replica at a time, with its
+// stored idempotency key and bytes, under the API key of its first attempt. Owners take turns. While the catalog does not
+// respond, only one order at a time is sent. During a pause of the limiter, no order is sent.
 func (o *Orders) Recover(ctx context.Context, held catalog.Credential) {
 	r := &recovery{orders: o, held: held, places: make(chan struct{}, recoverAtMost)}
 	defer r.resends.Wait()
@@ -33,17 +33,17 @@ func (o *Orders) Recover(ctx context.Context, held catalog.Credential) {
 	}
 }
 
-// recovery is one process's part in it.
+// recovery is the state of [Orders.Recover] in one process.
 type recovery struct {
 	orders  *Orders
 	held    catalog.Credential
 	places  chan struct{}
 	resends sync.WaitGroup
 	outage  outage
-	last    string // the owner whose turn was last
+	last    string // owner of the last order
 }
 
-// next begins to send one order again. It reports whether another may follow at once.
+// next starts to resend one order. It reports whether another order may follow immediately.
 func (r *recovery) next(ctx context.Context) bool {
 	if s, now := r.orders.Catalog.Limiter(r.held.Tenant).State(), time.Now(); r.orders.Ledger.AccountUnknown.Load() || s.Paused.After(now) || s.Capped && s.NextProbe.After(now) {
 		return false
@@ -53,11 +53,11 @@ func (r *recovery) next(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-	held, asked := r.held.Pinned(), time.Now() // the API key may be rotated meanwhile
+	held, asked := r.held.Pinned(), time.Now() // the API key may be rotated concurrently
 	order, found, err := r.orders.Ledger.Resume(ctx, held.APIKeySum(), r.last)
 	if err != nil || !found {
 		<-r.places
-		return false // where the ledger is away, its callers say so
+		return false // callers report an unavailable ledger
 	}
 	r.last = order.Owner
 	resend := func() {
@@ -74,8 +74,7 @@ func (r *recovery) next(ctx context.Context) bool {
 	return true
 }
 
-// meetsOutage reports whether the catalog does not answer. One that fails with an order may answer all else: then the
-// order alone has to wait.
+// meetsOutage reports whether the catalog does not respond. If it only fails for one order, only that order has to wait.
 func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	if !isOutage(failed) {
 		return false
@@ -86,7 +85,7 @@ func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	return isOutage(err)
 }
 
-// resend sends an order again whose claim was taken under an API key.
+// resend sends an order again whose claim was acquired under an API key.
 func (o *Orders) resend(ctx context.Context, held catalog.Credential, order ledger.Order, asked time.Time) error {
 	held.Owner = order.Owner
 	if o.Weight != nil {
@@ -102,12 +101,12 @@ func (o *Orders) resend(ctx context.Context, held catalog.Credential, order ledg
 	return s.err
 }
 
-// outage tells whether the catalog answers.
+// outage tracks whether the catalog responds.
 type outage struct {
-	failures atomic.Int64 // of orders in a row that were not answered
+	failures atomic.Int64 // consecutive orders without a response
 }
 
-// note learns from the end of an order.
+// note records whether the last order met an outage.
 func (o *outage) note(lasts bool) {
 	if !lasts {
 		o.failures.Store(0)
@@ -131,7 +130,7 @@ func isOutage(err error) bool {
 
 func (o *outage) lasts() bool { return o.failures.Load() > 0 }
 
-// pause is how long to wait for the next order.
+// pause returns the delay before the next order.
 func (o *outage) pause(least time.Duration) time.Duration {
 	return min(least<<min(o.failures.Load(), 10), outagePauseMax)
 }

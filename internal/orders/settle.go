@@ -20,19 +20,20 @@ const (
 	settleQuiet    = settleInterval / 2 // age of the latest observation of an order that is due
 	maxSettled     = 1000               // orders that one list may serve
 	settleTimeout  = 30 * time.Second   // limit of one request
-	settleFailures = 3                  // orders in a row that the ledger does not record, after which a run ends
+	settleFailures = 3                  // consecutive orders that the ledger does not record, after which a run ends
 	maxFollowed    = 10_000             // generations
 	followTTL      = 24 * time.Hour     // an older order is observed once a day
 )
 
-// Settle returns the kind of the job that observes the generations of orders until they are settled, even without a watch. A run sends at most one list and ten single reads, and begins with the oldest observation. A process that
-// fails leaves the next runs to other processes, because the catalog may have rejected only its API key.
+// Settle returns the kind of the job that observes the generations of orders until they are settled, even without a watch. A
+// run sends at most one list and ten single reads, and starts with the oldest observation. A process that fails leaves the
+// next runs to other processes, because the catalog may have rejected only its API key.
 func (o *Orders) Settle(held catalog.Credential) jobs.Kind {
 	var rests atomic.Int64 // Unix time in nanoseconds until which this process takes no job
 	return jobs.Kind{
 		Name: "settle", Interval: settleInterval, Places: 1, MinRetry: time.Second, MaxRetry: time.Second,
 		Room: func(string) int {
-			if o.Ledger.AccountUnknown.Load() || time.Now().UnixNano() < rests.Load() { // another account has none of the generations
+			if o.Ledger.AccountUnknown.Load() || time.Now().UnixNano() < rests.Load() { // wrong account, or a pause
 				return 0
 			}
 			return 1
@@ -92,16 +93,16 @@ func (o *Orders) settle(ctx context.Context, held catalog.Credential) error {
 	return nil
 }
 
-// look is one look at what is due.
+// look is one check of due generations.
 type look struct {
 	orders    *Orders
 	held      catalog.Credential
-	witnessed bool // the catalog has answered under the API key in this look
-	failures  int  // orders in a row that the ledger has not taken
+	witnessed bool // the catalog has responded under the API key in this run
+	failures  int  // consecutive orders that the ledger has not recorded
 }
 
-// list looks at generations by one list, and gives those that have to be read singly: the list need not have
-// them, may leave out what they cost, and may lag behind at the end of a refund window.
+// list checks generations by one list, and returns those that need a single read. The list may lack a generation or its
+// charge, and it may lag behind at the end of a refund window.
 func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, err error) {
 	o := l.orders
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
@@ -110,7 +111,7 @@ func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, e
 	switch {
 	case leaveAlone(err):
 		return nil, err
-	case err != nil: // a list that can't be had, now or ever: single reads may be
+	case err != nil: // the list fails, but single reads may succeed
 		return due, nil
 	}
 	l.witnessed = true
@@ -127,18 +128,18 @@ func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, e
 	return rest, nil
 }
 
-// leavesOut reports whether the record of a list leaves out what a generation that has ended has cost or, where its
-// owner is told, how it has ended.
+// leavesOut reports whether a list's record of a terminal generation lacks the charge or, if the owner receives events, the
+// details of the result.
 func leavesOut(v catalog.Version, told bool) bool {
 	return v.State.Terminal() && (v.CostCents == nil || told && isShort(v))
 }
 
-// isShort reports whether the record of a list leaves out how a generation has ended.
+// isShort reports whether a list's record lacks the details of the result.
 func isShort(v catalog.Version) bool {
 	return v.State == catalog.StateSucceeded && v.File == nil && v.Text == nil || v.State == catalog.StateFailed && v.FailureMessage == ""
 }
 
-// read looks at one generation, and lets its watchers have what it reads.
+// read checks one generation, and publishes the read to its watchers.
 func (l *look) read(ctx context.Context, one ledger.Due) error {
 	o := l.orders
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
@@ -152,7 +153,7 @@ func (l *look) read(ctx context.Context, one ledger.Due) error {
 		return l.proceed(err)
 	case err != nil && !l.witness(ctx):
 		return err
-	case err != nil: // only this read: the generation is due again after the others
+	case err != nil: // only this read failed, so the generation is due again after the others
 		return l.observe(ctx, one.Generation, ledger.Observation{})
 	}
 	l.witnessed = true
@@ -181,7 +182,7 @@ func (l *look) proceed(err error) error {
 	return err
 }
 
-// witness reports whether the catalog answers another read under the API key, which it makes where none was made yet.
+// witness reports whether the catalog responds to another read under the API key. It sends it only once.
 func (l *look) witness(ctx context.Context) bool {
 	if !l.witnessed {
 		_, err := l.orders.Catalog.Polls().Account(ctx, l.held)
@@ -190,7 +191,7 @@ func (l *look) witness(ctx context.Context) bool {
 	return l.witnessed
 }
 
-// leaveAlone reports whether an error of one read means that the others would fail too.
+// leaveAlone reports whether an error of one read means that further reads would fail too.
 func leaveAlone(err error) bool {
 	kind := catalog.KindOf(err)
 	return isOutage(err) || kind == catalog.KindCredentialRejected || kind == catalog.KindRateLimited

@@ -13,48 +13,48 @@ import (
 )
 
 const (
-	submitTime    = time.Minute            // for callers without a deadline, and at most for callers that have gone
-	submitBackoff = 200 * time.Millisecond // before the second attempt; doubles
-	submitPause   = 5 * time.Second        // longest back-off of our own
-	refusalPause  = 10 * time.Second       // before an order of unknown outcome is sent again after a refusal
-	recordPause   = 50 * time.Millisecond  // before an outcome is recorded again that the ledger has refused; doubles
+	submitTime    = time.Minute            // for callers without a deadline, and the maximum for disconnected callers
+	submitBackoff = 200 * time.Millisecond // delay before the second attempt; doubles
+	submitPause   = 5 * time.Second        // maximum delay, unless the catalog requests a longer one
+	refusalPause  = 10 * time.Second       // delay before an order of unknown outcome is resent after a rejection
+	recordPause   = 50 * time.Millisecond  // delay before a failed recording of an outcome is retried; doubles
 	recordWithin  = ledger.ClaimTime - ledger.AnswerTime
 )
 
-// submission sends an order under a claim: of a call, or of the recovery. It outlives the call that began it, and calls
-// with the same idempotency key wait for it too.
+// submission sends an order under a claim, for a call or for the recovery. It outlives the call that started it. Calls with
+// the same idempotency key wait for it too.
 type submission struct {
 	orders  *Orders
-	cred    catalog.Credential // of every attempt
-	order   ledger.Order       // with its inputs; with its labels only where it was written for this submission
-	placed  time.Time          // when the order was written down
-	leaveBy time.Time          // an attempt under the claim leaves by then
+	cred    catalog.Credential // credential of every attempt
+	order   ledger.Order       // has inputs; has labels only if it was written for this submission
+	placed  time.Time          // time when the order was written
+	leaveBy time.Time          // time by which an attempt under the claim must be sent
 
-	mayExist bool // an attempt may have been taken, of this submission or before it
-	sent     bool // one of this submission has reached the catalog
+	mayExist bool // an attempt may have been accepted, in this submission or before
+	sent     bool // an attempt of this submission has reached the catalog
 
-	definite bool // the first attempt of this submission that has reached the catalog was definitely refused
-	doubtful bool // one was refused by an answer that the catalog's specification does not have
+	definite bool // the first attempt that reached the catalog was definitely rejected
+	doubtful bool // an attempt was rejected by a response that the catalog's specification lacks
 
 	problem string    // latest recorded problem
 	arrived time.Time // start of the first wait for a permit
 
 	mu         sync.Mutex
-	wake       context.CancelCauseFunc // ends the current wait; nil while an attempt is in flight
-	waiting    int                     // callers
-	withdrawAt time.Time               // end of an order that was not sent: early enough to record that
-	until      time.Time               // the latest deadline of its callers, whether they still wait or not
-	last       error                   // of the last attempt; nil while one is in flight
+	wake       context.CancelCauseFunc // cancels the current wait; nil while an attempt is in flight
+	waiting    int                     // number of callers
+	withdrawAt time.Time               // time at which an unsent order is withdrawn, early enough to record it
+	until      time.Time               // latest deadline of its callers, including disconnected ones
+	last       error                   // error of the last attempt; nil while an attempt is in flight
 
-	// Set before ended is closed:
+	// The following fields are set before ended is closed.
 	ended      chan struct{}
 	generation catalog.Generation
-	refused    bool // for certain: the idempotency key is free again
-	lost       bool // somebody else has the claim
+	refused    bool // definitely: the idempotency key is free again
+	lost       bool // another process has the claim
 	err        error
 }
 
-// submission is one of an order whose claim was taken after a time, for a caller that waits until ctx ends.
+// submission returns a submission of an order whose claim was acquired after claimed, for a caller with ctx.
 func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order ledger.Order, claimed time.Time) *submission {
 	s := &submission{
 		orders: o, cred: cred, order: order, placed: claimed.Add(-order.Age), leaveBy: claimed.Add(o.Ledger.Sendable(order)), mayExist: order.Claims > 1,
@@ -64,7 +64,7 @@ func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order 
 	return s
 }
 
-// start sends an order beside its callers.
+// start sends an order in a separate goroutine.
 func (o *Orders) start(ctx context.Context, s *submission) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -73,14 +73,14 @@ func (o *Orders) start(ctx context.Context, s *submission) {
 		o.submit(ctx, s)
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if o.submissions[s.order.ID] == s { // else a later claim has another
+		if o.submissions[s.order.ID] == s { // a later claim may have replaced it
 			delete(o.submissions, s.order.ID)
 		}
 		close(s.ended)
 	})
 }
 
-// joined is the submission of an order in this process, for which one more caller waits; nil where there is none.
+// joined adds a caller to the submission of an order in this process and returns the submission, or nil.
 func (o *Orders) joined(ctx context.Context, orderID string) *submission {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -91,8 +91,8 @@ func (o *Orders) joined(ctx context.Context, orderID string) *submission {
 	return s
 }
 
-// submit sends an order until it has an outcome, the claim is lost, or the time of all callers is over. Each attempt acquires a
-// permit, renews the claim unless it is the first attempt, posts the order once, and records the result.
+// submit sends an order until it has an outcome, the claim is lost, or the time of all callers is over. Each attempt acquires
+// a permit, renews the claim except at the first attempt, posts the order once, and records the result.
 func (o *Orders) submit(ctx context.Context, s *submission) {
 	s.debug(ctx, "an order is claimed", "claims", s.order.Claims)
 	for attempt := 0; ; attempt++ {
@@ -124,13 +124,13 @@ func (o *Orders) submit(ctx context.Context, s *submission) {
 			return
 		}
 		s.recordProblem(ctx, err)
-		if catalog.KindOf(err) != catalog.KindRateLimited { // otherwise the limiter makes it wait
+		if catalog.KindOf(err) != catalog.KindRateLimited { // otherwise the limiter delays the next attempt
 			s.pause(ctx, o.backoff(attempt, err))
 		}
 	}
 }
 
-// note notes what has become of an attempt, and reports whether another one may make the outcome certain.
+// note records the result of an attempt, and reports whether another attempt could make the outcome certain.
 func (s *submission) note(posted catalog.Posted, err error) (again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,8 +147,8 @@ func (s *submission) note(posted catalog.Posted, err error) (again bool) {
 	return false
 }
 
-// withheld turns a refusal into an unknown outcome while an attempt may have been taken: a caller that believed it would
-// order again under a new idempotency key.
+// withheld converts a rejection into an unknown outcome if an attempt may have been accepted. A caller that trusted the
+// rejection would order again under a new idempotency key.
 func (s *submission) withheld(err error) error {
 	if err == nil || !s.mayExist || leavesOpen[catalog.KindOf(err)] {
 		return err
@@ -162,7 +162,7 @@ func (s *submission) withheld(err error) error {
 	return open
 }
 
-// backoff is the wait before the next attempt: as long as the catalog asks, or a doubling time of our own.
+// backoff returns the delay before the next attempt: a doubling delay with jitter, or the catalog's if longer.
 func (o *Orders) backoff(attempt int, err error) time.Duration {
 	d := min(submitBackoff<<min(attempt, 10), submitPause)
 	d = d/2 + o.Catalog.Jitter(d/2)
@@ -172,7 +172,7 @@ func (o *Orders) backoff(attempt int, err error) time.Duration {
 	return d
 }
 
-// pause waits before the next attempt, unless no further attempt may begin.
+// pause waits before the next attempt, unless no further attempt may start.
 func (s *submission) pause(ctx context.Context, d time.Duration) {
 	for due := time.Now().Add(d); time.Now().Before(due) && s.over() == nil; {
 		waiting, cancel := s.waits(ctx)
@@ -195,8 +195,8 @@ func (s *submission) join(ctx context.Context) {
 	}
 }
 
-// withdrawTime is the time before the deadline of the last caller at which an order that was not sent is withdrawn, so
-// that its withdrawal is recorded before it is returned. It is a tenth of the caller's time, if that is shorter.
+// withdrawTime is the time before the deadline of the last caller at which an unsent order is withdrawn, so that the
+// withdrawal is recorded before it is returned. It is a tenth of the caller's time if that is shorter.
 const withdrawTime = time.Second
 
 func withdrawBy(ctx context.Context) time.Time {
@@ -207,7 +207,7 @@ func withdrawBy(ctx context.Context) time.Time {
 	return deadline.Add(-min(time.Until(deadline)/10, withdrawTime))
 }
 
-// wait waits for the outcome until ctx ends. It reports whether there is an outcome; otherwise err leaves it open.
+// wait waits for the outcome until ctx is done. It reports whether there is an outcome. Otherwise err is an unknown outcome.
 func (s *submission) wait(ctx context.Context) (ended bool, err error) {
 	select {
 	case <-s.ended:
@@ -218,8 +218,8 @@ func (s *submission) wait(ctx context.Context) (ended bool, err error) {
 	}
 }
 
-// leave removes a caller. The attempts continue without it, but not for so long that they pile up. If it was the last one
-// and no attempt may have been accepted, no further attempt begins.
+// leave removes a caller. The attempts continue without it for a limited time, so that they do not accumulate. If it was the
+// last caller and no attempt may have been accepted, no further attempt starts.
 func (s *submission) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
