@@ -25,7 +25,7 @@ type call struct {
 	method string
 	origin origin
 	start  time.Time
-	ctx    context.Context //nolint:containedctx // has the caller, for the log
+	ctx    context.Context //nolint:containedctx // has the caller for the log
 
 	release         func() // subtracts the call from the counts
 	entered         bool   // the request has reached the handler
@@ -82,7 +82,7 @@ func (h statsHandler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	h.tracing.calls.HandleRPC(ctx, event)
 }
 
-// fail makes a status of the error that ends a call.
+// fail converts the error of a call to a status.
 func (c *call) fail(cause error) error {
 	if cause == nil {
 		return nil
@@ -110,7 +110,7 @@ func (c *call) recovered(err *error) {
 	}
 }
 
-// log writes the line of a call that has ended.
+// log writes the line of a call that is complete.
 func (c *call) log(err error) {
 	st, took, cause := status.Convert(err), time.Since(c.start), cmp.Or(c.cause, err)
 	attrs := append(make([]slog.Attr, 0, 14),

@@ -30,7 +30,7 @@ func public(method string) bool {
 	return strings.HasPrefix(method, "/grpc.health.v1.Health/") || strings.HasPrefix(method, "/grpc.reflection.")
 }
 
-// chain is the way of a call to its handler, the outermost part first. Both gRPC servers have it.
+// chain is the path of a call to its handler, the outermost part first. Both gRPC servers have it.
 //
 //	stats handler   span, measurements, line in the log
 //	recover         a panic becomes an error
@@ -75,7 +75,7 @@ func (c *chain) options(origin func(context.Context) origin) []grpc.ServerOption
 	}
 }
 
-// register adds the methods of a server to those that callers may call.
+// register adds the methods of a server to the public methods.
 func (c *chain) register(server *grpc.Server) {
 	for name, info := range server.GetServiceInfo() {
 		for _, m := range info.Methods {
@@ -100,7 +100,7 @@ func (c *chain) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerIn
 	return call.run(stream.Context(), func(ctx context.Context) error { return handle(srv, &checkedStream{stream, ctx, call}) })
 }
 
-// run calls the handler of a call that may be made.
+// run calls the handler of a call that is authenticated and counted.
 func (c *call) run(ctx context.Context, handle func(context.Context) error) error {
 	return c.fail(func() (err error) {
 		defer c.recovered(&err)
@@ -137,8 +137,8 @@ func (c *call) authenticate(ctx context.Context) (context.Context, error) {
 	return ctx, nil
 }
 
-// count counts a call until release. A stream without a credential counts on its connection, so that clients which watch the
-// health of the server do not use up a limit of all. Other calls without a credential count as those of one caller.
+// count counts a call until release. A stream without a credential counts on its connection, so that clients that watch the
+// health of the server do not use up a limit for all. Other calls without a credential count as the calls of one caller.
 func (c *call) count() (release func(), err error) {
 	if public(c.method) && c.methods[c.method].IsServerStream {
 		return c.probes.acquire(c.origin.peer, 1)
@@ -162,7 +162,7 @@ func (c *call) check(req any) error {
 // checkedStream checks the requests of a stream and counts its messages.
 type checkedStream struct {
 	grpc.ServerStream
-	ctx  context.Context //nolint:containedctx // with the caller, for the handler
+	ctx  context.Context //nolint:containedctx // has the caller for the handler
 	call *call
 }
 

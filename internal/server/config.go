@@ -22,11 +22,11 @@ import (
 type Service interface {
 	// Register adds the services of the contract to a gRPC server. It is called for the public and for the in-memory server.
 	Register(grpc.ServiceRegistrar)
-	// Admit refuses a call without a credential that may be one. It only looks at maps. The metadata of ctx and certificate
-	// are as in Authenticate.
+	// Admit rejects a call without a plausible credential. It only reads maps. The metadata of ctx and certificate are as in
+	// Authenticate.
 	Admit(ctx context.Context, certificate *auth.Certificate) error
-	// Authenticate returns the context of a call with its caller, or refuses the call. It reads the metadata
-	// "authorization". certificate is the verified certificate of the caller, or nil.
+	// Authenticate returns the context of a call with its caller, or rejects the call. It reads the metadata "authorization".
+	// certificate is the verified certificate of the caller, or nil.
 	Authenticate(ctx context.Context, certificate *auth.Certificate) (context.Context, error)
 	// Drain ends every open watch and wait. Downloads continue until the drain timeout.
 	Drain()
@@ -129,7 +129,7 @@ func (l Limits) streamsPerConn() uint32 {
 	return uint32(min(l.callerStreams()+callsPerConn, math.MaxUint32))
 }
 
-// listener is one of the server's.
+// listener is a listener of the server.
 type listener struct {
 	name, addr string
 	ready      net.Listener // nil if the address has to be bound
@@ -143,7 +143,7 @@ func (c Config) listeners() []listener {
 	return all
 }
 
-// Validate reports all faults of the configuration together.
+// Validate returns all errors of the configuration.
 func (c Config) Validate() error {
 	var faults []error
 	fault := func(broken bool, format string, args ...any) {

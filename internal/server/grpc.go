@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	_ "google.golang.org/grpc/encoding/gzip" // callers may compress; importing it is how it is switched on
+	_ "google.golang.org/grpc/encoding/gzip" // importing gzip enables compression for callers
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -58,7 +58,7 @@ func newRESTGRPC(config Config, chain *chain) *grpc.Server {
 // down. Otherwise a graceful stop would wait for them.
 type healthServer struct {
 	*health.Server
-	draining atomic.Bool // before the status turns to NOT_SERVING for good
+	draining atomic.Bool // set before the status changes to NOT_SERVING permanently
 }
 
 func newHealthServer() *healthServer {

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// origin is the place that a call comes from.
+// origin is the network origin of a call.
 type origin struct {
 	peer            string               // network address
 	tls             *tls.ConnectionState // nil without TLS

@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// newHTTPServer returns an HTTP server without timeouts for whole requests and responses, which would end streams. Handlers set a
-// deadline for each read and write instead.
+// newHTTPServer returns an HTTP server without timeouts for complete requests and responses, because they would abort streams.
+// Handlers set a deadline for each read and write instead.
 func newHTTPServer(config Config, handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,

@@ -15,9 +15,9 @@ import (
 // retryInfo asks a rejected caller to wait for a second.
 var retryInfo = &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)}
 
-// counts are the calls of one kind under way, or the renders that they watch, by caller and in total.
+// counts has the numbers of open calls of one kind, or of the renders that they watch, by caller and in total.
 type counts struct {
-	kind      string // for people: "calls"
+	kind      string // for display, such as "calls"
 	each, all int
 	reason    easelv1.ErrorReason // the reason if the caller itself has too many
 	remedy    string
@@ -57,7 +57,7 @@ func (c *counts) release(caller string, n int) {
 	}
 }
 
-// inUse returns the number of calls under way.
+// inUse returns the number of open calls.
 func (c *counts) inUse() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ListenError is an address that could not be bound.
+// ListenError is the error of an address that could not be bound.
 type ListenError struct {
 	Listener string // grpc, http, admin or metrics
 	Err      error

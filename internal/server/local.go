@@ -46,7 +46,7 @@ func newLocal(pipe *bufconn.Listener, chain *chain) (*Local, error) {
 		grpc.WithStaticStreamWindowSize(localStreamWindow),
 		grpc.WithStaticConnWindowSize(localConnWindow),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(localResponse)),
-		grpc.WithDisableRetry(), // every attempt is the caller's own
+		grpc.WithDisableRetry(), // every attempt is sent by the caller
 		grpc.WithIdleTimeout(0),
 	)
 	return &Local{conn, chain}, err
@@ -67,7 +67,7 @@ func (l *Local) Metadata(ctx context.Context, r *http.Request) metadata.MD {
 	return md
 }
 
-// originOfRequest returns the origin of a call in memory: that of its REST request.
+// originOfRequest returns the origin of the REST request of an in-memory call.
 func (c *chain) originOfRequest(ctx context.Context) origin {
 	from := origin{idempotencyKeys: metadata.ValueFromIncomingContext(ctx, metadataIdempotencyKey), disconnect: func() {}}
 	for _, peer := range metadata.ValueFromIncomingContext(ctx, metadataPeer) {
@@ -96,7 +96,7 @@ func (c *chain) verified(raw []string) *tls.ConnectionState {
 		Roots: c.certificates.Known().ClientCAs, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	if len(state.VerifiedChains) == 0 {
-		state.VerifiedChains = [][]*x509.Certificate{state.PeerCertificates} // no longer verified, as stillVerified finds
+		state.VerifiedChains = [][]*x509.Certificate{state.PeerCertificates} // no longer verified, which stillVerified detects
 	}
 	return state
 }

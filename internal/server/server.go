@@ -112,7 +112,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		closeAll(s.bound)
 		return err
 	}
-	defer func() { _ = run.local.Close() }() // every call over it has ended
+	defer func() { _ = run.local.Close() }() // all calls over it have ended
 	group, ctx := errgroup.WithContext(ctx)
 	for name, serve := range s.serving(run) {
 		group.Go(func() error {
@@ -124,7 +124,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	group.Go(func() error {
 		<-ctx.Done()
-		s.stop(run) //nolint:contextcheck // the context has ended, and calls in progress get time of their own
+		s.stop(run) //nolint:contextcheck // the context is done, and open calls have more time
 		return nil
 	})
 	s.health.start()
@@ -171,7 +171,7 @@ func (s *Server) assemble() (*servers, error) {
 	return run, nil
 }
 
-// Usage is how much of one of the limits for all callers together is used.
+// Usage is the current use of a limit for all callers together.
 type Usage struct {
 	Limit     string // "streams" or "calls"
 	Used, Max int
@@ -186,10 +186,10 @@ func (s *Server) Usage() []Usage {
 // Certificates returns the certificates of the listeners, or nil without TLS. They are reloaded when their files change.
 func (s *Server) Certificates() *reload.Value[*tls.Config] { return s.certificates }
 
-// Serving reports whether calls should be sent here: not before Serve, nor in a drain.
+// Serving reports whether calls should be sent here. It is false before Serve and during a drain.
 func (s *Server) Serving(ctx context.Context) bool { return s.health.serving(ctx) }
 
-// servers run between the start of Serve and its end.
+// servers are the servers of one run of Serve.
 type servers struct {
 	public, rest *grpc.Server
 	http, admin  *http.Server
@@ -201,7 +201,7 @@ type servers struct {
 // stop stops the servers. First the health check fails and open streams get their last message. Then calls have until the drain
 // timeout to end. The listeners for operators stop last.
 func (s *Server) stop(run *servers) {
-	// The context of Serve is done already, but calls must have time to end.
+	// The context of Serve is already done, but calls must have time to complete.
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.drainTimeout())
 	defer cancel()
 	s.logger.Info("draining", "timeout_ms", s.config.drainTimeout().Milliseconds())
@@ -222,7 +222,7 @@ func (s *Server) stop(run *servers) {
 	s.logger.Info("stopped")
 }
 
-// stopGRPC lets calls end until ctx does.
+// stopGRPC waits for the calls until ctx is done, and then aborts them.
 func (s *Server) stopGRPC(ctx context.Context, name string, server *grpc.Server) {
 	cut := context.AfterFunc(ctx, func() {
 		s.logger.Warn("calls aborted", "server", name)
@@ -232,7 +232,7 @@ func (s *Server) stopGRPC(ctx context.Context, name string, server *grpc.Server)
 	server.GracefulStop()
 }
 
-// stopHTTP lets requests end until ctx does.
+// stopHTTP waits for the requests until ctx is done, and then aborts them.
 func (s *Server) stopHTTP(ctx context.Context, name string, server *http.Server) {
 	if err := server.Shutdown(ctx); err != nil {
 		s.logger.Warn("requests aborted", "server", name, "error", err)

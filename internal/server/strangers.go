@@ -14,12 +14,12 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// refusalLines is the maximum number of log lines a second about refused strangers.
+// refusalLines is the maximum number of log lines per second about rejected unauthenticated calls.
 const refusalLines = 100
 
 var errUnknownMethod = service.Fail(easelv1.ErrorReason_UNIMPLEMENTED, "this server has no such call: it is older than the caller's stubs, or its name is wrong")
 
-// tap refuses strangers before their message is read. It runs on the goroutine of the connection, so it only looks at maps.
+// tap rejects unauthenticated calls before their message is read. It only reads maps, because the connection waits for it.
 func (c *chain) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if _, known := c.methods[info.FullMethodName]; !known {
 		return nil, service.Status(errUnknownMethod).Err()
@@ -30,7 +30,7 @@ func (c *chain) tap(ctx context.Context, info *tap.Info) (context.Context, error
 	return ctx, nil
 }
 
-// admit refuses a call without a credential that may be one. A refusal has a measurement and a line in the log.
+// admit rejects a call without a plausible credential. A rejection has a measurement and a log line.
 func (c *chain) admit(ctx context.Context, method string, from origin) error {
 	if public(method) {
 		return nil
@@ -55,7 +55,7 @@ func (c *chain) admit(ctx context.Context, method string, from origin) error {
 	return refusal
 }
 
-// Admit refuses a REST request without a credential that may be one, before its body is read.
+// Admit rejects a REST request without a plausible credential, before its body is read.
 func (l *Local) Admit(r *http.Request, method string) error {
 	ctx := metadata.NewIncomingContext(r.Context(), metadata.MD{"authorization": r.Header.Values("Authorization")})
 	return l.chain.admit(ctx, method, origin{peer: r.RemoteAddr, tls: r.TLS, disconnect: func() {}})

@@ -119,7 +119,7 @@ func (c *chain) stillVerified(state *tls.ConnectionState) bool {
 		if now.After(endOf(chain)) {
 			return false
 		}
-		// Verify checks no signature here, because a CA of the pool is trusted as it is.
+		// Verify checks no signature here, because a CA of the pool is trusted without one.
 		_, err := chain[len(chain)-1].Verify(x509.VerifyOptions{Roots: authorities, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 		return err == nil
 	})

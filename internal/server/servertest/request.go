@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Request makes a request with the key, and headers as "Name: value".
+// Request returns a request with the API key, and with headers of the form "Name: value".
 func Request(t *testing.T, method, path, body string, headers ...string) *http.Request {
 	t.Helper()
 	var content io.Reader
@@ -42,7 +42,7 @@ func Request(t *testing.T, method, path, body string, headers ...string) *http.R
 	return r
 }
 
-// Do sends a request and reads the whole answer.
+// Do sends a request and reads the complete response.
 func Do(t *testing.T, client *http.Client, r *http.Request) (*http.Response, string) {
 	t.Helper()
 	answer, err := client.Do(r)
@@ -57,7 +57,7 @@ func Do(t *testing.T, client *http.Client, r *http.Request) (*http.Response, str
 	return answer, string(body)
 }
 
-// RESTStatus reads the status that a REST error is.
+// RESTStatus parses the status in the body of a REST error.
 func RESTStatus(t *testing.T, body string) *status.Status {
 	t.Helper()
 	var message rpcstatus.Status
@@ -81,7 +81,7 @@ func WantError(t *testing.T, err error, code codes.Code, reason string) *status.
 	return st
 }
 
-// WithKey is the context of a gRPC call that is let in.
+// WithKey returns the context of a gRPC call with an accepted API key.
 func WithKey(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer key")
 }

@@ -17,7 +17,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Site is a server that runs over connections in memory until the test ends.
+// Site is a server that runs over in-memory connections until the test ends.
 type Site struct {
 	*Studio
 	HTTP  *http.Client
@@ -26,10 +26,10 @@ type Site struct {
 	Logs  *Buffer
 
 	GRPCPipe, HTTPPipe, AdminPipe *bufconn.Listener
-	Stop                          func() error // stops the server, and waits until it has
+	Stop                          func() error // stops the server and waits for it
 }
 
-// Start starts a server that build makes, which listens on the pipes and logs into Logs.
+// Start starts a server that build creates. The server listens on the pipes and logs into Logs.
 func Start(t testing.TB, studio *Studio, build func(*Site) (serve func(context.Context) error, err error)) *Site {
 	t.Helper()
 	s := &Site{Studio: studio, Logs: &Buffer{}, GRPCPipe: Pipe(), HTTPPipe: Pipe(), AdminPipe: Pipe()}
@@ -55,12 +55,12 @@ func Start(t testing.TB, studio *Studio, build func(*Site) (serve func(context.C
 	return s
 }
 
-// Generations is a client of the gRPC form.
+// Generations returns a gRPC client.
 func (s *Site) Generations() easelv1.GenerationServiceClient {
 	return easelv1.NewGenerationServiceClient(s.GRPC)
 }
 
-// Lines are the log lines with a message.
+// Lines returns the log lines with a message.
 func (s *Site) Lines(t *testing.T, message string) (found []map[string]any) {
 	t.Helper()
 	for line := range strings.Lines(s.Logs.String()) {
@@ -75,21 +75,21 @@ func (s *Site) Lines(t *testing.T, message string) (found []map[string]any) {
 	return found
 }
 
-// Pipe is a listener in memory.
+// Pipe returns an in-memory listener.
 func Pipe() *bufconn.Listener { return bufconn.Listen(1 << 16) }
 
-// PipeDialer dials a pipe, for an HTTP client.
+// PipeDialer returns a dialer of a pipe for an HTTP client.
 func PipeDialer(pipe *bufconn.Listener) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }
 }
 
-// HTTPClient makes a connection for each request: a connection in memory that is used
-// again now and then reports a deadline of the request before.
+// HTTPClient returns a client that opens a connection for each request. An in-memory connection that is reused can report a
+// deadline of the request before.
 func HTTPClient(pipe *bufconn.Listener) *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: PipeDialer(pipe), DisableCompression: true, DisableKeepAlives: true}}
 }
 
-// Dial makes a gRPC client.
+// Dial returns a gRPC client.
 func Dial(t testing.TB, pipe *bufconn.Listener, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	options = append([]grpc.DialOption{
@@ -103,12 +103,12 @@ func Dial(t testing.TB, pipe *bufconn.Listener, options ...grpc.DialOption) *grp
 	return conn
 }
 
-// GRPCDialer dials a pipe, for a gRPC client.
+// GRPCDialer returns a dialer of a pipe for a gRPC client.
 func GRPCDialer(pipe *bufconn.Listener) func(context.Context, string) (net.Conn, error) {
 	return func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }
 }
 
-// Buffer is a buffer that servers write while tests read.
+// Buffer is a buffer for concurrent writes of servers and reads of tests.
 type Buffer struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer
@@ -121,7 +121,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.buffer.Write(p)
 }
 
-// String is all that was written.
+// String returns all written bytes.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// RecordSpans makes this process trace into memory for one test.
+// RecordSpans records the spans of this process in memory during one test.
 func RecordSpans(t *testing.T) *tracetest.InMemoryExporter {
 	t.Helper()
 	exporter := tracetest.NewInMemoryExporter()
@@ -21,7 +21,7 @@ func RecordSpans(t *testing.T) *tracetest.InMemoryExporter {
 	t.Cleanup(func() {
 		otel.SetTracerProvider(traces)
 		otel.SetTextMapPropagator(propagator)
-		// What was traced before has taken this provider for its own, and keeps it.
+		// Instruments from before the test keep using this provider.
 		_ = provider.Shutdown(context.WithoutCancel(t.Context()))
 	})
 	return exporter

@@ -1,5 +1,5 @@
-// Package servertest is what the tests of the server and of its REST form share: a service whose answers
-// a test decides, and what speaks to a server over connections in memory.
+// Package servertest has the helpers that the tests of the server and of its REST form share: a service with responses that a
+// test defines, and clients of a server over in-memory connections.
 package servertest
 
 import (
@@ -25,14 +25,13 @@ import (
 // WatchStream is the stream of a watch.
 type WatchStream = grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]
 
-// Studio is a service whose answers a test decides. It lets in who sends the bearer
-// token "key".
+// Studio is a service with responses that a test defines. It accepts callers with the bearer token "key".
 type Studio struct {
 	easelv1.UnimplementedAccountServiceServer
 	easelv1.UnimplementedModelServiceServer
 	easelv1.UnimplementedGenerationServiceServer
 
-	// The answers to calls of the method of the same name.
+	// The functions that handle the calls of the methods.
 	Create      func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error)
 	Get         func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error)
 	List        func(context.Context, *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error)
@@ -49,7 +48,7 @@ type Studio struct {
 	seen         []metadata.MD
 }
 
-// NewStudio makes one that answers GetGeneration.
+// NewStudio returns a Studio that handles GetGeneration.
 func NewStudio() *Studio { return &Studio{Draining: make(chan struct{})} }
 
 // Register implements the server's Service.
@@ -78,21 +77,21 @@ func (s *Studio) Admit(ctx context.Context, certificate *auth.Certificate) error
 	return nil
 }
 
-// Certificates are those that calls came with.
+// Certificates returns the certificates of the calls.
 func (s *Studio) Certificates() []*auth.Certificate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.certificates
 }
 
-// Seen is the metadata of each call.
+// Seen returns the metadata of each call.
 func (s *Studio) Seen() []metadata.MD {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen
 }
 
-// LastMetadata is that of the last call.
+// LastMetadata returns the metadata of the last call.
 func (s *Studio) LastMetadata() metadata.MD {
 	seen := s.Seen()
 	return seen[len(seen)-1]
@@ -101,12 +100,12 @@ func (s *Studio) LastMetadata() metadata.MD {
 // Drain implements the server's Service.
 func (s *Studio) Drain() { close(s.Draining) }
 
-// CreateGeneration implements the contract, as all below do.
+// CreateGeneration implements the contract, like the methods below.
 func (s *Studio) CreateGeneration(ctx context.Context, req *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
 	return s.Create(ctx, req)
 }
 
-// GetGeneration gives what Get does, or a generation of the id.
+// GetGeneration returns the response of Get, or a generation with the ID.
 func (s *Studio) GetGeneration(ctx context.Context, req *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
 	if s.Get != nil {
 		return s.Get(ctx, req)
@@ -114,7 +113,7 @@ func (s *Studio) GetGeneration(ctx context.Context, req *easelv1.GetGenerationRe
 	return &easelv1.GetGenerationResponse{Generation: &easelv1.Generation{GenerationId: req.GetGenerationId()}}, nil
 }
 
-// ListGenerations gives what List does.
+// ListGenerations returns the response of List.
 func (s *Studio) ListGenerations(ctx context.Context, req *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
 	if s.List != nil {
 		return s.List(ctx, req)
@@ -122,52 +121,52 @@ func (s *Studio) ListGenerations(ctx context.Context, req *easelv1.ListGeneratio
 	return s.UnimplementedGenerationServiceServer.ListGenerations(ctx, req)
 }
 
-// GetModel gives what Model does.
+// GetModel returns the response of Model.
 func (s *Studio) GetModel(ctx context.Context, req *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {
 	return s.Model(ctx, req)
 }
 
-// WatchGeneration sends what Watch does.
+// WatchGeneration sends the messages of Watch.
 func (s *Studio) WatchGeneration(req *easelv1.WatchGenerationRequest, stream WatchStream) error {
 	return s.Watch(req, stream)
 }
 
-// WatchGenerations sends what WatchAll does.
+// WatchGenerations sends the messages of WatchAll.
 func (s *Studio) WatchGenerations(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
 	return s.WatchAll(req, stream)
 }
 
-// Content opens what OpenContent does.
+// Content returns the content of OpenContent.
 func (s *Studio) Content(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*service.Content, error) {
 	return s.OpenContent(ctx, req)
 }
 
-// UpdateEvent is a message of a watch: an update with an id and an etag.
+// UpdateEvent returns a message of a watch: an update with an ID and an ETag.
 func UpdateEvent(id, etag string) *easelv1.WatchGenerationResponse {
 	return &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{
 		Update: &easelv1.GenerationUpdate{Generation: &easelv1.Generation{GenerationId: id, Etag: etag}},
 	}}
 }
 
-// ClosingEvent is the last message of a watch when the server goes down.
+// ClosingEvent returns the last message of a watch when the server shuts down.
 func ClosingEvent(delay time.Duration) *easelv1.WatchGenerationResponse {
 	return &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Closing{Closing: &easelv1.StreamClosing{
 		Reason: easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING, RetryDelay: durationpb.New(delay),
 	}}}
 }
 
-// Draining is how a stream ends when the server goes down.
+// Draining returns the error of a stream when the server shuts down.
 func Draining() error {
 	st, _ := status.New(codes.Unavailable, "going down").WithDetails(&errdetails.ErrorInfo{Domain: "easel", Reason: "SERVER_DRAINING"},
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
 	return st.Err()
 }
 
-// Ending is a body that ends as it says.
+// Ending is a body without bytes that ends with the error of the function.
 type Ending func() error
 
 // Read implements io.Reader.
 func (e Ending) Read([]byte) (int, error) { return 0, cmp.Or(e(), io.EOF) }
 
-// Page answers as a page for people does.
+// Page serves a page for browsers.
 func Page(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "a page") }
