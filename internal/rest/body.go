@@ -25,7 +25,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// readable refuses requests whose path or query is not valid text, and passes on all others.
+// readable rejects requests whose path or query is not valid UTF-8.
 func readable(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := checkText(r.URL); err != nil {
@@ -37,7 +37,7 @@ func readable(next http.Handler) http.Handler {
 	})
 }
 
-// checkText refuses paths and queries that are not UTF-8, which fields can't hold.
+// checkText rejects paths and queries that are not UTF-8, because message fields can't hold them.
 func checkText(u *url.URL) error {
 	query, err := url.QueryUnescape(u.RawQuery)
 	if err != nil || !utf8.ValidString(query) || !utf8.ValidString(u.Path) {
@@ -49,7 +49,7 @@ func checkText(u *url.URL) error {
 // entrance checks the credentials of requests that become calls, and reads their complete bodies, within limits of size and time.
 type entrance struct {
 	calls   Calls
-	methods map[string]string // of the contract, by the verb and the template of their routes
+	methods map[string]string // methods of the contract by the verb and the template of their routes
 }
 
 func newEntrance(calls Calls) entrance {
@@ -61,7 +61,7 @@ func newEntrance(calls Calls) entrance {
 	return e
 }
 
-// admit passes a request on that may have a credential. The routes of pages need none.
+// admit passes on requests with a plausible credential. The routes of pages need none.
 func (e entrance) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		if method, ours := e.methods[r.Method+" "+bareTemplate(routeTemplate(r))]; ours {
@@ -74,7 +74,7 @@ func (e entrance) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// readBody passes a request on with its body.
+// readBody passes on requests with their complete bodies.
 func (e entrance) readBody(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		if _, ours := e.methods[r.Method+" "+bareTemplate(routeTemplate(r))]; ours && r.ContentLength != 0 {
@@ -88,7 +88,7 @@ func (e entrance) readBody(next runtime.HandlerFunc) runtime.HandlerFunc {
 				return
 			}
 			r.Body = http.NoBody
-			if r.Method == http.MethodPost { // else it says nothing
+			if r.Method == http.MethodPost { // other methods have no body
 				r.Body = io.NopCloser(bytes.NewReader(body))
 			}
 		}
@@ -127,7 +127,7 @@ func readWhole(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, err
 	return nil, service.InvalidRequest(service.Violation{Description: "the body can't be read"})
 }
 
-// decodeBody reads a request from the body, where there is one.
+// decodeBody decodes a request from the body, if there is one.
 func decodeBody(r *http.Request, req proto.Message) error {
 	if err := (wholeJSON{}).NewDecoder(r.Body).Decode(req); err != nil && !errors.Is(err, io.EOF) {
 		return service.InvalidRequest(unreadable(err.Error()))

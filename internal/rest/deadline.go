@@ -11,7 +11,7 @@ import (
 // deadlineChunk is the number of bytes that are written under one deadline. Chunks are small, so that slow clients do not time out.
 const deadlineChunk = 32 << 10
 
-// errNotTaken is the error of a chunk that the client has not taken in time.
+// errNotTaken is the error of a chunk that the client did not read in time.
 var errNotTaken = errors.New("the client took no byte in time")
 
 // deadlineWriter aborts a response if the client reads nothing for too long. It sets a deadline for each chunk, and removes the
@@ -22,7 +22,7 @@ type deadlineWriter struct {
 	timeout    time.Duration
 }
 
-// limitWrites sets write deadlines on every answer.
+// limitWrites sets write deadlines on every response.
 func limitWrites(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		limited := &deadlineWriter{ResponseWriter: w, connection: http.NewResponseController(w), timeout: service.DefaultSendTimeout}
@@ -55,7 +55,7 @@ func (w *deadlineWriter) Write(p []byte) (written int, err error) {
 		n, err := w.ResponseWriter.Write(chunk)
 		w.liftDeadline()
 		if err != nil && time.Since(began) >= w.timeout {
-			err = errNotTaken // HTTP/2 has an error of its own, which says less
+			err = errNotTaken // the error of HTTP/2 is less specific
 		}
 		written += n
 		if err != nil || written == len(p) {
@@ -67,16 +67,16 @@ func (w *deadlineWriter) Write(p []byte) (written int, err error) {
 // Flush implements http.Flusher.
 func (w *deadlineWriter) Flush() { _ = w.FlushError() }
 
-// FlushError is what http.ResponseController calls to flush.
+// FlushError implements the interface of http.ResponseController.
 func (w *deadlineWriter) FlushError() error {
 	w.setDeadline()
 	defer w.liftDeadline()
 	return w.connection.Flush()
 }
 
-// Unwrap lets http.ResponseController reach the connection.
+// Unwrap allows http.ResponseController to reach the connection.
 func (w *deadlineWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// A connection that knows no deadline goes without: only tests have such.
+// The errors can be ignored: only connections of tests do not support deadlines.
 func (w *deadlineWriter) setDeadline()  { _ = w.connection.SetWriteDeadline(time.Now().Add(w.timeout)) }
 func (w *deadlineWriter) liftDeadline() { _ = w.connection.SetWriteDeadline(time.Time{}) }

@@ -26,18 +26,18 @@ const downloadMethod = easelv1.GenerationService_DownloadGeneration_FullMethodNa
 // openContent opens the result of a generation.
 type openContent func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error)
 
-// downloads serve the bytes of results, which do not go through the connection in memory.
+// downloads serves the bytes of results, which do not pass the in-memory connection.
 type downloads struct {
 	mux     *runtime.ServeMux
-	calls   Calls // whose interceptor they pass
+	calls   Calls // server whose interceptors the calls pass
 	content openContent
 }
 
-// serve serves the bytes of a result as a plain file, with ranges and etags. It is a call of
-// DownloadGeneration like any other, except that the bytes go directly from the service to the response.
+// serve serves the bytes of a result as a plain file, with ranges and ETags. The call passes the chain like any
+// DownloadGeneration, but the bytes are copied directly from the service to the response.
 //
-// The query parameters readOffset and readLimit name a part too. Then that part is
-// the whole file as far as HTTP goes, and a Range header is ignored.
+// The query parameters readOffset and readLimit select a part too. For HTTP, that part is then the complete file, and a Range
+// header is ignored.
 func (d downloads) serve(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	req := &easelv1.DownloadGenerationRequest{GenerationId: params["generation_id"]}
 	a := &fileAnswer{open: d.content, request: r, code: http.StatusOK, length: unbounded}
@@ -53,25 +53,25 @@ func (d downloads) serve(w http.ResponseWriter, r *http.Request, params map[stri
 	case !a.begun:
 		refuse(w, r, err)
 	default:
-		// The headers are out; only a broken connection tells the client now.
+		// The headers are sent. Only a broken connection notifies the client now.
 		trace.SpanFromContext(ctx).SetStatus(codes.Error, "the content broke off")
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// fileAnswer is the answer to a request for a file.
+// fileAnswer is the response to a request for a file.
 type fileAnswer struct {
 	open    openContent
 	request *http.Request
-	content *service.Content // nil before it is open
+	content *service.Content // nil before it is opened
 
 	code   int
-	part   byteRange // of the file, where code is 206
-	length int64     // bytes to be sent; or unbounded
-	begun  bool      // the headers are out
+	part   byteRange // part of the file if code is 206
+	length int64     // number of bytes to be sent, or unbounded
+	begun  bool      // whether the headers were sent
 }
 
-// serve is in the place of the handler of a gRPC call.
+// serve replaces the handler of a gRPC call.
 func (a *fileAnswer) serve(ctx context.Context, w http.ResponseWriter, req *easelv1.DownloadGenerationRequest, sent func(bytes int)) error {
 	defer a.close()
 	if err := a.plan(ctx, req); err != nil {
@@ -86,7 +86,7 @@ func (a *fileAnswer) serve(ctx context.Context, w http.ResponseWriter, req *ease
 	return a.writeBody(w, sent)
 }
 
-// reopen opens a result in the place of the one that is open.
+// reopen opens a result and closes the one that was open.
 func (a *fileAnswer) reopen(ctx context.Context, req *easelv1.DownloadGenerationRequest) (err error) {
 	a.close()
 	a.content, err = a.open(ctx, req)
@@ -95,12 +95,12 @@ func (a *fileAnswer) reopen(ctx context.Context, req *easelv1.DownloadGeneration
 
 func (a *fileAnswer) close() {
 	if a.content != nil {
-		_ = a.content.Body.Close() // it was read as far as it was wanted
+		_ = a.content.Body.Close() // the requested part was read
 	}
 	a.content = nil
 }
 
-// plan opens what the request asks for, usually at once.
+// plan opens the requested part, usually in one step.
 func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRequest) error {
 	window := req.GetReadOffset() != 0 || req.GetReadLimit() != 0
 	if want, ranged := parseRange(a.request.Header.Get("Range")); ranged && !window && a.request.Method != http.MethodHead {
@@ -120,17 +120,17 @@ func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRe
 	return a.precondition()
 }
 
-// planRange opens a part. It reports false where the whole is to be sent: the client has other
-// bytes, or the size is not known, without which HTTP can't say which part it is.
+// planRange opens a part. It returns false if the complete file has to be sent, because the client has another version or
+// because the size is unknown. Without the size, HTTP can't describe the part.
 func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerationRequest, want byteRange) (served bool, err error) {
 	ifRange := a.request.Header.Get("If-Range")
 	part := proto.CloneOf(req)
-	if !want.suffix { // where it begins is known once the size is
+	if !want.suffix { // its start follows from the size
 		part.ReadOffset = want.first
 	}
 	err = a.reopen(ctx, part)
 	if service.Status(err).Code() == grpccodes.OutOfRange {
-		err = a.reopen(ctx, req) // for the size, and because the range can belong to another, longer file (If-Range)
+		err = a.reopen(ctx, req) // for the size, and because If-Range can name a longer file
 	}
 	if err != nil {
 		return false, err
@@ -156,7 +156,7 @@ func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerat
 	return true, nil
 }
 
-// fit is within with an error that names the size.
+// fit returns the result of within, or an error with the size.
 func (r byteRange) fit(size int64) (byteRange, error) {
 	part, ok := r.within(size)
 	if ok {
@@ -166,7 +166,7 @@ func (r byteRange) fit(size int64) (byteRange, error) {
 		map[string]string{"size_bytes": strconv.FormatInt(size, 10)}).Err()
 }
 
-// sameFile reports whether If-Range names the current file. A date never does: files here have none.
+// sameFile reports whether If-Range names the current file. A date never matches, because files have no date here.
 func sameFile(ifRange string, info *easelv1.ContentInfo) bool {
 	return ifRange == "" || (info.GetEtag() != "" && ifRange == quoteEtag(info.GetEtag()))
 }
@@ -185,7 +185,7 @@ func (a *fileAnswer) precondition() error {
 
 func (a *fileAnswer) writeHeader(w http.ResponseWriter) {
 	header, info := w.Header(), a.content.Info
-	header.Set("Cache-Control", "private, no-cache") // it may be kept, but not used unasked
+	header.Set("Cache-Control", "private, no-cache") // may be stored, but must be revalidated
 	if quoted := quoteEtag(info.GetEtag()); quoted != "" {
 		header.Set("ETag", quoted)
 	}
@@ -210,10 +210,10 @@ func (a *fileAnswer) writeHeader(w http.ResponseWriter) {
 	w.WriteHeader(a.code)
 }
 
-// sourceNames are the values of the header that says where the bytes come from.
+// sourceNames are the values of the header for the source of the bytes.
 var sourceNames = map[easelv1.ContentSource]string{easelv1.ContentSource_CONTENT_SOURCE_CATALOG: "catalog", easelv1.ContentSource_CONTENT_SOURCE_COPY: "copy"}
 
-// writeBody copies the bytes, and fails unless every one went out.
+// writeBody copies the bytes. It returns an error unless all bytes were written.
 func (a *fileAnswer) writeBody(w io.Writer, sent func(bytes int)) error {
 	var written int64
 	err := a.content.Copy(func(chunk *easelv1.ContentChunk) error {
@@ -232,15 +232,15 @@ func (a *fileAnswer) writeBody(w io.Writer, sent func(bytes int)) error {
 	return err
 }
 
-// refused is the error of a download whose write has failed.
+// refused returns the error of a download after a failed write.
 func refused(err error) error {
 	if !errors.Is(err, errNotTaken) {
-		return context.Canceled // the client went away
+		return context.Canceled // the client disconnected
 	}
 	return service.Fail(easelv1.ErrorReason_READER_TOO_SLOW, fmt.Sprintf("the client took no byte for %v", service.DefaultDownloadTimeout))
 }
 
-// contentType is the catalog's media type where it is one.
+// contentType returns the media type of the catalog if it is valid.
 func contentType(media string) string {
 	if _, _, err := mime.ParseMediaType(media); err != nil {
 		return "application/octet-stream"
@@ -248,7 +248,7 @@ func contentType(media string) string {
 	return media
 }
 
-// disposition makes a browser save the file, and never show it as a page.
+// disposition returns a header that makes a browser save the file and never show it as a page.
 func disposition(fileName string) string {
 	if named := mime.FormatMediaType("attachment", map[string]string{"filename": fileName}); fileName != "" && named != "" {
 		return named
@@ -256,20 +256,19 @@ func disposition(fileName string) string {
 	return "attachment"
 }
 
-// byteRange is a part of a file as a Range header asks for it.
+// byteRange is a part of a file, as requested by a Range header.
 type byteRange struct {
-	first int64 // position of the first byte; for a suffix, how many bytes from the end
-	last  int64 // position of the last byte; unbounded goes to the end
-	// suffix asks for the last first bytes.
+	first int64 // position of the first byte; number of bytes from the end if suffix is set
+	last  int64 // position of the last byte; unbounded means the end
+	// suffix means that the range has the last first bytes.
 	suffix bool
 }
 
-// unbounded stands for an end or a length that is not known.
+// unbounded is an unknown end or length.
 const unbounded = -1
 
-// parseRange reads a Range header. Only one range of bytes is served. A header that asks for several
-// ranges, for another unit or for nonsense is ignored, as RFC 9110 allows, and the answer is the whole
-// file.
+// parseRange parses a Range header. Only one range of bytes is supported. A header with several ranges, another unit or
+// invalid syntax is ignored, as RFC 9110 allows, and the response has the complete file.
 func parseRange(header string) (r byteRange, ok bool) {
 	spec, ok := cutPrefixFold(header, "bytes=")
 	if !ok || strings.Contains(spec, ",") {
@@ -306,8 +305,7 @@ func position(digits string) (int64, bool) {
 	return int64(n), err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// within fits the range into a file of size bytes. It reports false where no byte of
-// the file lies in it.
+// within fits the range into a file of size bytes. It returns false if the range has no byte of the file.
 func (r byteRange) within(size int64) (byteRange, bool) {
 	if r.suffix {
 		r = byteRange{first: max(0, size-r.first), last: unbounded}
@@ -324,8 +322,8 @@ func (r byteRange) contentRange(size int64) string {
 	return fmt.Sprintf("bytes %d-%d/%d", r.first, r.last, size)
 }
 
-// quoteEtag writes an etag as HTTP does. Characters that are not allowed between the quotes are escaped,
-// so that two etags never become one.
+// quoteEtag returns an ETag in the syntax of HTTP. Characters that are not allowed in the quotes are escaped, so that two
+// different ETags stay different.
 func quoteEtag(etag string) string {
 	if etag == "" {
 		return ""
@@ -343,13 +341,13 @@ func quoteEtag(etag string) string {
 	return b.String()
 }
 
-// listsEtag reports whether the value of If-Match or If-None-Match names an etag,
-// already quoted. Weak etags match as strong ones do where weak is set.
+// listsEtag reports whether the value of If-Match or If-None-Match lists a quoted ETag. If weak is set, weak ETags match like
+// strong ETags.
 func listsEtag(header, quoted string, weak bool) bool {
 	if textproto.TrimString(header) == "*" {
 		return true
 	}
-	for part := range strings.SplitSeq(header, ",") { // quoteEtag leaves no comma within one
+	for part := range strings.SplitSeq(header, ",") { // quoteEtag escapes commas
 		part = textproto.TrimString(part)
 		if weak {
 			part = strings.TrimPrefix(part, "W/")

@@ -24,7 +24,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// httpCodes are the HTTP codes of reasons, where they are more exact than those of the gRPC codes.
+// httpCodes are the HTTP codes of reasons that are more exact than the codes of their gRPC codes.
 var httpCodes = map[easelv1.ErrorReason]int{
 	easelv1.ErrorReason_READ_OFFSET_OUT_OF_RANGE: http.StatusRequestedRangeNotSatisfiable,
 	easelv1.ErrorReason_METHOD_NOT_ALLOWED:       http.StatusMethodNotAllowed,
@@ -34,7 +34,7 @@ var httpCodes = map[easelv1.ErrorReason]int{
 	easelv1.ErrorReason_BUDGET_EXCEEDED:          http.StatusPaymentRequired,
 	easelv1.ErrorReason_REQUEST_TOO_LARGE:        http.StatusRequestEntityTooLarge,
 	easelv1.ErrorReason_REQUEST_BODY_TIMEOUT:     http.StatusRequestTimeout,
-	easelv1.ErrorReason_CONTENT_CHANGED:          http.StatusPreconditionFailed, // the caller named other bytes: no fault of ours
+	easelv1.ErrorReason_CONTENT_CHANGED:          http.StatusPreconditionFailed, // not a failure of the server
 	easelv1.ErrorReason_HOST_NOT_ALLOWED:         http.StatusMisdirectedRequest,
 }
 
@@ -50,7 +50,7 @@ func handleError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w 
 	refuse(w, r, err)
 }
 
-// refuse answers with the error of a call, or of the gateway before a call.
+// refuse writes the error of a call, or of the gateway before a call.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var bad *runtime.HTTPStatusError // a path that can't be unescaped
 	st, ok := status.FromError(err)
@@ -58,22 +58,22 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.As(err, &bad):
 		err = service.InvalidRequest(service.Violation{Description: "the path can't be unescaped"})
 	case ok && st.Code() == codes.InvalidArgument && service.Reason(st) == easelv1.ErrorReason_ERROR_REASON_UNSPECIFIED:
-		err = service.InvalidRequest(unreadable(st.Message())) // the gateway could not read the request
+		err = service.InvalidRequest(unreadable(st.Message())) // the gateway could not parse the request
 	case isOrder(r):
-		err = service.OrderFailure(err, true) // an order whose answer the gateway has lost may have been sent
+		err = service.OrderFailure(err, true) // the order may have been sent although the gateway lost the response
 	}
 	writeError(w, r, err)
 }
 
-// ordersPath is where orders are posted.
+// ordersPath is the path to which orders are posted.
 const ordersPath = "/v1/generations"
 
 func isOrder(r *http.Request) bool {
 	return r.Method == http.MethodPost && path.Clean(r.URL.Path) == ordersPath
 }
 
-// writeError answers with an error: its HTTP code, the status as JSON, and the headers that say the same
-// in plain HTTP. An order that is refused here was sent nowhere, unless the error says otherwise.
+// writeError writes an error: its HTTP code, the status as JSON, and headers with the same information. An order that is
+// rejected here was not sent, unless the error specifies otherwise.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if isOrder(r) {
 		err = service.OrderFailure(err, false)
@@ -95,10 +95,10 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	body := statusJSON(st)
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
-	_, _ = w.Write(body) //nolint:gosec // JSON, sent as such with nosniff; a client that went away needs no error
+	_, _ = w.Write(body) //nolint:gosec // JSON with nosniff; a disconnected client needs no error
 }
 
-// retryAfter is the status's RetryInfo in whole seconds, rounded up.
+// retryAfter returns the RetryInfo of the status in whole seconds, rounded up.
 func retryAfter(st *status.Status) (string, bool) {
 	info := service.Detail[*errdetails.RetryInfo](st)
 	if info.GetRetryDelay() == nil {
@@ -108,8 +108,8 @@ func retryAfter(st *status.Status) (string, bool) {
 	return strconv.FormatInt(int64((delay+time.Second-1)/time.Second), 10), true
 }
 
-// statusJSON is google.rpc.Status as JSON, which names fields as JSON does. A detail of a type that this program does
-// not have can't be written; then the status goes without details.
+// statusJSON returns google.rpc.Status as JSON, with the JSON names of fields. If a detail has a type that this program does
+// not have, the status has no details.
 func statusJSON(st *status.Status) []byte {
 	body, err := protojson.Marshal(inJSON(st).Proto())
 	if err != nil {
@@ -121,8 +121,8 @@ func statusJSON(st *status.Status) []byte {
 	return body
 }
 
-// unreadable returns the violation of a request that the gateway can't read, with the text of its parser. The text is cut at
-// 256 bytes, because it may quote the request.
+// unreadable returns the violation of a request that the gateway can't parse, with the message of its parser. The message is
+// cut at 256 bytes, because it may quote the request.
 func unreadable(said string) service.Violation {
 	said = strings.TrimPrefix(strings.ReplaceAll(said, "\u00a0", " "), "proto: ") // protojson varies its spaces
 	said = strings.ToValidUTF8(said[:min(len(said), 256)], "")
@@ -136,10 +136,10 @@ func unreadable(said string) service.Violation {
 	return v
 }
 
-// fieldOfParser finds the field that a parser names.
+// fieldOfParser matches the field in an error of a parser.
 var fieldOfParser = regexp.MustCompile(`(?:field|list|field value:) "?([A-Za-z_][\w.]*)`)
 
-// requestFields are the fields of all requests, by their names in the contract.
+// requestFields returns the fields of all requests, by their names in the contract.
 var requestFields = sync.OnceValue(func() map[string]protoreflect.FieldDescriptor {
 	fields := map[string]protoreflect.FieldDescriptor{}
 	var add func(protoreflect.MessageDescriptor)
@@ -156,8 +156,8 @@ var requestFields = sync.OnceValue(func() map[string]protoreflect.FieldDescripto
 	return fields
 })
 
-// jsonPath is the path of a field as JSON has it: maxCostCents. What stands in a map or in inputs is the caller's own
-// name and stays, as does what is no field.
+// jsonPath returns the path of a field with JSON names, such as maxCostCents. Names in a map or in inputs are chosen by the
+// caller and left unchanged, like unknown names.
 func jsonPath(path string) string {
 	parts := strings.Split(path, ".")
 	for n, part := range parts {
@@ -174,7 +174,7 @@ func jsonPath(path string) string {
 	return strings.Join(parts, ".")
 }
 
-// inJSON is a status whose violations name fields as JSON does.
+// inJSON returns a status with the JSON names of fields in its violations.
 func inJSON(st *status.Status) *status.Status {
 	if service.Detail[*errdetails.BadRequest](st) == nil {
 		return st

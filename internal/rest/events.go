@@ -57,7 +57,7 @@ func (s eventStreams) watchGenerations(w http.ResponseWriter, r *http.Request, _
 			read := func() error { return query(r, req) }
 			if r.Method == http.MethodPost {
 				read = func() error {
-					defer func() { r.Body = http.NoBody }() // it is large, and the stream may last
+					defer func() { r.Body = http.NoBody }() // the body is large, and the stream may be long
 					return decodeBody(r, req)
 				}
 			}
@@ -68,8 +68,8 @@ func (s eventStreams) watchGenerations(w http.ResponseWriter, r *http.Request, _
 		})
 }
 
-// follow makes a streaming call and writes each message as an event, until the call
-// or the client ends. A client that goes away ends the call.
+// follow sends a streaming call and writes each message as an event, until the call ends or the client disconnects. A
+// disconnect cancels the call.
 func follow[M any](mux *runtime.ServeMux, w http.ResponseWriter, r *http.Request, path, method string,
 	open func(context.Context) (grpc.ServerStreamingClient[M], error),
 ) {
@@ -93,18 +93,17 @@ func follow[M any](mux *runtime.ServeMux, w http.ResponseWriter, r *http.Request
 	}
 	for ; err == nil; message, err = stream.Recv() {
 		if err = events.message(any(message).(proto.Message)); err != nil {
-			break // nobody reads any more, or it has not come in time: that must not look like the end
+			break // the client disconnected or is too slow; this must not look like a regular end
 		}
 	}
 	events.end(err)
 }
 
-// firstMessage waits for the first message, and opens the stream of events if that
-// takes long.
+// firstMessage waits for the first message. If that takes long, it opens the stream of events.
 func firstMessage[M any](stream grpc.ServerStreamingClient[M], events *eventWriter) (*M, error) {
 	opened := make(chan struct{})
 	late := time.AfterFunc(firstMessageWait, func() {
-		_ = events.start() // a failed write shows again at the first message; the call ends then
+		_ = events.start() // the write of the first message fails too, and ends the call
 		close(opened)
 	})
 	message, err := stream.Recv()
@@ -114,7 +113,7 @@ func firstMessage[M any](stream grpc.ServerStreamingClient[M], events *eventWrit
 	return message, err
 }
 
-// reconnectDelay is how long a browser waits before it connects again.
+// reconnectDelay is the time that a browser waits before it reconnects.
 const reconnectDelay = 2 * time.Second
 
 // eventWriter writes the messages of a stream as server-sent events or as JSON lines.
@@ -123,8 +122,8 @@ const reconnectDelay = 2 * time.Second
 //	text/event-stream  event: <its kind>    event: failure            event: done
 //	NDJSON             the message          {"error": <status>}       nothing
 //
-// A browser's EventSource connects again whenever a stream ends; a page closes it at
-// "done" and at "failure". The name "error" is taken by the browser's own event for a lost connection.
+// The EventSource of a browser reconnects whenever a stream ends. A page closes it at "done" and at "failure". The name
+// "error" is reserved for the browser's own event for a lost connection.
 type eventWriter struct {
 	w      http.ResponseWriter
 	flush  func() error
@@ -136,7 +135,7 @@ func newEventWriter(w http.ResponseWriter, r *http.Request) *eventWriter {
 	return &eventWriter{w: w, flush: http.NewResponseController(w).Flush, sse: accepts(r, "text/event-stream")}
 }
 
-// accepts reports whether a request asks for a media type by name.
+// accepts reports whether a request accepts a media type by name.
 func accepts(r *http.Request, want string) bool {
 	for _, value := range r.Header.Values("Accept") {
 		for part := range strings.SplitSeq(value, ",") {
@@ -148,8 +147,7 @@ func accepts(r *http.Request, want string) bool {
 	return false
 }
 
-// start sends the headers, and in server-sent events a first line, so that no proxy
-// and no browser waits for a body.
+// start sends the headers and, for server-sent events, a first line, so that proxies and browsers do not wait for a body.
 func (e *eventWriter) start() error {
 	e.opened = true
 	header := e.w.Header()
@@ -158,7 +156,7 @@ func (e *eventWriter) start() error {
 		header.Set("Content-Type", "text/event-stream")
 	}
 	header.Set("Cache-Control", "no-store")
-	header.Set("X-Accel-Buffering", "no") // nginx would hold events back
+	header.Set("X-Accel-Buffering", "no") // nginx would buffer events
 	e.w.WriteHeader(http.StatusOK)
 	if e.sse {
 		return e.write(fmt.Appendf(nil, ": easel\nretry: %d\n\n", reconnectDelay.Milliseconds()))
@@ -191,7 +189,7 @@ func (e *eventWriter) message(m proto.Message) error {
 	return e.write(event.Bytes())
 }
 
-// end writes how the stream ended: io.EOF is OK. A client that is gone reads neither.
+// end writes the result of the stream: io.EOF is OK. A disconnected client receives neither.
 func (e *eventWriter) end(err error) {
 	if !e.opened {
 		_ = e.start()
@@ -214,7 +212,7 @@ func (e *eventWriter) write(p []byte) error {
 	return e.flush()
 }
 
-// eventName is the kind of a message: the name of the member that it holds.
+// eventName returns the kind of a message: the name of the member that it contains.
 func eventName(m proto.Message) string {
 	message := m.ProtoReflect()
 	if kind := message.Descriptor().Oneofs().ByName("event"); kind != nil {
@@ -222,11 +220,11 @@ func eventName(m proto.Message) string {
 			return field.JSONName()
 		}
 	}
-	return "message" // a kind that is newer than this build
+	return "message" // the kind is newer than this build
 }
 
-// eventID is the etag of the last update, which a client sends back when it connects again. A stream of
-// many generations has none.
+// eventID returns the ETag of the last update, which a client sends when it reconnects. A stream of many generations has no
+// IDs.
 func eventID(m proto.Message) string {
 	one, ok := m.(*easelv1.WatchGenerationResponse)
 	if !ok {
@@ -240,7 +238,7 @@ func eventID(m proto.Message) string {
 	}, one.GetUpdate().GetGeneration().GetEtag())
 }
 
-// closingDelay is how long a client should stay away when the server closes a stream.
+// closingDelay returns the time that a client should wait before it reconnects, if a message closes the stream.
 func closingDelay(m proto.Message) (time.Duration, bool) {
 	closing, ok := m.(interface{ GetClosing() *easelv1.StreamClosing })
 	if !ok || closing.GetClosing().GetRetryDelay() == nil {

@@ -39,7 +39,7 @@ func newGateway(config Config) (*runtime.ServeMux, error) {
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithWriteContentLength(),
 	)
-	unused := context.Background() // a registration waits for nothing
+	unused := context.Background() // a registration does not block
 	generations := easelv1.NewGenerationServiceClient(config.Calls)
 	err := errors.Join(
 		gatewayv1.RegisterAccountServiceHandlerClient(unused, mux, easelv1.NewAccountServiceClient(config.Calls)),
@@ -74,10 +74,10 @@ func handleStreams(mux *runtime.ServeMux, streams eventStreams, files downloads)
 	return nil
 }
 
-// noHeader forwards no header by itself: Calls writes the metadata of a call.
+// noHeader forwards no header, because Calls creates the metadata of a call.
 func noHeader(string) (string, bool) { return "", false }
 
-// The routes of the calls that have handlers of our own.
+// The routes of the calls with handlers in this package.
 const (
 	waitPath     = "/v1/generations/{generation_id}:wait"
 	watchPath    = "/v1/generations/{generation_id}:watch"
@@ -88,20 +88,20 @@ const (
 // binding is the REST form of a method.
 type binding struct {
 	verb, template string
-	inBody         bool // the request is the body
+	inBody         bool // whether the request is the body
 }
 
-// inPath reports whether the path names a field.
+// inPath reports whether the path has a field.
 func (b binding) inPath(field protoreflect.Name) bool {
 	return strings.Contains(bareTemplate(b.template), "{"+string(field)+"}")
 }
 
-// bareTemplate is a template without the patterns of its fields.
+// bareTemplate returns a template without the patterns of its fields.
 func bareTemplate(template string) string {
 	return strings.NewReplacer("=**}", "}", "=*}", "}").Replace(template)
 }
 
-// bindings visits every REST form of every method that has one.
+// bindings visits every REST form of every method.
 func bindings(visit func(protoreflect.MethodDescriptor, binding)) {
 	service.Methods(func(m protoreflect.MethodDescriptor) {
 		rule, ok := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)

@@ -16,10 +16,9 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// parameters are the query parameters of each route, such as "GET /v1/generations": by their names in
-// JSON those of the contract, for the fields of the request that are not in the path, and none where the request
-// is the body. The gateway takes both spellings of a name, and ignores unknown ones: it would drop a misspelt
-// limit in silence.
+// parameters are the query parameters of each route, such as "GET /v1/generations", by JSON name with the name in the
+// contract. They are the fields of the request that are not in the path. If the request is the body, there are no parameters.
+// The gateway accepts both spellings of a name, and silently ignores unknown names, such as a misspelled limit.
 type parameters map[string]map[string]string
 
 func newParameters() parameters {
@@ -35,8 +34,8 @@ func newParameters() parameters {
 	return known
 }
 
-// addNames adds the names of the fields of a message. Those of a message of the contract that stands in it
-// are written behind its own and a dot; the members of a map are keyed: labels[job].
+// addNames adds the names of the fields of a message. The names of the fields of a nested message of the contract follow its
+// own name and a dot. The members of a map have keys: labels[job].
 func addNames(names map[string]string, message protoreflect.MessageDescriptor, inJSON, inProto string, without func(protoreflect.Name) bool) {
 	for n := range message.Fields().Len() {
 		field := message.Fields().Get(n)
@@ -53,10 +52,10 @@ func addNames(names map[string]string, message protoreflect.MessageDescriptor, i
 	}
 }
 
-// keyed stands for the key of a member of a map.
+// keyed replaces the key of a member of a map.
 const keyed = "[name]"
 
-// check refuses a query with a parameter that its route does not take. Pages take any.
+// check rejects a query with a parameter that its route does not support. Pages accept any.
 func (p parameters) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		names, ours := p[r.Method+" "+bareTemplate(routeTemplate(r))]
@@ -72,7 +71,7 @@ func (p parameters) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// checkQuery looks at one parameter after the other, and at no more of them than it takes to refuse a query.
+// checkQuery checks one parameter at a time, and only as many as it needs to reject a query.
 func checkQuery(raw string, names map[string]string) error {
 	var unknown []string
 	for parameter := range strings.SplitSeq(raw, "&") {
@@ -84,7 +83,7 @@ func checkQuery(raw string, names map[string]string) error {
 		if parameter != "" && !knownAs(given, names) && !slices.Contains(unknown, given) {
 			unknown = append(unknown, given)
 		}
-		if len(unknown) > service.MostViolations { // one more says that there are more
+		if len(unknown) > service.MostViolations { // the additional violation indicates that there are more
 			break
 		}
 	}
@@ -119,8 +118,7 @@ func unknownParameter(names map[string]string) string {
 
 const malformedQuery = "the query can't be read: & divides its parameters, a semicolon is written as %3B, and % begins an escape of two hex digits"
 
-// query reads the query parameters that are fields of a request, except those that
-// the path has set.
+// query decodes the query parameters into the fields of a request, except the fields that the path has set.
 func query(r *http.Request, req proto.Message, fromPath ...string) error {
 	if err := r.ParseForm(); err != nil {
 		return service.InvalidRequest(service.Violation{Description: malformedQuery})

@@ -24,10 +24,10 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Calls is the gRPC server that requests become calls of. Package server has it.
+// Calls is the gRPC server that handles the requests as calls. Package server implements it.
 type Calls interface {
 	grpc.ClientConnInterface
-	// Admit refuses a request for a call of a method if it has no credential that may be one.
+	// Admit rejects a request for a call of a method without a plausible credential.
 	Admit(r *http.Request, method string) error
 	// MaxBody returns the maximum size of the body of a request, in bytes.
 	MaxBody() int64
@@ -53,7 +53,7 @@ type Config struct {
 	AllowedHosts []string
 }
 
-// New makes the handler of the HTTP listener.
+// New returns the handler of the HTTP listener.
 func New(config Config) (http.Handler, error) {
 	gateway, err := newGateway(config)
 	if err == nil {
@@ -89,7 +89,7 @@ func handlePages(gateway *runtime.ServeMux, config Config) error {
 	for path, page := range pages {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			handler := func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
-				if strings.Contains(r.Header.Get("Range"), ",") { // several ranges get the whole, as a download does
+				if strings.Contains(r.Header.Get("Range"), ",") { // several ranges get the complete page, like a download
 					r.Header.Del("Range")
 				}
 				page.ServeHTTP(w, r)

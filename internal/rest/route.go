@@ -29,13 +29,13 @@ func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// refuses reports whether a route only refuses: without it, DELETE of the path of a watch would delete a
-// generation whose id ends in ":watch".
+// refuses reports whether a route only rejects requests. Without such a route, DELETE of the path of a watch would delete a
+// generation with an id that ends in ":watch".
 func refuses(method, template string) bool {
 	return method == http.MethodDelete && (template == waitPath || template == watchPath)
 }
 
-// methodNotTaken is the handler of a route that only refuses.
+// methodNotTaken returns the handler of a route that only rejects requests.
 func methodNotTaken(mux *runtime.ServeMux) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 		handleRoutingError(r.Context(), mux, nil, w, r, http.StatusMethodNotAllowed)
@@ -56,7 +56,7 @@ func tidyPath(r *http.Request) {
 	}
 }
 
-// handleRoutingError answers requests that no route takes.
+// handleRoutingError responds to requests that match no route.
 func handleRoutingError(ctx context.Context, mux *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
 	if matchedOf(ctx).probe {
 		return
@@ -69,7 +69,7 @@ func handleRoutingError(ctx context.Context, mux *runtime.ServeMux, _ runtime.Ma
 	writeError(w, r, service.Fail(easelv1.ErrorReason_METHOD_NOT_ALLOWED, "this path does not take "+r.Method))
 }
 
-// allowed asks the gateway's routes which methods a path takes.
+// allowed returns the methods of a path, according to the routes of the gateway.
 func allowed(mux *runtime.ServeMux, r *http.Request) (methods []string) {
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
 		m := &matched{probe: true}
@@ -88,8 +88,8 @@ func annotate(ctx context.Context, mux *runtime.ServeMux, r *http.Request, metho
 	return runtime.AnnotateContext(ctx, mux, r, method, runtime.WithHTTPPathPattern(path))
 }
 
-// traceRequests makes a span and a measurement of each REST request with OpenTelemetry's handler. The
-// answer names the trace of the request.
+// traceRequests creates a span and a measurement of each REST request with OpenTelemetry's handler. The response has the trace
+// of the request in its headers.
 func traceRequests(next http.Handler) http.Handler {
 	return otelhttp.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		propagation.TraceContext{}.Inject(r.Context(), propagation.HeaderCarrier(w.Header()))
@@ -99,9 +99,9 @@ func traceRequests(next http.Handler) http.Handler {
 
 // matched carries the route of a request from the gateway to the handlers around it.
 type matched struct {
-	request *http.Request // as OpenTelemetry's handler has it
-	probe   bool          // only asks whether there is a route, and has no request
-	found   bool          // the answer
+	request *http.Request // request of OpenTelemetry's handler
+	probe   bool          // only checks whether the route exists, without a request
+	found   bool          // result of the probe
 }
 
 type matchedKey struct{}

@@ -22,9 +22,9 @@ const Policy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-
 	"img-src 'self' data: blob:; media-src blob:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Start is the beginning of the page, as Markdown: the Getting Started of each language.
-// Its programs and commands name localhost:50051 (gRPC) and localhost:8080 (REST): Handlers puts the
-// real gRPC port in, and the browser the host that it came from.
+// Start is the start of the page in Markdown: the Getting Started of each language. Its programs and commands use
+// localhost:50051 (gRPC) and localhost:8080 (REST). Handlers inserts the real gRPC port, and the browser inserts the host of
+// the page.
 //
 //go:embed start.md
 var Start string
@@ -41,11 +41,11 @@ var (
 	//go:embed notice.txt
 	notice []byte
 	//go:embed scalar.js.gz
-	scalar []byte // the script of the API reference, which make generate takes from npm
+	scalar []byte // script of the API reference; make generate copies it from npm
 )
 
-// Handlers are the paths of the page and what answers GET and HEAD there. The page itself
-// is at "/". grpcAddr is the address that the gRPC listener is bound to.
+// Handlers returns the handlers of the page, by path, for GET and HEAD. The page itself is at "/". grpcAddr is the bound
+// address of the gRPC listener.
 func Handlers(grpcAddr string) map[string]http.Handler {
 	start := Start
 	if _, port, err := net.SplitHostPort(grpcAddr); err == nil {
@@ -62,8 +62,8 @@ func Handlers(grpcAddr string) map[string]http.Handler {
 	}
 }
 
-// serve answers with bytes that are the same for everybody. A browser that has them asks
-// whether they are still the same, and is not sent them again.
+// serve returns a handler of bytes that are the same for all clients. A browser that has the bytes revalidates them, and does
+// not download them again.
 func serve(mediaType string, body []byte) http.Handler {
 	tag := fmt.Sprintf(`"%x"`, sha256.Sum256(body))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -76,8 +76,8 @@ func serve(mediaType string, body []byte) http.Handler {
 	})
 }
 
-// serveCompressed answers with bytes that gzip made, as they are, and unpacks them once for who
-// does not take gzip: no browser.
+// serveCompressed returns a handler of gzip data. It sends the data unchanged, and decompresses it once for clients that do
+// not accept gzip, which no browser is.
 func serveCompressed(mediaType string, compressed []byte) http.Handler {
 	asTheyAre := serve(mediaType, compressed)
 	unpacked := sync.OnceValue(func() http.Handler { return serve(mediaType, unpack(compressed)) })
@@ -93,7 +93,7 @@ func serveCompressed(mediaType string, compressed []byte) http.Handler {
 	})
 }
 
-// unpack unpacks a file of ours.
+// unpack decompresses an embedded file.
 func unpack(compressed []byte) []byte {
 	reader, err := gzip.NewReader(bytes.NewReader(compressed))
 	if err != nil {

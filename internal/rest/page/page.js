@@ -1,5 +1,5 @@
-// Draws the page: the Getting Started, then the API reference. Nothing is asked of another
-// host, and a key that is typed in is kept in memory alone, until the page is left.
+// Draws the page: the Getting Started, then the API reference. The page sends no request to another host. A key that is typed
+// in is only kept in memory until the page is closed.
 'use strict';
 
 const fetched = (path) => fetch(path).then((answer) => {
@@ -7,12 +7,12 @@ const fetched = (path) => fetch(path).then((answer) => {
   return answer;
 });
 
-// Programs and commands name this machine, with the gRPC port of the server; here they name the host that the page came from.
+// Programs and commands use this machine and the gRPC port of the server. Here they get the host that the page came from.
 const here = (text) => text
   .replaceAll('http://localhost:8080', location.origin)
   .replaceAll(/\blocalhost:(\d+)/g, `${location.hostname}:$1`);
 
-// The reference keeps the Getting Started folded away in its table of contents, and has no setting for that.
+// The reference collapses the Getting Started in its table of contents, and has no setting for that.
 function openStart() {
   for (const label of document.querySelectorAll('aside .sr-only')) {
     if (label.textContent.trim() === 'Open Group - Introduction') label.closest('button')?.click();
@@ -32,7 +32,7 @@ async function draw() {
     favicon: '/page/icon.svg',
     modelsSectionLabel: 'Messages',
     authentication: { preferredSecurityScheme: 'bearer' },
-    // What the page would else load from elsewhere, keep, or offer to send there.
+    // Without these settings the page would load data from other hosts, store data, or offer to send data there.
     withDefaultFonts: false,
     persistAuth: false,
     telemetry: false,
@@ -40,7 +40,7 @@ async function draw() {
     mcp: { disabled: true },
     hideClientButton: true,
     showDeveloperTools: 'never',
-    // The languages that there are stubs for, in their ordinary way to speak HTTP.
+    // The languages with stubs, each with its usual HTTP client.
     defaultHttpClient: { targetKey: 'shell', clientKey: 'curl' },
     hiddenClients: {
       c: true, clojure: true, csharp: true, dart: true, fsharp: true, http: true, kotlin: true, node: true, objc: true,
