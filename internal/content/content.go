@@ -59,7 +59,7 @@ type Results struct {
 	Counts Counts // since the start of the process
 }
 
-// Counts are numbers of copies that this process has made and read. Rescued are reads that the catalog served instead.
+// Counts are numbers of copies that this process has made and read. Rescued counts the reads that the catalog served instead.
 type Counts struct {
 	Copied, Bytes, Failures, Reads, Rescued atomic.Int64
 }
@@ -70,7 +70,7 @@ func New(cfg Config) *Results { return &Results{Config: cfg} }
 // Keeps reports whether there is a store.
 func (r *Results) Keeps() bool { return r.Store != nil }
 
-// Has reports whether there is a copy of a result. If the ledger fails, it reports false.
+// Has reports whether there is a copy of a result. If the ledger fails, it returns false.
 func (r *Results) Has(ctx context.Context, id string) bool {
 	_, copied := r.find(ctx, id)
 	return copied
@@ -90,10 +90,10 @@ func hasCopy(row ledger.Content) bool {
 	return row.State == ledger.ContentCopied || row.State == ledger.ContentWaiting && row.Object != ""
 }
 
-const fetchLook = 200 * time.Millisecond // between two looks at a result that is copied again
+const fetchLook = 200 * time.Millisecond // interval of the checks of a result that is copied again
 
-// Fetch records that an operator wants a result copied again, and waits until it is copied, an attempt has failed, or ctx is
-// done. It reports whether the ledger has such a result.
+// Fetch records that an operator requests another copy of a result. It waits until the result is copied, an attempt has
+// failed, or ctx is done. It reports whether the ledger has such a result.
 func (r *Results) Fetch(ctx context.Context, by ledger.By, generation string) (row ledger.Content, has bool, err error) {
 	if has, err = r.Ledger.FetchContent(ctx, by, generation); err != nil || !has {
 		return row, has, err
@@ -128,7 +128,7 @@ func (r *Results) Open(ctx context.Context, cred catalog.Credential, id string, 
 	}
 	if errors.Is(err, ErrAbsent) || errors.Is(err, errSize) {
 		r.Logger.ErrorContext(ctx, "result copy lost; copying again", "generation", id, "object", row.Object, "error", err)
-		_ = r.Ledger.ContentIsLost(ctx, row) // otherwise the next reader finds it out
+		_ = r.Ledger.ContentIsLost(ctx, row) // otherwise the next reader detects the loss
 	}
 	c, failed := r.fromCatalog(ctx, cred, row, id, offset, etag)
 	if failed != nil {
@@ -182,7 +182,7 @@ func (r *Results) openCopy(ctx context.Context, row ledger.Content, offset int64
 	return b, nil
 }
 
-// copyBody reads a copy. It ends with [io.EOF] only after the last byte.
+// copyBody reads a copy. It returns [io.EOF] only after the last byte.
 type copyBody struct {
 	io.ReadCloser
 

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	copyPlaces  = 8         // number of copies at once; each has a part of the result in memory
-	copyTimeout = time.Hour // limit of an attempt
+	copyPlaces  = 8         // number of concurrent copies; each has a part of the result in memory
+	copyTimeout = time.Hour // timeout of an attempt
 
 	// A failed copy is attempted again after a share of its age, 1/retryShare, within bounds.
 	retryShare         = 2
 	minRetry, maxRetry = time.Second, 5 * time.Minute
-	// A result is given up after tryTime. A catalog that does not know the generation may be a proxy, so that is shorter
-	// but not zero.
+	// A copy is abandoned after tryTime. If the catalog does not know the generation, the time is shorter but not zero,
+	// because a proxy may have responded.
 	tryTime, absentTime = 7 * 24 * time.Hour, 24 * time.Hour
 
 	textType = "text/plain; charset=utf-8"
@@ -55,7 +55,7 @@ func (r *Results) copy(ctx context.Context, job ledger.Job) (ledger.Outcome, err
 	switch {
 	case err == nil:
 		return ledger.Outcome{}, nil
-	case ctx.Err() != nil, errors.Is(err, ledger.ErrLeaseLost): // the process stops, or another one has the job
+	case ctx.Err() != nil, errors.Is(err, ledger.ErrLeaseLost): // the process stops, or another process has the job
 		return ledger.Outcome{}, err
 	}
 	r.Counts.Failures.Add(1)
@@ -69,19 +69,19 @@ func (r *Results) copy(ctx context.Context, job ledger.Job) (ledger.Outcome, err
 	return ledger.Outcome{}, err
 }
 
-// transfer reads a result once, and writes it into the store. It leaves no object that is not whole.
+// transfer reads a result once, and writes it into the store. After an error it deletes the object.
 func (r *Results) transfer(ctx context.Context, job ledger.Job, row ledger.Content) (made ledger.StoredCopy, err error) {
 	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
 	made.Object = fmt.Sprintf("%s%d-%d-%s", objectPrefix(r.Name, row.Generation), job.ID, job.Fence, rand.Text())
-	if _, err := r.Store.Size(ctx, made.Object); err != nil && !errors.Is(err, ErrAbsent) { // the catalog is not asked in vain
+	if _, err := r.Store.Size(ctx, made.Object); err != nil && !errors.Is(err, ErrAbsent) { // before any request
 		return made, err
 	}
 	result, err := r.source(ctx, row)
 	if err != nil {
 		return made, err
 	}
-	defer func() { _ = result.Body.Close() }() // it was read as far as needed
+	defer func() { _ = result.Body.Close() }() // the needed part was read
 	made.ContentType, made.Etag = result.ContentType, result.Etag
 	defer func() {
 		if err != nil && ctx.Err() == nil {
@@ -118,7 +118,7 @@ func (m *measured) Write(p []byte) (int, error) {
 	return m.Hash.Write(p)
 }
 
-// record records a copy. A copy that another one has replaced is deleted, and so is a copy that was surely not recorded.
+// record records a copy. It deletes objects of earlier copies, and its own object if the copy was certainly not recorded.
 func (r *Results) record(ctx context.Context, job ledger.Job, row ledger.Content, made ledger.StoredCopy) error {
 	err := r.Ledger.ContentCopied(context.WithoutCancel(ctx), job, made)
 	if _, doubt := errors.AsType[*ledger.Doubt](err); doubt {
@@ -136,8 +136,8 @@ func (r *Results) record(ctx context.Context, job ledger.Job, row ledger.Content
 	return nil
 }
 
-// dropEarlier deletes the objects that this ledger has written for a generation before a job was taken. An object of a later
-// job stays.
+// dropEarlier deletes the objects that this ledger wrote for a generation before this run of a job. It keeps objects of later
+// runs.
 func (r *Results) dropEarlier(ctx context.Context, job ledger.Job) {
 	prefix := objectPrefix(r.Name, job.Ref)
 	for object, err := range r.Store.List(ctx, prefix) {
@@ -151,7 +151,7 @@ func (r *Results) dropEarlier(ctx context.Context, job ledger.Job) {
 	}
 }
 
-// drop deletes an object that this ledger has written and no row names. If the store fails, [Results.Verify] reports the
+// drop deletes an object that this ledger has written and no row refers to. If the store fails, [Results.Verify] reports the
 // object until the copies of the generation are deleted.
 func (r *Results) drop(ctx context.Context, object string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
@@ -159,8 +159,8 @@ func (r *Results) drop(ctx context.Context, object string) {
 	_ = r.Store.Delete(ctx, object)
 }
 
-// objectPrefix returns the beginning of the names of all copies of a generation under a name of a ledger. The holder of the job
-// and a random part follow, so that no copy ever replaces another.
+// objectPrefix returns the prefix of the names of all copies of a generation under a name of a ledger. The run of the job and
+// a random part follow, so that no copy ever replaces another.
 func objectPrefix(store, generation string) string {
 	sum := sha256.Sum256([]byte(generation))
 	name := hex.EncodeToString(sum[:])

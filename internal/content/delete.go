@@ -10,16 +10,16 @@ import (
 
 const (
 	deletePlaces  = 8
-	deleteTimeout = time.Minute // limit of an attempt
+	deleteTimeout = time.Minute // timeout of an attempt
 
 	sweepInterval = 24 * time.Hour
-	partAge       = 2 * copyTimeout // age of a write that no process continues
+	partAge       = 2 * copyTimeout // age from which a write counts as abandoned
 
-	forgetLook = 100 * time.Millisecond // between two looks at the copies that are to be deleted
+	forgetLook = 100 * time.Millisecond // interval of the checks of the copies that are to be deleted
 )
 
-// delete runs a job that deletes the copies of a generation, and the remains of broken writes. A copy from before the ledger was
-// restored stays until an operator has adopted it.
+// delete runs a job that deletes the copies of a generation, and the remains of aborted writes. A copy from before the ledger
+// was restored is kept until an operator has adopted it.
 func (r *Results) delete(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
 	may, err := r.Ledger.MayDelete(ctx, job.Ref)
 	if err != nil || !may {
@@ -59,7 +59,7 @@ func (r *Results) deleteAll(ctx context.Context, generation string) error {
 	return nil
 }
 
-// sweep runs the job that removes the parts of broken writes.
+// sweep runs the job that removes the remains of aborted writes.
 func (r *Results) sweep(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 	stores, err := r.Ledger.Stores(ctx)
 	if err != nil {
@@ -78,8 +78,8 @@ func (r *Results) sweep(ctx context.Context, _ ledger.Job) (ledger.Outcome, erro
 	return ledger.Outcome{}, err
 }
 
-// Forget waits until the copies that are to be deleted are deleted, and returns the number that is left when ctx is done. It
-// does not wait for copies from before the ledger was restored.
+// Forget waits until the copies that are marked for deletion are deleted, and returns the remaining number when ctx is done.
+// It does not wait for copies from before the ledger was restored.
 func (r *Results) Forget(ctx context.Context) (left int64, err error) {
 	for {
 		left, own, err := r.Ledger.DoomedCount(context.WithoutCancel(ctx))

@@ -18,10 +18,10 @@ import (
 // dir is a store in a directory, which replicas may share.
 type dir struct{ root *os.Root }
 
-// partSuffix ends the name of a file that is being written.
+// partSuffix is the suffix of the name of a file that is being written.
 const partSuffix = ".part"
 
-// partForm is the form of such a name. [dir.Put] adds a word of [rand.Text].
+// partForm matches the end of such a name. [dir.Put] adds a [rand.Text] token.
 var partForm = regexp.MustCompile(`\.[A-Z2-7]{26}\.part$`)
 
 // openDir opens a directory, and creates it if it does not exist.
@@ -36,7 +36,7 @@ func openDir(name string) (Store, error) {
 	return nil, fmt.Errorf("EASEL_CONTENT_URL: %w", err)
 }
 
-// Put implements [Store]. A file has its name when it is complete and on the disk.
+// Put implements [Store]. A file gets its name when it is complete and on disk.
 func (d dir) Put(ctx context.Context, name string, body io.Reader, size int64) error {
 	if err := d.root.MkdirAll(path.Dir(name), 0o700); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (d dir) Put(ctx context.Context, name string, body io.Reader, size int64) e
 	return err
 }
 
-// rename renames a file, and waits until its name is on the disk.
+// rename renames a file, and waits until its name is on disk.
 func (d dir) rename(part, name string) error {
 	if err := d.root.Rename(part, name); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (d dir) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return d.walk(ctx, path.Dir(prefix), func(name string) bool { return strings.HasPrefix(name, prefix) && !strings.HasSuffix(name, partSuffix) })
 }
 
-// walk returns the chosen files below a directory, in the order of their names.
+// walk returns the chosen files below a directory, sorted by name.
 func (d dir) walk(ctx context.Context, below string, chosen func(name string) bool) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		err := fs.WalkDir(d.root.FS(), below, func(name string, entry fs.DirEntry, err error) error {
@@ -134,7 +134,7 @@ func (d dir) walk(ctx context.Context, below string, chosen func(name string) bo
 	}
 }
 
-// gone returns an error, nil if another process has deleted the file.
+// gone returns nil if another process has deleted the file, and other errors unchanged.
 func gone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -142,7 +142,7 @@ func gone(err error) error {
 	return err
 }
 
-// Clean implements [Store]. What can't be deleted does not keep the others.
+// Clean implements [Store]. It continues after a failed deletion.
 func (d dir) Clean(ctx context.Context, prefix string, before time.Time) (failed error) {
 	isPart := func(name string) bool { return strings.HasPrefix(name, prefix) && partForm.MatchString(name) }
 	for part, err := range d.walk(ctx, path.Dir(prefix), isPart) {

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// fromCatalog opens a result in the catalog. If there is a store, the result may be a text, which is a part of the generation.
+// fromCatalog opens a result in the catalog. If there is a store, the result may be a text, which is part of the generation.
 func (r *Results) fromCatalog(ctx context.Context, cred catalog.Credential, row ledger.Content, id string, offset int64, etag string) (*Content, error) {
 	c, err := r.Catalog.Content(ctx, cred, id, offset, ofCatalog(row, etag))
 	switch kind := catalog.KindOf(err); {
@@ -37,7 +37,7 @@ func textAt(text string, offset int64, etag string) (*catalog.Content, error) {
 	return &catalog.Content{Body: io.NopCloser(strings.NewReader(text[offset:])), ContentType: textType, Offset: offset, Size: &size, Etag: own}, nil
 }
 
-// servable returns an error if no source can serve a request for bytes from an offset, with an etag.
+// servable returns an error if no source can serve a request for bytes at an offset, with an etag.
 func servable(size int64, has string, offset int64, etag string) error {
 	switch {
 	case etag != "" && etag != has:
@@ -56,11 +56,11 @@ func etagOf(row ledger.Content) string {
 	return ownEtag(row.SHA256)
 }
 
-// ownEtag returns an etag that the catalog does not know.
+// ownEtag returns an etag of Easel, which the catalog does not know.
 func ownEtag(digest string) string { return `"copy-` + digest[:32] + `"` }
 
-// ofCatalog returns an etag as the catalog knows it: empty for the etag of a copy that the catalog has no etag for. Another etag
-// of Easel identifies other bytes.
+// ofCatalog converts an etag for the catalog. The etag of a copy without a catalog etag becomes empty. Another etag of Easel
+// is unchanged, because it identifies other bytes.
 func ofCatalog(row ledger.Content, etag string) string {
 	if row.Etag == "" && row.SHA256 != "" && etag == etagOf(row) {
 		return ""

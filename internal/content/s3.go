@@ -18,36 +18,36 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// s3 is a store in a bucket. Its keys come from the environment of the process, as S3's own tools take them: variables, a
+// s3 is a store in a bucket. Its keys come from the environment of the process, like those of S3's own tools: variables, a
 // file, or the role of the machine.
 type s3 struct {
 	core   minio.Core
 	bucket string
-	prefix string // of each name, with a slash at its end; or ""
+	prefix string // prefix of each name, with a trailing slash; or empty
 }
 
-// partSize is that of the parts of a large object, the smallest that S3 takes: a copy holds one in memory.
+// partSize is the size of the parts of a large object in bytes. It is the minimum, because a copy buffers one part.
 const partSize = 5 << 20
 
-// s3Retries are how often a request is sent that fails for a while.
+// s3Retries is the maximum number of attempts of a request.
 const s3Retries = 3
 
-// bucketForm is the form of a bucket's name.
+// bucketForm matches the name of a bucket.
 var bucketForm = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
 
-// prefixForm is the form of the directory in it.
+// prefixForm matches the prefix of the names in a bucket.
 var prefixForm = regexp.MustCompile(`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$`)
 
-// s3Place is where a bucket is.
+// s3Place is the location of a bucket.
 type s3Place struct {
 	endpoint *url.URL
 	bucket   string
 	prefix   string
 	region   string
-	path     bool // the bucket stands in the path and not in the host's name
+	path     bool // the bucket is in the path and not in the host name
 }
 
-// parseS3 reads s3://BUCKET/PREFIX?endpoint=URL&region=NAME&style=path.
+// parseS3 parses s3://BUCKET/PREFIX?endpoint=URL&region=NAME&style=path.
 func parseS3(address string) (at s3Place, err error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "s3" || u.User != nil || u.Fragment != "" {
@@ -77,7 +77,7 @@ func parseS3(address string) (at s3Place, err error) {
 	return at, nil
 }
 
-// openS3 returns the store of a bucket. It sends nothing.
+// openS3 returns the store of a bucket. It sends no requests.
 func openS3(at s3Place) (Store, error) {
 	lookup := minio.BucketLookupDNS
 	if at.path {
@@ -143,7 +143,7 @@ func (s s3) Delete(ctx context.Context, name string) error {
 func (s s3) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
-		defer cancel() // ends the listing that is left early
+		defer cancel() // stops a listing that is left early
 		for info := range s.core.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: s.prefix + prefix, Recursive: true}) {
 			object := Object{strings.TrimPrefix(info.Key, s.prefix), info.Size, info.LastModified}
 			if !yield(object, said(info.Err)) || info.Err != nil {
@@ -153,7 +153,7 @@ func (s s3) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	}
 }
 
-// Clean implements [Store]: it aborts uploads that were not completed. What can't be aborted does not keep the others.
+// Clean implements [Store]. It aborts incomplete uploads, and continues after a failure.
 func (s s3) Clean(ctx context.Context, prefix string, before time.Time) (failed error) {
 	for upload := range s.core.ListIncompleteUploads(ctx, s.bucket, s.prefix+prefix, true) {
 		err := upload.Err
@@ -167,7 +167,7 @@ func (s s3) Clean(ctx context.Context, prefix string, before time.Time) (failed 
 	return failed
 }
 
-// said is an error of the bucket, of which it says the code: the rest may repeat what was sent.
+// said returns an error of the bucket with only its code, because the rest may contain the request.
 func said(err error) error {
 	if err == nil {
 		return nil

@@ -23,7 +23,7 @@ type source struct {
 // errNothing means that a generation has no result.
 var errNothing = errors.New("the generation has neither a file nor a text")
 
-// isAbsent reports whether the catalog does not have a result. A proxy in front of it may return this for a moment.
+// isAbsent reports whether the catalog does not have a result. A proxy may briefly cause this error too.
 func isAbsent(err error) bool { return catalog.IsAbsent(err) || errors.Is(err, errNothing) }
 
 // source opens the file of a generation in the catalog, or its text.
@@ -52,7 +52,7 @@ func (r *Results) source(ctx context.Context, row ledger.Content) (*source, erro
 	}
 	found := &source{c, record}
 	if err := found.check(); err != nil {
-		_ = c.Body.Close() // it is not wanted
+		_ = c.Body.Close() // the body is not needed
 		return nil, err
 	}
 	return found, nil

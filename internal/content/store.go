@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// Store has objects by name. Names are of letters, digits, dashes and slashes.
+// Store stores objects by name. Names contain letters, digits, dashes and slashes.
 type Store interface {
-	// Put writes an object from a body of a size, which is -1 where it is not known: whole, or not at all.
+	// Put writes an object completely or not at all. size is the size of the body, -1 if it is unknown.
 	Put(ctx context.Context, name string, body io.Reader, size int64) error
-	// Get reads an object of at least one byte more than the offset, and returns its whole size. Its error is [ErrAbsent] if there is
-	// no such object. The body of a bucket ends with the context.
+	// Get reads an object from an offset before its end, and returns its complete size. Its error is [ErrAbsent] if there is
+	// no such object. The body of an S3 object fails when the context is done.
 	Get(ctx context.Context, name string, offset int64) (body io.ReadCloser, size int64, err error)
-	// Size returns the size of an object, with the same error.
+	// Size returns the size of an object. Its error is [ErrAbsent] if there is no such object.
 	Size(ctx context.Context, name string) (int64, error)
 	// Delete deletes an object, if there is one.
 	Delete(ctx context.Context, name string) error
-	// List returns the objects whose names begin with a prefix.
+	// List returns the objects whose names have a prefix.
 	List(ctx context.Context, prefix string) iter.Seq2[Object, error]
-	// Clean deletes what writes of objects whose names begin with a prefix have left behind that began before a time; the
-	// zero time means all of it.
+	// Clean deletes the remains of aborted writes of objects whose names have a prefix, if the writes started before the given
+	// time. The zero time deletes all remains.
 	Clean(ctx context.Context, prefix string, before time.Time) error
 }
 
@@ -32,17 +32,17 @@ type Store interface {
 type Object struct {
 	Name string
 	Size int64
-	Time time.Time // when it was written
+	Time time.Time // time when it was written
 }
 
 // ErrAbsent means that the store has no such object.
 var ErrAbsent = errors.New("the store has no such object")
 
-// Form says what EASEL_CONTENT_URL may be.
+// Form is the syntax of EASEL_CONTENT_URL.
 const Form = "file:DIR or s3://BUCKET/PREFIX?endpoint=URL&region=NAME"
 
-// Check returns an error if the address of a store is invalid, without its secrets. insecure allows results to travel
-// unencrypted. It sends nothing.
+// Check returns an error if the address of a store is invalid, without its secrets. insecure allows unencrypted transfers. It
+// sends no requests.
 func Check(address string, insecure bool) error {
 	if _, isDir := dirOf(address); isDir {
 		return nil
@@ -54,7 +54,7 @@ func Check(address string, insecure bool) error {
 	return err
 }
 
-// dirOf returns the directory of an address, and reports whether it names one.
+// dirOf returns the directory of an address, and reports whether it has one.
 func dirOf(address string) (name string, isDir bool) {
 	name, isDir = strings.CutPrefix(address, "file:")
 	return strings.TrimPrefix(name, "//"), isDir && name != ""

@@ -60,7 +60,7 @@ func (r *Results) verifyOne(ctx context.Context, c ledger.Content, bytes bool) (
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = body.Close() }() // it was read to its end
+	defer func() { _ = body.Close() }() // it was read to the end
 	digest := sha256.New()
 	if _, err := io.Copy(digest, body); err != nil {
 		return "", err
@@ -71,8 +71,8 @@ func (r *Results) verifyOne(ctx context.Context, c ledger.Content, bytes bool) (
 	return "", nil
 }
 
-// verifyObjects reports the objects under the names of the ledger that no row names. Younger objects than partAge may be copies
-// that are being made.
+// verifyObjects reports the objects under the names of the ledger that no row refers to. Objects younger than partAge are
+// skipped, because they may be incomplete copies.
 func (r *Results) verifyObjects(ctx context.Context, differs func(line string)) error {
 	stores, err := r.Ledger.Stores(ctx)
 	if err != nil {
@@ -96,7 +96,7 @@ func (r *Results) verifyObjects(ctx context.Context, differs func(line string)) 
 	return errors.Join(err, r.verifyKnown(ctx, some, differs))
 }
 
-// verifyKnown reports the objects that no row names.
+// verifyKnown reports the objects that no row refers to.
 func (r *Results) verifyKnown(ctx context.Context, objects []string, differs func(line string)) error {
 	known, err := r.Ledger.KnownObjects(ctx, objects)
 	for _, object := range objects {
