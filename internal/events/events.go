@@ -2,7 +2,7 @@
 //
 //	events    teams and their receivers
 //	sender    the jobs that deliver events
-//	receiver  the rest of a receiver that fails
+//	receiver  the pause of a receiver that fails
 //	message   an event as a signed CloudEvents document
 package events
 
@@ -13,25 +13,25 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// Team is a team, which is told where it has a receiver.
+// Team is a team. It receives events if it has a receiver.
 type Team struct {
-	// URL is the address of its receiver, "" where it has none, and SecretFile the file with the secrets that sign.
+	// URL is the address of its receiver, empty if it has none. SecretFile is the file with the signing secrets.
 	URL, SecretFile string
-	// Limits are its budgets.
+	// Limits are the budgets of the team.
 	Limits ledger.Limits
-	// Retention is after which time what names content of its orders is erased; 0 is never.
+	// Retention is the time after which the content of the team's orders is erased. Zero means never.
 	Retention time.Duration
-	// KeepDeleted means that copies of results stay which the team deletes in the catalog.
+	// KeepDeleted means that copies of results are kept if the team deletes the generations in the catalog.
 	KeepDeleted bool
 }
 
-// Teams are those of now, by name. The zero value has none.
+// Teams has the current teams by name. The zero value has none.
 type Teams struct {
 	inForce atomic.Pointer[map[string]Team]
 	known   atomic.Pointer[map[string]ledger.Team]
 }
 
-// Set changes them.
+// Set replaces the teams.
 func (t *Teams) Set(teams map[string]Team) {
 	known := make(map[string]ledger.Team, len(teams))
 	for name, team := range teams {
@@ -49,7 +49,7 @@ func (t *Teams) Known() map[string]ledger.Team {
 	return nil
 }
 
-// Get gives a team, if it is told.
+// Get returns a team, and reports whether it has a receiver.
 func (t *Teams) Get(name string) (team Team, told bool) {
 	team = t.all()[name]
 	return team, team.URL != ""

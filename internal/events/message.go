@@ -16,10 +16,10 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// ContentType is that of an event's document.
+// ContentType is the media type of an event's document.
 const ContentType = "application/cloudevents+json; charset=utf-8"
 
-// document is an event as CloudEvents 1.0 has it in JSON.
+// document is an event in the JSON format of CloudEvents 1.0.
 type document struct {
 	SpecVersion     string          `json:"specversion"`
 	ID              string          `json:"id"`
@@ -32,7 +32,7 @@ type document struct {
 	Data            json.RawMessage `json:"data"`
 }
 
-// Document writes the document of an event: the same each time that the event is sent.
+// Document returns the document of an event. It is the same for each delivery of the event.
 func Document(e ledger.Event) ([]byte, error) {
 	return json.Marshal(document{
 		SpecVersion: "1.0", ID: e.ID, Source: "/easel/teams/" + e.Owner, Type: e.Type, Subject: e.Subject, Time: e.Time,
@@ -40,16 +40,15 @@ func Document(e ledger.Event) ([]byte, error) {
 	})
 }
 
-// Secrets sign what is sent: each makes a signature of its own.
+// Secrets are the signing secrets. Each creates its own signature.
 type Secrets [][]byte
 
 const (
 	secretPrefix            = "whsec_"
-	leastSecret, mostSecret = 24, 64 // bytes
+	leastSecret, mostSecret = 24, 64 // in bytes
 )
 
-// ParseSecrets reads a file of secrets: one line, or two while a receiver changes from one to the other. Its errors
-// never repeat what is in the file.
+// ParseSecrets parses a file of secrets: one line, or two lines during a rotation. Its errors never contain the secrets.
 func ParseSecrets(contents ...[]byte) (all Secrets, err error) {
 	lines := strings.Split(strings.TrimRight(strings.ReplaceAll(string(contents[0]), "\r\n", "\n"), "\n"), "\n")
 	if len(lines) > 2 {
@@ -66,7 +65,7 @@ func ParseSecrets(contents ...[]byte) (all Secrets, err error) {
 	return all, nil
 }
 
-// Sign is the signature of a document as Standard Webhooks has it, by each secret.
+// Sign returns the Standard Webhooks signatures of a document, one for each secret.
 func (s Secrets) Sign(id string, at time.Time, body []byte) string {
 	signatures := make([]string, len(s))
 	for n, secret := range s {
@@ -78,7 +77,7 @@ func (s Secrets) Sign(id string, at time.Time, body []byte) string {
 	return strings.Join(signatures, " ")
 }
 
-// request is the POST of an event.
+// request returns the POST request of an event.
 func request(ctx context.Context, url string, secrets Secrets, e ledger.Event, at time.Time) (*http.Request, error) {
 	body, err := Document(e)
 	if err != nil {

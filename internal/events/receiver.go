@@ -4,16 +4,16 @@ import "time"
 
 const (
 	maxInFlight = 16
-	minRest     = time.Second // after a failure; doubles
+	minRest     = time.Second // delay after a failure; doubles
 	maxRest     = 15 * time.Second
 	maxDoubles  = 4
 )
 
 // receiver is the state of the receiver of a team. While it fails, only one event is in flight.
 type receiver struct {
-	failures int       // in a row
-	rest     time.Time // nothing is sent until then
-	logged   bool      // the log has the failure
+	failures int       // number of consecutive failures
+	rest     time.Time // time until which nothing is sent
+	logged   bool      // whether the failure was logged
 }
 
 // room returns the maximum number of events that may be in flight.
@@ -27,8 +27,8 @@ func (r *receiver) room(now time.Time) int {
 	return maxInFlight
 }
 
-// done records the end of an attempt. It reports whether the log needs a line about a failure or a recovery. An event that was
-// rejected before needs none.
+// done records the result of an attempt. It reports whether a failure or a recovery has to be logged. A retry of an event does
+// not log another failure.
 func (r *receiver) done(delivered, retried bool, now time.Time) (fails, recovers bool) {
 	fails, recovers = !delivered && !retried && !r.logged, delivered && r.logged
 	r.logged = r.logged && !delivered || fails

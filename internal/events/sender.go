@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	sendTimeout     = 10 * time.Second // limit of an attempt
-	maxDeliveries   = 1024             // number at once in a process; slow receivers occupy far less
+	sendTimeout     = 10 * time.Second // timeout of an attempt
+	maxDeliveries   = 1024             // maximum number of concurrent deliveries in a process; slow receivers occupy far fewer
 	abandonInterval = time.Minute
-	maxAnswerBytes  = 64 << 10 // part of a response that is read, so that the connection can be used again
+	maxAnswerBytes  = 64 << 10 // maximum part of a response that is read, so that the connection can be reused
 
 	// A failed event is sent again after a share of its age, 1/retryShare, within bounds.
 	retryShare         = 20
@@ -44,13 +44,13 @@ type Config struct {
 	Ledger *ledger.Ledger // required
 	Teams  *Teams         // required
 	Logger *slog.Logger   // required
-	// Transport reaches the receivers. Nil is one over TCP and TLS.
+	// Transport sends requests to the receivers. Nil means TCP and TLS.
 	Transport http.RoundTripper
-	// Count counts the outcomes of the events of a team. It may be called with 0, and be nil.
+	// Count counts the outcomes of the events of a team. It may be called with 0. It may be nil.
 	Count func(team, outcome string, events int64)
 }
 
-// Sender delivers the events of the ledger. Each delivery is a job, which any process runs that knows the receiver.
+// Sender delivers the events of the ledger. Each delivery is a job, which any process with the receiver runs.
 type Sender struct {
 	cfg    Config
 	client *http.Client
@@ -78,7 +78,7 @@ func New(cfg Config) *Sender {
 	}
 }
 
-// Kinds returns the kinds of the jobs that deliver events and that give up old ones.
+// Kinds returns the kinds of the jobs that deliver events and that abandon old events.
 func (s *Sender) Kinds() []jobs.Kind {
 	return []jobs.Kind{
 		{Name: ledger.DeliverJob, Places: maxDeliveries, Room: s.room, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: s.deliver},
@@ -106,7 +106,7 @@ func (s *Sender) receiver(owner string) *receiver {
 	return r
 }
 
-// deliver runs a job that delivers an event. An event that was erased in the meantime needs none.
+// deliver runs a job that delivers an event. An event that was erased in the meantime is not delivered.
 func (s *Sender) deliver(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
 	e, found, err := s.cfg.Ledger.Event(ctx, job.Ref)
 	if err != nil || !found {
@@ -125,7 +125,7 @@ func (s *Sender) deliver(ctx context.Context, job ledger.Job) (ledger.Outcome, e
 	return ledger.Outcome{Change: ledger.Delivered(e.ID, e.Attempts+1)}, nil
 }
 
-// record records the outcome of an attempt in memory. It logs that the receiver of a team starts to fail, and its recovery.
+// record records the outcome of an attempt in memory. It logs when a receiver starts to fail, and when it recovers.
 func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) {
 	s.mu.Lock()
 	fails, recovers := s.receiver(e.Owner).done(failed == nil, e.Attempts > 0, time.Now())
@@ -139,7 +139,7 @@ func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) {
 	}
 }
 
-// abandon runs the job that gives up old events. Their count starts at 0, so that the metric exists before it grows.
+// abandon runs the job that abandons old events. It also counts zero, so that the metric exists before it grows.
 func (s *Sender) abandon(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 	owners, err := s.cfg.Ledger.OwnersOfJobs(ctx, ledger.DeliverJob)
 	for _, owner := range owners {
@@ -153,7 +153,7 @@ func (s *Sender) abandon(ctx context.Context, _ ledger.Job) (ledger.Outcome, err
 	return ledger.Outcome{}, err
 }
 
-// Errors of a receiver that repeat neither its address nor its answer.
+// The errors of a receiver, which contain neither its address nor its response.
 var (
 	errNoReceiver = errors.New("the team has no receiver")
 	errRequest    = errors.New("the request to the receiver can't be made")
@@ -161,7 +161,7 @@ var (
 	errUnreadable = errors.New("the receiver is not reached, or its answer can't be read")
 )
 
-// post sends an event once. Its errors never repeat the receiver's address or its answer.
+// post sends an event once. Its errors never contain the receiver's address or its response.
 func (s *Sender) post(ctx context.Context, e ledger.Event) error {
 	team, ok := s.cfg.Teams.Get(e.Owner)
 	if !ok {
@@ -189,8 +189,8 @@ func (s *Sender) post(ctx context.Context, e ledger.Event) error {
 	return nil
 }
 
-// unreachable is the error of a receiver that does not answer. Of the others it repeats only what has neither the
-// address nor the answer in it: each may have a secret in it.
+// unreachable converts the error of a receiver that does not respond. It wraps only errors without the address and the
+// response, because both may contain secrets.
 func unreachable(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errLate
@@ -207,7 +207,7 @@ func unreachable(err error) error {
 	return errUnreadable
 }
 
-// secretsOf gives the secrets of a team. Their file is read again when it changes.
+// secretsOf returns the secrets of a team. Their file is reloaded when it changes.
 func (s *Sender) secretsOf(team Team) (Secrets, error) {
 	s.mu.Lock()
 	known := s.secrets[team.SecretFile]
@@ -226,7 +226,7 @@ func (s *Sender) secretsOf(team Team) (Secrets, error) {
 	return secrets, nil
 }
 
-// CheckSecrets says what is wrong with a file of secrets.
+// CheckSecrets returns the error of an invalid file of secrets.
 func CheckSecrets(file string) error {
 	_, err := reload.Open("secret of events", slog.New(slog.DiscardHandler), ParseSecrets, file)
 	return err
