@@ -26,8 +26,8 @@ func (c *Callers) Weight(owner string) float64 {
 	return c.List().owners[owner].Weight
 }
 
-// LoadCallers reads the callers file. Later changes are logged. A changed file is not applied if it is faulty or if accept, which
-// may be nil, rejects it; this is logged too. Errors never quote the file.
+// LoadCallers reads the callers file. Later changes are logged. A changed file is logged but not applied if it is faulty or if
+// accept, which may be nil, rejects it. Errors never quote the file.
 func LoadCallers(path string, logger *slog.Logger, accept func(inForce, next *List) error) (*Callers, error) {
 	var inForce *List
 	verifier := NewVerifier(logger)

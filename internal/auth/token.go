@@ -7,14 +7,14 @@ import (
 	"encoding/hex"
 )
 
-// NewToken makes a service token that nobody can guess. Its prefix lets tools that look for secrets find it.
+// NewToken creates a random service token. Its prefix allows secret scanners to detect it.
 func NewToken() string {
 	random := make([]byte, 32)
 	_, _ = rand.Read(random) // it never fails
 	return "easel_" + base64.RawURLEncoding.EncodeToString(random)
 }
 
-// Hash is how a token stands in a callers file.
+// Hash returns the form of a token in a callers file.
 func Hash(token string) string {
 	sum := hashOf(token)
 	return "sha256:" + hex.EncodeToString(sum[:])
