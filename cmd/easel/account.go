@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	accountTimeout = 2 * time.Second  // of one question for the account of an API key
-	accountPause   = 15 * time.Second // before it is asked again of the same API key
+	accountTimeout = 2 * time.Second  // timeout of one query for the account of an API key
+	accountPause   = 15 * time.Second // pause before the same API key is checked again
 
-	firstAccountPause = 200 * time.Millisecond // between the first two checks at the start; doubles up to accountPause
+	firstAccountPause = 200 * time.Millisecond // pause between the first two checks at startup; doubles up to accountPause
 )
 
 // errOtherAccount rejects a shared API key of another account, in which every render of the ledger would be missing.
@@ -30,14 +30,14 @@ type accountGuard struct {
 	book   *ledger.Ledger
 	logger *slog.Logger
 
-	// Of the last question of accept.
+	// The last check of accept.
 	asked time.Time
 	key   catalog.Secret
-	err   error // that it ended with
+	err   error // result of the check
 }
 
-// accept refuses the API key of another account. One whose account is not known yet is not taken over. Whoever reads the
-// key's file asks, one after the other.
+// accept rejects the API key of another account, and an API key whose account is not known yet. Only the reader of the key's
+// file calls it, one call at a time.
 func (g *accountGuard) accept(key catalog.Secret) error {
 	if g.key.Equal(key) && g.err != nil && time.Since(g.asked) < accountPause {
 		return g.err
@@ -56,7 +56,7 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 	if unanswered[catalog.KindOf(err)] || ctx.Err() != nil {
 		return err
 	}
-	if account.ID == "" { // or a record that this API key may not read, or that can't be read
+	if account.ID == "" { // the catalog names no account, or the API key may not read its record
 		return nil
 	}
 	own, err := g.book.BelongsTo(ctx, account.ID)
@@ -66,10 +66,10 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 	return err
 }
 
-// unanswered are the errors of a catalog that may name the account later, and of an API key that is worth nothing.
+// unanswered has the errors of a catalog that may name the account later, and of a rejected API key.
 var unanswered = map[catalog.Kind]bool{catalog.KindUnavailable: true, catalog.KindRateLimited: true, catalog.KindBusy: true, catalog.KindCredentialRejected: true}
 
-// begin checks the API key of the start. If the catalog or the ledger does not respond, no order is sent until the returned
+// begin checks the API key at startup. If the catalog or the ledger does not respond, no order is sent until the returned
 // function, which the server runs in the background, has checked the key.
 func (g *accountGuard) begin(ctx context.Context, key func() catalog.Secret) (repeat func(context.Context) error, err error) {
 	first := g.check(ctx, key())
@@ -81,8 +81,8 @@ func (g *accountGuard) begin(ctx context.Context, key func() catalog.Secret) (re
 	return func(ctx context.Context) error { return g.repeat(ctx, key) }, nil
 }
 
-// repeat checks the API key of the start until its account is known, or ctx is done. Orders wait for it, so the first
-// pauses are short. Its error ends the server.
+// repeat checks the API key until its account is known, or ctx is done. Orders wait for it, so the first pauses are short. Its
+// error stops the server.
 func (g *accountGuard) repeat(ctx context.Context, key func() catalog.Secret) error {
 	for pause := firstAccountPause; ; pause = min(2*pause, accountPause) {
 		select {

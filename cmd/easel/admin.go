@@ -14,16 +14,16 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// adminFlags say where a server lets operators see and change its ledger, and who the operator is.
+// adminFlags has the admin address of a server and the credential of the operator.
 type adminFlags struct {
 	AdminAddr string `env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"The admin address of the server."`
 	cli.KeyFlags
 }
 
-// adminTimeout is how long the admin address may take.
+// adminTimeout is the timeout of a request to the admin address.
 const adminTimeout = 15 * time.Second
 
-// ask sends a request to the admin address, with what is asked as JSON, and gives the body of a good answer.
+// ask sends a request to the admin address, with asked as JSON, and returns the body of a successful response.
 func (f *adminFlags) ask(ctx context.Context, p *cli.Program, method, path string, asked any) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
@@ -33,7 +33,7 @@ func (f *adminFlags) ask(ctx context.Context, p *cli.Program, method, path strin
 	}
 	client := &http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the key goes nowhere else
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // no other host gets the key
 	}
 	answer, err := client.Do(request)
 	if err != nil {
@@ -47,8 +47,8 @@ func (f *adminFlags) ask(ctx context.Context, p *cli.Program, method, path strin
 	return text, refusedByAdmin(answer.StatusCode, strings.TrimSpace(string(text)), path, request.URL.Host)
 }
 
-// request is a request to the admin address, with the key of the operator. It never carries it to another machine in the
-// clear, unless that is wanted.
+// request returns a request to the admin address, with the key of the operator. It never sends the key to another machine
+// unencrypted, unless that is allowed.
 func (f *adminFlags) request(ctx context.Context, p *cli.Program, method, path string, asked any) (*http.Request, error) {
 	var body bytes.Buffer
 	if asked != nil {
@@ -81,7 +81,7 @@ func (f *adminFlags) request(ctx context.Context, p *cli.Program, method, path s
 	return request, nil
 }
 
-// refusedByAdmin is the problem that an answer of the admin address tells of; nil where it is good.
+// refusedByAdmin returns the problem in a response of the admin address, or nil.
 func refusedByAdmin(code int, text, path, addr string) error {
 	problem := &cli.Problem{Exit: cli.ExitUsage, Text: text}
 	switch {
@@ -97,7 +97,7 @@ func refusedByAdmin(code int, text, path, addr string) error {
 	return problem
 }
 
-// list prints what the admin address lists under a name, one row for each: as it came, or as a table for people.
+// list prints a list of the admin address, one row for each item: as JSON, or as a table for people.
 func list[T any](ctx context.Context, p *cli.Program, f *adminFlags, path, output, header string, row func(T) []string) error {
 	text, err := f.ask(ctx, p, http.MethodGet, path, nil)
 	if err != nil {

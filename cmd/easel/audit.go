@@ -22,7 +22,7 @@ type auditCmd struct {
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json: a line each."`
 }
 
-// Run shows the lines.
+// Run prints the lines.
 func (c *auditCmd) Run(ctx context.Context, p *cli.Program) error {
 	since, err := sinceOf(c.Since)
 	if err != nil {
@@ -88,7 +88,7 @@ func membersOf(document json.RawMessage) map[string]string {
 	return members
 }
 
-// logAudit writes each line of the audit to the log, too.
+// logAudit returns a function that also writes each line of the audit to the log.
 func logAudit(logger *slog.Logger) func(context.Context, ledger.AuditLine) {
 	return func(ctx context.Context, a ledger.AuditLine) {
 		line := admin.AuditLineOf(a)
@@ -96,7 +96,7 @@ func logAudit(logger *slog.Logger) func(context.Context, ledger.AuditLine) {
 	}
 }
 
-// logged is JSON as the log takes it: nothing is no JSON.
+// logged returns JSON for the log, nil if it is empty.
 func logged(text json.RawMessage) any {
 	if len(text) == 0 {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// ledgerCmd is what operators do with a book, beside the servers that use it.
+// ledgerCmd has the commands for operators that work on a ledger directly, while servers may use it.
 type ledgerCmd struct {
 	Verify   ledgerVerifyCmd   `cmd:"" help:"Add the journal of a ledger up, and name each difference."`
 	Backup   ledgerBackupCmd   `cmd:"" help:"Write a ledger of SQLite into a new file, beside the server that uses it."`
@@ -29,7 +29,7 @@ func (c *ledgerVerifyCmd) Run(ctx context.Context, p *cli.Program) error {
 	return tellVerified(console, "", looked, err)
 }
 
-// tellVerified says what the journal of a ledger adds up to; err: nothing could be done.
+// tellVerified prints the result of a verification. err means that it failed.
 func tellVerified(console *terminal.Console, done string, looked ledger.Verified, err error) error {
 	console.ShowLive("")
 	if err != nil {
@@ -93,7 +93,7 @@ func printHeld(console *terminal.Console, done string, held int64, err error) er
 	return console.Err()
 }
 
-// thisUser is who runs this program, for the audit.
+// thisUser returns the user who runs this program, for the audit.
 func thisUser() ledger.By {
 	by := ledger.By{Actor: "unknown user", Origin: thisHost()}
 	if me, err := user.Current(); err == nil {

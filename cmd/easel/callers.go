@@ -19,7 +19,7 @@ type callersCheckCmd struct {
 	File string `arg:"" help:"The callers file."`
 }
 
-// Run prints each fault of the file, as editors and CI find them.
+// Run prints each fault of the file in the format of editors and CI.
 func (c *callersCheckCmd) Run(p *cli.Program) error {
 	text, err := os.ReadFile(c.File)
 	if err != nil {
@@ -27,7 +27,7 @@ func (c *callersCheckCmd) Run(p *cli.Program) error {
 	}
 	console := p.Console()
 	list, err := auth.Parse(text)
-	faults, _ := errors.AsType[auth.Faults](err) // it is nothing else
+	faults, _ := errors.AsType[auth.Faults](err) // Parse returns no other errors
 	if err == nil {
 		faults = fileFaults(list)
 	}
@@ -49,7 +49,7 @@ func (c *callersCheckCmd) Run(p *cli.Program) error {
 
 func wrongCallers(text string) error { return &cli.Problem{Exit: cli.ExitUsage, Text: text} }
 
-// counted writes a number of things.
+// counted returns a number of things with their name.
 func counted(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -13,10 +13,10 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// askLedger is how long a changed callers file waits for the ledger.
+// askLedger is the time that a changed callers file waits for the ledger.
 const askLedger = 2 * time.Second
 
-// loadCallers reads a callers file, and follows its changes.
+// loadCallers reads a callers file, and applies its later changes.
 func loadCallers(ctx context.Context, path string, book *ledger.Ledger, notifier *notifier, logger *slog.Logger) (*auth.Callers, error) {
 	known, err := auth.LoadCallers(path, logger, func(inForce, next *auth.List) error {
 		if err := keepsOwners(ctx, book, inForce.Dropped(next)); err != nil {
@@ -33,8 +33,8 @@ func loadCallers(ctx context.Context, path string, book *ledger.Ledger, notifier
 	return known, nil
 }
 
-// fileFaults returns the faults of the files that a callers file names. Only the start checks these files. Later, a broken file
-// must not prevent another change, such as the removal of a token.
+// fileFaults returns the faults of the files that a callers file names. These files are checked only at startup. Later, a
+// broken file must not prevent another change, such as the removal of a token.
 func fileFaults(list *auth.List) (faults auth.Faults) {
 	for _, team := range list.Teams() {
 		if team.Events == nil {
@@ -52,8 +52,8 @@ func fileFaults(list *auth.List) (faults auth.Faults) {
 	return faults
 }
 
-// warnOfMissingOwners warns at the start of orders of unknown outcome whose owner the callers file does not have. It
-// stops nothing, since the file of before is not known. It names none: an owner may be the digest of an API key.
+// warnOfMissingOwners warns at startup of orders of unknown outcome whose owner the callers file lacks. It does not stop the
+// server, since the previous file is unknown. It prints no owner, which may be the digest of an API key.
 func warnOfMissingOwners(ctx context.Context, book *ledger.Ledger, inForce *auth.List, logger *slog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, askLedger)
 	defer cancel()
@@ -68,7 +68,7 @@ func warnOfMissingOwners(ctx context.Context, book *ledger.Ledger, inForce *auth
 	}
 }
 
-// checkCallers says what is wrong with a callers file, and with the files that it names.
+// checkCallers returns the error of a callers file, or of the files that it names.
 func checkCallers(path string) error {
 	known, err := auth.LoadCallers(path, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
@@ -80,8 +80,8 @@ func checkCallers(path string) error {
 	return nil
 }
 
-// keepsOwners refuses a callers file that drops an owner with orders of unknown outcome: nobody would be left
-// who could ask what became of them.
+// keepsOwners rejects a callers file that drops an owner with orders of unknown outcome, because no caller could resolve these
+// orders.
 func keepsOwners(ctx context.Context, book *ledger.Ledger, dropped []string) error {
 	if len(dropped) == 0 {
 		return nil

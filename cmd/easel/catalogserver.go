@@ -10,17 +10,16 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// catalogServer is a sandbox that listens.
+// catalogServer is a listening sandbox.
 type catalogServer struct {
 	*sandbox.Sandbox
 	addr   string
 	server *http.Server
-	ended  chan struct{} // closed when it listens no more
-	err    error         // why, once it has ended
+	ended  chan struct{} // closed when it no longer listens
+	err    error         // reason, once ended is closed
 }
 
-// startCatalog opens a sandbox and listens. With admin, everybody who reaches the address
-// also rules over it.
+// startCatalog opens a sandbox and listens. With admin, every client that reaches the address can also administer it.
 func startCatalog(ctx context.Context, addr string, cfg sandbox.Config, admin bool) (*catalogServer, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -38,10 +37,10 @@ func startCatalog(ctx context.Context, addr string, cfg sandbox.Config, admin bo
 	return c, nil
 }
 
-// baseURL is what a client of the catalog is configured with.
+// baseURL returns the URL for a client of the catalog.
 func (c *catalogServer) baseURL() string { return "http://" + c.addr + sandbox.BasePath }
 
-// wait returns when ctx ends, or earlier with the reason why the server stopped by itself.
+// wait waits until ctx is done, or returns the reason why the server stopped before.
 func (c *catalogServer) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -51,8 +50,7 @@ func (c *catalogServer) wait(ctx context.Context) error {
 	}
 }
 
-// close ends requests that still run after a moment, and then the sandbox. That ctx has
-// ended is why it is called.
+// close stops the server, which aborts requests after a second, and closes the sandbox. ctx is usually done already.
 func (c *catalogServer) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -60,5 +58,5 @@ func (c *catalogServer) close(ctx context.Context) {
 		_ = c.server.Close()
 	}
 	<-c.ended
-	_ = c.Close() // nothing is left that could be done about it
+	_ = c.Close() // the error has no remedy
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// commands are all that this program does.
+// commands are the commands of this program.
 type commands struct {
 	Demo    demoCmd    `cmd:"" group:"try" help:"Show all of it once: quote, order, watch, download. The picture lands in a file."`
 	Dev     devCmd     `cmd:"" group:"try" help:"Run the facade over a catalog of its own, and print how to call it."`
@@ -31,9 +31,9 @@ type commands struct {
 }
 
 //go:embed help.txt
-var longHelp string // says more of the commands above
+var longHelp string // details of the commands above
 
-// grammar is the command line of this program.
+// grammar returns the command line of this program.
 func grammar() cli.Grammar {
 	return cli.Grammar{
 		Commands: func() any { return &commands{} },
@@ -46,7 +46,7 @@ func grammar() cli.Grammar {
 	}
 }
 
-// groups are the headings of the help, in order.
+// groups returns the headings of the help, in order.
 func groups() []kong.Group {
 	return []kong.Group{
 		{Key: "try", Title: "Try it, with no key and no money:"},

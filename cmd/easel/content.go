@@ -19,7 +19,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// contentFlags say where copies of results are.
+// contentFlags has the location of the copies of results.
 type contentFlags struct {
 	ContentURL string `name:"content-url" group:"content" env:"EASEL_CONTENT_URL" placeholder:"URL" help:"Store of copies of results, which are read when the catalog is unavailable or has deleted them: file:DIR, or s3://BUCKET/PREFIX?endpoint=URL&region=NAME with the keys of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, of the file of AWS_SHARED_CREDENTIALS_FILE, or of the role of the machine. It needs a shared API key and a ledger that outlives a stop. Without it only the catalog has results."`
 }
@@ -54,7 +54,7 @@ func (c *serveCmd) openResults(ctx context.Context, client *catalog.Client, book
 	return content.New(cfg), nil
 }
 
-// countsOf reads what copies this process has made and read; nil: it makes none.
+// countsOf returns a function that reads the copy counters, or nil if this process makes no copies.
 func countsOf(contents *content.Results) func() telemetry.CopyCounts {
 	if !contents.Keeps() {
 		return nil
@@ -65,7 +65,7 @@ func countsOf(contents *content.Results) func() telemetry.CopyCounts {
 	}
 }
 
-// contentCmd is what operators do with copies of results.
+// contentCmd has the commands of operators for copies of results.
 type contentCmd struct {
 	Verify contentVerifyCmd `cmd:"" help:"Compare the ledger and the store, and print each difference."`
 	Fetch  contentFetchCmd  `cmd:"" help:"Copy the result of a render again."`
@@ -115,7 +115,7 @@ type contentVerifyCmd struct {
 	Bytes bool `help:"Read each copy, and compare its SHA-256."`
 }
 
-// Run compares the book and the store.
+// Run compares the ledger and the store.
 func (c *contentVerifyCmd) Run(ctx context.Context, p *cli.Program) error {
 	console := p.Console()
 	compared, err := c.compare(ctx, func(line string) { console.PrintText(terminal.Sanitize(line + "\n")) }, func(copies int64) {

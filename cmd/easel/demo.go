@@ -19,12 +19,12 @@ type demoCmd struct {
 	Prompt string `default:"a calm sea at dusk, hills on the far shore" placeholder:"TEXT" help:"What to paint."`
 }
 
-// Run starts the whole stack on free ports, and is its client.
+// Run starts the complete stack on free ports, and calls it.
 func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 	box := sandbox.Config{
 		Seed:    7, // renders take the same time in every run
 		Speed:   2,
-		Dialect: sandbox.Dialect{ShowRunning: true}, // or there would be nothing to see between queued and succeeded
+		Dialect: sandbox.Dialect{ShowRunning: true}, // otherwise nothing is visible between queued and succeeded
 	}
 	catalog, err := startCatalog(ctx, "127.0.0.1:0", box, false)
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 	facade := &serveCmd{
 		UpstreamURL: catalog.baseURL(), ledgerFlags: ledgerFlags{LedgerURL: ledger.InMemory},
 		listenFlags: listenFlags{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"},
-		tuningFlags: tuningFlags{ // for people: polls come often, and only what is wrong is logged; else the defaults of the parts
+		tuningFlags: tuningFlags{ // for people: frequent polls, and only errors in the log; otherwise defaults
 			PollMinInterval: 200 * time.Millisecond, PollMaxInterval: 500 * time.Millisecond, LogLevel: "error", LogFormat: "text", DrainTimeout: time.Second,
 		},
 	}
@@ -56,19 +56,19 @@ func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 			}
 		})
 	if err == nil {
-		err = ctx.Err() // an interrupted demo has not shown it all
+		err = ctx.Err() // an interrupted demo is incomplete
 	}
 	return err
 }
 
-// show types the commands that a person would, from the quote to the file, against the real port, and does the sum at
-// the end.
+// show runs the commands that a user would type, from the quote to the file, against the real port. It checks the costs at the
+// end.
 func (c *demoCmd) show(ctx context.Context, p *cli.Program, addr, key string) error {
 	client, err := goclient.New(ctx, goclient.WithAddress(addr), goclient.WithAPIKey(key))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = client.Close() }() // nothing runs on it any more
+	defer func() { _ = client.Close() }() // it is no longer in use
 	started, out := time.Now(), p.Console()
 	out.Print("Easel demo: a catalog with test money, the facade in front of it, and one client.")
 	out.Print("It all runs on this machine; the client calls " + addr + ".")
@@ -102,7 +102,7 @@ func (c *demoCmd) show(ctx context.Context, p *cli.Program, addr, key string) er
 	return out.Err()
 }
 
-// typed runs a command against the facade. What it says beside its result is a part of the show.
+// typed runs a command against the facade. Its messages are part of the output.
 func typed(ctx context.Context, p *cli.Program, words []string, addr, key string) int {
 	return cli.Run(ctx, words, &cli.Program{
 		Stdin: strings.NewReader(""), Stdout: p.Stdout, Stderr: p.Stdout, Grammar: p.Grammar, Build: p.Build,
@@ -116,7 +116,7 @@ func typed(ctx context.Context, p *cli.Program, words []string, addr, key string
 	})
 }
 
-// sumUp compares what was there, less what was charged, with what is left.
+// sumUp checks that the initial balance, less the charges, is the remaining balance.
 func sumUp(ctx context.Context, client *goclient.Client, before int64) (string, error) {
 	rows, err := client.Usage(ctx, goclient.UsageQuery{})
 	if err != nil {

@@ -31,7 +31,7 @@ type devCmd struct {
 	ownCallers bool // the callers file was made for --events
 }
 
-// Faults are the settings that make no sense.
+// Faults returns the invalid settings.
 func (c *devCmd) Faults() []string {
 	list := cli.FaultList(c.sandboxFlags.Faults())
 	for _, a := range c.addresses() {
@@ -51,11 +51,11 @@ func (c *devCmd) Faults() []string {
 	return list
 }
 
-// Run serves over a catalog of its own until it is interrupted.
+// Run serves over its own catalog until it is interrupted.
 func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	reopened, box := c.reopens(), c.config(p.Stderr)
 	if c.Dialect == "" {
-		box.Dialect.ShowRunning = true // or there would be nothing to see between queued and succeeded
+		box.Dialect.ShowRunning = true // otherwise nothing is visible between queued and succeeded
 	}
 	warnUnread(p)
 	catalog, err := startCatalog(ctx, "127.0.0.1:0", box, false)
@@ -78,12 +78,12 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	defer removed()
 	c.keep(facade, key)
 	keeping := c.keepingBoth(key, reopened)
-	if p.Console().ErrStyle.Terminal { // somebody looks, and the addresses stand in the banner
+	if p.Console().ErrStyle.Terminal { // a person reads the log, and the banner has the addresses
 		facade.LogLevel, facade.LogFormat = cmp.Or(c.LogLevel, "warn"), cmp.Or(c.LogFormat, "text")
 	}
 	return together(ctx, catalog.wait, func(ctx context.Context) error {
 		return runFacade(ctx, p.Stderr, facade, func(s *server.Server) {
-			_ = c.printBanner(p.Stdout, s, catalog.addr+sandbox.BasePath, p.Self(), c.shown(key), keeping) // it runs, whether or not anybody reads
+			_ = c.printBanner(p.Stdout, s, catalog.addr+sandbox.BasePath, p.Self(), c.shown(key), keeping) // not needed to serve
 		})
 	})
 }
@@ -99,15 +99,15 @@ func warnUnread(p *cli.Program) {
 	}
 }
 
-// keptKey is the API key that is held for callers over a catalog that is kept: the ledger knows its orders by it.
-// It is worth nothing elsewhere.
+// keptKey is the shared API key over a catalog that is kept in a file. The ledger recognizes its orders by this key. It is
+// worthless elsewhere.
 const keptKey = "sandbox_live_held_by_easel_dev"
 
-// ledgerSuffix ends the name of the ledger beside the file of --db.
+// ledgerSuffix is the suffix of the ledger's file next to the file of --db.
 const ledgerSuffix = ".ledger"
 
-// keep gives the facade its ledger, which lasts as long as the catalog, and where there is a callers file the key to
-// hold for it.
+// keep sets the ledger of the facade, which lasts as long as the catalog. If there is a callers file, it sets the shared API
+// key too.
 func (c *devCmd) keep(facade *serveCmd, key shownKey) {
 	facade.LedgerURL, facade.catalogName = ledger.InMemory, "the catalog of easel dev"
 	if c.DB != "" {
@@ -118,7 +118,7 @@ func (c *devCmd) keep(facade *serveCmd, key shownKey) {
 	}
 }
 
-// shown is the key to call with: behind a held one, each caller has its token.
+// shown returns the key to call with. With a shared API key, each caller has its own token.
 func (c *devCmd) shown(key shownKey) shownKey {
 	if c.Callers == "" || c.ownCallers {
 		return key
@@ -126,16 +126,16 @@ func (c *devCmd) shown(key shownKey) shownKey {
 	return shownKey{text: "TOKEN", worth: "a token of a caller in " + c.Callers}
 }
 
-// devSecret signs the events of easel dev. It is worth nothing elsewhere.
+// devSecret signs the events of easel dev. It is worthless elsewhere.
 const devSecret = "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw=="
 
-// devCallers is a callers file with one team, which is told of events.
+// devCallers returns a callers file with one team that receives events.
 func devCallers(url, secretFile, token string) []byte {
 	return fmt.Appendf(nil, "teams: {dev: {events: {url: %q, secret_file: %q}}}\ncallers: [{name: dev-service, team: dev, operator: true, tokens: [%q]}]\n",
 		url, cmp.Or(secretFile, "secret"), auth.Hash(token))
 }
 
-// tell makes the callers file of --events. removed removes it.
+// tell creates the callers file of --events, and returns a function that removes it.
 func (c *devCmd) tell(key shownKey) (removed func(), err error) {
 	if c.Events == "" {
 		return func() {}, nil
@@ -150,7 +150,7 @@ func (c *devCmd) tell(key shownKey) (removed func(), err error) {
 	return func() { _ = os.RemoveAll(dir) }, err
 }
 
-// keepingBoth says what is kept of the catalog and of the ledger.
+// keepingBoth describes the data of the catalog and of the ledger that is kept.
 func (c *devCmd) keepingBoth(key shownKey, reopened bool) string {
 	switch {
 	case c.DB == "":
@@ -161,7 +161,7 @@ func (c *devCmd) keepingBoth(key shownKey, reopened bool) string {
 	return c.keeping(key, reopened) + "\nThe ledger of orders is kept in " + c.DB + ledgerSuffix + "."
 }
 
-// together runs steps until ctx ends or the first one ends, which ends the others.
+// together runs steps until ctx is done or one of them returns, and then cancels the others.
 func together(ctx context.Context, steps ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -178,7 +178,7 @@ func together(ctx context.Context, steps ...func(context.Context) error) error {
 	return nil
 }
 
-// dialable writes a bound address as it is dialled from here.
+// dialable returns a bound address in a form that this machine can dial.
 func dialable(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -190,7 +190,7 @@ func dialable(addr string) string {
 	return addr
 }
 
-// printBanner prints lines that can be copied.
+// printBanner prints the addresses, and commands to copy.
 func (c *devCmd) printBanner(w io.Writer, s *server.Server, catalog, self string, key shownKey, keeping string) error {
 	grpc, addr, events := dialable(s.GRPCAddr()), "", ""
 	if grpc != "localhost:50051" {

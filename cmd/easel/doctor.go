@@ -27,7 +27,7 @@ type doctorCmd struct {
 	Quiet   bool          `group:"output" short:"q" help:"Only what could not be read."`
 }
 
-// AfterApply makes errors follow the format of the output.
+// AfterApply selects the format of errors by the format of the output.
 func (c *doctorCmd) AfterApply(p *cli.Program) error { //nolint:unparam // the parser wants this signature
 	p.JSONErrors = c.Output == "json"
 	return nil
@@ -42,13 +42,13 @@ func (c *doctorCmd) Faults() []string {
 	return *list
 }
 
-// Run looks at everything that is free, and reports.
+// Run checks all free requests of the catalog, and prints a report.
 func (c *doctorCmd) Run(ctx context.Context, p *cli.Program) error {
 	cred, err := c.credential(p)
 	if err != nil {
 		return err
 	}
-	var inputs json.RawMessage // nil where none were given
+	var inputs json.RawMessage // nil if there are no inputs
 	if len(c.Inputs) > 0 {
 		text, err := cli.TypedInputs(&easelv1.Model{}, c.Inputs)
 		if err != nil {
@@ -74,8 +74,7 @@ func (c *doctorCmd) Run(ctx context.Context, p *cli.Program) error {
 	return errors.Join(console.Err(), c.verdict(ctx, report))
 }
 
-// verdict is the end of the command: the first check that did not go well, and what to do about it where the findings do
-// not say it.
+// verdict returns the problem of the first failed check, with a remedy if the findings have none.
 func (*doctorCmd) verdict(ctx context.Context, report *doctor.Report) error {
 	bad := slices.IndexFunc(report.Checks, func(c doctor.Check) bool { return !c.OK })
 	if bad < 0 {

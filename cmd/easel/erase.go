@@ -21,7 +21,7 @@ type eraseCmd struct {
 	Generation string `placeholder:"GENERATION" help:"The order of this render."`
 }
 
-// Run erases step by step.
+// Run erases orders, step by step.
 func (c *eraseCmd) Run(ctx context.Context, p *cli.Program) error {
 	asked, err := c.erasure()
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *eraseCmd) Run(ctx context.Context, p *cli.Program) error {
 	return c.tell(console, all)
 }
 
-// erasure is what the flags say.
+// erasure returns the request for the flags.
 func (c *eraseCmd) erasure() (asked admin.Erasure, err error) {
 	name, value, ok := strings.Cut(c.Label, "=")
 	switch {

@@ -16,14 +16,14 @@ type eventsCmd struct {
 	Replay eventsReplayCmd `cmd:"" help:"Tell a team once more."`
 }
 
-// eventFlags say which events.
+// eventFlags select events.
 type eventFlags struct {
 	adminFlags
 	Since   string `placeholder:"TIME" help:"Events written since then: a time as RFC 3339 has it, or how long ago, as 90m or 48h."`
 	GivenUp bool   `help:"Events that were given up alone."`
 }
 
-// query is what the flags say.
+// query returns the query for the flags.
 func (f *eventFlags) query(team string) (admin.EventQuery, error) {
 	asked := admin.EventQuery{Team: team, GivenUp: f.GivenUp}
 	if f.Since == "" {
@@ -34,7 +34,7 @@ func (f *eventFlags) query(team string) (admin.EventQuery, error) {
 	return asked, err
 }
 
-// sinceOf is the time that --since says.
+// sinceOf returns the time in --since.
 func sinceOf(text string) (time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		return time.Now().Add(-ago), nil

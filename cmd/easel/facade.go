@@ -29,7 +29,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// facade holds the parts of a server, in the order in which they are opened.
+// facade has the parts of a server, in the order in which they are opened.
 type facade struct {
 	*serveCmd
 	background
@@ -43,7 +43,7 @@ type facade struct {
 	recorder  *orders.Recorder
 	hub       *watch.Hub
 	files     settingFiles
-	held      *catalog.Credential         // nil if callers bring their API keys
+	held      *catalog.Credential         // nil if callers use their own API keys
 	account   func(context.Context) error // checks the account of the shared API key in the background; nil if the account is known
 	known     *auth.Callers               // nil without a callers file
 	meter     *ledger.Meter
@@ -90,8 +90,8 @@ func giveMemoryBack() {
 	debug.FreeOSMemory()
 }
 
-// serve serves until ctx is done, or until the account check finds that the shared API key belongs to another account. It returns
-// when the servers have drained.
+// serve serves until ctx is done, or until the account check finds that the shared API key belongs to another account. It
+// returns when the servers have drained.
 func (f *facade) serve(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	defer context.AfterFunc(ctx, f.beginStop)()
@@ -165,7 +165,7 @@ func (f *facade) openHub(ctx context.Context) (err error) {
 	return nil
 }
 
-// openAPIKey reads the API key that this server holds, and checks its account.
+// openAPIKey reads the shared API key, and checks its account.
 func (f *facade) openAPIKey(ctx context.Context) error {
 	if f.heldKey != "" {
 		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(f.heldKey) })
@@ -175,7 +175,7 @@ func (f *facade) openAPIKey(ctx context.Context) error {
 		return nil
 	}
 	guard := &accountGuard{client: f.client, book: f.ledger, logger: f.logger}
-	key, err := openHeldKey(f.UpstreamKeyFile, f.logger, guard.accept) //nolint:contextcheck // no call waits for a later read
+	key, err := openHeldKey(f.UpstreamKeyFile, f.logger, guard.accept) //nolint:contextcheck // later reads do not block a call
 	if err == nil {
 		f.account, err = guard.begin(ctx, key.Known)
 	}
@@ -273,12 +273,12 @@ func (f *tuningFlags) level() (level slog.Level) {
 	return level
 }
 
-// wrongSetting returns the problem of a start that fails because of a setting.
+// wrongSetting returns the problem of a startup that failed because of a setting.
 func wrongSetting(name string, err error) error {
 	return &cli.Problem{Exit: cli.ExitUsage, Text: fmt.Sprintf("%s: %v", name, err), Err: err}
 }
 
-// wrongAddress names the address that can't be bound, and a remedy if another program has it.
+// wrongAddress returns the problem of an address that can't be bound, with a remedy if another program uses it.
 func wrongAddress(err error) error {
 	refused := (*server.ListenError)(nil)
 	if !errors.As(err, &refused) {

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// settingFile is what one setting names: it is read again when it changes.
+// settingFile is the file of a setting. It is reloaded when it changes.
 type settingFile struct {
 	setting string
 	value   interface {
@@ -20,11 +20,10 @@ type settingFile struct {
 	}
 }
 
-// settingFiles are the files of the settings. They are read again once in a while, whether anybody calls or not, and at
-// once on SIGHUP.
+// settingFiles are the files of the settings. They are checked for changes periodically, and immediately on SIGHUP.
 type settingFiles []settingFile
 
-// follow reads them until ctx ends.
+// follow reloads the files until ctx is done.
 func (f settingFiles) follow(ctx context.Context) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -44,7 +43,7 @@ func (f settingFiles) follow(ctx context.Context) {
 	}
 }
 
-// problems says which of them can't be read or taken over.
+// problems returns the errors of the files that can't be read or applied.
 func (f settingFiles) problems() (all []string) {
 	for _, one := range f {
 		if err := one.value.Problem(); err != nil {
@@ -54,7 +53,7 @@ func (f settingFiles) problems() (all []string) {
 	return all
 }
 
-// broken counts, by setting, those that can't be read or taken over, and the issuers whose keys can't be read.
+// broken returns the number of files of each setting that can't be read or applied, and of issuers without readable keys.
 func (f settingFiles) broken(known *auth.Callers) map[string]int {
 	counts := map[string]int{}
 	for _, one := range f {

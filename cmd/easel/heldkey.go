@@ -9,8 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// openHeldKey reads the catalog's key that this server holds for all its callers. It is read again
-// when its file changes; then accept, which may be nil, can refuse it.
+// openHeldKey reads the shared API key. It is reloaded when its file changes. accept can reject a changed key, and may be nil.
 func openHeldKey(path string, logger *slog.Logger, accept func(catalog.Secret) error) (*reload.Value[catalog.Secret], error) {
 	first := true
 	value, err := reload.Open("upstream key", logger, func(contents ...[]byte) (catalog.Secret, error) {
@@ -32,8 +31,8 @@ func openHeldKey(path string, logger *slog.Logger, accept func(catalog.Secret) e
 // fingerprintOf returns the part of the digest of an API key that identifies it in logs and in the audit.
 func fingerprintOf(apiKeySum string) string { return "sha256:" + apiKeySum[:16] }
 
-// parseKey reads a key. Editors and echo end a file with a line break, which is no part of the
-// key. Its errors never repeat what is in the file.
+// parseKey parses an API key, without the line break that editors and echo add to a file. Its errors never contain the content
+// of the file.
 func parseKey(contents ...[]byte) (key catalog.Secret, err error) {
 	text := strings.TrimSuffix(strings.TrimSuffix(string(contents[0]), "\n"), "\r")
 	switch {

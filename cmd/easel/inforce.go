@@ -28,7 +28,7 @@ func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
 	if !c.holdsKey() && c.beyondLoopbackInClear() {
 		logger.Warn("API keys of callers travel in the clear beyond this machine, where nothing in front of it encrypts: EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE encrypt")
 	}
-	if known != nil && c.heldKey == "" { // easel dev has test money
+	if known != nil && c.heldKey == "" { // the money of easel dev is test money
 		if names := unlimited(known.List()); names != "" {
 			logger.Warn("callers without budget", "callers", names, "hint", budgetHint)
 		}
@@ -37,7 +37,7 @@ func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
 
 func (c *serveCmd) holdsKey() bool { return c.UpstreamKeyFile != "" || c.heldKey != "" }
 
-// callersInForce says who may call.
+// callersInForce returns the mode in which callers are authenticated.
 func (c *serveCmd) callersInForce() string {
 	switch {
 	case !c.holdsKey():
@@ -52,7 +52,7 @@ func (c *serveCmd) callersInForce() string {
 	return "loopback"
 }
 
-// hostOf is the host of an address, which may hold a password.
+// hostOf returns the host of an address, which may contain a password.
 func hostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

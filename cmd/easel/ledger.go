@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// ledgerFlags say where the book of orders is.
+// ledgerFlags has the location of the ledger.
 type ledgerFlags struct {
 	LedgerURL string `name:"ledger-url" group:"ledger" env:"EASEL_LEDGER_URL" default:"memory" placeholder:"URL" help:"The book of orders: memory, which forgets at a stop; sqlite:FILE for one process; postgres://USER:PASSWORD@HOST/DATABASE for replicas. With a callers file it must be one of the last two."`
 }

@@ -1,8 +1,8 @@
-// Command easel is the whole product in one binary: the facade (serve), the catalog
-// to try it against (sandbox, dev, demo), and a client for every call of the contract.
+// Command easel is the complete product in one binary: the facade (serve), test catalogs (sandbox, dev, demo), and a client
+// for every call of the contract.
 //
-// This package holds the flags and settings of the servers and wires them up; it is the only one
-// that knows all the others. The client commands, and how every command line is read, are package cli.
+// This package has the flags and settings of the servers, and wires them. No other package knows all parts. The client
+// commands and the parsing of every command line are in package cli.
 package main
 
 import (
@@ -17,14 +17,14 @@ import (
 )
 
 func main() {
-	// The standard library prints what a catalog sends unasked, and a key may stand in it. Nothing
-	// of ours writes there.
+	// The standard library logs unexpected data from a catalog, which may contain a key. Easel itself does not use this
+	// logger.
 	log.SetOutput(io.Discard)
 	os.Exit(untilSignalled())
 }
 
-// untilSignalled runs the command with a context that the first signal ends. The second
-// one finds no handler and ends the process, should the orderly way take too long.
+// untilSignalled runs the command with a context that the first signal cancels. The second signal has no handler and kills the
+// process, in case the shutdown takes too long.
 func untilSignalled() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -16,7 +16,7 @@ type notifier struct {
 	count func(team, outcome string, events int64)
 }
 
-// outbox tells the ledger who is told of what.
+// outbox returns the subscribed teams and the event data for the ledger.
 func (n *notifier) outbox() *ledger.Outbox {
 	return &ledger.Outbox{Teams: n.teams.Known, Generation: n.data.Generation, Budget: n.data.Budget}
 }

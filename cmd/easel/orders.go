@@ -40,7 +40,7 @@ type ordersListCmd struct {
 	Output string     `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
 }
 
-// Run lists orders.
+// Run prints orders.
 func (c *ordersListCmd) Run(ctx context.Context, p *cli.Program) error {
 	asked := admin.OrderQuery{
 		Unknown: c.Unknown, Reserved: c.Reserved, Held: c.Held, Owner: c.Owner, Unowned: c.Unowned, State: c.State, Labels: c.Label, Limit: c.Limit,
@@ -54,7 +54,7 @@ func (c *ordersListCmd) Run(ctx context.Context, p *cli.Program) error {
 	return list(ctx, p, &c.adminFlags, admin.Address("/orders", asked), c.Output, orderHeads, orderRow)
 }
 
-// orderHeads are the columns of orders. A narrow terminal shows the first ones.
+// orderHeads are the columns of a list of orders. A narrow terminal shows the first columns.
 const orderHeads = "STATE\tRENDER\tKEY\tTIME\tOWNER\tRESERVED\tCOST\tPROBLEM\tUNTIL\tORDER\tCALLER\tMODEL\tCLAIMS"
 
 // orderRow returns the row of an order.
@@ -69,7 +69,7 @@ func orderRow(o admin.Order) []string {
 	}
 }
 
-// utc is a time for people; "" where there is none.
+// utc returns a time for display, empty for nil.
 func utc(t *time.Time) string {
 	if t == nil {
 		return ""
@@ -77,7 +77,7 @@ func utc(t *time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// costOf is what an order has cost; "" where that is not known.
+// costOf returns the cost of an order, empty if it is unknown.
 func costOf(o admin.Order) string {
 	if o.CostCents == nil {
 		return ""
@@ -91,7 +91,7 @@ type ordersGetCmd struct {
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
 }
 
-// Run shows orders.
+// Run prints orders with all details.
 func (c *ordersGetCmd) Run(ctx context.Context, p *cli.Program) error {
 	text, err := c.ask(ctx, p, http.MethodGet, admin.Address("/orders", admin.OrderQuery{Name: c.Name}), nil)
 	if err != nil {
@@ -120,7 +120,7 @@ func (c *ordersGetCmd) Run(ctx context.Context, p *cli.Program) error {
 	return console.Err()
 }
 
-// printOrder prints an order in lines of a name and a value, and its movements as a table.
+// printOrder prints an order as lines with a name and a value, and its movements as a table.
 func printOrder(console *terminal.Console, o admin.Order) {
 	resolved := ""
 	if o.Resolved {
@@ -163,7 +163,7 @@ func printOrder(console *terminal.Console, o admin.Order) {
 	}
 }
 
-// heldText returns the reason why an order is held, "" if it is not.
+// heldText returns the reason why an order is held, empty if it is not.
 func heldText(o admin.Order) string {
 	if !o.Held {
 		return ""
@@ -197,14 +197,14 @@ func (c *ordersResolveCmd) Run(ctx context.Context, p *cli.Program) error {
 	return console.Err()
 }
 
-// placedOrders holds what an operator says of orders against the catalog.
+// placedOrders checks the decisions of operators about orders against the catalog.
 type placedOrders struct {
 	book   *ledger.Ledger
 	client *catalog.Client
-	held   *catalog.Credential // nil where callers bring their API keys
+	held   *catalog.Credential // nil if callers use their own API keys
 }
 
-// differs says why an order can't have placed a generation: the catalog is asked for it.
+// differs returns the reason why an order can't have placed a generation, according to the catalog.
 func (p placedOrders) differs(ctx context.Context, asked admin.Resolution) (hindrance string, err error) {
 	if !catalog.CanBeNamed(asked.Placed) {
 		return fmt.Sprintf("callers could not name %q: it is no id of a render", asked.Placed), nil
@@ -214,7 +214,7 @@ func (p placedOrders) differs(ctx context.Context, asked admin.Resolution) (hind
 	}
 	order, found, err := p.book.Get(ctx, asked.ID)
 	if err != nil || !found {
-		return "", err // the ledger says so too
+		return "", err // the ledger reports this too
 	}
 	if p.held == nil {
 		return "callers bring their API keys here, and without one the catalog can't be asked for " + asked.Placed + ": --force records it all the same", nil

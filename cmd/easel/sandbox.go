@@ -16,7 +16,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// sandboxFlags say how a sandbox behaves.
+// sandboxFlags configure a sandbox.
 type sandboxFlags struct {
 	DB          string     `name:"db" env:"EASEL_SANDBOX_DB" placeholder:"FILE" help:"Keep everything in this file. Without it all is gone at the end."`
 	Seed        uint64     `env:"EASEL_SANDBOX_SEED" placeholder:"N" help:"Same ids, times and failures in every run. 0 is random."`
@@ -37,7 +37,7 @@ func dialectNames() []string {
 	return names
 }
 
-// Faults are the settings that make no sense.
+// Faults returns the invalid settings.
 func (f *sandboxFlags) Faults() []string {
 	var faults cli.FaultList
 	_, known := f.dialect()
@@ -58,7 +58,7 @@ func (f *sandboxFlags) dialect() (sandbox.Dialect, bool) {
 }
 
 func (f *sandboxFlags) config(logs io.Writer) sandbox.Config {
-	dialect, _ := f.dialect() // checked by faults
+	dialect, _ := f.dialect() // Faults has checked the name
 	cfg := sandbox.Config{
 		Path: f.DB, Seed: f.Seed, Speed: f.Speed, FailureRate: f.FailureRate,
 		RateLimit: f.RateLimit, Dialect: dialect,
@@ -70,14 +70,14 @@ func (f *sandboxFlags) config(logs io.Writer) sandbox.Config {
 	return cfg
 }
 
-// shownKey is the key to call with, and where it comes from.
+// shownKey is the key to call with, and its origin.
 type shownKey struct {
 	text    string
 	worth   string
-	earlier bool // it was there before
+	earlier bool // whether it existed before
 }
 
-// makeKey gives a key to call with. A key that was named may be there from an earlier run.
+// makeKey creates a key to call with. If the flag has a key that exists, it returns that key.
 func (f *sandboxFlags) makeKey(ctx context.Context, box *sandbox.Sandbox) (shownKey, error) {
 	cfg := sandbox.KeyConfig{Name: "easel", Key: f.Key}
 	if f.Balance.Cents != nil {
@@ -90,15 +90,15 @@ func (f *sandboxFlags) makeKey(ctx context.Context, box *sandbox.Sandbox) (shown
 	return shownKey{key, f.worth(), false}, err
 }
 
-// reopens reports whether the file holds what an earlier run has left. It is asked before
-// the file is opened, which makes it.
+// reopens reports whether the file has the data of an earlier run. It must be called before the file is opened, because
+// opening creates it.
 func (f *sandboxFlags) reopens() bool {
 	info, err := os.Stat(f.DB)
 	return f.DB != "" && err == nil && info.Size() > 0
 }
 
-// keeping says what is left when it ends, and what an earlier run has left. A key can't be
-// shown twice, because only its hash is kept.
+// keeping describes the data that is kept, and the data of an earlier run. A key can't be shown twice, because only its hash
+// is stored.
 func (f *sandboxFlags) keeping(key shownKey, reopened bool) string {
 	switch {
 	case f.DB == "":
@@ -129,12 +129,12 @@ func (c *sandboxCmd) Faults() []string {
 	return faults
 }
 
-// injecting is a command line that injects a fault.
+// injecting returns a command line that injects a fault.
 func injecting(addr string) string {
 	return fmt.Sprintf("curl -s http://%s%sfaults -d '%s'", addr, sandbox.AdminPath, sandbox.ExampleFault)
 }
 
-// Help shows what a wrapped description of a flag can't: a line to copy.
+// Help returns a command line to copy, because the description of a flag is wrapped.
 func (c *sandboxCmd) Help() string {
 	const addr = "127.0.0.1:8099"
 	return "With --admin, this turns the next two orders away:\n\n  " + injecting(addr) +
@@ -159,7 +159,7 @@ func (c *sandboxCmd) Run(ctx context.Context, p *cli.Program) error {
 	return catalog.wait(ctx)
 }
 
-// howTo is what can be copied.
+// howTo returns the addresses, and commands to copy.
 func (c *sandboxCmd) howTo(self string, catalog *catalogServer, key shownKey) string {
 	text := fmt.Sprintf(`The catalog is at
   %[1]s

@@ -38,12 +38,12 @@ type serveCmd struct {
 	TLSClientAuth   string `group:"tls" name:"tls-client-auth" env:"EASEL_TLS_CLIENT_AUTH" enum:",require,verify_if_given" default:"" placeholder:"HOW" help:"require or verify_if_given: what becomes of a client without a certificate. Without it require, where there are authorities."`
 	AllowPlaintext  bool   `group:"tls" env:"EASEL_ALLOW_PLAINTEXT" help:"Without a certificate: let the tokens of callers travel in the clear to addresses beyond this machine, where a mesh or a network of your own keeps them secret."`
 
-	// What only easel dev has: an API key that stands in no file, and a catalog whose address is another each time.
+	// Settings of easel dev only: an API key without a file, and a name for a catalog with a random port.
 	heldKey     string
 	catalogName string
 }
 
-// listenFlags are the addresses, and the names of the second.
+// listenFlags are the addresses, and the host names of the HTTP address.
 type listenFlags struct {
 	GRPCAddr  string `name:"grpc-addr" group:"listen" env:"EASEL_GRPC_ADDR" default:":50051" placeholder:"HOST:PORT" help:"gRPC."`
 	HTTPAddr  string `name:"http-addr" group:"listen" env:"EASEL_HTTP_ADDR" default:":8080" placeholder:"HOST:PORT" help:"REST, event streams, OpenAPI."`
@@ -55,7 +55,7 @@ type listenFlags struct {
 	PublicURL        string   `name:"public-url" group:"listen" env:"EASEL_PUBLIC_URL" placeholder:"URL" help:"The base address under which others reach the HTTP address. The event of a finished render has an address of its result below it."`
 }
 
-// tuningFlags are what seldom needs a change.
+// tuningFlags are settings that rarely need a change.
 type tuningFlags struct {
 	PollMinInterval time.Duration `group:"poll" env:"EASEL_POLL_MIN_INTERVAL" default:"1s" placeholder:"TIME" help:"Shortest time between two polls of a render."`
 	PollMaxInterval time.Duration `group:"poll" env:"EASEL_POLL_MAX_INTERVAL" default:"10s" placeholder:"TIME" help:"Longest."`
@@ -79,7 +79,7 @@ type tuningFlags struct {
 	unknown []string // unknown variables, for the logger
 }
 
-// Faults are all settings that can't work, one sentence each.
+// Faults returns all invalid settings, one sentence each.
 func (c *serveCmd) Faults() []string {
 	list := &cli.FaultList{}
 	c.upstreamFaults(list)
@@ -137,7 +137,7 @@ func (c *serveCmd) addressFaults(list *cli.FaultList) {
 		"set EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE, or EASEL_GRPC_ADDR and EASEL_HTTP_ADDR to loopback addresses behind a proxy with TLS, or EASEL_ALLOW_PLAINTEXT=true where the network keeps secrets")
 }
 
-// beyondLoopbackInClear reports whether calls come in from other machines without TLS.
+// beyondLoopbackInClear reports whether other machines can call without TLS.
 func (c *serveCmd) beyondLoopbackInClear() bool {
 	for _, a := range c.addresses() {
 		host, _, err := net.SplitHostPort(*a.addr)
@@ -160,10 +160,10 @@ func (f *listenFlags) hostFaults(list *cli.FaultList) {
 	}
 }
 
-// hostName is the form of a host's name.
+// hostName matches a host name.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*$`)
 
-// address is one of them, and whether calls come in there.
+// address is a listener's address. public means that it serves calls.
 type address struct {
 	name   string
 	addr   *string
@@ -187,9 +187,8 @@ func (c *serveCmd) unguarded() bool {
 	return c.UpstreamKeyFile != "" && c.CallersFile == "" && c.TLSClientCAFile == "" && !c.AllowAnonymous
 }
 
-// guard keeps an unguarded server on this machine: an address without a host would be
-// every address. Pages in a browser of this machine are kept out by their Host and their
-// origin.
+// guard restricts an unguarded server to this machine, because an address without a host means every address. Pages in a
+// browser of this machine are rejected by their Host and their origin.
 func (c *serveCmd) guard() {
 	if !c.unguarded() {
 		return
@@ -234,12 +233,12 @@ func (f *tuningFlags) logUnknown(logger *slog.Logger) {
 	}
 }
 
-// Run serves until it is told to stop.
+// Run serves until a signal stops it.
 func (c *serveCmd) Run(ctx context.Context, p *cli.Program) error {
 	return runFacade(ctx, p.Stderr, c, nil)
 }
 
-// isLoopback reports whether a host is this machine and nothing else. No host is every address.
+// isLoopback reports whether a host is only this machine. An empty host means every address, so it returns false.
 func isLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// stage is a step of a stop.
+// stage is a step of a shutdown.
 type stage int
 
-// The order of a stop. Before its first stage, the servers notify their streams and drain their calls.
+// The order of a shutdown. Before its first stage, the servers notify their streams and drain their calls.
 const (
 	stopOrders    stage = iota // sends no further order, and waits for the orders in flight
 	stopHub                    // ends all polling
@@ -31,11 +31,11 @@ const callShare = 75
 
 var stageShares = [stages]time.Duration{85, 88, 91, 93, 95}
 
-// telemetryMinimum is the minimum time for the last export. A drain timeout below 10 s may be exceeded by it.
+// telemetryMinimum is the minimum time for the last export. It may exceed a drain timeout below 10 s.
 const telemetryMinimum = time.Second
 
-// background is the work of a facade that no call waits for. It does not end with the signal that stops the facade: each
-// work ends in its stage of the stop.
+// background is the work of a facade that no call waits for. It does not end with the signal that stops the facade. Each work
+// ends in its stage of the shutdown.
 type background struct {
 	limit  time.Duration // drain timeout
 	logger *slog.Logger
@@ -45,7 +45,7 @@ type background struct {
 	closes [stages][]func(context.Context) error
 
 	once  sync.Once
-	began time.Time // start of the stop
+	began time.Time // start of the shutdown
 }
 
 // start starts works that run until a stage.
@@ -62,7 +62,7 @@ func (b *background) closeAt(at stage, end func(context.Context) error) {
 	b.closes[at] = append(b.closes[at], end)
 }
 
-// beginStop starts the time of the stop, unless it has started.
+// beginStop records the start of the shutdown, unless it has started.
 func (b *background) beginStop() { b.once.Do(func() { b.began = time.Now() }) }
 
 // stop runs the stages. A stage that does not end in time is logged, and the next one follows.
@@ -71,7 +71,7 @@ func (b *background) stop(ctx context.Context) {
 	for at := range stages {
 		if err := b.stopStage(context.WithoutCancel(ctx), at); err != nil {
 			b.logger.Warn("stage not stopped", "stage", stageNames[at], "error", err)
-		} else if b.logger != nil { // nil if the start failed before there was one
+		} else if b.logger != nil { // nil if startup failed before there was a logger
 			b.logger.Debug("stage stopped", "stage", stageNames[at], "elapsed_ms", time.Since(b.began).Milliseconds())
 		}
 	}

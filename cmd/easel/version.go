@@ -8,11 +8,11 @@ import (
 	"github.com/easel-grpc/easel/internal/cli"
 )
 
-// version and revision are set by the linker of a release, whose bytes then do not depend
-// on the directory that it was built in. Without them the toolchain's stamp counts.
+// version and revision are set by the linker of a release, so that its binary does not depend on the directory of the build.
+// Otherwise the stamp of the toolchain is used.
 var version, revision string
 
-// thisBuild says which program this is.
+// thisBuild returns the version of this program.
 func thisBuild() cli.Build {
 	b := cli.Build{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
