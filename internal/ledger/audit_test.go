@@ -16,7 +16,7 @@ import (
 
 var ada = ledger.By{Actor: "ada", Origin: "192.0.2.7"}
 
-// auditOf are the lines of a ledger in short.
+// auditOf returns the lines of a ledger's audit in short form.
 func auditOf(t *testing.T, l *ledger.Ledger) (lines []string) {
 	t.Helper()
 	all, err := l.AuditLines(t.Context(), ledger.Position{}, 100)
@@ -32,7 +32,7 @@ func auditOf(t *testing.T, l *ledger.Ledger) (lines []string) {
 	return lines
 }
 
-// stale makes the open orders of a ledger ones that nobody sends again.
+// stale ages the open orders of a ledger beyond their resend window.
 func stale(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	l.Exec(t, "UPDATE orders SET claimed_until = 0, order_time = order_time - 43200000000")
@@ -66,7 +66,7 @@ func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {
 		observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9)})
 		l.Exec(t, "UPDATE events SET state = 1")
 		since := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
-		for range 2 { // the second time nothing is sent again
+		for range 2 { // the second run resends nothing
 			if _, _, err := l.Replay(t.Context(), ledger.EventFilter{Owner: "studio", Since: since}, ledger.EventPosition{}, ada); err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +97,7 @@ func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {
 	})
 }
 
-// Others erase too, between the read of what is to be erased and that.
+// Another process may erase orders between the read of the orders and their erasure.
 func TestTheAuditNamesWhatWasErasedNow(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l, ids := open(t, url), map[string]string{}
@@ -122,7 +122,7 @@ func TestTheAuditNamesWhatWasErasedNow(t *testing.T) {
 }
 
 func TestWhatCanNotBeAuditedIsNotDone(t *testing.T) {
-	refuse := map[bool]string{ // whether it is a file
+	refuse := map[bool]string{ // key: whether it is a file
 		true:  "CREATE TRIGGER none BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no line'); END",
 		false: "ALTER TABLE audit ADD CONSTRAINT none CHECK (actor = '')",
 	}

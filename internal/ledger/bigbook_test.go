@@ -28,26 +28,26 @@ const (
 	bookModels = 6
 )
 
-// The limits of the measurement.
+// The maximum ratios of the measurement.
 const (
-	bigBookRatio = 1.5 // of a p99, by that of the small book
-	besideRatio  = 2.0 // of that of an order, beside reports, by that without
+	bigBookRatio = 1.5 // p99 relative to the small ledger
+	besideRatio  = 2.0 // p99 of an order during reports, relative to an order without them
 	ordersASec   = 300
 )
 
-// book is a ledger that is filled.
+// book is a filled ledger.
 type book struct {
 	*ledger.Ledger
 	url string
 	now time.Time
-	n   atomic.Int64 // of orders that were measured
+	n   atomic.Int64 // number of measured orders
 }
 
-// fillBook makes a book of so many orders of a year.
+// fillBook creates a ledger with the given number of orders, spread over a year.
 func fillBook(t *testing.T, url string, orders int) *book {
 	t.Helper()
 	began, now := time.Now(), time.Now().UTC().Truncate(time.Microsecond)
-	if err := open(t, url).Close(); err != nil { // it makes the schema
+	if err := open(t, url).Close(); err != nil { // creates the schema
 		t.Fatal(err)
 	}
 	ledger.Fill(t, url, fmt.Sprintf(fillOrders, seriesOf(url, orders), orders, now.UnixMicro(), bookTeams, bookModels, theAPIKey), fillRest)
@@ -57,7 +57,7 @@ func fillBook(t *testing.T, url string, orders int) *book {
 
 func kindOf(url string) string { kind, _, _ := strings.Cut(url, ":"); return kind }
 
-// seriesOf are the numbers from 0 on in the words of a database.
+// seriesOf returns the numbers from 0 on, in the SQL of a database.
 func seriesOf(url string, many int) string {
 	if kindOf(url) != "postgres" {
 		return fmt.Sprintf("(WITH RECURSIVE s (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM s WHERE n < %d) SELECT n FROM s) AS s", many-1)
@@ -65,7 +65,7 @@ func seriesOf(url string, many int) string {
 	return fmt.Sprintf("generate_series(0::BIGINT, %d) AS s (n)", many-1)
 }
 
-// openWithTeams opens a book that writes events.
+// openWithTeams opens a ledger that writes events.
 func openWithTeams(t testing.TB, url string) *ledger.Ledger {
 	t.Helper()
 	teams := map[string]ledger.Team{}
@@ -83,14 +83,14 @@ func openWithTeams(t testing.TB, url string) *ledger.Ledger {
 	return l
 }
 
-// fillOrders writes orders over a year: of each 100 one has failed, one is deleted, and of each 1,000 one goes on.
+// fillOrders writes orders over a year. Of each 100 orders one has failed and one is deleted, of each 1,000 one is unfinished.
 const fillOrders = `INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, claims, claimed_until, order_time, retry_time, generation_id,
 	placed_time, reserved_cents, cost_cents, status, failed_time, record, deleted, settled, price_cents, charge_final)
 	SELECT 'ord_' || n, 'team' || (n %% %[4]d), 'team' || (n %% %[4]d), 'caller' || (n %% (2 * %[4]d)), 'key-' || n, 'upstream-' || n, '%[6]s', 'studio/model-' || ((n / %[4]d) %% %[5]d), 'd', 2, 1, 0,
 		%[3]d - (%[2]d - n) * (31536000000000 / %[2]d), 0, 'gen_' || n, %[3]d - (%[2]d - n) * (31536000000000 / %[2]d), 0, 10,
 		CASE WHEN n %% 1000 = 7 THEN 2 WHEN n %% 100 = 3 THEN 3 ELSE 4 END, CASE WHEN n %% 100 = 3 THEN 1 ELSE 0 END, '{"state":"succeeded"}', CASE WHEN n %% 100 = 5 THEN 1 ELSE 0 END, CASE WHEN n %% 1000 = 7 THEN 0 ELSE 1 END, 10, 1 FROM %[1]s`
 
-// fillRest is what the orders have written: labels, the journal, budgets and events of a week.
+// fillRest writes the rows that orders would have written: labels, the journal, budgets, and events of a week.
 var fillRest = []string{
 	`INSERT INTO labels (order_id, name, value, order_owner, label_time) SELECT id, 'job', 'job-' || (CAST(SUBSTR(id, 5) AS BIGINT) / 20 % 100), owner, order_time FROM orders`,
 	`INSERT INTO movements (order_id, number, kind, cents, move_time, actor) SELECT id, 1, 2, 10, order_time, '' FROM orders`,
@@ -102,7 +102,7 @@ var fillRest = []string{
 	`INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT 'deliver', id, owner, subject, event_time, event_time FROM events WHERE state = 0`,
 }
 
-// question is what is measured.
+// question is a measured query.
 type question struct {
 	name string
 	ask  func(ctx context.Context, b *book) error
@@ -110,7 +110,7 @@ type question struct {
 
 var errEmpty = errors.New("it finds nothing")
 
-// some is the error of a question that has found so many.
+// some returns an error if a query has found nothing.
 func some[T any](all []T, err error) error {
 	if err == nil && len(all) == 0 {
 		return errEmpty
@@ -118,7 +118,7 @@ func some[T any](all []T, err error) error {
 	return err
 }
 
-// page asks for a page somewhere in a list.
+// page queries a page in the middle of a list.
 func page(f ledger.Filter) func(context.Context, *book) error {
 	return func(ctx context.Context, b *book) error {
 		after := ledger.Position{Time: b.now.Add(-time.Duration(mathrand.Int64N(int64(300 * 24 * time.Hour)))), ID: "ord_"}
@@ -126,7 +126,7 @@ func page(f ledger.Filter) func(context.Context, *book) error {
 	}
 }
 
-// usage asks for a year.
+// usage queries the usage of a year.
 func usage(owner *string, by ...ledger.Dimension) func(context.Context, *book) error {
 	return func(ctx context.Context, b *book) error {
 		q := ledger.UsageQuery{Owner: owner, By: by, Start: b.now.AddDate(-1, 0, 0).Truncate(24 * time.Hour), End: b.now.AddDate(1, 0, 0), LabelName: "job", Most: 100}
@@ -166,7 +166,7 @@ var questions = []question{
 	}},
 }
 
-// placeOne is what the book has to do for an order.
+// placeOne runs the queries of an order.
 func placeOne(ctx context.Context, b *book) error {
 	r := request(fmt.Sprint("measured ", b.n.Add(1), cryptorand.Text()))
 	r.Namespace, r.Owner, r.Limits = "team1", "team1", ledger.Limits{DailyCents: new(int64(1 << 40)), MonthlyCents: new(int64(1 << 40))}
@@ -183,7 +183,7 @@ func placeOne(ctx context.Context, b *book) error {
 	return err
 }
 
-// measure gives the median and the p99 of questions to some books, which have them in turn.
+// measure returns the medians and the p99s of a query to several ledgers, which it measures in turn.
 func measure(t *testing.T, ask func(context.Context, *book) error, times int, books ...*book) (medians, p99s []time.Duration) {
 	t.Helper()
 	took := make([][]time.Duration, len(books))
@@ -193,7 +193,7 @@ func measure(t *testing.T, ask func(context.Context, *book) error, times int, bo
 			if err := ask(t.Context(), b); err != nil {
 				t.Fatal(err)
 			}
-			if n >= times/10 { // the first ones warm up
+			if n >= times/10 { // the first queries warm up
 				took[at] = append(took[at], time.Since(began))
 			}
 		}
@@ -205,7 +205,7 @@ func measure(t *testing.T, ask func(context.Context, *book) error, times int, bo
 	return medians, p99s
 }
 
-// onBooks runs a test with the URL of a database that waits for the disk.
+// onBooks runs a test with the URL of a database that syncs to disk.
 func onBooks(t *testing.T, test func(t *testing.T, url func() string)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) {
@@ -221,7 +221,7 @@ func onBooks(t *testing.T, test func(t *testing.T, url func() string)) {
 	})
 }
 
-// Each question finds what it is to, and each order of a book that was filled behind the ledger's back adds up.
+// Each query has to find rows. The sums of a ledger that was filled directly have to agree with its orders.
 func TestABookThatIsFilledAddsUp(t *testing.T) {
 	onBooks(t, func(t *testing.T, url func() string) {
 		b := fillBook(t, url(), 20_000)
@@ -265,7 +265,7 @@ func verdict(t *testing.T, what string, ratio, most float64) {
 	}
 }
 
-// besideReports measures while 8 ask for reports that read the orders of a year.
+// besideReports measures during 8 concurrent reports that read the orders of a year.
 func besideReports(t *testing.T, b *book, measured func() time.Duration) time.Duration {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -275,7 +275,7 @@ func besideReports(t *testing.T, b *book, measured func() time.Duration) time.Du
 		reports.Go(func() {
 			for ctx.Err() == nil {
 				begun.Add(1)
-				_ = usage(nil, ledger.ByLabel)(ctx, b) // most have to wait, or take too long
+				_ = usage(nil, ledger.ByLabel)(ctx, b) // most have to wait, or time out
 			}
 		})
 	}
@@ -288,7 +288,7 @@ func besideReports(t *testing.T, b *book, measured func() time.Duration) time.Du
 	return p99
 }
 
-// orderRate is how many orders a second 16 callers of one team write down.
+// orderRate returns the number of orders per second that 16 callers of one team write.
 func orderRate(t *testing.T, b *book, d time.Duration) float64 {
 	t.Helper()
 	var done atomic.Int64

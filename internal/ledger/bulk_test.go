@@ -144,7 +144,7 @@ func testBulkWork(t *testing.T, url string, work bulkWork) {
 	t.Helper()
 	l := fillBulk(t, url, work)
 	largest := func() int { return maxStep }
-	if *bulkRows < timedFrom { // to count takes time
+	if *bulkRows < timedFrom { // a count takes time
 		largest = l.CountChanges(t, work.table)
 	}
 	ended := make(chan struct{})
@@ -173,7 +173,7 @@ func testBulkWork(t *testing.T, url string, work bulkWork) {
 	}
 }
 
-// An order waits for at most one step of such work, because it is done in steps.
+// An order waits for at most one step of bulk work.
 func TestBulkWorkIsDoneInSteps(t *testing.T) {
 	for name, work := range bulkWorks {
 		t.Run(name+"/SQLite", func(t *testing.T) { testBulkWork(t, "sqlite:"+t.TempDir()+"/book.db", work) })

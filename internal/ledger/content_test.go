@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// A process that does not know a team can't know that it keeps its copies, and what is deleted does not come back.
+// A process that does not know a team can't know whether the team keeps copies, and a deletion is final.
 func TestACopyOfATeamThatIsUnknownHereStays(t *testing.T) {
 	for name, row := range map[string]struct {
 		owner string
@@ -63,7 +63,7 @@ func TestACopyOfATeamThatIsUnknownHereStays(t *testing.T) {
 	}
 }
 
-// wanting opens a ledger with results that are to be copied.
+// wanting opens a ledger with results to copy.
 func wanting(t *testing.T, url string, generations ...string) *ledger.Ledger {
 	t.Helper()
 	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, Outbox: saying(0), Contents: true})
@@ -112,7 +112,7 @@ func TestOnlyTheLatestHolderRecordsACopy(t *testing.T) {
 func TestErasureEndsTheCopyOfAResult(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1", "g2")
-		l.Exec(t, "UPDATE jobs SET run_time = run_time + 60000000 WHERE ref = 'g2'") // its copy has not begun
+		l.Exec(t, "UPDATE jobs SET run_time = run_time + 60000000 WHERE ref = 'g2'") // its copying has not started
 		job := takeOne(t, l, ledger.CopyJob)
 		if _, err := l.Erase(t.Context(), own(t, l, "g1"), own(t, l, "g2")); err != nil {
 			t.Fatal(err)
@@ -150,7 +150,7 @@ func TestCopiedLedgerHasTheJobsOfItsContents(t *testing.T) {
 	})
 }
 
-// A steady failure of one result does not delay an operator.
+// Repeated failures of one result do not delay an operator.
 func TestFetchedResultIsCopiedAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1")
@@ -160,7 +160,7 @@ func TestFetchedResultIsCopiedAtOnce(t *testing.T) {
 			}
 		}
 		job := takeOne(t, l, ledger.CopyJob)
-		fetch() // it is being copied
+		fetch() // the copying is running
 		if err := l.FinishJob(t.Context(), job, ledger.Outcome{Again: true, After: time.Hour, Problem: "no space left"}); err != nil {
 			t.Errorf("the job was taken away: %v", err)
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// lived is a ledger of so many orders that nobody has open any more.
+// lived fills and closes a ledger with the given number of orders.
 func lived(t *testing.T, url string, orders int) {
 	t.Helper()
 	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window, Outbox: &ledger.Outbox{
@@ -54,7 +54,7 @@ func TestALedgerIsCopiedToTheOtherDatabaseAndBack(t *testing.T) {
 			}
 		}
 		l := open(t, back)
-		conclude(t, l, write(t, l, request("a new one")), lifecycle.Named, "g-new") // its journal is written again
+		conclude(t, l, write(t, l, request("a new one")), lifecycle.Named, "g-new") // its journal is written by triggers again
 		for statement, says := range map[string]string{"UPDATE movements SET cents = 1": "only ever added", "DELETE FROM movements": "only ever added"} {
 			if err := l.Refuse(t, statement); err == nil || !strings.Contains(err.Error(), says) {
 				t.Errorf("%s: %v", statement, err)
@@ -97,7 +97,7 @@ func TestCopiedLedgerDeliversPendingEventsInOrder(t *testing.T) {
 	})
 }
 
-// A copy that was interrupted leaves nothing, so that the same command starts over.
+// An interrupted copy leaves nothing, so that the same command starts again.
 func TestAnInterruptedCopyLeavesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, to string) {
 		from := "sqlite:" + filepath.Join(t.TempDir(), "from.db")
@@ -137,7 +137,7 @@ func TestALedgerInUseIsNotCopied(t *testing.T) {
 	})
 }
 
-// Else a table that a migration adds is lost in a copy.
+// Otherwise a copy loses a table that a migration adds.
 func TestEveryTableIsCopiedOrOfTheMoment(t *testing.T) {
 	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
 	l := open(t, url)

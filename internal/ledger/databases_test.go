@@ -17,7 +17,7 @@ func onEach(t *testing.T, test func(t *testing.T, url string)) {
 	proctest.OnEach(t, test)
 }
 
-// change changes the book behind the ledger's back: a test moves its clock so.
+// change changes the ledger directly. Tests move its clock with it.
 func change(t *testing.T, url, statement string) {
 	t.Helper()
 	driver, source := "pgx", url

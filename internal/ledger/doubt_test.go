@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// A commit whose answer is lost leaves it open whether the order is written down: it is not carried out again, and nobody
-// is told that nothing was recorded.
+// After a commit with a lost response, it is unknown whether the order is written. The commit is not repeated, and no caller
+// is notified that nothing was recorded.
 func TestACommitWhoseAnswerIsLostIsInDoubt(t *testing.T) { // M2
 	for _, mode := range []string{"cache_statement", "exec", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
@@ -38,13 +38,13 @@ func TestACommitWhoseAnswerIsLostIsInDoubt(t *testing.T) { // M2
 	}
 }
 
-// relay stands before a database. While it cuts, the connection ends in place of the answer to a commit.
+// relay is a proxy in front of a database. While it cuts, it closes the connection instead of responding to a commit.
 type relay struct {
 	net.Listener
 	database *url.URL
 	cuts     atomic.Bool
 	commits  atomic.Int64
-	requests io.Writer // gets each message to the database
+	requests io.Writer // receives each message to the database
 }
 
 func newRelay(t *testing.T, database string, requests io.Writer) *relay {
@@ -67,7 +67,7 @@ func newRelay(t *testing.T, database string, requests io.Writer) *relay {
 	return r
 }
 
-// url is that of the database behind it.
+// url returns the URL of the database behind the relay.
 func (r *relay) url(t *testing.T, mode string) string {
 	t.Helper()
 	at := *r.database

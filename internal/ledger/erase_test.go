@@ -17,7 +17,7 @@ import (
 
 const prompt = "a harbour that nobody else is to know of"
 
-// prompted writes an order all of whose texts have the prompt, of a size that SQLite keeps in pages of its own too.
+// prompted writes an order with the prompt in all its texts. The texts are large enough for overflow pages of SQLite.
 func prompted(t *testing.T, l *ledger.Ledger, key, generation string) ledger.Order {
 	t.Helper()
 	r := request(key)
@@ -32,7 +32,7 @@ func prompted(t *testing.T, l *ledger.Ledger, key, generation string) ledger.Ord
 	return o
 }
 
-// saying is an outbox that says the prompt in each event of an order that has it.
+// saying returns an outbox with the prompt in each event of an order that has it.
 func saying(retention time.Duration) *ledger.Outbox {
 	return &ledger.Outbox{
 		Teams: func() map[string]ledger.Team {
@@ -45,11 +45,11 @@ func saying(retention time.Duration) *ledger.Outbox {
 	}
 }
 
-// holds reports whether a book that nobody has open has the prompt anywhere in its bytes.
+// holds reports whether a closed ledger contains the prompt anywhere in its bytes.
 func holds(t *testing.T, url string) bool {
 	t.Helper()
 	file, isFile := strings.CutPrefix(url, "sqlite:")
-	if !isFile { // whose pages PostgreSQL clears by itself: what it gives is looked at
+	if !isFile { // PostgreSQL clears its pages itself, so only its rows are checked
 		l := open(t, url)
 		for _, table := range ledger.CopiedTables("facts") {
 			if n := l.Ask(t, fmt.Sprintf("SELECT COUNT(*)::TEXT FROM %s AS one WHERE one::TEXT LIKE '%%%s%%'", table, prompt)); n != "0" {
@@ -61,7 +61,7 @@ func holds(t *testing.T, url string) bool {
 	return has(t, file, prompt)
 }
 
-// has reports whether a file, or one that SQLite keeps beside it, has a text.
+// has reports whether a file, or another file of the same database, contains a text.
 func has(t *testing.T, file, text string) bool {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(filepath.Dir(file), "*"))
@@ -127,7 +127,7 @@ func TestWhatIsErasedIsInNoByteOfTheBook(t *testing.T) {
 	})
 }
 
-// Whoever comes first, the row of the order has it: what is observed beside an erasure writes nothing of content.
+// In both orders of the two transactions, an observation during an erasure writes no content.
 func TestWhatIsObservedBesideAnErasureIsErased(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, saying(0))
@@ -163,7 +163,7 @@ func TestWhatIsObservedBesideAnErasureIsErased(t *testing.T) {
 	})
 }
 
-// What was sent goes with its order, and what was not is sent all the same, in the state of which it tells.
+// Delivered events are deleted with their order. Pending events are still delivered, with the state that they report.
 func TestWhatIsErasedIsToldBefore(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, saying(0))
@@ -233,7 +233,7 @@ func TestOrdersAreErasedWhenTheirTeamWantsIt(t *testing.T) {
 	})
 }
 
-// An order of unknown outcome stays so until an operator resolves it.
+// An order of unknown outcome is kept until an operator resolves it.
 func TestRetentionErasesEachOrderOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, saying(24*time.Hour))

@@ -36,7 +36,7 @@ func openTelling(t *testing.T, url string, o *ledger.Outbox) *ledger.Ledger {
 	return l
 }
 
-// events are all that were written, the oldest first, in short.
+// events returns all written events in short form, the oldest first.
 func events(t *testing.T, l *ledger.Ledger) (all []string) {
 	t.Helper()
 	found, err := l.Events(t.Context(), ledger.EventFilter{}, 1000)
@@ -365,7 +365,7 @@ func TestReplayedEventIsDeliveredBeforeLaterEvents(t *testing.T) {
 	})
 }
 
-// An event and its state are recorded together or not at all, whoever else records the same.
+// An event and its state are recorded together or not at all, even if several replicas record the same state.
 func TestOneOfManyReplicasWritesTheEvent(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, outbox(ledger.Limits{}))

@@ -10,7 +10,7 @@ import (
 	modernc "modernc.org/sqlite"
 )
 
-// Exec sends a statement over the ledger's own connection.
+// Exec executes a statement over the ledger's own connection.
 func (l *Ledger) Exec(t *testing.T, statement string) {
 	t.Helper()
 	if _, err := l.writes.ExecContext(t.Context(), statement); err != nil {
@@ -18,14 +18,14 @@ func (l *Ledger) Exec(t *testing.T, statement string) {
 	}
 }
 
-// Refuse sends a statement over the ledger's own connection, and gives why it was refused.
+// Refuse executes a statement over the ledger's own connection, and returns the error of its rejection.
 func (l *Ledger) Refuse(t *testing.T, statement string) error {
 	t.Helper()
 	_, err := l.writes.ExecContext(t.Context(), statement)
 	return err
 }
 
-// Reconnect closes the connections that nobody uses.
+// Reconnect closes the idle connections.
 func (l *Ledger) Reconnect() {
 	for _, db := range []*pool{l.writes, l.reads} {
 		db.SetMaxIdleConns(0)
@@ -33,7 +33,7 @@ func (l *Ledger) Reconnect() {
 	}
 }
 
-// Hang begins a transaction, carries a statement out, and never goes on, as one whose host has vanished.
+// Hang starts a transaction, executes a statement, and never continues, like a host that has vanished.
 func (l *Ledger) Hang(t *testing.T, statement string) {
 	t.Helper()
 	tx, err := l.writes.BeginTx(t.Context(), l.dialect.begin)
@@ -46,10 +46,10 @@ func (l *Ledger) Hang(t *testing.T, statement string) {
 	t.Cleanup(func() { _ = tx.Rollback() })
 }
 
-// Report begins to read, and does not end before end is called.
+// Report starts to read, and continues until end is called.
 func (l *Ledger) Report(t *testing.T) (end func()) {
 	t.Helper()
-	rows, err := l.reads.QueryContext( //nolint:rowserrcheck // it is not read to its end
+	rows, err := l.reads.QueryContext( //nolint:rowserrcheck // only its start is read
 		context.WithoutCancel(t.Context()), `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) SELECT i FROM n, (SELECT COUNT(*) FROM orders) AS o`)
 	if err != nil || !rows.Next() {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func (l *Ledger) CountChanges(t *testing.T, table string) (largest func() int) {
 	return func() int { return int(most.Load()) }
 }
 
-// Repeat carries a transaction out that fails some times, and gives how often it was begun.
+// Repeat runs a transaction that fails a number of times, and returns the number of its attempts.
 func (l *Ledger) Repeat(t *testing.T, fails int, err error) (begun int, last error) {
 	t.Helper()
 	last = l.tx(t.Context(), func(*transaction) error {
@@ -113,7 +113,7 @@ func (l *Ledger) Repeat(t *testing.T, fails int, err error) (begun int, last err
 	return begun, last
 }
 
-// Ask gives what one query says.
+// Ask returns the result of one query.
 func (l *Ledger) Ask(t *testing.T, query string) (answer string) {
 	t.Helper()
 	if err := l.writes.QueryRowContext(t.Context(), query).Scan(&answer); err != nil {
@@ -122,7 +122,7 @@ func (l *Ledger) Ask(t *testing.T, query string) (answer string) {
 	return answer
 }
 
-// Fill writes rows of orders without what they write themselves, rolls them up, and carries the rest out.
+// Fill writes rows of orders without triggers, rolls them up, and executes the remaining statements.
 func Fill(t *testing.T, url, orders string, rest []string) {
 	t.Helper()
 	at, err := parse(url)
@@ -145,7 +145,7 @@ func Fill(t *testing.T, url, orders string, rest []string) {
 	}
 }
 
-// triggersOf are statements that drop the triggers of orders in SQLite, and that make them anew.
+// triggersOf returns statements that drop the triggers of orders in SQLite, and statements that create them again.
 func triggersOf(t *testing.T, db querier) (drop, create []string) {
 	t.Helper()
 	rows, err := db.QueryContext(t.Context(), "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'orders'")
@@ -166,13 +166,13 @@ func triggersOf(t *testing.T, db querier) (drop, create []string) {
 	return drop, create
 }
 
-// rollUp is a statement that writes the sums of all placed orders.
+// rollUp writes the sums of all placed orders.
 const rollUp = `INSERT INTO rollups (start_time, owner, caller, model_id, orders, failed, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents)
 	SELECT order_time / 86400000000 * 86400000000, owner, caller, model_id, COUNT(*),
 		COUNT(CASE WHEN status IN ({failed}, {refunded}) THEN 1 END), SUM(COALESCE(cost_cents, 0)), SUM(refunded_cents), SUM(reserved_cents), SUM(unconfirmed_cents)
 	FROM orders WHERE state = {placed} GROUP BY 1, 2, 3, 4`
 
-// CopiedTables are the names of the tables that a copy has, with some others, sorted.
+// CopiedTables returns the names of the copied tables and of some others, sorted.
 func CopiedTables(others ...string) []string {
 	others = append(others, copiedTables...)
 	slices.Sort(others)

@@ -8,8 +8,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// An operator calls an order refused whose POST hangs still, and its caller orders again under the freed key. Then the
-// catalog names a generation for the first.
+// An operator declares an order rejected while its POST still hangs, and its caller orders again under the free key. Then the
+// catalog returns a generation for the first order.
 func TestALateGenerationIsRecordedUnderAReusedKey(t *testing.T) { // M2, M10
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

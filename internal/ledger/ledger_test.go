@@ -39,7 +39,7 @@ func request(key string) ledger.Request {
 	}
 }
 
-// write writes a new order down.
+// write writes a new order.
 func write(t *testing.T, l *ledger.Ledger, r ledger.Request) ledger.Order {
 	t.Helper()
 	if _, step, err := l.Call(t.Context(), r); err != nil || step.Action != lifecycle.Write {
@@ -337,7 +337,7 @@ func TestAURLWithATypoIsNamedAndNotPrinted(t *testing.T) {
 	}
 }
 
-// The row of an order that is known is not read again, where it is still as it was.
+// If the row of a known order is unchanged, it is not read again.
 func TestAnOutcomeIsRecordedWhereTheOrderIsKnown(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
@@ -347,7 +347,7 @@ func TestAnOutcomeIsRecordedWhereTheOrderIsKnown(t *testing.T) {
 		}
 		for _, row := range []struct {
 			key       string
-			meanwhile func(ledger.Order) // what has become of the order
+			meanwhile func(ledger.Order) // changes the order in the meantime
 			step      lifecycle.Step
 		}{
 			{"still so", func(ledger.Order) {}, lifecycle.Step{Answer: lifecycle.Replay}},

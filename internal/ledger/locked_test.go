@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// lockedFor is how long what a host has locked that vanished is locked.
+// lockedFor is the time after which the locks of a vanished host are released.
 const lockedFor = 10 * time.Second
 
 func TestAHostThatVanishesLocksNothingForLong(t *testing.T) { // M3
@@ -49,7 +49,7 @@ func TestAHostThatVanishesLocksNothingForLong(t *testing.T) { // M3
 	}
 }
 
-// An order that somebody has locked stops nobody else's recovery.
+// A locked order does not block the recovery of other orders.
 func TestWhatIsLockedHoldsNobodyElseUp(t *testing.T) { // M3
 	at := proctest.Database(t)
 	l, other := open(t, at), open(t, at)
@@ -74,7 +74,7 @@ func TestWhatIsLockedHoldsNobodyElseUp(t *testing.T) { // M3
 	}
 }
 
-// Each owner has its turn, whoever has how many orders to recover.
+// Owners take turns, regardless of the number of their orders.
 func TestOwnersAreRecoveredInTurn(t *testing.T) { // M9
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
@@ -138,7 +138,7 @@ func TestTheSessionsAreBoundedWhateverTheirDefaults(t *testing.T) { // M3, M14
 	}
 }
 
-// In SQLite one connection writes, and reports are read beside it.
+// In SQLite one connection writes, and reports use other connections.
 func TestAReportHoldsUpNoOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
@@ -159,7 +159,7 @@ func TestAReportHoldsUpNoOrder(t *testing.T) {
 
 func TestAFileOfALedgerIsReadByNobodyElse(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "book.db")
-	if err := os.WriteFile(file, nil, 0o644); err != nil { //nolint:gosec // it is what is mended
+	if err := os.WriteFile(file, nil, 0o644); err != nil { //nolint:gosec // the mode that is corrected
 		t.Fatal(err)
 	}
 	l := open(t, "sqlite:"+file)

@@ -27,7 +27,7 @@ func backedUp(t *testing.T, url string) (restored string) {
 	return "sqlite:" + file
 }
 
-// dumped dumps a database of PostgreSQL, and restores it into another.
+// dumped dumps a PostgreSQL database, and restores it into another database.
 func dumped(t *testing.T, from, to string, flags ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ledger.dump")
@@ -147,7 +147,7 @@ func TestCopySealsTheOldLedger(t *testing.T) {
 	})
 }
 
-// A copy that breaks off leaves the old ledger usable.
+// An aborted copy leaves the old ledger usable.
 func TestBrokenCopySealsNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, from string) {
 		closed(t, from)
@@ -165,7 +165,7 @@ func TestBrokenCopySealsNothing(t *testing.T) {
 	})
 }
 
-// A replica that was cut off during the copy has the old ledger open.
+// A replica that was disconnected during the copy has the old ledger open.
 func TestSealedDatabaseRejectsWrites(t *testing.T) {
 	from := proctest.Database(t)
 	closed(t, from)

@@ -149,7 +149,7 @@ func TestALedgerInMemoryOutlivesItsCalls(t *testing.T) {
 	t.Parallel()
 	l := open(t, ledger.InMemory)
 	conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
-	for range 20 { // the driver gives the connection up now and then, where a call of it is cut off
+	for range 20 { // the driver sometimes closes the connection after a canceled call
 		ctx, cancel := context.WithCancel(t.Context())
 		go cancel()
 		_, _, _ = l.Write(ctx, request("cut off"))

@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// moved is the request of a caller that has changed its team.
+// moved returns the request of a caller that has changed teams.
 func moved(key string) ledger.Request {
 	r := request(key)
 	r.Namespace, r.Owner, r.UpstreamKey = "print", "print", "up-print-"+key
@@ -101,8 +101,8 @@ func TestWhatIsNoLongerSoIsNotWritten(t *testing.T) { // M1
 	})
 }
 
-// Forwarded API keys of one account see the same generations: after a rotation a repeat names the generation of the
-// order that the key of before has placed.
+// Forwarded API keys of one account see the same generations. After a rotation, a repeat returns the generation of the order
+// that the previous key has placed.
 func TestTwoForwardedKeysOfOneAccountMayNameAGeneration(t *testing.T) { // M10
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
@@ -134,7 +134,7 @@ func TestALedgerBelongsToOneAccount(t *testing.T) { // M4
 	})
 }
 
-// Where a refusal of the catalog is uncertain, nobody finds out any more after the window.
+// If a rejection by the catalog is uncertain, the outcome stays unknown after the window.
 func TestAReservationEndsWithTheWindow(t *testing.T) { // M8
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

@@ -96,7 +96,7 @@ func TestTheBytesOfAnOrderThatNobodySendsAgainAreForgotten(t *testing.T) {
 	})
 }
 
-// openOrders copies the one order there is until so many have no outcome.
+// openOrders copies the only order until the given number of orders has no outcome.
 func openOrders(t *testing.T, l *ledger.Ledger, count int) {
 	t.Helper()
 	l.Exec(t, `WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < `+strconv.Itoa(count)+`)

@@ -27,7 +27,7 @@ func BenchmarkIDsThatNobodyHas(b *testing.B) {
 	}
 }
 
-// BenchmarkOrders has 16 callers of one team with a budget write orders down that have an outcome, in databases that wait for the disk.
+// BenchmarkOrders measures 16 callers of one team with a budget, in databases that sync to disk. Their orders have an outcome.
 func BenchmarkOrders(b *testing.B) {
 	for name, url := range map[string]func() string{
 		"SQLite":     func() string { return "sqlite:" + filepath.Join(b.TempDir(), "book.db") },

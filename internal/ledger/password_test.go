@@ -11,14 +11,14 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// The chart and the unit for systemd hand the password over in a file.
+// The chart and the systemd unit pass the password in a file.
 func TestThePasswordMayStandInAFile(t *testing.T) {
 	address := proctest.Database(t)
 	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	clerk := "clerk_" + strings.TrimPrefix(u.Path, "/") // roles are of all databases
+	clerk := "clerk_" + strings.TrimPrefix(u.Path, "/") // roles are shared by all databases
 	change(t, address, `CREATE ROLE `+clerk+` LOGIN PASSWORD 'hunter2'; GRANT CREATE, USAGE ON SCHEMA public TO `+clerk)
 	u.User = url.User(clerk)
 	file := filepath.Join(t.TempDir(), "pgpass")

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// Else each order reads all orders of its caller, or of its owner.
+// Otherwise each order reads all orders of its caller, or of its owner.
 func TestTheKeyOfAnOrderIsSoughtInAnIndex(t *testing.T) {
 	l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
 	if err != nil {
@@ -67,7 +67,7 @@ func TestCopiesAreCountedInIndexes(t *testing.T) {
 	})
 }
 
-// Else a page of what few orders are reads all orders of its owner, or of everybody.
+// Otherwise a page of rare orders reads all orders of its owner, or of all owners.
 func TestEachPageSeeksInAnIndex(t *testing.T) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		explain := "EXPLAIN QUERY PLAN "
@@ -76,7 +76,7 @@ func TestEachPageSeeksInAnIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = l.Close() }()
-		if strings.HasPrefix(url, "postgres:") { // it would read so small a table whole
+		if strings.HasPrefix(url, "postgres:") { // it would scan such a small table completely
 			explain = "EXPLAIN "
 			for _, setting := range []string{"enable_seqscan", "enable_bitmapscan", "enable_sort"} {
 				l.Exec(t, "ALTER DATABASE "+l.Ask(t, "SELECT current_database()")+" SET "+setting+" = off")
@@ -110,7 +110,7 @@ func TestEachPageSeeksInAnIndex(t *testing.T) {
 	})
 }
 
-// Else each look at a generation, and each state before its end, writes to all indexes of orders.
+// Otherwise each read of a generation, and each non-terminal state, writes to all indexes of orders.
 func TestAStateBeforeTheEndTouchesNoIndex(t *testing.T) {
 	l, err := Open(t.Context(), Config{URL: proctest.Database(t), Catalog: "c"})
 	if err != nil {
@@ -127,7 +127,7 @@ func TestAStateBeforeTheEndTouchesNoIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	updated, hot := [2]int{}, [2]int{} // before and after
+	updated, hot := [2]int{}, [2]int{} // counts before and after
 	err = l.tx(t.Context(), func(tx *transaction) error {
 		count := func(n int) error {
 			return tx.row([]any{&updated[n], &hot[n]}, `SELECT pg_stat_get_xact_tuples_updated('orders'::regclass), pg_stat_get_xact_tuples_hot_updated('orders'::regclass)`)
@@ -156,7 +156,7 @@ func TestAStateBeforeTheEndTouchesNoIndex(t *testing.T) {
 	}
 }
 
-// Else a report of a year reads orders.
+// Otherwise a report of a year reads orders.
 func TestAReportReadsNoOrderThatHasAnOutcome(t *testing.T) {
 	l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
 	if err != nil {
@@ -179,7 +179,7 @@ func TestAReportReadsNoOrderThatHasAnOutcome(t *testing.T) {
 	}
 }
 
-// A database that says that a question takes too long is not away.
+// A database that reports a timeout is available.
 func TestADatabaseThatIsSlowIsBusy(t *testing.T) {
 	l, err := Open(t.Context(), Config{URL: proctest.Database(t), Catalog: "c"})
 	if err != nil {
@@ -198,7 +198,7 @@ func TestADatabaseThatIsSlowIsBusy(t *testing.T) {
 	}
 }
 
-// Else each question about ids that an owner has made up reads all orders of that owner.
+// Otherwise each query with invented ids reads all orders of the owner.
 func TestTheGenerationsOfAnOwnerAreSoughtByTheirIDs(t *testing.T) { // D7
 	l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
 	if err != nil {
@@ -211,7 +211,7 @@ func TestTheGenerationsOfAnOwnerAreSoughtByTheirIDs(t *testing.T) { // D7
 	}
 }
 
-// explained is the plan of a statement.
+// explained returns the plan of a statement.
 func explained(t *testing.T, l *Ledger, statement string, args ...any) (plan string) {
 	t.Helper()
 	rows, err := l.reads.QueryContext(t.Context(), l.dialect.words.Replace(statement), args...)
@@ -239,7 +239,7 @@ func explained(t *testing.T, l *Ledger, statement string, args ...any) (plan str
 	return plan
 }
 
-// Else each look for what holds money reads the whole book.
+// Otherwise each query for reserved money reads the complete ledger.
 func TestMoneyReservedIsSoughtInAnIndex(t *testing.T) {
 	l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
 	if err != nil {
@@ -254,7 +254,7 @@ func TestMoneyReservedIsSoughtInAnIndex(t *testing.T) {
 	}
 }
 
-// Else each look for an idempotency key reads the whole book.
+// Otherwise each query for an idempotency key reads the complete ledger.
 func TestAnOrderIsSoughtByItsNames(t *testing.T) {
 	l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
 	if err != nil {

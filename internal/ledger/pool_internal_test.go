@@ -33,7 +33,7 @@ func TestStatementsOfSQLiteArePreparedOnce(t *testing.T) {
 				if err := l.reading(t.Context(), reads); err != nil {
 					t.Fatal(err)
 				}
-				if n > 0 { // the first transaction finds out the statements
+				if n > 0 { // the first transaction collects the statements
 					prepared[l.writes.statement(change).prepared] = true
 					prepared[l.reads.statement(read).prepared] = true
 				}

@@ -11,8 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// wantRefusal opens a ledger that can't be used: one line that names the setting and the cure, and never a
-// password.
+// wantRefusal opens an unusable ledger. Its error has to be one line with the setting and the remedy, and without a password.
 func wantRefusal(t *testing.T, url, cure string) {
 	t.Helper()
 	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window})
@@ -131,7 +130,7 @@ func TestADatabaseThatCantBeUsedSaysWhy(t *testing.T) {
 	} {
 		wantRefusal(t, url, cure)
 		_, err := ledger.Verify(t.Context(), url, nil)
-		wantCure(t, err, map[bool]string{true: cure, false: "there is no ledger here"}[cure != "lacks rights"]) // a role needs no rights to find no table
+		wantCure(t, err, map[bool]string{true: cure, false: "there is no ledger here"}[cure != "lacks rights"]) // finding no table needs no rights
 	}
 	_, err := ledger.Verify(t.Context(), as(url.UserPassword(user, "hunter22"), func(*url.URL) {}), nil)
 	wantCure(t, err, "password authentication failed")
@@ -143,7 +142,7 @@ func TestAnIncompatibleSchemaIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		change(t, url, "UPDATE facts SET value = '99' WHERE name = 'schema'")
-		if err := open(t, url).Close(); err != nil { // the release before works with a later schema
+		if err := open(t, url).Close(); err != nil { // the earlier release works with a later schema
 			t.Fatal(err)
 		}
 		change(t, url, "UPDATE facts SET value = '99' WHERE name = 'needed_schema'")

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// docs/operating.md has the figures that -v prints: of an idempotency key of 40 letters and a record of 600 bytes.
+// docs/operating.md has the figures that -v prints, for an idempotency key of 40 letters and a record of 600 bytes.
 func TestTheBytesOfAnOrderAreFew(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it is of scale: .ci/nightly runs it")
@@ -46,7 +46,7 @@ func TestTheBytesOfAnOrderAreFew(t *testing.T) {
 	}
 }
 
-// size is that of a ledger that is closed.
+// size returns the size of a closed ledger.
 func size(t *testing.T, url string) (bytes int64) {
 	t.Helper()
 	if file, ok := strings.CutPrefix(url, "sqlite:"); ok {

@@ -39,7 +39,7 @@ func TestTheSummaryIsThatOfTheOrders(t *testing.T) {
 	})
 }
 
-// Databases differ in the order of texts: en-US has "b-a" behind "ba", and "B" behind "a".
+// Databases sort strings differently: en-US sorts "b-a" after "ba", and "B" after "a".
 func TestASummaryHasEachOwnerOnceInAnyOrderOfTexts(t *testing.T) { // M14
 	at := proctest.Database(t)
 	change(t, at, `CREATE DATABASE american TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' ENCODING 'UTF8'`)
@@ -85,7 +85,7 @@ func TestASummaryHasEachOwnerOnceInAnyOrderOfTexts(t *testing.T) { // M14
 	}
 }
 
-// Each order is open with its price reserved, or refused with nothing reserved.
+// Each order is open with a reserved price, or rejected with nothing reserved.
 func TestASummaryIsOneMomentOfTheLedger(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

@@ -22,7 +22,7 @@ func TestTheBudgetOfAllTogetherIsNeverPassed(t *testing.T) { // T5
 		}
 		before := request("before there was a limit")
 		before.Owner, before.Namespace = "shop", "shop"
-		conclude(t, replicas[0], write(t, replicas[0], before), lifecycle.Named, "g-before") // 11 cents, of which 2 are reserved yet
+		conclude(t, replicas[0], write(t, replicas[0], before), lifecycle.Named, "g-before") // 11 cents, 2 of them reserved
 		limit := int64(100)
 		var placed, refused atomic.Int64
 		var all sync.WaitGroup
@@ -54,7 +54,7 @@ func TestTheBudgetOfAllTogetherIsNeverPassed(t *testing.T) { // T5
 	})
 }
 
-// requests keeps the messages of a client in the order in which they are sent.
+// requests records the messages of a client in the order in which they are sent.
 type requests struct {
 	mu  sync.Mutex
 	all []string
@@ -67,7 +67,7 @@ func (r *requests) Write(message []byte) (int, error) {
 	return len(message), nil
 }
 
-// All owners wait for the lock of a total budget, each for the round trips of the one before.
+// All owners wait for the lock of a total budget, for the round trips of each transaction that holds it.
 func TestTheTotalLockIsHeldForOneQueryAndTheCommit(t *testing.T) { // T5
 	sent := &requests{}
 	relay := newRelay(t, proctest.Database(t), sent)

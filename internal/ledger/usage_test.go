@@ -17,14 +17,14 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// reported is an order as a report counts it.
+// reported is an order in a report.
 type reported struct {
 	at                   time.Time
 	owner, caller, model string
 	counts               ledger.Usage
 }
 
-// placeAtRandom writes orders behind the ledger's back, over some months.
+// placeAtRandom writes orders directly, over some months.
 func placeAtRandom(t *testing.T, url string, many int, random *rand.Rand) (all []reported) {
 	t.Helper()
 	var rows []string
@@ -52,7 +52,7 @@ func placeAtRandom(t *testing.T, url string, many int, random *rand.Rand) (all [
 	return all
 }
 
-// usageOf is what a report has to say.
+// usageOf returns the expected report.
 func usageOf(all []reported, q ledger.UsageQuery) []ledger.Usage {
 	found := map[string]ledger.Usage{}
 	for _, o := range all {
@@ -90,7 +90,7 @@ func TestAReportSaysWhatTheOrdersAddUpTo(t *testing.T) {
 		all := placeAtRandom(t, url, 600, random)
 		begin := time.Date(2026, 1, 20, 0, 0, 0, 0, time.UTC)
 		for range 60 {
-			day := []time.Duration{1, 24 * time.Hour}[random.IntN(2)] // times within days, or not
+			day := []time.Duration{1, 24 * time.Hour}[random.IntN(2)] // times within days, or at their start
 			q := ledger.UsageQuery{Start: begin.Add(time.Duration(random.Int64N(int64(60*24*time.Hour))) / day * day), Most: 1000}
 			q.End = q.Start.Add(time.Duration(random.Int64N(int64(90*24*time.Hour))) / day * day)
 			if random.IntN(4) == 0 {

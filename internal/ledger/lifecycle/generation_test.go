@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// What may be seen of a generation, one look after the other, each 20 s after the last one: it lives in some state, with a
-// charge that is told early, late or never; a read does not find it, which another read witnesses or not; a call of ours
-// deletes it.
+// The observations of a generation, each 20 s after the one before. It exists in some state, with a charge that is reported
+// early, late or never. A read does not find it, with or without a witness. A call through Easel deletes it.
 var looks = map[string]Observation{
 	"queued":               {Status: Queued},
 	"queued, free":         {Status: Queued, CostCents: new(int64(0))},
@@ -30,18 +29,18 @@ const (
 	refundWindow = 30 * time.Second
 )
 
-// seen is what a walk has seen so far.
+// seen is the state of a walk.
 type seen struct {
 	Observed
 	now              time.Time
-	highest          int64 // charge
+	highest          int64 // highest charge so far
 	charged, deleted bool
 	refunded         bool
-	final            bool // a charge was seen of what had ended
-	absent           int  // looks in a row that have not found it, of which the last was witnessed
+	final            bool // a terminal record had a charge
+	absent           int  // consecutive reads that did not find it, up to the last witnessed one
 }
 
-// TestTheMoneyOfAGenerationFollowsFromWhatWasSeen walks every sequence of looks.
+// TestTheMoneyOfAGenerationFollowsFromWhatWasSeen walks every sequence of observations.
 func TestTheMoneyOfAGenerationFollowsFromWhatWasSeen(t *testing.T) { // M4, M7
 	count, refundsAfterSuccess := 0, 0
 	var walk func(before seen, names []string)
@@ -84,7 +83,7 @@ func (s seen) next(look Observation) seen {
 	return s
 }
 
-// broken names the promise that a look breaks.
+// broken returns the promise that an observation breaks, or "".
 func (s seen) broken(before seen, look Observation) string {
 	m := s.Money()
 	counted := m.SpentCents() + m.ReservedCents

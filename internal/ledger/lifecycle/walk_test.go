@@ -1,75 +1,75 @@
 package lifecycle
 
-// The walk tries every sequence of events of one idempotency key of one caller: calls, two replicas that crash or
-// stop anywhere, also past the window, commits that are lost, silent or in doubt, a catalog that loses answers, takes a
-// request late and refuses repeats, a caller that is moved to another team or removed while its order is quoted, a
-// rotated API key, an operator. A walk of its own restores the ledger from a backup.
+// The walk tries every sequence of events of one idempotency key of one caller. It has two replicas that crash or pause
+// anywhere, even past the window. Commits are lost, silent or in doubt. The catalog loses responses, accepts a request late,
+// and rejects repeats. The caller changes teams or is removed during a quote. The API key is rotated. An operator decides. A
+// separate walk restores the ledger from a backup.
 const (
 	replicas  = 2
-	mostRows  = 2 // orders written down under the key, one after the other was refused
-	mostClaim = 2 // of an order
+	mostRows  = 2 // orders under the key; an earlier one was rejected
+	mostClaim = 2 // claims of an order
 	mostTries = 2 // attempts under a claim
 	mostCalls = 2
 )
 
-// place is where a replica stands.
+// place is the next step of a replica.
 type place uint8
 
 const (
 	idle      place = iota
-	writing         // it has looked the key up, and is about to write the order down
-	checking        // it has a claim, and is about to ask whether an attempt may leave
-	armed           // an attempt may leave
-	settled         // the attempts are over, and the outcome is about to be recorded
-	returning       // the outcome is recorded, and the caller is about to receive it
-	asking          // it has met a refusal, and is about to ask for the key once more
+	writing         // has looked up the key; writes the order next
+	checking        // has a claim; checks next whether an attempt may be sent
+	armed           // sends an attempt next
+	settled         // has finished the attempts; records the outcome next
+	returning       // has recorded the outcome; responds to the caller next
+	asking          // has had a rejection; checks next whether the key is free
 )
 
-// replica is what one process knows.
+// replica is the state of one process.
 type replica struct {
 	at        place
 	row       uint8
 	claim     uint8
 	tries     uint8
-	uncertain bool // an attempt under the claim may have been taken
-	refused   bool // the last attempt was
+	uncertain bool // an attempt under the claim may have been accepted
+	refused   bool // the last attempt was rejected
 	named     bool
-	called    bool // a caller waits
-	rotated   bool // the attempt would leave under another API key than the first
-	team      team // of the caller, when it called
+	called    bool // a caller is waiting
+	rotated   bool // the current API key differs from the key of the first attempt
+	team      team // team of the caller at the time of the call
 }
 
-// team is the team of the caller: the first, or the one that it is moved to.
+// team is the team of the caller: the first, or the team that it moves to.
 type team = uint8
 
-// world is everything. Ids are not told apart: a generation is known by the row that it is charged to.
+// world is the complete state. IDs are not distinguished: a generation is identified by the row that it is charged to.
 type world struct {
 	rows     [mostRows]Order
-	teams    [mostRows]team // of the rows
+	teams    [mostRows]team // teams of the rows
 	written  uint8
 	replicas [replicas]replica
 	calls    uint8
 	rotated  bool
-	team     team // of the caller, by the callers file
+	team     team // team of the caller in the callers file
 	removed  bool
-	keyFirst bool  // the catalog looks at the idempotency key before all else
-	looked   sight // what an operator has seen in the account
+	keyFirst bool  // the catalog checks the idempotency key first
+	looked   sight // the generations that an operator has seen in the account
 
-	restores bool // the ledger is restored from a backup, once; keys and teams stay, and each claim has one attempt
+	restores bool // the ledger is restored from a backup once; keys and teams are constant, and each claim has one attempt
 	backup   backup
 	restored bool
-	lost     uint8          // charges for rows that the restored ledger does not have
+	lost     uint8          // charges for rows that the restored ledger lacks
 	gaveUp   [mostRows]bool // before the restore, a caller received not_placed for the order
-	unasked  bool           // the recovery has sent an order whose caller received not_placed
+	unasked  bool           // the recovery has resent an order whose caller received not_placed
 
-	charges [mostRows]uint8 // what the catalog has made of this row's attempts
+	charges [mostRows]uint8 // generations that the catalog created for this row
 	forgot  bool            // the catalog has forgotten the idempotency key
-	late    [mostRows]bool  // a request of this row is on its way, and nobody waits for its answer
-	fault   bool            // the book was said to be wrong
+	late    [mostRows]bool  // a request of this row is in flight, and no process waits for its response
+	fault   bool            // a contradiction was reported
 
 	toldPlaced, toldNot [mostRows]bool
-	toldFree            bool           // a caller was told that there is no order, while there was one
-	sent                [mostRows]bool // an attempt has left
+	toldFree            bool           // a caller received the answer that there is no order, while there was one
+	sent                [mostRows]bool // an attempt was sent
 }
 
 // backup is a copy of the ledger.
@@ -80,7 +80,7 @@ type backup struct {
 
 const id = "g"
 
-// sight is what an operator has seen in the account.
+// sight is the result of an operator's check of the account.
 type sight uint8
 
 const (
@@ -90,7 +90,7 @@ const (
 	resolved
 )
 
-// row is the newest order under the idempotency key of a team, and its place.
+// row returns the latest order under the idempotency key of a team, and its index.
 func (w *world) row(of team) (order Order, at uint8) {
 	for row := range w.written {
 		if w.teams[row] == of {
@@ -100,7 +100,7 @@ func (w *world) row(of team) (order Order, at uint8) {
 	return order, at
 }
 
-// isLive reports whether an order stands under the caller's idempotency key, of whichever team.
+// isLive reports whether the caller's idempotency key has an order in any team.
 func (w *world) isLive() bool {
 	for _, order := range w.rows {
 		if order.State == Open || order.State == Placed {
@@ -120,8 +120,7 @@ func (w *world) exists(of team) bool {
 	return w.lost > 0
 }
 
-// take is the catalog, when it takes a request of a row. A request whose key it knows, under this API
-// key, makes nothing new.
+// take handles a request of a row in the catalog. A request with a known key under this API key creates nothing.
 func (w *world) take(row uint8, rotated bool) {
 	if !w.exists(w.teams[row]) || w.forgot || rotated {
 		w.charges[row]++
@@ -129,7 +128,7 @@ func (w *world) take(row uint8, rotated bool) {
 	}
 }
 
-// say tells the caller of a replica.
+// say sends an answer to the caller of a replica.
 func (w *world) say(r *replica, answer Answer) {
 	switch {
 	case !r.called:
@@ -156,7 +155,7 @@ func (w world) next(visit func(*world)) {
 	w.elsewhere(also)
 }
 
-// sort makes one world of two in which the replicas have changed places, or differ in what no longer matters.
+// sort normalizes worlds that differ only in the order of replicas or in irrelevant values.
 func (w *world) sort() {
 	for n := range w.replicas {
 		switch r := &w.replicas[n]; r.at {
@@ -169,14 +168,14 @@ func (w *world) sort() {
 		}
 	}
 	if w.removed {
-		w.calls = mostCalls // there will be no more
+		w.calls = mostCalls // no further calls are possible
 	}
 	if a, b := w.replicas[0], w.replicas[1]; a.order() > b.order() {
 		w.replicas[0], w.replicas[1] = b, a
 	}
 }
 
-// order is a number that no other replica has.
+// order returns a number that distinguishes the replica from others.
 func (r replica) order() (n int) {
 	for _, part := range []uint8{uint8(r.at), r.row, r.claim, r.tries, r.team} {
 		n = n<<4 | int(part)
@@ -189,15 +188,15 @@ func (r replica) order() (n int) {
 	return n
 }
 
-// step is what may happen at a replica.
+// step adds the worlds after a step of a replica.
 func (w world) step(n int, also func(func(*world))) {
 	r := w.replicas[n]
 	if r.at != idle {
-		also(func(w *world) { w.replicas[n] = replica{} }) // it crashes, or gives up without an answer
+		also(func(w *world) { w.replicas[n] = replica{} }) // it crashes, or stops without a response
 	}
-	if r.called && (r.at == checking || r.at == armed || r.at == settled) { // told before recorded: the attempts continue without the caller
+	if r.called && (r.at == checking || r.at == armed || r.at == settled) { // the caller leaves; attempts continue
 		also(func(w *world) {
-			left := w.replicas[n] // nothing else changes: a later answer to the caller is lost
+			left := w.replicas[n] // only the response to the caller is lost
 			w.say(&left, w.rows[r.row].Left().Answer)
 		})
 	}
@@ -219,7 +218,7 @@ func (w world) step(n int, also func(func(*world))) {
 	}
 }
 
-// begin is a call, or the recovery.
+// begin adds the worlds after a call, or after the start of a recovery.
 func (w world) begin(n int, also func(func(*world))) {
 	if w.calls < mostCalls && !w.removed {
 		row, at := w.row(w.team)
@@ -237,12 +236,12 @@ func (w world) begin(n int, also func(func(*world))) {
 	for row := range w.written {
 		if step := w.rows[row].Resume(); step.Action == Submit && step.Order.Claims <= mostClaim {
 			also(func(w *world) { w.claimed(n, row, step.Order, false) })
-			also(func(w *world) { w.rows[row] = step.Order }) // it has the claim, and does not know
+			also(func(w *world) { w.rows[row] = step.Order }) // the claim is recorded, but the replica does not know it
 		}
 	}
 }
 
-// repeat records that a caller wants an order again. An operator has to inspect the account once more.
+// repeat records that a caller orders again. An operator has to check the account again.
 func (w *world) repeat(row uint8) {
 	w.gaveUp[row] = false
 	if w.rows[row].Held {
@@ -250,30 +249,30 @@ func (w *world) repeat(row uint8) {
 	}
 }
 
-// claimed gives a replica the claim that it has taken.
+// claimed sets the claim that a replica has acquired.
 func (w *world) claimed(n int, row uint8, order Order, called bool) {
 	w.rows[row] = order
 	w.replicas[n] = replica{at: checking, row: row, claim: uint8(order.Claims), called: called}
 }
 
-// write is the commit of the order, which may also be lost, or land in doubt. The replica may not know yet that the
-// caller was moved: that the key stands in the other team, every replica finds out.
+// write commits an order. The commit may be lost or in doubt. The replica may not know yet that the caller has changed teams,
+// but the transaction detects an order under the key in the other team.
 func (w world) write(n int, also func(func(*world))) {
 	of := w.replicas[n].team
-	also(func(w *world) { w.replicas[n] = replica{} }) // nothing was begun, or it is in doubt and is not there
-	also(func(w *world) { w.replicas[n].at = asking }) // it is too dear, or the caller may no more
-	order, free := Order{State: Refused}.Written()     // of a new row
+	also(func(w *world) { w.replicas[n] = replica{} }) // nothing was started, or a commit in doubt has failed
+	also(func(w *world) { w.replicas[n].at = asking }) // the price is too high, or the caller was removed
+	order, free := Order{State: Refused}.Written()     // for a new row
 	if w.restored && w.forgot {                        // the runbook forbids it
 		return
 	}
-	if w.isLive() || !free || w.written == mostRows || w.removed { // the key is not free, or the caller is gone
+	if w.isLive() || !free || w.written == mostRows || w.removed { // the key is not free, or the caller was removed
 		return
 	}
 	also(func(w *world) { w.add(order, of); w.claimed(n, w.written-1, order, true) })
-	also(func(w *world) { w.add(order, of); w.replicas[n] = replica{} }) // in doubt, and there
+	also(func(w *world) { w.add(order, of); w.replicas[n] = replica{} }) // a commit in doubt has succeeded
 }
 
-// add writes an order down. Nobody has looked what became of it.
+// add writes an order. An operator has not checked its outcome.
 func (w *world) add(order Order, of team) {
 	w.rows[w.written], w.teams[w.written] = order, of
 	w.written++
@@ -282,18 +281,18 @@ func (w *world) add(order Order, of team) {
 	}
 }
 
-// refuse asks once more whether an order stands under the key, before the caller is told that there is none.
+// refuse checks whether the key has an order, before the caller receives the answer not_placed.
 func (w world) refuse(n int, also func(func(*world))) {
 	also(func(w *world) {
 		r := &w.replicas[n]
-		if !w.isLive() && !w.restored { // a restored ledger never says that there is no order
+		if !w.isLive() && !w.restored { // a restored ledger never answers that there is no order
 			w.toldFree = w.toldFree || w.charges != [mostRows]uint8{}
 		}
 		*r = replica{}
 	})
 }
 
-// check asks whether an attempt may leave.
+// check checks whether an attempt may be sent.
 func (w world) check(n int, also func(func(*world))) {
 	r := w.replicas[n]
 	if !w.rows[r.row].May(int(r.claim)) {
@@ -303,7 +302,8 @@ func (w world) check(n int, also func(func(*world))) {
 	also(func(w *world) { w.replicas[n].at, w.replicas[n].rotated = armed, w.rows[r.row].Rotated })
 }
 
-// attempt is a POST and what becomes of it. None leaves past the window or its claim, however long ago it was allowed.
+// attempt sends a POST, with each possible result. No POST is sent after the window or the claim, even if it was allowed
+// before.
 func (w world) attempt(n int, also func(func(*world))) {
 	row, rotated := w.replicas[n].row, w.replicas[n].rotated
 	after := func(w *world) *replica {
@@ -314,7 +314,7 @@ func (w world) attempt(n int, also func(func(*world))) {
 		}
 		return r
 	}
-	also(func(w *world) { after(w) }) // no connection, or too late: it has not left
+	also(func(w *world) { after(w) }) // no connection, or too late: it was not sent
 	if order := w.rows[row]; order.Expired || !order.Claimed || order.Claims != int(w.replicas[n].claim) {
 		return
 	}
@@ -325,15 +325,15 @@ func (w world) attempt(n int, also func(func(*world))) {
 		})
 	}
 	left(func(w *world, r *replica) { w.take(row, rotated); r.named, r.at = true, settled })
-	left(func(w *world, r *replica) { w.take(row, rotated); r.uncertain = true }) // the answer is lost
-	left(func(w *world, r *replica) { w.late[row] = true; r.uncertain = true })   // it is taken later, perhaps
+	left(func(w *world, r *replica) { w.take(row, rotated); r.uncertain = true }) // the response is lost
+	left(func(w *world, r *replica) { w.late[row] = true; r.uncertain = true })   // it may be accepted later
 	left(func(w *world, r *replica) { r.uncertain = true })                       // it never arrives
 	if !w.keyFirst || !w.exists(w.teams[row]) && !w.late[row] {
-		left(func(w *world, r *replica) { r.refused, r.at = true, settled }) // also where there is an order
+		left(func(w *world, r *replica) { r.refused, r.at = true, settled }) // even if there is an order
 	}
 }
 
-// outcome is what a replica knows when its attempts are over.
+// outcome returns the outcome that a replica knows after its attempts.
 func (w world) outcome(r replica) Outcome {
 	switch {
 	case r.named:
@@ -343,17 +343,17 @@ func (w world) outcome(r replica) Outcome {
 	case r.uncertain:
 		return Uncertain
 	}
-	return TurnedAway // refused, or nothing has left
+	return TurnedAway // rejected, or nothing was sent
 }
 
-// record is the commit of the outcome, which may also be lost, or land in doubt; then it may be tried again.
+// record commits the outcome. The commit may be lost or in doubt, and may be retried.
 func (w world) record(n int, also func(func(*world))) {
 	r := w.replicas[n]
 	also(func(w *world) { w.say(&w.replicas[n], Unknown) }) // it is lost, or in doubt
 	step := w.rows[r.row].Concluded(int(r.claim), w.outcome(r), id)
 	landed := func(w *world) { w.rows[r.row], w.fault = step.Order, w.fault || step.Action == Report }
 	also(func(w *world) { landed(w); w.say(&w.replicas[n], Unknown) }) // in doubt
-	also(landed)                                                       // silent: it is recorded once more
+	also(landed)                                                       // silent: it is recorded again
 	also(func(w *world) {
 		if landed(w); r.called && step.Answer == NotPlaced {
 			w.replicas[n].at = returning
@@ -363,7 +363,7 @@ func (w world) record(n int, also func(func(*world))) {
 	})
 }
 
-// answer answers a caller that there is no order. The key is looked up first, because it may have been used again.
+// answer answers that there is no order. It looks up the key first, because the key may have been used again.
 func (w world) answer(n int, also func(func(*world))) {
 	also(func(w *world) {
 		answer := NotPlaced
@@ -374,7 +374,7 @@ func (w world) answer(n int, also func(func(*world))) {
 	})
 }
 
-// elsewhere is what may happen beside the replicas.
+// elsewhere adds the worlds after events outside of the replicas.
 func (w world) elsewhere(also func(func(*world))) {
 	for row := range w.written {
 		if w.late[row] {
@@ -382,7 +382,7 @@ func (w world) elsewhere(also func(func(*world))) {
 			also(func(w *world) { w.late[row] = false })
 		}
 		if w.rows[row].Claimed {
-			also(func(w *world) { w.rows[row].Claimed = false }) // it lapses, and the holder may not know
+			also(func(w *world) { w.rows[row].Claimed = false }) // the claim ends, and its holder may not know it
 		}
 	}
 	w.quiet(also)
@@ -391,7 +391,7 @@ func (w world) elsewhere(also func(func(*world))) {
 		w.restore(also)
 		return
 	}
-	if w.keyFirst { // it has nothing to do with API keys and teams
+	if w.keyFirst { // independent of API keys and teams
 		return
 	}
 	if !w.rotated {
@@ -402,13 +402,13 @@ func (w world) elsewhere(also func(func(*world))) {
 			}
 		})
 	}
-	if w.team == 0 && !w.removed && w.quotes() { // at another time it is as if it had been so from the start
+	if w.team == 0 && !w.removed && w.quotes() { // at another time the effect is the same as from the start
 		also(func(w *world) { w.team = 1 })
 		also(func(w *world) { w.removed = true })
 	}
 }
 
-// restore writes a backup, or puts it in the place of the ledger when every process has ended and no request is under way.
+// restore writes a backup, or restores it when no process runs and no request is in flight.
 func (w world) restore(also func(func(*world))) {
 	if !w.restored && w.backup == (backup{}) && w.written == 1 && w.rows[0].State == Open {
 		also(func(w *world) { w.backup = backup{w.rows, w.written} })
@@ -417,7 +417,7 @@ func (w world) restore(also func(func(*world))) {
 		return
 	}
 	also(func(w *world) {
-		expired := false // a window that has passed since the backup stays so, and that of an earlier order ends earlier
+		expired := false // an expired window stays expired, and an earlier order expires first
 		for row := mostRows - 1; row >= 0; row-- {
 			expired = expired || w.rows[row].Expired
 			w.gaveUp[row] = w.toldNot[row] && row < int(w.backup.written)
@@ -438,12 +438,12 @@ func (w world) restore(also func(func(*world))) {
 // quotes reports whether an order is being quoted.
 func (w *world) quotes() bool { return w.replicas[0].at == writing || w.replicas[1].at == writing }
 
-// calm means that no attempt is on its way.
+// calm reports whether no attempt is in flight.
 func (w *world) calm() bool { return w.late == [mostRows]bool{} }
 
-// quiet is what takes long: the end of the window, whoever stands still meanwhile; and what takes so long that nothing is
-// on its way any more: the memory of the catalog, which is longer than the window, and an operator who looks at the
-// account and says later what was there.
+// quiet adds the worlds after a long time. The window ends, even if a replica is paused. After an even longer time nothing is
+// in flight. Then the catalog may forget the key, because it remembers the key for longer than the window. An operator may
+// check the account, and decide later.
 func (w world) quiet(also func(func(*world))) {
 	if w.written == 0 {
 		return
@@ -473,7 +473,7 @@ func (w world) quiet(also func(func(*world))) {
 	}
 }
 
-// resolve is an operator who says what was in the account.
+// resolve applies the decision of an operator who has checked the account.
 func (w world) resolve(also func(func(*world))) {
 	if w.written == 0 || w.looked != seenOne && w.looked != seenNone {
 		return
