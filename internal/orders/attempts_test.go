@@ -138,11 +138,11 @@ func TestOneIdempotencyKeyOfManyCallsIsOneSubmission(t *testing.T) { // K8
 	})
 }
 
-// posting notes the orders that pass it.
+// posting records the orders that pass it.
 type posting struct {
 	http.RoundTripper
 	mu   *sync.Mutex
-	seen map[string]int // by key and body
+	seen map[string]int // number by key and body
 }
 
 func (p posting) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -166,7 +166,7 @@ func TestOneIdempotencyKeyAtSeveralReplicasIsOneCharge(t *testing.T) { // K8 S4
 		orders := posting{s.transport, new(sync.Mutex), map[string]int{}}
 		var all sync.WaitGroup
 		ids := make([]string, 6)
-		for i := range ids { // each is a process of its own: they share nothing but the catalog
+		for i := range ids { // each is a separate process: they share only the catalog
 			replica := s.process(orders)
 			all.Go(func() {
 				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -202,7 +202,7 @@ func TestAnIdempotencyKeyOfAnotherOrderIsRefused(t *testing.T) { // K8
 			t.Error("the other order was posted")
 		}
 
-		_, err = s.process(s.transport).Create(t.Context(), s.cred, other) // only the catalog knows the key
+		_, err = s.process(s.transport).Create(t.Context(), s.cred, other) // only the catalog has the key
 		s.wantKind(err, catalog.KindKeyReused)
 		s.wantCharges("k", 1)
 	})
@@ -304,7 +304,7 @@ func TestAnOrderThatMayExistIsNotPricedAgain(t *testing.T) {
 		_, err := s.client.Create(ctx, s.cred, order)
 		s.wantKind(err, catalog.KindOutcomeUnknown)
 		s.finish()
-		order.MaxCostCents = new(int64(0)) // the price has risen above the limit, as it were
+		order.MaxCostCents = new(int64(0)) // simulates a price that rises above the limit
 		s.mustCreate(order)
 		s.wantCharges("k", 1)
 	})
@@ -355,7 +355,7 @@ func TestManyOrdersUnderFireAreChargedOnceEach(t *testing.T) { // U14 U15
 			slots <- struct{}{}
 			all.Go(func() {
 				defer func() { <-slots }()
-				// An order whose outcome stays unknown is sent again, as the contract says.
+				// An order of unknown outcome is resent, as the contract requires.
 				g, err := s.create(s.order(fmt.Sprintf("k%d", i)))
 				for catalog.KindOf(err) == catalog.KindOutcomeUnknown {
 					g, err = s.create(s.order(fmt.Sprintf("k%d", i)))

@@ -16,7 +16,7 @@ import (
 
 const testURL = "https://catalog.example/api"
 
-// testCredential is held, so that nothing has to prove it.
+// testCredential is shared, so that no test has to authenticate.
 var testCredential = catalog.Held(func() catalog.Secret { return catalog.NewSecret("studio_live_0123456789abcdef") })
 
 func newTestClient(t *testing.T, transport http.RoundTripper) *client {
@@ -24,7 +24,7 @@ func newTestClient(t *testing.T, transport http.RoundTripper) *client {
 	return newClient(t, catalog.Config{BaseURL: testURL, Transport: transport})
 }
 
-// A step is what the catalog does with one attempt of an order.
+// A step is the catalog's reaction to one attempt of an order.
 type step struct {
 	status int
 	body   string
@@ -38,8 +38,8 @@ var (
 	noDial     = step{err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}
 )
 
-// script answers the attempts of orders step by step, and keeps what they carried. The last
-// step answers all that follow.
+// script responds to the attempts of orders step by step, and records their contents. The last step responds to all further
+// attempts.
 type script struct {
 	steps   []step
 	apiKeys []string
@@ -62,7 +62,7 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 
 var plainOrder = order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"}
 
-// createWithin places the plain order with some time, and waits until its run is over.
+// createWithin places the plain order with a deadline, and waits until its submission is over.
 func createWithin(t *testing.T, c *client, cred catalog.Credential, o order, patience time.Duration) (orders.Receipt, *orders.Error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -97,7 +97,7 @@ func TestARefusalIsWithheldWhileAnOrderMayExist(t *testing.T) { // A10
 			synctest.Test(t, func(t *testing.T) {
 				upstream := &script{steps: []step{away, refusal}}
 				c := newTestClient(t, upstream)
-				for range 3 { // in the run of the broken answer, and each time the key comes again
+				for range 3 { // the submission of the broken response, and each repeat of the key
 					_, err := createWithin(t, c, testCredential, plainOrder, time.Second)
 					if err == nil || catalog.KindOf(err) != catalog.KindOutcomeUnknown || err.Outcome != orders.Unknown {
 						t.Fatalf("got %+v, want an unknown outcome", err)
@@ -105,7 +105,7 @@ func TestARefusalIsWithheldWhileAnOrderMayExist(t *testing.T) { // A10
 				}
 				attempts := len(upstream.apiKeys)
 				upstream.steps = []step{placed}
-				time.Sleep(time.Minute) // so long does the gate keep orders from a daily cap
+				time.Sleep(time.Minute) // the limiter delays orders for this time after a daily cap
 				receipt, err := createWithin(t, c, testCredential, plainOrder, time.Minute)
 				if err != nil || receipt.Generation.ID != "g1" || len(upstream.apiKeys) == attempts {
 					t.Errorf("the key was sent %d times again and gave %+v, %v", len(upstream.apiKeys)-attempts, receipt, err)
@@ -174,7 +174,7 @@ func TestEveryAttemptOfASubmissionCarriesOneAPIKey(t *testing.T) { // A11
 				rotations := 0
 				upstream := &script{steps: steps}
 				c := newTestClient(t, upstream)
-				held := catalog.Held(func() catalog.Secret { // each look finds another one
+				held := catalog.Held(func() catalog.Secret { // each read returns another API key
 					rotations++
 					return catalog.NewSecret(string(rune('a' + rotations)))
 				})
@@ -216,7 +216,7 @@ func TestAnOrderThatWasCertainlyRefusedMayGoUnderTheNewAPIKey(t *testing.T) {
 func TestAttemptsGoOnWithoutTheCallerForItsTime(t *testing.T) { // K7
 	for name, row := range map[string]struct {
 		steps    []step
-		patience time.Duration // 0: no deadline
+		patience time.Duration // zero means no deadline
 		wait     time.Duration
 		attempts int
 		placed   bool
@@ -325,7 +325,7 @@ func TestTheResendWindowBeginsWithTheFirstAttempt(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			return reply(r, http.StatusServiceUnavailable, nil, ""), nil
 		})}, func(at *ledger.Config) { at.ResendWindow = time.Minute })
-		_, _ = createWithin(t, c, testCredential, plainOrder, time.Second) // until the first attempt has ended
+		_, _ = createWithin(t, c, testCredential, plainOrder, time.Second) // until the first attempt is over
 		time.Sleep(40 * time.Second)
 		before := attempts
 		_, failed := createWithin(t, c, testCredential, plainOrder, time.Second)

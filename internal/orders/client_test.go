@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// client is one process that takes orders, with a ledger in memory.
+// client is one process that places orders, with a ledger in memory.
 type client struct {
 	*orders.Orders
 	book *ledger.Ledger
@@ -45,7 +45,7 @@ func newClient(t *testing.T, cfg catalog.Config, change ...func(*ledger.Config))
 	return &client{orders.New(orders.Config{Recorder: recorder, Catalog: upstream, Hub: hub}), book}
 }
 
-// order is what a test orders.
+// order is an order of a test.
 type order struct {
 	ModelID        string
 	Inputs         json.RawMessage
@@ -58,7 +58,7 @@ func (c *client) Create(ctx context.Context, cred catalog.Credential, o order) (
 	return c.Place(ctx, cred, orders.Request{ModelID: o.ModelID, Inputs: o.Inputs, IdempotencyKey: o.IdempotencyKey, UpstreamKey: o.IdempotencyKey, MaxCostCents: o.MaxCostCents})
 }
 
-// roundTrip is a transport that is a function.
+// roundTrip is a transport implemented by a function.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -72,7 +72,7 @@ func TestAChargeAboveTheQuoteThatIsReadLaterIsToldAndCountedOnce(t *testing.T) {
 	}
 }
 
-// placeWithoutCharge places an order whose answer leaves out what it costs. It is quoted for so much, or not at all.
+// placeWithoutCharge places an order whose response lacks the charge. A quote of zero means that it is not quoted.
 func (r *replica) placeWithoutCharge(quote int64) catalog.Generation {
 	r.Helper()
 	quoting := r.box.Inject(sandbox.Fault{Route: "POST /quote", Body: fmt.Sprintf(`{"priceCents": %d}`, quote)})
@@ -88,7 +88,7 @@ func (r *replica) placeWithoutCharge(quote int64) catalog.Generation {
 	return placed.Generation
 }
 
-// poll reads a generation and records what it has read.
+// poll reads a generation and records the result.
 func (r *replica) poll(g catalog.Generation) {
 	r.Helper()
 	seen, err := r.client.Generation(r.Context(), r.held("studio"), g.ID)
@@ -99,14 +99,14 @@ func (r *replica) poll(g catalog.Generation) {
 	r.record()
 }
 
-// record records what was sighted.
+// record records the observed states.
 func (r *replica) record() {
 	ctx, cancel := context.WithCancel(r.Context())
 	cancel()
 	r.orders.Record(ctx)
 }
 
-// charging changes what the answer of an order says that it has cost.
+// charging changes the charge in the response of an order.
 func charging(s *shop, answer *http.Response, cents int64) (*http.Response, error) {
 	record := map[string]any{}
 	if err := json.NewDecoder(answer.Body).Decode(&record); err != nil {

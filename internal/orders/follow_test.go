@@ -21,7 +21,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// watchesOf counts the watches of a generation in some replicas.
+// watchesOf returns the number of watches of a generation in some replicas.
 func watchesOf(id string, all ...*replica) (n int) {
 	for _, r := range all {
 		shown := r.orders.Hub.Snapshot().Generations
@@ -94,7 +94,7 @@ func TestUnreadableGenerationsDelayNoOthers(t *testing.T) {
 				bad[g.ID] = true
 			}
 		}
-		s.box.Inject(sandbox.Fault{Route: "GET /generations", Status: http.StatusNotFound}) // each is read by itself
+		s.box.Inject(sandbox.Fault{Route: "GET /generations", Status: http.StatusNotFound}) // each is read singly
 		r.befores(func(req *http.Request) error {
 			if bad[path.Base(req.URL.Path)] {
 				return errors.New("the connection is gone")

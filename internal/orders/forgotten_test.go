@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// restore puts an older copy in the place of the ledger.
+// restore replaces the ledger by an older copy.
 func (s *shop) restore(copied []byte) {
 	s.Helper()
 	if err := s.ledger.Close(); err != nil {
@@ -21,7 +21,7 @@ func (s *shop) restore(copied []byte) {
 	s.open()
 }
 
-// backup is a copy of the ledger, made as docs/operating.md says: without a process that has the file.
+// backup returns a copy of the ledger, made as described in docs/operating.md: while no process has the file open.
 func (s *shop) backup() []byte {
 	s.Helper()
 	if err := s.ledger.Close(); err != nil {
@@ -63,7 +63,7 @@ func TestARestoredLedgerGetsForgottenOrdersBackByTheirRepeats(t *testing.T) {
 	})
 }
 
-// What the older ledger has as unknown may have been known since.
+// An order that is unknown in the older ledger may have got an outcome since.
 func TestARestoredLedgerFindsOutWhatItHasAsUnknown(t *testing.T) {
 	inShop(t, 1000, func(s *shop) {
 		r := s.replica()

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// tellsEvents lets a replica tell owners of events, and gives the texts of the results that they are told.
+// tellsEvents sends events of a replica to some owners, and returns the texts of the results in these events.
 func (s *shop) tellsEvents(r *replica, owners ...string) (texts *[]string) {
 	texts = new([]string)
 	s.outbox = &ledger.Outbox{
@@ -33,7 +33,7 @@ func (s *shop) tellsEvents(r *replica, owners ...string) (texts *[]string) {
 	return texts
 }
 
-// teamsTold are owners who are told of events.
+// teamsTold returns owners that receive events.
 func teamsTold(owners ...string) map[string]ledger.Team {
 	teams := map[string]ledger.Team{}
 	for _, owner := range owners {
@@ -42,7 +42,8 @@ func teamsTold(owners ...string) map[string]ledger.Team {
 	return teams
 }
 
-// lists compares what is recorded with a list, as a caller's list does, and gives the state that is recorded then.
+// lists compares a list with the recorded states, like the list of a caller, and returns the state that is recorded
+// afterwards.
 func (r *replica) lists(cred catalog.Credential, listed ...catalog.Version) lifecycle.Status {
 	r.Helper()
 	recorded, err := r.orders.List(r.Context(), ledger.Filter{}, ledger.Position{}, 10)
@@ -56,7 +57,7 @@ func (r *replica) lists(cred catalog.Credential, listed ...catalog.Version) life
 
 func TestAnEndThatAListLeavesSomethingOutOfIsRead(t *testing.T) {
 	for name, row := range map[string]struct {
-		without string // the member that the list leaves out
+		without string // member that the list omits
 		told    []string
 		want    lifecycle.Status
 	}{
@@ -70,7 +71,7 @@ func TestAnEndThatAListLeavesSomethingOutOfIsRead(t *testing.T) {
 			inShop(t, 1000, func(s *shop) {
 				r := s.replica()
 				r.placeWithoutCharge(0)
-				texts := s.tellsEvents(r, row.told...) // after the order, so that it has no watch
+				texts := s.tellsEvents(r, row.told...) // after the order, so that the order has no watch
 				time.Sleep(time.Minute)
 				s.box.Inject(sandbox.Fault{Route: "GET /generations", Set: map[string]any{row.without: nil}})
 				listed, err := r.client.List(s.Context(), r.held("studio"), time.Now())

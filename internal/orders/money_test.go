@@ -19,10 +19,10 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// isQuote reports whether a request asks for a price.
+// isQuote reports whether a request is for a quote.
 func isQuote(req *http.Request) bool { return strings.HasSuffix(req.URL.Path, "/quote") }
 
-// quotesSlowly lets prices of a replica take a while.
+// quotesSlowly delays the quotes of a replica.
 func (r *replica) quotesSlowly() {
 	r.befores(func(req *http.Request) error {
 		if isQuote(req) {
@@ -32,7 +32,7 @@ func (r *replica) quotesSlowly() {
 	})
 }
 
-// pause waits, unless ctx ends.
+// pause waits, unless ctx is done.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -42,13 +42,13 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// isUnknown reports whether an error says that an order may exist.
+// isUnknown reports whether an error means that an order may exist.
 func isUnknown(err error) bool {
 	order, ok := errors.AsType[*orders.Error](err)
 	return ok && order.Outcome == orders.Unknown
 }
 
-// isNotPlaced reports whether an error says that an order certainly does not exist.
+// isNotPlaced reports whether an error means that an order certainly does not exist.
 func isNotPlaced(err error) bool {
 	order, ok := errors.AsType[*orders.Error](err)
 	return ok && order.Outcome == orders.NotPlaced
@@ -94,7 +94,8 @@ func TestABudgetThatIsLoweredDuringAQuoteCounts(t *testing.T) { // M1
 	})
 }
 
-// A refusal belongs to the call that met it: another replica has placed the order while this one asked for its price.
+// A rejection belongs to the call that received it. Another replica has placed the order while this replica requested its
+// price.
 func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // M2
 	for name, same := range map[string]bool{"on another replica": false, "on the same replica": true} {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +126,7 @@ func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // M2
 	}
 }
 
-// The catalog says that the key stands for another order: that one may be ours.
+// The catalog responds that the key belongs to another order, which may be this order.
 func TestAKeyThatTheCatalogHasForAnotherOrderIsUnknown(t *testing.T) { // M11
 	for body, status := range map[string]int{
 		`{"code":"IDEMPOTENCY_KEY_REUSED","message":"it stands for another order"}`:                          http.StatusConflict,
@@ -149,7 +150,7 @@ func TestAKeyThatTheCatalogHasForAnotherOrderIsUnknown(t *testing.T) { // M11
 	}
 }
 
-// A replica that can't work leaves it to the others.
+// A replica that can't settle leaves the work to other replicas.
 func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // M6
 	inShop(t, 1000, func(s *shop) {
 		revoked, good := s.replica(), s.replica()
@@ -174,7 +175,7 @@ func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // M6
 	})
 }
 
-// The first attempt may have been taken, and the second is refused.
+// The first attempt may have been accepted, and the second is rejected.
 func TestACatalogThatLooksAtTheKeyFirstRefusesForCertain(t *testing.T) { // M8
 	for keyFirst, state := range map[bool]lifecycle.State{false: lifecycle.Open, true: lifecycle.Refused} {
 		t.Run(fmt.Sprint(keyFirst), func(t *testing.T) {
@@ -234,7 +235,7 @@ func TestOperatorsSeeWhatRefusesARepeat(t *testing.T) {
 	})
 }
 
-// What answers need not be the catalog, and what is refused need not be the order.
+// A response may be from a proxy, and a rejection may not concern the order.
 func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // M8
 	for name, fault := range map[string]sandbox.Fault{
 		"a page":              {Status: http.StatusBadRequest, Body: "<html><h1>400 Bad Request</h1></html>", Header: map[string]string{"Content-Type": "text/html"}},
@@ -267,7 +268,7 @@ func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // M8
 	}
 }
 
-// One render that can't be read, or be recorded, is one render.
+// One generation that can't be read or recorded does not affect others.
 func TestARenderThatCannotBeLookedAtKeepsNoOthersWaiting(t *testing.T) { // M6, M9
 	for name, answer := range map[string]int{"broken": http.StatusInternalServerError, "forbidden": http.StatusForbidden} {
 		t.Run(name, func(t *testing.T) {
@@ -292,7 +293,7 @@ func TestARenderThatCannotBeLookedAtKeepsNoOthersWaiting(t *testing.T) { // M6, 
 	}
 }
 
-// An operator's word may be wrong, and be corrected.
+// An operator's decision may be wrong, and can be corrected.
 func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 	inShop(t, 1000, func(s *shop) {
 		r, ctx, owner := s.replica(), s.Context(), "studio"
@@ -323,8 +324,8 @@ func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 	})
 }
 
-// A process that was stopped between its claim and the POST goes on after the window: what it sends then may be charged
-// beside what others have said since.
+// A process that was paused between its claim and the POST continues after the window. If it sent the order then, the charge
+// could contradict decisions that were made since.
 func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // M12
 	for name, stopped := range map[string]time.Duration{"after its claim": ledger.ClaimTime + time.Second, "after the window": window + time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -352,7 +353,7 @@ func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // M12
 	}
 }
 
-// The bytes of a forwarded API key's order are not stored: what is sent is the first, or nothing.
+// The bytes of an order under a forwarded API key are not stored. A resend has the first bytes, or is not sent.
 func TestARepeatWithOtherBytesIsNotSent(t *testing.T) {
 	inShop(t, 1000, func(s *shop) {
 		cred := catalog.Forwarded(catalog.NewSecret(s.key))

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-// ways are the ways to use a ledger. knowsAll means that no other process can have used an idempotency key.
+// ways are the ways to use a ledger. knowsAll means that no process without this ledger can have used an idempotency key.
 var ways = map[string]struct{ held, durable, knowsAll bool }{
 	"shared key, durable":     {true, true, true},
 	"shared key, in memory":   {true, false, false},
@@ -47,7 +47,7 @@ func TestOutcomeOfAFailedOrder(t *testing.T) { // A10
 	rows := map[string]struct {
 		steps []step
 		want  orders.Outcome // if another process may have used the idempotency key
-		open  bool           // in each way
+		open  bool           // the outcome is unknown in each way
 	}{
 		"a cap in the catalog's form":      {steps: []step{{status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`}}, want: definite},
 		"no connection":                    {steps: []step{noDial}, want: nothingLeft},
@@ -116,7 +116,7 @@ func TestAKnownOutcomeNamesAnotherReasonThanUnknown(t *testing.T) {
 
 func TestAGenerationOfAnotherOrderIsAFaultOfTheLedger(t *testing.T) { // M10
 	synctest.Test(t, func(t *testing.T) {
-		c := newTestClient(t, &script{steps: []step{placed}}) // it names one generation for all orders
+		c := newTestClient(t, &script{steps: []step{placed}}) // it returns one generation for all orders
 		other := plainOrder
 		other.IdempotencyKey = "other"
 		if _, err := createWithin(t, c, testCredential, plainOrder, time.Second); err != nil {

@@ -59,7 +59,7 @@ func TestAnEtagOfTheLedgerIsTheSameEachTime(t *testing.T) {
 	}
 }
 
-// first returns the state that has waited for longest.
+// first returns the state that has waited longest.
 func (r *Recorder) first() (key sight, seen *ledger.Observation) {
 	all, _ := r.ready(time.Now())
 	for _, key := range r.order {
@@ -76,7 +76,7 @@ func TestTheNewestStateOfAGenerationWaitsForTheLedger(t *testing.T) {
 	r.put(sight{generationID: "g2"}, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Running}})
 	key, seen := r.first()
 	r.put(sight{generationID: "g1"}, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Succeeded}})
-	r.done(key, seen) // there is a newer one
+	r.done(key, seen) // a newer state has replaced it
 	r.postpone(key, false)
 	for _, want := range []struct {
 		id     string
@@ -159,10 +159,11 @@ func TestSoManyStatesWaitForTheLedger(t *testing.T) {
 	}
 }
 
-// Else the ledger, which has no order of it yet, is asked before it is noted, and nothing records the state again.
+// Otherwise the ledger, which does not have its order yet, is queried before the state is enqueued, and the state is never
+// recorded again.
 func TestAStateIsNotedBeforeTheLedgerIsAsked(t *testing.T) {
 	o, seen := NewRecorder(nil, nil), watch.Sighting{Credential: catalog.Credential{Held: true}, Version: catalog.Generation{ID: "g", State: catalog.StateSucceeded}.Version()}
-	o.mu.Lock() // nothing is recorded
+	o.mu.Lock() // blocks recording
 	done := make(chan struct{})
 	go func() { o.Sighted(seen); close(done) }()
 	for start := time.Now(); ; runtime.Gosched() {

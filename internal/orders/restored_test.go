@@ -66,7 +66,7 @@ func TestRestoredLedgerResendsWhatItsCallerRepeats(t *testing.T) {
 			}
 			return nil
 		})
-		time.Sleep(ledger.ClaimTime) // the backup has the lease of the process that sent the order
+		time.Sleep(ledger.ClaimTime) // the backup has the claim of the process that sent the order
 		if _, err := r.place("studio", "first", "a harbour"); err == nil {
 			s.Fatal("it is placed")
 		}

@@ -54,7 +54,7 @@ func TestAnAPIKeyThatIsRotatedWithinARecoveryBuysNothing(t *testing.T) { // A11,
 }
 
 func outcomeOf(err error) orders.Outcome {
-	if e, ok := err.(*orders.Error); ok { //nolint:errorlint // what Place gives
+	if e, ok := err.(*orders.Error); ok { //nolint:errorlint // the exact type of errors of Place
 		return e.Outcome
 	}
 	return ""
@@ -63,7 +63,7 @@ func outcomeOf(err error) orders.Outcome {
 func TestACallWhoseOwnAttemptMayHaveBeenTakenSaysSoWhateverComesAfter(t *testing.T) { // A10
 	for name, row := range map[string]struct {
 		meanwhile func(*shop, ledger.Order)
-		refused   bool // by the terms of the caller, when the key is looked up again
+		refused   bool // rejected by the terms of the caller when the key is looked up again
 	}{
 		"another replica has the claim, and the ledger goes away": {meanwhile: func(s *shop, o ledger.Order) {
 			_, _, err := s.ledger.Call(s.Context(), ledger.Request{

@@ -20,10 +20,10 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// settleWindow is a time in which the job runs once.
+// settleWindow is the time in which the job runs once.
 const settleWindow = 59 * time.Second
 
-// settles runs the jobs that settle, of some replicas, for a while.
+// settles runs the settlement jobs of some replicas for a while.
 func settles(d time.Duration, replicas ...*replica) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
@@ -35,12 +35,12 @@ func settles(d time.Duration, replicas ...*replica) {
 	synctest.Wait()
 }
 
-// settle runs the jobs that settle until ctx is done.
+// settle runs the settlement jobs until ctx is done.
 func (r *replica) settle(ctx context.Context) {
 	jobs.New(r.ledger, slog.New(slog.DiscardHandler), r.orders.Settle(r.held(""))).Run(ctx)
 }
 
-// budget is what studio has spent today, and what is reserved.
+// budget returns the cents that studio has spent today, and its reserved cents.
 func (s *shop) budget() (spent, reserved int64) {
 	s.Helper()
 	most := int64(1 << 40)
@@ -51,7 +51,7 @@ func (s *shop) budget() (spent, reserved int64) {
 	return all[0].SpentCents, all[0].ReservedCents
 }
 
-// reads counts the reads of generations that the catalog has answered.
+// reads returns the number of reads of generations that the catalog has answered.
 func (s *shop) reads() (single, lists int) {
 	all := s.box.Requests()
 	return all["GET /generations/{id}"], all["GET /generations"]
@@ -278,7 +278,7 @@ func TestWhatIsSightedIsRecordedWithoutItsInputs(t *testing.T) {
 func TestAStateThatWasSeenBeforeItsOrderWasConcludedIsRecorded(t *testing.T) {
 	for name, row := range map[string]struct {
 		seen     catalog.State
-		repeated bool // it is seen once more, which an end need not be
+		repeated bool // observed once more, which need not happen to a terminal state
 		want     lifecycle.Status
 	}{"running": {catalog.StateRunning, true, lifecycle.Running}, "ended": {catalog.StateSucceeded, false, lifecycle.Succeeded}} {
 		t.Run(name, func(t *testing.T) {
@@ -287,7 +287,7 @@ func TestAStateThatWasSeenBeforeItsOrderWasConcludedIsRecorded(t *testing.T) {
 				ctx, cancel := context.WithCancel(s.Context())
 				done := make(chan struct{})
 				go func() { r.orders.Record(ctx); close(done) }()
-				// A sweep sees the generation while the answer to its order is on its way.
+				// A sweep finds the generation while the response to its order is in flight.
 				var seen catalog.Version
 				r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
 					all, err := r.client.List(s.Context(), r.held("studio"), time.Now())

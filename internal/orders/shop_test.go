@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(withDatabase{m}) }
 
-// withDatabase is a run of tests that may have a PostgreSQL.
+// withDatabase runs tests that may use PostgreSQL.
 type withDatabase struct{ *testing.M }
 
 func (w withDatabase) Run() int { return proctest.Main(w.M) }
@@ -57,13 +57,13 @@ func (s *shop) open() {
 	s.ledger = l
 }
 
-// inShop runs a test in a shop with an account that has so much money.
+// inShop runs a test in a shop with the given balance of the account.
 func inShop(t *testing.T, balance int64, test func(*shop)) {
 	t.Helper()
 	inShopOf(t, sandbox.Config{}, balance, test)
 }
 
-// inShopOf is inShop with a catalog of another kind.
+// inShopOf runs a test like inShop, with another kind of catalog.
 func inShopOf(t *testing.T, catalog sandbox.Config, balance int64, test func(*shop)) {
 	t.Helper()
 	catalog.Seed = 7
@@ -87,7 +87,7 @@ func inShopOf(t *testing.T, catalog sandbox.Config, balance int64, test func(*sh
 	})
 }
 
-// audit checks the catalog's books, and gives the number of charges.
+// audit checks the catalog's accounts, and returns the number of charges.
 func (s *shop) audit() int {
 	s.Helper()
 	audit, err := s.box.Audit(context.Background(), s.key)
@@ -107,14 +107,14 @@ type replica struct {
 	client *catalog.Client
 
 	mu     sync.Mutex
-	answer func(*http.Request, *http.Response) (*http.Response, error) // what becomes of an answer of POST /generations
-	before func(*http.Request) error                                   // happens before a request leaves
+	answer func(*http.Request, *http.Response) (*http.Response, error) // changes a response of POST /generations
+	before func(*http.Request) error                                   // runs before a request is sent
 	key    string
 }
 
 func (s *shop) replica() *replica { return s.replicaWith(orders.Config{}) }
 
-// replicaWith is a replica with other settings.
+// replicaWith returns a replica with other settings.
 func (s *shop) replicaWith(cfg orders.Config) *replica {
 	r := &replica{shop: s, key: s.key}
 	client, err := catalog.New(catalog.Config{BaseURL: "http://127.0.0.1" + sandbox.BasePath, Transport: r, Seed: 1})
@@ -131,7 +131,7 @@ func (s *shop) replicaWith(cfg orders.Config) *replica {
 	return r
 }
 
-// watches watches a generation, and gives the states that were told when it is called.
+// watches watches a generation, and returns a function that returns the received states.
 func (r *replica) watches(id string) (told func() []catalog.State) {
 	var states []catalog.State
 	var watching sync.WaitGroup
@@ -154,7 +154,7 @@ func (r *replica) watches(id string) (told func() []catalog.State) {
 // RoundTrip calls the sandbox without a network.
 func (r *replica) RoundTrip(req *http.Request) (*http.Response, error) {
 	recorder := httptest.NewRecorder()
-	if req.Body == nil { // which a server never has
+	if req.Body == nil { // servers never see a nil body
 		req = req.Clone(req.Context())
 		req.Body = http.NoBody
 	}
@@ -167,7 +167,7 @@ func (r *replica) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	body, err := io.ReadAll(req.Body)
-	if err != nil { // nothing has left
+	if err != nil { // nothing was sent
 		return nil, err
 	}
 	req = req.Clone(req.Context())
@@ -179,7 +179,7 @@ func (r *replica) RoundTrip(req *http.Request) (*http.Response, error) {
 	return recorder.Result(), nil
 }
 
-// answers sets what becomes of the answers of orders.
+// answers sets the function that changes the responses of orders.
 func (r *replica) answers(f func(*http.Request, *http.Response) (*http.Response, error)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -214,14 +214,14 @@ func (r *replica) request(owner, key, prompt string, more ...func(*orders.Reques
 	return request
 }
 
-// within gives an order a budget of a day.
+// within sets a daily budget for an order.
 func within(limit *int64) func(*orders.Request) {
 	return func(r *orders.Request) {
 		r.Terms = func() (orders.Terms, error) { return orders.Terms{Limits: ledger.Limits{DailyCents: limit}}, nil }
 	}
 }
 
-// befores sets what happens before a request leaves.
+// befores sets the function that runs before a request is sent.
 func (r *replica) befores(f func(*http.Request) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -240,7 +240,7 @@ func (r *replica) recover(d time.Duration) {
 	r.orders.Recover(ctx, r.held(""))
 }
 
-// list gives the orders of the ledger.
+// list returns the orders of the ledger.
 func (s *shop) list(f ledger.Filter) []ledger.Order {
 	s.Helper()
 	all, err := s.ledger.List(context.Background(), f, ledger.Position{}, 1000)

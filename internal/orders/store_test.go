@@ -14,8 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// store is a sandbox with one key, and what takes orders to it. The ledger is checked at the end of
-// every test.
+// store is a sandbox with one API key, and the process that orders from it. Every test checks the ledger at its end.
 type store struct {
 	*testing.T
 	sandbox   *sandbox.Sandbox
@@ -31,7 +30,7 @@ func inStore(t *testing.T, balance int64, test func(*testing.T, *store)) {
 	inStoreOf(t, sandbox.Config{}, balance, test)
 }
 
-// inStoreOf is inStore over a catalog with ways of its own.
+// inStoreOf runs a test like inStore, with another configuration of the catalog.
 func inStoreOf(t *testing.T, cfg sandbox.Config, balance int64, test func(*testing.T, *store)) {
 	t.Helper()
 	cfg.Seed, cfg.Speed = 7, 1000
@@ -68,7 +67,7 @@ func (s *store) process(transport http.RoundTripper) *client {
 	return newClient(s.T, catalog.Config{BaseURL: "http://127.0.0.1" + sandbox.BasePath, Transport: transport, AttemptTimeout: 2 * time.Second})
 }
 
-// audit checks that the books are exact, and gives the charges of each idempotency key.
+// audit checks that the accounts are exact, and returns the number of charges of each idempotency key.
 func (s *store) audit() map[string]int {
 	s.Helper()
 	audit, err := s.sandbox.Audit(context.Background(), s.key)
@@ -81,7 +80,7 @@ func (s *store) audit() map[string]int {
 	return audit.ChargesByIdempotencyKey
 }
 
-// finish waits for the orders that are on their way.
+// finish waits for the orders in flight.
 func (s *store) finish() {
 	s.Helper()
 	if err := s.client.Close(context.Background()); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// tells opens the ledger again, with an outbox for studio. It gives the status and the deletion that each event tells.
+// tells reopens the ledger with an outbox for studio. It returns the status and the deletion in each event.
 func (s *shop) tells() (told *[]string) {
 	s.Helper()
 	told = new([]string)
@@ -40,14 +40,14 @@ func (s *shop) tells() (told *[]string) {
 	return told
 }
 
-// recordAll records what waits.
+// recordAll records the queued states.
 func (r *replica) recordAll() {
 	ctx, cancel := context.WithCancel(r.Context())
 	cancel()
 	r.orders.Record(ctx)
 }
 
-// ended is a generation at its end.
+// ended returns a terminal state of a generation.
 func ended(g catalog.Generation, state catalog.State, cents int64) catalog.Version {
 	g.State, g.Status, g.CostCents = state, "ended", &cents
 	return g.Version()

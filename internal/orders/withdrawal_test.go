@@ -23,11 +23,11 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// queue is a catalog that answers its first request with a 429, and none that follows.
+// queue is a catalog that responds to its first request with a 429, and does not respond to later ones.
 type queue struct {
 	url   string
 	asked atomic.Int64
-	held  chan struct{} // has a value for each request that is not answered
+	held  chan struct{} // has a value for each request without a response
 }
 
 func openQueue(t *testing.T) *queue {
@@ -49,7 +49,7 @@ func (q *queue) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-// lockOrders keeps every process from the orders of a ledger until unlock is called.
+// lockOrders locks the orders of a ledger until unlock is called.
 func lockOrders(t *testing.T, url string) (unlock func()) {
 	t.Helper()
 	driver, source, lock := "pgx", url, "LOCK TABLE orders IN ACCESS EXCLUSIVE MODE"
@@ -74,7 +74,7 @@ func lockOrders(t *testing.T, url string) (unlock func()) {
 	}
 }
 
-// lapse ends the leases of all orders.
+// lapse ends the claims of all orders.
 func lapse(t *testing.T, url string) {
 	t.Helper()
 	driver, source := "pgx", url
@@ -90,7 +90,7 @@ func lapse(t *testing.T, url string) {
 	}
 }
 
-// An order waits behind a pause that the catalog has asked for, and its caller's time ends before it is sent.
+// An order waits for the end of a pause of the catalog, and its caller's deadline passes before it is sent.
 func TestAnOrderIsWithdrawnBeforeItsCallerIsTold(t *testing.T) { // A10
 	for name, url := range map[string]func(*testing.T) string{
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") },
@@ -116,7 +116,7 @@ func withdraw(t *testing.T, url string, away bool) {
 			_, _ = c.Catalog.Quote(pausing, testCredential, "a/b", []byte(`{}`))
 		}
 	})
-	<-q.held // the one that goes first after the pause, which keeps all others waiting
+	<-q.held // the first request after the pause, which all others wait for
 	unlock := func() {}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // a second of them is for the withdrawal
 	defer cancel()
@@ -141,7 +141,7 @@ func withdraw(t *testing.T, url string, away bool) {
 	if told, ok := errors.AsType[*orders.Error](err); !ok || told.Outcome != want || ctx.Err() != nil {
 		t.Errorf("it is told %+v (%v), want %s", told, err, want)
 	}
-	dead, die := context.WithCancel(t.Context()) // what the process has not recorded is lost with it
+	dead, die := context.WithCancel(t.Context()) // its unrecorded state is lost
 	die()
 	_ = c.Close(dead)
 	resume()
@@ -175,7 +175,7 @@ func resumed(t *testing.T, url, catalog string) (keys []string) {
 	}
 }
 
-// onLost is a handler of logs that calls a function when a lease is lost.
+// onLost is a log handler that calls a function when a claim is lost.
 type onLost struct {
 	slog.Handler
 	call func()
@@ -193,7 +193,7 @@ func (h onLost) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// An order that this call has written waits, and another process has its lease, when the ledger becomes unavailable.
+// An order that this call has written waits, and another process has its claim, when the ledger becomes unavailable.
 func TestAnOrderWithALostLeaseIsUnknownToItsCaller(t *testing.T) { // A10
 	file := filepath.Join(t.TempDir(), "ledger.db")
 	synctest.Test(t, func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestAnOrderWithALostLeaseIsUnknownToItsCaller(t *testing.T) { // A10
 	})
 }
 
-// steal increments the claims of all orders, as another process does that acquires their leases.
+// steal increments the claims of all orders, like another process that acquires them.
 func steal(t *testing.T, file string) {
 	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
 	if err == nil {
