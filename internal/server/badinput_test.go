@@ -14,7 +14,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// badInputs is every rule of the contract, broken once. Nothing of it may reach the catalog.
+// badInputs breaks every rule of the contract once. None of the requests may reach the catalog.
 var badInputs = []struct {
 	name   string
 	method string
@@ -179,7 +179,7 @@ func TestIdsNeverLeaveTheirPlaceInTheUpstreamPath(t *testing.T) { // I3
 			wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
 		}
 		for route, n := range s.sandbox.Requests() {
-			if n > 0 && route != "GET /generations/{id}" && route != "GET /me" { // which proves the API key
+			if n > 0 && route != "GET /generations/{id}" && route != "GET /me" { // verifies the API key
 				t.Errorf("%d requests went to %s", n, route)
 			}
 		}

@@ -16,18 +16,18 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// bombRise is what a message over the limit may cost.
+// bombRise is the maximum memory that a message over the limit may need, in bytes.
 const bombRise = 16 << 20
 
-// endless is a body that goes on for as long as it is read.
+// endless is a body that never ends.
 type endless struct{ read int64 }
 
 func (e *endless) Read(p []byte) (int, error) {
 	e.read += int64(len(p))
-	return len(p), nil // of whatever is there
+	return len(p), nil // the bytes of p are arbitrary
 }
 
-// compressed is a gRPC message of n bytes that are mostly alike, compressed.
+// compressed returns a compressed gRPC message of n bytes that are mostly equal.
 func compressed(t *testing.T, n int64) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -68,7 +68,7 @@ func TestALargeMessageCompressedSmallCostsLittleMemory(t *testing.T) { // I1
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _ = io.Copy(io.Discard, answer.Body) // the trailers come after it
+			_, _ = io.Copy(io.Discard, answer.Body) // the trailers follow the body
 			answer.Body.Close()
 			said := answer.Header.Get("Grpc-Status") + answer.Trailer.Get("Grpc-Status")
 			if said != "8" || codes.ResourceExhausted != 8 {

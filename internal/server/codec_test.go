@@ -34,7 +34,7 @@ func TestLargeRequestsLeaveAProcessorToOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range cap(largeDecodes) {
-		largeDecodes <- struct{}{} // as if large requests were being decoded
+		largeDecodes <- struct{}{} // simulates that large requests are being decoded
 	}
 	done, codec := make(chan error, 1), encoding.GetCodecV2(proto.Name)
 	go func() { done <- codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(large)}, &easelv1.Generation{}) }()

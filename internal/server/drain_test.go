@@ -27,7 +27,7 @@ func TestAStopCutsOffWhatDoesNotEnd(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = func(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
 			_ = stream.Send(servertest.UpdateEvent("g", "e1"))
-			<-stream.Context().Done() // heeds no drain
+			<-stream.Context().Done() // ignores the drain
 			return stream.Context().Err()
 		}
 		s := serve(t, studio, func(c *Config) { c.DrainTimeout = 3 * time.Second })
@@ -53,7 +53,7 @@ func TestAStopCutsOffWhatDoesNotEnd(t *testing.T) {
 		if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
 			t.Errorf("the stream ends with %v", err)
 		}
-		// Closing a pipe is two steps: the last event can slip in between. It says what happened.
+		// Closing a pipe has two steps, so the last event may still be sent. It has the reason.
 		if body, err := io.ReadAll(answer.Body); err == nil && !strings.Contains(string(body), `{"error":`) {
 			t.Errorf("the event stream ends as if all were well: %s", body)
 		}
@@ -111,7 +111,7 @@ func TestHealthTellsServingAndDraining(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait() // the server has begun
+		synctest.Wait() // the server has started
 		for _, service := range []string{"", "easel.v1.AccountService", "easel.v1.ModelService", "easel.v1.GenerationService"} {
 			answer, err := health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: service})
 			if err != nil || answer.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
@@ -119,7 +119,7 @@ func TestHealthTellsServingAndDraining(t *testing.T) {
 			}
 		}
 		wantAdmin(t, s, "/readyz", http.StatusOK)
-		go func() { _, _ = s.HTTP.Do(servertest.Request(t, http.MethodGet, "/v1/generations/g", "")) }() // holds up the stop
+		go func() { _, _ = s.HTTP.Do(servertest.Request(t, http.MethodGet, "/v1/generations/g", "")) }() // delays the shutdown
 		synctest.Wait()
 		go s.Stop()
 		synctest.Wait()
@@ -129,7 +129,7 @@ func TestHealthTellsServingAndDraining(t *testing.T) {
 		for {
 			answer, err := watch.Recv()
 			if err != nil {
-				break // it does not hold up the stop
+				break // it does not delay the shutdown
 			}
 			last = answer.GetStatus()
 		}
@@ -148,7 +148,7 @@ func wantAdmin(t *testing.T, s *site, path string, code int) {
 	}
 }
 
-// brokenListener fails as a listener does that the kernel has taken away.
+// brokenListener fails like a listener that the kernel has closed.
 type brokenListener struct{ net.Listener }
 
 func (brokenListener) Accept() (net.Conn, error) { return nil, errors.New("taken away") }
@@ -236,7 +236,7 @@ func TestPingsEveryTenSecondsAreWelcome(t *testing.T) { // L8
 			if _, err := client.GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Minute) // idle, with nothing but pings
+			time.Sleep(time.Minute) // idle except for pings
 		}
 		if accepted != 1 {
 			t.Errorf("it took %d connections", accepted)

@@ -18,20 +18,19 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// caller speaks to the facade in one of its two forms. Scenarios are written once and run
-// with both.
+// caller sends calls in one of the two forms. Scenarios are written once and run with both.
 type caller interface {
-	// call makes a unary call of a method such as "GenerationService/GetGeneration".
+	// call sends a unary call of a method such as "GenerationService/GetGeneration".
 	call(ctx context.Context, method string, req, resp proto.Message) error
-	// watch hands on each message of a watch until it ends.
+	// watch passes on each message of a watch until the watch ends.
 	watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error
-	// watchMany hands on each message of a watch of many until it ends, or until each wants no more.
+	// watchMany passes on each message of a watch of many until the watch ends, or until each returns false.
 	watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) (more bool)) error
-	// download gives the bytes that arrived.
+	// download returns the bytes that arrived.
 	download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error)
 }
 
-// overBoth runs a scenario over gRPC and over REST, each with a stack of its own in virtual time.
+// overBoth runs a scenario over gRPC and over REST, each with its own stack in virtual time.
 func overBoth(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
 	inMemory := func(o *options) { o.memory = true }
 	for name, form := range forms {
@@ -47,7 +46,7 @@ func overBoth(t *testing.T, scenario func(t *testing.T, s *stack, c caller), cha
 // operator is the operator of [overTeams].
 const operator = "ops"
 
-// overEveryStack is overBoth, and runs the scenario once more on each database, behind a held API key with a ledger.
+// overEveryStack runs a scenario like overBoth, and again on each database with a shared API key and a ledger.
 func overEveryStack(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
 	overBoth(t, scenario, change...)
 	usually := func(o *options) { o.sandbox.Speed = usualSpeed }
@@ -57,10 +56,10 @@ func overEveryStack(t *testing.T, scenario func(t *testing.T, s *stack, c caller
 	}, append([]func(*options){usually}, change...)...)
 }
 
-// shared says whether the scenario's caller shares the API key with others.
+// shared reports whether the scenario's caller shares the API key with other callers.
 func (s *stack) shared() bool { return s.caller != "" }
 
-// wantOwned checks that a generation says who owns it and who ordered it, where that is not the API key.
+// wantOwned checks the owner and the caller of a generation, unless the API key is the owner.
 func (s *stack) wantOwned(g *easelv1.Generation) {
 	s.Helper()
 	if g.GetOwner() != s.owner || g.GetCaller() != s.caller {
@@ -68,7 +67,7 @@ func (s *stack) wantOwned(g *easelv1.Generation) {
 	}
 }
 
-// another is a caller of another owner.
+// another returns a caller of another owner.
 func (s *stack) another(c caller) caller {
 	s.Helper()
 	if s.shared() {
@@ -81,7 +80,7 @@ func (s *stack) another(c caller) caller {
 	return withKeyOf(c, key)
 }
 
-// sentAs is what the catalog is sent for an idempotency key of the scenario's caller.
+// sentAs returns the key that the catalog receives for an idempotency key of the scenario's caller.
 func (s *stack) sentAs(key string) string {
 	if !s.shared() {
 		return key
@@ -90,7 +89,7 @@ func (s *stack) sentAs(key string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(append(sent, s.owner+key...)))
 }
 
-// overBothOnPorts is overBoth in real time, over connections of the system.
+// overBothOnPorts runs a scenario like overBoth, in real time and over connections of the system.
 func overBothOnPorts(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
 	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +105,7 @@ var forms = map[string]func(s *stack, key string) caller{
 	"REST": func(s *stack, key string) caller { return restCaller{s, key} },
 }
 
-// grpcCaller calls over gRPC.
+// grpcCaller sends calls over gRPC.
 type grpcCaller struct {
 	*stack
 	key string
@@ -176,7 +175,7 @@ func unlessEOF(err error) error {
 	return err
 }
 
-// errEnough ends a stream that the caller has seen enough of.
+// errEnough ends a stream that the caller no longer needs.
 var errEnough = errors.New("enough")
 
 func oneMessage(*easelv1.WatchGenerationsResponse) (more bool) { return false }

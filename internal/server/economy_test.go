@@ -13,18 +13,18 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// These scenarios count what calls cost the catalog. So that nothing else does, a render is
-// polled once, when a watch of it begins, and it is not done before the test is.
+// These scenarios count the requests that calls send to the catalog. A generation is polled only once, when its first watch
+// starts, and does not end before the test. So nothing else sends requests.
 
 func seldom(o *options) {
 	o.hub.MinInterval, o.hub.MaxInterval = time.Hour, time.Hour
 	o.sandbox.Speed = 0.001
 }
 
-// reads is how often one render was read upstream so far.
+// reads returns the number of upstream reads of the only generation so far.
 func (s *stack) reads() int { return s.sandbox.Requests()["GET /generations/{id}"] }
 
-// underWatch orders a render, and watches it until the test ends.
+// underWatch orders a generation, and watches it until the test ends.
 func underWatch(t *testing.T, c caller) (id string) {
 	t.Helper()
 	id = create(t, c, order(t, picture, "k", "a lake")).GetGenerationId()
@@ -38,11 +38,11 @@ func underWatch(t *testing.T, c caller) (id string) {
 		})
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
-	<-told // the first poll is not due yet: the answer to the order has said all
+	<-told // the first poll is not due yet, because the response to the order had the state
 	return id
 }
 
-// getWithin asks for a render that may be so old; nil takes any.
+// getWithin reads a generation of at most the given age. Nil means any age.
 func getWithin(t *testing.T, c caller, id string, age *durationpb.Duration) (*easelv1.Generation, error) {
 	t.Helper()
 	resp := &easelv1.GetGenerationResponse{}
@@ -50,7 +50,7 @@ func getWithin(t *testing.T, c caller, id string, age *durationpb.Duration) (*ea
 	return resp.GetGeneration(), err
 }
 
-// withKeyOf is the same form of caller with another key.
+// withKeyOf returns the same form of caller with another key.
 func withKeyOf(c caller, key string) caller {
 	if rest, ok := c.(restCaller); ok {
 		return restCaller{rest.stack, key}
@@ -75,7 +75,7 @@ func TestAGetOfWhatIsWatchedCostsNoReadUnlessItMustBeYoung(t *testing.T) {
 		} {
 			before := s.reads()
 			for range row.calls {
-				time.Sleep(time.Microsecond) // virtual time stands still otherwise
+				time.Sleep(time.Microsecond) // advances virtual time
 				if g, err := getWithin(t, c, id, row.age); err != nil || g.GetGenerationId() != id || g.GetObserveTime() == nil {
 					t.Fatal(row.name, g, err)
 				}

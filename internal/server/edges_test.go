@@ -24,7 +24,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Limits that lie below any call: each at the limit, and past it.
+// Limits below any call, each at the limit and above it.
 
 func TestHeadersUpToTheLimitAreTakenAndNoMore(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
@@ -34,11 +34,11 @@ func TestHeadersUpToTheLimitAreTakenAndNoMore(t *testing.T) {
 		return err
 	}
 	limit := headerBytes
-	if err := call(limit - 1000); err != nil { // the other headers take some
+	if err := call(limit - 1000); err != nil { // the other headers need some bytes
 		t.Errorf("headers of almost %d bytes are answered with %v", limit, err)
 	}
 	if err := call(limit); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "header list size") {
-		t.Errorf("headers of more are answered with %v", err) // by the client's own library, which knows the limit
+		t.Errorf("headers of more are answered with %v", err) // from the client's own library, which knows the limit
 	}
 	for n, want := range map[int]int{limit - 1000: http.StatusOK, limit + 5000: http.StatusRequestHeaderFieldsTooLarge} {
 		answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g", "", "X-Large: "+strings.Repeat("x", n)))
@@ -54,14 +54,14 @@ func TestAMessageOfExactlyTheLimitIsTaken(t *testing.T) { // I1
 	}
 }
 
-// probeMessage sends the largest request in both forms, and one of a byte more.
+// probeMessage sends the largest request in both forms, and a request with one byte more.
 func probeMessage(t *testing.T, s *site, limit int) {
 	t.Helper()
 	send := func(n int, options ...grpc.CallOption) error {
 		_, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: strings.Repeat("g", n)}, options...)
 		return err
 	}
-	const around = 4 // the tag of a field and its length
+	const around = 4 // size of the tag and the length of a field
 	servertest.WantError(t, send(limit-around), codes.InvalidArgument, "INVALID_REQUEST")
 	for _, options := range [][]grpc.CallOption{nil, {grpc.UseCompressor("gzip")}} {
 		if err := send(limit-around+1, options...); status.Code(err) != codes.ResourceExhausted {
@@ -82,7 +82,7 @@ func TestATLSHandshakeThatIsLeftHalfOpenIsGivenUp(t *testing.T) { // L9
 		s := serve(t, servertest.NewStudio(), func(c *Config) { c.TLS = files.TLS })
 		for name, pipe := range map[string]*bufconn.Listener{"gRPC": s.GRPCPipe, "HTTP": s.HTTPPipe} {
 			began, conn := time.Now(), dialPipe(t, pipe)
-			if _, err := conn.Write([]byte{0x16, 3, 1, 2}); err != nil { // the beginning of a hello
+			if _, err := conn.Write([]byte{0x16, 3, 1, 2}); err != nil { // the start of a hello
 				t.Fatal(err)
 			}
 			_, _ = io.Copy(io.Discard, conn)
@@ -136,12 +136,12 @@ func TestABodyMayTakeItsTimeAndAConnectionMayRest(t *testing.T) {
 }
 
 func TestPingsFasterThanAllowedEndTheConnection(t *testing.T) {
-	// A client of the library does not ping faster than every 10 s: this one is our own.
+	// A client of the library pings at most every 10 s, so the test has its own client.
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, servertest.NewStudio())
 		for interval, allowed := range map[time.Duration]bool{keepaliveMinimum: true, keepaliveMinimum - time.Second: false} {
 			conn := dialPipe(t, s.GRPCPipe)
-			_, _ = io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00") // and empty SETTINGS
+			_, _ = io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00") // empty SETTINGS
 			said := make(chan string, 1)
 			go func() {
 				all, _ := io.ReadAll(conn)
@@ -182,7 +182,7 @@ func TestAConnectionOfAgeIsReplacedAndItsStreamsGoOn(t *testing.T) {
 			}
 		}
 		age := Limits{}.connAge()
-		time.Sleep(age * 85 / 100) // the library spreads it by a tenth
+		time.Sleep(age * 85 / 100) // the library varies it by a tenth
 		call()
 		if accepted != 1 {
 			t.Errorf("a young connection was replaced: %d", accepted)

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// servedLabels returns the labels of a generation in the responses of all methods that have them. The calls begin now.
+// servedLabels returns the labels of a generation in the responses of all methods that have them. It starts the calls.
 func servedLabels(t *testing.T, c caller, id string) map[string]map[string]string {
 	t.Helper()
 	var got easelv1.GetGenerationResponse
@@ -40,7 +40,7 @@ func TestErasedLabelsAreServedByNoLaterCall(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()
 		watched := make(chan struct{})
-		go func() { // a watch of everything that goes on
+		go func() { // a watch of everything that continues
 			defer close(watched)
 			_ = as("poster").watchMany(ctx, &easelv1.WatchGenerationsRequest{}, func(*easelv1.WatchGenerationsResponse) bool { return true })
 		}()
@@ -52,7 +52,7 @@ func TestErasedLabelsAreServedByNoLaterCall(t *testing.T) {
 			}
 		}
 		book := s.ledger
-		if strings.HasPrefix(url, "postgres") { // of another replica
+		if strings.HasPrefix(url, "postgres") { // another replica
 			other, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: s.catalog})
 			if err != nil {
 				t.Fatal(err)
@@ -79,7 +79,7 @@ func TestErasedLabelsAreServedByNoLaterCall(t *testing.T) {
 	}, func(o *options) { url, o.sandbox.Speed = o.ledger, 100 })
 }
 
-// lastLabels are the labels of the latest update of a generation in each of the open watches.
+// lastLabels has the labels of the latest update of a generation in each of the open watches.
 type lastLabels struct {
 	mu  sync.Mutex
 	all map[string]*easelv1.Generation
@@ -94,7 +94,7 @@ func (l *lastLabels) note(watch string, u *easelv1.GenerationUpdate) {
 	l.all[watch] = u.GetGeneration()
 }
 
-// reach reports whether all open watches have a state.
+// reach reports whether all open watches have reached a state.
 func (l *lastLabels) reach(state easelv1.State, labels map[string]string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

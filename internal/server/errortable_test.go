@@ -19,16 +19,16 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// row is one line of the error table: what the catalog answers, and what a caller is told.
+// row is a row of the error table: the response of the catalog, and the resulting error for the caller.
 type row struct {
 	name   string
-	fault  sandbox.Fault // its Route is that of the call, unless set
-	call   string        // one of errorCalls
+	fault  sandbox.Fault // its Route is the route of the call, unless set
+	call   string        // key of errorCalls
 	code   codes.Code
 	reason string
 	http   int
-	retry  bool     // RetryInfo, and over REST Retry-After
-	fields []string // of BadRequest
+	retry  bool     // has RetryInfo, and over REST Retry-After
+	fields []string // fields in BadRequest
 	detail proto.Message
 
 	outcome string // order_outcome; empty means unknown
@@ -77,8 +77,8 @@ func answer(status int, body string) sandbox.Fault { return sandbox.Fault{Status
 
 var throttled = sandbox.Fault{Status: 429, Body: `{}`, Header: map[string]string{"Retry-After": "7"}}
 
-// errorCalls are the calls of the table: each is of a method, and meets its fault on a route of the
-// catalog, unless it asks the catalog nothing.
+// errorCalls are the calls of the table. Each has a method, and the route of the catalog that fails, unless it sends no
+// request to the catalog.
 var errorCalls = map[string]struct{ method, route string }{
 	"account":    {"AccountService/GetAccount", "GET /me"},
 	"usage":      {"AccountService/ListUsage", ""},
@@ -102,7 +102,7 @@ func TestTheErrorTable(t *testing.T) {
 	}
 }
 
-// meet makes the call of a row under its fault, and checks what the caller is told.
+// meet sends the call of a row under its fault, and checks the error.
 func (r row) meet(t *testing.T, s *stack, c caller) {
 	live := create(t, c, order(t, picture, "live", "a lake")).GetGenerationId()
 	r.fault.Route = errorCalls[r.call].route
@@ -118,12 +118,11 @@ func (r row) meet(t *testing.T, s *stack, c caller) {
 	r.check(t, wantStatus(t, err, r.code, r.reason, r.http), err)
 }
 
-// make makes the call of a row. A create that is sent again gives up soon: what stays unknown is
-// said so.
+// make sends the call of a row. A create that is resent has a short deadline, because its outcome stays unknown.
 func (r row) make(t *testing.T, c caller, id string) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	const elsewhere = "of-another-process" // a 404 of our own order would mean "not visible yet"
+	const elsewhere = "of-another-process" // a 404 of this process's order would mean "not visible yet"
 	unary := func(req, resp proto.Message) error { return c.call(ctx, errorCalls[r.call].method, req, resp) }
 	switch r.call {
 	case "account":
@@ -148,7 +147,7 @@ func (r row) make(t *testing.T, c caller, id string) error {
 	case "read":
 		return unary(&easelv1.GetGenerationRequest{GenerationId: elsewhere}, &easelv1.GetGenerationResponse{})
 	case "list":
-		none := &easelv1.GenerationFilter{ModelId: "nothing/ordered"} // so that the catalog is asked
+		none := &easelv1.GenerationFilter{ModelId: "nothing/ordered"} // requires a request to the catalog
 		return unary(&easelv1.ListGenerationsRequest{Filter: none}, &easelv1.ListGenerationsResponse{})
 	case "wait":
 		return unary(&easelv1.WaitGenerationRequest{GenerationId: elsewhere}, &easelv1.WaitGenerationResponse{})
@@ -166,8 +165,8 @@ func (r row) make(t *testing.T, c caller, id string) error {
 	return nil
 }
 
-// untold reports whether a create was given up while an attempt was on its way, about which there is
-// nothing to tell, or too late for the caller to hear of it. The next create of the same key hardly is.
+// untold reports whether a create timed out during an attempt, so that its error was not known yet, or too late for the caller
+// to receive it. This is unlikely for the next create of the same key.
 func (r row) untold(t *testing.T, err error) bool {
 	if r.call != "create" || !r.retry {
 		return false
@@ -224,8 +223,8 @@ func hasDetail(st *status.Status, want proto.Message) bool {
 	})
 }
 
-// deadlineREST says its deadline in the header that gRPC over HTTP knows, and waits a little
-// longer itself, so that the answer of the server is seen.
+// deadlineREST sends its deadline in the header of gRPC over HTTP, and waits slightly longer itself, so that it receives the
+// response of the server.
 type deadlineREST struct{ restCaller }
 
 func (c deadlineREST) call(ctx context.Context, method string, req, resp proto.Message) error {

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/server"
 )
 
-// notResent are the unary calls that a client's library must not send again by itself.
+// notResent are the unary calls that a client's library must not retry automatically.
 var notResent = map[string]string{
 	"GenerationService/DeleteGeneration": "the second delete of a generation answers NOT_FOUND",
 }
@@ -44,7 +44,7 @@ func TestEachRPCHasItsRetriesItsKindAndARowOfErrors(t *testing.T) {
 	}
 }
 
-// contractMethods are the methods of every service that the program's contract has.
+// contractMethods returns the methods of every service in the contract.
 func contractMethods() (all []protoreflect.MethodDescriptor) {
 	protoregistry.GlobalFiles.RangeFilesByPackage("easel.v1", func(file protoreflect.FileDescriptor) bool {
 		for s := range file.Services().Len() {
@@ -57,7 +57,7 @@ func contractMethods() (all []protoreflect.MethodDescriptor) {
 	return all
 }
 
-// retriedMethods are those that the service config lets a library retry.
+// retriedMethods returns the methods that the service config allows a library to retry.
 func retriedMethods(t *testing.T) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "proto", "easel", "v1", "service_config.json"))

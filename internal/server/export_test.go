@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Default values for the table of limits.
+// The default values for the table of limits.
 var (
 	MessageBytes, HeaderBytes                 = Limits{}.message(), headerBytes
 	CallerStreams, AllStreams                 = Limits{}.callerStreams(), Limits{}.streams()
@@ -24,7 +24,7 @@ var (
 	VanishedTimeout, PingsMin                 = keepaliveIdle + keepaliveTimeout, keepaliveMinimum
 )
 
-// FullMethods are the calls that the server knows.
+// FullMethods returns the methods of the server.
 func FullMethods() map[string]bool {
 	names := map[string]bool{}
 	service.Methods(func(m protoreflect.MethodDescriptor) { names[service.FullMethod(m)] = true })
@@ -34,8 +34,8 @@ func FullMethods() map[string]bool {
 // LongLived reports whether a call counts as a stream.
 func LongLived(method string) bool { return longLived[method] }
 
-// Certified are the files of a server that wants certificates, a client that has one, and what puts another authority in
-// their place.
+// Certified returns the files of a server that requires certificates, the configuration of a client that has one, and a
+// function that replaces the CA.
 func Certified(t *testing.T, client *x509.Certificate) (files TLS, config *tls.Config, replace func()) {
 	t.Helper()
 	f := newTLSFiles(t, "server")

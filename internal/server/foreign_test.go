@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// crowd are teams, of which the first orders and the others own nothing.
+// crowd returns a callers file with n teams. The first team orders, and the others own nothing.
 func crowd(t *testing.T, n int) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "callers")
@@ -28,13 +28,13 @@ func crowd(t *testing.T, n int) (file string) {
 	return file
 }
 
-// delivered counts what watches were told: updates, and the generations of each watch.
+// delivered counts the messages of watches: updates, and the generations of each watch.
 type delivered struct {
 	atomic.Int64
 	generations atomic.Int64
 }
 
-// everythingOf opens watches of everything, and waits until they have caught up.
+// everythingOf opens watches of everything, and waits for their first states.
 func everythingOf(t *testing.T, c caller, n int) (updates *delivered) {
 	t.Helper()
 	updates = new(delivered)

@@ -25,7 +25,7 @@ type withDatabase struct{ *testing.M }
 
 func (w withDatabase) Run() int { return proctest.Main(w.M) }
 
-// site is a server that runs over connections in memory until the test ends.
+// site is a server that runs over in-memory connections until the test ends.
 type site struct {
 	*servertest.Site
 	chain  *chain
@@ -63,7 +63,7 @@ func serve(t testing.TB, studio *servertest.Studio, change ...func(*Config)) *si
 	return s
 }
 
-// restOf makes what the HTTP listener serves.
+// restOf returns a function that creates the handler of the HTTP listener.
 func restOf(studio *servertest.Studio) func(*Server, *Local) (http.Handler, error) {
 	return func(s *Server, local *Local) (http.Handler, error) {
 		return rest.New(rest.Config{
@@ -73,7 +73,7 @@ func restOf(studio *servertest.Studio) func(*Server, *Local) (http.Handler, erro
 	}
 }
 
-// operators makes what the admin listener serves.
+// operators returns the handler of the admin listener.
 func operators(s *Server) http.Handler {
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metrics") })
 	return admin.New(admin.Config{

@@ -18,14 +18,14 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// issuing is an issuer of tokens, and the callers file that has it.
+// issuing is an issuer of tokens, with the callers file that lists it.
 type issuing struct {
 	*testing.T
 	file string
 	keys ed25519.PrivateKey
 }
 
-// startIssuing lists callers, poster and banner, whom tokens of an issuer prove.
+// startIssuing lists the callers poster and banner, which authenticate with tokens of an issuer.
 func startIssuing(t *testing.T) issuing {
 	t.Helper()
 	i := issuing{T: t, file: filepath.Join(t.TempDir(), "callers")}
@@ -60,7 +60,7 @@ func (i issuing) token(expiry time.Time) string {
 }
 
 func TestAStreamEndsWithTheTokenOfItsCaller(t *testing.T) {
-	const leeway = 30 * time.Second // of clocks
+	const leeway = 30 * time.Second // allowed difference between clocks
 	for form, as := range forms {
 		for name, stream := range streams {
 			t.Run(form+", "+name, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestAStreamEndsWithTheTokenOfItsCaller(t *testing.T) {
 					if late := time.Since(expiry); late < 0 || late > leeway+time.Second {
 						t.Errorf("it ended %v after the token", late)
 					}
-					if name == "a wait" { // which answers with the newest state
+					if name == "a wait" { // it returns the latest state
 						if err != nil {
 							t.Errorf("it ended with %v", err)
 						}

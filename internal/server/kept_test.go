@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// deletedElsewhere deletes a render past Easel, as the catalog does with one that expires.
+// deletedElsewhere deletes a generation without Easel, like the catalog does when it expires.
 func deletedElsewhere(s *stack, id string) {
 	s.Helper()
 	r := httptest.NewRequest(http.MethodDelete, sandbox.BasePath+"/generations/"+id, http.NoBody)

@@ -18,7 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// unknownID is the ID of no generation.
+// unknownID is an ID without a generation.
 const unknownID = "0123456789abcdef"
 
 // manyForms are the forms of a watch of many.
@@ -40,13 +40,13 @@ func overMany(t *testing.T, scenario func(t *testing.T, s *stack, c caller), cha
 	}
 }
 
-// first is what a watch of many delivers until the caller has caught up.
+// first has the messages of a watch of many until the caller has caught up.
 type first struct {
 	updates map[string]*easelv1.Generation
-	count   int32 // of caught_up
+	count   int32 // value in caught_up
 }
 
-// etags are those of all that was delivered, but of what is gone.
+// etags returns the etags of all delivered generations that exist.
 func (f first) etags() map[string]string {
 	etags := map[string]string{}
 	for id, g := range f.updates {
@@ -57,7 +57,7 @@ func (f first) etags() map[string]string {
 	return etags
 }
 
-// catchUp opens a watch of many and leaves when the caller has caught up.
+// catchUp opens a watch of many, and cancels it when the caller has caught up.
 func catchUp(t *testing.T, c caller, req *easelv1.WatchGenerationsRequest) (received first) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -81,7 +81,7 @@ func catchUp(t *testing.T, c caller, req *easelv1.WatchGenerationsRequest) (rece
 	return received
 }
 
-// want compares what was delivered with states by id, and with the count.
+// want compares the delivered states and the count with the expected ones.
 func (f first) want(t *testing.T, what string, count int, states map[string]easelv1.State) {
 	t.Helper()
 	got := map[string]easelv1.State{}
@@ -98,7 +98,7 @@ const (
 	deleted   = easelv1.State_STATE_DELETED
 )
 
-// finishedTexts orders renders that end, and gives their ids.
+// finishedTexts orders generations that end, and returns their ids.
 func finishedTexts(t *testing.T, c caller, n int) (ids []string) {
 	t.Helper()
 	for i := range n {
@@ -125,7 +125,7 @@ func TestAReconnectOfManyTellsWhatHasChangedAlone(t *testing.T) {
 			all := catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: named})
 			again := &easelv1.WatchGenerationsRequest{GenerationIds: named, KnownEtags: all.etags()}
 			catchUp(t, c, again).want(t, what+", unchanged", 4, nil)
-			time.Sleep(10 * time.Minute) // the server forgets what it has delivered
+			time.Sleep(10 * time.Minute) // the server forgets the delivered states
 			catchUp(t, c, again).want(t, what+", later", 4, nil)
 			again.KnownEtags[ids[1]] = "another"
 			delete(again.KnownEtags, ids[2])

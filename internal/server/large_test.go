@@ -12,13 +12,13 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// answerWith has the catalog answer reads of renders with a list of numbers of so many bytes.
+// answerWith injects responses to reads of generations, with a list of numbers of the given size.
 func answerWith(s *stack, bytes int) *sandbox.Injected {
 	numbers := slices.Repeat([]any{1}, bytes/len("1,"))
 	return s.sandbox.Inject(sandbox.Fault{Route: "GET /generations/{id}", Set: map[string]any{"weights": numbers}})
 }
 
-// An answer has up to 100,000 values in a field.
+// A response has up to 100,000 values in a field.
 func TestALargeAnswerArrivesAndATooLargeOneWithoutItsMembers(t *testing.T) { // D6
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		id := create(t, c, order(t, text, "k", "a quiet sea")).GetGenerationId()

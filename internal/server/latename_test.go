@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// followed is an open watch of everything: its updates from after caught_up, which has come already.
+// followed returns the updates of an open watch of everything after caught_up.
 func followed(t *testing.T, c caller) <-chan *easelv1.GenerationUpdate {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
@@ -37,7 +37,7 @@ func followed(t *testing.T, c caller) <-chan *easelv1.GenerationUpdate {
 	return updates
 }
 
-// untilEnded reads updates until some generations have ended, and gives the last update of each that arrived.
+// untilEnded reads updates until some generations have ended, and returns the last update of each.
 func untilEnded(t *testing.T, updates <-chan *easelv1.GenerationUpdate, ids ...string) map[string]*easelv1.GenerationUpdate {
 	t.Helper()
 	ends := map[string]*easelv1.GenerationUpdate{}
@@ -69,7 +69,7 @@ func TestAnOpenWatchIsToldOfAGenerationThatTheLedgerLearnsOfLater(t *testing.T) 
 		}()
 		eventually(t, "the answer is lost", func() bool { return lost.Fired() > 0 && len(listAll(t, as("ops"), nil, 0)) > 0 })
 		id := listAll(t, as("ops"), nil, 0)[0].GetGenerationId()
-		untilEnded(t, all, id) // the hub has delivered its end
+		untilEnded(t, all, id) // the hub has delivered its terminal state
 		time.Sleep(100 * time.Millisecond)
 		if known, err := s.ledger.Own(t.Context(), nil, id); err != nil || len(known) > 0 || len(own) > 0 {
 			t.Fatalf("the ledger knows %v, %v, and %d updates are sent", known, err, len(own))

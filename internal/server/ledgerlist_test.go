@@ -21,8 +21,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// overTeams runs a scenario over both forms and on both databases, behind a held API key with a ledger: poster and banner are of the team
-// studio, which has a budget; shop has no team, and ops is an operator.
+// overTeams runs a scenario over both forms and on both databases, with a shared API key and a ledger. poster and banner are
+// in the team studio, which has a budget. shop has no team, and ops is an operator.
 func overTeams(t *testing.T, scenario func(t *testing.T, s *stack, as func(name string) caller), change ...func(*options)) {
 	lines := "teams:\n  studio: {budget: {daily_cents: 2000, monthly_cents: 30000}}\ncallers:\n"
 	for _, who := range []string{"poster, team: studio", "banner, team: studio", "shop", "ops, operator: true"} {
@@ -41,7 +41,7 @@ func overTeams(t *testing.T, scenario func(t *testing.T, s *stack, as func(name 
 	}
 }
 
-// labelled is an order with labels.
+// labelled returns an order with labels.
 func labelled(t *testing.T, model, key string, labels map[string]string) *easelv1.CreateGenerationRequest {
 	req := order(t, model, key, "a lake")
 	req.Labels = labels
@@ -113,7 +113,7 @@ func TestTheTokenOfAPageIsBoundToItsListAndOwner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		create(t, as("banner"), order(t, text, "later", "a lake")) // it shifts nothing
+		create(t, as("banner"), order(t, text, "later", "a lake")) // a new order does not shift the pages
 		next, err := listPage(t, as("banner"), &easelv1.ListGenerationsRequest{PageSize: 5, PageToken: page.GetNextPageToken()})
 		if err != nil || len(next.GetGenerations()) != 2 || next.GetNextPageToken() != "" {
 			t.Errorf("the next page is %v, %v", next, err)
@@ -176,7 +176,7 @@ func TestAListHasWhatWasRecordedAndTheResultFromTheCatalog(t *testing.T) {
 					return listAll(t, c, &easelv1.GenerationFilter{States: states}, 0)
 				}
 				eventually(t, "the end is recorded", func() bool { return len(listed(easelv1.State_STATE_SUCCEEDED)) == 1 })
-				eventually(t, "the catalog's list has the result", func() bool { return listed()[0].GetText() != nil }) // one that is a second old may not
+				eventually(t, "the catalog's list has the result", func() bool { return listed()[0].GetText() != nil }) // cached for a second
 				got := listed()[0]
 				if got.GetState() != want.GetState() || got.GetText().GetText() != want.GetText().GetText() || got.GetInputs() == nil || got.GetEtag() != want.GetEtag() {
 					t.Errorf("it is listed as %v, and is %v", got, want)
@@ -211,7 +211,7 @@ func TestAListRecordsALaterStateThatTheCatalogLists(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed = 100 })
 }
 
-// usageOf is all rows of usage, by their dimensions.
+// usageOf returns all rows of usage by their dimensions.
 func usageOf(t *testing.T, c caller, req *easelv1.ListUsageRequest) map[string]*easelv1.UsageRow {
 	t.Helper()
 	rows := map[string]*easelv1.UsageRow{}
@@ -385,7 +385,7 @@ func TestALedgerThatIsAwayStopsTheCallsThatNeedIt(t *testing.T) {
 				}
 			}
 		}
-		for _, ids := range [][]string{{id}, nil} { // named ones and everything
+		for _, ids := range [][]string{{id}, nil} { // named generations, and everything
 			err := as("poster").watchMany(t.Context(), &easelv1.WatchGenerationsRequest{GenerationIds: ids}, func(*easelv1.WatchGenerationsResponse) bool { return true })
 			wantStatus(t, err, codes.Unavailable, "LEDGER_UNAVAILABLE", 503)
 		}

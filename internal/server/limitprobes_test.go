@@ -24,13 +24,12 @@ func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // I2 I4 I5
 	}
 }
 
-// edge makes two calls, of which the first must get through to the catalog and the second
-// must be refused before.
+// edge sends two calls. The first must reach the catalog, and the second must be rejected before.
 func edge(t *testing.T, c caller, method string, at, past proto.Message) {
 	t.Helper()
 	call := func(req proto.Message) error { return c.call(t.Context(), method, req, &easelv1.GetAccountResponse{}) }
 	switch err := call(at); {
-	case err == nil, strings.Contains(err.Error(), "unknown field"): // of an answer that is not looked at
+	case err == nil, strings.Contains(err.Error(), "unknown field"): // the response does not matter
 	default:
 		if st := statusOf(t, err); strings.Contains(fmt.Sprint(st.Details()), "INVALID_REQUEST") {
 			t.Errorf("%s at the limit: %v", method, err)
@@ -40,7 +39,7 @@ func edge(t *testing.T, c caller, method string, at, past proto.Message) {
 }
 
 func TestInputsHaveTheLimitOfTheSetting(t *testing.T) {
-	for _, limit := range []int{inputsLimit, 5 * inputsLimit} { // the second is larger than a message of a response
+	for _, limit := range []int{inputsLimit, 5 * inputsLimit} { // the second is larger than a response message
 		t.Run(inBytes(limit), func(t *testing.T) {
 			overBoth(t, func(t *testing.T, _ *stack, c caller) { probeInputs(t, c, limit) }, func(o *options) {
 				o.service.MaxInputs, o.server.Limits.MaxInputs = limit, limit
@@ -126,7 +125,7 @@ func probeLabels(t *testing.T, _ *stack, c caller) {
 }
 
 func probeToken(t *testing.T, _ *stack, c caller) {
-	// A token that was not given out is refused anyway, but by other words.
+	// An unknown token is rejected too, with another message.
 	refusal := func(n int) string {
 		err := c.call(t.Context(), "ModelService/ListModels", &easelv1.ListModelsRequest{PageToken: strings.Repeat("t", n)}, &easelv1.ListModelsResponse{})
 		return wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest).Message()
@@ -150,7 +149,7 @@ func TestAPageHasAtMostAThousandRenders(t *testing.T) { // I5
 	})
 }
 
-// listLong lists more renders than fit on a page.
+// listLong responds with more generations than a page has.
 func listLong(w http.ResponseWriter, _ *http.Request) {
 	records := make([]string, pageLimit+1)
 	for n := range records {

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Limits of requests by the contract, for the table and the probes.
+// The limits of requests in the contract, for the table and the probes.
 const (
 	inputsLimit  = service.DefaultMaxInputs
 	depthLimit   = 64
@@ -33,7 +33,7 @@ const (
 	fastestPulse = time.Second
 )
 
-// limit is a row of the table in docs/operating.md, with the tests at the limit and past it.
+// limit is a row of the table in docs/operating.md, with the tests at the limit and above it.
 type limit struct {
 	name, value, past string
 	tests             []string

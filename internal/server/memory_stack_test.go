@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/server"
 )
 
-// upstream is how a stack reaches its sandbox.
+// upstream is the access of a stack to its sandbox.
 type upstream struct {
 	url       string
 	transport http.RoundTripper
@@ -47,7 +47,7 @@ func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body = http.NoBody
 	}
 	answer := httptest.NewRecorder()
-	if strings.HasSuffix(r.URL.Path, "/me") { // it accepts every API key
+	if strings.HasSuffix(r.URL.Path, "/me") { // this route accepts every API key
 		_, _ = io.WriteString(answer, `{"balanceCents":0}`)
 	} else {
 		h.ServeHTTP(answer, r)
@@ -57,13 +57,13 @@ func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
 	return result, nil
 }
 
-// dialers are those of a stack's clients; of a stack on ports the usual ones.
+// dialers are the dialers of a stack's clients. They are empty for a stack on ports.
 type dialers struct {
 	grpc []grpc.DialOption
 	http func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// inMemory gives a stack in-memory listeners where it wants them.
+// inMemory sets in-memory listeners if the options require them.
 func inMemory(o *options) dialers {
 	if !o.memory {
 		return dialers{}

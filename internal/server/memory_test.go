@@ -17,7 +17,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// peak measures how far the live and dead heap rises above where it was while f runs.
+// peak returns the increase of the live and dead heap while f runs, in bytes.
 func peak(f func()) int64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	runtime.GC()

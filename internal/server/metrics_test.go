@@ -23,7 +23,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// measured starts telemetry as the program does, for one test, and gives what scrapes it.
+// measured starts telemetry like the program, for one test, and returns a function that scrapes it.
 func measured(t *testing.T) (scrape func() map[string]*dto.MetricFamily) {
 	t.Helper()
 	before, traces, propagator := otel.GetMeterProvider(), otel.GetTracerProvider(), otel.GetTextMapPropagator()
@@ -50,7 +50,7 @@ func measured(t *testing.T) (scrape func() map[string]*dto.MetricFamily) {
 	}
 }
 
-// value is what a series counts: of a histogram, how many were measured.
+// value returns the value of a series. For a histogram it is the number of measurements.
 func value(m *dto.Metric) float64 {
 	switch {
 	case m.GetHistogram() != nil:
@@ -61,7 +61,7 @@ func value(m *dto.Metric) float64 {
 	return m.GetGauge().GetValue()
 }
 
-// total adds up the series of a metric with the labels, given as pairs.
+// total returns the sum of the series of a metric with the labels, which are pairs.
 func total(families map[string]*dto.MetricFamily, name string, labels ...string) (sum float64) {
 	for _, m := range families[name].GetMetric() {
 		matching := 0
@@ -79,7 +79,7 @@ func total(families map[string]*dto.MetricFamily, name string, labels ...string)
 	return sum
 }
 
-// holdTable checks that what is exposed is in the table, with its kind and its labels.
+// holdTable checks that the table has all exposed metrics, with their kinds and their labels.
 func holdTable(t *testing.T, families map[string]*dto.MetricFamily) {
 	t.Helper()
 	rows := map[string]telemetry.Metric{}
@@ -121,18 +121,18 @@ func holdLabel(t *testing.T, row telemetry.Metric, got *dto.LabelPair) {
 	}
 }
 
-// seenRunning is a sandbox whose renders are seen running, too.
+// seenRunning configures a sandbox that also shows the state running.
 func seenRunning(o *options) { o.sandbox.Dialect.ShowRunning = true }
 
 func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
-	limit := debug.SetMemoryLimit(1 << 40) // else the runtime tells none
+	limit := debug.SetMemoryLimit(1 << 40) // otherwise the runtime exports no limit
 	t.Cleanup(func() { debug.SetMemoryLimit(limit) })
 	scrape := measured(t)
 	s := newStack(t, seenRunning)
 	c, rest := grpcCaller{s, s.key}, restCaller{s, s.key}
 	var seen []map[string]*dto.MetricFamily
 
-	// A job over each form, while somebody watches everything.
+	// A job over each form, during a watch of everything.
 	ctx, leave := context.WithCancel(t.Context())
 	everything, beat := make(chan error, 1), make(chan struct{})
 	go func() { everything <- watchEverything(ctx, c, beat) }()
@@ -144,12 +144,12 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 		}
 	}
 	<-beat
-	// A caller that is told to slow down, in the middle of a wait.
+	// A caller that is slowed down during a wait.
 	slow := create(t, c, order(t, picture, "slow", "a lake"))
 	s.sandbox.Inject(sandbox.Fault{Route: "GET /me", Status: 429, Header: map[string]string{"Retry-After": "1"}, Count: 1})
 	_ = c.call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
 	late := make(chan error, 1)
-	go func() { // it waits for its turn
+	go func() { // it waits for its permit
 		late <- c.call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
 	}()
 	eventually(t, "a call waits for its turn", func() bool {
@@ -173,7 +173,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 	}
 	for _, row := range telemetry.Table {
 		if row.From == telemetry.Book || row.From == telemetry.Settings || row.From == telemetry.Contents || row.Name == "easel.events" {
-			continue // tests of the program have owners, settings, a store and receivers
+			continue // other tests have owners, settings, a store and receivers
 		}
 		fed := slices.ContainsFunc(seen, func(families map[string]*dto.MetricFamily) bool { return total(families, row.Prometheus()) != 0 })
 		if !fed {
@@ -194,7 +194,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 	}
 }
 
-// watchEverything watches until ctx ends, and closes beat at the first heartbeat.
+// watchEverything watches until ctx is done, and closes beat at the first heartbeat.
 func watchEverything(ctx context.Context, c grpcCaller, beat chan<- struct{}) error {
 	stream, err := easelv1.NewGenerationServiceClient(c.grpc).WatchGenerations(c.keyed(ctx), &easelv1.WatchGenerationsRequest{HeartbeatInterval: durationpb.New(time.Second)})
 	for told := false; err == nil; {
@@ -207,8 +207,7 @@ func watchEverything(ctx context.Context, c grpcCaller, beat chan<- struct{}) er
 	return err
 }
 
-// muddle shows the hub a state that would go backwards, and changes that a watcher is too
-// slow for.
+// muddle causes a state that would go back, and changes that are too fast for a watcher.
 func muddle(t *testing.T, s *stack) {
 	t.Helper()
 	cred := catalog.Forwarded(catalog.NewSecret(s.key))

@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
-// openCalls are the calls that need no credential. All others must refuse who has none.
+// openCalls are the calls without a credential. All other calls must reject callers without one.
 var openCalls = []string{
 	"/grpc.health.v1.Health/Check",
 	"/grpc.health.v1.Health/List",
@@ -26,7 +26,7 @@ var openCalls = []string{
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 }
 
-// served lists what the server says that it serves.
+// served returns the services that the server reports.
 func (s *site) served(t *testing.T) (services []string) {
 	t.Helper()
 	stream, err := reflectionpb.NewServerReflectionClient(s.GRPC).ServerReflectionInfo(t.Context())
@@ -46,7 +46,7 @@ func (s *site) served(t *testing.T) (services []string) {
 	return services
 }
 
-// callsOf lists the calls of a service.
+// callsOf returns the calls of a service.
 func callsOf(t *testing.T, service string) (names []string) {
 	t.Helper()
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
@@ -70,7 +70,7 @@ func TestNoCallIsOpenByAccident(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_ = stream.SendMsg(&emptypb.Empty{}) // a refusal may come before it
+			_ = stream.SendMsg(&emptypb.Empty{}) // a rejection may precede it
 			_ = stream.CloseSend()
 			if err = stream.RecvMsg(&emptypb.Empty{}); status.Code(err) != codes.Unauthenticated {
 				open = append(open, name)

@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// orderedElsewhere orders past Easel, under the same API key.
+// orderedElsewhere orders without Easel, under the same API key.
 func orderedElsewhere(s *stack, idempotencyKey string) (id string) {
 	s.Helper()
 	r := httptest.NewRequest(http.MethodPost, sandbox.BasePath+"/generations", strings.NewReader(`{"modelId": "`+picture+`", "inputs": {"prompt": "a hill", "size": "64x40"}}`))
@@ -112,7 +112,7 @@ func sorted(ids ...string) []string {
 	return ids
 }
 
-// operatorSees calls every read of a generation that the ledger does not know, and the change of it.
+// operatorSees calls every read of a generation that the ledger does not know, and its deletion.
 func operatorSees(t *testing.T, c caller, id string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// elsewhere gives generations that were ordered past this process.
+// elsewhere returns generations that were ordered without this process.
 func elsewhere(s *stack, n int) (ids []string) {
 	for range n {
 		ids = append(ids, orderedElsewhere(s, rand.Text()))
@@ -18,7 +18,7 @@ func elsewhere(s *stack, n int) (ids []string) {
 	return ids
 }
 
-// writtenElsewhere is an order that another replica has written down for an owner, and is about to send.
+// writtenElsewhere returns an order that another replica has written for an owner and is about to send.
 func writtenElsewhere(s *stack, owner string) ledger.Order {
 	s.Helper()
 	key := rand.Text()
@@ -31,8 +31,7 @@ func writtenElsewhere(s *stack, owner string) ledger.Order {
 	return o
 }
 
-// settledElsewhere writes down that another replica has named the generation of an order, and that no money of it can move
-// any more.
+// settledElsewhere records that another replica has received the generation of an order, and that its money is settled.
 func settledElsewhere(s *stack, o ledger.Order, id string) {
 	s.Helper()
 	cost := int64(1)
@@ -45,13 +44,13 @@ func settledElsewhere(s *stack, o ledger.Order, id string) {
 	}
 }
 
-// moreThanAPage are more orders than a question for the newest alone need give.
+// moreThanAPage is a number of orders beyond one page of a query for the latest orders.
 const moreThanAPage = 110
 
 func TestAWatchIsToldOfHoweverManyOrdersOthersHaveSettled(t *testing.T) {
 	file := crowd(t, 2)
 	scenario := func(t *testing.T, s *stack, waits func(what string, until func() bool)) {
-		settledElsewhere(s, writtenElsewhere(s, "team-0"), "gen_before") // which the catalog lists no more
+		settledElsewhere(s, writtenElsewhere(s, "team-0"), "gen_before") // the catalog no longer lists it
 		own, foreign := everythingOf(t, grpcCaller{s, "team-0"}, 2), everythingOf(t, grpcCaller{s, "team-1"}, 2)
 		ids, lists := elsewhere(s, moreThanAPage), s.sandbox.Requests()["GET /generations"]
 		waits("they are listed", func() bool { return s.sandbox.Requests()["GET /generations"] >= lists+2 })

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
-// A watch that ends for its age begins anew, in an outage and in a pause of the catalog too.
+// A watch that ends because of its age is reopened, even during an outage or a pause of the catalog.
 func TestWatchBeginsInAnOutageOfTheCatalog(t *testing.T) {
 	for name, fault := range map[string]sandbox.Fault{
 		"failing": {Status: 503},

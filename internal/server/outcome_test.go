@@ -22,7 +22,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// outcomeOf is what an error says of the order, "" where it says nothing.
+// outcomeOf returns the outcome of the order in an error, empty without one.
 func outcomeOf(t *testing.T, st *status.Status) string {
 	t.Helper()
 	return metadataOf(t, st)["order_outcome"]
@@ -131,14 +131,14 @@ func TestAnOrderThatRESTRefusesItselfWasNotSent(t *testing.T) { // A10
 			}
 		})
 	}
-	// Other routes say nothing of orders.
+	// Errors of other routes have no outcome of an order.
 	err := restCaller{s, s.key}.call(t.Context(), "GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{}, &easelv1.QuoteGenerationResponse{})
 	if st := statusOf(t, err); outcomeOf(t, st) != "" {
 		t.Errorf("a quote says %v", st.Proto())
 	}
 }
 
-// heldStack is a stack with a held API key for callers whose tokens are their names.
+// heldStack returns a stack with a shared API key for callers whose tokens are their names.
 func heldStack(t *testing.T, names []string, change ...func(*options)) *stack {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "callers")
@@ -156,14 +156,14 @@ func writeCallers(t *testing.T, file string, names ...string) {
 	writeText(t, file, lines)
 }
 
-// heldStackFrom is a stack with a held API key for the callers of a file.
+// heldStackFrom returns a stack with a shared API key for the callers of a file.
 func heldStackFrom(t *testing.T, file string, change ...func(*options)) *stack {
 	t.Helper()
 	callers, err := auth.LoadCallers(file, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { // as a process does
+	go func() { // like a process
 		for tick := time.NewTicker(reload.Interval); ; {
 			select {
 			case <-tick.C:
@@ -198,7 +198,7 @@ func TestTwoOwnersWhoChooseOneIdempotencyKeyHaveTwoOrders(t *testing.T) { // T1
 	if len(audit.ChargesByIdempotencyKey) != 2 || audit.ChargesByIdempotencyKey["monday"] != 0 {
 		t.Errorf("the catalog was sent the keys %v", audit.ChargesByIdempotencyKey)
 	}
-	// What one owner has sent is told to no other.
+	// Another owner gets no information about the order.
 	err := grpcCaller{s, "blog"}.call(t.Context(), "GenerationService/CreateGeneration", order(t, text, "monday", "a lake"), &easelv1.CreateGenerationResponse{})
 	wantStatus(t, err, codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED", 409)
 }

@@ -44,7 +44,7 @@ func TestAListIsFilteredByModelAndStateWithoutALedger(t *testing.T) {
 	})
 }
 
-// listAll is what all pages of a filter list.
+// listAll returns all pages of the list of a filter.
 func listAll(t *testing.T, c caller, filter *easelv1.GenerationFilter, size int32) (all []*easelv1.Generation) {
 	t.Helper()
 	for req := (&easelv1.ListGenerationsRequest{PageSize: size, Filter: filter}); ; {

@@ -22,7 +22,7 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // L1
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const size = 1 << 20 // far more than lies in buffers
+				const size = 1 << 20 // far larger than the buffers
 				studio, ended := servertest.NewStudio(), make(chan struct{})
 				studio.OpenContent = func(ctx context.Context, _ *easelv1.DownloadGenerationRequest) (*service.Content, error) {
 					context.AfterFunc(ctx, func() { close(ended) })
@@ -38,7 +38,7 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // L1
 					t.Fatal(answer, err)
 				}
 				defer answer.Body.Close()
-				time.Sleep(service.DefaultDownloadTimeout - time.Second) // a pause that is allowed
+				time.Sleep(service.DefaultDownloadTimeout - time.Second) // an allowed pause
 				if _, err := io.CopyN(io.Discard, answer.Body, size/2); err != nil {
 					t.Fatalf("after a pause of two minutes the download broke off: %v", err)
 				}
@@ -48,7 +48,7 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // L1
 				if took := time.Since(stuck); took != service.DefaultDownloadTimeout {
 					t.Errorf("a download that is stuck was freed after %v", took)
 				}
-				time.Sleep(5 * time.Second) // TLS tries to say goodbye for so long
+				time.Sleep(5 * time.Second) // TLS tries to send its close for this time
 				synctest.Wait()
 				if lines := s.Lines(t, "call"); len(lines) != 1 || lines[0]["reason"] != "READER_TOO_SLOW" {
 					t.Errorf("the call is logged as %v", lines)
@@ -61,7 +61,7 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // L1
 	}
 }
 
-// smallWindows is a client that takes little ahead of what is read.
+// smallWindows returns a client that buffers little ahead of its reader.
 func smallWindows(s *site, tlsConfig *tls.Config, http2 bool) *http.Transport {
 	return &http.Transport{
 		DialContext:        servertest.PipeDialer(s.HTTPPipe),

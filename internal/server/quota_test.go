@@ -18,7 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// watchUntilLeft is a watch that lasts until its caller ends it.
+// watchUntilLeft handles a watch until its caller cancels it.
 func watchUntilLeft(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
 	if err := stream.Send(servertest.UpdateEvent("g", "e1")); err != nil {
 		return err
@@ -27,7 +27,7 @@ func watchUntilLeft(_ *easelv1.WatchGenerationRequest, stream servertest.WatchSt
 	return stream.Context().Err()
 }
 
-// openWatch opens a watch and waits until it stands.
+// openWatch opens a watch and waits for its first message.
 func openWatch(ctx context.Context, client easelv1.GenerationServiceClient) error {
 	stream, err := client.WatchGeneration(servertest.WithKey(ctx), &easelv1.WatchGenerationRequest{GenerationId: "g"})
 	if err == nil {
@@ -50,7 +50,7 @@ func TestAStreamOverTheQuotaIsRefusedAtOnceAndNeverQueuedByTheTransport(t *testi
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = watchUntilLeft
-		s := serve(t, studio) // with the limits that it has by itself
+		s := serve(t, studio) // with the default limits
 		ctx, cancel := context.WithCancel(t.Context())
 		limit := Limits{}.callerStreams()
 		for n := range limit { // over one connection
@@ -89,7 +89,7 @@ func TestOneHTTPConnectionCarriesAllStreamsOfACaller(t *testing.T) { // L5
 			DialContext:       servertest.PipeDialer(s.HTTPPipe),
 			TLSClientConfig:   files.clientConfig(t, nil),
 			ForceAttemptHTTP2: true,
-			HTTP2:             &http.HTTP2Config{StrictMaxConcurrentRequests: true}, // as a browser has it
+			HTTP2:             &http.HTTP2Config{StrictMaxConcurrentRequests: true}, // like a browser
 		}
 		defer transport.CloseIdleConnections()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -239,7 +239,7 @@ func TestStreamPastTheLimitOfAllCallersIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
-// getsUnderWay starts calls that end with over.
+// getsUnderWay starts calls that end when over is closed.
 func getsUnderWay(t *testing.T, s *site, n int) {
 	t.Helper()
 	for range n {

@@ -25,7 +25,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// restCaller calls over REST, by the HTTP rules of the contract itself.
+// restCaller sends calls over REST, by the HTTP rules of the contract.
 type restCaller struct {
 	*stack
 	key string
@@ -48,7 +48,7 @@ func (c restCaller) call(ctx context.Context, method string, req, resp proto.Mes
 	return protojson.Unmarshal(body, resp)
 }
 
-// restFailure is an error over REST: the status in the body, and what HTTP said.
+// restFailure is an error over REST: the status in the body, and the HTTP response.
 type restFailure struct {
 	status *status.Status
 	code   int
@@ -82,7 +82,7 @@ func (c restCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerations
 	return c.manyLines(c.request(ctx, "GenerationService/WatchGenerations", req), each)
 }
 
-// manyLines hands on each message of a watch of many.
+// manyLines passes on each message of a watch of many.
 func (c restCaller) manyLines(r *http.Request, each func(*easelv1.WatchGenerationsResponse) bool) error {
 	err := c.lines(r, func(line []byte) error {
 		m := &easelv1.WatchGenerationsResponse{}
@@ -117,7 +117,7 @@ func (c postCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerations
 	return c.manyLines(r, each)
 }
 
-// lines hands on each line of a stream until it ends.
+// lines passes on each line of a stream until the stream ends.
 func (c restCaller) lines(r *http.Request, each func(line []byte) error) error {
 	r.Header.Set("Accept", "application/x-ndjson")
 	answer, err := c.http.Do(r)
@@ -169,8 +169,8 @@ func (c restCaller) download(ctx context.Context, req *easelv1.DownloadGeneratio
 
 var pathVariable = regexp.MustCompile(`\{(\w+)(=\*\*)?\}`)
 
-// request makes the HTTP request of a call: variables of the path from the message, a body
-// where the rule has one, else the rest as query parameters.
+// request returns the HTTP request of a call. The variables of the path are from the message. The other fields are the body if
+// the rule has one, and otherwise query parameters.
 func (c restCaller) request(ctx context.Context, method string, req proto.Message) *http.Request {
 	c.Helper()
 	verb, pattern, withBody := httpRule(c.T, method)
@@ -189,7 +189,7 @@ func (c restCaller) request(ctx context.Context, method string, req proto.Messag
 		if parts[2] != "" {
 			return strings.ReplaceAll(url.PathEscape(value), "%2F", "/")
 		}
-		return strings.ReplaceAll(url.PathEscape(value), ":", "%3A") // a colon begins a verb
+		return strings.ReplaceAll(url.PathEscape(value), ":", "%3A") // a colon starts a verb
 	})
 	var body io.Reader
 	query := url.Values{}
@@ -212,8 +212,7 @@ func (c restCaller) request(ctx context.Context, method string, req proto.Messag
 	return r
 }
 
-// addToQuery writes members as query parameters, those of a message behind its name and those of a map in
-// brackets.
+// addToQuery adds members as query parameters. The members of a message follow its name, and those of a map are in brackets.
 func addToQuery(query url.Values, form string, fields map[string]any) {
 	for name, value := range fields {
 		name = fmt.Sprintf(form, name)
@@ -234,7 +233,7 @@ func addToQuery(query url.Values, form string, fields map[string]any) {
 	}
 }
 
-// httpRule reads the HTTP rule of a method from the contract.
+// httpRule returns the HTTP rule of a method in the contract.
 func httpRule(t *testing.T, method string) (verb, pattern string, body bool) {
 	t.Helper()
 	name := protoreflect.FullName("easel.v1." + strings.ReplaceAll(method, "/", "."))

@@ -18,8 +18,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// These scenarios are the promises of the contract. Each runs over gRPC and over REST, with a forwarded API key
-// and behind a held one.
+// These scenarios are the guarantees of the contract. Each runs over gRPC and over REST, with a forwarded API key and with a
+// shared one.
 const (
 	picture = "studio/landscape"
 	text    = "studio/haiku"
@@ -49,7 +49,7 @@ func create(t *testing.T, c caller, req *easelv1.CreateGenerationRequest) *easel
 	return created(t, c, req).GetGeneration()
 }
 
-// created is the whole answer to an order that must succeed.
+// created returns the complete response to an order that must succeed.
 func created(t *testing.T, c caller, req *easelv1.CreateGenerationRequest) *easelv1.CreateGenerationResponse {
 	t.Helper()
 	resp := &easelv1.CreateGenerationResponse{}
@@ -68,7 +68,7 @@ func get(t *testing.T, c caller, id string) (*easelv1.Generation, error) {
 	return resp.GetGeneration(), err
 }
 
-// wait waits for the end of a render.
+// wait waits for the terminal state of a generation.
 func wait(t *testing.T, c caller, id string, until easelv1.WatchUntil) *easelv1.Generation {
 	t.Helper()
 	resp := &easelv1.WaitGenerationResponse{}
@@ -81,7 +81,7 @@ func wait(t *testing.T, c caller, id string, until easelv1.WatchUntil) *easelv1.
 	return resp.GetGeneration()
 }
 
-// watched watches to the end and gives the updates.
+// watched watches until the watch ends, and returns the updates.
 func watched(t *testing.T, c caller, req *easelv1.WatchGenerationRequest) (updates []*easelv1.GenerationUpdate) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -114,7 +114,7 @@ func accountOf(t *testing.T, c caller) *easelv1.Account {
 	return resp.GetAccount()
 }
 
-// balance is that of the API key, as an operator sees it where the caller is not.
+// balance returns the balance of the API key, as an operator sees it if the caller can't.
 func balance(t *testing.T, s *stack, c caller) int64 {
 	t.Helper()
 	account := accountOf(t, c)
@@ -127,7 +127,7 @@ func balance(t *testing.T, s *stack, c caller) int64 {
 	return account.GetBalanceCents()
 }
 
-// quote is the quote for an order, with the balance as an operator sees it where the caller is not.
+// quote returns the quote for an order, with the balance as an operator sees it if the caller can't.
 func quote(t *testing.T, s *stack, c caller, req *easelv1.CreateGenerationRequest) *easelv1.Quote {
 	t.Helper()
 	ask := func(c caller) *easelv1.Quote {
@@ -218,7 +218,7 @@ func TestAFailedRenderIsRefundedToTheCent(t *testing.T) {
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		before := balance(t, s, c)
 		g := create(t, c, order(t, text, "k", "a [fail] at dawn"))
-		if g.GetCostCents() == 0 { // the balance may have the refund already
+		if g.GetCostCents() == 0 { // the balance may already include the refund
 			t.Error("the order says that it cost nothing")
 		}
 		end := wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_SETTLED)
@@ -351,7 +351,7 @@ func TestInputsAsTextArePassedOnDigitForDigit(t *testing.T) { // I2
 		g := create(t, c, &easelv1.CreateGenerationRequest{
 			ModelId: text, IdempotencyKey: "k", InputsJson: `{"prompt":"a lake","seed":9007199254740993}`,
 		})
-		// A double can't hold the seed: it is shown as text rather than changed.
+		// A double can't hold the seed, so the seed is returned as a string instead of being changed.
 		if seed := g.GetInputs().GetFields()["seed"]; seed.GetStringValue() != "9007199254740993" {
 			t.Errorf("the seed came back as %v", seed)
 		}

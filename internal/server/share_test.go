@@ -31,5 +31,5 @@ func TestTheGenerationsOfACallersWatchesAreBounded(t *testing.T) { // A4
 		wantStatus(t, more(), codes.ResourceExhausted, "STREAM_QUOTA_EXCEEDED", 429)
 		cancel()
 		eventually(t, "there is room again", func() bool { return more() == nil })
-	}, func(o *options) { o.hub.Rate = 2 }) // no watch ends meanwhile
+	}, func(o *options) { o.hub.Rate = 2 }) // no watch ends in the meantime
 }

@@ -12,7 +12,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// lockOrders lets nobody read the orders of a ledger, until unlock is called. Meanwhile waiting says how many want to.
+// lockOrders blocks all reads of the orders of a ledger until unlock is called. waiting returns the number of blocked queries.
 func lockOrders(t *testing.T, url string) (waiting func() int, unlock func()) {
 	t.Helper()
 	db, err := sql.Open("pgx", url)
@@ -61,7 +61,7 @@ func TestASlowLedgerDoesNotHoldUpTheHeartbeatsOfAWatchOfEverything(t *testing.T)
 	for next().GetCaughtUp() == nil {
 	}
 	waiting, unlock := lockOrders(t, url)
-	foreign := orderedElsewhere(s, "x") // whose it is only the ledger knows
+	foreign := orderedElsewhere(s, "x") // only the ledger knows its owner
 	beats, last, longest, held := 0, time.Now(), time.Duration(0), 0
 	for began := time.Now(); time.Since(began) < 6*time.Second; beats++ {
 		if m := next(); m.GetHeartbeat() == nil {

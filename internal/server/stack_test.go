@@ -26,8 +26,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// stack is the whole of Easel over a sandbox: every part is the real one, on loopback
-// ports. The books of its key are checked when the test ends.
+// stack is a complete Easel over a sandbox. Every part is real, on loopback ports. The accounts of its key are checked when
+// the test ends.
 type stack struct {
 	*testing.T
 	sandbox *sandbox.Sandbox
@@ -37,32 +37,32 @@ type stack struct {
 	http    *http.Client
 	restURL string
 	ledger  *ledger.Ledger
-	catalog string // the URL that the ledger belongs to
+	catalog string // URL of the catalog that the ledger belongs to
 	front   *server.Server
-	// Who calls in a scenario behind a held API key, and who owns what it orders; "" with a forwarded one.
+	// The caller in a scenario with a shared API key, and the owner of its orders. Empty with a forwarded key.
 	caller, owner string
 
-	stop    context.CancelFunc // begins the drain
-	stopped chan error         // what Serve returned
+	stop    context.CancelFunc // starts the drain
+	stopped chan error         // result of Serve
 }
 
-// usualSpeed is how fast the sandbox renders where a test wants nothing else.
+// usualSpeed is the default speed of the sandbox.
 const usualSpeed = 200
 
-// options are what a test wants different.
+// options are the differences of a test from the default stack.
 type options struct {
 	sandbox sandbox.Config
 	service service.Config
 	server  server.Config
 	hub     watch.Config
-	ledger  string                                    // its URL
-	copied  bool                                      // results are to be copied, as the ledger has it
-	outbox  *ledger.Outbox                            // of the ledger
-	wrap    func(http.RoundTripper) http.RoundTripper // of the transport to the catalog
-	// memory is for a test in virtual time: all connections are in memory.
+	ledger  string                                    // URL of the ledger
+	copied  bool                                      // the ledger requests copies of results
+	outbox  *ledger.Outbox                            // outbox of the ledger
+	wrap    func(http.RoundTripper) http.RoundTripper // wraps the transport to the catalog
+	// memory is set for a test in virtual time. All its connections are in memory.
 	memory      bool
-	client      *tls.Config             // of the clients; nil: they speak in the clear
-	dialOptions []grpc.DialOption       // of the gRPC client
+	client      *tls.Config             // TLS of the clients; nil means no TLS
+	dialOptions []grpc.DialOption       // options of the gRPC client
 	dialed      func(net.Conn) net.Conn // wraps the clients' ends of in-memory connections
 }
 
@@ -164,7 +164,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	return s
 }
 
-// audit checks that the books are exact.
+// audit checks that the accounts are exact.
 func (s *stack) audit() sandbox.Audit {
 	s.Helper()
 	audit, err := s.sandbox.Audit(context.Background(), s.key)

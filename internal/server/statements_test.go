@@ -20,8 +20,8 @@ func TestOrderTakesTwoTransactions(t *testing.T) {
 	if g := create(t, grpcCaller{s, "shop"}, req); g.GetOwner() != "studio" || g.GetCaller() != "shop" || g.GetLabels()["job"] != "7" {
 		t.Errorf("the order has the owner %s, the caller %s and the labels %v", g.GetOwner(), g.GetCaller(), g.GetLabels())
 	}
-	// One query looks up the idempotency key. One transaction writes the order with its labels and its reservation, and one
-	// its outcome and its charge.
+	// One query looks up the idempotency key. One transaction writes the order with its labels and its reservation. Another
+	// one writes its outcome and its charge.
 	statements, commits := len(spansNamed(spans, "sql.statements")), len(spansNamed(spans, "sql.commit"))
 	if statements > 6 || commits > 2 {
 		t.Errorf("an order needs %d statements and %d commits", statements, commits)

@@ -35,13 +35,13 @@ func postgresLedger(t *testing.T) string { return proctest.Database(t) }
 
 func sqliteLedger(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") }
 
-// ledgerStack is a stack with a held API key and a ledger, for callers without teams whose tokens are their names.
+// ledgerStack returns a stack with a shared API key and a ledger, for callers without teams whose tokens are their names.
 func ledgerStack(t *testing.T, url string, names []string, change ...func(*options)) *stack {
 	t.Helper()
 	return heldStack(t, names, append(change, func(o *options) { o.ledger = url })...)
 }
 
-// aboutOne gives the request of a method about one generation, or nil where it has none.
+// aboutOne returns the request of a method for one generation, or nil if it has none.
 func aboutOne(m protoreflect.MethodDescriptor, id string) proto.Message {
 	field := m.Input().Fields().ByName("generation_id")
 	if field == nil {
@@ -101,7 +101,7 @@ func TestForeignGenerationIsAnsweredAsAnUnknownOne(t *testing.T) { // L7 T2
 	}
 }
 
-// callAny calls a method, a stream to its end.
+// callAny calls a method. It reads a stream to its end.
 func callAny(ctx context.Context, c caller, m protoreflect.MethodDescriptor, request proto.Message) error {
 	switch request := request.(type) {
 	case *easelv1.WatchGenerationRequest:
@@ -165,7 +165,7 @@ func TestLabelsStayWithTheOrder(t *testing.T) {
 	}
 }
 
-// newMessage makes an empty message of a type of the contract.
+// newMessage returns an empty message of a type of the contract.
 func newMessage(m protoreflect.MessageDescriptor) proto.Message {
 	kind, err := protoregistry.GlobalTypes.FindMessageByName(m.FullName())
 	if err != nil {

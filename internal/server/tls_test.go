@@ -67,7 +67,7 @@ func (a *authority) pool() *x509.CertPool {
 	return pool
 }
 
-// issue signs a certificate and gives it and its key as PEM.
+// issue signs a certificate, and returns the certificate and its key as PEM.
 func (a *authority) issue(t *testing.T, template x509.Certificate) (certificate, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -90,8 +90,7 @@ func (a *authority) issue(t *testing.T, template x509.Certificate) (certificate,
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
 }
 
-// tlsFiles are the files of a server that is named as given. It takes clients without a
-// certificate too.
+// tlsFiles are the files of a server with the given name. The server also accepts clients without a certificate.
 type tlsFiles struct {
 	TLS
 	authority *authority
@@ -117,7 +116,7 @@ func (f tlsFiles) rename(t *testing.T, name string) {
 	writeFile(t, f.KeyFile, key)
 }
 
-// clientConfig trusts the server, and shows a certificate where template is not nil.
+// clientConfig returns a configuration that trusts the server. It has a client certificate if template is not nil.
 func (f tlsFiles) clientConfig(t *testing.T, template *x509.Certificate) *tls.Config {
 	t.Helper()
 	config := &tls.Config{RootCAs: f.authority.pool(), ServerName: "easel.test"}
@@ -202,13 +201,13 @@ func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
 	}
 }
 
-// getOverTLS makes one call, over a connection of its own, and says whom it reached.
+// getOverTLS sends one call over its own connection, and returns the name of the server.
 func (s *site) getOverTLS(t *testing.T, config *tls.Config) (server string, err error) {
 	t.Helper()
 	return s.getWith(t.Context(), t, config)
 }
 
-// getWithKey does the same with the key.
+// getWithKey sends such a call with the key.
 func (s *site) getWithKey(t *testing.T, config *tls.Config) (server string, err error) {
 	t.Helper()
 	return s.getWith(servertest.WithKey(t.Context()), t, config)
@@ -296,7 +295,7 @@ func TestPlaintextAndOldTLSAreNotSpoken(t *testing.T) {
 
 func TestACertificateCountsAsLongAsAChainOfAnAuthorityInForce(t *testing.T) { // A9
 	const short, long = time.Hour, 3 * time.Hour
-	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // as time begins in a test
+	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // the start of the time in a test
 	files, other := newTLSFiles(t, "server"), newAuthority(t)
 	both := append(files.authority.pem(), other.pem()...)
 	writeFile(t, files.ClientCAFile, both)
@@ -306,7 +305,7 @@ func TestACertificateCountsAsLongAsAChainOfAnAuthorityInForce(t *testing.T) { //
 	}
 	state := &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{signed(files.authority, short), signed(other, long)}}
 	for name, test := range map[string]struct {
-		left []byte // in the file
+		left []byte // remaining content of the file
 		life time.Duration
 	}{
 		"both": {both, long}, "the short one's": {files.authority.pem(), short}, "the long one's": {other.pem(), long},
@@ -346,7 +345,7 @@ func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) { // X4
 			load.Go(func() {
 				for time.Sleep(time.Duration(n) * 13 * time.Millisecond); ; time.Sleep(100 * time.Millisecond) {
 					name, err := s.getOverTLS(t, client)
-					if status.Code(err) != codes.Unauthenticated { // whoever gets that far was served
+					if status.Code(err) != codes.Unauthenticated { // the handshake has succeeded
 						t.Errorf("a call is answered with %v", err)
 					}
 					mu.Lock()
@@ -362,7 +361,7 @@ func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) { // X4
 			})
 		}
 		for _, name := range []string{"1", "2", "3"} {
-			// The certificate is there for a while before the key that belongs to it.
+			// The certificate is replaced a while before its key.
 			certificate, key := files.authority.issue(t, x509.Certificate{DNSNames: []string{"easel.test"}, Subject: pkix.Name{CommonName: name}})
 			writeFile(t, files.CertFile, certificate)
 			time.Sleep(3 * reload.Interval / 2)

@@ -20,7 +20,7 @@ import (
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
-// headers remembers the trace headers that went upstream, and the baggage of their calls.
+// headers records the trace headers that are sent upstream, and the baggage of their calls.
 type headers struct {
 	http.RoundTripper
 	mu      sync.Mutex
@@ -51,7 +51,7 @@ func TestEveryCallIsOneTraceFromTheCallerToTheCatalog(t *testing.T) {
 				}
 			})
 			if err := (grpcCaller{s, s.key}).call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{}); err != nil {
-				t.Fatal(err) // which proves the API key
+				t.Fatal(err) // verifies the API key
 			}
 			upstream.seen, upstream.baggage = nil, nil
 			const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -73,7 +73,7 @@ func TestEveryCallIsOneTraceFromTheCallerToTheCatalog(t *testing.T) {
 			if len(upstream.seen) != 1 || upstream.seen[0][3:35] != parent[3:35] {
 				t.Errorf("the catalog was sent %q", upstream.seen)
 			}
-			// It travels with the call, and to the catalog it does not go.
+			// The baggage is sent with the call, but not to the catalog.
 			if len(upstream.baggage) != 1 || upstream.baggage[0] != "customer=jane" {
 				t.Errorf("the call that went upstream has the baggage %q", upstream.baggage)
 			}
@@ -104,8 +104,8 @@ func TestEveryErrorSaysWhichTraceItIsOf(t *testing.T) {
 	}
 }
 
-// chainOf gives the names of a span and of those above it, up to the caller's, once so many of our servers have ended
-// theirs: each does so after its answer.
+// chainOf returns the names of a span and of its ancestors, up to the caller's span. It waits until the given number of
+// servers have ended their spans, which they do after the response.
 func chainOf(t *testing.T, spans *tracetest.InMemoryExporter, name, traceID string, servers int) (names []string) {
 	t.Helper()
 	var all tracetest.SpanStubs
@@ -152,7 +152,7 @@ func holdNoSecret(t *testing.T, spans *tracetest.InMemoryExporter, key string) {
 	}
 }
 
-// spansNamed gives the spans of a name that have ended, in the order in which they did.
+// spansNamed returns the ended spans with a name, in the order in which they ended.
 func spansNamed(exporter *tracetest.InMemoryExporter, name string) (found tracetest.SpanStubs) {
 	for _, span := range exporter.GetSpans() {
 		if span.Name == name {

@@ -92,7 +92,7 @@ func TestADrainTellsEveryWatchAndEndsInTime(t *testing.T) { // N4
 		})
 	}
 	ready.Wait()
-	// When they come back is drawn, so that they do not all come at once.
+	// The delays are random, so that not all clients reconnect concurrently.
 	defer func() {
 		if len(delays) < watchers/2 {
 			t.Errorf("%d watchers were given only %d different delays", watchers, len(delays))
