@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// slowClient takes each chunk in some time, and fails at its second.
+// slowClient delays each chunk, and fails at the second chunk.
 type slowClient struct {
 	http.ResponseWriter
 	takes  time.Duration
@@ -28,7 +28,7 @@ func (c *slowClient) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A client that takes each chunk in time, and leaves, was not too slow, however long the whole has taken.
+// A client that reads each chunk in time and then disconnects was not too slow, regardless of the total time.
 func TestAClientIsTooSlowForOneChunkAlone(t *testing.T) {
 	const most = service.DefaultDownloadTimeout
 	for takes, tooSlow := range map[time.Duration]bool{most * 3 / 4: false, most: true} {

@@ -17,21 +17,21 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// file is what the studio of these tests sends: byte n is n mod 251.
+// file is the result that the studio of these tests sends. Byte n is n mod 251.
 type file struct {
 	size      int
-	unsized   bool // the catalog does not say the size
+	unsized   bool // the catalog omits the size
 	etag      string
 	name      string
 	mediaType string
-	// tail follows after some bytes of the body; nil is the rest of them.
+	// tail follows after the first bytes of the body. Nil means the remaining bytes.
 	tail io.Reader
-	// says is the size that the catalog claims, 0: the right one.
+	// says is the size that the catalog claims. Zero means the correct size.
 	says  int
 	calls int
 }
 
-// tailAt is where the tail of a file follows.
+// tailAt is the offset of the tail of a file.
 const tailAt = 2000
 
 func fileBytes(size int) []byte {
@@ -76,7 +76,7 @@ func TestARangeIsServedAsHTTPSays(t *testing.T) {
 		code         int
 		body         []byte
 		contentRange string
-		calls        int // 0 means 1
+		calls        int // zero means 1
 	}{
 		{name: "the whole", code: 200, body: all},
 		{name: "a range", headers: []string{"Range: bytes=10-19"}, code: 206, body: all[10:20], contentRange: "bytes 10-19/5000"},
@@ -218,7 +218,7 @@ func TestBytesThatFailBreakTheConnection(t *testing.T) {
 			s := serveFile(t, f)
 			answer, err := s.HTTP.Do(servertest.Request(t, http.MethodGet, "/v1/generations/g/content", ""))
 			if err != nil {
-				return // broken before a byte was on its way
+				return // broken before the first byte was sent
 			}
 			defer answer.Body.Close()
 			body, err := io.ReadAll(answer.Body)
@@ -229,7 +229,7 @@ func TestBytesThatFailBreakTheConnection(t *testing.T) {
 	}
 }
 
-// endlessBody goes on until it is closed.
+// endlessBody blocks until it is closed.
 type endlessBody chan struct{}
 
 func (endlessBody) Read(p []byte) (int, error) { return len(p), nil }

@@ -198,7 +198,7 @@ func TestAMethodThatIsNotThereIsToldWhichAre(t *testing.T) {
 			t.Errorf("%s allows %q, want %q", path, got, want)
 		}
 	}
-	for _, call := range []string{"wait", "watch"} { // and not the render "g:wait"
+	for _, call := range []string{"wait", "watch"} { // and not the generation "g:wait"
 		if answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodDelete, "/v1/generations/g:"+call, "")); answer.StatusCode != http.StatusMethodNotAllowed {
 			t.Errorf("DELETE of the path of a %s is answered with %s", call, answer.Status)
 		}
@@ -240,7 +240,7 @@ func TestErrorsHaveTheirHTTPCodes(t *testing.T) {
 		reason string
 		retry  time.Duration
 		http   int
-		header string // "Name: value" that the answer has
+		header string // header of the response, as "Name: value"
 	}{
 		{code: codes.Unauthenticated, reason: "UPSTREAM_CREDENTIAL_REJECTED", http: 401, header: "Www-Authenticate: Bearer"},
 		{code: codes.FailedPrecondition, reason: "INSUFFICIENT_BALANCE", http: 402},

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
-// listenOn takes a free port of an address of this machine.
+// listenOn listens on a free port of an address of this machine.
 func listenOn(t *testing.T, host string) net.Listener {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(host, "0"))
@@ -24,7 +24,7 @@ func listenOn(t *testing.T, host string) net.Listener {
 	return l
 }
 
-// asked answers a request that a listener gets, under any name.
+// asked returns the response of a listener to a request with any host name.
 func asked(t *testing.T, l net.Listener, host string, r *http.Request) (*http.Response, string) {
 	t.Helper()
 	r.URL.Host, r.Host = l.Addr().String(), host

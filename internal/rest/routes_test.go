@@ -13,10 +13,10 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// openPages are the paths of the HTTP port that need no credential.
+// openPages are the paths of the HTTP port without a credential.
 var openPages = []string{"/", "/openapi.json"}
 
-// routes are the REST routes of the contract, as "METHOD /template".
+// routes returns the REST routes of the contract, as "METHOD /template".
 func routes() (all []string) {
 	bindings(func(_ protoreflect.MethodDescriptor, b binding) { all = append(all, b.verb+" "+b.template) })
 	return slices.Compact(all)
