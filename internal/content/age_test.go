@@ -23,7 +23,7 @@ func TestDatabaseDecidesTheAgeOfACopy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				time.Sleep(time.Until(ahead)) // simulated time begins in 2000
+				time.Sleep(time.Until(ahead)) // simulated time starts in 2000
 				s := newStudio(t, url)
 				s.finish(name, picture(1000))
 				s.forgotten(name)
@@ -39,7 +39,7 @@ func TestDatabaseDecidesTheAgeOfACopy(t *testing.T) {
 	}
 }
 
-// olderJobs sets the begin of all jobs back.
+// olderJobs sets the begin_time of all jobs back.
 func olderJobs(t *testing.T, url, interval string) {
 	t.Helper()
 	db, err := sql.Open("pgx", url)

@@ -97,7 +97,7 @@ func TestFailingStoreDelaysNoReader(t *testing.T) {
 					s.Errorf("the catalog was read %d times", reads)
 				}
 				s.store.set(func() { s.store.refuse, s.store.full, s.store.stall = nil, false, false })
-				time.Sleep(time.Hour) // limit of an attempt
+				time.Sleep(time.Hour) // timeout of an attempt
 				s.wantBytes("g1", file, content.FromCopy)
 			})
 		})
@@ -183,7 +183,7 @@ func TestBrokenReadOfACopyCanBeResumed(t *testing.T) {
 	}
 }
 
-// Words of others that a database refuses cost no second copy.
+// Strings from the catalog that a database rejects do not cause a second copy.
 func TestWordsThatAreNoTextAreRecorded(t *testing.T) {
 	onEach(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.kind = "image/\xff\x00png" + strings.Repeat("ä", 200) })
@@ -207,7 +207,7 @@ func TestWordsThatAreNoTextAreRecorded(t *testing.T) {
 	})
 }
 
-// The ledger surely does not have the copy.
+// The ledger certainly does not have the copy.
 func TestCopyThatTheLedgerRejectsIsDeleted(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.store.put = func() { _ = s.book.Close() }
@@ -228,7 +228,7 @@ func TestACopyGoesWithADeletionUnlessItsTeamKeepsIt(t *testing.T) {
 				s.finish("g1", picture(1000))
 				defer s.run(s.results)()
 				s.waitForCopy("g1")
-				s.observe("g1", lifecycle.Observation{Deleted: true, NotFound: true}) // the catalog has forgotten it
+				s.observe("g1", lifecycle.Observation{Deleted: true, NotFound: true}) // the catalog has deleted it
 				time.Sleep(time.Minute)
 				s.wantBytes("g1", picture(1000), content.FromCopy)
 				s.observe("g1", lifecycle.Observation{Deleted: true})
@@ -286,7 +286,7 @@ func TestUnknownObjectsAreReportedAndNotDeleted(t *testing.T) {
 		defer s.run(s.replica())()
 		time.Sleep(25 * time.Hour)
 		gone := slices.DeleteFunc(before, func(name string) bool { return slices.Contains(s.objects(), name) })
-		if len(gone) != 1 || !strings.Contains(gone[0], s.row("g4").Object) || !strings.HasSuffix(gone[0], ".part") { // a broken write of this ledger
+		if len(gone) != 1 || !strings.Contains(gone[0], s.row("g4").Object) || !strings.HasSuffix(gone[0], ".part") { // an aborted write
 			s.Errorf("deleted are %q", gone)
 		}
 		if again := verify(); !slices.Equal(again, got) {
@@ -301,7 +301,7 @@ func TestWhatHasNoResultIsTriedNoMore(t *testing.T) {
 		s.upstream.set(func() { delete(s.upstream.files, "g1") })
 		stop := s.run(s.results)
 		time.Sleep(30 * time.Minute)
-		stop() // a day of looking takes a test too long
+		stop() // a day of attempts takes too long for a test
 		if row := s.row("g1"); row.State != ledger.ContentWaiting || row.Problem == "" {
 			s.Errorf("after half an hour: %+v", row)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// inRestoredStudio runs a test with each database, in simulated time. The ledger lacks what happened in lost.
+// inRestoredStudio runs a test with each database, in simulated time. The restored ledger lacks the changes of lost.
 func inRestoredStudio(t *testing.T, test func(s *studio, restore func(lost func()))) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		restored := "sqlite:" + filepath.Join(t.TempDir(), "backup.db")
@@ -74,7 +74,7 @@ func (s *studio) copied(ids ...string) {
 	}
 }
 
-// forgotten removes results from the catalog.
+// forgotten deletes results in the catalog.
 func (s *studio) forgotten(ids ...string) {
 	s.upstream.set(func() {
 		for _, id := range ids {
@@ -97,11 +97,11 @@ func TestRestoredLedgerKeepsCopiesThatItLacks(t *testing.T) {
 	})
 }
 
-// A ledger is cloned for a rehearsal, in which renders are deleted.
+// A ledger is cloned for a rehearsal, in which generations are deleted.
 func TestCloneDeletesNoCopyOfTheOtherLedger(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
 		s.copied("g0")
-		s.finish("g1", picture(2000)) // it waits for its copy
+		s.finish("g1", picture(2000)) // the copy is pending
 		restore(func() { s.copied("g2") })
 		before := s.objects()
 		defer s.run(s.results)()

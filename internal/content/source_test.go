@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// One wrong response of status 200 is not the result for ever: it is not kept, and the result is read again.
+// A wrong response of status 200 is not stored, and the result is read again.
 func TestWrongResponseIsNotKept(t *testing.T) {
 	page := []byte("<html>502 Bad Gateway</html>")
 	for name, row := range map[string]struct {
@@ -71,10 +71,10 @@ func TestRecordedTypesAreKept(t *testing.T) {
 	}
 }
 
-// A catalog that has no result may be a proxy in front of it.
+// An error about a missing result may be from a proxy in front of the catalog.
 func TestMissingResultIsReadAgain(t *testing.T) {
 	inStudio(t, func(s *studio) {
-		s.upstream.set(func() { s.upstream.texts["g1"] = "" }) // its content is 204
+		s.upstream.set(func() { s.upstream.texts["g1"] = "" }) // the content has the status 204
 		s.finish("g1", nil)
 		s.forgotten("g1")
 		defer s.run(s.results)()
@@ -120,6 +120,6 @@ func TestOperatorFetchesResultAgain(t *testing.T) {
 		if row, has, err := s.results.Fetch(s.Context(), ops, "g1"); !has || err != nil || row.State != ledger.ContentWaiting || !strings.Contains(row.Problem, "not found") {
 			s.Errorf("what the catalog has lost is %v: %s, %v", row.State, row.Problem, err)
 		}
-		s.wantBytes("g1", picture(3000), content.FromCopy) // the earlier copy stays
+		s.wantBytes("g1", picture(3000), content.FromCopy) // the earlier copy is kept
 	})
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// bucketClient makes a client beside that of the store, and a bucket.
+// bucketClient creates a bucket, and a client in addition to the client of the store.
 func bucketClient(t *testing.T, server *proctest.Bucket, bucket string) minio.Core {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", proctest.BucketKey)
@@ -28,7 +28,7 @@ func bucketClient(t *testing.T, server *proctest.Bucket, bucket string) minio.Co
 		t.Fatal(err)
 	}
 	client, err := minio.New(at.Host, &minio.Options{Creds: credentials.NewEnvAWS(), Region: "us-east-1", BucketLookup: minio.BucketLookupPath})
-	for end := time.Now().Add(time.Minute); err == nil; { // it answers before it takes a bucket
+	for end := time.Now().Add(time.Minute); err == nil; { // the server responds before it accepts a bucket
 		if err := client.MakeBucket(t.Context(), bucket, minio.MakeBucketOptions{}); err == nil {
 			return minio.Core{Client: client}
 		} else if time.Now().After(end) {
@@ -39,7 +39,7 @@ func bucketClient(t *testing.T, server *proctest.Bucket, bucket string) minio.Co
 	return minio.Core{}
 }
 
-// names are the objects below a prefix.
+// names returns the names of the objects with a prefix.
 func names(t *testing.T, store content.Store, prefix string) (all []string) {
 	t.Helper()
 	for object, err := range store.List(t.Context(), prefix) {
@@ -55,7 +55,7 @@ func names(t *testing.T, store content.Store, prefix string) (all []string) {
 	return all
 }
 
-// failing is a body that breaks off.
+// failing is a body that fails early.
 type failing struct{ io.Reader }
 
 func (f failing) Read(p []byte) (int, error) {

@@ -29,21 +29,21 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
 
-// upstream is a catalog that has the results of generations.
+// upstream is a catalog with the results of generations.
 type upstream struct {
 	mu      sync.Mutex
 	files   map[string][]byte
 	texts   map[string]string
 	etags   bool
-	kind    string // the content type, where it is not image/png
-	chunked bool   // files have no Content-Length, and no ranges
+	kind    string // content type, if it is not image/png
+	chunked bool   // files have no Content-Length and no ranges
 	down    bool
 	delay   time.Duration
-	slow    string         // generations whose names begin so come a byte a second
-	opened  map[string]int // reads of content, by generation
+	slow    string         // prefix of the generations with one byte per second
+	opened  map[string]int // number of reads of content by generation
 }
 
-// RoundTrip answers as the catalog does.
+// RoundTrip responds like the catalog.
 func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	id, isContent := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/generations/"), "/content")
 	u.mu.Lock()
@@ -101,7 +101,7 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// drops is a body that comes a byte a second.
+// drops is a body with one byte per second.
 type drops struct{ io.ReadCloser }
 
 // Read implements [io.Reader].
@@ -122,19 +122,19 @@ func (u *upstream) reads(id string) int {
 	return u.opened[id]
 }
 
-// trouble is a store that has faults.
+// trouble is a store with injected faults.
 type trouble struct {
 	content.Store
 
 	mu     sync.Mutex
-	refuse error                    // each request fails
-	full   bool                     // nothing is taken
-	stall  bool                     // nothing is answered
-	locked string                   // part of the names of objects that are not deleted; empty for none
-	cut    error                    // each read fails after a half
-	lie    func(data []byte) []byte // what is read of an object
+	refuse error                    // error of each request
+	full   bool                     // no object can be written
+	stall  bool                     // no request gets a response
+	locked string                   // part of the names of objects that can't be deleted; empty means none
+	cut    error                    // error of each read after half of the object
+	lie    func(data []byte) []byte // changes the bytes that are read
 	puts   int
-	put    func() // is called after an object was written
+	put    func() // called after an object was written
 }
 
 func (s *trouble) set(change func()) {
@@ -197,11 +197,11 @@ func (s *trouble) Get(ctx context.Context, name string, offset int64) (io.ReadCl
 	return io.NopCloser(bytes.NewReader(data[min(int(offset), len(data)):])), int64(len(data)), err
 }
 
-// halved is a body that fails. With the error [context.Canceled] it waits for the end of ctx.
+// halved is a body that fails. With the error [context.Canceled] it waits until ctx is done.
 type halved struct {
 	io.ReadCloser
 
-	ctx  context.Context //nolint:containedctx // the reader has it
+	ctx  context.Context //nolint:containedctx // context of the reader
 	left int64
 	err  error
 }
@@ -243,10 +243,10 @@ func (s *trouble) List(ctx context.Context, prefix string) iter.Seq2[content.Obj
 	return s.Store.List(ctx, prefix)
 }
 
-// studio has renders whose results are copied.
+// studio has generations whose results are copied.
 type studio struct {
 	*testing.T
-	url      string // of the book
+	url      string // URL of the ledger
 	book     *ledger.Ledger
 	upstream *upstream
 	client   *catalog.Client
@@ -280,7 +280,7 @@ func newStudio(t *testing.T, url string) *studio {
 	return s
 }
 
-// open opens the book, of a process with a store or without one.
+// open opens the ledger for a process with or without a store.
 func (s *studio) open(contents bool) {
 	s.Helper()
 	var err error
@@ -293,7 +293,7 @@ func (s *studio) open(contents bool) {
 	}
 }
 
-// restart ends the process and begins one with a store or without one.
+// restart stops the process, and starts one with or without a store.
 func (s *studio) restart(contents bool) {
 	s.Helper()
 	if err := s.book.Close(); err != nil {
@@ -306,11 +306,11 @@ func (s *studio) restart(contents bool) {
 	}
 }
 
-// replica makes another process over the same book and store.
+// replica returns another process with the same ledger and store.
 func (s *studio) replica() *content.Results {
 	suggested := "here"
 	if s.book.IsCopy() {
-		suggested = "there" // a process suggests a random name
+		suggested = "there" // processes suggest random names
 	}
 	name, err := s.book.StoreName(s.Context(), suggested)
 	if err != nil {
@@ -319,7 +319,7 @@ func (s *studio) replica() *content.Results {
 	return content.New(content.Config{Catalog: s.client, Store: s.store, Ledger: s.book, Held: &s.held, Name: name, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// take leases the job of a kind, as a process that dies.
+// take leases the job of a kind, like a process that then dies.
 func (s *studio) take(kind string) ledger.Job {
 	s.Helper()
 	taken, err := s.book.TakeJobs(s.Context(), kind, "studio", 1)
@@ -386,7 +386,7 @@ func (s *studio) run(results *content.Results) (stop func()) {
 	}
 }
 
-// order has a generation ordered, which has begun.
+// order places the order of a generation, which is queued.
 func (s *studio) order(id string) ledger.Order { return s.orderOf("studio", id) }
 
 func (s *studio) orderOf(team, id string) ledger.Order {
@@ -401,7 +401,7 @@ func (s *studio) orderOf(team, id string) ledger.Order {
 	return o
 }
 
-// observe records what is seen of a generation.
+// observe records an observation of a generation.
 func (s *studio) observe(id string, seen lifecycle.Observation) {
 	s.Helper()
 	s.record(id, seen, `{"ID":"`+id+`","File":{}}`)
@@ -420,7 +420,7 @@ func (s *studio) record(id string, seen lifecycle.Observation, record string) {
 	}
 }
 
-// finish has a generation ordered that has ended with a file.
+// finish places the order of a generation that has succeeded with a file.
 func (s *studio) finish(id string, file []byte) ledger.Order {
 	s.Helper()
 	s.upstream.set(func() { s.upstream.files[id] = file })
@@ -429,7 +429,7 @@ func (s *studio) finish(id string, file []byte) ledger.Order {
 	return o
 }
 
-// row is what the book has of a copy.
+// row returns the row of a copy in the ledger.
 func (s *studio) row(id string) ledger.Content {
 	s.Helper()
 	row, _, err := s.book.Content(s.Context(), id)
@@ -451,7 +451,7 @@ func (s *studio) waitForCopy(id string) ledger.Content {
 	return ledger.Content{}
 }
 
-// read reads a result from an offset on.
+// read reads a result from an offset.
 func (s *studio) read(results *content.Results, id string, offset int64) (data []byte, from content.Source, err error) {
 	opened, err := results.Open(s.Context(), s.held, id, offset, "")
 	if err != nil {
@@ -471,7 +471,7 @@ func (s *studio) wantBytes(id string, want []byte, from content.Source) {
 	}
 }
 
-// picture is a file of so many bytes, no two blocks of which are alike.
+// picture returns a file of the given size without equal blocks.
 func picture(size int) []byte {
 	data := make([]byte, size)
 	for n := range data {
@@ -480,7 +480,7 @@ func picture(size int) []byte {
 	return data
 }
 
-// objects are the files of the store.
+// objects returns the files of the store.
 func (s *studio) objects() (names []string) {
 	_ = filepath.WalkDir(s.dir, func(name string, entry os.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
