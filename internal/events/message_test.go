@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
 
-// The example of the specification's own libraries.
+// The example in the libraries of the specification.
 func TestASignatureIsThatOfStandardWebhooks(t *testing.T) {
 	secrets, err := events.ParseSecrets([]byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"))
 	if err != nil {
@@ -100,7 +100,7 @@ func TestAReceiverGetsASignedDocumentOverHTTP(t *testing.T) {
 	})
 }
 
-// realSender sends over the network.
+// realSender returns a sender that uses the network.
 func (o *office) realSender() *events.Sender {
 	o.receivers = nil
 	o.sender = events.New(events.Config{Ledger: o.book, Teams: o.teams, Logger: slog.New(slog.DiscardHandler), Count: func(_, outcome string, n int64) {

@@ -31,7 +31,7 @@ const (
 	otherSecret = "whsec_YW5vdGhlciBzZWNyZXQgdGhhdCBzaWducyBmcm9tIG5vdyBvbg=="
 )
 
-// post is what a receiver has got.
+// post is a request that a receiver has received.
 type post struct {
 	id, kind, subject string
 	at                time.Time
@@ -39,7 +39,7 @@ type post struct {
 	body              []byte
 }
 
-// receivers are all receivers of a test, by host.
+// receivers has all receivers of a test, by host.
 type receivers struct {
 	t      *testing.T
 	answer func(host string, p post) (status int, err error)
@@ -79,21 +79,21 @@ func (r *receivers) got(host string) []post {
 	return slices.Clone(r.all[host])
 }
 
-// office is a ledger whose teams are told, in simulated time.
+// office is a ledger with teams that receive events, in simulated time.
 type office struct {
 	*testing.T
 	*receivers
 	book    *ledger.Ledger
 	teams   *events.Teams
-	secrets string // the file
+	secrets string // path of the secrets file
 	sender  *events.Sender
 
 	mu     sync.Mutex
 	counts map[string]int64
-	log    []string // its lines
+	log    []string // lines of the log
 }
 
-// Write keeps a line of the log.
+// Write records a line of the log.
 func (o *office) Write(line []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -101,7 +101,7 @@ func (o *office) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// logged is how many lines of the log hold a text.
+// logged returns the number of log lines that contain a text.
 func (o *office) logged(text string) (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -119,7 +119,7 @@ func inOffice(t *testing.T, test func(*office)) {
 	})
 }
 
-// watched is a database in which nothing can be written while it is full.
+// watched is a database that rejects writes while it is full.
 type watched struct {
 	sqlite driver.Driver
 	dsn    string
@@ -133,7 +133,7 @@ func (w *watched) Connect(context.Context) (driver.Conn, error) {
 
 func (w *watched) Driver() driver.Driver { return w.sqlite }
 
-// watchedConn has no way for a statement but Prepare.
+// watchedConn supports only prepared statements.
 type watchedConn struct {
 	driver.Conn
 	*watched
@@ -146,7 +146,7 @@ func (c watchedConn) BeginTx(ctx context.Context, options driver.TxOptions) (dri
 	return c.Conn.(driver.ConnBeginTx).BeginTx(ctx, options)
 }
 
-// inWatchedOffice is inOffice over a database that is watched.
+// inWatchedOffice runs a test like inOffice, over a watched database.
 func inWatchedOffice(t *testing.T, test func(*office, *watched)) {
 	synctest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "ledger.db")
@@ -205,7 +205,7 @@ func (o *office) count(what string) int64 {
 	return o.counts[what]
 }
 
-// tell tells teams, each at a receiver of its name.
+// tell registers teams, each with a receiver of the same name.
 func (o *office) tell(names ...string) {
 	teams := map[string]events.Team{}
 	for _, name := range names {

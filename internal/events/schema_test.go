@@ -22,10 +22,10 @@ import (
 
 var update = flag.Bool("update", false, "write docs/events.schema.json")
 
-// docs is a file of the documents.
+// docs returns the path of a file of the documents.
 func docs(name string) string { return filepath.Join("..", "..", "docs", name) }
 
-// schema is that of events, made from the contract as REST has it.
+// schema returns the schema of events, generated from the contract in its REST form.
 func schema(t *testing.T) []byte {
 	t.Helper()
 	var contract struct {

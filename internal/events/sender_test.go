@@ -48,7 +48,7 @@ func TestTheLogTellsOnceThatAReceiverFailsAndOnceThatItIsBack(t *testing.T) {
 			return http.StatusOK, nil
 		}
 		defer o.run(o.sender)()
-		for n := range 2 { // outages
+		for n := range 2 { // number of the outage
 			down.Store(true)
 			for i := range 12 {
 				o.order("studio", fmt.Sprintf("g%d-%d", n, i), lifecycle.Failed)
@@ -98,7 +98,7 @@ func TestWhatIsNotTakenIsSentAgainInOrder(t *testing.T) {
 	})
 }
 
-// roundTrips is a transport of one function.
+// roundTrips is a transport implemented by a function.
 type roundTrips func(*http.Request) (*http.Response, error)
 
 func (f roundTrips) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -144,7 +144,7 @@ func TestAProblemRepeatsNeitherAddressNorAnswer(t *testing.T) {
 	}
 }
 
-// A document is the same each time, as the receiver may have the first one.
+// The document is always the same, because the receiver may have the first one.
 func TestEveryAttemptSendsTheSameDocument(t *testing.T) {
 	inOffice(t, func(o *office) {
 		var bodies, stamps []string
@@ -206,7 +206,7 @@ func TestADeadReceiverGetsAllWithinAMinuteOfItsReturn(t *testing.T) {
 	}
 }
 
-// The pauses between attempts grow while a receiver is dead, and begin anew after each answer.
+// The delays between attempts grow while a receiver is down, and start again after each response.
 func TestAfterAnOutageAFailureIsTriedAgainSoon(t *testing.T) {
 	inOffice(t, func(o *office) {
 		var dead atomic.Bool
@@ -228,7 +228,7 @@ func TestAfterAnOutageAFailureIsTriedAgainSoon(t *testing.T) {
 	})
 }
 
-// checkOrder holds the order of the events of each subject, by their first arrival.
+// checkOrder checks the order of the events of each subject, by their first arrival.
 func checkOrder(t *testing.T, all []post) {
 	t.Helper()
 	arrived := map[string]bool{}
@@ -293,7 +293,7 @@ func TestOneOfTwoProcessesDeliversAnEvent(t *testing.T) {
 	})
 }
 
-// An event that has arrived and was not recorded so is sent again, with its id, after the lease of its delivery.
+// An event that was delivered but not recorded is sent again, with its id, after the lease of its delivery.
 func TestUnrecordedDeliveryIsRepeated(t *testing.T) {
 	inWatchedOffice(t, func(o *office, w *watched) {
 		var room atomic.Bool
