@@ -29,7 +29,7 @@ func callersText(callers ...[2]string) string {
 
 // hasToken reloads the callers file, and returns the name of the caller that has the token.
 func hasToken(callers *Callers, token string) string {
-	callers.Reload() // a process does so every second
+	callers.Reload() // like a process every second
 	return nameOf(callers.List().ByToken(token))
 }
 
@@ -161,7 +161,7 @@ func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
 			id := Of(ctx)
 			owner := id.Owner
 			if row.cfg.Held == nil {
-				owner = strings.TrimPrefix(owner, id.APIKey.APIKeySum()) // it owns its orders itself
+				owner = strings.TrimPrefix(owner, id.APIKey.APIKeySum()) // the caller owns its orders
 			}
 			if got := id.Caller + "/" + owner; got != row.caller || id.SharesAPIKey() != (row.cfg.Held != nil) {
 				t.Errorf("accepted as %q, under a shared API key: %v", got, id.SharesAPIKey())

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// parse reads a file in which <name> stands for the hash of a token of that name.
+// parse parses a file in which <name> is replaced by the hash of a token of that name.
 func parse(text string) (*List, error) {
 	for _, token := range []string{"one", "two", "three", "ops"} {
 		text = strings.ReplaceAll(text, "<"+token+">", Hash(token))

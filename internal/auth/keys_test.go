@@ -19,7 +19,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// keysServer answers with keys, over TLS, and counts who asks.
+// keysServer serves keys over TLS, and counts the requests.
 type keysServer struct {
 	*httptest.Server
 	asked  atomic.Int64
@@ -42,7 +42,7 @@ func answerWith(text []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text) }
 }
 
-// issuer is one whose keys the server has.
+// issuer returns an issuer whose keys the server has.
 func (s *keysServer) issuer(t *testing.T) Issuer {
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 	return Issuer{Name: "https://issuer.example", Audience: "easel", KeysURL: s.URL + "/keys", CAFile: inFile(t, authority)}
@@ -157,7 +157,7 @@ func TestATokenWithAnUnknownKeyAsksForKeysOnceInAWhile(t *testing.T) {
 	}
 	answer := answerWith(keySet(t, old, next))
 	server.answer.Store(&answer)
-	signer.read(t.Context()) // as Run does then
+	signer.read(t.Context()) // like Run at this time
 	if _, err := v.Verify(next.sign(t, claims(nil), nil)); err != nil {
 		t.Errorf("when its key is there: %v", err)
 	}

@@ -12,7 +12,7 @@ func TestEveryFaultOfAFileIsToldWithItsLine(t *testing.T) {
 		name  string
 		text  string
 		lines []int
-		words []string // one of each fault
+		words []string // a part of the message of each fault
 	}{
 		{"an empty file", "", []int{1}, []string{"callers is missing"}},
 		{"a comment alone", "# nobody\n", []int{1}, []string{"callers is missing"}},

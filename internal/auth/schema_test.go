@@ -12,10 +12,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// deployed is a file that is shipped beside the program.
+// deployed returns the path of a file that is shipped with the program.
 func deployed(name string) string { return filepath.Join("..", "..", "deploy", name) }
 
-// bySchema is what the schema says of a file, an error where it is refused.
+// bySchema returns the error of a file according to the schema.
 func bySchema(t *testing.T, schema *jsonschema.Schema, text string) error {
 	t.Helper()
 	var value any
@@ -105,7 +105,7 @@ func TestTheSchemaJudgesAFileAsTheReaderDoes(t *testing.T) {
 	} {
 		judge(text, false, false)
 	}
-	for _, text := range []string{ // what a schema can't say
+	for _, text := range []string{ // rules that a schema can't express
 		caller("team: nowhere"), "teams: {a: {}}\ncallers: [{name: a}]", "callers: [{name: a}, {name: a}]",
 		"callers: [{name: a, tokens: [<one>]}, {name: b, tokens: [<one>]}]", "callers: [{name: a, certificates: [x]}, {name: b, certificates: [X]}]",
 		caller("subjects: [s]"), caller("issuer: i"), "issuers: [{issuer: i, audience: a, jwks_file: k}, {issuer: i, audience: b, jwks_file: k}]\ncallers: []",

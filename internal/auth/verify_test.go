@@ -26,7 +26,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// signing is a key of an issuer that tests sign with.
+// signing is a key of an issuer that signs the tokens of tests.
 type signing struct {
 	private crypto.Signer
 	public  jose.JSONWebKey
@@ -52,7 +52,7 @@ func newSigning(t testing.TB, id string, algorithm jose.SignatureAlgorithm) sign
 	return signing{private, jose.JSONWebKey{Key: private.Public(), KeyID: id, Algorithm: string(algorithm), Use: "sig"}}
 }
 
-// claims are what a good token says; with changes some of it.
+// claims returns the claims of a valid token, with some changes.
 func claims(changes map[string]any) map[string]any {
 	now := time.Now().Unix()
 	all := map[string]any{"iss": "https://issuer.example", "aud": "easel", "sub": "poster", "iat": now, "exp": now + 600}
@@ -61,7 +61,7 @@ func claims(changes map[string]any) map[string]any {
 	return all
 }
 
-// sign makes a token. The header has what is in extra too.
+// sign returns a signed token. Its header also has the members of extra.
 func (s signing) sign(t testing.TB, said map[string]any, extra map[jose.HeaderKey]any) string {
 	t.Helper()
 	options := &jose.SignerOptions{ExtraHeaders: extra}
@@ -87,7 +87,7 @@ func (s signing) sign(t testing.TB, said map[string]any, extra map[jose.HeaderKe
 	return text
 }
 
-// keySet is the set of the public keys.
+// keySet returns the set of the public keys.
 func keySet(t testing.TB, keys ...signing) []byte {
 	t.Helper()
 	var set jose.JSONWebKeySet
@@ -135,7 +135,7 @@ func run(t testing.TB, v *Verifier) {
 	t.Cleanup(func() { cancel(); <-ended })
 }
 
-// lockedBuffer is a log that two goroutines write.
+// lockedBuffer is a log for concurrent writers.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -181,7 +181,7 @@ func TestNoForgedTokenNamesAnybody(t *testing.T) {
 		text, _ := json.Marshal(value)
 		return base64.RawURLEncoding.EncodeToString(text)
 	}
-	secret := []byte(fmt.Sprint(key.public.Key.(*rsa.PublicKey).N)) // any bytes that everybody knows
+	secret := []byte(fmt.Sprint(key.public.Key.(*rsa.PublicKey).N)) // any public bytes
 	symmetric, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: secret}, (&jose.SignerOptions{}).WithHeader("kid", "one"))
 	if err != nil {
 		t.Fatal(err)
@@ -340,7 +340,7 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 }
 
 func TestKeysThatVerifyNothingAreLeftOut(t *testing.T) {
-	weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // it must be refused
+	weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // it must be rejected
 	if err != nil {
 		t.Fatal(err)
 	}
