@@ -20,11 +20,11 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// guarded is a ledger, and a catalog that names the account of an API key: what stands before its dash.
+// guarded is a ledger, and a catalog that returns the account of an API key: the part before its dash.
 type guarded struct {
 	*accountGuard
 	away atomic.Bool
-	body string // of its answer; "forbidden" is a 403
+	body string // body of the response; "forbidden" is a 403
 }
 
 func inGuard(t *testing.T, test func(t *testing.T, g *guarded)) {
@@ -45,7 +45,7 @@ func inGuard(t *testing.T, test func(t *testing.T, g *guarded)) {
 	})
 }
 
-// RoundTrip is the catalog.
+// RoundTrip implements the catalog.
 func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if g.away.Load() {
 		return nil, errors.New("nobody is there")
@@ -87,7 +87,7 @@ func TestAHeldAPIKeyIsOfTheAccountOfTheLedger(t *testing.T) { // M4
 	})
 }
 
-// Two people of one organization have API keys of one account, and some may not read it.
+// Two people of one organization have API keys of one account, and some keys can't read the account.
 func TestAnAPIKeyWhoseAccountIsNotNamedIsTaken(t *testing.T) { // M4
 	inGuard(t, func(t *testing.T, g *guarded) {
 		for _, body := range []string{
@@ -137,7 +137,7 @@ func TestAnAPIKeyWhoseAccountIsNotKnownIsNotTakenOver(t *testing.T) { // M4
 	})
 }
 
-// While the catalog does not answer, a server starts; it ends when it turns out that the API key is another account's.
+// A server starts while the catalog does not respond. It stops when the API key turns out to belong to another account.
 func TestAStartWhileTheCatalogIsAwayIsCheckedLater(t *testing.T) { // M4
 	for key, other := range map[string]bool{"one-second": false, "other-first": true} {
 		t.Run(key, func(t *testing.T) {

@@ -22,18 +22,18 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// changing is a server with all that somebody can change.
+// changing is a server with everything that an operator can change.
 type changing struct {
 	*testing.T
 
 	served       *running
 	db           *sql.DB
-	callers      string // the file
-	key          string // the file of the shared API key
-	unknown      string // an order that can be resolved
+	callers      string // callers file
+	key          string // file of the shared API key
+	unknown      string // order that can be resolved
 	grpc, admin  string // addresses
 	mu           sync.Mutex
-	askedDeleted []string // of the catalog
+	askedDeleted []string // generations that the catalog was asked to delete
 }
 
 const changingCallers = `teams:
@@ -76,7 +76,7 @@ func startChanging(t *testing.T, more map[string]string) *changing {
 	return c
 }
 
-// catalog deletes what it is asked to, and knows a generation of each name.
+// catalog handles deletions, and has a generation of each name.
 func (c *changing) catalog(w http.ResponseWriter, r *http.Request) {
 	id := path.Base(r.URL.Path)
 	if r.Method == http.MethodDelete {
@@ -96,7 +96,7 @@ func (c *changing) change(statement string) {
 	}
 }
 
-// list writes the callers file, with more callers.
+// list writes the callers file with additional callers.
 func (c *changing) list(more string) {
 	c.Helper()
 	secret := filepath.Join(filepath.Dir(c.callers), "secret")
@@ -108,12 +108,12 @@ func (c *changing) list(more string) {
 	}
 }
 
-// run runs a command under a token.
+// run runs a command with a token.
 func (c *changing) run(token string, args ...string) printed {
 	return easelEnv(c.Context(), nil, map[string]string{"EASEL_ADMIN_ADDR": c.admin, "EASEL_ADDR": c.grpc, "EASEL_API_KEY": token}, args...)
 }
 
-// state is all that could have been changed.
+// state returns everything that can be changed.
 func (c *changing) state() string {
 	c.Helper()
 	book := ""
@@ -127,7 +127,7 @@ func (c *changing) state() string {
 	return fmt.Sprint(book, deleted, c.run("late-token", "get", "gen_4").exit)
 }
 
-// lines are how many the audit has.
+// lines returns the number of lines of the audit.
 func (c *changing) lines() (count int) {
 	c.Helper()
 	if err := c.db.QueryRowContext(c.Context(), `SELECT COUNT(*) FROM audit`).Scan(&count); err != nil {
@@ -136,7 +136,7 @@ func (c *changing) lines() (count int) {
 	return count
 }
 
-// ways are all ways in which somebody changes something under a token. The callers file needs none.
+// ways returns all changes with a token. Changes of the callers file need no token.
 func (c *changing) ways() map[string]func(token string) {
 	command := func(args ...string) func(string) { return func(token string) { c.run(token, args...) } }
 	return map[string]func(string){
@@ -155,7 +155,7 @@ func TestNothingIsChangedWithoutALineInTheAudit(t *testing.T) {
 	}
 	for _, token := range []string{"", "wrong-token", "poster-token"} {
 		for way, do := range c.ways() {
-			if way == "generation.delete" && token == "poster-token" { // its own
+			if way == "generation.delete" && token == "poster-token" { // its own generation
 				continue
 			}
 			do(token)
@@ -174,7 +174,7 @@ func TestNothingIsChangedWithoutALineInTheAudit(t *testing.T) {
 	}
 	late := fmt.Sprintf("- {name: late, operator: true, tokens: [%q]}\n", auth.Hash("late-token"))
 	c.list(late)
-	waitUntil(t, func() bool { return c.run("late-token", "get", "gen_4").exit == exitOK }) // a changed file needs no line
+	waitUntil(t, func() bool { return c.run("late-token", "get", "gen_4").exit == exitOK }) // a changed file needs no audit line
 	c.change(`DROP TRIGGER blocked`)
 	var want []string
 	for way, do := range c.ways() {
@@ -215,7 +215,7 @@ func TestAChangeOfAFileIsOneLineOfLog(t *testing.T) {
 	}
 }
 
-// wantAudit compares what easel audit prints, and what the log has, with the actions that there were.
+// wantAudit compares the output of easel audit, and the log, with the expected actions.
 func (c *changing) wantAudit(want []string) {
 	c.Helper()
 	var got []string
@@ -283,7 +283,7 @@ func TestTheKeyOfAnOperatorDoesNotLeaveInTheClear(t *testing.T) {
 	}
 }
 
-// waitUntil waits for what somebody else does.
+// waitUntil waits for a condition that another process fulfills.
 func waitUntil(t *testing.T, is func() bool) {
 	t.Helper()
 	limit, ticks := time.After(20*time.Second), time.NewTicker(20*time.Millisecond)

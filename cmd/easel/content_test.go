@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
-// fetchFile asks for a file over REST.
+// fetchFile requests a file over REST.
 func fetchFile(t *testing.T, method, url string, header ...string) (answer *http.Response, body []byte) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
@@ -35,7 +35,7 @@ func fetchFile(t *testing.T, method, url string, header ...string) (answer *http
 	return answer, body
 }
 
-// startKeeping starts a sandbox of a speed, and a server that keeps copies of its results in a directory, with its ledger.
+// startKeeping starts a sandbox with a speed, and a server that copies its results to a directory, with its ledger.
 func startKeeping(t *testing.T, speed string) (box, served *running, dir string, addr func(server string) string) {
 	t.Helper()
 	box = start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, "sandbox", "--addr", "127.0.0.1:0", "--speed", speed)
@@ -51,7 +51,7 @@ func startKeeping(t *testing.T, speed string) (box, served *running, dir string,
 	}
 }
 
-// Who waits for a render that has not ended when the time is over does not wait for its end in the book.
+// A download that waits for the end of a generation stops at its deadline, even without a terminal state.
 func TestADownloadWhoseTimeIsOverIsAnsweredAtOnce(t *testing.T) {
 	_, _, _, addr := startKeeping(t, "0.001")
 	made := easel(t.Context(), nil, "generate", "studio/landscape", "prompt=sea", "size=64x40", "-o", "json", "--addr", addr("grpc"))
@@ -59,7 +59,7 @@ func TestADownloadWhoseTimeIsOverIsAnsweredAtOnce(t *testing.T) {
 	for range 5 {
 		began := time.Now()
 		answer, body := fetchFile(t, http.MethodGet, "http://"+addr("http")+"/v1/generations/"+proctest.Find(t, `"generationId": ?"([^"]+)"`, made.stdout)+"/content?waitTimeout=0.2s")
-		if strings.Contains(string(body), "UPSTREAM_UNAVAILABLE") { // there was no first state in time
+		if strings.Contains(string(body), "UPSTREAM_UNAVAILABLE") { // the first state did not arrive in time
 			continue
 		}
 		if least = min(least, time.Since(began)); !strings.Contains(string(body), "CONTENT_NOT_READY") {
@@ -177,7 +177,7 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 	}
 }
 
-// holdContents checks that a server tells of two copies, to Prometheus and to operators.
+// holdContents checks that a server reports two copies, to Prometheus and to operators.
 func holdContents(t *testing.T, admin string) {
 	t.Helper()
 	_, metrics := fetchFile(t, http.MethodGet, "http://"+admin+"/metrics")
@@ -196,8 +196,8 @@ func holdContents(t *testing.T, admin string) {
 	}
 }
 
-// TestOnlyAHostThatIsNamedIsAskedForAResult has a catalog that sends readers to an address that nobody listens
-// at: an answer says whether Easel has gone there.
+// TestOnlyAHostThatIsNamedIsAskedForAResult uses a catalog that redirects readers to an address without a listener. The
+// response shows whether Easel has followed the redirect.
 func TestOnlyAHostThatIsNamedIsAskedForAResult(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://127.0.0.1:1/file", http.StatusFound)

@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// teamsFile is a callers file of two teams and an operator, whose tokens are their names.
+// teamsFile returns a callers file with two teams and an operator, whose tokens are their names.
 func teamsFile(t *testing.T) string {
 	t.Helper()
 	text := "teams:\n  studio: {budget: {daily_cents: 50}, models: [studio/haiku]}\n  print: {}\ncallers:\n"
@@ -19,7 +19,7 @@ func teamsFile(t *testing.T) string {
 	return write(t, text)
 }
 
-// as runs a command as a caller of a server whose banner is given.
+// as runs a command as a caller of the server with the given banner.
 func as(t *testing.T, banner, caller string, args ...string) printed {
 	t.Helper()
 	return easelEnv(t.Context(), nil, map[string]string{"EASEL_ADDR": proctest.Find(t, `gRPC +(\S+)`, banner), "EASEL_API_KEY": caller}, args...)

@@ -15,8 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/rest/page"
 )
 
-// headings gives each name of the contract that the document must explain, with how its
-// explanation begins there.
+// headings returns each name of the contract that the document must explain, with the start of its explanation there.
 func headings(file protoreflect.FileDescriptor) (all []string) {
 	for n := range file.Services().Len() {
 		service := file.Services().Get(n)
@@ -60,8 +59,7 @@ func TestTheDocumentOfTheContractExplainsEveryName(t *testing.T) {
 	}
 }
 
-// spans are the pieces of a text that are commands: its blocks' lines, and what stands in
-// the text as code.
+// spans returns the parts of a text that are commands: the lines of its blocks, and its inline code.
 func spans(text string) (all []string) {
 	for n, part := range strings.Split(text, "```") {
 		if language, block, _ := strings.Cut(part, "\n"); n%2 == 1 {
@@ -77,12 +75,12 @@ func spans(text string) (all []string) {
 	return all
 }
 
-// TestEveryCommandThatTheDocsNameExists covers those, too, that no test runs as they stand: they
-// take long, or end when somebody ends them.
+// TestEveryCommandThatTheDocsNameExists includes the commands that no test runs unchanged, because they take long or run until
+// they are stopped.
 func TestEveryCommandThatTheDocsNameExists(t *testing.T) {
 	var named []string
 	for path, text := range pages(t) {
-		if !strings.HasPrefix(path, "deploy/") { // there are commands of other programs there, too
+		if !strings.HasPrefix(path, "deploy/") { // these files also have commands of other programs
 			named = append(named, spans(text)...)
 		}
 	}

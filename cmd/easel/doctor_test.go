@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// doctored runs the doctor against an upstream.
+// doctored runs the doctor against a catalog.
 func doctored(t *testing.T, url, key string, args ...string) printed {
 	t.Helper()
 	got := easelEnv(t.Context(), nil, map[string]string{"EASEL_UPSTREAM_URL": url, "EASEL_API_KEY": key}, append([]string{"doctor"}, args...)...)
@@ -60,7 +60,7 @@ func TestTheDoctorReadsEveryDialectWithoutSpendingACent(t *testing.T) {
 	}
 }
 
-// chargesOf tells what a key was charged, and for how many renders, deleted ones too.
+// chargesOf returns the charges of a key and the number of its generations, including deleted ones.
 func chargesOf(t *testing.T, box *catalogServer, key string) string {
 	t.Helper()
 	books, err := box.Audit(t.Context(), key)
@@ -70,7 +70,7 @@ func chargesOf(t *testing.T, box *catalogServer, key string) string {
 	return fmt.Sprintf("%d cents for %d renders", books.ChargeCents, len(books.Generations))
 }
 
-// orderDirectly orders a render from a catalog itself.
+// orderDirectly orders a generation from a catalog without Easel.
 func orderDirectly(t *testing.T, base, key string, n int) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/generations", strings.NewReader(`{"modelId": "studio/haiku", "inputs": {"prompt": "x"}}`))
@@ -92,7 +92,7 @@ func orderDirectly(t *testing.T, base, key string, n int) {
 	}
 }
 
-// upstream is a catalog that answers each route with a fixed body.
+// upstream is a catalog that responds to each route with a fixed body.
 type upstream struct {
 	bodies map[string]string
 
@@ -117,7 +117,7 @@ func (u *upstream) serve(t *testing.T) string {
 	return server.URL
 }
 
-// unforeseen spells much in a way that no rule has.
+// unforeseen returns a catalog with many spellings that no rule covers.
 func unforeseen() *upstream {
 	return &upstream{bodies: map[string]string{
 		"GET /me":            `{"walletCents": 500, "name": "me"}`,

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// asProgram in the environment makes the binary of these tests the program itself, so that none is built.
+// asProgram in the environment makes the binary of these tests run as the program itself, so that no other binary is built.
 const asProgram = "RUN_AS_PROGRAM=1"
 
 func TestMain(m *testing.M) {
@@ -37,14 +37,14 @@ const (
 	exitInterrupted      = cli.ExitInterrupted
 )
 
-// printed is what a run of the command left behind.
+// printed is the output of a run of the command.
 type printed struct {
 	exit   int
 	stdout string
 	stderr string
 }
 
-// linesOf gives the lines of what a stream got.
+// linesOf returns the lines of the output of a stream.
 func linesOf(text string) []string {
 	if text = strings.TrimSuffix(text, "\n"); text == "" {
 		return nil
@@ -52,7 +52,7 @@ func linesOf(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// easel runs the command over dial, without an environment.
+// easel runs the command over dial, with an empty environment.
 func easel(ctx context.Context, dial func(context.Context, string) (net.Conn, error), args ...string) printed {
 	return easelEnv(ctx, dial, nil, args...)
 }
@@ -71,7 +71,7 @@ func easelEnv(ctx context.Context, dial func(context.Context, string) (net.Conn,
 	return printed{exit, stdout.String(), stderr.String()}
 }
 
-// environOf lists an environment as a process has it.
+// environOf returns an environment in the format of a process.
 func environOf(env map[string]string) func() []string {
 	return func() (all []string) {
 		for _, name := range slices.Sorted(maps.Keys(env)) {
@@ -81,7 +81,7 @@ func environOf(env map[string]string) func() []string {
 	}
 }
 
-// buffer is a stream that may be read while it is written, and tells that it was.
+// buffer is a stream that can be read during writes, and that notifies its readers.
 type buffer struct {
 	mu      sync.Mutex
 	text    bytes.Buffer

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// writeEnded writes placed orders into a ledger, each with a label, whose generations have ended but for the last.
+// writeEnded writes placed orders with labels into a ledger. All their generations except the last have ended.
 func writeEnded(t *testing.T, url, upstream string, generations ...string) {
 	t.Helper()
 	book, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: upstream})

@@ -60,7 +60,7 @@ func TestDevTellsAReceiver(t *testing.T) {
 	}
 }
 
-// A replay is made of steps, so that no order waits for it.
+// A replay has several steps, so that no order waits for all of it.
 func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 	const events = 250
 	delivered := make(chan string, 2*events)
@@ -74,7 +74,7 @@ func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 			receiver.URL, write(t, "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw==\n"), auth.Hash("ops-token"))),
 		"EASEL_LEDGER_URL": "sqlite:" + file, "EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
 	}
-	book, err := ledger.Open(t.Context(), ledger.Config{URL: env["EASEL_LEDGER_URL"], Catalog: catalog}) // it makes the schema
+	book, err := ledger.Open(t.Context(), ledger.Config{URL: env["EASEL_LEDGER_URL"], Catalog: catalog}) // creates the schema
 	if err == nil {
 		err = book.Close()
 	}
@@ -102,7 +102,7 @@ func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 	}
 }
 
-// fill carries a statement out in a file of SQLite that no server uses.
+// fill executes a statement in a SQLite file that no server uses.
 func fill(t *testing.T, file, statement string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
@@ -115,7 +115,7 @@ func fill(t *testing.T, file, statement string) {
 	}
 }
 
-// TestAReceiverFetchesTheResultThatItIsToldOf has others reach the server below another address, as behind a proxy. The
+// TestAReceiverFetchesTheResultThatItIsToldOf uses receivers that reach the server at another address, as behind a proxy. The
 // event waits for the copy.
 func TestAReceiverFetchesTheResultThatItIsToldOf(t *testing.T) {
 	const public = "https://proxy.example/easel"

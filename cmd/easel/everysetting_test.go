@@ -15,8 +15,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// TestEverySettingIsInATestOfAUsersWay looks for the variable or the flag of each setting in a test other than those
-// of wrong values.
+// TestEverySettingIsInATestOfAUsersWay searches the variable or the flag of each setting in the tests, except the tests of
+// wrong values.
 func TestEverySettingIsInATestOfAUsersWay(t *testing.T) {
 	var tests strings.Builder
 	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, _ os.DirEntry, err error) error {
@@ -43,7 +43,7 @@ func TestEverySettingIsInATestOfAUsersWay(t *testing.T) {
 	}
 }
 
-// startSandbox starts a catalog by its settings, and gives its address.
+// startSandbox starts a catalog with settings, and returns its address.
 func startSandbox(t *testing.T, settings map[string]string) (box *running, url string) {
 	t.Helper()
 	settings["EASEL_SANDBOX_ADDR"] = "127.0.0.1:0"
@@ -51,7 +51,7 @@ func startSandbox(t *testing.T, settings map[string]string) (box *running, url s
 	return box, proctest.Find(t, `(http://\S+/catalog)`, box.stdout.String())
 }
 
-// startServe starts the facade by its settings, and gives the addresses of gRPC and REST.
+// startServe starts the facade with settings, and returns the addresses of gRPC and REST.
 func startServe(t *testing.T, settings map[string]string) (served *running, addr, rest string) {
 	t.Helper()
 	for _, name := range []string{"EASEL_GRPC_ADDR", "EASEL_HTTP_ADDR", "EASEL_ADMIN_ADDR"} {
@@ -62,10 +62,10 @@ func startServe(t *testing.T, settings map[string]string) (served *running, addr
 	return served, proctest.Find(t, `server[=:]grpc[, ]addr[=:]([\d.:]+)`, logs), proctest.Find(t, `server[=:]http[, ]addr[=:]([\d.:]+)`, logs)
 }
 
-// fetch gets a page.
+// fetch requests a page.
 func fetch(t *testing.T, url string) (status int, text string) {
 	t.Helper()
-	answer, err := http.Get(url) //nolint:noctx // it is on this machine
+	answer, err := http.Get(url) //nolint:noctx // on this machine
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,8 +123,8 @@ func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 	}
 }
 
-// TestTheLongestPollIntervalBoundsTheWaitForAPoll has a render that takes very long: after ten polls the default interval
-// would have taken the better part of a minute.
+// TestTheLongestPollIntervalBoundsTheWaitForAPoll uses a slow generation. After ten polls, the default interval would be most
+// of a minute.
 func TestTheLongestPollIntervalBoundsTheWaitForAPoll(t *testing.T) {
 	t.Parallel()
 	const key = "sandbox_live_of_the_settings_0123456789"
@@ -145,7 +145,7 @@ func TestTheLongestPollIntervalBoundsTheWaitForAPoll(t *testing.T) {
 	}
 }
 
-// TestACatalogMayLimitTheRateOfAnAPIKey asks until the catalog has had enough.
+// TestACatalogMayLimitTheRateOfAnAPIKey sends requests until the catalog rejects one.
 func TestACatalogMayLimitTheRateOfAnAPIKey(t *testing.T) {
 	t.Parallel()
 	const key = "sandbox_live_of_the_settings_0123456789"
@@ -160,7 +160,7 @@ func TestACatalogMayLimitTheRateOfAnAPIKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = answer.Body.Close() // its status is enough
+		_ = answer.Body.Close() // only its status matters
 		if answer.StatusCode == http.StatusTooManyRequests {
 			return
 		}
@@ -175,7 +175,7 @@ func TestARefusalAfterALostAnswerIsCertainWhereTheCatalogLooksAtTheKeyFirst(t *t
 	const key = "sandbox_live_of_the_settings_0123456789"
 	for _, test := range []struct{ keyFirst, timeout, reason string }{
 		{"true", "1m", "INSUFFICIENT_BALANCE"},
-		{"false", "15s", "SUBMISSION_OUTCOME_UNKNOWN"}, // all of which pass, as the order is resent until then
+		{"false", "15s", "SUBMISSION_OUTCOME_UNKNOWN"}, // the complete timeout passes, because the order is resent until then
 	} {
 		_, catalog := startSandbox(t, map[string]string{"EASEL_SANDBOX_KEY": key, "EASEL_SANDBOX_ADMIN": "true"})
 		for _, fault := range []string{
@@ -186,7 +186,7 @@ func TestARefusalAfterALostAnswerIsCertainWhereTheCatalogLooksAtTheKeyFirst(t *t
 			if err != nil || answer.StatusCode/100 != 2 {
 				t.Fatal(answer, err)
 			}
-			_ = answer.Body.Close() // its status is enough
+			_ = answer.Body.Close() // only its status matters
 		}
 		_, addr, _ := startServe(t, map[string]string{"EASEL_UPSTREAM_URL": catalog, "EASEL_UPSTREAM_KEY_FIRST": test.keyFirst})
 		env := map[string]string{"EASEL_ADDR": addr, "EASEL_API_KEY": key}

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal/terminaltest"
 )
 
-// evilCatalog is a catalog all of whose texts are evil.
+// evilCatalog returns a catalog with malicious strings only.
 func evilCatalog(t *testing.T) string {
 	t.Helper()
 	answer, err := json.Marshal(map[string]any{

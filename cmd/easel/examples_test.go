@@ -22,7 +22,7 @@ func TestEveryExampleOfTheHelpIsACommandLine(t *testing.T) {
 		for line := range strings.Lines(command.Detail) {
 			_, line, found := strings.Cut(line, "easel ")
 			if !found || !strings.HasPrefix(command.Detail[strings.Index(command.Detail, line)-len("  easel "):], "  easel ") {
-				continue // no line to copy
+				continue // not a line to copy
 			}
 			for _, end := range []string{" #", " |", " <", " >", " &&", ")"} {
 				line, _, _ = strings.Cut(line, end)
@@ -38,7 +38,7 @@ func TestEveryExampleOfTheHelpIsACommandLine(t *testing.T) {
 	}
 }
 
-// wordsOf splits a line as a shell does.
+// wordsOf splits a line like a shell.
 func wordsOf(line string) []string {
 	quote := rune(0)
 	words := strings.FieldsFunc(strings.TrimSpace(line), func(r rune) bool {

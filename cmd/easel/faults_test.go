@@ -11,18 +11,17 @@ import (
 	"testing"
 )
 
-// fault is a row of the catalogue of faults: what goes wrong, and how it is proven that it
-// does no harm. The tests of a row carry its id, in the comment above them or on their
-// first line.
+// fault is a row of the list of faults: the failure, and the proof that it does no harm. The tests of a row have its id in the
+// comment above them or on their first line.
 type fault struct {
 	id, what, proof string
-	// untested says why a row has no test; no test may name it then.
+	// untested is the reason why a row has no test. Then no test may have its id.
 	untested string
 }
 
-// faults is the whole catalogue. U is the catalog upstream, K a kill or a call that ends
-// early, N the network, C a clock, L and I clients and their input, X keys and certificates,
-// A attackers and what was once said wrongly of money, M money, T teams behind one API key, S the sandbox.
+// faults is the complete list. U is the upstream catalog, K a kill or a call that ends early, N the network, C a clock, L and
+// I clients and their input, X keys and certificates, A attackers and wrong statements about money, M money, T teams with one
+// API key, S the sandbox.
 var faults = []fault{
 	{id: "U1", what: "the catalog refuses connections or has no address", proof: "few retries, watches stay open, requests are counted"},
 	{id: "U2", what: "it accepts and never answers", proof: "a call ends with its deadline"},
@@ -159,7 +158,7 @@ func TestEveryFaultHasATestThatNamesIt(t *testing.T) {
 
 var faultID = regexp.MustCompile(`\b[UKNCLIXSATM][1-9][0-9]?\b`)
 
-// testsByFault finds the tests of the whole project that name a fault.
+// testsByFault returns the tests of the complete project by the faults in their comments.
 func testsByFault(t *testing.T) map[string][]string {
 	t.Helper()
 	tests := map[string][]string{}
@@ -171,7 +170,7 @@ func testsByFault(t *testing.T) map[string][]string {
 	return tests
 }
 
-// allTests are the names of the tests of the whole project.
+// allTests returns the names of the tests of the complete project.
 func allTests(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
@@ -179,7 +178,7 @@ func allTests(t *testing.T) map[string]bool {
 	return names
 }
 
-// eachTest visits the tests of the whole project, each with its comments.
+// eachTest visits the tests of the complete project, each with its comments.
 func eachTest(t *testing.T, visit func(name, comment string)) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, entry fs.DirEntry, err error) error {
@@ -204,8 +203,7 @@ func eachTest(t *testing.T, visit func(name, comment string)) {
 	}
 }
 
-// commentedTests are the tests of a file, with the comment above each and the one behind
-// its opening brace.
+// commentedTests returns the tests of a file, each with the comment above it and the comment behind its opening brace.
 func commentedTests(files *token.FileSet, file *ast.File) map[string]string {
 	behind := map[int]string{}
 	for _, group := range file.Comments {

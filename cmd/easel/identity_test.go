@@ -28,11 +28,11 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// withoutIdentity are what somebody sends who is nobody here.
+// withoutIdentity are authorizations of clients that this server does not know.
 var withoutIdentity = []string{"", "Bearer wrong-token", "Basic d2hvZXZlcjp3cm9uZw=="}
 
-// TestNoRouteChangesAnythingWithoutAnIdentity walks all routes of all four listeners: the gRPC methods that the server tells
-// of by their descriptors, the REST routes by theirs and the pages by their table, the admin routes by theirs.
+// TestNoRouteChangesAnythingWithoutAnIdentity walks all routes of all four listeners. The server's descriptors have the gRPC
+// methods, the contract has the REST routes, and tables have the pages and the admin routes.
 func TestNoRouteChangesAnythingWithoutAnIdentity(t *testing.T) {
 	c := startChanging(t, map[string]string{"EASEL_METRICS_ADDR": "127.0.0.1:0"})
 	before, lines := c.state(), c.lines()
@@ -49,7 +49,7 @@ func TestNoRouteChangesAnythingWithoutAnIdentity(t *testing.T) {
 	}
 }
 
-// addr is the address of a listener.
+// addr returns the address of a listener.
 func (c *changing) addr(listener string) string {
 	c.Helper()
 	return proctest.Find(c.T, `"server":"`+listener+`","addr":"([^"]+)"`, c.served.stderr.String())
@@ -60,7 +60,7 @@ func changes(m protoreflect.MethodDescriptor) bool {
 	return m.Options().(*descriptorpb.MethodOptions).GetIdempotencyLevel() != descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 }
 
-// walkGRPC calls every method of every service that the server tells of, and gives how many change something.
+// walkGRPC calls every method in the server's descriptors, and returns the number of methods that change something.
 func (c *changing) walkGRPC(authorization string) (changing int) {
 	c.Helper()
 	conn, err := grpc.NewClient(c.addr("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -73,7 +73,7 @@ func (c *changing) walkGRPC(authorization string) (changing int) {
 		if err != nil {
 			c.Fatal(err)
 		}
-		public := strings.HasPrefix(name, "grpc.health.") || strings.HasPrefix(name, "grpc.reflection.") // they read alone
+		public := strings.HasPrefix(name, "grpc.health.") || strings.HasPrefix(name, "grpc.reflection.") // read-only
 		methods := found.(protoreflect.ServiceDescriptor).Methods()
 		for n := range methods.Len() {
 			m := methods.Get(n)
@@ -91,7 +91,7 @@ func (c *changing) walkGRPC(authorization string) (changing int) {
 	return changing
 }
 
-// services are those that a server tells of.
+// services returns the services that a server reports.
 func (c *changing) services(conn *grpc.ClientConn) (names []string) {
 	c.Helper()
 	stream, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(c.Context())
@@ -128,12 +128,12 @@ func (c *changing) callAsNobody(conn *grpc.ClientConn, m protoreflect.MethodDesc
 	if err != nil {
 		return status.Code(err)
 	}
-	_ = stream.SendMsg(dynamicpb.NewMessage(m.Input())) // the answer says why, where it is refused
+	_ = stream.SendMsg(dynamicpb.NewMessage(m.Input())) // a rejection is in the response
 	_ = stream.CloseSend()
 	return status.Code(stream.RecvMsg(dynamicpb.NewMessage(m.Output())))
 }
 
-// walkREST asks every route of the contract, and gives how many change something.
+// walkREST sends a request to every route of the contract, and returns the number of routes that change something.
 func (c *changing) walkREST(authorization string) (changing int) {
 	c.Helper()
 	fill, addr := strings.NewReplacer("{generation_id}", "gen_3", "{model_id=**}", "studio/poster"), c.addr("http")
@@ -158,7 +158,7 @@ func (c *changing) walkREST(authorization string) (changing int) {
 	return changing
 }
 
-// walkPages sends to each page what a page does not take.
+// walkPages sends to each page a request that no page accepts.
 func (c *changing) walkPages(authorization string) int {
 	c.Helper()
 	paths := []string{"/openapi.json"}
@@ -180,11 +180,11 @@ var (
 	untaken = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}
 )
 
-// walkAdmin sends what changes something to each path of the admin address, and of that for those who scrape. It gives how
-// many routes change something.
+// walkAdmin sends requests that change something to each path of the admin and of the metrics address. It returns the number
+// of routes that change something.
 func (c *changing) walkAdmin(authorization string) (changing int) {
 	c.Helper()
-	reads := regexp.MustCompile(`^POST /debug/pprof/symbol$`) // the names of addresses
+	reads := regexp.MustCompile(`^POST /debug/pprof/symbol$`) // returns the names of addresses
 	for pattern := range admin.Routes() {
 		own, path, _ := strings.Cut(pattern, " ")
 		path = strings.TrimSuffix(path, "{$}")
@@ -204,7 +204,7 @@ func (c *changing) walkAdmin(authorization string) (changing int) {
 	return changing
 }
 
-// send sends a request with a body that orders and operators send, and gives how it is answered.
+// send sends a request with a body of orders and operators, and returns the status of the response.
 func (c *changing) send(addr, method, path, authorization string) int {
 	c.Helper()
 	body := `{"id":"` + c.unknown + `","refused":true}`

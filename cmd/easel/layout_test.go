@@ -15,8 +15,8 @@ import (
 
 const module = "github.com/easel-grpc/easel"
 
-// allowed is the architecture: what each package may import besides the standard library. A
-// path that ends in "/" allows all below it.
+// allowed is the architecture: the packages that each package may import in addition to the standard library. A path that ends
+// in "/" allows all packages below it.
 var allowed = map[string][]string{
 	"gen/go/easel/v1":           {"buf.build/gen/", "google.golang.org/"},
 	"gen/gateway/easel/v1":      {module + "/gen/", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/"},
@@ -26,7 +26,7 @@ var allowed = map[string][]string{
 	"internal/limiter":          {"golang.org/x/time/rate"},
 	"internal/watch":            {module + "/internal/catalog", module + "/internal/limiter", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/watch/"},
 	"internal/watch/history":    {module + "/internal/catalog", module + "/internal/watch/schedule"},
-	"internal/watch/schedule":   {}, // what is below watch is pure
+	"internal/watch/schedule":   {}, // packages below watch are pure
 	"internal/reload":           {},
 	"internal/service":          {module + "/gen/", module + "/internal/auth", module + "/internal/catalog", module + "/internal/content", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/orders", module + "/internal/reload", module + "/internal/watch", "github.com/tidwall/gjson", "go.opentelemetry.io/otel/trace", "google.golang.org/", "golang.org/x/sync/"},
 	"internal/ledger":           {module + "/internal/ledger/lifecycle", "github.com/jackc/pgx/v5", "github.com/jackc/pgx/v5/pgconn", "github.com/jackc/pgx/v5/stdlib", "go.opentelemetry.io/", "modernc.org/sqlite"},
@@ -45,18 +45,18 @@ var allowed = map[string][]string{
 	"internal/telemetry":             {module + "/internal/limiter", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/watch", "go.opentelemetry.io/", "github.com/prometheus/", "golang.org/x/time/rate"},
 	"internal/sandbox":               {module + "/internal/sandbox/paint", "golang.org/x/time/rate", "modernc.org/sqlite"},
 	"internal/sandbox/paint":         {},
-	"internal/simulation":            {}, // all of it is test code
+	"internal/simulation":            {}, // only test code
 	"internal/bench":                 {module + "/gen/", module + "/internal/proctest", "google.golang.org/", "github.com/grpc-ecosystem/", "go.opentelemetry.io/", "github.com/prometheus/", "buf.build/", "golang.org/x/"},
 	"internal/auth":                  {module + "/gen/", module + "/internal/catalog", module + "/internal/reload", "google.golang.org/grpc/metadata", "github.com/go-jose/go-jose/v4", "github.com/go-jose/go-jose/v4/jwt", "go.yaml.in/yaml/v3"},
 	"internal/cli":                   {module + "/gen/", module + "/clients/go", module + "/internal/terminal", "github.com/alecthomas/kong", "google.golang.org/"},
 	"internal/doctor":                {module + "/internal/catalog", module + "/internal/terminal"},
 	"internal/terminal":              {"github.com/mattn/go-runewidth", "golang.org/x/term"},
 	"internal/terminal/terminaltest": {"golang.org/x/sys/unix"},
-	"internal/torture":               {},                                 // so is this
-	"internal/clients":               {},                                 // and this
-	"internal/systemtest":            {},                                 // and this
-	"internal/siege":                 {},                                 // and this
-	"internal/proctest":              {"github.com/jackc/pgx/v5/stdlib"}, // which only tests and the bench import
+	"internal/torture":               {},                                 // only test code
+	"internal/clients":               {},                                 // only test code
+	"internal/systemtest":            {},                                 // only test code
+	"internal/siege":                 {},                                 // only test code
+	"internal/proctest":              {"github.com/jackc/pgx/v5/stdlib"}, // imported by tests and the bench only
 }
 
 func goList(t *testing.T) map[string][]string {
@@ -100,7 +100,7 @@ func TestImportsRunOneWayFromCmdToCatalog(t *testing.T) {
 	}
 	for name, imports := range packages {
 		if strings.HasPrefix(name, "cmd/") || strings.HasPrefix(name, "clients/go/example") {
-			continue // the wiring may know everything
+			continue // the wiring may import all packages
 		}
 		may, ok := allowed[name]
 		if !ok {

@@ -22,16 +22,15 @@ import (
 
 var oneOrder = flag.Bool("one-order", false, "count what one order runs through: make one-order")
 
-// The most files and functions of ours that one CreateGeneration may run through, on its way and back. 50 and 220 are the
-// aim.
+// The maximum number of Easel's files and functions that one CreateGeneration may use. The goals are 50 and 220.
 const (
 	mostFiles     = 74
 	mostFunctions = 338
 )
 
-// TestOneOrderRunsThroughLittle counts our files and functions that each CreateGeneration runs through: what a reader has
-// to know to follow an order. It compares the coverage of a process that has taken one order with that of one that has
-// taken a hundred more: what else a process does, it does less often.
+// TestOneOrderRunsThroughLittle counts Easel's files and functions that each CreateGeneration uses, which a reader has to know
+// to follow an order. It compares the coverage of a process with one order and of a process with a hundred more. All other
+// code of a process runs less often.
 func TestOneOrderRunsThroughLittle(t *testing.T) {
 	if !*oneOrder {
 		t.Skip("it builds the program to be counted: make one-order")
@@ -60,7 +59,7 @@ func TestOneOrderRunsThroughLittle(t *testing.T) {
 	}
 }
 
-// blocksOf gives how often each block has run in a process that has taken so many orders.
+// blocksOf returns the number of runs of each block in a process with the given number of orders.
 func blocksOf(t *testing.T, program string, orders int) map[string]int {
 	t.Helper()
 	box, err := startCatalog(t.Context(), "127.0.0.1:0", sandbox.Config{Seed: 1, Speed: 1e-3}, false)
@@ -118,7 +117,7 @@ func readBlocks(t *testing.T, path string) map[string]int {
 	return blocks
 }
 
-// functionsOf gives our files and functions that a profile has, but for generated code.
+// functionsOf returns Easel's files and functions in a profile, without generated code.
 func functionsOf(t *testing.T, profile string) (files, functions []string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "tool", "cover", "-func", profile).Output()

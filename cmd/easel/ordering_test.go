@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// TestAnOrderThatTheCatalogRefusesForNowSaysSo has a catalog that answers 503 until that is told.
+// TestAnOrderThatTheCatalogRefusesForNowSaysSo uses a catalog that responds 503 until the order has failed.
 func TestAnOrderThatTheCatalogRefusesForNowSaysSo(t *testing.T) {
 	t.Parallel()
 	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "/_sandbox/") }, "sandbox", "--addr", "127.0.0.1:0", "--admin")
@@ -31,7 +31,7 @@ func TestAnOrderThatTheCatalogRefusesForNowSaysSo(t *testing.T) {
 		began := time.Now()
 		ordered[flags] = start(t, env, func(_, stderr string) bool { return strings.Contains(stderr, said) },
 			append([]string{"generate", "studio/haiku", "prompt=rain"}, strings.Fields(flags)...)...)
-		if took := time.Since(began); took > 15*time.Second { // 5 s, and the delays of a busy machine
+		if took := time.Since(began); took > 15*time.Second { // 5 s, plus the delays of a busy machine
 			t.Errorf("%q: said after %v", flags, took)
 		}
 	}
@@ -44,7 +44,7 @@ func TestAnOrderThatTheCatalogRefusesForNowSaysSo(t *testing.T) {
 	}
 }
 
-// inject puts a fault into a sandbox, or takes all out.
+// inject adds a fault to a sandbox, or removes all faults.
 func inject(t *testing.T, method, faults, fault string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, faults, strings.NewReader(fault))

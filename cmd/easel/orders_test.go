@@ -21,7 +21,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// writeUnknown puts two orders of unknown outcome into a ledger, one of which may be sent again, and gives their ids.
+// writeUnknown writes two orders of unknown outcome into a ledger, and returns their ids. Only one of them may be resent.
 func writeUnknown(t *testing.T, config ledger.Config, key string) (rotated, live string) {
 	t.Helper()
 	book, err := ledger.Open(t.Context(), config)
@@ -96,7 +96,7 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // T11
 	run(exitUsage, "gen_2 is of the model studio/haiku", "resolve", rotated, "--placed", "gen_2")
 	run(exitOK, "the catalog was not asked for gen_2", "resolve", rotated, "--placed", "gen_2", "--force")
 	run(exitOK, "gen_2", "list")
-	run(exitOK, rotated+" is resolved", "resolve", "gen_2", "--refused") // it was wrong
+	run(exitOK, rotated+" is resolved", "resolve", "gen_2", "--refused") // the first decision was wrong
 	run(exitOK, rotated, "list", "--state", "refused")
 	run(exitOK, "There are none", "list", "--state", "placed")
 	run(exitOK, rotated+" is resolved", "resolve", "an older API key", "--placed", "gen_1")
@@ -180,7 +180,7 @@ func TestALedgerThatDoesNotAddUpEndsWithOne(t *testing.T) {
 	}
 }
 
-// catalogOf is a catalog that has some generations, by the models of each.
+// catalogOf returns a catalog with some generations, and the model of each.
 func catalogOf(t *testing.T, models map[string]string) (url string) {
 	t.Helper()
 	catalog := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// pages are the documents for people, by their paths from the top of the repository.
+// pages returns the documents by their paths from the top of the repository.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
@@ -32,7 +32,7 @@ func pages(t *testing.T) map[string]string {
 	return texts
 }
 
-// pageText is the text of a file of the repository.
+// pageText returns the text of a file of the repository.
 func pageText(t *testing.T, path ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(append([]string{"..", ".."}, path...)...))
@@ -42,11 +42,11 @@ func pageText(t *testing.T, path ...string) string {
 	return string(text)
 }
 
-// link is one of a page: what it is called, and where it leads.
+// link matches a link of a page: its text and its target.
 var link = regexp.MustCompile(`\[([^\[\]]+)\]\(([^()#\s]*)(?:#([^()\s]*))?\)`)
 
-// TestEveryLinkOfThePagesLeadsSomewhere follows the links between files. One that is called like a name
-// of Go leads to the file that declares it.
+// TestEveryLinkOfThePagesLeadsSomewhere follows the links between files. If the text of a link is a name of Go, its target is
+// the file that declares the name.
 func TestEveryLinkOfThePagesLeadsSomewhere(t *testing.T) {
 	files, names := 0, 0
 	for path, text := range pages(t) {
@@ -79,7 +79,7 @@ func TestEveryLinkOfThePagesLeadsSomewhere(t *testing.T) {
 	}
 }
 
-// TestEachChangeOfCONTRIBUTINGLeadsToItsCode is about the table "Where to change what".
+// TestEachChangeOfCONTRIBUTINGLeadsToItsCode checks the table "Where to change what".
 func TestEachChangeOfCONTRIBUTINGLeadsToItsCode(t *testing.T) {
 	_, section, _ := strings.Cut(pageText(t, ".github", "CONTRIBUTING.md"), "\n## Where to change what\n")
 	section, _, _ = strings.Cut(section, "\n## ")
@@ -94,7 +94,7 @@ func TestEachChangeOfCONTRIBUTINGLeadsToItsCode(t *testing.T) {
 	}
 }
 
-// headingsOf are the anchors of a page's headings.
+// headingsOf returns the anchors of a page's headings.
 func headingsOf(text string) (anchors []string) {
 	for _, line := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(text, -1) {
 		anchor := regexp.MustCompile(`[^a-z0-9 -]`).ReplaceAllString(strings.ToLower(line[1]), "")
@@ -103,7 +103,7 @@ func headingsOf(text string) (anchors []string) {
 	return anchors
 }
 
-// declared are the names that a file of Go declares at its top level: methods as Type.method.
+// declared returns the names that a Go file declares at its top level. Methods have the form Type.method.
 func declared(t *testing.T, path string) (names []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", path), nil, parser.SkipObjectResolution)
@@ -130,7 +130,7 @@ func declared(t *testing.T, path string) (names []string) {
 	return names
 }
 
-// receiver is the type of a method and a point; nothing for a function.
+// receiver returns the type of a method and a period, or "" for a function.
 func receiver(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return ""
@@ -148,7 +148,7 @@ func receiver(f *ast.FuncDecl) string {
 	return ""
 }
 
-// TestThePagesNameOnlyFilesThatThereAre covers the paths that stand in a text as code.
+// TestThePagesNameOnlyFilesThatThereAre checks the paths in the inline code of a text.
 func TestThePagesNameOnlyFilesThatThereAre(t *testing.T) {
 	for path, text := range pages(t) {
 		for _, found := range regexp.MustCompile("`((?:clients|cmd|deploy|docs|gen|internal|proto)/[^`\\s*]+)`").FindAllStringSubmatch(text, -1) {

@@ -21,7 +21,7 @@ func openTerminal(t *testing.T, width, height int) *commandTerminal {
 	return &commandTerminal{terminaltest.Open(t, width, height)}
 }
 
-// run runs the command on the terminal. Its exit code comes when it has ended.
+// run runs the command on the terminal, and sends its exit code when it has ended.
 func (term *commandTerminal) run(ctx context.Context, env map[string]string, args ...string) <-chan int {
 	exit := make(chan int, 1)
 	go func() {
@@ -34,7 +34,7 @@ func (term *commandTerminal) run(ctx context.Context, env map[string]string, arg
 	return exit
 }
 
-// finished waits for the end, and for the last of what was written.
+// finished waits for the exit code and for the last output.
 func (term *commandTerminal) finished(t *testing.T, exit <-chan int, last string) (int, string) {
 	t.Helper()
 	code := <-exit
@@ -43,7 +43,7 @@ func (term *commandTerminal) finished(t *testing.T, exit <-chan int, last string
 
 func TestATerminalThatBecomesNarrowerKeepsTheResults(t *testing.T) {
 	t.Parallel()
-	env := startDev(t, "--speed", "0.01") // the render is still queued when the interrupt comes
+	env := startDev(t, "--speed", "0.01") // the generation is still queued at the time of the interrupt
 	term := openTerminal(t, 100, 30)
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// shellBlocks gives the commands of a text's blocks that are marked sh.
+// shellBlocks returns the commands of the blocks of a text that are marked sh.
 func shellBlocks(t *testing.T, text string) (blocks [][]string) {
 	t.Helper()
 	for _, part := range strings.Split(text, "```sh\n")[1:] {
@@ -28,15 +28,15 @@ func shellBlocks(t *testing.T, text string) (blocks [][]string) {
 	return blocks
 }
 
-// TestEveryCommandOfThePagesWorks runs the blocks marked sh as they stand, those of a page against a
-// server on free ports in place of the fixed ones.
+// TestEveryCommandOfThePagesWorks runs the blocks marked sh unchanged, against a server on free ports instead of the fixed
+// ports.
 func TestEveryCommandOfThePagesWorks(t *testing.T) {
 	t.Parallel()
 	ran, bin := 0, programs(t)
 	for path, text := range pages(t) {
 		blocks := shellBlocks(t, text)
 		if len(blocks) == 0 || path == operatingPage {
-			continue // the page of operators has a server of its own
+			continue // the page for operators has its own server
 		}
 		ran += len(blocks)
 		t.Run(path, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestEveryCommandOfThePagesWorks(t *testing.T) {
 	}
 }
 
-// wantNothingUntracked looks at what the commands of a page leave where they run: in a checkout git must ignore it.
+// wantNothingUntracked checks that git ignores the files that the commands of a page leave in a checkout.
 func wantNothingUntracked(t *testing.T, work string) {
 	t.Helper()
 	ignored, err := os.ReadFile(filepath.Join("..", "..", ".gitignore"))
@@ -76,7 +76,7 @@ func wantNothingUntracked(t *testing.T, work string) {
 
 const operatingPage = "docs/operating.md"
 
-// TestEveryCommandOfTheTeamsWorks runs those of the operators' page in order, against a server with its callers file.
+// TestEveryCommandOfTheTeamsWorks runs the commands of the operators' page in order, against a server with its callers file.
 func TestEveryCommandOfTheTeamsWorks(t *testing.T) {
 	t.Parallel()
 	text, work := pages(t)[operatingPage], t.TempDir()
@@ -103,7 +103,7 @@ func TestEveryCommandOfTheTeamsWorks(t *testing.T) {
 	}
 }
 
-// TestTheRecipeOfTLSWorks runs its commands on free ports.
+// TestTheRecipeOfTLSWorks runs the commands of the recipe on free ports.
 func TestTheRecipeOfTLSWorks(t *testing.T) {
 	_, page, _ := strings.Cut(pageText(t, operatingPage), "### Try teams\n")
 	_, callers, _ := strings.Cut(page, "```yaml\n")
@@ -146,7 +146,7 @@ func programs(t *testing.T) (bin string) {
 	if testing.Short() {
 		return bin
 	}
-	// The go command builds a tool once, and then has it in its cache.
+	// The go command builds a tool once, and then caches it.
 	command := exec.CommandContext(t.Context(), "go", "tool", "-C", filepath.Join("..", "..", "internal", "tools"), "-n", "grpcurl")
 	command.Env = append(os.Environ(), "GOWORK=off")
 	grpcurl, err := command.Output()
@@ -159,7 +159,7 @@ func programs(t *testing.T) (bin string) {
 	return bin
 }
 
-// linkProgram gives the program a path. Under asProgram it is this binary.
+// linkProgram links the program to a path. With asProgram it is this binary.
 func linkProgram(t *testing.T, path string) {
 	t.Helper()
 	binary, err := os.Executable()
@@ -171,7 +171,7 @@ func linkProgram(t *testing.T, path string) {
 	}
 }
 
-// runBlocks runs the blocks of a text that are marked sh, in a directory, with the programs of bin.
+// runBlocks runs the blocks of a text that are marked sh, in a directory, with the programs in bin.
 func runBlocks(t *testing.T, dev map[string]string, bin, text, work string) {
 	t.Helper()
 	for _, block := range shellBlocks(t, text) {
@@ -202,13 +202,12 @@ func runBlocks(t *testing.T, dev map[string]string, bin, text, work string) {
 	}
 }
 
-// atTheServer puts the addresses of a server in place of the fixed ones.
+// atTheServer returns a replacer of the fixed addresses by the addresses of a server.
 func atTheServer(dev map[string]string) *strings.Replacer {
 	return strings.NewReplacer("localhost:50051", dev["EASEL_ADDR"], "localhost:8080", dev["REST"])
 }
 
-// wantPictures reads the pictures that commands left in a directory. hills.png is of curl,
-// which a machine may lack.
+// wantPictures reads the pictures that commands have written into a directory. hills.png needs curl, which may be missing.
 func wantPictures(t *testing.T, work string, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -225,7 +224,7 @@ func wantPictures(t *testing.T, work string, names ...string) {
 	}
 }
 
-// TestThePageOfSettingsIsThatOfServe compares names and defaults, both ways.
+// TestThePageOfSettingsIsThatOfServe compares names and defaults in both directions.
 func TestThePageOfSettingsIsThatOfServe(t *testing.T) {
 	said := map[string]string{}
 	for _, row := range regexp.MustCompile("(?m)^\\| `(EASEL_\\w+)` \\| ([^|]+) \\| ").FindAllStringSubmatch(pageText(t, "docs", "settings.md"), -1) {
@@ -260,7 +259,7 @@ func TestTheLimitsThatAreSettingsAreTheirDefaults(t *testing.T) {
 	}
 }
 
-// tagsOf are the tags of a command's settings, one a line.
+// tagsOf returns the tags of a command's settings, one per line.
 func tagsOf(command reflect.Type) string {
 	var tags strings.Builder
 	for _, field := range reflect.VisibleFields(command) {
@@ -269,7 +268,7 @@ func tagsOf(command reflect.Type) string {
 	return tags.String()
 }
 
-// pageLine gives the words of the line of a page that begins so, without the program's name.
+// pageLine returns the words of the line of a page with a prefix, without the program's name.
 func pageLine(t *testing.T, prefix string) []string {
 	t.Helper()
 	for _, text := range pages(t) {
@@ -283,7 +282,7 @@ func pageLine(t *testing.T, prefix string) []string {
 	return nil
 }
 
-// TestTheServersThatThePagesStartWork starts them as they stand, on free ports.
+// TestTheServersThatThePagesStartWork starts the servers as documented, on free ports.
 func TestTheServersThatThePagesStartWork(t *testing.T) {
 	freePorts := []string{"--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}
 	listening := func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }

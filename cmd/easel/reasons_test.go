@@ -46,7 +46,7 @@ func inspectSending(t *testing.T, visit func(path string, node, around ast.Node)
 	}
 }
 
-// reasonNamed is the name of the reason that a node is, or "".
+// reasonNamed returns the name of the reason in a node, or "".
 func reasonNamed(node ast.Node) string {
 	if selector, ok := node.(*ast.SelectorExpr); ok {
 		if name, ok := strings.CutPrefix(selector.Sel.Name, "ErrorReason_"); ok {
@@ -61,12 +61,12 @@ func TestEveryReasonOfTheContractIsSent(t *testing.T) {
 	inspectSending(t, func(_ string, node, around ast.Node) {
 		name := reasonNamed(node)
 		switch parent := around.(type) {
-		case *ast.CallExpr, *ast.CompositeLit, *ast.AssignStmt: // it is given to what makes an error
+		case *ast.CallExpr, *ast.CompositeLit, *ast.AssignStmt: // it is passed to a constructor of an error
 		case *ast.KeyValueExpr:
 			if parent.Value != node {
 				return
 			}
-		default: // it is compared
+		default: // it is only compared
 			return
 		}
 		sent[name] = true

@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// Each stream over which a client watches again in vain is an ended call of the server.
+// Each stream of a client that reopens its watch in vain is a finished call of the server.
 func TestAWatchEndsWithTheAPIKeyThatIsRevokedMeanwhile(t *testing.T) {
 	t.Parallel()
 	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") },
@@ -41,7 +41,7 @@ func TestAWatchEndsWithTheAPIKeyThatIsRevokedMeanwhile(t *testing.T) {
 			t.Errorf("the watch of %s ended with %d\n%s", name, code, watch.stderr)
 		}
 	}
-	serve.stop() // which has written the line of each call
+	serve.stop() // it has written the line of each call
 	for _, call := range []string{"WatchGeneration", "WatchGenerations"} {
 		if n := strings.Count(serve.stderr.String(), `"method":"/easel.v1.GenerationService/`+call+`","code"`); n != 1 {
 			t.Errorf("%d streams of %s\n%s", n, call, serve.stderr)
@@ -49,7 +49,7 @@ func TestAWatchEndsWithTheAPIKeyThatIsRevokedMeanwhile(t *testing.T) {
 	}
 }
 
-// revoke takes an API key back from the sandbox.
+// revoke revokes an API key in the sandbox.
 func revoke(t *testing.T, sandbox, key string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, sandbox+"/_sandbox/keys/"+key, nil)

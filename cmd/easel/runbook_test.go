@@ -12,7 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// TestTheCommandsOfTheRunbookWork runs the blocks of the last part of the operators' page in its order, with a server until one moves the ledger, and without one while the ledger is marked.
+// TestTheCommandsOfTheRunbookWork runs the last blocks of the operators' page in order, while a server runs, except
+// for the blocks that move or mark the ledger.
 func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 	dir := t.TempDir()
 	file, moved := filepath.Join(dir, "ledger.db"), "sqlite:"+filepath.Join(dir, "moved.db")
@@ -34,7 +35,7 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 		"ord_4VKX", order, "sqlite:/var/lib/easel/ledger.db", "sqlite:"+file, "/backup/ledger.db", filepath.Join(dir, "backup.db"), "postgres://easel@db.example/easel", moved,
 		"postgres://owner@db.example/easel", moved,
 	)
-	shows := map[string]string{ // by how a command begins
+	shows := map[string]string{ // key: the start of the command
 		"orders list --reserved": order, "orders get ord_": "last problem", "orders list --unknown": "HTTP 402", "orders resolve": "is resolved", "orders get gen_": "studio/poster",
 		"orders list --unknown --unowned": "There are none", "erase": "1 orders are erased", "ledger verify": "0 differences", "ledger backup": "2 orders",
 		"ledger copy": "rows are copied", "ledger migrate": "the schema is", "ledger restored": "1 orders are held", "orders list --held": live, "ledger unseal": "1 orders are held", "content adopt": "are adopted",
@@ -51,7 +52,7 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 			ran[begin] = true
 			got := easelEnv(t.Context(), nil, env, strings.Fields(command)...)
 			exit := exitOK
-			if begin == "erase" { // one order is unknown still
+			if begin == "erase" { // one order is still unknown
 				exit = exitFailure
 			}
 			if got.exit != exit || begin == "" || !strings.Contains(got.stdout, shows[begin]) {
@@ -67,7 +68,7 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 	}
 }
 
-// longestBegin is the longest of some names with which a command begins; "" where there is none.
+// longestBegin returns the longest of some names that a command starts with, or "".
 func longestBegin(command string, names map[string]string) (longest string) {
 	for name := range names {
 		if strings.HasPrefix(command, name) && len(name) > len(longest) {

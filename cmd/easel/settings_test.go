@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// write makes a file for a setting to name.
+// write creates a file for a setting.
 func write(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")

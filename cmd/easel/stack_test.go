@@ -15,14 +15,14 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// running is a server command at work, as a person would have it in another shell.
+// running is a running server command.
 type running struct {
 	stdout, stderr *buffer
 	stop           func() int
-	ended          chan struct{} // closed when the command has ended by itself or was stopped
+	ended          chan struct{} // closed when the command has exited or was stopped
 }
 
-// start runs a command until its output shows what ready looks for, or fails the test.
+// start runs a command until ready accepts its output. Otherwise it fails the test.
 func start(t *testing.T, env map[string]string, ready func(stdout, stderr string) bool, args ...string) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -59,7 +59,7 @@ func start(t *testing.T, env map[string]string, ready func(stdout, stderr string
 	return r
 }
 
-// startDev starts the whole stack on free ports, and gives the environment of its clients.
+// startDev starts the complete stack on free ports, and returns the environment of its clients.
 func startDev(t *testing.T, flags ...string) map[string]string {
 	t.Helper()
 	dev := start(t, nil, proctest.DevReady, proctest.Dev(flags...)...)
@@ -115,7 +115,7 @@ func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
 	want(call(exitOK, "get", id, "--fresh"), "studio/haiku")
 	want(call(exitOK, "list"), id, "studio/landscape")
 	want(call(exitGenerationFailed, "generate", "studio/haiku", "prompt=[fail]", "--watch"), "failed")
-	want(call(exitOK, "account"), "49.9") // what a failure is given back for comes a little later
+	want(call(exitOK, "account"), "49.9") // the refund after a failure arrives later
 
 	want(call(exitMoney, "generate", "studio/haiku", "prompt=sea", "--max-cost", "0c"), "PRICE_ABOVE_LIMIT", "price of 1 cents exceeds max_cost_cents 0")
 	want(call(exitUsage, "quote", "studio/landscape", "prompt=sea", "size=9x9"), "inputs.size")
@@ -237,8 +237,7 @@ func TestAServerWithAHeldKeyServesWhoeverIsOnThisMachine(t *testing.T) {
 	}
 }
 
-// accountOverREST asks for the account at an address under another name, as a page does
-// whose name was made to resolve to it.
+// accountOverREST requests the account at an address under another host name, like a page after DNS rebinding.
 func accountOverREST(t *testing.T, addr, host string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/v1/account", nil)

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/rest/page"
 )
 
-// startProgram is the one block of the Getting Started that is marked with a language.
+// startProgram returns the only block of the Getting Started in a language.
 func startProgram(t *testing.T, language string) string {
 	t.Helper()
 	blocks := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(page.Start, -1)
@@ -31,15 +31,15 @@ func TestEveryCommandOfTheGettingStartedWorks(t *testing.T) {
 	wantPictures(t, work, "sea.png", "hills.png")
 }
 
-// TestEveryProgramOfTheGettingStartedWorks runs each as it stands. What the languages beside Go
-// need is where make test-clients installs it.
+// TestEveryProgramOfTheGettingStartedWorks runs each program unchanged. make test-clients installs the dependencies of the
+// languages other than Go.
 func TestEveryProgramOfTheGettingStartedWorks(t *testing.T) {
 	t.Parallel()
 	clients, err := filepath.Abs(filepath.Join("..", "..", ".build", "clients"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	here, err := os.Getwd() // a program in Go is of this module
+	here, err := os.Getwd() // a Go program belongs to this module
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,7 +84,7 @@ func TestTelemetryHasASecondAfterALateStage(t *testing.T) {
 			b, _ := newBackground(limit)
 			began := time.Now()
 			b.beginStop()
-			time.Sleep(12 * time.Second) // calls took longer than they may
+			time.Sleep(12 * time.Second) // calls exceeded their time
 			b.closeAt(stopTelemetry, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 			b.stop(t.Context())
 			if took := time.Since(began); took != want {

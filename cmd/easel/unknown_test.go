@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// with is an environment with more variables.
+// with returns an environment with additional variables.
 func with(env, more map[string]string) map[string]string {
 	all := maps.Clone(env)
 	maps.Copy(all, more)

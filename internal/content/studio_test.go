@@ -386,7 +386,7 @@ func (s *studio) run(results *content.Results) (stop func()) {
 	}
 }
 
-// order places the order of a generation, which is queued.
+// order places an order, and returns it with its generation.
 func (s *studio) order(id string) ledger.Order { return s.orderOf("studio", id) }
 
 func (s *studio) orderOf(team, id string) ledger.Order {
