@@ -14,10 +14,10 @@ type ContentState int
 
 // The states of the copy of a result.
 const (
-	ContentWaiting ContentState = iota // to be copied
+	ContentWaiting ContentState = iota // not copied yet
 	ContentCopied
 	ContentFailed // copying was abandoned
-	ContentDoomed // to be deleted
+	ContentDoomed // not deleted yet
 )
 
 func (s ContentState) String() string {

@@ -271,7 +271,7 @@ func (c *copier) facts(tx *sql.Tx) error {
 	return err
 }
 
-// factOf returns a fact of a ledger, empty if there is none.
+// factOf returns a fact of a ledger, empty if it is missing.
 func factOf(ctx context.Context, db querier, name string) (value string, err error) {
 	err = db.QueryRowContext(ctx, `SELECT value FROM facts WHERE name = $1`, name).Scan(&value)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -39,7 +39,7 @@ type dialect struct {
 	still    *sql.TxOptions // options of the transaction that copies the ledger
 
 	hasFacts      string // query that reports whether the database has a ledger
-	migrationLock string // statement that waits for the migration of another replica; empty if there is none
+	migrationLock string // statement that waits for the migration of another replica, or empty
 
 	oneAtATime string        // statement that blocks other transactions until this one ends; empty if the database has one writer
 	idle       time.Duration // time after which an idle connection is closed; zero means never

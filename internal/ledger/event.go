@@ -176,7 +176,7 @@ func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition,
 }
 
 // replay sets events of an owner to pending. It replaces the jobs of pending events of the same subjects, so that later events
-// stay behind earlier ones.
+// follow earlier ones.
 func (t *transaction) replay(owner string, page []eventRow) (events int64, err error) {
 	ids, subjects := make([]string, len(page)), make([]string, len(page))
 	for n, e := range page {

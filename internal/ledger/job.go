@@ -68,7 +68,7 @@ func (l *Ledger) AddJob(ctx context.Context, j Job) error {
 // JobAdded returns a channel that has a value after this process has written a job.
 func (l *Ledger) JobAdded() <-chan struct{} { return l.jobAdded }
 
-// dueJobs returns the condition that a job of an owner is due. Its single bound lets an index search for it.
+// dueJobs returns the condition that a job of an owner is due. Its single bound allows a search in an index.
 func dueJobs(owner string) string {
 	return `run_time <= (SELECT CASE WHEN EXISTS (SELECT 1 FROM jobs WHERE kind = $1 AND owner = ` + owner + ` AND run_time > (SELECT {now}) + ` + micro(maxJobDelay) + `)
 		THEN ` + strconv.FormatInt(math.MaxInt64, 10) + ` ELSE {now} END)`

@@ -10,7 +10,7 @@ import (
 
 const (
 	keptTime    = 24 * time.Hour   // age at which orders with an outcome are deleted; durable ledgers delete only rejected ones
-	keptRefused = 10 * time.Minute // age at which memory deletes orders rejected under claim 1; no attempt lasts so long
+	keptRefused = 10 * time.Minute // the same, in memory, for orders rejected under their first claim: no attempt lasts so long
 )
 
 // The queries for orders to delete start at the time $1, and select at most $2 orders. An order that was rejected under a claim

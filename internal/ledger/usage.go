@@ -59,7 +59,7 @@ type UsageQuery struct {
 	// By has the dimensions. LabelName is the label of [ByLabel].
 	By        []Dimension
 	LabelName string
-	// After has the dimensions of the last row of the previous page, nil for the first page. Most is the maximum of rows.
+	// After has the dimensions of the last row of the previous page, or nil. Most is the maximum number of rows.
 	After []string
 	Most  int
 }

@@ -5,7 +5,7 @@ CREATE TABLE facts (
 -- The oldest schema that a program must know to use this ledger.
 INSERT INTO facts (name, value) VALUES ('needed_schema', '1');
 
--- held_cents are the cents that the order holds in budgets: its reservation, or its unconfirmed cents beyond the charge.
+-- held_cents are the cents that the order reserves in budgets: its reservation, or its unconfirmed cents beyond the charge.
 CREATE TABLE orders (
   id              TEXT PRIMARY KEY,
   -- Scope of the idempotency key: the owner behind a shared API key, otherwise the SHA-256 of the forwarded API key.
@@ -60,7 +60,7 @@ CREATE TABLE orders (
   deleted         INTEGER NOT NULL DEFAULT 0,
   -- 1: only reads reported the deletion. The next read that finds the generation clears it.
   gone            INTEGER NOT NULL DEFAULT 0,
-  -- Time of the first read that did not find the generation; 0 if the latest read has found it.
+  -- Time of the first read that did not find the generation; 0 if the latest read found it.
   absent_time     BIGINT NOT NULL DEFAULT 0,
   -- 1: labels and record were erased, and are not written again.
   erased          INTEGER NOT NULL DEFAULT 0,
@@ -78,7 +78,7 @@ CREATE TABLE orders (
   CONSTRAINT orders_truths CHECK (held IN (0, 1) AND resolved IN (0, 1) AND settled IN (0, 1) AND charge_final IN (0, 1) AND refunded IN (0, 1)
     AND deleted IN (0, 1) AND gone IN (0, 1) AND erased IN (0, 1))
 );
--- A caller uses an idempotency key once, in any team.
+-- A caller uses an idempotency key only once, regardless of its team.
 CREATE UNIQUE INDEX orders_key ON orders (namespace, idempotency_key) WHERE state <> 3;
 CREATE UNIQUE INDEX orders_caller ON orders (caller, idempotency_key) WHERE state <> 3 AND caller <> '';
 -- Forwarded API keys of one account see the same generations, and each has its own orders. Behind a shared API key, a
@@ -111,7 +111,7 @@ CREATE TABLE labels (
 CREATE INDEX labels_owner ON labels (order_owner, name, value, label_time, order_id);
 CREATE INDEX labels_time ON labels (name, value, label_time, order_id);
 
--- The journal of money. Lines are only ever added. The triggers of orders write it, so that no program moves money without
+-- The journal of money. Lines are only ever added. The triggers of orders write it, so that no program changes money without
 -- a line.
 CREATE TABLE movements (
   order_id  TEXT NOT NULL,
@@ -137,7 +137,7 @@ CREATE TABLE budgets (
   -- Part of spent_cents that no charge confirms.
   unconfirmed_cents BIGINT NOT NULL DEFAULT 0,
   refunded_cents    BIGINT NOT NULL DEFAULT 0,
-  -- The largest threshold with an event, in percent of the limit.
+  -- Largest threshold that an event has reported, in percent of the limit.
   told_percent      BIGINT NOT NULL DEFAULT 0,
   PRIMARY KEY (owner, period, start_time),
   CONSTRAINT budgets_period CHECK (period IN ('day', 'month'))
@@ -173,7 +173,7 @@ CREATE TABLE events (
   -- Threshold of a budget; otherwise 0.
   percent    BIGINT NOT NULL,
   data       TEXT NOT NULL,
-  -- 0: pending; 1: delivered; 2: given up; 3: not delivered, because the owner had no receiver.
+  -- 0: pending; 1: delivered; 2: abandoned; 3: not delivered, because the owner had no receiver.
   state      INTEGER NOT NULL DEFAULT 0,
   attempts   BIGINT NOT NULL DEFAULT 0,
   problem    TEXT NOT NULL DEFAULT '',
@@ -187,7 +187,7 @@ CREATE INDEX events_owner ON events (owner, event_time);
 CREATE INDEX events_given_up ON events (owner) WHERE state = 2;
 CREATE INDEX events_old ON events (event_time) WHERE state <> 0;
 
--- Copies of results, which outlive those of the catalog. A row is written with the terminal state of the generation, together
+-- Copies of results, kept longer than by the catalog. A row is written with the terminal state of the generation, together
 -- with the job that copies the result.
 CREATE TABLE contents (
   generation_id TEXT PRIMARY KEY,
@@ -230,13 +230,13 @@ CREATE TABLE jobs (
   -- Primary key of the row that the job is about; empty if the kind has one job.
   ref        TEXT NOT NULL,
   owner      TEXT NOT NULL,
-  -- Jobs of one line of an owner run in the order of their ids. An empty line has no order.
+  -- Jobs of an owner in one line run in the order of their ids. An empty line means no order.
   line       TEXT NOT NULL,
   cursor     TEXT NOT NULL DEFAULT '',
-  -- Time from which the job is due, and time of the next run or end of the lease.
+  -- Time when the job was written or last succeeded, and time of its next run or of the end of its lease.
   begin_time BIGINT NOT NULL,
   run_time   BIGINT NOT NULL,
-  -- Number of times that the job was taken. Only its latest holder may finish it.
+  -- Number of leases of the job. Only its latest holder may finish it.
   fence      BIGINT NOT NULL DEFAULT 0,
   attempts   BIGINT NOT NULL DEFAULT 0,
   problem    TEXT NOT NULL DEFAULT '',
@@ -286,7 +286,7 @@ END;
 CREATE TRIGGER audit_kept BEFORE DELETE ON audit BEGIN
   SELECT RAISE(ABORT, 'lines of the audit are only ever added');
 END;
--- INSERT OR REPLACE deletes without the trigger above.
+-- INSERT OR REPLACE deletes a row without firing the trigger above.
 CREATE TRIGGER audit_not_replaced BEFORE INSERT ON audit WHEN EXISTS (SELECT 1 FROM audit WHERE audit_time = NEW.audit_time AND id = NEW.id) BEGIN
   SELECT RAISE(ABORT, 'lines of the audit are only ever added');
 END;
