@@ -17,7 +17,7 @@ type Config struct {
 	Catalog   *catalog.Client // required
 	Hub       *watch.Hub      // required; uses the same recorder
 	// Ordered is called at the end of each series of attempts to send an order, even if no caller waits any longer. ctx has
-	// the values of the call that started the series. g is the paid generation if err is nil. It may be nil.
+	// the values of the call that started the series. g is the paid generation if err is nil. Ordered may be nil.
 	Ordered func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error)
 	// KeyFirst means that the catalog checks the idempotency key before anything else. Its rejection of an order that may
 	// exist then proves that the order does not exist.

@@ -274,7 +274,7 @@ func (r *Recorder) Record(ctx context.Context) {
 	}
 }
 
-// await waits for a state, or for a time.
+// await waits for a state, at most for d.
 func (r *Recorder) await(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
