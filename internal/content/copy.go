@@ -69,7 +69,7 @@ func (r *Results) copy(ctx context.Context, job ledger.Job) (ledger.Outcome, err
 	return ledger.Outcome{}, err
 }
 
-// transfer reads a result once, and writes it into the store. After an error it deletes the object.
+// transfer reads a result once, and writes it into the store. After an error it deletes the object, unless ctx is done.
 func (r *Results) transfer(ctx context.Context, job ledger.Job, row ledger.Content) (made ledger.StoredCopy, err error) {
 	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
