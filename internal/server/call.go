@@ -44,7 +44,7 @@ func callOf(ctx context.Context) *call {
 	return c
 }
 
-// statsHandler measures the calls of one server. Calls of made-up methods have no span, as their names would be in it.
+// statsHandler measures the calls of one server. Calls of unknown methods have no span, because it would have their names.
 type statsHandler struct {
 	*chain
 	origin func(context.Context) origin

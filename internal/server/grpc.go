@@ -30,7 +30,7 @@ func newPublicGRPC(config Config, chain *chain, health *healthServer, certificat
 		grpc.Creds(handshakes{encryption, chain}),
 		grpc.MaxConcurrentStreams(limits.streamsPerConn()),
 		grpc.MaxHeaderListSize(headerBytes),
-		// Without fixed sizes, the library lets windows grow to 16 MiB.
+		// Without fixed sizes, the windows of the library grow to 16 MiB.
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connWindow),
 		grpc.ReadBufferSize(readBuffer),
