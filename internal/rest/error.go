@@ -45,7 +45,7 @@ func httpCode(st *status.Status) int {
 	return runtime.HTTPStatusFromCode(st.Code())
 }
 
-// handleError is the gateway's error handler.
+// handleError handles the errors of the gateway.
 func handleError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
 	refuse(w, r, err)
 }
