@@ -27,7 +27,7 @@ type Config struct {
 	Callers *Callers
 	// Certificates enables client certificates without a callers file: the name of the certificate is the name of the caller.
 	Certificates bool
-	// AllowAnonymous lets callers without a token or a certificate use the shared API key.
+	// AllowAnonymous allows callers without a token or a certificate to use the shared API key.
 	AllowAnonymous bool
 }
 
