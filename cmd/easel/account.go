@@ -56,7 +56,7 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 	if unanswered[catalog.KindOf(err)] || ctx.Err() != nil {
 		return err
 	}
-	if account.ID == "" { // the catalog names no account, or the API key may not read its record
+	if account.ID == "" { // or the record can't be read
 		return nil
 	}
 	own, err := g.book.BelongsTo(ctx, account.ID)

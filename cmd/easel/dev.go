@@ -28,7 +28,7 @@ type devCmd struct {
 	sandboxFlags
 	tuningFlags
 
-	ownCallers bool // the callers file was made for --events
+	ownCallers bool // the callers file was created for --events
 }
 
 // Faults returns the invalid settings.

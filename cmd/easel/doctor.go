@@ -28,7 +28,7 @@ type doctorCmd struct {
 }
 
 // AfterApply selects the format of errors by the format of the output.
-func (c *doctorCmd) AfterApply(p *cli.Program) error { //nolint:unparam // the parser wants this signature
+func (c *doctorCmd) AfterApply(p *cli.Program) error { //nolint:unparam // the parser requires this signature
 	p.JSONErrors = c.Output == "json"
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// TestTheCommandsOfTheRunbookWork runs the last blocks of the operators' page in order, while a server runs, except
-// for the blocks that move or mark the ledger.
+// TestTheCommandsOfTheRunbookWork runs the last blocks of the operators' page in order. The server stops before
+// the ledger is copied, and starts again after it is marked.
 func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 	dir := t.TempDir()
 	file, moved := filepath.Join(dir, "ledger.db"), "sqlite:"+filepath.Join(dir, "moved.db")
