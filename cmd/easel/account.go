@@ -69,8 +69,8 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 // unanswered has the errors of a catalog that may name the account later, and of a rejected API key.
 var unanswered = map[catalog.Kind]bool{catalog.KindUnavailable: true, catalog.KindRateLimited: true, catalog.KindBusy: true, catalog.KindCredentialRejected: true}
 
-// begin checks the API key at startup. If the catalog or the ledger does not respond, no order is sent until the returned
-// function, which the server runs in the background, has checked the key.
+// begin checks the API key at startup. If the catalog or the ledger does not respond, it returns a function that checks the
+// key in the background. Until then, no order is sent.
 func (g *accountGuard) begin(ctx context.Context, key func() catalog.Secret) (repeat func(context.Context) error, err error) {
 	first := g.check(ctx, key())
 	if first == nil || errors.Is(first, errOtherAccount) {

@@ -13,8 +13,8 @@ func readBudget(tx *transaction, owner string, b Budget) (Budget, error) {
 	return b, err
 }
 
-// reserve reserves the price of a new order in the budgets of its owner, and fails unless they and the budget of all owners
-// have room for it. Budgets without a limit are kept too, because a limit may be set later in the day.
+// reserve reserves the price of a new order in the budgets of its owner. It fails if they or the budget of all owners have no
+// room. Budgets without a limit are kept too, because a limit may be set later in the day.
 func reserve(tx *transaction, o Order, r Request) error {
 	if o.ReservedCents == 0 && r.Limits == (Limits{}) {
 		return reserveTotal(tx, o, r.Total)

@@ -20,8 +20,8 @@ type Filter struct {
 	Generation string
 	// ModelID is the model of the orders. Empty means any.
 	ModelID string
-	// Statuses, Existing and Deleted select orders by the states of their generations. If none is set, all match. Existing selects
-	// all generations in the catalog, Deleted those no longer there. Statuses select among existing generations.
+	// Statuses, Existing and Deleted select orders by the states of their generations. If none is set, all match. Existing
+	// selects all generations in the catalog, Deleted those that are gone. Statuses match existing ones.
 	Statuses          []lifecycle.Status
 	Existing, Deleted bool
 	// Labels are the labels that an order must have.

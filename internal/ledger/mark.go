@@ -56,8 +56,8 @@ func (l *Ledger) compareDatabase(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-// mark records that a ledger is a copy. Its open orders are held for their callers, and results are copied to a new place in
-// the store, so that no copy of the other ledger is replaced.
+// mark records that a ledger is a copy. Its open orders are held for their callers. Results are copied to a new place in the
+// store, so that no copy of the other ledger is replaced.
 func (l *Ledger) mark(ctx context.Context, tx querier) (held int64, err error) {
 	for _, statement := range []string{
 		`UPDATE facts SET name = '` + formerFact + `' || CAST({now} AS TEXT) WHERE name = '` + storeFact + `'`,

@@ -57,8 +57,8 @@ func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.S
 	return o, step, err
 }
 
-// isSame reports whether a request matches an order. If the bytes of an open order are not stored, the bytes must match
-// too, because a resend under an idempotency key must repeat the first attempt exactly.
+// isSame reports whether a request matches an order. If the bytes of an open order are not stored, they must match too. A
+// resend under an idempotency key must repeat the first attempt exactly.
 func (o Order) isSame(r Request) bool {
 	sendable := o.State == lifecycle.Open && o.Inputs == ""
 	return o.Digest == r.Digest && (!sendable || o.InputsDigest == r.InputsDigest)

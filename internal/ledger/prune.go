@@ -13,8 +13,8 @@ const (
 	keptRefused = 10 * time.Minute // the same, in memory, for orders rejected under their first claim: no attempt lasts so long
 )
 
-// The queries for orders to delete start at the time $1, and select at most $2 orders. An order that was rejected under a claim
-// after its first is kept for a day, because an attempt under an earlier claim may still return its generation.
+// The queries for orders to delete start at the time $1, and select at most $2 orders. An order that was rejected under a
+// later claim than its first is kept for a day: an attempt under an earlier claim may still return its generation.
 const (
 	oldOrders     = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND order_time <= (SELECT {now}) - $3 AND state <> {open} ORDER BY order_time, id LIMIT $2`
 	placedOrders  = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND owner = $3 AND state = {placed} ORDER BY order_time, id LIMIT $2`
@@ -22,10 +22,10 @@ const (
 		AND claims <= $5 ORDER BY order_time LIMIT $2`
 )
 
-// Prune deletes from a ledger in memory, in steps, the orders that are older than a day, the rejected orders that are
-// older than minutes, and the placed orders beyond kept. It returns their number. It keeps orders of unknown outcome,
-// because their idempotency keys must not be resent when the catalog may have forgotten them. Budgets keep their amounts.
-// A durable ledger only deletes rejected orders: see [Ledger.ForgetRefused].
+// Prune deletes orders from a ledger in memory, in steps: orders older than a day, rejected orders older than minutes, and
+// placed orders beyond kept. It returns their number. It keeps orders of unknown outcome. Their idempotency keys must not be
+// resent when the catalog may have forgotten them. Budgets keep their amounts. A durable ledger only deletes rejected orders:
+// see [Ledger.ForgetRefused].
 func (l *Ledger) Prune(ctx context.Context, kept int) (gone int, err error) {
 	if l.IsDurable() {
 		return 0, nil

@@ -22,7 +22,7 @@ type Summary struct {
 // OwnerSummary has the totals of all orders of an owner. They are zero if only this process knows the owner.
 type OwnerSummary struct {
 	Owner string
-	// Orders is the number of placed orders. Unknown is the number of orders without an outcome, OldestUnknown the age of the oldest.
+	// Orders is the number of placed orders. Unknown is the number without an outcome, OldestUnknown the age of the oldest.
 	Orders, Unknown int64
 	OldestUnknown   time.Duration
 	// SpentCents includes RefundedCents and UnconfirmedCents.

@@ -47,8 +47,8 @@ func (s *submission) lasts(waiting context.Context) bool {
 	return s.end().After(deadline)
 }
 
-// waits returns the context of a wait between two attempts. It is done when the time of the callers is over, when the last
-// caller leaves, when no further attempt may start, or when the claim has to be renewed.
+// waits returns the context of a wait between two attempts. It is done when the callers' time is over, the last caller leaves,
+// no further attempt may start, or the claim has to be renewed.
 func (s *submission) waits(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -62,8 +62,8 @@ func (o *Orders) recordDeletion(ctx context.Context, generationID string, seen l
 	return err
 }
 
-// NotFound records that a read did not find a generation. It returns the recorded generation if the owner, or any owner if
-// owner is nil, has an order that is not known to be deleted, because one such read proves nothing.
+// NotFound records that a read did not find a generation. It returns the recorded generation if an order of the owner has it
+// and it is not known to be deleted, because one such read proves nothing. A nil owner means any owner.
 func (o *Orders) NotFound(ctx context.Context, cred catalog.Credential, owner *string, generationID string, err error) (recorded catalog.Version, ok bool) {
 	found, failed := o.Ledger.Own(ctx, owner, generationID)
 	order, known := found[generationID]

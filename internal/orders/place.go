@@ -70,8 +70,8 @@ type Receipt struct {
 //   - The idempotency key is looked up first. A new order is priced if a limit requires it, and written with the claim to send
 //     it. Then the call waits for the row of the order, and returns its result, whichever process sends the order.
 //   - Every attempt sends the same idempotency key and the same bytes under the same API key.
-//   - Once an order may have been sent, it is finished even if the caller disconnects. The attempts continue for the time of
-//     the caller, and at most for a minute after it. With a shared API key, [Orders.Recover] continues after that.
+//   - Once an order may have been sent, it is finished even if the caller disconnects. The attempts continue until the
+//     deadline of the caller, at most for a minute after the disconnect. Then [Orders.Recover] resends it with a shared API key.
 //   - A rejection is returned to the call that received it. It counts only if no earlier attempt had an unknown outcome.
 func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) (Receipt, error) {
 	if err := ctx.Err(); err != nil {
@@ -318,8 +318,8 @@ func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, 
 	return Receipt{}, &Error{Unknown, unknown(errRotated)}
 }
 
-// ledgerRequest returns an order for the ledger. The bytes of an order under a forwarded API key are not stored on disk,
-// because only its caller can resend them, and has to send the same bytes.
+// ledgerRequest returns an order for the ledger. The bytes of an order under a forwarded API key are not stored on disk. Only
+// its caller can resend the order, with the same bytes.
 func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha256.Size]byte) ledger.Request {
 	sum := sha256.Sum256(r.Inputs)
 	request := ledger.Request{

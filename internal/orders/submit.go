@@ -195,8 +195,8 @@ func (s *submission) join(ctx context.Context) {
 	}
 }
 
-// withdrawTime is the time before the deadline of the last caller at which an unsent order is withdrawn, so that the
-// withdrawal is recorded before it is returned. It is a tenth of the caller's time if that is shorter.
+// withdrawTime is the time before the deadline of the last caller at which an unsent order is withdrawn. The withdrawal is
+// recorded before it is returned. It is a tenth of the caller's time if that is shorter.
 const withdrawTime = time.Second
 
 func withdrawBy(ctx context.Context) time.Time {

@@ -15,8 +15,8 @@ func init() { encoding.RegisterCodecV2(codec{encoding.GetCodecV2(proto.Name)}) }
 // message of more than 32 KiB, and a stream with a slow reader holds several messages.
 type codec struct{ encoding.CodecV2 }
 
-// largeMessage is the size in bytes from which messages are decoded by at most half of the processors, so that calls with
-// small messages do not wait for them.
+// largeMessage is the size in bytes from which messages are decoded by at most half of the processors. Calls with small
+// messages do not wait for them.
 const largeMessage = 256 << 10
 
 var largeDecodes = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))

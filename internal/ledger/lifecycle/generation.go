@@ -155,9 +155,9 @@ type Money struct {
 	CostCents *int64
 	// RefundedCents is the refunded part of the charge.
 	RefundedCents int64
-	// UnconfirmedCents counts as spent without confirmation. It is set for a generation that failed or was deleted
-	// without a known refund, or that ended without a known charge, and for an order whose outcome stays unknown. It
-	// includes the charge.
+	// UnconfirmedCents counts as spent without confirmation. It is set if a generation failed or was deleted without a known
+	// refund, or ended without a known charge. It is also set if the outcome of an order stays unknown. It includes the
+	// charge.
 	UnconfirmedCents int64
 }
 
