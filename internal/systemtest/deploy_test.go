@@ -93,7 +93,7 @@ func TestThePortsBelowDeployAreThoseOfTheCode(t *testing.T) {
 // TestTheProxiesBelowDeployWaitLongerThanACallIsSilent reads the limits of silence in the generated reference of the contract.
 func TestTheProxiesBelowDeployWaitLongerThanACallIsSilent(t *testing.T) {
 	limits := readFile(t, "docs", "contract.md")
-	for _, row := range []string{"before a heartbeat, 1 to 60 s; absent", "| `wait_timeout` | Duration | How long to wait for a render that is not finished, up to 10 minutes;"} {
+	for _, row := range []string{"before a heartbeat is sent, 1 to 60 s. If unset", "| `wait_timeout` | Duration | Maximum time to wait for an unfinished render, up to 10 minutes."} {
 		if !strings.Contains(limits, row) {
 			t.Fatalf("docs/contract.md does not say %q", row)
 		}
