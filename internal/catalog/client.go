@@ -58,7 +58,7 @@ func New(cfg Config) (*Client, error) {
 		requester: requester{
 			base: base, transport: cfg.Transport, timeout: cmp.Or(cfg.AttemptTimeout, 15*time.Second), called: func(context.Context, Credential, error) {},
 			rejections: newRejections(), limiters: limiter.NewSet(), class: limiter.Read, elsewhere: newElsewhere(cfg.ContentHosts, NewTransport()),
-			large: semaphore.NewWeighted(maxLargeBodies),
+			large: semaphore.NewWeighted(maxLargeBodies), decoding: semaphore.NewWeighted(1),
 		},
 		attempts: 3,
 		jitter:   newJitter(cfg.Seed),

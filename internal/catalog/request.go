@@ -27,7 +27,7 @@ const (
 
 const (
 	smallBody      = 256 << 10 // bytes
-	maxLargeBodies = 2         // maximum number of larger bodies that are decoded concurrently, which needs several times their size
+	maxLargeBodies = 4         // maximum number of larger bodies in memory; they are decoded one at a time
 )
 
 // OpCreate is the route of an order, as in Error.Op and http.Request.Pattern.
@@ -90,7 +90,8 @@ type requester struct {
 	rejections *rejections
 	elsewhere  *elsewhere
 	limiters   *limiter.Set
-	large      *semaphore.Weighted // limited to maxLargeBodies
+	large      *semaphore.Weighted // maxLargeBodies
+	decoding   *semaphore.Weighted // one large body, so that other calls have a processor
 	class      limiter.Class       // class of all requests except orders
 }
 
@@ -207,7 +208,13 @@ func (q *requester) readBody(ctx context.Context, op string, resp *http.Response
 		release = func() { q.large.Release(1) }
 	}
 	body, err = io.ReadAll(io.MultiReader(bytes.NewReader(first), remaining))
-	return body, release, err
+	if err != nil || op == OpCreate {
+		return body, release, err
+	}
+	if q.decoding.Acquire(ctx, 1) != nil {
+		return nil, release, errManyLarge
+	}
+	return body, func() { q.decoding.Release(1); q.large.Release(1) }, nil
 }
 
 // bounded returns a reader that reads at most limit bytes of a body, or an error if the response announces more.
