@@ -16,8 +16,8 @@ const (
 )
 
 // queue is a start-time fair queue. The next request belongs to the owner with the lowest tag. Each request raises the tag of
-// its owner by its time in flight, in units of the mean of all requests, divided by the owner's weight. So an owner whose
-// requests take long leaves as many places to the others as one whose requests are short.
+// its owner by its time in flight, in units of the mean of all requests, divided by the owner's weight. So slow requests of an
+// owner leave as many places to the other owners as quick requests do.
 type queue struct {
 	owners  map[string]*owner
 	pruneAt int // number of owners at which idle owners are removed

@@ -113,7 +113,7 @@ type Generation struct {
 	State State `protobuf:"varint,3,opt,name=state,proto3,enum=easel.v1.State" json:"state,omitempty"`
 	// The status word of the catalog, unchanged.
 	UpstreamStatus string `protobuf:"bytes,4,opt,name=upstream_status,json=upstreamStatus,proto3" json:"upstream_status,omitempty"`
-	// Whether the state is final for callers: succeeded, failed, refunded or deleted.
+	// Whether the render has ended: succeeded, failed, refunded or deleted.
 	Terminal bool `protobuf:"varint,5,opt,name=terminal,proto3" json:"terminal,omitempty"`
 	// Inputs of the order, if the catalog returns them. Numbers are doubles; do not rely on integers
 	// beyond 2^53.

@@ -33,8 +33,8 @@ const (
 // record is returned for 1 minute. Until it is 10 minutes old it is still returned, and refreshed
 // in the background; after that it is refreshed first. If the catalog is unavailable, asks to slow
 // down or returns an unreadable response, older records are returned, up to 24 hours old, and the
-// catalog is asked at most every 10 seconds. If the catalog rejects an API key, its records are
-// deleted. If a model no longer exists, its record is deleted.
+// catalog is asked at most every 10 seconds. If the catalog rejects an API key or denies it
+// access, its records are deleted. If a model no longer exists, its record is deleted.
 type ModelServiceClient interface {
 	// ListModels returns the models that the API key may order from, in the catalog's order. Models
 	// that the caller's team may not use are omitted. Operators see all models.
@@ -91,8 +91,8 @@ func (c *modelServiceClient) GetModel(ctx context.Context, in *GetModelRequest, 
 // record is returned for 1 minute. Until it is 10 minutes old it is still returned, and refreshed
 // in the background; after that it is refreshed first. If the catalog is unavailable, asks to slow
 // down or returns an unreadable response, older records are returned, up to 24 hours old, and the
-// catalog is asked at most every 10 seconds. If the catalog rejects an API key, its records are
-// deleted. If a model no longer exists, its record is deleted.
+// catalog is asked at most every 10 seconds. If the catalog rejects an API key or denies it
+// access, its records are deleted. If a model no longer exists, its record is deleted.
 type ModelServiceServer interface {
 	// ListModels returns the models that the API key may order from, in the catalog's order. Models
 	// that the caller's team may not use are omitted. Operators see all models.

@@ -136,7 +136,7 @@ class Generation(_message.Message):
     upstream_status: _builtins.str
     """The status word of the catalog, unchanged."""
     terminal: _builtins.bool
-    """Whether the state is final for callers: succeeded, failed, refunded or deleted."""
+    """Whether the render has ended: succeeded, failed, refunded or deleted."""
     cost_cents: _builtins.int
     """Price that was charged, in euro cents. Unset if the catalog did not send a readable amount;
     unset does not mean zero. A refund does not change it.

@@ -32,8 +32,8 @@ class ModelServiceStub(object):
     record is returned for 1 minute. Until it is 10 minutes old it is still returned, and refreshed
     in the background; after that it is refreshed first. If the catalog is unavailable, asks to slow
     down or returns an unreadable response, older records are returned, up to 24 hours old, and the
-    catalog is asked at most every 10 seconds. If the catalog rejects an API key, its records are
-    deleted. If a model no longer exists, its record is deleted.
+    catalog is asked at most every 10 seconds. If the catalog rejects an API key or denies it
+    access, its records are deleted. If a model no longer exists, its record is deleted.
     """
 
     def __init__(self, channel):
@@ -61,8 +61,8 @@ class ModelServiceServicer(object):
     record is returned for 1 minute. Until it is 10 minutes old it is still returned, and refreshed
     in the background; after that it is refreshed first. If the catalog is unavailable, asks to slow
     down or returns an unreadable response, older records are returned, up to 24 hours old, and the
-    catalog is asked at most every 10 seconds. If the catalog rejects an API key, its records are
-    deleted. If a model no longer exists, its record is deleted.
+    catalog is asked at most every 10 seconds. If the catalog rejects an API key or denies it
+    access, its records are deleted. If a model no longer exists, its record is deleted.
     """
 
     def ListModels(self, request, context):
@@ -118,8 +118,8 @@ class ModelService(object):
     record is returned for 1 minute. Until it is 10 minutes old it is still returned, and refreshed
     in the background; after that it is refreshed first. If the catalog is unavailable, asks to slow
     down or returns an unreadable response, older records are returned, up to 24 hours old, and the
-    catalog is asked at most every 10 seconds. If the catalog rejects an API key, its records are
-    deleted. If a model no longer exists, its record is deleted.
+    catalog is asked at most every 10 seconds. If the catalog rejects an API key or denies it
+    access, its records are deleted. If a model no longer exists, its record is deleted.
     """
 
     @staticmethod

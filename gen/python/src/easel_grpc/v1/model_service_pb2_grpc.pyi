@@ -33,8 +33,8 @@ class ModelServiceStub:
     record is returned for 1 minute. Until it is 10 minutes old it is still returned, and refreshed
     in the background; after that it is refreshed first. If the catalog is unavailable, asks to slow
     down or returns an unreadable response, older records are returned, up to 24 hours old, and the
-    catalog is asked at most every 10 seconds. If the catalog rejects an API key, its records are
-    deleted. If a model no longer exists, its record is deleted.
+    catalog is asked at most every 10 seconds. If the catalog rejects an API key or denies it
+    access, its records are deleted. If a model no longer exists, its record is deleted.
     """
 
     @_typing.overload
@@ -67,8 +67,8 @@ class ModelServiceAsyncStub(ModelServiceStub):
     record is returned for 1 minute. Until it is 10 minutes old it is still returned, and refreshed
     in the background; after that it is refreshed first. If the catalog is unavailable, asks to slow
     down or returns an unreadable response, older records are returned, up to 24 hours old, and the
-    catalog is asked at most every 10 seconds. If the catalog rejects an API key, its records are
-    deleted. If a model no longer exists, its record is deleted.
+    catalog is asked at most every 10 seconds. If the catalog rejects an API key or denies it
+    access, its records are deleted. If a model no longer exists, its record is deleted.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -97,8 +97,8 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
     record is returned for 1 minute. Until it is 10 minutes old it is still returned, and refreshed
     in the background; after that it is refreshed first. If the catalog is unavailable, asks to slow
     down or returns an unreadable response, older records are returned, up to 24 hours old, and the
-    catalog is asked at most every 10 seconds. If the catalog rejects an API key, its records are
-    deleted. If a model no longer exists, its record is deleted.
+    catalog is asked at most every 10 seconds. If the catalog rejects an API key or denies it
+    access, its records are deleted. If a model no longer exists, its record is deleted.
     """
 
     @_abc_1.abstractmethod

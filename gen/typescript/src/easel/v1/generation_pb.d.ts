@@ -47,7 +47,7 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
   upstreamStatus: string;
 
   /**
-   * Whether the state is final for callers: succeeded, failed, refunded or deleted.
+   * Whether the render has ended: succeeded, failed, refunded or deleted.
    *
    * @generated from field: bool terminal = 5;
    */
