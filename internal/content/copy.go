@@ -54,7 +54,7 @@ func (r *Results) copy(ctx context.Context, job ledger.Job) (ledger.Outcome, err
 	}
 	switch {
 	case err == nil:
-		return ledger.Outcome{}, nil
+		return ledger.Outcome{Ended: true}, nil
 	case ctx.Err() != nil, errors.Is(err, ledger.ErrLeaseLost): // the process stops, or another process has the job
 		return ledger.Outcome{}, err
 	}

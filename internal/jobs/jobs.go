@@ -177,6 +177,9 @@ func (j *Jobs) run(ctx context.Context, k *kind, job ledger.Job, began time.Time
 	err, stopped := context.Cause(running), ctx.Err() != nil
 	cancel(nil)
 	renewing.Wait()
+	if outcome.Ended {
+		return
+	}
 	if !errors.Is(err, ledger.ErrLeaseLost) {
 		err = j.finish(context.WithoutCancel(ctx), k, job, outcome, failed, stopped)
 	}

@@ -104,15 +104,16 @@ func (l *Ledger) Content(ctx context.Context, generation string) (c Content, fou
 	return all[0], true, nil
 }
 
-// ContentCopied records a copy, and makes the event of the success due. It returns [ErrLeaseLost] if another process has
-// taken the job, or if the result is no longer to be copied.
+// ContentCopied records a copy, deletes its job, and makes the event of the success due. It returns [ErrLeaseLost] if another
+// process has taken the job, or if the result is no longer to be copied. The job ends in this transaction, because a later
+// request for another copy needs a job of its own.
 func (l *Ledger) ContentCopied(ctx context.Context, j Job, made StoredCopy) error {
 	return l.tx(ctx, func(tx *transaction) error {
 		if err := tx.endContent(j, `state = {copied}, problem = '', object = $2, size_bytes = $3, sha256 = $4, content_type = $5, etag = $6, copied_time = {now}`,
 			made.Object, made.Size, made.SHA256, storable(made.ContentType), made.Etag); err != nil {
 			return err
 		}
-		return tx.renewJob(j)
+		return tx.endJob(j)
 	})
 }
 

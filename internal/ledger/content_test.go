@@ -109,6 +109,31 @@ func TestOnlyTheLatestHolderRecordsACopy(t *testing.T) {
 	})
 }
 
+// A request for another copy right after a copy was recorded needs a job of its own.
+func TestNewRequestAfterACopyHasAJob(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := wanting(t, url, "g1")
+		for _, request := range []func() error{
+			func() error {
+				_, err := l.FetchContent(t.Context(), ledger.By{Actor: "ops", Origin: "here"}, "g1")
+				return err
+			},
+			func() error {
+				c, _, err := l.Content(t.Context(), "g1")
+				return errors.Join(err, l.ContentIsLost(t.Context(), c))
+			},
+		} {
+			if err := l.ContentCopied(t.Context(), takeOne(t, l, ledger.CopyJob), ledger.StoredCopy{Object: "here/1", Size: 3, SHA256: "ab"}); err != nil {
+				t.Fatal(err)
+			}
+			if err := request(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		takeOne(t, l, ledger.CopyJob)
+	})
+}
+
 func TestErasureEndsTheCopyOfAResult(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1", "g2")

@@ -42,6 +42,8 @@ type Change func(*transaction) error
 
 // Outcome is the result of a run of a job. The zero value means that the job is done.
 type Outcome struct {
+	// Ended means that the run has deleted its job itself, in a transaction of its own.
+	Ended bool
 	// Again means that the job runs again after the delay After, and starts at Cursor.
 	Again  bool
 	After  time.Duration
@@ -113,11 +115,9 @@ func scanJob(row scanner, j *Job) error {
 
 // RenewJob renews the lease of a job. Its error is [ErrLeaseLost] if another process has taken the job.
 func (l *Ledger) RenewJob(ctx context.Context, j Job) error {
-	return l.tx(ctx, func(tx *transaction) error { return tx.renewJob(j) })
-}
-
-func (t *transaction) renewJob(j Job) error {
-	return t.fenced(`UPDATE jobs SET run_time = {now} + $3 WHERE id = $1 AND fence = $2`, j.ID, j.Fence, JobLease.Microseconds())
+	return l.tx(ctx, func(tx *transaction) error {
+		return tx.fenced(`UPDATE jobs SET run_time = {now} + $3 WHERE id = $1 AND fence = $2`, j.ID, j.Fence, JobLease.Microseconds())
+	})
 }
 
 // FinishJob records the outcome of a job, and commits its change. If another process has taken the job, it records nothing,
@@ -131,12 +131,16 @@ func (l *Ledger) FinishJob(ctx context.Context, j Job, o Outcome) error {
 		}
 		switch {
 		case !o.Again:
-			return tx.fenced(`DELETE FROM jobs WHERE id = $1 AND fence = $2`, j.ID, j.Fence)
+			return tx.endJob(j)
 		case o.Problem != "":
 			return tx.fenced(`UPDATE jobs SET run_time = {now} + $3, attempts = attempts + 1, problem = $4 WHERE id = $1 AND fence = $2`, j.ID, j.Fence, o.After.Microseconds(), storable(o.Problem))
 		}
 		return tx.fenced(`UPDATE jobs SET run_time = {now} + $3, attempts = 0, problem = '', begin_time = {now}, cursor = $4 WHERE id = $1 AND fence = $2`, j.ID, j.Fence, o.After.Microseconds(), o.Cursor)
 	})
+}
+
+func (t *transaction) endJob(j Job) error {
+	return t.fenced(`DELETE FROM jobs WHERE id = $1 AND fence = $2`, j.ID, j.Fence)
 }
 
 // maxProblem is the maximum length of the problem of a job in bytes.
