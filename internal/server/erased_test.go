@@ -9,6 +9,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
 // servedLabels returns the labels of a generation in the responses of all methods that have them. It starts the calls.
@@ -155,6 +156,8 @@ func TestOpenWatchKeepsTheOwnerWithoutTheLedger(t *testing.T) {
 			t.Skip("a ledger in memory is always available")
 		}
 		labels := map[string]string{"patient": "jane-doe"}
+		running := s.sandbox.Inject(sandbox.Fault{Route: "GET /generations/{id}", Set: map[string]any{"status": "running"}})
+		s.sandbox.Inject(sandbox.Fault{Route: "GET /generations", Status: 503})
 		first := create(t, as("poster"), labelled(t, text, "a", labels))
 		open := &lastLabels{all: map[string]*easelv1.Generation{}}
 		open.follow(t, as("poster"), first.GetGenerationId())
@@ -164,11 +167,12 @@ func TestOpenWatchKeepsTheOwnerWithoutTheLedger(t *testing.T) {
 		if err := s.ledger.Close(); err != nil {
 			t.Fatal(err)
 		}
+		running.Remove()
 		eventually(t, "the watches have the terminal state without labels", func() bool { return open.reach(easelv1.State_STATE_SUCCEEDED, nil) })
 		open.mu.Lock()
 		defer open.mu.Unlock()
 		if g := open.all["one"]; first.GetOwner() == "" || g.GetOwner() != first.GetOwner() || g.GetCaller() != first.GetCaller() {
 			t.Errorf("the watch has the owner %q and the caller %q", g.GetOwner(), g.GetCaller())
 		}
-	}, func(o *options) { o.sandbox.Speed = 2 })
+	}, func(o *options) { o.sandbox.Speed = 20 })
 }
