@@ -23,7 +23,7 @@ import (
 
 type devCmd struct {
 	Callers string `name:"callers" placeholder:"FILE" help:"Hold the catalog's key for the callers of this file."`
-	Events  string `name:"events" placeholder:"URL" help:"Tell this receiver on http://127.0.0.1 or localhost what becomes of renders: docs/operating.md. There is one team then, dev, whose token is the printed key."`
+	Events  string `name:"events" placeholder:"URL" help:"Tell this receiver on http://127.0.0.1 or localhost what becomes of renders: docs/operators.md. There is one team then, dev, whose token is the printed key."`
 	listenFlags
 	sandboxFlags
 	tuningFlags

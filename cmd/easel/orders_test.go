@@ -4,11 +4,13 @@ import (
 	"database/sql"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -183,15 +185,23 @@ func TestALedgerThatDoesNotAddUpEndsWithOne(t *testing.T) {
 // catalogOf returns a catalog with some generations, and the model of each.
 func catalogOf(t *testing.T, models map[string]string) (url string) {
 	t.Helper()
+	records := map[string]string{}
+	for id, model := range models {
+		records[id] = fmt.Sprintf(`{"id":%q,"modelId":%q,"status":"succeeded","costCents":11}`, id, model)
+	}
 	catalog := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := path.Base(r.URL.Path)
-		model, known := models[id]
+		if id == "generations" {
+			_, _ = fmt.Fprintf(w, `{"generations":[%s]}`, strings.Join(slices.Collect(maps.Values(records)), ","))
+			return
+		}
+		record, known := records[id]
 		if !known {
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = io.WriteString(w, `{"code":"GENERATION_NOT_FOUND","message":"There is none."}`)
 			return
 		}
-		_, _ = fmt.Fprintf(w, `{"id":%q,"modelId":%q,"status":"succeeded","costCents":11}`, id, model)
+		_, _ = io.WriteString(w, record)
 	}))
 	t.Cleanup(catalog.Close)
 	return catalog.URL

@@ -35,7 +35,7 @@ func TestEveryCommandOfThePagesWorks(t *testing.T) {
 	ran, bin := 0, programs(t)
 	for path, text := range pages(t) {
 		blocks := shellBlocks(t, text)
-		if len(blocks) == 0 || path == operatingPage {
+		if len(blocks) == 0 || path == operatorsPage {
 			continue // the page for operators has its own server
 		}
 		ran += len(blocks)
@@ -74,12 +74,12 @@ func wantNothingUntracked(t *testing.T, work string) {
 	}
 }
 
-const operatingPage = "docs/operating.md"
+const operatorsPage = "docs/operators.md"
 
 // TestEveryCommandOfTheTeamsWorks runs the commands of the operators' page in order, against a server with its callers file.
 func TestEveryCommandOfTheTeamsWorks(t *testing.T) {
 	t.Parallel()
-	text, work := pages(t)[operatingPage], t.TempDir()
+	text, work := pages(t)[operatorsPage], t.TempDir()
 	_, block, _ := strings.Cut(text, "```yaml\n")
 	block, _, _ = strings.Cut(block, "```")
 	banner, _ := devOn(t, "--callers", write(t, block), "--speed", "20")
@@ -105,7 +105,7 @@ func TestEveryCommandOfTheTeamsWorks(t *testing.T) {
 
 // TestTheRecipeOfTLSWorks runs the commands of the recipe on free ports.
 func TestTheRecipeOfTLSWorks(t *testing.T) {
-	_, page, _ := strings.Cut(pageText(t, operatingPage), "### Try teams\n")
+	_, page, _ := strings.Cut(pageText(t, operatorsPage), "### Try teams\n")
 	_, callers, _ := strings.Cut(page, "```yaml\n")
 	callers, _, _ = strings.Cut(callers, "```")
 	_, recipe, _ := strings.Cut(page, "### Try TLS\n")
@@ -247,7 +247,7 @@ func TestThePageOfSettingsIsThatOfServe(t *testing.T) {
 }
 
 func TestTheLimitsThatAreSettingsAreTheirDefaults(t *testing.T) {
-	rows := regexp.MustCompile("\\(`(EASEL_\\w+)`\\) \\| ([\\d,]+(?: [hs]\\b)?)").FindAllStringSubmatch(pageText(t, "docs", "operating.md"), -1)
+	rows := regexp.MustCompile("\\(`(EASEL_\\w+)`\\) \\| ([\\d,]+(?: [hs]\\b)?)").FindAllStringSubmatch(pageText(t, "docs", "limits.md"), -1)
 	if len(rows) < 5 {
 		t.Fatalf("found only %q", rows)
 	}

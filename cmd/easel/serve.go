@@ -23,7 +23,7 @@ type serveCmd struct {
 	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Let API keys, and results to their bucket, travel over http to a host that is not loopback."`
 	UpstreamKeyFirst bool   `group:"upstream" env:"EASEL_UPSTREAM_KEY_FIRST" help:"This catalog looks at the idempotency key of an order before all else, and answers a repeat of one that is under way as busy: then its refusal of an order that may exist is certain."`
 
-	CallersFile    string `group:"callers" env:"EASEL_CALLERS_FILE" placeholder:"FILE" help:"With a shared API key: callers, their tokens, teams and budgets, in YAML: docs/operating.md. easel callers check reads it, easel callers token makes a token."`
+	CallersFile    string `group:"callers" env:"EASEL_CALLERS_FILE" placeholder:"FILE" help:"With a shared API key: callers, their tokens, teams and budgets, in YAML: docs/operators.md. easel callers check reads it, easel callers token makes a token."`
 	AllowAnonymous bool   `group:"callers" env:"EASEL_ALLOW_ANONYMOUS" help:"With a shared API key: every client that reaches the address may call."`
 
 	ledgerFlags

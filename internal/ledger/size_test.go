@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// docs/operating.md has the figures that -v prints, for an idempotency key of 40 letters and a record of 600 bytes.
+// docs/operators.md has the figures that -v prints, for an idempotency key of 40 letters and a record of 600 bytes.
 func TestTheBytesOfAnOrderAreFew(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it is of scale: .ci/nightly runs it")

@@ -21,7 +21,7 @@ func (s *shop) restore(copied []byte) {
 	s.open()
 }
 
-// backup returns a copy of the ledger, made as described in docs/operating.md: while no process has the file open.
+// backup returns a copy of the ledger's file, made while no process has it open.
 func (s *shop) backup() []byte {
 	s.Helper()
 	if err := s.ledger.Close(); err != nil {

@@ -33,7 +33,7 @@ const (
 	fastestPulse = time.Second
 )
 
-// limit is a row of the table in docs/operating.md, with the tests at the limit and above it.
+// limit is a row of the table in docs/limits.md, with the tests at the limit and above it.
 type limit struct {
 	name, value, past string
 	tests             []string
@@ -103,11 +103,11 @@ func long(d time.Duration) string {
 	return fmt.Sprintf("%d s", d/time.Second)
 }
 
-var update = flag.Bool("update", false, "write the table of limits into docs/operating.md")
+var update = flag.Bool("update", false, "write the table of limits into docs/limits.md")
 
 func TestDocsHaveTheTableOfLimits(t *testing.T) {
 	const beginning, ending = "<!-- The table is made by go test ./internal/server -run TableOfLimits -update -->\n", "<!-- end of the table -->\n"
-	path := filepath.Join("..", "..", "docs", "operating.md")
+	path := filepath.Join("..", "..", "docs", "limits.md")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

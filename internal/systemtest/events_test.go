@@ -17,11 +17,11 @@ import (
 // eventSecret is the secret of easel dev in the page.
 const eventSecret = "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw=="
 
-// TestTheReceiversOfThePageTakeEveryKindOfEvent runs the receivers in docs/operating.md unchanged. They verify the
+// TestTheReceiversOfThePageTakeEveryKindOfEvent runs the receivers in docs/operators.md unchanged. They verify the
 // signatures and parse the documents with third-party libraries.
 func TestTheReceiversOfThePageTakeEveryKindOfEvent(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operating.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operators.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
