@@ -19,7 +19,7 @@ type commands struct {
 	Serve   serveCmd   `cmd:"" group:"run" help:"Run the facade in front of a catalog."`
 	Callers callersCmd `cmd:"" group:"run" help:"Check a callers file, or make a service token."`
 	Erase   eraseCmd   `cmd:"" group:"run" help:"Erase what names content of orders: labels, records and events."`
-	Audit   auditCmd   `cmd:"" group:"run" help:"Show who has changed what: operators, the callers file, starts."`
+	Audit   auditCmd   `cmd:"" group:"run" help:"Show the changes by operators."`
 	Orders  ordersCmd  `cmd:"" group:"run" help:"List the orders of a ledger, or say what became of one that stays unknown."`
 	Ledger  ledgerCmd  `cmd:"" group:"run" help:"Look after the book of orders itself: verify it, back it up, move it."`
 	Content contentCmd `cmd:"" group:"run" help:"Compare the copies of results with the book."`
