@@ -33,7 +33,7 @@ var allowed = map[string][]string{
 	"internal/ledger/lifecycle": {}, // pure
 
 	"internal/content":               {module + "/internal/catalog", module + "/internal/jobs", module + "/internal/ledger", "github.com/minio/minio-go/v7", "github.com/minio/minio-go/v7/pkg/credentials"},
-	"internal/jobs":                  {module + "/internal/ledger"},
+	"internal/jobs":                  {module + "/internal/catalog", module + "/internal/ledger"},
 	"internal/events":                {module + "/internal/jobs", module + "/internal/ledger", module + "/internal/reload", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/"},
 	"internal/orders":                {module + "/internal/jobs", module + "/internal/limiter", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/watch", "go.opentelemetry.io/otel", "go.opentelemetry.io/otel/"},
 	"internal/crossorigin":           {module + "/gen/", module + "/internal/service", "google.golang.org/"},

@@ -84,10 +84,13 @@ func hexOf(sum []byte) string {
 	return string(hex.AppendEncode(text[:0], sum))
 }
 
+// sharedTenant is the tenant of the shared API key.
+const sharedTenant Tenant = "held"
+
 // Held returns the credential of a server with its own API key. key returns the current one. The tenant stays the same
 // when the API key is rotated.
 func Held(key func() Secret) Credential {
-	return Credential{Tenant: "held", Held: true, key: key}
+	return Credential{Tenant: sharedTenant, Held: true, key: key}
 }
 
 // IdempotencyKey returns the idempotency key that is sent to the catalog for an order with the given key. Under a forwarded

@@ -9,6 +9,8 @@ import (
 const (
 	// rejectedFor is the time for which the rejection of an API key is remembered.
 	rejectedFor = 5 * time.Second
+	// sharedRejectedFor is the same for the shared API key and the background work under it.
+	sharedRejectedFor = 2 * time.Minute
 	// rejectedLimit is the maximum number of API keys that are remembered as rejected.
 	rejectedLimit = 1 << 16
 )
@@ -56,5 +58,7 @@ func (c *Client) Rejection(t Tenant) error {
 	return nil
 }
 
-// Rejected reports whether the catalog has rejected the shared API key and has not accepted it since.
-func (c *Client) Rejected(t Tenant) bool { return c.upstream.rejections.of(t).held }
+// Rejected reports whether the catalog has rejected the shared API key in the last two minutes and has not accepted it since.
+func (c *Client) Rejected() bool {
+	return time.Since(c.upstream.rejections.of(sharedTenant).at) < sharedRejectedFor
+}

@@ -44,6 +44,31 @@ func TestRejectionIsRememberedForSeconds(t *testing.T) {
 	})
 }
 
+func TestRejectionOfTheSharedAPIKeyIsRememberedForMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Client{upstream: retrier{requester: requester{rejections: newRejections()}}}
+		shared := Held(nil)
+		for _, step := range []struct {
+			cred Credential
+			err  error
+			wait time.Duration
+			want bool
+		}{
+			{Credential{Tenant: "forwarded"}, &Error{Kind: KindCredentialRejected}, 0, false},
+			{shared, &Error{Kind: KindCredentialRejected}, sharedRejectedFor - time.Second, true},
+			{shared, &Error{Kind: KindUnavailable}, time.Second, false},
+			{shared, &Error{Kind: KindCredentialRejected}, 0, true},
+			{shared, nil, 0, false},
+		} {
+			c.upstream.rejections.record(step.cred, step.err)
+			time.Sleep(step.wait)
+			if c.Rejected() != step.want {
+				t.Errorf("%v after %v, the shared API key is rejected: %v", step.wait, step.err, !step.want)
+			}
+		}
+	})
+}
+
 func TestRejectionsAreRememberedUpToALimit(t *testing.T) {
 	r := newRejections()
 	r.record(Credential{Tenant: "shared", Held: true}, &Error{Kind: KindCredentialRejected})

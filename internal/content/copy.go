@@ -36,7 +36,7 @@ func (r *Results) Kinds() []jobs.Kind {
 		return nil
 	}
 	return []jobs.Kind{
-		{Name: ledger.CopyJob, Places: copyPlaces, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: r.copy},
+		{Name: ledger.CopyJob, Places: copyPlaces, Catalog: r.Catalog, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: r.copy},
 		{Name: ledger.DeleteJob, Places: deletePlaces, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: r.delete},
 		{Name: "sweep", Interval: sweepInterval, Places: 1, MinRetry: maxRetry, MaxRetry: maxRetry, Do: r.sweep},
 	}

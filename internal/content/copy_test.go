@@ -26,6 +26,23 @@ func TestCopyOfADeadProcessIsMadeByAnother(t *testing.T) {
 	})
 }
 
+func TestProcessWithARejectedAPIKeyCopiesNothing(t *testing.T) {
+	inStudio(t, func(s *studio) {
+		s.upstream.set(func() { s.upstream.rejects = true })
+		s.finish("g1", picture(1000))
+		defer s.run(s.results)()
+		time.Sleep(110 * time.Second)
+		s.finish("g2", picture(1000))
+		time.Sleep(5 * time.Second)
+		if first, second := s.upstream.reads("g1"), s.upstream.reads("g2"); first != 1 || second != 0 {
+			s.Errorf("after the API key was rejected, it has read the results %d and %d times", first, second)
+		}
+		s.upstream.set(func() { s.upstream.rejects = false })
+		s.waitForCopy("g1")
+		s.waitForCopy("g2")
+	})
+}
+
 func TestOldFenceRecordsNothingAndItsObjectIsRemoved(t *testing.T) {
 	for name, locked := range map[string]string{"by itself": "", "by the next": "here/"} {
 		t.Run(name, func(t *testing.T) {

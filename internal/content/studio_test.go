@@ -38,6 +38,7 @@ type upstream struct {
 	kind    string // content type, if it is not image/png
 	chunked bool   // files have no Content-Length and no ranges
 	down    bool
+	rejects bool // it rejects the API key
 	delay   time.Duration
 	slow    string         // prefix of the generations with one byte per second
 	opened  map[string]int // number of reads of content by generation
@@ -47,7 +48,7 @@ type upstream struct {
 func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	id, isContent := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/generations/"), "/content")
 	u.mu.Lock()
-	down, delay := u.down, u.delay
+	down, rejects, delay := u.down, u.rejects, u.delay
 	slow := isContent && u.slow != "" && strings.HasPrefix(id, u.slow)
 	if isContent {
 		u.opened[id]++
@@ -66,6 +67,10 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	w := httptest.NewRecorder()
 	switch {
+	case rejects:
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = fmt.Fprint(w, `{"code":"UNAUTHORIZED","message":"invalid API key"}`)
 	case isContent && hasFile:
 		if tagged {
 			w.Header().Set("ETag", `"e-`+id+`"`)

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
@@ -31,6 +32,8 @@ type Kind struct {
 	Interval time.Duration
 	// Places is the maximum number of jobs that this process runs at once.
 	Places int
+	// Catalog is set if the jobs ask the catalog under the shared API key. They start only if [MayAsk].
+	Catalog *catalog.Client
 	// Room returns the maximum number of jobs of an owner that this process runs at once now. Nil means half of
 	// the places that other owners leave, at least one.
 	Room func(owner string) int
@@ -39,6 +42,12 @@ type Kind struct {
 	MinRetry, MaxRetry time.Duration
 	// Do runs a job once. After an error only the change of its outcome counts.
 	Do func(context.Context, ledger.Job) (ledger.Outcome, error)
+}
+
+// MayAsk reports whether this process may start background work that asks the catalog under the shared API key. The account of
+// the API key must be known, and the catalog must not have rejected the API key in the last two minutes.
+func MayAsk(book *ledger.Ledger, client *catalog.Client) bool {
+	return !book.AccountUnknown.Load() && !client.Rejected()
 }
 
 // Jobs runs the jobs of a ledger in this process.
@@ -98,7 +107,7 @@ func (j *Jobs) look(ctx, lasting context.Context, k *kind) {
 	if k.Interval > 0 && !k.written {
 		k.written = j.ledger.AddJob(ctx, ledger.Job{Kind: k.Name}) == nil
 	}
-	if j.free(k) == 0 {
+	if j.free(k) == 0 || k.Catalog != nil && !MayAsk(j.ledger, k.Catalog) {
 		return
 	}
 	owners, _ := j.ledger.OwnersOfJobs(ctx, k.Name)

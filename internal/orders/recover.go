@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/jobs"
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
@@ -23,7 +24,7 @@ const (
 
 // Recover resends abandoned orders of unknown outcome until ctx is done. Each order is sent by one replica at a time, with its
 // stored idempotency key and bytes, under the API key of its first attempt. Owners take turns. While the catalog does not
-// respond, only one order at a time is sent. During a pause of the limiter, no order is sent.
+// respond, only one order at a time is sent. During a pause of the limiter, and unless [jobs.MayAsk], no order is sent.
 func (o *Orders) Recover(ctx context.Context, held catalog.Credential) {
 	r := &recovery{orders: o, held: held, places: make(chan struct{}, recoverAtMost)}
 	defer r.resends.Wait()
@@ -45,7 +46,7 @@ type recovery struct {
 
 // next starts to resend one order. It reports whether another order may follow immediately.
 func (r *recovery) next(ctx context.Context) bool {
-	if s, now := r.orders.Catalog.Limiter(r.held.Tenant).State(), time.Now(); r.orders.Ledger.AccountUnknown.Load() || s.Paused.After(now) || s.Capped && s.NextProbe.After(now) {
+	if s, now := r.orders.Catalog.Limiter(r.held.Tenant).State(), time.Now(); !jobs.MayAsk(r.orders.Ledger, r.orders.Catalog) || s.Paused.After(now) || s.Capped && s.NextProbe.After(now) {
 		return false
 	}
 	select {

@@ -157,6 +157,40 @@ func TestNoOrderIsSentBeforeTheAccountIsKnown(t *testing.T) { // M4
 	})
 }
 
+func TestNoOrderIsResentUnderARejectedAPIKey(t *testing.T) {
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		r.answers(lost)
+		if _, err := r.place("studio", "k", "a harbour"); err == nil {
+			s.Fatal("it is placed")
+		}
+		if err := r.orders.Close(s.Context()); err != nil {
+			s.Error(err)
+		}
+		restarted, posts := s.replica(), 0
+		restarted.befores(func(req *http.Request) error {
+			if isOrder(req) {
+				posts++
+			}
+			return nil
+		})
+		rejects := s.box.Inject(sandbox.Fault{Route: "GET /me", Status: http.StatusUnauthorized})
+		if _, err := restarted.client.Account(s.Context(), restarted.held("")); catalog.KindOf(err) != catalog.KindCredentialRejected {
+			s.Fatal(err)
+		}
+		if restarted.recover(90 * time.Second); posts > 0 {
+			s.Errorf("%d orders are sent under a rejected API key", posts)
+		}
+		rejects.Remove()
+		if _, err := restarted.client.Account(s.Context(), restarted.held("")); err != nil {
+			s.Fatal(err)
+		}
+		if restarted.recover(time.Minute); posts != 1 {
+			s.Errorf("after the API key was accepted, %d orders are sent", posts)
+		}
+	})
+}
+
 func TestAnOrderWaitsUntilTheAccountIsKnown(t *testing.T) { // M4
 	inShop(t, 1000, func(s *shop) {
 		r := s.replica()

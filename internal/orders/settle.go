@@ -2,7 +2,6 @@ package orders
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -15,7 +14,6 @@ import (
 
 const (
 	settleInterval = time.Minute
-	settleRest     = 2 * settleInterval // time after a failure in which only other processes settle
 	settleReads    = 10                 // single reads in each run, in addition to one list
 	settleQuiet    = settleInterval / 2 // age of the latest observation of an order that is due
 	maxSettled     = 1000               // orders that one list may serve
@@ -26,24 +24,12 @@ const (
 )
 
 // Settle returns the kind of the job that observes the generations of orders until they are settled, even without a watch. A
-// run sends at most one list and ten single reads, and starts with the oldest observation. A process that fails leaves the
-// next runs to other processes, because the catalog may have rejected only its API key.
+// run sends at most one list and ten single reads, and starts with the oldest observation.
 func (o *Orders) Settle(held catalog.Credential) jobs.Kind {
-	var rests atomic.Int64 // Unix time in nanoseconds until which this process takes no job
 	return jobs.Kind{
-		Name: "settle", Interval: settleInterval, Places: 1, MinRetry: time.Second, MaxRetry: time.Second,
-		Room: func(string) int {
-			if o.Ledger.AccountUnknown.Load() || time.Now().UnixNano() < rests.Load() { // wrong account, or a pause
-				return 0
-			}
-			return 1
-		},
+		Name: "settle", Interval: settleInterval, Places: 1, Catalog: o.Catalog, MinRetry: settleInterval, MaxRetry: settleInterval,
 		Do: func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
-			err := o.settle(ctx, held)
-			if err != nil {
-				rests.Store(time.Now().Add(settleRest).UnixNano())
-			}
-			return ledger.Outcome{}, err
+			return ledger.Outcome{}, o.settle(ctx, held)
 		},
 	}
 }
