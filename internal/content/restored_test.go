@@ -1,6 +1,7 @@
 package content_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -115,6 +116,29 @@ func TestCloneDeletesNoCopyOfTheOtherLedger(t *testing.T) {
 		}
 		if left, err := s.results.Forget(s.Context()); left != 1 || err != nil {
 			s.Errorf("%d copies are left to be deleted, %v", left, err)
+		}
+	})
+}
+
+// A deletion that has just learned that it must keep a copy does not end with the adoption of the copy.
+func TestAdoptionDuringADeletionDeletesTheCopy(t *testing.T) {
+	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
+		s.copied("g0")
+		restore(func() {})
+		s.observe("g0", lifecycle.Observation{Deleted: true})
+		job := s.take(ledger.DeleteJob)
+		if may, err := s.book.MayDelete(s.Context(), "g0"); may || err != nil {
+			s.Errorf("the copy may be deleted: %v, %v", may, err)
+		}
+		if wasCopied, err := s.book.AdoptContents(s.Context(), ledger.By{Actor: "ops"}); !wasCopied || err != nil {
+			s.Errorf("the ledger adopts no copies: %v", err)
+		}
+		if err := s.book.FinishJob(s.Context(), job, ledger.Outcome{}); !errors.Is(err, ledger.ErrLeaseLost) {
+			s.Errorf("the deletion ends: %v", err)
+		}
+		defer s.run(s.results)()
+		if left := s.left(time.Minute); left != 0 || len(s.objects()) != 0 {
+			s.Errorf("%d copies are left to be deleted: %q", left, s.objects())
 		}
 	})
 }

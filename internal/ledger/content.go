@@ -169,7 +169,8 @@ func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (ha
 		if has = rows > 0; err != nil || !has {
 			return err
 		}
-		if _, err := tx.exec(addCopies+`generation_id = $1 ON CONFLICT (kind, ref) DO UPDATE SET begin_time = {now}, run_time = {now}, attempts = 0, problem = '' WHERE jobs.attempts > 0`, generation); err != nil {
+		// An attempt in progress must not end the copy, so it loses its lease.
+		if _, err := tx.exec(addCopies+`generation_id = $1 ON CONFLICT (kind, ref) DO UPDATE SET begin_time = {now}, run_time = {now}, fence = jobs.fence + 1, attempts = 0, problem = '' WHERE jobs.attempts > 0`, generation); err != nil {
 			return err
 		}
 		tx.jobAdded = true

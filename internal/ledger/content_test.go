@@ -134,6 +134,27 @@ func TestNewRequestAfterACopyHasAJob(t *testing.T) {
 	})
 }
 
+// A request for another copy during an attempt does not end with this attempt.
+func TestNewRequestDuringTheLastAttemptHasAnAttempt(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := wanting(t, url, "g1")
+		if err := l.FinishJob(t.Context(), takeOne(t, l, ledger.CopyJob), ledger.Outcome{Again: true, Problem: "not found"}); err != nil {
+			t.Fatal(err)
+		}
+		last := takeOne(t, l, ledger.CopyJob)
+		if has, err := l.FetchContent(t.Context(), ledger.By{Actor: "ops", Origin: "here"}, "g1"); !has || err != nil {
+			t.Fatal(has, err)
+		}
+		if err := l.FinishJob(t.Context(), last, ledger.Outcome{Change: ledger.CopyAbandoned(last, "not found")}); !errors.Is(err, ledger.ErrLeaseLost) {
+			t.Errorf("the attempt before the request ends the copy: %v", err)
+		}
+		if c, _, err := l.Content(t.Context(), "g1"); err != nil || c.State != ledger.ContentWaiting {
+			t.Errorf("the copy is %v, %v", c.State, err)
+		}
+		takeOne(t, l, ledger.CopyJob)
+	})
+}
+
 func TestErasureEndsTheCopyOfAResult(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1", "g2")

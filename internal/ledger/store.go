@@ -67,6 +67,10 @@ func (l *Ledger) AdoptContents(ctx context.Context, by By) (wasCopied bool, err 
 		if _, err := tx.exec(`INSERT INTO facts (name, value) VALUES ('` + adoptedFact + `', CAST({now} AS TEXT)) ON CONFLICT (name) DO NOTHING`); err != nil {
 			return err
 		}
+		// A deletion in progress that keeps its copy must not end, so it loses its lease and starts again.
+		if _, err := tx.exec(`UPDATE jobs SET fence = fence + 1, run_time = {now} WHERE kind = '` + DeleteJob + `' AND fence > 0`); err != nil {
+			return err
+		}
 		return tx.audit(Act{By: by, Action: ActAdopt})
 	})
 	for more := true; more && err == nil; {
