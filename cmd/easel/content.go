@@ -45,7 +45,7 @@ func (c *serveCmd) openResults(ctx context.Context, client *catalog.Client, book
 		return content.New(cfg), nil
 	}
 	var err error
-	if cfg.Store, err = content.OpenStore(c.ContentURL); err == nil {
+	if cfg.Store, err = content.OpenStore(c.ContentURL, c.UpstreamInsecure); err == nil {
 		cfg.Name, err = book.StoreName(ctx, rand.Text())
 	}
 	if err != nil {
@@ -133,10 +133,7 @@ func (c *contentVerifyCmd) Run(ctx context.Context, p *cli.Program) error {
 }
 
 func (c *contentVerifyCmd) compare(ctx context.Context, report func(line string), done func(copies int64)) (v content.Verified, err error) {
-	if err := content.Check(c.ContentURL, c.UpstreamInsecure); err != nil {
-		return v, err
-	}
-	store, err := content.OpenStore(c.ContentURL)
+	store, err := content.OpenStore(c.ContentURL, c.UpstreamInsecure)
 	if err != nil {
 		return v, err
 	}

@@ -112,7 +112,7 @@ func ParseBaseURL(text string, insecure bool) (*url.URL, error) {
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.HasSuffix(text, "#"):
 		return nil, errors.New("must not have a query or fragment")
 	case u.Scheme == "http" && !insecure && !loopback(u.Hostname()):
-		return nil, fmt.Errorf("must be https for host %s, because API keys would travel in the clear; EASEL_UPSTREAM_INSECURE=true allows it", u.Hostname())
+		return nil, fmt.Errorf("must be https for host %s, because API keys and results would travel in the clear; EASEL_UPSTREAM_INSECURE=true allows it", u.Hostname())
 	}
 	path := strings.TrimRight(u.EscapedPath(), "/")
 	return url.Parse(u.Scheme + "://" + u.Host + path)

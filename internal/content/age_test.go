@@ -12,14 +12,14 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// The clock of the process is a day ahead of the clock of the database.
+// The clock of the process is eight days ahead of the clock of the database.
 func TestDatabaseDecidesTheAgeOfACopy(t *testing.T) {
-	url, ahead := proctest.Database(t), time.Now().Add(25*time.Hour)
+	url, ahead := proctest.Database(t), time.Now().Add(8*24*time.Hour)
 	for name, row := range map[string]struct {
 		older string
 		want  ledger.ContentState
 	}{
-		"now": {"0 hours", ledger.ContentWaiting}, "an hour ago": {"1 hour", ledger.ContentWaiting}, "a day ago": {"25 hours", ledger.ContentFailed},
+		"now": {"0 hours", ledger.ContentWaiting}, "an hour ago": {"1 hour", ledger.ContentWaiting}, "eight days ago": {"8 days", ledger.ContentFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

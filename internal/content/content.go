@@ -4,7 +4,7 @@
 //	original  the same result in the catalog
 //	copy      the jobs that copy results into the store
 //	source    the result in the catalog that is copied, and responses that are not the result
-//	delete    the jobs that delete copies and the remains of broken writes
+//	delete    the jobs that delete copies
 //	verify    differences between the ledger and the store
 //	store, dir, s3  the stores
 package content
@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -90,7 +91,7 @@ func hasCopy(row ledger.Content) bool {
 	return row.State == ledger.ContentCopied || row.State == ledger.ContentWaiting && row.Object != ""
 }
 
-const fetchLook = 200 * time.Millisecond // interval of the checks of a result that is copied again
+const lookInterval = 200 * time.Millisecond // of the checks for the result of a job
 
 // Fetch records that an operator requests another copy of a result. It waits until the result is copied, an attempt has
 // failed, or ctx is done. It reports whether the ledger has such a result.
@@ -100,7 +101,7 @@ func (r *Results) Fetch(ctx context.Context, by ledger.By, generation string) (r
 	}
 	for {
 		row, _, err = r.Ledger.Content(ctx, generation)
-		if err != nil || row.State != ledger.ContentWaiting || row.Problem != "" || !sleep(ctx, fetchLook) {
+		if err != nil || row.State != ledger.ContentWaiting || row.Problem != "" || !sleep(ctx, lookInterval) {
 			return row, true, err
 		}
 	}
@@ -126,7 +127,7 @@ func (r *Results) Open(ctx context.Context, cred catalog.Credential, id string, 
 	if _, final := errors.AsType[*catalog.Error](err); err == nil || final || ctx.Err() != nil {
 		return c, err
 	}
-	if errors.Is(err, ErrAbsent) || errors.Is(err, errSize) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errSize) {
 		r.Logger.ErrorContext(ctx, "result copy lost; copying again", "generation", id, "object", row.Object, "error", err)
 		_ = r.Ledger.ContentIsLost(ctx, row) // otherwise the next reader detects the loss
 	}
@@ -146,7 +147,7 @@ var errSize = errors.New("size of the copy differs")
 
 // fromCopy opens a copy. Its error is a [catalog.Error] if no source can serve the request.
 func (r *Results) fromCopy(ctx context.Context, row ledger.Content, offset int64, etag string) (*Content, error) {
-	if err := servable(row.Size, etagOf(row), offset, etag); err != nil {
+	if err := servable(row.Size, row.Etag, offset, etag); err != nil {
 		return nil, err
 	}
 	body := io.ReadCloser(http.NoBody)
@@ -158,7 +159,7 @@ func (r *Results) fromCopy(ctx context.Context, row ledger.Content, offset int64
 		body = opened
 	}
 	r.Counts.Reads.Add(1)
-	return &Content{catalog.Content{Body: body, ContentType: row.ContentType, Offset: offset, Size: new(row.Size), Etag: etagOf(row)}, FromCopy}, nil
+	return &Content{catalog.Content{Body: body, ContentType: row.ContentType, Offset: offset, Size: new(row.Size), Etag: row.Etag}, FromCopy}, nil
 }
 
 // storeTimeout is the maximum time that the store may take to open an object, and for each read.

@@ -1,13 +1,13 @@
 package content
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"strings"
 	"time"
@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	copyPlaces  = 8         // number of concurrent copies; each has a part of the result in memory
-	copyTimeout = time.Hour // timeout of an attempt
+	places = 8 // number of concurrent copies, each with a part of the result in memory, and of concurrent deletions
 
-	// A failed copy is attempted again after a share of its age, 1/retryShare, within bounds.
+	copyTimeout   = time.Hour // timeout of an attempt
+	deleteTimeout = time.Minute
+	tryTime       = 7 * 24 * time.Hour // age from which a failed copy is abandoned
+
+	// A failed job runs again after a share of its age, 1/retryShare, within bounds.
 	retryShare         = 2
-	minRetry, maxRetry = time.Second, 5 * time.Minute
-	// A copy is abandoned after tryTime. If the catalog does not know the generation, the time is shorter but not zero,
-	// because a proxy may have responded.
-	tryTime, absentTime = 7 * 24 * time.Hour, 24 * time.Hour
+	minRetry, maxRetry = time.Second, 15 * time.Minute
 
 	textType = "text/plain; charset=utf-8"
 )
@@ -36,9 +36,8 @@ func (r *Results) Kinds() []jobs.Kind {
 		return nil
 	}
 	return []jobs.Kind{
-		{Name: ledger.CopyJob, Places: copyPlaces, Catalog: r.Catalog, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: r.copy},
-		{Name: ledger.DeleteJob, Places: deletePlaces, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: r.delete},
-		{Name: "sweep", Interval: sweepInterval, Places: 1, MinRetry: maxRetry, MaxRetry: maxRetry, Do: r.sweep},
+		{Name: ledger.CopyJob, Places: places, Catalog: r.Catalog, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: r.copy},
+		{Name: ledger.DeleteJob, Places: places, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: r.delete},
 	}
 }
 
@@ -48,10 +47,7 @@ func (r *Results) copy(ctx context.Context, job ledger.Job) (ledger.Outcome, err
 	if err != nil || !found || row.State != ledger.ContentWaiting {
 		return ledger.Outcome{}, err
 	}
-	made, err := r.transfer(ctx, job, row)
-	if err == nil {
-		err = r.record(ctx, job, row, made)
-	}
+	err = r.transfer(ctx, job, row)
 	switch {
 	case err == nil:
 		return ledger.Outcome{Ended: true}, nil
@@ -59,7 +55,7 @@ func (r *Results) copy(ctx context.Context, job ledger.Job) (ledger.Outcome, err
 		return ledger.Outcome{}, err
 	}
 	r.Counts.Failures.Add(1)
-	if job.Age > tryTime || isAbsent(err) && job.Age > absentTime {
+	if job.Age > tryTime {
 		r.Logger.ErrorContext(ctx, "result copy abandoned", "generation", row.Generation, "owner", row.Owner, "error", err, "hint", "easel content fetch tries again")
 		return ledger.Outcome{Change: ledger.CopyAbandoned(job, err.Error())}, nil
 	}
@@ -69,12 +65,32 @@ func (r *Results) copy(ctx context.Context, job ledger.Job) (ledger.Outcome, err
 	return ledger.Outcome{}, err
 }
 
-// transfer reads a result once, and writes it into the store. After an error it deletes the object, unless ctx is done.
-func (r *Results) transfer(ctx context.Context, job ledger.Job, row ledger.Content) (made ledger.StoredCopy, err error) {
+// transfer copies a result, and records the copy. It deletes the objects of earlier copies, and its own object if the copy was
+// certainly not recorded.
+func (r *Results) transfer(ctx context.Context, job ledger.Job, row ledger.Content) error {
+	made, err := r.write(ctx, row, fmt.Sprintf("%s%d-%d-%s", objectPrefix(r.Name, row.Generation), job.ID, job.Fence, rand.Text()))
+	if err == nil {
+		err = r.Ledger.ContentCopied(context.WithoutCancel(ctx), job, made)
+	}
+	_, doubt := errors.AsType[*ledger.Doubt](err)
+	switch {
+	case err == nil:
+		r.Counts.Copied.Add(1)
+		r.Counts.Bytes.Add(made.Size)
+		if job.Fence > 1 || row.Object != "" {
+			r.dropEarlier(ctx, job)
+		}
+	case !doubt && made.Object != "":
+		r.drop(ctx, made.Object)
+	}
+	return err
+}
+
+// write reads a result once, and writes it into the store. The name of made is empty if it has written nothing.
+func (r *Results) write(ctx context.Context, row ledger.Content, object string) (made ledger.StoredCopy, err error) {
 	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
-	made.Object = fmt.Sprintf("%s%d-%d-%s", objectPrefix(r.Name, row.Generation), job.ID, job.Fence, rand.Text())
-	if _, err := r.Store.Size(ctx, made.Object); err != nil && !errors.Is(err, ErrAbsent) { // before any request
+	if _, err := r.Store.Size(ctx, object); gone(err) != nil { // before any request
 		return made, err
 	}
 	result, err := r.source(ctx, row)
@@ -82,62 +98,21 @@ func (r *Results) transfer(ctx context.Context, job ledger.Job, row ledger.Conte
 		return made, err
 	}
 	defer func() { _ = result.Body.Close() }() // the needed part was read
-	made.ContentType, made.Etag = result.ContentType, result.Etag
-	defer func() {
-		if err != nil && ctx.Err() == nil {
-			r.drop(ctx, made.Object)
-		}
-	}()
-	sum, size := &measured{Hash: sha256.New()}, int64(-1)
+	sum, size := sha256.New(), int64(-1)
 	if result.Size != nil {
 		size = *result.Size
 	}
-	if err = r.Store.Put(ctx, made.Object, io.TeeReader(result.Body, sum), size); err == nil {
-		err = result.whole(sum.size)
-	}
-	if err == nil {
-		made.Size, err = r.Store.Size(ctx, made.Object)
-	}
-	if err == nil && made.Size != sum.size {
-		err = fmt.Errorf("store has %d bytes of %d", made.Size, sum.size)
+	made.Object, made.ContentType = object, result.ContentType
+	if made.Size, err = r.Store.Put(ctx, object, io.TeeReader(result.Body, sum), size); err == nil {
+		err = result.whole(made.Size)
 	}
 	made.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	made.Etag = cmp.Or(result.Etag, ownEtag(made.SHA256))
 	return made, err
 }
 
-// measured counts the bytes of a hash.
-type measured struct {
-	hash.Hash
-
-	size int64
-}
-
-// Write implements [io.Writer].
-func (m *measured) Write(p []byte) (int, error) {
-	m.size += int64(len(p))
-	return m.Hash.Write(p)
-}
-
-// record records a copy. It deletes objects of earlier copies, and its own object if the copy was certainly not recorded.
-func (r *Results) record(ctx context.Context, job ledger.Job, row ledger.Content, made ledger.StoredCopy) error {
-	err := r.Ledger.ContentCopied(context.WithoutCancel(ctx), job, made)
-	if _, doubt := errors.AsType[*ledger.Doubt](err); doubt {
-		return err
-	}
-	if err != nil {
-		r.drop(ctx, made.Object)
-		return err
-	}
-	r.Counts.Copied.Add(1)
-	r.Counts.Bytes.Add(made.Size)
-	if job.Fence > 1 || row.Object != "" {
-		r.dropEarlier(ctx, job)
-	}
-	return nil
-}
-
-// dropEarlier deletes the objects that this ledger wrote for a generation before this run of a job. It keeps objects of later
-// runs.
+// dropEarlier deletes the objects and the remains of aborted writes that this ledger wrote for a generation before this run of a
+// job. It keeps those of later runs.
 func (r *Results) dropEarlier(ctx context.Context, job ledger.Job) {
 	prefix := objectPrefix(r.Name, job.Ref)
 	for object, err := range r.Store.List(ctx, prefix) {

@@ -1,7 +1,12 @@
 package content_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -22,6 +27,29 @@ func TestCopyOfADeadProcessIsMadeByAnother(t *testing.T) {
 		s.wantBytes("g1", picture(1000), content.FromCopy)
 		if err := s.book.ContentCopied(s.Context(), dead, ledger.StoredCopy{Object: "x", SHA256: "y"}); !errors.Is(err, ledger.ErrLeaseLost) {
 			s.Errorf("the dead process records a copy: %v", err)
+		}
+	})
+}
+
+// A process that is killed during a copy leaves a file with bytes of the result.
+func TestNextCopyDeletesTheRemainsOfAKilledOne(t *testing.T) {
+	inStudio(t, func(s *studio) {
+		s.finish("g1", picture(1000))
+		dead, sum := s.take(ledger.CopyJob), sha256.Sum256([]byte("g1"))
+		name := hex.EncodeToString(sum[:])
+		remains := filepath.Join(s.dir, "here", name[:2], fmt.Sprintf("%s-%d-%d-X.part", name, dead.ID, dead.Fence))
+		err := os.MkdirAll(filepath.Dir(remains), 0o700)
+		if err == nil {
+			err = os.WriteFile(remains, picture(500), 0o600)
+		}
+		if err != nil {
+			s.Fatal(err)
+		}
+		stop := s.run(s.results)
+		s.waitForCopy("g1")
+		stop()
+		if all := s.objects(); len(all) != 1 || all[0] != s.dir+"/"+s.row("g1").Object {
+			s.Errorf("the store has %q", all)
 		}
 	})
 }

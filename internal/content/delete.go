@@ -2,20 +2,8 @@ package content
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger"
-)
-
-const (
-	deletePlaces  = 8
-	deleteTimeout = time.Minute // timeout of an attempt
-
-	sweepInterval = 24 * time.Hour
-	partAge       = 2 * copyTimeout // age from which a write counts as abandoned
-
-	forgetLook = 100 * time.Millisecond // interval of the checks of the copies that are to be deleted
 )
 
 // delete runs a job that deletes the copies of a generation, and the remains of aborted writes. A copy from before the ledger
@@ -43,8 +31,7 @@ func (r *Results) deleteAll(ctx context.Context, generation string) error {
 		return err
 	}
 	for _, name := range stores.Own() {
-		prefix := objectPrefix(name, generation)
-		for object, err := range r.Store.List(ctx, prefix) {
+		for object, err := range r.Store.List(ctx, objectPrefix(name, generation)) {
 			if err == nil {
 				err = r.Store.Delete(ctx, object.Name)
 			}
@@ -52,30 +39,8 @@ func (r *Results) deleteAll(ctx context.Context, generation string) error {
 				return err
 			}
 		}
-		if err := r.Store.Clean(ctx, prefix, time.Time{}); err != nil {
-			return err
-		}
 	}
 	return nil
-}
-
-// sweep runs the job that removes the remains of aborted writes.
-func (r *Results) sweep(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
-	stores, err := r.Ledger.Stores(ctx)
-	if err != nil {
-		return ledger.Outcome{}, err
-	}
-	now, err := r.Ledger.Now(ctx)
-	if err != nil {
-		return ledger.Outcome{}, err
-	}
-	for _, name := range stores.Own() {
-		err = errors.Join(err, r.Store.Clean(ctx, name+"/", now.Add(-partAge)))
-	}
-	if err != nil && ctx.Err() == nil {
-		r.Logger.WarnContext(ctx, "store cleanup failed", "error", err)
-	}
-	return ledger.Outcome{}, err
 }
 
 // Forget waits until the copies that are marked for deletion are deleted, and returns the remaining number when ctx is done.
@@ -83,7 +48,7 @@ func (r *Results) sweep(ctx context.Context, _ ledger.Job) (ledger.Outcome, erro
 func (r *Results) Forget(ctx context.Context) (left int64, err error) {
 	for {
 		left, own, err := r.Ledger.DoomedCount(context.WithoutCancel(ctx))
-		if err != nil || own == 0 || !sleep(ctx, forgetLook) {
+		if err != nil || own == 0 || !sleep(ctx, lookInterval) {
 			return left, err
 		}
 	}

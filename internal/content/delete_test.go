@@ -1,7 +1,6 @@
 package content_test
 
 import (
-	"crypto/rand"
 	"errors"
 	"os"
 	"path/filepath"
@@ -118,7 +117,7 @@ func TestErasureLeavesNoByteOfAKilledCopy(t *testing.T) {
 		stop := s.run(s.results)
 		for _, id := range []string{"g1", other} {
 			row := s.waitForCopy(id)
-			if err := os.WriteFile(filepath.Join(s.dir, row.Object+"."+rand.Text()+".part"), picture(1000), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(s.dir, row.Object+".part"), picture(1000), 0o600); err != nil {
 				s.Fatal(err)
 			}
 		}

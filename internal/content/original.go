@@ -48,21 +48,13 @@ func servable(size int64, has string, offset int64, etag string) error {
 	return nil
 }
 
-// etagOf returns the etag of a copy: the catalog's, or one of Easel if the catalog has none.
-func etagOf(row ledger.Content) string {
-	if row.Etag != "" {
-		return row.Etag
-	}
-	return ownEtag(row.SHA256)
-}
-
-// ownEtag returns an etag of Easel, which the catalog does not know.
+// ownEtag returns an etag of Easel, for a result without an etag of the catalog.
 func ownEtag(digest string) string { return `"copy-` + digest[:32] + `"` }
 
 // ofCatalog converts an etag for the catalog. The etag of a copy without a catalog etag becomes empty. Another etag of Easel
 // is unchanged, because it identifies other bytes.
 func ofCatalog(row ledger.Content, etag string) string {
-	if row.Etag == "" && row.SHA256 != "" && etag == etagOf(row) {
+	if row.SHA256 != "" && etag == ownEtag(row.SHA256) {
 		return ""
 	}
 	return etag

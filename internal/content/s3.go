@@ -6,16 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
-	"net/http"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/easel-grpc/easel/internal/catalog"
 )
 
 // s3 is a store in a bucket. Its keys come from the environment of the process, like those of S3's own tools: variables, a
@@ -32,83 +33,56 @@ const partSize = 5 << 20
 // s3Retries is the maximum number of attempts of a request.
 const s3Retries = 3
 
-// bucketForm matches the name of a bucket.
-var bucketForm = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
+// s3Form matches an address. Its groups are the bucket, the prefix of the names and the parameters.
+var s3Form = regexp.MustCompile(`^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:/[A-Za-z0-9._-]+)*)/?(?:\?([^#]*))?$`)
 
-// prefixForm matches the prefix of the names in a bucket.
-var prefixForm = regexp.MustCompile(`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$`)
-
-// s3Place is the location of a bucket.
-type s3Place struct {
-	endpoint *url.URL
-	bucket   string
-	prefix   string
-	region   string
-	path     bool // the bucket is in the path and not in the host name
-}
-
-// parseS3 parses s3://BUCKET/PREFIX?endpoint=URL&region=NAME&style=path.
-func parseS3(address string) (at s3Place, err error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "s3" || u.User != nil || u.Fragment != "" {
-		return at, errors.New("EASEL_CONTENT_URL must be " + Form + ", without a user: keys come from the environment")
+// openS3 returns the store of a bucket. It sends no requests. The host name of the bucket is used for Amazon's servers only.
+func openS3(address string, insecure bool) (Store, error) {
+	form := s3Form.FindStringSubmatch(address)
+	if form == nil {
+		return nil, errors.New("EASEL_CONTENT_URL must be " + Form + ", with a prefix of letters, digits, dots, dashes, underscores and slashes, and without a user: keys come from the environment")
 	}
-	query := u.Query()
-	for name := range query {
-		if name != "endpoint" && name != "region" && name != "style" {
-			return at, fmt.Errorf("EASEL_CONTENT_URL: %q is no parameter; it may have endpoint, region and style", name)
-		}
+	endpoint, region, err := parametersOf(form[3], insecure)
+	if err != nil {
+		return nil, fmt.Errorf("EASEL_CONTENT_URL: %w", err)
 	}
-	at = s3Place{bucket: u.Host, prefix: strings.Trim(u.Path, "/"), region: query.Get("region")}
-	if !bucketForm.MatchString(at.bucket) || at.prefix != "" && !prefixForm.MatchString(at.prefix) {
-		return at, errors.New("EASEL_CONTENT_URL: it names no bucket, or a prefix with other characters than letters, digits, dots, dashes, underscores and slashes")
-	}
-	switch style := query.Get("style"); style {
-	case "", "path":
-		at.path = style == "path" || query.Has("endpoint")
-	case "host":
-	default:
-		return at, errors.New("EASEL_CONTENT_URL: style must be path or host")
-	}
-	at.endpoint, err = url.Parse(cmp.Or(query.Get("endpoint"), "https://s3.amazonaws.com"))
-	if err != nil || at.endpoint.Host == "" || at.endpoint.Scheme != "http" && at.endpoint.Scheme != "https" || strings.Trim(at.endpoint.Path, "/") != "" {
-		return at, errors.New("EASEL_CONTENT_URL: endpoint must be http://HOST or https://HOST")
-	}
-	return at, nil
-}
-
-// openS3 returns the store of a bucket. It sends no requests.
-func openS3(at s3Place) (Store, error) {
-	lookup := minio.BucketLookupDNS
-	if at.path {
-		lookup = minio.BucketLookupPath
-	}
-	transport := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: storeTimeout,
-		ResponseHeaderTimeout: time.Minute, DisableCompression: true,
-	}
-	client, err := minio.New(at.endpoint.Host, &minio.Options{
-		Creds: credentials.NewChainCredentials([]credentials.Provider{
-			&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{Client: &http.Client{Transport: transport}},
-		}),
-		Secure: at.endpoint.Scheme == "https", Region: at.region, BucketLookup: lookup, Transport: transport, MaxRetries: s3Retries,
+	client, err := minio.New(endpoint.Host, &minio.Options{
+		Creds:  credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{}}),
+		Secure: endpoint.Scheme == "https", Region: region, MaxRetries: s3Retries,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("EASEL_CONTENT_URL: %w", err)
 	}
-	store := s3{core: minio.Core{Client: client}, bucket: at.bucket}
-	if at.prefix != "" {
-		store.prefix = at.prefix + "/"
+	return s3{core: minio.Core{Client: client}, bucket: form[1], prefix: strings.TrimPrefix(form[2]+"/", "/")}, nil
+}
+
+// parametersOf returns the parameters of an address.
+func parametersOf(text string, insecure bool) (endpoint *url.URL, region string, err error) {
+	query, err := url.ParseQuery(text)
+	if err != nil {
+		return nil, "", errors.New("invalid parameters")
 	}
-	return store, nil
+	for name := range query {
+		if name != "endpoint" && name != "region" {
+			return nil, "", fmt.Errorf("%q is no parameter; it may have endpoint and region", name)
+		}
+	}
+	endpoint, err = catalog.ParseBaseURL(cmp.Or(query.Get("endpoint"), "https://s3.amazonaws.com"), insecure)
+	if err == nil && endpoint.Path != "" {
+		err = errors.New("must not have a path")
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("endpoint %w", err)
+	}
+	return endpoint, query.Get("region"), nil
 }
 
 // Put implements [Store].
-func (s s3) Put(ctx context.Context, name string, body io.Reader, size int64) error {
-	_, err := s.core.Client.PutObject(ctx, s.bucket, s.prefix+name, body, size, minio.PutObjectOptions{
+func (s s3) Put(ctx context.Context, name string, body io.Reader, size int64) (written int64, err error) {
+	info, err := s.core.Client.PutObject(ctx, s.bucket, s.prefix+name, body, size, minio.PutObjectOptions{
 		ContentType: "application/octet-stream", PartSize: partSize, NumThreads: 1, SendContentMd5: true,
 	})
-	return said(err)
+	return info.Size, said(err)
 }
 
 // Get implements [Store].
@@ -130,41 +104,36 @@ func (s s3) Size(ctx context.Context, name string) (int64, error) {
 	return info.Size, said(err)
 }
 
-// Delete implements [Store].
+// Delete implements [Store]. The remains of an aborted write are an incomplete upload. The bucket accepts the deletion of an
+// object that it does not have.
 func (s s3) Delete(ctx context.Context, name string) error {
-	err := said(s.core.RemoveObject(ctx, s.bucket, s.prefix+name, minio.RemoveObjectOptions{}))
-	if errors.Is(err, ErrAbsent) {
-		return nil
+	err := s.core.RemoveObject(ctx, s.bucket, s.prefix+name, minio.RemoveObjectOptions{})
+	if err == nil {
+		err = s.core.RemoveIncompleteUpload(ctx, s.bucket, s.prefix+name)
 	}
-	return err
+	return said(err)
 }
 
-// List implements [Store].
+// List implements [Store]. It returns at most 1,000 incomplete uploads.
 func (s s3) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel() // stops a listing that is left early
 		for info := range s.core.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: s.prefix + prefix, Recursive: true}) {
-			object := Object{strings.TrimPrefix(info.Key, s.prefix), info.Size, info.LastModified}
-			if !yield(object, said(info.Err)) || info.Err != nil {
+			if !yield(Object{strings.TrimPrefix(info.Key, s.prefix), info.LastModified}, said(info.Err)) || info.Err != nil {
 				return
 			}
 		}
-	}
-}
-
-// Clean implements [Store]. It aborts incomplete uploads, and continues after a failure.
-func (s s3) Clean(ctx context.Context, prefix string, before time.Time) (failed error) {
-	for upload := range s.core.ListIncompleteUploads(ctx, s.bucket, s.prefix+prefix, true) {
-		err := upload.Err
-		if err == nil && (before.IsZero() || upload.Initiated.Before(before)) {
-			err = s.core.AbortMultipartUpload(ctx, s.bucket, upload.Key, upload.UploadID)
+		incomplete, err := s.core.ListMultipartUploads(ctx, s.bucket, s.prefix+prefix, "", "", "", 0)
+		for _, upload := range incomplete.Uploads {
+			if !yield(Object{strings.TrimPrefix(upload.Key, s.prefix), upload.Initiated}, nil) {
+				return
+			}
 		}
-		if err != nil && !errors.Is(said(err), ErrAbsent) {
-			failed = said(err)
+		if err != nil {
+			yield(Object{}, said(err))
 		}
 	}
-	return failed
 }
 
 // said returns an error of the bucket with only its code, because the rest may contain the request.
@@ -177,7 +146,7 @@ func said(err error) error {
 	case !ok:
 		return err
 	case answer.Code == minio.NoSuchKey || answer.Code == minio.NoSuchUpload:
-		return ErrAbsent
+		return fs.ErrNotExist
 	}
 	return fmt.Errorf("the bucket answers %d %s", answer.StatusCode, answer.Code)
 }

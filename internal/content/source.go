@@ -20,12 +20,6 @@ type source struct {
 	record *catalog.File // nil for a text
 }
 
-// errNothing means that a generation has no result.
-var errNothing = errors.New("the generation has neither a file nor a text")
-
-// isAbsent reports whether the catalog does not have a result. A proxy may briefly cause this error too.
-func isAbsent(err error) bool { return catalog.IsAbsent(err) || errors.Is(err, errNothing) }
-
 // source opens the file of a generation in the catalog, or its text.
 func (r *Results) source(ctx context.Context, row ledger.Content) (*source, error) {
 	cred := *r.Held
@@ -38,15 +32,11 @@ func (r *Results) source(ctx context.Context, row ledger.Content) (*source, erro
 			return nil, err
 		case g.File == nil && g.Text != nil:
 			c, err := textAt(*g.Text, 0, "")
-			c.Etag = "" // the catalog has no etag for texts
 			return &source{Content: c}, err
 		}
 		record = cmp.Or(g.File, &catalog.File{})
 	}
 	c, err := r.Catalog.Content(ctx, cred, row.Generation, 0, "")
-	if catalog.KindOf(err) == catalog.KindNoContent {
-		err = errNothing
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -83,6 +73,8 @@ func (s *source) check() error {
 // whole returns an error if a body of a size can't be the result.
 func (s *source) whole(size int64) error {
 	switch {
+	case s.Size != nil && size != *s.Size:
+		return fmt.Errorf("the store has %d bytes of %d", size, *s.Size)
 	case s.record == nil:
 	case s.record.SizeBytes != nil && size != *s.record.SizeBytes:
 		return fmt.Errorf("the response has %d bytes, and the result %d", size, *s.record.SizeBytes)

@@ -4,39 +4,32 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"iter"
-	"net/netip"
 	"strings"
 	"time"
 )
 
-// Store stores objects by name. Names contain letters, digits, dashes and slashes.
+// Store stores objects by name. Names contain letters, digits, dashes and slashes. The error about a missing object is [fs.ErrNotExist].
 type Store interface {
-	// Put writes an object completely or not at all. size is the size of the body, -1 if it is unknown.
-	Put(ctx context.Context, name string, body io.Reader, size int64) error
-	// Get reads an object from an offset before its end, and returns its complete size. Its error is [ErrAbsent] if there is
-	// no such object. The body of an S3 object fails when the context is done.
+	// Put writes an object completely or not at all, and returns its size. size is the size of the body, -1 if it is unknown.
+	Put(ctx context.Context, name string, body io.Reader, size int64) (written int64, err error)
+	// Get reads an object from an offset before its end, and returns its complete size. The body of an S3 object fails when the
+	// context is done.
 	Get(ctx context.Context, name string, offset int64) (body io.ReadCloser, size int64, err error)
-	// Size returns the size of an object. Its error is [ErrAbsent] if there is no such object.
+	// Size returns the size of an object.
 	Size(ctx context.Context, name string) (int64, error)
-	// Delete deletes an object, if there is one.
+	// Delete deletes an object and the remains of an aborted write, if there are any.
 	Delete(ctx context.Context, name string) error
-	// List returns the objects whose names have a prefix.
+	// List returns the objects whose names have a prefix, and the remains of aborted writes.
 	List(ctx context.Context, prefix string) iter.Seq2[Object, error]
-	// Clean deletes the remains of aborted writes of objects whose names have a prefix, if the writes started before the given
-	// time. The zero time deletes all remains.
-	Clean(ctx context.Context, prefix string, before time.Time) error
 }
 
-// Object is an object of a store.
+// Object is an object of a store, or the remains of an aborted write.
 type Object struct {
 	Name string
-	Size int64
-	Time time.Time // time when it was written
+	Time time.Time // time when it was written, or when the write started
 }
-
-// ErrAbsent means that the store has no such object.
-var ErrAbsent = errors.New("the store has no such object")
 
 // Form is the syntax of EASEL_CONTENT_URL.
 const Form = "file:DIR or s3://BUCKET/PREFIX?endpoint=URL&region=NAME"
@@ -47,10 +40,7 @@ func Check(address string, insecure bool) error {
 	if _, isDir := dirOf(address); isDir {
 		return nil
 	}
-	at, err := parseS3(address)
-	if err == nil && !insecure && at.endpoint.Scheme == "http" && !loopback(at.endpoint.Hostname()) {
-		err = errors.New("EASEL_CONTENT_URL: endpoint must be https, otherwise results travel unencrypted; EASEL_UPSTREAM_INSECURE=true allows it")
-	}
+	_, err := openS3(address, insecure)
 	return err
 }
 
@@ -60,20 +50,18 @@ func dirOf(address string) (name string, isDir bool) {
 	return strings.TrimPrefix(name, "//"), isDir && name != ""
 }
 
-// loopback reports whether a host is this machine.
-func loopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
-}
-
-// OpenStore opens a store.
-func OpenStore(address string) (Store, error) {
+// OpenStore opens the store of an address, under the conditions of [Check].
+func OpenStore(address string, insecure bool) (Store, error) {
 	if name, isDir := dirOf(address); isDir {
 		return openDir(name)
 	}
-	at, err := parseS3(address)
-	if err != nil {
-		return nil, err
+	return openS3(address, insecure)
+}
+
+// gone returns nil if there is no such object, and other errors unchanged.
+func gone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return openS3(at)
+	return err
 }

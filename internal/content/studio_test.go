@@ -159,9 +159,9 @@ func (s *trouble) fault(ctx context.Context) error {
 	return refuse
 }
 
-func (s *trouble) Put(ctx context.Context, name string, body io.Reader, size int64) error {
+func (s *trouble) Put(ctx context.Context, name string, body io.Reader, size int64) (int64, error) {
 	if err := s.fault(ctx); err != nil {
-		return err
+		return 0, err
 	}
 	s.mu.Lock()
 	s.puts++
@@ -169,13 +169,13 @@ func (s *trouble) Put(ctx context.Context, name string, body io.Reader, size int
 	s.mu.Unlock()
 	if full {
 		_, _ = io.CopyN(io.Discard, body, 1)
-		return errors.New("no space left on device")
+		return 0, errors.New("no space left on device")
 	}
-	err := s.Store.Put(ctx, name, body, size)
+	written, err := s.Store.Put(ctx, name, body, size)
 	if s.put != nil {
 		s.put()
 	}
-	return err
+	return written, err
 }
 
 func (s *trouble) Get(ctx context.Context, name string, offset int64) (io.ReadCloser, int64, error) {
@@ -276,7 +276,7 @@ func newStudio(t *testing.T, url string) *studio {
 		t.Fatal(err)
 	}
 	s.held = catalog.Held(func() catalog.Secret { return catalog.NewSecret("key") })
-	open, err := content.OpenStore("file:" + s.dir)
+	open, err := content.OpenStore("file:"+s.dir, false)
 	if err != nil {
 		t.Fatal(err)
 	}

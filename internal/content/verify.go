@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// verifyBatch is the number of copies, and of objects, that one query reads.
-const verifyBatch = 500
+const (
+	verifyBatch    = 500             // number of copies that one query reads
+	unrecordedTime = 2 * copyTimeout // age of an object from which its copy is no longer in progress
+)
 
 // Verified has the totals of a comparison.
 type Verified struct{ Copies, Bytes, Differences int64 }
@@ -49,7 +52,7 @@ func (r *Results) Verify(ctx context.Context, bytes bool, report func(line strin
 func (r *Results) verifyOne(ctx context.Context, c ledger.Content, bytes bool) (problem string, err error) {
 	size, err := r.Store.Size(ctx, c.Object)
 	switch {
-	case errors.Is(err, ErrAbsent):
+	case errors.Is(err, fs.ErrNotExist):
 		return "the store does not have it", nil
 	case err == nil && size != c.Size:
 		return fmt.Sprintf("the store has %d bytes, and the ledger %d", size, c.Size), nil
@@ -71,38 +74,27 @@ func (r *Results) verifyOne(ctx context.Context, c ledger.Content, bytes bool) (
 	return "", nil
 }
 
-// verifyObjects reports the objects under the names of the ledger that no row refers to. Objects younger than partAge are
-// skipped, because they may be incomplete copies.
+// verifyObjects reports the objects under the names of the ledger that no row refers to. Objects younger than unrecordedTime
+// are skipped, because their copies may be in progress.
 func (r *Results) verifyObjects(ctx context.Context, differs func(line string)) error {
 	stores, err := r.Ledger.Stores(ctx)
-	if err != nil {
+	now, failed := r.Ledger.Now(ctx)
+	if err = errors.Join(err, failed); err != nil {
 		return err
 	}
-	now, err := r.Ledger.Now(ctx)
-	var some []string
 	for _, name := range stores.All() {
-		for object, failed := range r.Store.List(ctx, name+"/") {
-			if err = errors.Join(err, failed); err != nil {
+		for object, err := range r.Store.List(ctx, name+"/") {
+			known := true
+			if err == nil && object.Time.Before(now.Add(-unrecordedTime)) {
+				known, err = r.Ledger.HasObject(ctx, object.Name)
+			}
+			if err != nil {
 				return err
 			}
-			if object.Time.Before(now.Add(-partAge)) {
-				some = append(some, object.Name)
-			}
-			if len(some) == verifyBatch {
-				err, some = r.verifyKnown(ctx, some, differs), some[:0]
+			if !known {
+				differs(object.Name + ": the ledger does not know it")
 			}
 		}
 	}
-	return errors.Join(err, r.verifyKnown(ctx, some, differs))
-}
-
-// verifyKnown reports the objects that no row refers to.
-func (r *Results) verifyKnown(ctx context.Context, objects []string, differs func(line string)) error {
-	known, err := r.Ledger.KnownObjects(ctx, objects)
-	for _, object := range objects {
-		if err == nil && !known[object] {
-			differs(object + ": the ledger does not know it")
-		}
-	}
-	return err
+	return nil
 }

@@ -49,7 +49,7 @@ type StoredCopy struct {
 	Size   int64
 	// SHA256 is the digest of the copy in hex.
 	SHA256 string
-	// ContentType and Etag are the values that the catalog returned.
+	// ContentType is the type that the catalog returned, and Etag its etag, or one of Easel if the catalog returned none.
 	ContentType, Etag string
 	Time              time.Time
 }
@@ -230,17 +230,10 @@ func (l *Ledger) DoomedCount(ctx context.Context) (count, own int64, err error) 
 	return count, own, err
 }
 
-// KnownObjects returns the objects, among the given ones, that rows refer to.
-func (l *Ledger) KnownObjects(ctx context.Context, objects []string) (known map[string]bool, err error) {
-	if len(objects) == 0 {
-		return nil, nil
-	}
-	found, err := ask(ctx, l, scanText, `SELECT object FROM contents WHERE object <> '' AND object {in ids}`, asList(objects))
-	known = make(map[string]bool, len(found))
-	for _, object := range found {
-		known[object] = true
-	}
-	return known, err
+// HasObject reports whether a row refers to an object.
+func (l *Ledger) HasObject(ctx context.Context, object string) (has bool, err error) {
+	err = l.askOne(ctx, []any{&has}, `SELECT EXISTS (SELECT 1 FROM contents WHERE object <> '' AND object = $1)`, object)
+	return has, err
 }
 
 // CopiesAfter returns copies in the order of their generations, after the given generation.

@@ -386,7 +386,7 @@ func (g *gallery) watchToTheEnd(id string) error {
 // objects are the names of what is in the store.
 func (g *gallery) objects() (names []string) {
 	g.Helper()
-	store, err := content.OpenStore(g.bucket.URL("results"))
+	store, err := content.OpenStore(g.bucket.URL("results"), false)
 	if err != nil {
 		g.Fatal(err)
 	}
