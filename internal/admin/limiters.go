@@ -43,7 +43,7 @@ func limitersOf(states map[string]limiter.State, now time.Time) limiters {
 	g := limiters{Closed: []closedLimiter{}, Waiting: []waiters{}}
 	for key, s := range states {
 		name := catalog.Tenant(key).Fingerprint()
-		if s.IsClosed(now) {
+		if s.Closed {
 			g.Closed = append(g.Closed, pauseOf(name, s, now))
 		}
 		if s.Capped {

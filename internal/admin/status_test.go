@@ -124,8 +124,8 @@ func TestAnEmptyStatusHasListsAndNoNulls(t *testing.T) {
 func TestClosedLimitersAndWaitingRequestsAreShown(t *testing.T) {
 	now := time.Now()
 	shown := limitersOf(map[string]limiter.State{
-		"bb": {Paused: now.Add(9 * time.Second), Reason: limiter.Throttled, Waiting: []limiter.Waiting{{Owner: "studio", Class: limiter.Order, Count: 2, Since: now}}},
-		"aa": {Paused: now, Probing: true, Reason: limiter.Unavailable},
+		"bb": {Closed: true, Paused: now.Add(9 * time.Second), Reason: limiter.Throttled, Waiting: []limiter.Waiting{{Owner: "studio", Class: limiter.Order, Count: 2, Since: now}}},
+		"aa": {Closed: true, Paused: now, Reason: limiter.Unavailable},
 	}, now)
 	want := []closedLimiter{{"aa", "unavailable", nil}, {"bb", "rate_limited", when(now.Add(9 * time.Second))}}
 	if diff := cmp.Diff(want, shown.Closed); diff != "" {

@@ -36,7 +36,7 @@ type Config struct {
 // Client sends requests to one catalog for any number of credentials. It is safe for concurrent use.
 //
 // Every error is an [*Error] or the error of the caller's context. Each request waits for a permit of the limiter of its API
-// key. If the catalog is unavailable, a read has at most three attempts. While most requests fail, it is not retried.
+// key. If the catalog is unavailable, a read has at most three attempts. After several failures in a row, it has one attempt.
 type Client struct {
 	upstream retrier
 	lists    *lists

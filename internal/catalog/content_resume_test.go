@@ -164,19 +164,21 @@ func TestABodyThatDoesNotGrowIsInterrupted(t *testing.T) {
 func TestAnOutageCutsResumingShort(t *testing.T) { // U1
 	synctest.Test(t, func(t *testing.T) {
 		h := host{file: film, etag: `"v1"`, cut: 5000}
+		var c *Client
 		w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {
 			if n == 0 {
 				h.answer(n, r, conn)
+				return
+			}
+			for range 4 { // after five failures nothing is retried
+				permit, err := c.Limiter(testCredential.Tenant).Acquire(t.Context(), limiter.Request{})
+				if err != nil {
+					t.Error(err)
+				}
+				permit.Release(limiter.Result{Outcome: limiter.Failed})
 			}
 		}}
-		c := w.client(t, Config{})
-		for range 5 { // after five failures nothing is retried
-			permit, err := c.Limiter(testCredential.Tenant).Acquire(t.Context(), limiter.Request{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			permit.Release(limiter.Result{Outcome: limiter.Failed})
-		}
+		c = w.client(t, Config{})
 		_, got, err := read(t.Context(), c, 0, "")
 		if KindOf(err) != KindInterrupted || len(got) != 5000 || w.count() != 2 {
 			t.Errorf("got %d bytes in %d requests, %v", len(got), w.count(), err)

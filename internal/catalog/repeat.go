@@ -30,8 +30,8 @@ type retrier struct {
 	jitter   *jitter
 }
 
-// retry runs a call until it succeeds, fails permanently, or has no attempts or time left. While most requests fail,
-// the limiter of the API key allows no retries.
+// retry runs a call until it succeeds, fails permanently, or has no attempts or time left. After several
+// failures in a row, the limiter of the API key allows no retries.
 func (r *retrier) retry(ctx context.Context, cred Credential, once func(context.Context) error) error {
 	for n := 1; ; n++ {
 		err := once(withAttempt(ctx, n))

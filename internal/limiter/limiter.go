@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,10 +22,9 @@ type Class uint8
 
 // The classes.
 const (
-	Order   Class = iota // a paid order
-	Read                 // a read that a caller waits for
-	Poll                 // a read for watches
-	Classes              // the number of classes
+	Order Class = iota // a paid order
+	Read               // a read that a caller waits for
+	Poll               // a read for watches
 )
 
 // String returns the name of the class in metrics.
@@ -41,17 +41,15 @@ const (
 	fewInFlight   = 2    // see reservedPart
 	noPollRate    = 1e6  // polls per second, until a rate is set
 
-	maxRetries  = 10.0 // size of the retry budget: a failure costs 1, and retries need more than half of the budget
-	retryEarned = 0.1  // returned to the retry budget by a request that passes
+	maxFailures = 5 // number of consecutive failures from which no request is retried
 
-	minStarts = 32          // number of started requests from which the time in the queue is estimated
-	recent    = time.Minute // age at which half of the measurement of starts is dropped
+	minStarts = 32 // number of started requests from which the time in the queue is estimated
 )
 
 // Request describes a request that needs a permit.
 type Request struct {
 	Owner  string
-	Weight float64 // weight of the owner; zero means the previous weight, initially 1
+	Weight float64 // weight of the owner; zero means 1
 	Class  Class
 	// Arrived is the time when the request first arrived. It determines the position in the queue, which a request after a
 	// 429 thus keeps. Zero means now.
@@ -81,10 +79,10 @@ type Limiter struct {
 	mu       sync.Mutex
 	limit    float64 // number of requests that may be in flight
 	inFlight int
-	retries  float64 // budget for retries of failed requests, as in gRPC
 	queue    queue
-	busy     time.Time // start of the measurement of starts, initially the time since which requests wait
+	busy     time.Time // time since which requests wait
 	starts   int       // number of requests that started since busy
+	failures int       // number of consecutive failures
 	pause    pause
 	cap      dailyCap
 	timer    *time.Timer // fires when a pause ends or the next poll may start
@@ -93,17 +91,13 @@ type Limiter struct {
 // New returns a limiter that allows at most maxInFlight requests in flight.
 func New(maxInFlight int) *Limiter {
 	most := float64(maxInFlight)
-	return &Limiter{
-		max: most, limit: most, retries: maxRetries, queue: queue{owners: map[string]*owner{}}, polls: rate.NewLimiter(noPollRate, noPollRate),
-	}
+	return &Limiter{max: most, limit: most, queue: queue{owners: map[string]*owner{}}, polls: rate.NewLimiter(noPollRate, noPollRate)}
 }
 
 // SetPollRate sets the maximum number of polls per second. The polls of one second may start at the same time.
 func (l *Limiter) SetPollRate(perSecond float64) {
-	if l.polls.Limit() != rate.Limit(perSecond) {
-		l.polls.SetLimit(rate.Limit(perSecond))
-		l.polls.SetBurst(max(1, int(perSecond)))
-	}
+	l.polls.SetLimit(rate.Limit(perSecond))
+	l.polls.SetBurst(max(1, int(perSecond)))
 }
 
 // Acquire waits for a permit, which the caller must release. It returns an [*Error] as soon as it is known that no permit is
@@ -112,45 +106,40 @@ func (l *Limiter) Acquire(ctx context.Context, r Request) (*Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	w := &waiter{Request: r}
+	w := &Permit{Request: r, limiter: l, decided: make(chan struct{})}
 	w.deadline, _ = ctx.Deadline()
-	if l.enqueue(w); w.decided == nil {
-		return w.permit, w.err
-	}
+	l.enqueue(w)
 	select {
 	case <-w.decided:
-		return w.permit, w.err
 	case <-ctx.Done():
-		return nil, l.abandon(ctx, w)
+		l.abandon(ctx, w)
 	}
+	if w.err != nil {
+		return nil, w.err
+	}
+	return w, nil
 }
 
-// enqueue adds a request to its queue, unless it cannot start in time, and grants all permits that are available.
-func (l *Limiter) enqueue(w *waiter) {
+// enqueue adds a request to the queue, unless it cannot start in time, and grants all permits that are available.
+func (l *Limiter) enqueue(w *Permit) {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.Arrived = cmp.Or(w.Arrived, now)
-	if w.err = l.rejection(w, now); w.err != nil {
-		return
-	}
-	if l.queue.waiting == 0 {
+	if len(l.queue.waiting) == 0 {
 		l.busy, l.starts = now, 0
-	} else if late := now.Add(l.delay(w.Request, now)).Sub(w.deadline); w.Class == Read && !w.deadline.IsZero() && late > 0 {
-		w.err = &Error{RetryAfter: max(firstPause, late)}
-		return
 	}
 	l.queue.add(w)
-	l.grant(now)
-	if w.permit == nil && w.err == nil {
-		w.decided = make(chan struct{})
+	if err := cmp.Or(l.rejection(w, now), l.lateness(w, now)); err != nil {
+		l.queue.decide(w, err)
 	}
+	l.grant(now)
 }
 
 // rejection returns an error if the daily cap rejects a request, or the pause ends after the deadline of the request.
-func (l *Limiter) rejection(w *waiter, now time.Time) error {
+func (l *Limiter) rejection(w *Permit, now time.Time) error {
 	switch {
-	case l.cap.closed(w.Class, now):
+	case w.Class == Order && l.cap.isClosed(now):
 		return &Error{Capped: true}
 	case !w.deadline.IsZero() && l.pause.until.After(w.deadline):
 		return l.newError(now)
@@ -158,12 +147,16 @@ func (l *Limiter) rejection(w *waiter, now time.Time) error {
 	return nil
 }
 
-// delay estimates the time that a new request spends in the queue. Zero means that the time is unknown.
-func (l *Limiter) delay(r Request, now time.Time) time.Duration {
-	if l.starts < minStarts {
-		return 0
+// lateness returns an error if a read is estimated to be in the queue until after its deadline.
+func (l *Limiter) lateness(w *Permit, now time.Time) error {
+	if w.Class != Read || w.deadline.IsZero() || l.starts < minStarts {
+		return nil
 	}
-	return time.Duration(l.queue.before(r) / float64(l.starts) * float64(now.Sub(l.busy)))
+	wait := l.queue.before(w.owner) / float64(l.starts) * float64(now.Sub(l.busy))
+	if late := now.Add(time.Duration(wait)).Sub(w.deadline); late > 0 {
+		return &Error{RetryAfter: max(firstPause, late)}
+	}
+	return nil
 }
 
 // newError returns the error of a request that got no permit. It asks for a retry after the pause.
@@ -171,28 +164,26 @@ func (l *Limiter) newError(now time.Time) *Error {
 	return &Error{RetryAfter: max(firstPause, l.pause.left(now))}
 }
 
-// review rejects the waiters that the daily cap or the pause no longer allows to start in time.
+// review rejects the requests in the queue that the daily cap or the pause no longer allows to start in time.
 func (l *Limiter) review(now time.Time) {
-	for _, w := range l.queue.all() {
+	for _, w := range slices.Clone(l.queue.waiting) {
 		if err := l.rejection(w, now); err != nil {
-			l.queue.decide(w, nil, err)
+			l.queue.decide(w, err)
 		}
 	}
 }
 
-// abandon removes a request whose context is done, and returns its error.
-func (l *Limiter) abandon(ctx context.Context, w *waiter) error {
-	now := time.Now()
+// abandon rejects a request whose context is done, unless it was granted or rejected at the same time.
+func (l *Limiter) abandon(ctx context.Context, w *Permit) {
 	l.mu.Lock()
-	if w.permit == nil && w.err == nil {
-		l.queue.decide(w, nil, l.newError(now))
+	defer l.mu.Unlock()
+	err := context.Cause(ctx)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = l.newError(time.Now())
 	}
-	l.mu.Unlock()
-	w.permit.Release(Result{Outcome: Unused}) // was granted after ctx was done
-	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return context.Cause(ctx)
+	if w.granted.IsZero() && w.err == nil {
+		l.queue.decide(w, err)
 	}
-	return cmp.Or(w.err, error(&Error{}))
 }
 
 // grant grants all permits that are available, and sets the timer of the next check.
@@ -204,8 +195,8 @@ func (l *Limiter) grant(now time.Time) {
 	if l.timer != nil {
 		l.timer.Stop()
 	}
-	if !check.IsZero() {
-		l.timer = time.AfterFunc(check.Sub(now), func() {
+	if check > 0 {
+		l.timer = time.AfterFunc(check, func() {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.grant(time.Now())
@@ -213,21 +204,19 @@ func (l *Limiter) grant(now time.Time) {
 	}
 }
 
-// next returns the waiter that starts next. If no waiter may start yet, it returns nil and the time of the next check. A
-// zero time means that the next check follows when a request in flight ends.
-func (l *Limiter) next(now time.Time) (_ *waiter, check time.Time) {
-	if l.queue.waiting == 0 || l.pause.probe != nil {
-		return nil, time.Time{}
+// next returns the request that starts next. If none may start yet, it returns nil and the time until the next check. Zero
+// means that the next check follows when a request in flight ends.
+func (l *Limiter) next(now time.Time) (_ *Permit, check time.Duration) {
+	if len(l.queue.waiting) == 0 || l.pause.probe != nil || l.inFlight >= int(l.limit) {
+		return nil, 0
 	}
-	if l.pause.left(now) > 0 {
-		return nil, l.pause.until
+	if left := l.pause.left(now); left > 0 {
+		return nil, left
 	}
-	delay := l.pollDelay(1, now)
-	w := l.queue.next(func(w *waiter) bool { return l.hasPlace(w.owner) && (w.Class != Poll || delay == 0) })
-	if w == nil && delay > 0 && l.queue.polls() > 0 {
-		check = now.Add(delay)
-	}
-	return w, check
+	delay, free, reserved := l.pollDelay(1, now), int(l.limit)-l.inFlight, int(l.limit)/reservedPart
+	return l.queue.next(func(w *Permit) bool {
+		return (w.Class != Poll || delay == 0) && (w.owner.inFlight < fewInFlight || free > reserved)
+	}), delay
 }
 
 // pollDelay returns the time until n polls may start.
@@ -236,32 +225,20 @@ func (l *Limiter) pollDelay(n int, now time.Time) time.Duration {
 	return max(0, time.Duration(missing/float64(l.polls.Limit())*float64(time.Second)))
 }
 
-// hasPlace reports whether one more request of an owner may be in flight.
-func (l *Limiter) hasPlace(o *owner) bool {
-	places := int(l.limit)
-	if o.inFlight >= fewInFlight {
-		places -= places / reservedPart
-	}
-	return l.inFlight < places
-}
-
-// start grants a permit to a waiter.
-func (l *Limiter) start(w *waiter, now time.Time) {
-	p := &w.granted
-	*p = Permit{limiter: l, owner: w.owner, class: w.Class, granted: now, pauses: l.pause.count}
+// start grants a permit.
+func (l *Limiter) start(w *Permit, now time.Time) {
+	w.granted, w.pauses = now, l.pause.count
 	if l.pause.closed {
-		l.pause.probe = p
+		l.pause.probe = w
 	}
 	if w.Class == Poll {
 		l.polls.AllowN(now, 1)
 	}
 	l.inFlight++
-	l.queue.start(w, p)
 	l.starts++
-	if age := now.Sub(l.busy); age > recent {
-		l.busy, l.starts = l.busy.Add(age/2), l.starts/2
-	}
-	if p.probesCap = l.cap.probe(w.Class, now); p.probesCap {
+	l.queue.start(w)
+	if w.probesCap = w.Class == Order && l.cap.isReached(now); w.probesCap {
+		l.cap.nextProbe = now.Add(capInterval)
 		l.review(now) // the other orders are rejected until the outcome of the probe
 	}
 }

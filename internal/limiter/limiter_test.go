@@ -85,7 +85,7 @@ func TestOneRequestGoesFirstAfterAPause(t *testing.T) {
 			}
 			first := <-permits
 			time.Sleep(5 * time.Second)
-			if len(permits) > 0 || !l.State().Probing || time.Since(began) != 35*time.Second {
+			if len(permits) > 0 || !l.State().Closed || time.Since(began) != 35*time.Second {
 				t.Errorf("%d requests started with the first, after %v", len(permits), time.Since(began))
 			}
 			first.Release(limiter.Result{Outcome: row.outcome, RetryAfter: map[bool]time.Duration{true: 10 * time.Second}[row.next > 5*time.Second]})
@@ -439,7 +439,7 @@ func TestTheNumberInFlightAdapts(t *testing.T) {
 	})
 }
 
-func TestFailuresUseUpTheRetries(t *testing.T) {
+func TestFailuresInARowUseUpTheRetries(t *testing.T) {
 	l := limiter.New(1)
 	retries := func(requests int, o limiter.Outcome) (n int) {
 		for range requests {
@@ -452,11 +452,8 @@ func TestFailuresUseUpTheRetries(t *testing.T) {
 	if n := retries(100, limiter.Failed); n != 4 {
 		t.Errorf("%d of 100 failures may be retried", n)
 	}
-	if n := retries(40, limiter.Passed); n != 0 {
-		t.Errorf("a retry is allowed after %d successes of 40", 40-n)
-	}
-	if retries(20, limiter.Passed); !l.MayRetry() {
-		t.Error("no retry is allowed after 60 successes")
+	if retries(100, limiter.Rejected) != 0 || retries(1, limiter.Passed) != 1 {
+		t.Error("a retry is allowed before a success, or not after it")
 	}
 }
 

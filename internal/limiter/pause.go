@@ -58,31 +58,17 @@ func (p *pause) end(permit *Permit, o Outcome, now time.Time) {
 }
 
 // dailyCap rejects orders until midnight UTC, or until a probe passes.
-type dailyCap struct{ since, nextProbe time.Time }
+type dailyCap struct{ until, nextProbe time.Time }
 
-// closed reports whether the cap rejects a request.
-func (d *dailyCap) closed(c Class, now time.Time) bool {
-	return c == Order && d.isReached(now) && now.Before(d.nextProbe)
-}
+func (d *dailyCap) isReached(now time.Time) bool { return now.Before(d.until) }
 
-// isReached reports whether the cap was reached today.
-func (d *dailyCap) isReached(now time.Time) bool {
-	const day = 24 * time.Hour
-	return !d.since.IsZero() && d.since.UTC().Truncate(day).Equal(now.UTC().Truncate(day))
-}
+// isClosed reports whether the cap rejects orders. Otherwise an order may probe the cap.
+func (d *dailyCap) isClosed(now time.Time) bool { return d.isReached(now) && now.Before(d.nextProbe) }
 
 func (d *dailyCap) reach(now time.Time) {
+	const day = 24 * time.Hour
 	if !d.isReached(now) {
 		d.nextProbe = now.Add(capInterval)
 	}
-	d.since = now
-}
-
-// probe reports whether a request that starts is a probe of the cap. The next probe may start a minute later.
-func (d *dailyCap) probe(c Class, now time.Time) bool {
-	probes := c == Order && d.isReached(now)
-	if probes {
-		d.nextProbe = now.Add(capInterval)
-	}
-	return probes
+	d.until = now.Truncate(day).Add(day)
 }

@@ -27,14 +27,20 @@ type Result struct {
 
 func (r Result) asksForPause() bool { return r.Outcome == Throttled || r.Outcome == Unavailable }
 
-// Permit is the right to send one request.
+// isServed reports whether the owner pays for the request.
+func (r Result) isServed() bool { return !r.asksForPause() && r.Outcome != Unused }
+
+// Permit is the right to send one request. Until it is granted, it is a request in the queue.
 type Permit struct {
+	Request
 	limiter   *Limiter
 	owner     *owner
-	class     Class
-	granted   time.Time
-	probesCap bool // the request is an order that probes whether the daily cap still applies
-	pauses    int  // number of pauses when the permit was granted
+	deadline  time.Time     // zero if the request has no deadline
+	decided   chan struct{} // closed when the permit is granted or rejected
+	err       error         // reason of a rejection
+	granted   time.Time     // zero if it is not granted
+	probesCap bool          // the request is an order that probes whether the daily cap still applies
+	pauses    int           // number of pauses when the permit was granted
 	released  bool
 }
 
@@ -52,8 +58,7 @@ func (p *Permit) Release(r Result) {
 	p.released = true
 	l.adapt(p, r.Outcome)
 	l.inFlight--
-	p.owner.inFlight--
-	l.queue.end(p.owner, now.Sub(p.granted), !r.asksForPause() && r.Outcome != Unused)
+	l.queue.end(p.owner, now.Sub(p.granted), r.isServed())
 	l.learn(p, r, now)
 	l.grant(now)
 }
@@ -63,7 +68,7 @@ func (p *Permit) Release(r Result) {
 // the latest pause, or was the first request after the pause.
 func (l *Limiter) adapt(p *Permit, o Outcome) {
 	switch {
-	case o == Passed && l.queue.waiting > 0:
+	case o == Passed && len(l.queue.waiting) > 0:
 		l.limit = min(l.max, l.limit+increase/l.limit)
 	case o == Throttled && p.pauses == l.pause.count && l.pause.probe != p:
 		l.limit = min(l.max, max(minInFlight, float64(l.inFlight)*decrease))
@@ -73,19 +78,19 @@ func (l *Limiter) adapt(p *Permit, o Outcome) {
 // learn updates the pause and the daily cap from a result.
 func (l *Limiter) learn(p *Permit, r Result, now time.Time) {
 	switch {
-	case r.asksForPause():
-		l.pause.begin(r, p.pauses != l.pause.count, now)
+	case p.probesCap && !r.isServed():
+		l.cap.nextProbe = now // the probe had no result, so another order may probe
 	case r.Outcome == Capped:
 		l.cap.reach(now)
 	case r.Outcome == Failed:
-		l.retries = max(0, l.retries-1)
+		l.failures++
 	case r.Outcome == Passed:
-		if l.retries = min(maxRetries, l.retries+retryEarned); p.class == Order {
+		if l.failures = 0; p.Class == Order {
 			l.cap = dailyCap{}
 		}
 	}
-	if p.probesCap && (r.asksForPause() || r.Outcome == Unused) {
-		l.cap.nextProbe = now // the probe had no result, so another order may probe
+	if r.asksForPause() {
+		l.pause.begin(r, p.pauses != l.pause.count, now)
 	}
 	l.pause.end(p, r.Outcome, now)
 	if r.asksForPause() || r.Outcome == Capped {

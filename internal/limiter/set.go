@@ -42,11 +42,7 @@ func (s *Set) prune(now time.Time) {
 	if len(s.limiters) < s.pruneAt {
 		return
 	}
-	for key, l := range s.limiters {
-		if now.Sub(l.used) >= keptTime && l.IsIdle() {
-			delete(s.limiters, key)
-		}
-	}
+	maps.DeleteFunc(s.limiters, func(_ string, l *Limiter) bool { return now.Sub(l.used) >= keptTime && l.State().isIdle(now) })
 	s.pruneAt = max(keptLimiters, 2*len(s.limiters))
 }
 

@@ -28,13 +28,13 @@ var limiterBugs = []bug{
 	},
 	{
 		name:   "who came first goes first, whoever it is",
-		edits:  []edit{{limiterDir, "waiter.isBefore", "cmp.Compare(w.owner.tag, other.owner.tag)", "0"}},
+		edits:  []edit{{limiterDir, "Permit.isBefore", "cmp.Compare(w.owner.tag, other.owner.tag)", "0"}},
 		jobs:   seeds("gate-only-G1", 1, 2, 3, 4),
 		breaks: []string{"no owner starves"},
 	},
 	{
 		name:   "the daily cap is asked about with each order",
-		edits:  []edit{{limiterDir, "dailyCap.reach", "d.since = now", "_ = now"}},
+		edits:  []edit{{limiterDir, "dailyCap.reach", "d.until = now.Truncate(day).Add(day)", "d.until = now"}},
 		jobs:   seeds("gate-only-G2", 1, 2, 3),
 		breaks: []string{"the daily cap is only probed"},
 	},

@@ -26,7 +26,7 @@ func readLimiters(states map[string]limiter.State, now time.Time) limitersReadin
 			r.waiting[waiters{r.nameOf(w.Owner), w.Class.String()}] += w.Count
 			r.wait = max(r.wait, now.Sub(w.Since))
 		}
-		if s.IsClosed(now) {
+		if s.Closed {
 			r.closed[reasonOf(s.Reason)]++
 			r.opens = max(r.opens, s.Paused.Sub(now))
 		}

@@ -15,11 +15,11 @@ func TestLimitersAreReadTogether(t *testing.T) {
 	said := map[string]float64{}
 	readLimiters(map[string]limiter.State{
 		"a": {
-			Paused: now.Add(30 * time.Second), Reason: limiter.Throttled,
+			Closed: true, Paused: now.Add(30 * time.Second), Reason: limiter.Throttled,
 			Waiting: []limiter.Waiting{{Owner: "studio", Class: limiter.Order, Count: 3, Since: now.Add(-9 * time.Second)}, {Owner: "polls", Class: limiter.Poll, Count: 1, Since: now}},
 		},
 		"b": {Capped: true, Waiting: []limiter.Waiting{{Class: limiter.Order, Count: 2, Since: now}, {Owner: "studio", Class: limiter.Order, Count: 1, Since: now}}},
-		"c": {Paused: now.Add(-time.Second), Probing: true, Reason: limiter.Unavailable},
+		"c": {Closed: true, Paused: now.Add(-time.Second), Reason: limiter.Unavailable},
 	}, now).observe(func(name string, value float64, labels ...attribute.KeyValue) {
 		for _, l := range labels {
 			name += " " + l.Value.AsString()

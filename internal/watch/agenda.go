@@ -225,7 +225,7 @@ func (a *agenda) paused() time.Time { return latest(a.health.held, a.limiter().S
 
 // condition returns the present behavior of the catalog, which may have asked a call to slow down.
 func (a *agenda) condition() Condition {
-	closed := a.limiter().State().IsClosed(time.Now())
+	closed := a.limiter().State().Closed
 	switch c := a.health.condition; {
 	case closed && c <= ConditionHealthy:
 		return ConditionThrottled

@@ -247,7 +247,7 @@ func (c *chaos) create(w *world) {
 // call notes calls of another kind, one of which may have met a 429.
 func (c *chaos) call(w *world) {
 	var err error
-	if c.random.IntN(3) == 0 && !c.cfg.Upstream.Limiter(w.cred.Tenant).State().IsClosed(time.Now()) {
+	if c.random.IntN(3) == 0 && !c.cfg.Upstream.Limiter(w.cred.Tenant).State().Closed {
 		w.mu.Lock()
 		err = w.throttle()
 		w.mu.Unlock()
