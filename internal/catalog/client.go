@@ -38,7 +38,7 @@ type Config struct {
 // Every error is an [*Error] or the error of the caller's context. Each request waits for a permit of the limiter of its API
 // key. If the catalog is unavailable, a read has at most three attempts. After several failures in a row, it has one attempt.
 type Client struct {
-	upstream retrier
+	upstream requester
 	lists    *lists
 }
 
@@ -54,14 +54,11 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Transport == nil {
 		cfg.Transport = NewTransportPools(NewTransport())
 	}
-	upstream := retrier{
-		requester: requester{
-			base: base, transport: cfg.Transport, timeout: cmp.Or(cfg.AttemptTimeout, 15*time.Second), called: func(context.Context, Credential, error) {},
-			rejections: newRejections(), limiters: limiter.NewSet(), class: limiter.Read, elsewhere: newElsewhere(cfg.ContentHosts, NewTransport()),
-			large: semaphore.NewWeighted(maxLargeBodies), decoding: semaphore.NewWeighted(1),
-		},
-		attempts: 3,
-		jitter:   newJitter(cfg.Seed),
+	upstream := requester{
+		base: base, transport: cfg.Transport, timeout: cmp.Or(cfg.AttemptTimeout, 15*time.Second), called: func(context.Context, Credential, error) {},
+		rejections: newRejections(), limiters: limiter.NewSet(), class: limiter.Read, elsewhere: newElsewhere(cfg.ContentHosts, NewTransport()),
+		large: semaphore.NewWeighted(maxLargeBodies), decoding: semaphore.NewWeighted(1),
+		attempts: 3, jitter: newJitter(cfg.Seed),
 	}
 	return &Client{upstream: upstream, lists: &lists{all: map[Tenant]listRead{}}}, nil
 }

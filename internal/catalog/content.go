@@ -36,7 +36,7 @@ func openContent(ctx context.Context, b *contentBody) (*Content, error) {
 
 // contentBody is a body that resumes when its connection fails.
 type contentBody struct {
-	upstream *retrier
+	upstream *requester
 	ctx      context.Context
 	cred     Credential
 	id       string

@@ -15,22 +15,25 @@ func framed(resp *http.Response) bool {
 
 // parseContentRange parses "bytes 5-9/10". It requires the total, which identifies the last part.
 func parseContentRange(value string) (first, last, total int64, ok bool) {
-	rest, isBytes := strings.CutPrefix(strings.TrimSpace(value), "bytes ")
-	span, size, hasSize := strings.Cut(rest, "/")
-	from, to, hasSpan := strings.Cut(strings.TrimSpace(span), "-")
+	span, total, ok := cutRange(value)
+	from, to, hasSpan := strings.Cut(span, "-")
 	first, ok1 := position(from)
 	last, ok2 := position(to)
-	total, ok3 := position(size)
-	ok = isBytes && hasSize && hasSpan && ok1 && ok2 && ok3 && first <= last && last < total
-	return first, last, total, ok
+	return first, last, total, ok && hasSpan && ok1 && ok2 && first <= last && last < total
 }
 
 // parseUnsatisfied parses the size in "bytes */10".
 func parseUnsatisfied(value string) (total int64, ok bool) {
+	span, total, ok := cutRange(value)
+	return total, ok && span == "*"
+}
+
+// cutRange splits a range into its span and the size of the complete file.
+func cutRange(value string) (span string, total int64, ok bool) {
 	rest, isBytes := strings.CutPrefix(strings.TrimSpace(value), "bytes ")
 	span, size, _ := strings.Cut(rest, "/")
 	total, ok = position(size)
-	return total, ok && isBytes && strings.TrimSpace(span) == "*"
+	return strings.TrimSpace(span), total, ok && isBytes
 }
 
 func position(digits string) (int64, bool) {

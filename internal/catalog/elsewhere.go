@@ -69,10 +69,8 @@ func (e *elsewhere) get(ctx context.Context, authorization string, r *request, t
 		switch {
 		case errors.Is(err, errNoConnection):
 			return nil, &Error{Kind: KindBusy, Op: opContent, Message: "no connection to the host that has the result is free"}
-		case err != nil && context.Cause(ctx) != nil:
-			return nil, &Error{Kind: KindUnavailable, Op: opContent, Err: context.Cause(ctx)}
 		case err != nil:
-			return nil, &Error{Kind: KindUnavailable, Op: opContent, Message: "the host that has the result is not reached"}
+			return nil, &Error{Kind: KindUnavailable, Op: opContent, Message: "the host that has the result is not reached", Err: context.Cause(ctx)}
 		case resp.StatusCode/100 == 2, resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
 			return resp, nil
 		}

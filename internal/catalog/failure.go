@@ -124,13 +124,8 @@ func kindOfCode(op string, status int, code string) Kind {
 func ParseRetryAfter(value string, now time.Time) time.Duration {
 	value = strings.TrimSpace(value)
 	seconds, err := strconv.ParseInt(value, 10, 64)
-	switch {
-	case err == nil && seconds <= 0:
-		return 0
-	case err == nil:
-		return time.Duration(min(seconds, int64(maxRetryAfter/time.Second))) * time.Second
-	case errors.Is(err, strconv.ErrRange) && value[0] != '-':
-		return maxRetryAfter
+	if err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(max(seconds, 0), int64(maxRetryAfter/time.Second))) * time.Second
 	}
 	date, err := http.ParseTime(value)
 	if err != nil {

@@ -124,7 +124,7 @@ func candidates(found []candidate, r *Record, wrapper string, depth int) []candi
 func choose(found []candidate, requestedID string) (candidate, bool) {
 	outer := found[0]
 	for i, c := range found {
-		if hasID(c.Record, requestedID) {
+		if _, _, ok := find(c.Record, generationIDNames, equalsID(requestedID)); ok {
 			found[i].id = requestedID // it may have several IDs
 		}
 	}
@@ -166,12 +166,6 @@ func (c candidate) partOf(whole candidate) bool {
 func hasKnownStatus(r *Record) bool {
 	status, _, _ := find(r, statusNames, AsText)
 	return StateOf(status) != StateUnrecognized
-}
-
-// hasID reports whether a record has the given ID.
-func hasID(r *Record, id string) bool {
-	_, _, ok := find(r, generationIDNames, equalsID(id))
-	return ok
 }
 
 // equalsID returns a reader that accepts only the given ID.

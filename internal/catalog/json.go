@@ -48,8 +48,6 @@ func (v JSON) IsNull() bool { return v.Kind() == 0 || v.Kind() == 'n' }
 
 func (v JSON) isNumber() bool { return v.Kind() == '-' || v.Kind() >= '0' && v.Kind() <= '9' }
 
-func (v JSON) isScalar() bool { return v.Kind() != '{' && v.Kind() != '[' }
-
 // Items returns the items of an array.
 func (v JSON) Items() (items []JSON, ok bool) {
 	if v.Kind() != '[' {
@@ -93,13 +91,8 @@ func (v JSON) Each(do func(Member)) {
 func unquoted(quoted string) string {
 	text := quoted[1 : len(quoted)-1]
 	if strings.IndexByte(text, '\\') >= 0 || !utf8.ValidString(text) {
-		return unescaped(quoted)
+		_ = json.Unmarshal([]byte(quoted), &text) // cannot fail for valid JSON
 	}
-	return text
-}
-
-func unescaped(quoted string) (text string) {
-	_ = json.Unmarshal([]byte(quoted), &text) // cannot fail for valid JSON
 	return text
 }
 

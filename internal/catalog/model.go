@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 )
@@ -140,11 +139,10 @@ func fieldList(items []JSON) ([]InputField, bool) {
 	return fields, true
 }
 
-// fieldObject reads fields keyed by name. The value of a member may be only a type.
+// fieldObject reads fields keyed by name, and returns required fields first. The value of a member may be only a type.
 func fieldObject(v JSON, required []JSON, saysRequired bool) ([]InputField, bool) {
-	members := v.Members()
-	fields := make([]InputField, 0, len(members))
-	for _, m := range members {
+	var first, others []InputField
+	for _, m := range v.Members() {
 		if kind, ok := AsWord(m.Value); ok {
 			m.Value = withMember("type", kind, "{}")
 		}
@@ -156,19 +154,13 @@ func fieldObject(v JSON, required []JSON, saysRequired bool) ([]InputField, bool
 		if saysRequired && field.Required == nil {
 			field.Required = new(slices.ContainsFunc(required, func(v JSON) bool { name, ok := AsText(v); return ok && name == m.Name }))
 		}
-		fields = append(fields, field)
+		if field.Required != nil && *field.Required {
+			first = append(first, field)
+		} else {
+			others = append(others, field)
+		}
 	}
-	slices.SortFunc(fields, func(x, y InputField) int {
-		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(x.Name, y.Name))
-	})
-	return fields, true
-}
-
-func rank(f InputField) int {
-	if f.Required != nil && *f.Required {
-		return 0
-	}
-	return 1
+	return append(first, others...), true
 }
 
 func newField(r *Record, name string) InputField {
@@ -255,4 +247,6 @@ func valuesBy(read func(JSON) (Value, bool)) func(JSON) ([]Value, bool) {
 }
 
 // plainValue reads a value that is neither an object nor an array.
-func plainValue(v JSON) (Value, bool) { return Canonical([]byte(v)), v.isScalar() }
+func plainValue(v JSON) (Value, bool) {
+	return Canonical([]byte(v)), v.Kind() != '{' && v.Kind() != '['
+}

@@ -55,7 +55,7 @@ func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation
 	if err == nil {
 		err = ctx.Err()
 	}
-	orders := c.upstream.requester
+	orders := c.upstream
 	orders.class = limiter.Order
 	if err == nil && o.Permit == nil {
 		o.Permit, err = orders.acquire(ctx, cred, OpCreate)

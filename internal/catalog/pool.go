@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/easel-grpc/easel/internal/limiter"
 )
@@ -24,30 +22,18 @@ type pool struct {
 
 	mu   sync.Mutex
 	keys map[[sha256.Size]byte]*keyTransport // by digest of the catalog's Authorization header
-	open int                                 // connections of all API keys
 }
 
 // keyTransport contains the connections of one API key.
 type keyTransport struct {
 	*http.Transport
-	inFlight int         // number of requests in flight
-	lastUsed time.Time   // end of the last request
-	idle     *time.Timer // removes the API key
+	inFlight int // number of requests in flight
 }
 
-// newPool creates a pool with as many connections, in use or idle, as base allows for a host.
+// newPool creates a pool with as many requests in flight, and as many API keys without requests, as base allows connections for
+// a host.
 func newPool(base *http.Transport) *pool {
-	p := &pool{base: base.Clone(), limiter: limiter.New(base.MaxConnsPerHost), keys: map[[sha256.Size]byte]*keyTransport{}}
-	p.base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		p.countOpen()
-		conn, err := base.DialContext(ctx, network, addr)
-		if err != nil {
-			p.countClosed()
-			return nil, err
-		}
-		return &pooledConn{Conn: conn, closed: sync.OnceFunc(p.countClosed)}, nil
-	}
-	return p
+	return &pool{base: base, limiter: limiter.New(base.MaxConnsPerHost), keys: map[[sha256.Size]byte]*keyTransport{}}
 }
 
 // errNoConnection is the error for a request that was not sent, because no connection was free before its deadline.
@@ -58,11 +44,6 @@ type ownerKey struct{}
 // withOwner returns a context for a request of an owner. The pool divides the connections of a shared API key among its owners.
 func withOwner(ctx context.Context, owner string) context.Context {
 	return context.WithValue(ctx, ownerKey{}, owner)
-}
-
-// RoundTrip implements http.RoundTripper.
-func (p *pool) RoundTrip(r *http.Request) (*http.Response, error) {
-	return p.send(r, r.Header.Get("Authorization"))
 }
 
 // send sends a request for an API key, given by the catalog's Authorization header, which the request itself may omit.
@@ -104,12 +85,25 @@ func (p *pool) transportOf(key [sha256.Size]byte) *keyTransport {
 	defer p.mu.Unlock()
 	t := p.keys[key]
 	if t == nil {
+		p.forgetUnused()
 		t = &keyTransport{Transport: p.base.Clone()}
 		p.keys[key] = t
-		p.forgetAfterUse(key, t)
 	}
 	t.inFlight++
 	return t
+}
+
+// forgetUnused closes the connections of all API keys without requests if there are many API keys; mu is held.
+func (p *pool) forgetUnused() {
+	if len(p.keys) < p.base.MaxConnsPerHost {
+		return
+	}
+	maps.DeleteFunc(p.keys, func(_ [sha256.Size]byte, t *keyTransport) bool {
+		if t.inFlight == 0 {
+			go t.CloseIdleConnections() // not under the lock
+		}
+		return t.inFlight == 0
+	})
 }
 
 // release ends the use of a transport. It removes a rejected API key when no request uses it, because callers can
@@ -117,58 +111,14 @@ func (p *pool) transportOf(key [sha256.Size]byte) *keyTransport {
 func (p *pool) release(key [sha256.Size]byte, t *keyTransport, isRejected bool) {
 	p.mu.Lock()
 	t.inFlight--
-	t.lastUsed = time.Now()
 	over := isRejected && t.inFlight == 0
-	if over && t.idle.Stop() {
+	if over {
 		delete(p.keys, key)
 	}
 	p.mu.Unlock()
 	if over {
 		t.CloseIdleConnections()
 	}
-}
-
-// forgetAfterUse removes an API key after its connections have timed out; mu is held.
-func (p *pool) forgetAfterUse(key [sha256.Size]byte, t *keyTransport) {
-	t.idle = time.AfterFunc(p.base.IdleConnTimeout, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if t.inFlight > 0 || time.Since(t.lastUsed) < p.base.IdleConnTimeout {
-			p.forgetAfterUse(key, t)
-			return
-		}
-		delete(p.keys, key)
-	})
-}
-
-// countOpen counts a connection. At the limit it closes idle connections. There are some, because a request acquires a
-// slot before it connects.
-func (p *pool) countOpen() {
-	p.mu.Lock()
-	full := p.open >= p.base.MaxConnsPerHost
-	p.open++
-	p.mu.Unlock()
-	if full {
-		p.CloseIdleConnections()
-	}
-}
-
-func (p *pool) countClosed() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.open--
-}
-
-// pooledConn is a connection that is counted until it closes.
-type pooledConn struct {
-	net.Conn
-	closed func()
-}
-
-// Close implements net.Conn.
-func (c *pooledConn) Close() error {
-	c.closed()
-	return c.Conn.Close()
 }
 
 // pooledBody is the body of a response. Close releases the transport.

@@ -30,7 +30,7 @@ func TestRejectedAPIKeyIsRejectedUntilItIsAccepted(t *testing.T) {
 
 func TestRejectionIsRememberedForSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &Client{upstream: retrier{requester: requester{rejections: newRejections()}}}
+		c := &Client{upstream: requester{rejections: newRejections()}}
 		rejection := &Error{Kind: KindCredentialRejected}
 		c.upstream.rejections.record(Credential{Tenant: "tenant"}, rejection)
 		time.Sleep(rejectedFor - time.Second)

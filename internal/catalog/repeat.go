@@ -23,22 +23,15 @@ func fetch[T any](ctx context.Context, c *Client, cred Credential, req *request,
 	return value, err
 }
 
-// retrier sends requests, and retries those that may be sent twice.
-type retrier struct {
-	requester
-	attempts int // maximum attempts for one call
-	jitter   *jitter
-}
-
 // retry runs a call until it succeeds, fails permanently, or has no attempts or time left. After several
 // failures in a row, the limiter of the API key allows no retries.
-func (r *retrier) retry(ctx context.Context, cred Credential, once func(context.Context) error) error {
+func (q *requester) retry(ctx context.Context, cred Credential, once func(context.Context) error) error {
 	for n := 1; ; n++ {
 		err := once(withAttempt(ctx, n))
-		if !temporary(err) || n >= r.attempts || !r.limiter(cred.Tenant).MayRetry() {
+		if !temporary(err) || n >= q.attempts || !q.limiter(cred.Tenant).MayRetry() {
 			return err
 		}
-		wait, again := r.wait(ctx, n, err)
+		wait, again := q.wait(ctx, n, err)
 		if !again {
 			return err
 		}
@@ -50,20 +43,16 @@ func (r *retrier) retry(ctx context.Context, cred Credential, once func(context.
 
 // wait returns the wait after n attempts, the last of which failed with err. It returns false if the wait exceeds the
 // caller's deadline or the timeout of one attempt. Then the caller waits itself.
-func (r *retrier) wait(ctx context.Context, n int, err error) (time.Duration, bool) {
-	wait := r.backoff(n)
+func (q *requester) wait(ctx context.Context, n int, err error) (time.Duration, bool) {
+	wait := q.jitter.below(backoffBase << (n - 1)) // random, so that callers that failed together do not retry together
 	if e, ok := errors.AsType[*Error](err); ok {
 		wait = max(wait, e.RetryAfter)
 	}
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
 		return 0, false
 	}
-	return wait, wait <= r.timeout
+	return wait, wait <= q.timeout
 }
-
-// backoff returns a random wait after n failures, below a limit that doubles. Callers that failed together do not retry
-// together.
-func (r *retrier) backoff(n int) time.Duration { return r.jitter.below(backoffBase << (n - 1)) }
 
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
@@ -78,9 +67,6 @@ type attemptKey struct{}
 
 // withAttempt stores the number of an attempt in a context.
 func withAttempt(ctx context.Context, attempt int) context.Context {
-	if attempt <= 1 {
-		return ctx
-	}
 	return context.WithValue(ctx, attemptKey{}, attempt)
 }
 

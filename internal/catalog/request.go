@@ -79,7 +79,7 @@ func (b timelyBody) Read(p []byte) (int, error) {
 	return b.body.Read(p)
 }
 
-// requester sends requests to one catalog, each once.
+// requester sends requests to one catalog. It retries those that may be sent twice.
 type requester struct {
 	base *url.URL
 	// A transport does not follow redirects. Go's client would send the API key to another port of the host, or from
@@ -93,6 +93,8 @@ type requester struct {
 	large      *semaphore.Weighted // maxLargeBodies
 	decoding   *semaphore.Weighted // one large body, so that other calls have a processor
 	class      limiter.Class       // class of all requests except orders
+	attempts   int                 // maximum number of attempts for one call
+	jitter     *jitter
 }
 
 // attempt acquires a permit, sends a request once, and calls read with the response.
@@ -156,7 +158,6 @@ func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cre
 		resp, err = nil, transportError(timed, ctx, r.op, err, redact)
 	case leads:
 		resp.Body.Close()
-		return q.follow(timed, ctx, permit, cred, r, to, req.Header.Get("Authorization"))
 	case resp.StatusCode/100 != 2 && !pastEnd:
 		failure := answerError(r.op, resp, redact)
 		resp.Body.Close()
@@ -165,26 +166,21 @@ func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cre
 	default:
 		redact.dropFrom(resp.Header)
 	}
-	if err != nil {
+	if err != nil || leads {
 		q.release(permit, cred, err)
 	}
 	if KindOf(err) != KindBusy {
 		q.rejections.record(cred, err)
 		q.called(ctx, cred, err)
 	}
-	return resp, redact, err
-}
-
-// follow records the catalog's response and reads the result from the host of its redirect.
-func (q *requester) follow(timed, ctx context.Context, permit *limiter.Permit, cred Credential, r *request, to *url.URL, authorization string) (*http.Response, *redactor, error) {
-	q.release(permit, cred, nil)
-	q.rejections.record(cred, nil)
-	q.called(ctx, cred, nil)
-	answer, err := q.elsewhere.get(withOwner(timed, cred.Owner), authorization, r, to)
+	if !leads {
+		return resp, redact, err
+	}
+	resp, err = q.elsewhere.get(withOwner(timed, cred.Owner), req.Header.Get("Authorization"), r, to)
 	if ended := contextError(ctx); err != nil && ended != nil {
 		err = ended
 	}
-	return answer, newRedactor(cred.APIKey().Reveal()), err
+	return resp, redact, err
 }
 
 // largestBodies maps operations to the maximum size of their response bodies, in bytes.

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// maxConns is the maximum number of connections of one transport. The three transports of TransportPools leave 256 of the 1024
-// file descriptors of a process for callers.
+// maxConns is the maximum number of requests in flight, and of API keys that keep idle connections, of one pool.
 const maxConns = 256
 
 // NewTransport creates the transport for requests to the catalog. It uses HTTP/1.1, so that a dead connection fails only one
@@ -70,7 +69,7 @@ func NewTransportPools(base *http.Transport) *TransportPools {
 
 // RoundTrip implements http.RoundTripper. If an attempt times out, it closes the idle connections, because they may be dead too.
 func (t *TransportPools) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := t.pool(r.Pattern).RoundTrip(r)
+	resp, err := t.pool(r.Pattern).send(r, r.Header.Get("Authorization"))
 	if err != nil && !errors.Is(err, errNoConnection) && errors.Is(context.Cause(r.Context()), errNoAnswer) {
 		t.CloseIdleConnections()
 	}

@@ -95,7 +95,7 @@ func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
 	},
 	{
 		name:   "calls retry without a budget",
-		edits:  []edit{{catalogDir, "retrier.retry", "!r.limiter(cred.Tenant).MayRetry()", "!r.limiter(cred.Tenant).MayRetry() && false"}},
+		edits:  []edit{{catalogDir, "requester.retry", "!q.limiter(cred.Tenant).MayRetry()", "!q.limiter(cred.Tenant).MayRetry() && false"}},
 		jobs:   seeds("only-U19", 1, 2, 3),
 		breaks: []string{"calls retry little in an outage"},
 	},
@@ -222,7 +222,7 @@ func firstToken(token string) string {
 	},
 	{
 		name:   "an API key in an error is passed on",
-		edits:  []edit{{catalogDir, "redactor.clean", "keyLike.ReplaceAllString(r.without(t), redacted)", "t"}},
+		edits:  []edit{{catalogDir, "redactor.clean", "r.without(t)", "t"}, {catalogDir, "redactor.clean", "keyLike.ReplaceAllString(t, redacted)", "t"}},
 		jobs:   seeds("only-U22", 1, 2, 3),
 		breaks: []string{"nobody sees a foreign generation or a secret"},
 	},
