@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -120,12 +119,7 @@ func (c *call) log(err error) {
 		slog.Float64("duration_ms", float64(took.Microseconds())/1000),
 		slog.String("peer", c.origin.peer),
 	)
-	for _, who := range [][2]string{{"caller", auth.Of(c.ctx).Caller}, {"api_key", auth.Of(c.ctx).APIKey.Tenant.Fingerprint()}} {
-		if who[1] != "" {
-			attrs = append(attrs, slog.String(who[0], who[1]))
-		}
-	}
-	attrs = append(attrs, c.names.attrs(namesOf(c.answer), c.order)...)
+	attrs = append(attrs, c.nameAttrs()...)
 	if c.methods[c.method].IsServerStream {
 		attrs = append(attrs, slog.Int64("messages", c.messages.Load()))
 	}

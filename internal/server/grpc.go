@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"math"
-	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -20,7 +19,7 @@ import (
 )
 
 // newPublicGRPC returns the gRPC server for callers on the network.
-func newPublicGRPC(config Config, chain *chain, health *healthServer, certificates *reload.Value[*tls.Config]) *grpc.Server {
+func newPublicGRPC(config Config, chain *chain, health healthServer, certificates *reload.Value[*tls.Config]) *grpc.Server {
 	limits, encryption := config.Limits, insecure.NewCredentials()
 	if certificates != nil {
 		encryption = credentials.NewTLS(newestCertificates(certificates))
@@ -54,58 +53,49 @@ func newRESTGRPC(config Config, chain *chain) *grpc.Server {
 	return server
 }
 
-// healthServer is the standard health service, except that its watches end after the message that the server is shutting
-// down. Otherwise a graceful stop would wait for them.
-type healthServer struct {
-	*health.Server
-	draining atomic.Bool // set before the status changes to NOT_SERVING permanently
-}
+// healthServer is the standard health service, except that its watches end after the message that the server does not serve.
+// Otherwise a graceful stop would wait for them.
+type healthServer struct{ *health.Server }
 
-func newHealthServer() *healthServer {
-	h := &healthServer{Server: health.NewServer()}
+func newHealthServer() healthServer {
+	h := healthServer{health.NewServer()}
 	h.set(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 	return h
 }
 
-func (h *healthServer) set(status grpc_health_v1.HealthCheckResponse_ServingStatus) {
+func (h healthServer) set(status grpc_health_v1.HealthCheckResponse_ServingStatus) {
 	h.SetServingStatus("", status)
 	for _, s := range service.Services() {
 		h.SetServingStatus(string(s.FullName()), status)
 	}
 }
 
-// start changes the status of all services to SERVING, and shutdown to NOT_SERVING.
-func (h *healthServer) start() { h.set(grpc_health_v1.HealthCheckResponse_SERVING) }
+// start changes the status of all services to SERVING, and Shutdown to NOT_SERVING.
+func (h healthServer) start() { h.set(grpc_health_v1.HealthCheckResponse_SERVING) }
 
-func (h *healthServer) shutdown() {
-	h.draining.Store(true)
-	h.Shutdown()
-}
-
-func (h *healthServer) serving(ctx context.Context) bool {
+func (h healthServer) serving(ctx context.Context) bool {
 	answer, err := h.Check(ctx, &grpc_health_v1.HealthCheckRequest{})
 	return err == nil && answer.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING
 }
 
 // Watch implements the health service.
-func (h *healthServer) Watch(req *grpc_health_v1.HealthCheckRequest, stream grpc_health_v1.Health_WatchServer) error {
+func (h healthServer) Watch(req *grpc_health_v1.HealthCheckRequest, stream grpc_health_v1.Health_WatchServer) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	return h.Server.Watch(req, &healthStream{stream, ctx, cancel, &h.draining})
+	return h.Server.Watch(req, &healthStream{stream, ctx, cancel})
 }
 
 type healthStream struct {
 	grpc_health_v1.Health_WatchServer
-	ctx      context.Context
-	cancel   context.CancelFunc
-	draining *atomic.Bool
+	ctx    context.Context
+	cancel context.CancelFunc
 }
 
 func (s *healthStream) Context() context.Context { return s.ctx }
 
 func (s *healthStream) Send(answer *grpc_health_v1.HealthCheckResponse) error {
 	err := s.Health_WatchServer.Send(answer)
-	if s.draining.Load() && answer.GetStatus() == grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+	if answer.GetStatus() == grpc_health_v1.HealthCheckResponse_NOT_SERVING {
 		s.cancel()
 	}
 	return err

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -35,12 +34,8 @@ func newAdminServer(config Config, handler http.Handler) *http.Server {
 
 // serveHTTP serves until the server is shut down.
 func serveHTTP(server *http.Server, l net.Listener) error {
-	serve := server.Serve
-	if server.TLSConfig != nil {
-		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
+	if server.TLSConfig == nil {
+		return server.Serve(l)
 	}
-	if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return server.ServeTLS(l, "", "")
 }

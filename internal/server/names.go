@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 )
 
 // maxNameBytes is the maximum size of a name in the log. Callers choose some of the names.
@@ -41,20 +42,23 @@ func namesOf(message any) (n names) {
 	return n
 }
 
-// attrs returns the names of a call, its response and its order as attributes for the log.
-func (n names) attrs(answer names, order string) (all []slog.Attr) {
+// nameAttrs returns the names of a call, its caller, its response and its order as attributes for the log.
+func (c *call) nameAttrs() (all []slog.Attr) {
+	caller, answer := auth.Of(c.ctx), namesOf(c.answer)
 	for _, one := range [][2]string{
-		{"generation", cmp.Or(n.generation, answer.generation)},
-		{"model", cmp.Or(n.model, answer.model)},
-		{"order", order},
-		{"idempotency_key", n.idempotencyKey},
+		{"caller", caller.Caller},
+		{"api_key", caller.APIKey.Tenant.Fingerprint()},
+		{"generation", cmp.Or(c.names.generation, answer.generation)},
+		{"model", cmp.Or(c.names.model, answer.model)},
+		{"order", c.order},
+		{"idempotency_key", c.names.idempotencyKey},
 	} {
 		if one[1] != "" {
 			all = append(all, slog.String(one[0], strings.ToValidUTF8(one[1][:min(len(one[1]), maxNameBytes)], "")))
 		}
 	}
-	if n.generations > 0 {
-		all = append(all, slog.Int("generations", n.generations))
+	if c.names.generations > 0 {
+		all = append(all, slog.Int("generations", c.names.generations))
 	}
 	return all
 }

@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
@@ -34,7 +35,7 @@ type Server struct {
 	config       Config
 	logger       *slog.Logger
 	chain        *chain // shared by both gRPC servers
-	health       *healthServer
+	health       healthServer
 	certificates *reload.Value[*tls.Config] // nil without TLS
 	bound        map[string]net.Listener    // listeners by name; nil before Listen
 }
@@ -116,7 +117,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for name, serve := range s.serving(run) {
 		group.Go(func() error {
-			if err := serve(); err != nil && !errors.Is(err, grpc.ErrServerStopped) { // stopped before it started
+			if err := serve(); err != nil && !errors.Is(err, grpc.ErrServerStopped) && !errors.Is(err, http.ErrServerClosed) {
 				return fmt.Errorf("serve %s: %w", name, err)
 			}
 			return nil
@@ -205,16 +206,15 @@ func (s *Server) stop(run *servers) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.drainTimeout())
 	defer cancel()
 	s.logger.Info("draining", "timeout_ms", s.config.drainTimeout().Milliseconds())
-	s.health.shutdown()
+	s.health.Shutdown()
 	go s.config.Service.Drain() // in the background, so that a Drain that hangs does not extend the drain timeout
-	var group errgroup.Group
-	group.Go(func() error { s.stopGRPC(ctx, "grpc", run.public); return nil })
-	group.Go(func() error {
+	var group sync.WaitGroup
+	group.Go(func() { s.stopGRPC(ctx, "grpc", run.public) })
+	group.Go(func() {
 		s.stopHTTP(ctx, "http", run.http)
 		s.stopGRPC(ctx, "rest", run.rest) // after the HTTP server, whose requests make its calls
-		return nil
 	})
-	_ = group.Wait() // each step logs its failure
+	group.Wait()
 	s.stopHTTP(ctx, "admin", run.admin)
 	if run.metrics != nil {
 		s.stopHTTP(ctx, "metrics", run.metrics)
