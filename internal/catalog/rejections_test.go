@@ -46,7 +46,7 @@ func TestRejectionIsRememberedForSeconds(t *testing.T) {
 
 func TestRejectionOfTheSharedAPIKeyIsRememberedForMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &Client{upstream: retrier{requester: requester{rejections: newRejections()}}}
+		c := &Client{upstream: requester{rejections: newRejections()}}
 		shared := Held(nil)
 		for _, step := range []struct {
 			cred Credential
