@@ -37,10 +37,10 @@ func (c *callersCheckCmd) Run(p *cli.Program) error {
 		}
 		return wrongCallers(c.File + " has " + counted(len(faults), "fault"))
 	}
-	if len(list.Callers()) == 0 {
+	if len(list.Callers) == 0 {
 		return wrongCallers(c.File + " names no caller: easel serve does not start with it")
 	}
-	console.Print(fmt.Sprintf("%s: %s of %s", c.File, counted(len(list.Callers()), "caller"), counted(len(list.Owners()), "owner")))
+	console.Print(fmt.Sprintf("%s: %s of %s", c.File, counted(len(list.Callers), "caller"), counted(len(list.Owners()), "owner")))
 	if names := unlimited(list); names != "" {
 		console.Print(c.File + ": warning: no budget limits " + names + "; " + budgetHint)
 	}
@@ -60,9 +60,14 @@ func counted(n int, thing string) string {
 // budgetHint is the remedy for callers without a budget.
 const budgetHint = "set a budget of the caller, of its team or of all teams (total)"
 
-// unlimited returns the names of the callers without a budget, shortened, or "" if every caller has a budget.
+// unlimited returns the names of the callers without a budget, shortened, or "" if every caller has a budget. It omits operators.
 func unlimited(list *auth.List) string {
-	names := list.Unlimited()
+	var names []string
+	for _, caller := range list.Callers {
+		if !list.Total.IsLimited() && !caller.Team.IsLimited() && !caller.Operator {
+			names = append(names, caller.Name)
+		}
+	}
 	named := strings.Join(names[:min(len(names), 5)], ", ")
 	if more := len(names) - 5; more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
@@ -77,19 +82,18 @@ type callersTokenCmd struct {
 
 // Run prints the token and its line.
 func (c *callersTokenCmd) Run(p *cli.Program) error {
-	if !auth.ValidName(c.Name) {
-		return wrongCallers("NAME must be " + auth.NameRule)
-	}
-	team := ""
+	team, teams := "", ""
 	if c.Team != "" {
-		if !auth.ValidName(c.Team) {
-			return wrongCallers("--team must be " + auth.NameRule)
-		}
-		team = fmt.Sprintf("team: %q, ", c.Team)
+		team, teams = fmt.Sprintf("team: %q, ", c.Team), fmt.Sprintf("teams: {%q: {}}\n", c.Team)
 	}
-	token, console := auth.NewToken(), p.Console()
+	token := auth.NewToken()
+	line := fmt.Sprintf("- {name: %q, %stokens: [%q]}", c.Name, team, auth.Hash(token))
+	if _, err := auth.Parse([]byte(teams + "callers:\n" + line)); err != nil {
+		return wrongCallers("invalid name of a caller or a team: " + err.Error())
+	}
+	console := p.Console()
 	console.Print("token  " + token)
-	console.Print(fmt.Sprintf("line   - {name: %q, %stokens: [%q]}", c.Name, team, auth.Hash(token)))
+	console.Print("line   " + line)
 	if team == "" {
 		console.Tell("Without --team, no budget limits the caller, unless its line has a budget or the file has a total.")
 	}

@@ -11,8 +11,9 @@ import (
 
 func TestCallersCheckTellsEachFaultWithItsLine(t *testing.T) {
 	for text, want := range map[string][]string{
-		"callers:\n  - name: billing\n    tokens: [hunter2]\n  - name: billing\n": {":3: a token must be its hash", ":4: this caller is in line 2 already", "has 2 faults"},
-		"callers: {name: x}\n":   {":1: callers must be a list", "has 1 fault\n"},
+		"callers:\n  - name: billing\n    tokens: [hunter2]\n  - name: billing\n": {":3: wrong tokens: A list of hashes of its service tokens", "has 1 fault\n"},
+		"callers:\n  - name: billing\n  - name: billing\n    team: hunter2\n":     {":3: this name is listed twice", ":4: unknown team", "has 2 faults"},
+		"callers: {name: x}\n":   {":1: wrong callers: A list", "has 1 fault\n"},
 		"callers: []\n":          {"names no caller"},
 		"callers: [{name: x}]\n": nil,
 	} {
@@ -56,12 +57,12 @@ func TestCallersTokenMakesATokenAndItsLine(t *testing.T) {
 	if err != nil || got.exit != exitOK {
 		t.Fatalf("exit %d, %v\n%s%s", got.exit, err, got.stdout, got.stderr)
 	}
-	if caller := list.ByToken(token); caller == nil || caller.Name != "poster-service" {
-		t.Errorf("the token is of %v", caller)
+	if list.Callers[0].Name != "poster-service" || !strings.Contains(line, auth.Hash(token)) {
+		t.Errorf("the line is %s", line)
 	}
 	inTeam := easel(t.Context(), nil, "callers", "token", "poster-service", "--team", "studio")
 	list, err = auth.Parse([]byte("teams: {studio: {budget: {daily_cents: 7}}}\ncallers:\n  " + proctest.Find(t, `(?m)^line   (.+)$`, inTeam.stdout)))
-	if err != nil || list.Callers()[0].Owner() != "studio" || inTeam.stderr != "" || !strings.Contains(got.stderr, "no budget limits the caller") {
+	if err != nil || list.Callers[0].Owner() != "studio" || inTeam.stderr != "" || !strings.Contains(got.stderr, "no budget limits the caller") {
 		t.Errorf("%v\n%s%s%s", err, inTeam.stdout, inTeam.stderr, got.stderr)
 	}
 	if got := easel(t.Context(), nil, "callers", "token", "poster-service", "--team", "a b"); got.exit != exitUsage || got.stdout != "" {
@@ -70,6 +71,19 @@ func TestCallersTokenMakesATokenAndItsLine(t *testing.T) {
 	for _, name := range []string{"a b", "anonymous", "", `a", team: "b`, strings.Repeat("a", 64)} {
 		if got := easel(t.Context(), nil, "callers", "token", name); got.exit != exitUsage || got.stdout != "" {
 			t.Errorf("%q: exit %d\n%s%s", name, got.exit, got.stdout, got.stderr)
+		}
+	}
+}
+
+func TestCallersWithoutALimitAreNamed(t *testing.T) {
+	callers := "teams: {a: {budget: {monthly_cents: 7}}, b: {}}\ncallers: [{name: v, team: a}, {name: w, team: b}, {name: x}, {name: y, budget: {daily_cents: 0}}, {name: z, operator: true}]\n"
+	for text, want := range map[string]string{callers: "w, x", "total: {monthly_cents: 7}\n" + callers: ""} {
+		list, err := auth.Parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := unlimited(list); got != want {
+			t.Errorf("named are %q, want %q", got, want)
 		}
 	}
 }

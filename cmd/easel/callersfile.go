@@ -19,7 +19,9 @@ const askLedger = 2 * time.Second
 // loadCallers reads a callers file, and applies its later changes.
 func loadCallers(ctx context.Context, path string, book *ledger.Ledger, notifier *notifier, logger *slog.Logger) (*auth.Callers, error) {
 	known, err := auth.LoadCallers(path, logger, func(inForce, next *auth.List) error {
-		if err := keepsOwners(ctx, book, inForce.Dropped(next)); err != nil {
+		owners := next.Owners()
+		dropped := slices.DeleteFunc(inForce.Owners(), func(owner string) bool { return slices.Contains(owners, owner) })
+		if err := keepsOwners(ctx, book, dropped); err != nil {
 			return err
 		}
 		notifier.take(next)
@@ -28,7 +30,6 @@ func loadCallers(ctx context.Context, path string, book *ledger.Ledger, notifier
 	if err != nil {
 		return nil, err
 	}
-	notifier.take(known.List())
 	warnOfMissingOwners(ctx, book, known.List(), logger)
 	return known, nil
 }
@@ -36,19 +37,20 @@ func loadCallers(ctx context.Context, path string, book *ledger.Ledger, notifier
 // fileFaults returns the faults of the files that a callers file names. These files are checked only at startup. Later, a
 // broken file must not prevent another change, such as the removal of a token.
 func fileFaults(list *auth.List) (faults auth.Faults) {
-	for _, team := range list.Teams() {
+	for name, team := range list.Teams {
 		if team.Events == nil {
 			continue
 		}
 		if err := events.CheckSecrets(team.Events.SecretFile); err != nil {
-			faults = append(faults, auth.Fault{Line: team.Events.Line, Text: fmt.Sprintf("secret_file of the team %s: %v", team.Name, err)})
+			faults = append(faults, auth.Fault{Line: team.Events.Line, Text: fmt.Sprintf("secret_file of the team %s: %v", name, err)})
 		}
 	}
-	for _, issuer := range list.Issuers() {
+	for name, issuer := range list.Issuers {
 		if err := issuer.Check(); err != nil {
-			faults = append(faults, auth.Fault{Line: issuer.Line, Text: fmt.Sprintf("the issuer %s: %v", issuer.Name, err)})
+			faults = append(faults, auth.Fault{Line: issuer.Line, Text: fmt.Sprintf("the issuer %s: %v", name, err)})
 		}
 	}
+	faults.Sort()
 	return faults
 }
 

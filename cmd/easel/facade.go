@@ -196,8 +196,8 @@ func (f *facade) openCallers(ctx context.Context) (err error) {
 		return wrongSetting("EASEL_CALLERS_FILE", err)
 	}
 	f.files = append(f.files, settingFile{"EASEL_CALLERS_FILE", f.known})
-	f.known.Issuers.Read(ctx)
-	f.start(ctx, stopJobs, f.known.Issuers.Run)
+	f.known.ReadKeys(ctx)
+	f.start(ctx, stopJobs, f.known.FollowKeys)
 	return nil
 }
 

@@ -63,7 +63,7 @@ func (f settingFiles) broken(known *auth.Callers) map[string]int {
 		}
 	}
 	if known != nil {
-		counts["issuers"] = len(known.Issuers.Problems())
+		counts["issuers"] = len(known.KeyProblems())
 	}
 	return counts
 }

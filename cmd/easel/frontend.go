@@ -68,7 +68,7 @@ func (f *facade) operators() admin.Config {
 		config.Orders.APIKey = f.held.APIKeySum()
 	}
 	if f.known != nil {
-		config.Status.Issuers, config.Prove = f.known.Issuers.Problems, f.services.Operator
+		config.Status.Issuers, config.Prove = f.known.KeyProblems, f.services.Operator
 		config.Orders.Owners = func() []string { return f.known.List().Owners() }
 	}
 	return config

@@ -22,6 +22,7 @@ var allowed = map[string][]string{
 	"gen/gateway/easel/v1":      {module + "/gen/", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/"},
 	"clients/go":                {module + "/gen/", "google.golang.org/"},
 	"gen/openapi":               {},
+	"deploy":                    {},
 	"internal/catalog":          {module + "/internal/limiter", "github.com/tidwall/gjson", "golang.org/x/sync/"},
 	"internal/limiter":          {"golang.org/x/time/rate"},
 	"internal/watch":            {module + "/internal/catalog", module + "/internal/limiter", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/watch/"},
@@ -47,7 +48,7 @@ var allowed = map[string][]string{
 	"internal/sandbox/paint":         {},
 	"internal/simulation":            {}, // only test code
 	"internal/bench":                 {module + "/gen/", module + "/internal/proctest", "google.golang.org/", "github.com/grpc-ecosystem/", "go.opentelemetry.io/", "github.com/prometheus/", "buf.build/", "golang.org/x/"},
-	"internal/auth":                  {module + "/gen/", module + "/internal/catalog", module + "/internal/reload", "google.golang.org/grpc/metadata", "github.com/go-jose/go-jose/v4", "github.com/go-jose/go-jose/v4/jwt", "go.yaml.in/yaml/v3"},
+	"internal/auth":                  {module + "/deploy", module + "/gen/", module + "/internal/catalog", module + "/internal/reload", "google.golang.org/grpc/metadata", "github.com/go-jose/go-jose/v4", "github.com/go-jose/go-jose/v4/jwt", "github.com/santhosh-tekuri/jsonschema/v6", "github.com/santhosh-tekuri/jsonschema/v6/kind", "go.yaml.in/yaml/v3"},
 	"internal/cli":                   {module + "/gen/", module + "/clients/go", module + "/internal/terminal", "github.com/alecthomas/kong", "google.golang.org/"},
 	"internal/doctor":                {module + "/internal/catalog", module + "/internal/terminal"},
 	"internal/terminal":              {"github.com/mattn/go-runewidth", "golang.org/x/term"},

@@ -24,18 +24,18 @@ func (n *notifier) outbox() *ledger.Outbox {
 // take applies the owners of a callers file. Their counts start at 0, so that the metric exists before it grows.
 func (n *notifier) take(list *auth.List) {
 	teams := map[string]events.Team{}
-	for _, caller := range list.Callers() {
+	for _, caller := range list.Callers {
 		teams[caller.Owner()] = events.Team{Limits: service.LimitsOf(caller.Team)}
 	}
-	for _, team := range list.Teams() {
+	for name, team := range list.Teams {
 		one := events.Team{Limits: service.LimitsOf(team), Retention: time.Duration(team.RetentionDays) * 24 * time.Hour, KeepDeleted: team.KeepDeleted}
 		if team.Events != nil {
 			one.URL, one.SecretFile = team.Events.URL, team.Events.SecretFile
 			for _, outcome := range []string{events.OutcomeSent, events.OutcomeFailed, events.OutcomeGivenUp} {
-				n.count(team.Name, outcome, 0)
+				n.count(name, outcome, 0)
 			}
 		}
-		teams[team.Name] = one
+		teams[name] = one
 	}
 	n.teams.Set(teams)
 }

@@ -3,6 +3,7 @@ package auth
 import (
 	"cmp"
 	"context"
+	"regexp"
 	"strings"
 	"time"
 
@@ -16,6 +17,9 @@ const (
 	maxAPIKey = 4 << 10 // bytes
 	maxToken  = 8 << 10 // bytes; a JWT can also have claims for other services
 )
+
+// visibleForm matches a token, which has no spaces.
+var visibleForm = regexp.MustCompile(`^[!-~]+$`)
 
 // Config has the ways in which callers may authenticate.
 type Config struct {
@@ -83,7 +87,7 @@ func (a *Authenticator) Admit(ctx context.Context, certificate *Certificate) err
 	if err != nil {
 		return err
 	}
-	isJWT := a.cfg.Callers != nil && len(a.cfg.Callers.List().issuers) > 0 && strings.Count(token, ".") == 2
+	isJWT := a.cfg.Callers != nil && len(a.cfg.Callers.List().Issuers) > 0 && strings.Count(token, ".") == 2
 	if isJWT || a.cfg.Held == nil && token != "" {
 		return nil
 	}
@@ -109,25 +113,20 @@ func (a *Authenticator) bearer(ctx context.Context) (string, error) {
 	return token, nil
 }
 
-// proof is the verified credential of a call. It finds the caller in the current list and in later ones.
-type proof struct {
-	find    func(*List) *Caller
-	missing error     // error if the list has no such caller
-	until   time.Time // time at which a JWT expires; zero for other proofs
-}
-
-// identify returns the identity that a token or a certificate proves.
+// identify returns the identity that a token or a certificate proves. A wrong token is rejected even if the certificate is valid.
 func (a *Authenticator) identify(token string, certificate *Certificate) (*Identity, error) {
-	if a.cfg.Held == nil {
+	name := certificate.Name()
+	switch {
+	case a.cfg.Held == nil:
 		return a.forwarded(token)
-	}
-	if a.cfg.Callers != nil {
-		return a.find(a.cfg.Callers.List(), token, certificate)
-	}
-	if name := certificate.Name(); name != "" {
+	case a.cfg.Callers == nil && name != "":
 		return &Identity{Caller: name, Owner: name, APIKey: a.shared(name, 0), SeesAccount: true}, nil
+	case a.cfg.Callers != nil && token != "":
+		return a.byToken(token)
+	case a.cfg.Callers != nil && name != "":
+		return a.listed(func(l *List) *Caller { return l.byCertificate(certificate.Names) }, errCertificateUnknown, time.Time{})
 	}
-	return a.anonymous(nil)
+	return a.anonymous()
 }
 
 // forwarded returns the identity of a caller that forwards its own API key. The catalog checks the key at its first request.
@@ -142,50 +141,45 @@ func (a *Authenticator) forwarded(token string) (*Identity, error) {
 	return &Identity{Owner: key.APIKeySum(), APIKey: key, SeesAccount: true}, nil
 }
 
-// find returns the identity of the caller in a list. A wrong token is rejected even if the certificate is valid.
-func (a *Authenticator) find(list *List, token string, certificate *Certificate) (*Identity, error) {
-	switch {
-	case token != "":
-		return a.byToken(list, token)
-	case certificate.Name() != "":
-		return a.listed(list, proof{find: func(l *List) *Caller { return l.ByCertificate(certificate.Names) }, missing: errCertificateUnknown})
-	}
-	return a.anonymous(list)
-}
-
 // byToken returns the identity of the caller with a service token or a JWT.
-func (a *Authenticator) byToken(list *List, token string) (*Identity, error) {
-	hash := hashOf(token)
-	if list.tokens[hash] != nil || len(list.issuers) == 0 {
-		return a.listed(list, proof{find: func(l *List) *Caller { return l.tokens[hash] }, missing: errTokenUnknown})
+func (a *Authenticator) byToken(token string) (*Identity, error) {
+	list, hash := a.cfg.Callers.List(), hashOf(token)
+	if list.tokens[hash] != nil || len(list.Issuers) == 0 {
+		return a.listed(func(l *List) *Caller { return l.tokens[hash] }, errTokenUnknown, time.Time{})
 	}
-	verified, err := a.cfg.Callers.Issuers.Verify(token)
+	subject, until, err := list.verify(token)
 	if err != nil {
 		return nil, err
 	}
-	return a.listed(list, proof{func(l *List) *Caller { return l.subjects[verified.Subject] }, errSubjectUnknown, verified.Until})
+	return a.listed(func(l *List) *Caller { return l.subjects[subject] }, errSubjectUnknown, until)
 }
 
-// listed returns the identity of the caller that a proof finds in a list.
-func (a *Authenticator) listed(list *List, by proof) (*Identity, error) {
-	c := by.find(list)
+// listed returns the identity of the caller that a function finds in the current list or in a later one. missing is the error
+// without such a caller, and until the time at which a JWT expires.
+func (a *Authenticator) listed(find func(*List) *Caller, missing error, until time.Time) (*Identity, error) {
+	list := a.cfg.Callers.List()
+	c := find(list)
 	if c == nil {
-		return nil, by.missing
+		return nil, missing
 	}
 	return &Identity{
 		Caller: c.Name, Owner: c.Owner(), Operator: c.Operator, SeesAccount: c.Operator, APIKey: a.shared(c.Owner(), c.Team.Weight),
-		Limits: c.Team, Total: list.Total(), list: list, proof: by,
+		Limits: c.Team, Total: list.Total, list: list, until: until, renew: func() (*Identity, error) { return a.listed(find, missing, until) },
 	}, nil
 }
 
 // anonymous returns the identity of a caller without a token and a certificate, if such a caller may call.
-func (a *Authenticator) anonymous(list *List) (*Identity, error) {
+func (a *Authenticator) anonymous() (*Identity, error) {
 	if !a.cfg.AllowAnonymous {
 		return nil, errNoProof
 	}
-	return &Identity{
-		Caller: Anonymous, APIKey: a.shared("", 0), SeesAccount: list == nil, Total: list.Total(), nameless: list == nil && !a.cfg.Certificates, list: list,
-	}, nil
+	identity := &Identity{Caller: Anonymous, APIKey: a.shared("", 0), renew: a.anonymous}
+	if identity.list = a.cfg.Callers.List(); identity.list == nil {
+		identity.SeesAccount, identity.nameless = true, !a.cfg.Certificates
+	} else {
+		identity.Total = identity.list.Total
+	}
+	return identity, nil
 }
 
 // shared returns the shared API key for the requests of an owner.
@@ -214,14 +208,10 @@ func (a *Authenticator) StillKnown(ctx context.Context) func() error {
 // Renewed returns the identity of a caller according to the current callers file, which it does not read again. The proof of the
 // old identity stays valid: a JWT is not verified a second time.
 func (a *Authenticator) Renewed(old *Identity) (*Identity, error) {
-	if old.list == nil || a.cfg.Callers.List() == old.list {
+	if a.cfg.Callers.List() == old.list {
 		return old, nil
 	}
-	list, renew := a.cfg.Callers.List(), a.anonymous
-	if old.proof.find != nil {
-		renew = func(list *List) (*Identity, error) { return a.listed(list, old.proof) }
-	}
-	newer, err := renew(list)
+	newer, err := old.renew()
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func callersText(callers ...[2]string) string {
 // hasToken reloads the callers file, and returns the name of the caller that has the token.
 func hasToken(callers *Callers, token string) string {
 	callers.Reload() // like a process every second
-	return nameOf(callers.List().ByToken(token))
+	return nameOf(byToken(callers.List(), token))
 }
 
 func TestACallersFileThatNamesNobodyIsNoStart(t *testing.T) {
@@ -46,8 +46,10 @@ func TestACallersFileThatIsRefusedLeavesTheOldOne(t *testing.T) {
 		var logs strings.Builder
 		unsettled := true
 		callers, err := LoadCallers(path, slog.New(slog.NewTextHandler(&logs, nil)), func(inForce, next *List) error {
-			if dropped := inForce.Dropped(next); unsettled && len(dropped) > 0 {
-				return fmt.Errorf("%v have orders", dropped)
+			for _, owner := range inForce.Owners() {
+				if _, kept := next.owners[owner]; unsettled && !kept {
+					return fmt.Errorf("[%s] have orders", owner)
+				}
 			}
 			return nil
 		})
@@ -178,8 +180,8 @@ func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, known.Issuers)
-	if problems := known.Issuers.Problems(); len(problems) != 1 || problems["away"] == nil {
+	run(t, known)
+	if problems := known.KeyProblems(); len(problems) != 1 || problems["away"] == nil {
 		t.Errorf("the problems are %v", problems)
 	}
 	token := func(issuer, subject string) string {
@@ -235,10 +237,14 @@ func reasonOf(err error) string {
 
 func TestTheWeightOfATeamIsThatOfItsRequests(t *testing.T) {
 	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("any") })
-	a := New(Config{Held: &held, AllowAnonymous: true})
-	list := mustParse(t, "teams: {studio: {weight: 2.5}, print: {}}\ncallers: [{name: a, team: studio, tokens: [<one>]}, {name: b, team: print, tokens: [<two>]}, {name: c, tokens: [<three>]}]")
+	text := "teams: {studio: {weight: 2.5}, print: {}}\ncallers: [{name: a, team: studio, tokens: [<one>]}, {name: b, team: print, tokens: [<two>]}, {name: c, tokens: [<three>]}]"
+	callers, err := LoadCallers(callersFile(t, withHashes(text)), slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := New(Config{Held: &held, Callers: callers, AllowAnonymous: true})
 	for token, want := range map[string]float64{"one": 2.5, "two": 1, "three": 1, "": 1} {
-		if i, err := a.find(list, token, nil); err != nil || i.APIKey.Weight != want {
+		if i, err := a.identify(token, nil); err != nil || i.APIKey.Weight != want {
 			t.Errorf("%q has the weight %v, %v", token, i.APIKey.Weight, err)
 		}
 	}

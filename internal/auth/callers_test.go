@@ -6,13 +6,15 @@ import (
 	"testing"
 )
 
-// parse parses a file in which <name> is replaced by the hash of a token of that name.
-func parse(text string) (*List, error) {
+// withHashes replaces each <name> by the hash of a token of that name.
+func withHashes(text string) string {
 	for _, token := range []string{"one", "two", "three", "ops"} {
 		text = strings.ReplaceAll(text, "<"+token+">", Hash(token))
 	}
-	return Parse([]byte(text))
+	return text
 }
+
+func parse(text string) (*List, error) { return Parse([]byte(withHashes(text))) }
 
 const example = `
 # who may call
@@ -42,6 +44,9 @@ func mustParse(t *testing.T, text string) *List {
 	return list
 }
 
+// byToken returns the caller with this token, or nil.
+func byToken(list *List, token string) *Caller { return list.tokens[hashOf(token)] }
+
 // nameOf returns the name of a caller, or "" for nil.
 func nameOf(caller *Caller) string {
 	if caller == nil {
@@ -53,25 +58,25 @@ func nameOf(caller *Caller) string {
 func TestAFileSaysWhoHasWhichToken(t *testing.T) {
 	list := mustParse(t, example)
 	for token, want := range map[string]string{"one": "poster-service", "two": "poster-service", "ops": "ops", "three": "", "": ""} {
-		if got := nameOf(list.ByToken(token)); got != want {
+		if got := nameOf(byToken(list, token)); got != want {
 			t.Errorf("the token %q belongs to %q", token, got)
 		}
 	}
-	poster := list.ByToken("one")
+	poster := byToken(list, "one")
 	if poster.Operator || poster.Owner() != "studio" || *poster.Team.DailyCents != 2000 || *poster.Team.MonthlyCents != 30000 {
 		t.Errorf("the first caller is %+v", poster)
 	}
 	if poster.Team.Events == nil || *poster.Team.Events != (Events{"https://studio.example/events", "studio.secret", 7}) {
 		t.Errorf("its events go to %+v", poster.Team.Events)
 	}
-	if teams := list.Teams(); len(teams) != 2 || teams[0].Name != "studio" || teams[1].Events != nil {
+	if teams := list.Teams; len(teams) != 2 || teams["studio"].Name != "studio" || teams["idle"].Events != nil {
 		t.Errorf("the teams are %+v", teams)
 	}
-	ops := list.ByToken("ops")
+	ops := byToken(list, "ops")
 	if !ops.Operator || ops.Owner() != "ops" || ops.Team.DailyCents != nil || !ops.Team.Allows("any/model") {
 		t.Errorf("the second caller is %+v", ops)
 	}
-	if names := list.Callers(); len(names) != 3 || names[2].Name != "locked-out" {
+	if names := list.Callers; len(names) != 3 || names[2].Name != "locked-out" {
 		t.Errorf("the callers are %+v", names)
 	}
 }
@@ -93,7 +98,7 @@ func TestAFileSaysWhoHasWhichCertificate(t *testing.T) {
 		{[]string{"poster-service"}, ""},
 		{nil, ""},
 	} {
-		if got := nameOf(list.ByCertificate(row.names)); got != row.want {
+		if got := nameOf(list.byCertificate(row.names)); got != row.want {
 			t.Errorf("%q is the certificate of %q, want %q", row.names, got, row.want)
 		}
 	}
@@ -106,16 +111,6 @@ func TestAFileSaysWhoHasWhichSubject(t *testing.T) {
 		if got := nameOf(list.subjects[subject]); got != want {
 			t.Errorf("%v is %q", subject, got)
 		}
-	}
-}
-
-func TestCallersWithoutALimitAreNamed(t *testing.T) {
-	callers := "teams: {a: {budget: {monthly_cents: 7}}, b: {}}\ncallers: [{name: v, team: a}, {name: w, team: b}, {name: x}, {name: y, budget: {daily_cents: 0}}, {name: z, operator: true}]\n"
-	if got := mustParse(t, callers).Unlimited(); !slices.Equal(got, []string{"w", "x"}) {
-		t.Errorf("named are %q", got)
-	}
-	if got := mustParse(t, "total: {monthly_cents: 7}\n"+callers).Unlimited(); got != nil {
-		t.Errorf("where all have a limit, named are %q", got)
 	}
 }
 
@@ -142,25 +137,14 @@ func TestATeamOrdersFromTheModelsOfItsPatterns(t *testing.T) {
 	}
 }
 
-func TestAnOwnerThatANewerFileDoesNotHaveIsDropped(t *testing.T) {
-	list := mustParse(t, "teams: {a: {}, b: {}}\ncallers: [{name: x, team: a}, {name: y}, {name: z}]\n")
-	newer := mustParse(t, "teams: {a: {}, y: {}}\ncallers: [{name: x}]\n")
-	if got := list.Dropped(newer); !slices.Equal(got, []string{"b", "z"}) {
-		t.Errorf("dropped are %q", got)
-	}
-}
-
 func TestACallerWithoutATeamAndAllTogetherHaveBudgets(t *testing.T) {
 	list := mustParse(t, "total: {daily_cents: 70}\ncallers: [{name: alone, tokens: [<one>], budget: {monthly_cents: 7}}]")
-	alone := list.ByToken("one")
+	alone := byToken(list, "one")
 	if alone.Owner() != "alone" || alone.Team.DailyCents != nil || *alone.Team.MonthlyCents != 7 || *list.owners["alone"].MonthlyCents != 7 {
 		t.Errorf("it is %+v", alone)
 	}
-	if total := list.Total(); *total.DailyCents != 70 || total.MonthlyCents != nil {
+	if total := list.Total; *total.DailyCents != 70 || total.MonthlyCents != nil {
 		t.Errorf("all may spend %+v", total)
-	}
-	if (*List)(nil).Total().DailyCents != nil {
-		t.Error("without a file there is a budget")
 	}
 	_, err := parse("teams: {a: {}}\ncallers: [{name: b, team: a, budget: {daily_cents: 1}}]")
 	if err == nil || !strings.Contains(err.Error(), "has the budget of its team") {

@@ -11,12 +11,16 @@ import (
 // callers, no credential is accepted.
 type Callers struct {
 	*reload.Value[*List]
-	// Issuers verifies the JWTs of the issuers in the file.
-	Issuers *Verifier
+	logger *slog.Logger
 }
 
-// List returns the callers in effect.
-func (c *Callers) List() *List { return c.Known() }
+// List returns the callers in effect, or nil if c is nil.
+func (c *Callers) List() *List {
+	if c == nil {
+		return nil
+	}
+	return c.Known()
+}
 
 // Weight returns the weight of an owner's requests. Zero, also if c is nil, means the default weight.
 func (c *Callers) Weight(owner string) float64 {
@@ -27,30 +31,30 @@ func (c *Callers) Weight(owner string) float64 {
 }
 
 // LoadCallers reads the callers file. Later changes are logged. A changed file is logged but not applied if it is faulty or if
-// accept, which may be nil, rejects it. Errors never quote the file.
+// accept, which may be nil, rejects it. At first, the list in force is empty. Errors never quote the file.
 func LoadCallers(path string, logger *slog.Logger, accept func(inForce, next *List) error) (*Callers, error) {
-	var inForce *List
-	verifier := NewVerifier(logger)
+	inForce := &List{}
 	parse := func(contents ...[]byte) (*List, error) {
 		next, err := Parse(contents[0])
-		if err == nil && inForce != nil && accept != nil {
+		if err == nil && accept != nil {
 			err = accept(inForce, next)
 		}
-		if err == nil {
-			inForce = next
-			verifier.Take(next)
+		if err != nil {
+			return nil, err
 		}
-		return next, err
+		next.keepKeys(inForce)
+		inForce = next
+		return next, nil
 	}
 	file, err := reload.Open("callers file", logger, parse, path)
 	if err != nil {
 		return nil, err
 	}
 	file.Describe = func(before, after *List) []any {
-		return []any{"callers", len(after.all), "callers_before", len(before.all), "digest", after.digest, "digest_before", before.digest}
+		return []any{"callers", len(after.Callers), "callers_before", len(before.Callers), "digest", after.digest, "digest_before", before.digest}
 	}
-	if len(file.Known().Callers()) == 0 {
+	if len(file.Known().Callers) == 0 {
 		return nil, fmt.Errorf("%s: names no caller", path)
 	}
-	return &Callers{file, verifier}, nil
+	return &Callers{file, logger}, nil
 }

@@ -24,10 +24,11 @@ type Identity struct {
 	// no limits.
 	Limits, Total Team
 
-	list        *List        // the callers file in effect; nil without one
-	proof       proof        // proof.find is nil if the caller is not in the callers file
-	certificate *Certificate // client certificate; nil without one
-	nameless    bool         // no caller of this server has a name
+	list        *List                     // the callers file in effect; nil without one
+	renew       func() (*Identity, error) // identifies the caller again, by a later callers file
+	certificate *Certificate              // client certificate; nil without one
+	until       time.Time                 // time at which a JWT expires; zero without one
+	nameless    bool                      // no caller of this server has a name
 }
 
 // unauthenticated is the identity of a call without an API key. The catalog rejects it. Its owner has no orders, unlike the owner of
@@ -75,8 +76,8 @@ func (i *Identity) Until() (end time.Time) {
 	if i.certificate != nil {
 		end = i.certificate.Until
 	}
-	if until := i.proof.until; !until.IsZero() && (end.IsZero() || until.Before(end)) {
-		end = until
+	if !i.until.IsZero() && (end.IsZero() || i.until.Before(end)) {
+		end = i.until
 	}
 	return end
 }

@@ -64,49 +64,44 @@ func verifies(key jose.JSONWebKey) bool {
 }
 
 // Check reads the files that an issuer names, and sends no request. An empty set is valid: the issuer has revoked its keys.
-func (i Issuer) Check() error {
+func (i *Issuer) Check() error {
 	if i.KeysFile == "" {
-		_, _, err := i.access()
+		_, _, err := i.request(context.Background())
 		return err
 	}
-	text, err := readFile("jwks_file", i.KeysFile)
-	if err != nil {
-		return err
-	}
-	if _, err = parseKeys(text); err != nil {
-		return fmt.Errorf("jwks_file: %w", err)
-	}
-	return nil
+	_, err := i.readKeys(context.Background())
+	return err
 }
 
-// keySet reads the key set of an issuer.
-func (i Issuer) keySet(ctx context.Context) ([]byte, error) {
+// readKeys reads the keys of an issuer from its file or its URL. Its errors do not contain the URL.
+func (i *Issuer) readKeys(ctx context.Context) (keys []jose.JSONWebKey, err error) {
+	member, text := "jwks_file", []byte(nil)
 	if i.KeysFile != "" {
-		return readFile("jwks_file", i.KeysFile)
+		text, err = os.ReadFile(i.KeysFile)
+	} else {
+		member = "jwks_url"
+		text, err = i.download(ctx)
 	}
-	text, err := i.get(ctx)
+	if err == nil {
+		keys, err = parseKeys(text)
+	}
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		err = failed.Err // omits the URL
 	}
 	if err != nil {
-		return nil, fmt.Errorf("jwks_url: %w", err)
+		return nil, fmt.Errorf("%s: %w", member, err)
 	}
-	return text, nil
+	return keys, nil
 }
 
-// get downloads the key set from its URL. It follows no redirects.
-func (i Issuer) get(ctx context.Context) ([]byte, error) {
+// download downloads the key set from its URL. It follows no redirects.
+func (i *Issuer) download(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, keysTimeout)
 	defer cancel()
-	client, header, err := i.access()
+	client, req, err := i.request(ctx)
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, i.KeysURL, nil)
-	if err != nil {
-		return nil, err
-	}
-	req.Header = header
 	response, err := client.Do(req)
 	if err != nil {
 		return nil, err
@@ -119,29 +114,33 @@ func (i Issuer) get(ctx context.Context) ([]byte, error) {
 	return text, cmp.Or(err, ctx.Err()) // after ctx is done, a server may end its response early without an error
 }
 
-// access returns a client that trusts the CAs of the issuer, and the header of a request for the key set.
-func (i Issuer) access() (*http.Client, http.Header, error) {
-	header := http.Header{"Accept": {"application/jwk-set+json, application/json"}}
+// request returns a request for the key set, and a client that trusts the CAs of the issuer.
+func (i *Issuer) request(ctx context.Context) (*http.Client, *http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, i.KeysURL, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	req.Header.Set("Accept", "application/jwk-set+json, application/json")
 	var authorities *x509.CertPool
 	if i.CAFile != "" {
-		text, err := readFile("ca_file", i.CAFile)
-		if err != nil {
-			return nil, nil, err
+		text, err := os.ReadFile(i.CAFile)
+		if authorities = x509.NewCertPool(); err == nil && !authorities.AppendCertsFromPEM(text) {
+			err = errors.New("no certificate found; it must be PEM")
 		}
-		if authorities = x509.NewCertPool(); !authorities.AppendCertsFromPEM(text) {
-			return nil, nil, errors.New("ca_file: no certificate found; it must be PEM")
+		if err != nil {
+			return nil, nil, fmt.Errorf("ca_file: %w", err)
 		}
 	}
 	if i.TokenFile != "" {
-		text, err := readFile("token_file", i.TokenFile)
+		text, err := os.ReadFile(i.TokenFile)
 		token := strings.TrimSpace(string(text))
 		if err == nil && !visibleForm.MatchString(token) {
-			err = errors.New("token_file: invalid token; it must be one line of visible ASCII")
+			err = errors.New("invalid token; it must be one line of visible ASCII")
 		}
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("token_file: %w", err)
 		}
-		header.Set("Authorization", "Bearer "+token)
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -149,14 +148,5 @@ func (i Issuer) access() (*http.Client, http.Header, error) {
 			Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: maxKeysBytes,
 			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities},
 		},
-	}, header, nil
-}
-
-// readFile reads the file that a member of an issuer names.
-func readFile(member, name string) ([]byte, error) {
-	text, err := os.ReadFile(name) //nolint:gosec // the operator names it
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", member, err)
-	}
-	return text, nil
+	}, req, nil
 }

@@ -5,7 +5,7 @@ import (
 	"context"
 	"encoding/pem"
 	"errors"
-	"log/slog"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -59,10 +59,7 @@ func TestKeysComeFromTheirAddressAlone(t *testing.T) {
 		server.answer.Store(&answer)
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		text, err := issuer.keySet(ctx)
-		if err == nil {
-			_, err = parseKeys(text)
-		}
+		_, err := issuer.readKeys(ctx)
 		return err
 	}
 	if err := read(func(w http.ResponseWriter, r *http.Request) {
@@ -116,6 +113,11 @@ func TestKeysComeFromTheirAddressAlone(t *testing.T) {
 	}
 }
 
+// refresh reads the keys of an issuer now.
+func (i *issued) refresh(t *testing.T, name string) {
+	i.List().Issuers[name].refresh(t.Context(), i.logger.With("issuer", name))
+}
+
 func TestTheFilesOfAnIssuerAreChecked(t *testing.T) {
 	keys := inFile(t, keySet(t, newSigning(t, "one", jose.ES256)))
 	text := inFile(t, []byte("two words"))
@@ -142,23 +144,26 @@ func TestTheFilesOfAnIssuerAreChecked(t *testing.T) {
 func TestATokenWithAnUnknownKeyAsksForKeysOnceInAWhile(t *testing.T) {
 	old, next := newSigning(t, "old", jose.ES256), newSigning(t, "next", jose.ES256)
 	server := startKeysServer(t, answerWith(keySet(t, old)))
-	v, _ := startVerifier(t, server.issuer(t))
+	v := loadIssuers(t, io.Discard, server.issuer(t))
+	v.ReadKeys(t.Context())
 	for range 100 {
-		if _, err := v.Verify(next.sign(t, claims(nil), nil)); !errors.Is(err, errUnknownKey) {
+		if _, _, err := v.verify(next.sign(t, claims(nil), nil)); !errors.Is(err, errUnknownKey) {
 			t.Fatalf("a token that may be newer than the keys: %v", err)
 		}
 	}
 	if n := server.asked.Load(); n != 1 {
 		t.Errorf("the keys were asked for %d times", n)
 	}
-	signer := (*v.signers.Load())["https://issuer.example"]
-	if signer.isDue(time.Now()) || !signer.isDue(time.Now().Add(keysRetryInterval)) {
-		t.Error("new keys are not asked for after a while, and no sooner")
+	v.ReadKeys(t.Context())
+	if n := server.asked.Load(); n != 1 {
+		t.Errorf("the keys were asked for again at once: %d times", n)
 	}
 	answer := answerWith(keySet(t, old, next))
 	server.answer.Store(&answer)
-	signer.read(t.Context()) // like Run at this time
-	if _, err := v.Verify(next.sign(t, claims(nil), nil)); err != nil {
+	keys := v.List().Issuers["https://issuer.example"].keys
+	keys.begin = keys.begin.Add(-keysRetryInterval)
+	v.ReadKeys(t.Context())
+	if _, _, err := v.verify(next.sign(t, claims(nil), nil)); err != nil {
 		t.Errorf("when its key is there: %v", err)
 	}
 	if n := server.asked.Load(); n != 2 {
@@ -173,21 +178,23 @@ func TestAKeySetWithoutUsableKeysRevokesTheOldOnes(t *testing.T) {
 	for name, emptied := range map[string][]byte{"an empty set": []byte(`{"keys":[]}`), "a set with a key for encryption": keySet(t, encrypting)} {
 		server := startKeysServer(t, answerWith(keySet(t, key)))
 		issuer := server.issuer(t)
-		v, logs := startVerifier(t, issuer)
+		logs := &lockedBuffer{}
+		v := loadIssuers(t, logs, issuer)
+		v.ReadKeys(t.Context())
 		token := key.sign(t, claims(nil), nil)
-		if _, err := v.Verify(token); err != nil {
+		if _, _, err := v.verify(token); err != nil {
 			t.Fatal(err)
 		}
 		answer := answerWith(emptied)
 		server.answer.Store(&answer)
-		(*v.signers.Load())[issuer.Name].read(t.Context())
+		v.refresh(t, issuer.Name)
 		for _, sent := range []string{token, key.sign(t, claims(map[string]any{"sub": "other"}), nil)} {
-			if _, err := v.Verify(sent); !errors.Is(err, errUnknownKey) {
+			if _, _, err := v.verify(sent); !errors.Is(err, errUnknownKey) {
 				t.Errorf("%s: a token of the revoked key: %v", name, err)
 			}
 		}
-		if len(v.Problems()) > 0 || logs.count("keys=0") != 1 {
-			t.Errorf("%s: the problems are %v", name, v.Problems())
+		if len(v.KeyProblems()) > 0 || logs.count("keys=0") != 1 {
+			t.Errorf("%s: the problems are %v", name, v.KeyProblems())
 		}
 	}
 }
@@ -196,9 +203,10 @@ func TestAnEditedIssuerKeepsItsKeysWhileItIsAway(t *testing.T) {
 	key := newSigning(t, "one", jose.ES256)
 	server := startKeysServer(t, answerWith(keySet(t, key)))
 	issuer := server.issuer(t)
-	v, _ := startVerifier(t, issuer)
+	v := loadIssuers(t, io.Discard, issuer)
+	v.ReadKeys(t.Context())
 	verify := func(audience string) error {
-		_, err := v.Verify(key.sign(t, claims(map[string]any{"aud": audience}), nil))
+		_, _, err := v.verify(key.sign(t, claims(map[string]any{"aud": audience}), nil))
 		return err
 	}
 	if err := verify("easel"); err != nil {
@@ -208,20 +216,20 @@ func TestAnEditedIssuerKeepsItsKeysWhileItIsAway(t *testing.T) {
 	server.answer.Store(&away)
 	edited := issuer
 	edited.Audience, edited.TokenFile, edited.CAFile = "easel2", inFile(t, []byte("another")), inFile(t, []byte("no certificate"))
-	v.Take(&List{issuers: []Issuer{edited}})
+	v.edit(t, edited)
 	if err := verify("easel2"); err != nil {
 		t.Errorf("after the edit: %v", err)
 	}
 	if err := verify("easel"); !errors.Is(err, errAudience) {
 		t.Errorf("a token for the audience of before: %v", err)
 	}
-	(*v.signers.Load())[issuer.Name].read(t.Context())
-	if err := verify("easel2"); err != nil || v.Problems()[issuer.Name] == nil {
-		t.Errorf("after a read that failed: %v, %v", err, v.Problems())
+	v.refresh(t, issuer.Name)
+	if err := verify("easel2"); err != nil || v.KeyProblems()[issuer.Name] == nil {
+		t.Errorf("after a read that failed: %v, %v", err, v.KeyProblems())
 	}
 	moved := edited
 	moved.KeysURL += "/elsewhere"
-	v.Take(&List{issuers: []Issuer{moved}})
+	v.edit(t, moved)
 	if err := verify("easel2"); !errors.Is(err, errNoKeys) {
 		t.Errorf("with keys of another address: %v", err)
 	}
@@ -233,13 +241,12 @@ func TestASlowIssuerHoldsUpNoOther(t *testing.T) {
 	slow := startKeysServer(t, func(http.ResponseWriter, *http.Request) { close(began); <-end })
 	first, second := slow.issuer(t), issuerWith(t, keySet(t, key))
 	first.Name = "https://slow.example"
-	v := NewVerifier(slog.New(slog.DiscardHandler))
-	v.Take(&List{issuers: []Issuer{first, second}})
+	v := loadIssuers(t, io.Discard, first, second)
 	ended := make(chan struct{})
-	go func() { defer close(ended); v.Read(t.Context()) }()
+	go func() { defer close(ended); v.ReadKeys(t.Context()) }()
 	<-began
 	for { // until the keys of the other issuer are read
-		_, err := v.Verify(key.sign(t, claims(nil), nil))
+		_, _, err := v.verify(key.sign(t, claims(nil), nil))
 		if err == nil {
 			break
 		}
@@ -248,7 +255,7 @@ func TestASlowIssuerHoldsUpNoOther(t *testing.T) {
 		}
 		runtime.Gosched()
 	}
-	if _, err := v.Verify(key.sign(t, claims(map[string]any{"iss": first.Name}), nil)); !errors.Is(err, errNoKeys) {
+	if _, _, err := v.verify(key.sign(t, claims(map[string]any{"iss": first.Name}), nil)); !errors.Is(err, errNoKeys) {
 		t.Errorf("a token of the slow issuer: %v", err)
 	}
 	close(end)
@@ -259,14 +266,12 @@ func TestChangesOfKeysAreLogged(t *testing.T) {
 	one, two, unnamed := newSigning(t, "one", jose.ES256), newSigning(t, "one", jose.ES256), newSigning(t, "", jose.ES256)
 	issuer := issuerWith(t, keySet(t, one))
 	var log bytes.Buffer
-	v := NewVerifier(slog.New(slog.NewTextHandler(&log, nil)))
-	v.Take(&List{issuers: []Issuer{issuer}})
-	signer := (*v.signers.Load())[issuer.Name]
+	v := loadIssuers(t, &log, issuer)
 	for _, keys := range [][]byte{keySet(t, one), keySet(t, two), keySet(t, two), keySet(t, two, unnamed)} {
 		if err := os.WriteFile(issuer.KeysFile, keys, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		signer.read(t.Context())
+		v.refresh(t, issuer.Name)
 	}
 	want := `^.* keys=1 before=\[\] after=\[one\]\n.* keys=1 before=\[one\] after=\[one\]\n.* keys=2 before=\[one\] after="\[one \]"\n$`
 	if !regexp.MustCompile(want).MatchString(log.String()) {

@@ -7,6 +7,9 @@ import (
 	"encoding/hex"
 )
 
+// hashPrefix begins the hash of a token in a callers file.
+const hashPrefix = "sha256:"
+
 // NewToken creates a random service token. Its prefix allows secret scanners to detect it.
 func NewToken() string {
 	random := make([]byte, 32)
@@ -17,7 +20,7 @@ func NewToken() string {
 // Hash returns the form of a token in a callers file.
 func Hash(token string) string {
 	sum := hashOf(token)
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return hashPrefix + hex.EncodeToString(sum[:])
 }
 
 func hashOf(token string) tokenHash { return sha256.Sum256([]byte(token)) }

@@ -8,7 +8,7 @@ func TestATokenIsNewAndLetsItsCallerIn(t *testing.T) {
 		t.Errorf("the token is %q", token)
 	}
 	list := mustParse(t, "callers: [{name: a, tokens: ["+Hash(token)+"]}]")
-	if got := nameOf(list.ByToken(token)); got != "a" {
+	if got := nameOf(byToken(list, token)); got != "a" {
 		t.Errorf("the token belongs to %q", got)
 	}
 }

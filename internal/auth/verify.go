@@ -1,12 +1,8 @@
 package auth
 
 import (
-	"context"
 	"errors"
-	"log/slog"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -45,94 +41,30 @@ var algorithms = []jose.SignatureAlgorithm{
 // kinds are the accepted types (typ) of tokens.
 var kinds = []any{nil, "JWT", "jwt", "JOSE", "at+jwt", "application/at+jwt"}
 
-// Proof is the subject of a verified token, and the time at which the token expires.
-type Proof struct {
-	Subject Subject
-	Until   time.Time
-}
-
-// Verifier verifies JWTs with the keys that Run reads. Verification never waits for an issuer.
-type Verifier struct {
-	logger  *slog.Logger
-	signers atomic.Pointer[map[string]*signer] // by name
-}
-
-// NewVerifier creates a verifier without issuers.
-func NewVerifier(logger *slog.Logger) *Verifier {
-	v := &Verifier{logger: logger}
-	v.signers.Store(&map[string]*signer{})
-	return v
-}
-
-// Take applies the issuers of a list. An edited issuer keeps its keys if they still come from the same file or address.
-func (v *Verifier) Take(list *List) {
-	old, next := *v.signers.Load(), map[string]*signer{}
-	for _, issuer := range list.issuers {
-		issuer.Line = 0
-		next[issuer.Name] = old[issuer.Name].edited(issuer, v.logger)
-	}
-	v.signers.Store(&next)
-}
-
-// Read reads the keys that are due, and waits until the reads have ended.
-func (v *Verifier) Read(ctx context.Context) {
-	var reads sync.WaitGroup
-	for _, s := range *v.signers.Load() {
-		if s.isDue(time.Now()) {
-			reads.Go(func() { s.read(ctx) })
-		}
-	}
-	reads.Wait()
-}
-
-// Run reads the keys of the issuers until ctx is done.
-func (v *Verifier) Run(ctx context.Context) {
-	ticks := time.NewTicker(time.Second)
-	defer ticks.Stop()
-	for {
-		v.Read(ctx)
-		select {
-		case <-ticks.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// Problems returns the errors of the last reads of keys, by issuer name.
-func (v *Verifier) Problems() map[string]error {
-	all := map[string]error{}
-	for name, s := range *v.signers.Load() {
-		if err := s.failure(); err != nil {
-			all[name] = err
-		}
-	}
-	return all
-}
-
-// Verify returns the proof of a token. Its error is an [*Error].
-func (v *Verifier) Verify(token string) (Proof, error) {
+// verify returns the subject of a JWT, and the time at which the token expires. It never waits for an issuer. Its error is an
+// [*Error].
+func (l *List) verify(token string) (subject Subject, until time.Time, err error) {
 	now := time.Now()
 	parsed, err := jwt.ParseSigned(token, algorithms)
 	var claims jwt.Claims
 	if err != nil || len(parsed.Headers) != 1 || parsed.UnsafeClaimsWithoutVerification(&claims) != nil {
-		return Proof{}, errNoToken
+		return subject, until, errNoToken
 	}
-	s, header := (*v.signers.Load())[claims.Issuer], parsed.Headers[0]
-	if s == nil {
-		return Proof{}, errIssuer
+	issuer, header := l.Issuers[claims.Issuer], parsed.Headers[0]
+	if issuer == nil {
+		return subject, until, errIssuer
 	}
-	if err := checkClaims(header, claims, s.issuer.Audience, now); err != nil {
-		return Proof{}, err
+	if err := checkClaims(header, claims, issuer.Audience, now); err != nil {
+		return subject, until, err
 	}
-	keys, err := s.candidates(header.KeyID, header.Algorithm, now)
+	keys, err := issuer.candidates(header, now)
+	if err == nil && !slices.ContainsFunc(keys, func(k jose.JSONWebKey) bool { return parsed.Claims(k.Key) == nil }) {
+		err = errWrongSigned
+	}
 	if err != nil {
-		return Proof{}, err
+		return subject, until, err
 	}
-	if !slices.ContainsFunc(keys, func(k jose.JSONWebKey) bool { return parsed.Claims(k.Key) == nil }) {
-		return Proof{}, errWrongSigned
-	}
-	return Proof{Subject{claims.Issuer, claims.Subject}, claims.Expiry.Time().Add(leeway)}, nil
+	return Subject{claims.Issuer, claims.Subject}, claims.Expiry.Time().Add(leeway), nil
 }
 
 // checkClaims returns the reason for the rejection of a token regardless of its signature, or nil.

@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -112,26 +113,75 @@ func inFile(t testing.TB, text []byte) string {
 }
 
 // issuerWith returns an issuer with a file of keys.
-func issuerWith(t testing.TB, keys []byte) Issuer {
-	return Issuer{Name: "https://issuer.example", Audience: "easel", KeysFile: inFile(t, keys)}
+func issuerWith(t testing.TB, set []byte) Issuer {
+	return Issuer{Name: "https://issuer.example", Audience: "easel", KeysFile: inFile(t, set)}
 }
 
-// startVerifier runs a verifier with issuers until the test ends.
-func startVerifier(t testing.TB, issuers ...Issuer) (v *Verifier, logs *lockedBuffer) {
+// issued has the issuers of a callers file.
+type issued struct {
+	*Callers
+	path string
+}
+
+// loadIssuers loads a callers file with issuers.
+func loadIssuers(t testing.TB, logs io.Writer, issuers ...Issuer) *issued {
+	t.Helper()
+	i := &issued{path: inFile(t, nil)}
+	i.write(t, issuers...)
+	var err error
+	if i.Callers, err = LoadCallers(i.path, slog.New(slog.NewTextHandler(logs, nil)), nil); err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// write writes the callers file.
+func (i *issued) write(t testing.TB, issuers ...Issuer) {
+	t.Helper()
+	text := "callers: [{name: poster}]\nissuers:\n"
+	for _, issuer := range issuers {
+		text += fmt.Sprintf("  - {issuer: %q, audience: %q", issuer.Name, issuer.Audience)
+		for _, member := range [][2]string{{"jwks_file", issuer.KeysFile}, {"jwks_url", issuer.KeysURL}, {"ca_file", issuer.CAFile}, {"token_file", issuer.TokenFile}} {
+			if member[1] != "" {
+				text += fmt.Sprintf(", %s: %q", member[0], member[1])
+			}
+		}
+		text += "}\n"
+	}
+	if len(issuers) == 0 {
+		text = "callers: [{name: poster}]\n"
+	}
+	if err := os.WriteFile(i.path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// edit replaces the issuers of the callers file.
+func (i *issued) edit(t testing.TB, issuers ...Issuer) {
+	t.Helper()
+	i.write(t, issuers...)
+	if i.Reload(); i.Problem() != nil {
+		t.Fatal(i.Problem())
+	}
+}
+
+func (i *issued) verify(token string) (Subject, time.Time, error) { return i.List().verify(token) }
+
+// startIssuers reads the keys of issuers until the test ends.
+func startIssuers(t testing.TB, issuers ...Issuer) (v *issued, logs *lockedBuffer) {
 	t.Helper()
 	logs = &lockedBuffer{}
-	v = NewVerifier(slog.New(slog.NewTextHandler(logs, nil)))
-	v.Take(&List{issuers: issuers})
-	run(t, v)
+	v = loadIssuers(t, logs, issuers...)
+	run(t, v.Callers)
 	return v, logs
 }
 
-// run runs a verifier until the test ends, and waits for its first reads.
-func run(t testing.TB, v *Verifier) {
+// run reads the keys of issuers until the test ends, and waits for the first reads.
+func run(t testing.TB, callers *Callers) {
 	ctx, cancel := context.WithCancel(context.Background())
-	v.Read(ctx)
+	callers.ReadKeys(ctx)
 	ended := make(chan struct{})
-	go func() { defer close(ended); v.Run(ctx) }()
+	go func() { defer close(ended); callers.FollowKeys(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
 }
 
@@ -156,16 +206,16 @@ func (b *lockedBuffer) count(text string) int {
 func TestATokenOfAnIssuerNamesItsSubject(t *testing.T) {
 	for _, algorithm := range []jose.SignatureAlgorithm{jose.RS256, jose.RS512, jose.PS256, jose.ES256, jose.ES384, jose.EdDSA} {
 		key := newSigning(t, "one", algorithm)
-		v, _ := startVerifier(t, issuerWith(t, keySet(t, key)))
+		v, _ := startIssuers(t, issuerWith(t, keySet(t, key)))
 		for what, changes := range map[string]map[string]any{
 			"one audience": nil, "two audiences": {"aud": []string{"other", "easel"}}, "a subject of SPIFFE": {"sub": "spiffe://house/poster"},
 			"no iat": {"iat": nil}, "a small difference of clocks": {"exp": time.Now().Unix() - 20, "nbf": time.Now().Unix() + 20},
 		} {
 			said := claims(changes)
-			got, err := v.Verify(key.sign(t, said, nil))
-			until := time.Unix(said["exp"].(int64), 0).Add(leeway)
-			if want := (Proof{Subject{"https://issuer.example", said["sub"].(string)}, until}); got != want || err != nil {
-				t.Errorf("%s, %s: it names %v, %v", algorithm, what, got, err)
+			got, until, err := v.verify(key.sign(t, said, nil))
+			want, end := Subject{"https://issuer.example", said["sub"].(string)}, time.Unix(said["exp"].(int64), 0).Add(leeway)
+			if got != want || !until.Equal(end) || err != nil {
+				t.Errorf("%s, %s: it names %v until %v, %v", algorithm, what, got, until, err)
 			}
 		}
 	}
@@ -174,7 +224,7 @@ func TestATokenOfAnIssuerNamesItsSubject(t *testing.T) {
 func TestNoForgedTokenNamesAnybody(t *testing.T) {
 	key, stranger := newSigning(t, "one", jose.RS256), newSigning(t, "one", jose.RS256)
 	unlisted := newSigning(t, "../../../../dev/null", jose.RS256)
-	v, _ := startVerifier(t, issuerWith(t, keySet(t, key, newSigning(t, "two", jose.ES256))))
+	v, _ := startIssuers(t, issuerWith(t, keySet(t, key, newSigning(t, "two", jose.ES256))))
 	good := key.sign(t, claims(nil), nil)
 	parts := strings.Split(good, ".")
 	encode := func(value any) string {
@@ -232,11 +282,11 @@ func TestNoForgedTokenNamesAnybody(t *testing.T) {
 		"a megabyte of dots":             {strings.Repeat(".", 1<<20), errNoToken},
 		"a megabyte of claims":           {parts[0] + "." + strings.Repeat("A", 1<<20) + "." + parts[2], errNoToken},
 	} {
-		if subject, err := v.Verify(row.token); subject != (Proof{}) || !errors.Is(err, row.want) {
+		if subject, _, err := v.verify(row.token); subject != (Subject{}) || !errors.Is(err, row.want) {
 			t.Errorf("%s names %v, with %v", what, subject, err)
 		}
 	}
-	if _, err := v.Verify(good); err != nil {
+	if _, _, err := v.verify(good); err != nil {
 		t.Errorf("the good token: %v", err)
 	}
 }
@@ -245,13 +295,13 @@ func TestATokenIsOfItsOwnIssuer(t *testing.T) {
 	here, there := newSigning(t, "one", jose.ES256), newSigning(t, "one", jose.ES256)
 	first, second := issuerWith(t, keySet(t, here)), issuerWith(t, keySet(t, there))
 	second.Name = "https://other.example"
-	v, _ := startVerifier(t, first, second)
-	if _, err := v.Verify(there.sign(t, claims(nil), nil)); !errors.Is(err, errWrongSigned) {
+	v, _ := startIssuers(t, first, second)
+	if _, _, err := v.verify(there.sign(t, claims(nil), nil)); !errors.Is(err, errWrongSigned) {
 		t.Errorf("a token by the keys of another issuer: %v", err)
 	}
-	proof, err := v.Verify(there.sign(t, claims(map[string]any{"iss": "https://other.example"}), nil))
-	if err != nil || proof.Subject != (Subject{"https://other.example", "poster"}) {
-		t.Errorf("a token of the other issuer names %v, %v", proof.Subject, err)
+	subject, _, err := v.verify(there.sign(t, claims(map[string]any{"iss": "https://other.example"}), nil))
+	if err != nil || subject != (Subject{"https://other.example", "poster"}) {
+		t.Errorf("a token of the other issuer names %v, %v", subject, err)
 	}
 }
 
@@ -259,11 +309,11 @@ func TestATokenIsVerifiedWhileItsKeyIsInForce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old, next := newSigning(t, "old", jose.ES256), newSigning(t, "next", jose.ES256)
 		issuer := issuerWith(t, keySet(t, old))
-		v, logs := startVerifier(t, issuer)
+		v, logs := startIssuers(t, issuer)
 		token := old.sign(t, claims(nil), nil)
 		verify := func(when, token string, want error) {
 			t.Helper()
-			if _, err := v.Verify(token); !errors.Is(err, want) {
+			if _, _, err := v.verify(token); !errors.Is(err, want) {
 				t.Errorf("%s: %v, want %v", when, err, want)
 			}
 		}
@@ -290,7 +340,7 @@ func TestATokenIsVerifiedWhileItsKeyIsInForce(t *testing.T) {
 		verify("when it has expired", token, errExpired)
 		fresh := old.sign(t, claims(nil), nil)
 		verify("another one", fresh, nil)
-		v.Take(&List{})
+		v.edit(t)
 		verify("without its issuer", fresh, errIssuer)
 		if n := logs.count("issuer keys changed"); n != 4 {
 			t.Errorf("new keys are logged %d times", n)
@@ -302,27 +352,26 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key := newSigning(t, "one", jose.EdDSA)
 		issuer := issuerWith(t, keySet(t, key))
-		v, logs := startVerifier(t, issuer)
+		v, logs := startIssuers(t, issuer)
 		if err := os.Remove(issuer.KeysFile); err != nil {
 			t.Fatal(err)
 		}
 		token := key.sign(t, claims(map[string]any{"exp": time.Now().Add(48 * time.Hour).Unix()}), nil)
-		if _, err := v.Verify(token); err != nil {
+		if _, _, err := v.verify(token); err != nil {
 			t.Fatal(err)
 		}
-		signer := (*v.signers.Load())[issuer.Name]
+		known := &v.List().Issuers[issuer.Name].keys.known
 		age := func(by time.Duration) {
-			signer.mu.Lock()
-			defer signer.mu.Unlock()
-			signer.loadTime = signer.loadTime.Add(-by)
+			before := known.Load()
+			known.Store(&knownKeys{before.set, before.time.Add(-by), before.problem})
 		}
 		time.Sleep(time.Minute)
 		age(keysTTL - 2*time.Minute)
-		if _, err := v.Verify(token); err != nil || v.Problems()[issuer.Name] == nil {
-			t.Errorf("within a day: %v; the problem is %v", err, v.Problems())
+		if _, _, err := v.verify(token); err != nil || v.KeyProblems()[issuer.Name] == nil {
+			t.Errorf("within a day: %v; the problem is %v", err, v.KeyProblems())
 		}
 		age(2 * time.Minute)
-		if _, err := v.Verify(token); !errors.Is(err, errOldKeys) {
+		if _, _, err := v.verify(token); !errors.Is(err, errOldKeys) {
 			t.Errorf("after a day: %v", err)
 		}
 		if n := logs.count("issuer keys unreadable"); n != 1 {
@@ -333,8 +382,8 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if _, err := v.Verify(token); err != nil || len(v.Problems()) > 0 || logs.count("issuer keys readable") != 1 {
-			t.Errorf("when they are back: %v, %v", err, v.Problems())
+		if _, _, err := v.verify(token); err != nil || len(v.KeyProblems()) > 0 || logs.count("issuer keys readable") != 1 {
+			t.Errorf("when they are back: %v, %v", err, v.KeyProblems())
 		}
 	})
 }

@@ -173,8 +173,8 @@ func heldStackFrom(t *testing.T, file string, change ...func(*options)) *stack {
 			}
 		}
 	}()
-	callers.Issuers.Read(t.Context())
-	go callers.Issuers.Run(t.Context())
+	callers.ReadKeys(t.Context())
+	go callers.FollowKeys(t.Context())
 	var s *stack
 	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(s.key) })
 	s = newStack(t, append(change, func(o *options) { o.service.Auth.Held, o.service.Auth.Callers = &held, callers })...)

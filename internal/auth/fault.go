@@ -1,0 +1,138 @@
+package auth
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/easel-grpc/easel/deploy"
+)
+
+// Fault is a fault of a callers file. It never quotes the file, which may contain a token by mistake.
+type Fault struct {
+	Line int
+	Text string
+}
+
+// Faults are the faults of a callers file.
+type Faults []Fault
+
+func (f Faults) Error() string {
+	lines := make([]string, len(f))
+	for n, fault := range f {
+		lines[n] = fmt.Sprintf("line %d: %s", fault.Line, fault.Text)
+	}
+	return strings.Join(lines, "; ")
+}
+
+// Sort sorts the faults by their lines.
+func (f Faults) Sort() {
+	slices.SortFunc(f, func(a, b Fault) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Text, b.Text)) })
+}
+
+// schema compiles the schema of the callers file at its first call.
+var schema = sync.OnceValue(func() *jsonschema.Schema {
+	const name = "callers.schema.json"
+	source, err := jsonschema.UnmarshalJSON(bytes.NewReader(deploy.CallersSchema))
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
+	if err = cmp.Or(err, compiler.AddResource(name, source)); err != nil {
+		panic(err) // the schema is part of the program
+	}
+	return compiler.MustCompile(name)
+})
+
+var (
+	yamlError = regexp.MustCompile(`(?s)^(?:yaml: )?(?:unmarshal errors:\s+)?(?:line ([0-9]+): )?(.*)$`)
+	quotation = regexp.MustCompile("(?s)['\"`].*['\"`]") // matches text of the file in an error of the YAML library
+)
+
+// reject adds the faults of an error of [parser.read].
+func (p *parser) reject(err error) {
+	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
+		p.rejectValue(invalid)
+		return
+	}
+	parts := yamlError.FindStringSubmatch(err.Error())
+	line, _ := strconv.Atoi(parts[1])
+	p.faults = append(p.faults, Fault{max(1, line), "invalid YAML: " + quotation.ReplaceAllString(parts[2], "…")})
+}
+
+// rejectValue adds the faults of values that do not match the schema. The description of a member is the rule for its value.
+func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
+	path := invalid.InstanceLocation
+	switch k := invalid.ErrorKind.(type) {
+	case *kind.Schema, *kind.Group, *kind.Reference:
+		for _, cause := range invalid.Causes {
+			p.rejectValue(cause)
+		}
+	case *kind.Required:
+		p.fault(strings.Join(path, "/"), "%s is missing", strings.Join(k.Missing, ", "))
+	case *kind.AdditionalProperties:
+		parent, _ := described(path)
+		for _, name := range k.Properties {
+			p.fault(strings.Join(append(path, name), "/"), "unknown member; the members here are %s", strings.Join(slices.Sorted(maps.Keys(parent.Properties)), ", "))
+		}
+	case *kind.PropertyNames: // only names of teams have rules; the library may return another location
+		_, rule := described([]string{"teams"})
+		p.fault("teams/"+k.Property, "%s", rule)
+	default:
+		_, rule := described(path)
+		p.fault(strings.Join(path, "/"), "%s", rule)
+	}
+}
+
+// described returns the schema of a value, and a message with the description of the nearest member.
+func described(path []string) (s *jsonschema.Schema, rule string) {
+	s = schema()
+	name, text := "file", s.Description
+	for _, step := range path {
+		switch member := s.Properties[step]; {
+		case member != nil:
+			s, name = member, step
+		case s.Items2020 != nil:
+			s = s.Items2020
+		default:
+			s = s.AdditionalProperties.(*jsonschema.Schema) // a team
+		}
+		text = cmp.Or(s.Description, text)
+		s = cmp.Or(s.Ref, s)
+	}
+	return s, "wrong " + name + ": " + strings.TrimSuffix(text, ".")
+}
+
+// fault adds a fault of the value at a path. Its steps are names of members and indexes of list items, separated by slashes.
+func (p *parser) fault(path, format string, args ...any) {
+	p.faults = append(p.faults, Fault{p.line(path), fmt.Sprintf(format, args...)})
+}
+
+func (p *parser) line(path string) int { return lineOf(&p.root, strings.Split(path, "/")) }
+
+// lineOf returns the line of the value at a path, or of its nearest parent in the file.
+func lineOf(n *yaml.Node, path []string) int {
+	switch {
+	case n.Kind == yaml.AliasNode:
+		return lineOf(n.Alias, path)
+	case n.Kind == yaml.DocumentNode:
+		return lineOf(n.Content[0], path)
+	}
+	for i, child := range n.Content {
+		isItem := n.Kind == yaml.SequenceNode && len(path) > 0 && path[0] == strconv.Itoa(i)
+		isMember := n.Kind == yaml.MappingNode && len(path) > 0 && i%2 == 1 && n.Content[i-1].Value == path[0]
+		if isItem || isMember {
+			return lineOf(child, path[1:])
+		}
+	}
+	return max(1, n.Line)
+}

@@ -1,0 +1,168 @@
+package auth
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+const (
+	// keysFileInterval and keysURLInterval are the times between two reads of keys from a file and from a URL.
+	keysFileInterval, keysURLInterval = time.Second, 5 * time.Minute
+	// keysRetryInterval is the time between two reads of a URL after a failure or after a token with an unknown key.
+	keysRetryInterval = 10 * time.Second
+	// keysTTL is the time for which keys stay valid after the last successful read.
+	keysTTL = 24 * time.Hour
+)
+
+// Issuer signs tokens (JWT) that prove the names of callers.
+type Issuer struct {
+	// Name is the iss claim of the tokens. Audience must be in their aud claim.
+	Name     string `yaml:"issuer"`
+	Audience string
+	// KeysFile or KeysURL is the location of the public keys, a JSON Web Key Set.
+	KeysFile string `yaml:"jwks_file"`
+	KeysURL  string `yaml:"jwks_url"`
+	// CAFile is the file with the CAs for KeysURL. Empty means the CAs of the system.
+	CAFile string `yaml:"ca_file"`
+	// TokenFile is the file with the token for KeysURL. Empty means no token.
+	TokenFile string `yaml:"token_file"`
+	// Line is the line of the issuer in the callers file.
+	Line int `yaml:"-"`
+
+	keys *keys
+}
+
+// keys are the keys of an issuer. Issuers of an older and a newer callers file share them.
+type keys struct {
+	begin  time.Time   // start of the last read; only [Callers.ReadKeys] uses it
+	wanted atomic.Bool // a token had an unknown key since the start of the last read
+	known  atomic.Pointer[knownKeys]
+}
+
+// knownKeys are the keys of an issuer after a read.
+type knownKeys struct {
+	set     []jose.JSONWebKey
+	time    time.Time // start of the last read that succeeded
+	problem error     // error of the last read
+}
+
+func newKeys() *keys {
+	k := &keys{}
+	k.known.Store(&knownKeys{})
+	return k
+}
+
+// keepKeys retains the keys of an older list, except for issuers whose file or URL has changed.
+func (l *List) keepKeys(older *List) {
+	for name, issuer := range l.Issuers {
+		if old := older.Issuers[name]; old != nil && old.KeysFile == issuer.KeysFile && old.KeysURL == issuer.KeysURL {
+			issuer.keys = old.keys
+		}
+	}
+}
+
+// FollowKeys reads the keys of the issuers until ctx is done.
+func (c *Callers) FollowKeys(ctx context.Context) {
+	ticks := time.NewTicker(time.Second)
+	defer ticks.Stop()
+	for {
+		c.ReadKeys(ctx)
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// ReadKeys reads the keys that are due, and waits until the reads have ended. It must not be called concurrently.
+func (c *Callers) ReadKeys(ctx context.Context) {
+	var reads sync.WaitGroup
+	for name, issuer := range c.List().Issuers {
+		if now := time.Now(); now.Sub(issuer.keys.begin) >= issuer.interval() {
+			issuer.keys.begin = now
+			issuer.keys.wanted.Store(false)
+			reads.Go(func() { issuer.refresh(ctx, c.logger.With("issuer", name)) })
+		}
+	}
+	reads.Wait()
+}
+
+// KeyProblems returns the errors of the last reads of keys, by issuer name.
+func (c *Callers) KeyProblems() map[string]error {
+	all := map[string]error{}
+	for name, issuer := range c.List().Issuers {
+		if problem := issuer.keys.known.Load().problem; problem != nil {
+			all[name] = problem
+		}
+	}
+	return all
+}
+
+// interval returns the minimum time between the starts of two reads.
+func (i *Issuer) interval() time.Duration {
+	switch {
+	case i.KeysFile != "":
+		return keysFileInterval
+	case i.keys.wanted.Load() || i.keys.known.Load().problem != nil:
+		return keysRetryInterval
+	}
+	return keysURLInterval
+}
+
+// refresh reads the keys. After a failure the old keys remain valid.
+func (i *Issuer) refresh(ctx context.Context, logger *slog.Logger) {
+	set, err := i.readKeys(ctx)
+	if ctx.Err() != nil {
+		return // the process is stopping
+	}
+	before, next := i.keys.known.Load(), &knownKeys{set: set, time: i.keys.begin}
+	if err != nil {
+		next = &knownKeys{before.set, before.time, err}
+	}
+	i.keys.known.Store(next)
+	switch {
+	case err != nil && fmt.Sprint(err) != fmt.Sprint(before.problem):
+		logger.Error("issuer keys unreadable", "error", err, "effect", "old keys stay valid for a day after the last successful read")
+	case err == nil && !reflect.DeepEqual(set, before.set):
+		logger.Info("issuer keys changed", "keys", len(set), "before", keyIDs(before.set), "after", keyIDs(set))
+	case err == nil && before.problem != nil:
+		logger.Info("issuer keys readable")
+	}
+}
+
+func keyIDs(set []jose.JSONWebKey) (ids []string) {
+	for _, key := range set {
+		ids = append(ids, key.KeyID)
+	}
+	return ids
+}
+
+// candidates returns the keys that may have made the signature of a token. A token without a key ID is accepted only if the
+// issuer has exactly one key of the algorithm.
+func (i *Issuer) candidates(header jose.Header, now time.Time) (candidates []jose.JSONWebKey, err error) {
+	known := i.keys.known.Load()
+	switch {
+	case known.time.IsZero():
+		return nil, errNoKeys
+	case now.Sub(known.time) > keysTTL:
+		return nil, errOldKeys
+	}
+	for _, key := range known.set {
+		if (header.KeyID == "" || key.KeyID == header.KeyID) && (key.Algorithm == "" || key.Algorithm == header.Algorithm) {
+			candidates = append(candidates, key)
+		}
+	}
+	if len(candidates) == 0 || header.KeyID == "" && len(candidates) > 1 {
+		i.keys.wanted.Store(true)
+		return nil, errUnknownKey
+	}
+	return candidates, nil
+}
