@@ -3,6 +3,7 @@
 package auth
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"maps"
 	"path"
@@ -80,12 +81,7 @@ type Caller struct {
 }
 
 // Owner returns the owner of the caller's orders: its team, or the caller itself if it has no team.
-func (c Caller) Owner() string {
-	if c.Team.Name != "" {
-		return c.Team.Name
-	}
-	return c.Name
-}
+func (c Caller) Owner() string { return cmp.Or(c.Team.Name, c.Name) }
 
 // Subject is the sub claim of a token, with the issuer of the token.
 type Subject struct{ Issuer, Name string }

@@ -151,3 +151,12 @@ func TestACallerWithoutATeamAndAllTogetherHaveBudgets(t *testing.T) {
 		t.Errorf("a caller of a team has a budget: %v", err)
 	}
 }
+
+func TestAnEmptyListOfModelsAllowsNone(t *testing.T) {
+	teams := mustParse(t, "teams: {a: {models: []}, b: {}, c: {models: [x]}}\ncallers: []").Teams
+	for name, want := range map[string]bool{"a": false, "b": true, "c": true} {
+		if got := teams[name].Allows("x"); got != want {
+			t.Errorf("the team %s may use the model: %v", name, got)
+		}
+	}
+}

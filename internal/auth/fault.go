@@ -78,7 +78,7 @@ func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 			p.rejectValue(cause)
 		}
 	case *kind.Required:
-		p.fault(strings.Join(path, "/"), "%s is missing", strings.Join(k.Missing, ", "))
+		p.fault(strings.Join(path, "/"), "%s is missing; add it", strings.Join(k.Missing, ", "))
 	case *kind.AdditionalProperties:
 		parent, _ := described(path)
 		for _, name := range k.Properties {

@@ -53,12 +53,6 @@ type knownKeys struct {
 	problem error     // error of the last read
 }
 
-func newKeys() *keys {
-	k := &keys{}
-	k.known.Store(&knownKeys{})
-	return k
-}
-
 // keepKeys retains the keys of an older list, except for issuers whose file or URL has changed.
 func (l *List) keepKeys(older *List) {
 	for name, issuer := range l.Issuers {

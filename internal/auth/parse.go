@@ -85,7 +85,8 @@ func (p *parser) fill() {
 		if p.list.Issuers[issuer.Name] != nil {
 			p.fault(fmt.Sprintf("issuers/%d/issuer", n), "this issuer is listed twice; remove one of the two")
 		}
-		issuer.Line, issuer.keys = p.line(fmt.Sprintf("issuers/%d", n)), newKeys()
+		issuer.Line, issuer.keys = p.line(fmt.Sprintf("issuers/%d", n)), &keys{}
+		issuer.keys.known.Store(&knownKeys{})
 		p.list.Issuers[issuer.Name] = issuer
 	}
 	for name, team := range p.file.Teams {
