@@ -28,14 +28,14 @@ func (c *callersCheckCmd) Run(p *cli.Program) error {
 	console := p.Console()
 	list, err := auth.Parse(text)
 	faults, _ := errors.AsType[auth.Faults](err) // Parse returns no other errors
-	if err == nil {
-		faults = fileFaults(list)
+	for _, fault := range faults {
+		console.Print(fmt.Sprintf("%s:%d: %s", c.File, fault.Line, fault.Text))
 	}
-	if len(faults) > 0 {
-		for _, fault := range faults {
-			console.Print(fmt.Sprintf("%s:%d: %s", c.File, fault.Line, fault.Text))
-		}
+	if err != nil {
 		return wrongCallers(c.File + " has " + counted(len(faults), "fault"))
+	}
+	if problems := fileProblems(list); len(problems) > 0 {
+		return wrongCallers(c.File + ": " + strings.Join(problems, "; "))
 	}
 	if len(list.Callers) == 0 {
 		return wrongCallers(c.File + " names no caller: easel serve does not start with it")

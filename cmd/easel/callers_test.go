@@ -39,8 +39,8 @@ func TestCallersCheckTellsEachFaultWithItsLine(t *testing.T) {
 		t.Errorf("callers with a limit: exit %d\n%s", got.exit, got.stdout)
 	}
 	missing := write(t, "issuers:\n  - {issuer: i, audience: a, jwks_file: /nowhere/keys}\ncallers: [{name: x, subjects: [s]}]\n")
-	if got := easel(t.Context(), nil, "callers", "check", missing); got.exit != exitUsage || !strings.Contains(got.stdout, ":2: the issuer i: jwks_file: open /nowhere/keys") {
-		t.Errorf("an issuer whose keys are missing: exit %d\n%s", got.exit, got.stdout)
+	if got := easel(t.Context(), nil, "callers", "check", missing); got.exit != exitUsage || !strings.Contains(got.stderr, ": the issuer i: jwks_file: open /nowhere/keys") {
+		t.Errorf("an issuer whose keys are missing: exit %d\n%s", got.exit, got.stderr)
 	}
 	if got := easel(t.Context(), nil, "callers", "check", "/nowhere/callers"); got.exit != exitUsage || !strings.Contains(got.stderr, "/nowhere/callers") {
 		t.Errorf("a file that is not there: exit %d\n%s", got.exit, got.stderr)

@@ -34,24 +34,24 @@ func loadCallers(ctx context.Context, path string, book *ledger.Ledger, notifier
 	return known, nil
 }
 
-// fileFaults returns the faults of the files that a callers file names. These files are checked only at startup. Later, a
+// fileProblems returns the problems of the files that a callers file names. These files are checked only at startup. Later, a
 // broken file must not prevent another change, such as the removal of a token.
-func fileFaults(list *auth.List) (faults auth.Faults) {
+func fileProblems(list *auth.List) (problems []string) {
 	for name, team := range list.Teams {
 		if team.Events == nil {
 			continue
 		}
 		if err := events.CheckSecrets(team.Events.SecretFile); err != nil {
-			faults = append(faults, auth.Fault{Line: team.Events.Line, Text: fmt.Sprintf("secret_file of the team %s: %v", name, err)})
+			problems = append(problems, fmt.Sprintf("secret_file of the team %s: %v", name, err))
 		}
 	}
 	for name, issuer := range list.Issuers {
 		if err := issuer.Check(); err != nil {
-			faults = append(faults, auth.Fault{Line: issuer.Line, Text: fmt.Sprintf("the issuer %s: %v", name, err)})
+			problems = append(problems, fmt.Sprintf("the issuer %s: %v", name, err))
 		}
 	}
-	faults.Sort()
-	return faults
+	slices.Sort(problems)
+	return problems
 }
 
 // warnOfMissingOwners warns at startup of orders of unknown outcome whose owner the callers file lacks. It does not stop the
@@ -76,8 +76,8 @@ func checkCallers(path string) error {
 	if err != nil {
 		return err
 	}
-	if faults := fileFaults(known.List()); len(faults) > 0 {
-		return fmt.Errorf("%s: %w", path, faults)
+	if problems := fileProblems(known.List()); len(problems) > 0 {
+		return fmt.Errorf("%s: %s", path, strings.Join(problems, "; "))
 	}
 	return nil
 }

@@ -46,8 +46,6 @@ type Events struct {
 	URL string
 	// SecretFile is the file with the secrets that sign events.
 	SecretFile string `yaml:"secret_file"`
-	// Line is the line of SecretFile in the callers file.
-	Line int `yaml:"-"`
 }
 
 // Allows reports whether the team may use a model.

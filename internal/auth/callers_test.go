@@ -66,7 +66,7 @@ func TestAFileSaysWhoHasWhichToken(t *testing.T) {
 	if poster.Operator || poster.Owner() != "studio" || *poster.Team.DailyCents != 2000 || *poster.Team.MonthlyCents != 30000 {
 		t.Errorf("the first caller is %+v", poster)
 	}
-	if poster.Team.Events == nil || *poster.Team.Events != (Events{"https://studio.example/events", "studio.secret", 7}) {
+	if poster.Team.Events == nil || *poster.Team.Events != (Events{"https://studio.example/events", "studio.secret"}) {
 		t.Errorf("its events go to %+v", poster.Team.Events)
 	}
 	if teams := list.Teams; len(teams) != 2 || teams["studio"].Name != "studio" || teams["idle"].Events != nil {

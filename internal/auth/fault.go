@@ -25,7 +25,7 @@ type Fault struct {
 	Text string
 }
 
-// Faults are the faults of a callers file.
+// Faults are the faults of a callers file, in the order of its lines.
 type Faults []Fault
 
 func (f Faults) Error() string {
@@ -34,11 +34,6 @@ func (f Faults) Error() string {
 		lines[n] = fmt.Sprintf("line %d: %s", fault.Line, fault.Text)
 	}
 	return strings.Join(lines, "; ")
-}
-
-// Sort sorts the faults by their lines.
-func (f Faults) Sort() {
-	slices.SortFunc(f, func(a, b Fault) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Text, b.Text)) })
 }
 
 // schema compiles the schema of the callers file at its first call.
@@ -71,25 +66,26 @@ func (p *parser) reject(err error) {
 
 // rejectValue adds the faults of values that do not match the schema. The description of a member is the rule for its value.
 func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
-	path := invalid.InstanceLocation
+	path := strings.Join(invalid.InstanceLocation, "/")
 	switch k := invalid.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.Reference:
 		for _, cause := range invalid.Causes {
 			p.rejectValue(cause)
 		}
 	case *kind.Required:
-		p.fault(strings.Join(path, "/"), "%s is missing; add it", strings.Join(k.Missing, ", "))
+		p.fault(path, "%s is missing; add it", strings.Join(k.Missing, ", "))
 	case *kind.AdditionalProperties:
-		parent, _ := described(path)
+		parent, _ := described(invalid.InstanceLocation)
+		members := strings.Join(slices.Sorted(maps.Keys(parent.Properties)), ", ")
 		for _, name := range k.Properties {
-			p.fault(strings.Join(append(path, name), "/"), "unknown member; the members here are %s", strings.Join(slices.Sorted(maps.Keys(parent.Properties)), ", "))
+			p.fault(strings.TrimPrefix(path+"/"+name, "/"), "unknown member; the members here are %s", members)
 		}
 	case *kind.PropertyNames: // only names of teams have rules; the library may return another location
 		_, rule := described([]string{"teams"})
 		p.fault("teams/"+k.Property, "%s", rule)
 	default:
-		_, rule := described(path)
-		p.fault(strings.Join(path, "/"), "%s", rule)
+		_, rule := described(invalid.InstanceLocation)
+		p.fault(path, "%s", rule)
 	}
 }
 
@@ -114,17 +110,15 @@ func described(path []string) (s *jsonschema.Schema, rule string) {
 
 // fault adds a fault of the value at a path. Its steps are names of members and indexes of list items, separated by slashes.
 func (p *parser) fault(path, format string, args ...any) {
-	p.faults = append(p.faults, Fault{p.line(path), fmt.Sprintf(format, args...)})
+	p.faults = append(p.faults, Fault{lineOf(&p.root, strings.Split(path, "/")), fmt.Sprintf(format, args...)})
 }
-
-func (p *parser) line(path string) int { return lineOf(&p.root, strings.Split(path, "/")) }
 
 // lineOf returns the line of the value at a path, or of its nearest parent in the file.
 func lineOf(n *yaml.Node, path []string) int {
-	switch {
-	case n.Kind == yaml.AliasNode:
+	switch n.Kind {
+	case yaml.AliasNode:
 		return lineOf(n.Alias, path)
-	case n.Kind == yaml.DocumentNode:
+	case yaml.DocumentNode:
 		return lineOf(n.Content[0], path)
 	}
 	for i, child := range n.Content {

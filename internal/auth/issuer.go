@@ -33,8 +33,6 @@ type Issuer struct {
 	CAFile string `yaml:"ca_file"`
 	// TokenFile is the file with the token for KeysURL. Empty means no token.
 	TokenFile string `yaml:"token_file"`
-	// Line is the line of the issuer in the callers file.
-	Line int `yaml:"-"`
 
 	keys *keys
 }

@@ -7,9 +7,6 @@ import (
 	"encoding/hex"
 )
 
-// hashPrefix begins the hash of a token in a callers file.
-const hashPrefix = "sha256:"
-
 // NewToken creates a random service token. Its prefix allows secret scanners to detect it.
 func NewToken() string {
 	random := make([]byte, 32)
@@ -20,7 +17,7 @@ func NewToken() string {
 // Hash returns the form of a token in a callers file.
 func Hash(token string) string {
 	sum := hashOf(token)
-	return hashPrefix + hex.EncodeToString(sum[:])
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 func hashOf(token string) tokenHash { return sha256.Sum256([]byte(token)) }
