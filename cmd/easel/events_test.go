@@ -157,7 +157,7 @@ func TestAReceiverThatCanNotBeMeantIsRefused(t *testing.T) {
 		}
 	}
 	file := write(t, "teams:\n  a:\n    events:\n      url: https://a.example/\n      secret_file: /nowhere/secret\ncallers: [{name: x, team: a}]\n")
-	if got := easel(t.Context(), nil, "callers", "check", file); got.exit != exitUsage || !strings.Contains(got.stdout, file+":5: secret_file of the team a") {
+	if got := easel(t.Context(), nil, "callers", "check", file); got.exit != exitUsage || !strings.Contains(got.stderr, file+": secret_file of the team a") {
 		t.Errorf("a missing file of secrets: exit %d, printed\n%s%s", got.exit, got.stdout, got.stderr)
 	}
 	if got := easel(t.Context(), nil, "dev", "--callers", file); got.exit != exitUsage || !strings.Contains(got.stderr, "secret_file") {
