@@ -208,7 +208,7 @@ func (a *Authenticator) StillKnown(ctx context.Context) func() error {
 // Renewed returns the identity of a caller according to the current callers file, which it does not read again. The proof of the
 // old identity stays valid: a JWT is not verified a second time.
 func (a *Authenticator) Renewed(old *Identity) (*Identity, error) {
-	if a.cfg.Callers.List() == old.list {
+	if old.list == nil || old.list == a.cfg.Callers.List() {
 		return old, nil
 	}
 	newer, err := old.renew()

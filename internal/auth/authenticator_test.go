@@ -248,4 +248,7 @@ func TestTheWeightOfATeamIsThatOfItsRequests(t *testing.T) {
 			t.Errorf("%q has the weight %v, %v", token, i.APIKey.Weight, err)
 		}
 	}
+	if i, err := a.Renewed(Of(t.Context())); i != unauthenticated || err != nil {
+		t.Errorf("a call without an identity is renewed as %v, %v", i, err)
+	}
 }

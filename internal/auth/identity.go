@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -51,12 +52,7 @@ func Of(ctx context.Context) *Identity {
 }
 
 // Subject returns the name by which the limits of the server count the caller: its own name, or the tenant of its API key.
-func (i *Identity) Subject() string {
-	if i.Caller != "" {
-		return i.Caller
-	}
-	return string(i.APIKey.Tenant)
-}
+func (i *Identity) Subject() string { return cmp.Or(i.Caller, string(i.APIKey.Tenant)) }
 
 // SeesAll reports whether the caller sees the orders of every owner. Operators do, and every caller if no caller has a name.
 func (i *Identity) SeesAll() bool { return i.Operator || i.nameless }
