@@ -114,7 +114,7 @@ func TestA404ThatIsNotTheCatalogsOwnIsAnOutage(t *testing.T) { // M4
 	})
 }
 
-// Where no other read is answered, the account says whether the catalog answers at all.
+// If no other read is answered, a read of the account shows whether the catalog responds at all.
 func TestAnAbsenceNeedsAnotherReadThatIsAnswered(t *testing.T) { // M4
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		s := b.watch("a")

@@ -23,19 +23,19 @@ type upstream struct {
 	mu          sync.Mutex
 	states      map[string]catalog.State
 	changes     map[string]time.Time // when a state was set
-	fail        error                // of every call, while set
-	failList    error                // of list calls, while set
-	failAccount error                // of reads of the account, while set
-	failOne     map[string]error     // of reads of one id
+	fail        error                // error of every call, while set
+	failList    error                // error of list calls, while set
+	failAccount error                // error of reads of the account, while set
+	failOne     map[string]error     // errors of reads, by id
 	balance     int64
 	accounts    []time.Time          // when the account was read
-	delay       time.Duration        // of every call
-	listDelay   time.Duration        // more, of list calls
-	listed      func(id string) bool // nil: all
+	delay       time.Duration        // delay of every call
+	listDelay   time.Duration        // additional delay of list calls
+	listed      func(id string) bool // selects the listed generations; nil means all
 	restless    bool                 // the records of the list have a detail that changes all the time
 	lists       int
 	read        map[string]int // reads by id
-	times       []time.Time    // of every call
+	times       []time.Time    // times of all calls
 }
 
 func newUpstream(states map[string]catalog.State) *upstream {
@@ -63,7 +63,7 @@ func (u *upstream) callTimes() []time.Time {
 
 func (u *upstream) calls() int { return len(u.callTimes()) }
 
-// reads gives the smallest and the largest number of reads of some ids.
+// reads returns the smallest and the largest number of reads of the given ids.
 func (u *upstream) reads(ids []string) (least, most int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -167,7 +167,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// seen is what a watcher got, and how its watch ended.
+// seen has the deliveries and the end of a watch.
 type seen struct {
 	mu sync.Mutex
 	delivered
@@ -183,7 +183,7 @@ type delivered struct {
 	ended      bool
 }
 
-// look gives the deliveries so far.
+// look returns the deliveries so far.
 func (s *seen) look() delivered {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +219,7 @@ func (s *seen) add(event watch.Event) error {
 	return nil
 }
 
-// initial is how many generations the watcher has the initial state of.
+// initial returns the number of generations whose initial state was delivered.
 func (d *delivered) initial() int {
 	n := len(d.known)
 	for _, u := range d.updates {
@@ -272,7 +272,7 @@ func (b *bench) watchWith(ctx context.Context, req watch.Request) *seen {
 	return s
 }
 
-// pass lets simulated time go by and all that is due happen.
+// pass sleeps for d, and waits until all due work is done.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -84,7 +84,7 @@ func TestAWatcherThatLeavesAsAChangeComesGetsNothing(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			for range 100 {
 				go func() {
-					delivered := 0 // with no lock: who has ended is alone with it
+					delivered := 0 // needs no lock: a watch that has ended has no concurrent deliveries
 					_ = hub.Watch(ctx, &watch.Request{Credential: tenant, IDs: []string{"a"}}, func(watch.Event) error {
 						if delivered++; delivered < 0 {
 							t.Error("delivered after its end")

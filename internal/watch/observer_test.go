@@ -18,7 +18,7 @@ type notebook struct {
 	mu        sync.Mutex
 	polls     []Poll
 	outcomes  []Outcome
-	delivered []string // delivered events, each with the trace reference of what found it
+	delivered []string // delivered events, each with the trace reference of the poll or call that found it
 }
 
 type nameKey struct{}
@@ -51,7 +51,7 @@ func (n *notebook) Delivery(ctx context.Context, watching TraceRef, event Event,
 	}
 }
 
-// shelf is a catalog whose generations change when a test says so.
+// shelf is a catalog whose generations change when a test changes them.
 type shelf struct {
 	noAccount
 	mu     sync.Mutex
@@ -115,7 +115,7 @@ func observed(t *testing.T, states map[string]catalog.State, test func(hub *Hub,
 	return heard
 }
 
-// ignore takes an event and makes nothing of it.
+// ignore discards an event.
 func ignore(Event) error { return nil }
 
 var testCred = catalog.Forwarded(catalog.NewSecret("key"))

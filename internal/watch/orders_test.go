@@ -34,7 +34,7 @@ func placed(own, foreign []string) map[string]ledger.Attribution {
 	return all
 }
 
-// updatesOf gives the generations of a watch's updates, in order.
+// updatesOf returns the generations of a watch's updates, in order.
 func updatesOf(s *seen) (ids []string) {
 	for _, u := range s.look().updates {
 		ids = append(ids, u.ID)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Candidates of a situation, by what they are.
+// Candidates of a situation, by kind.
 func read(id string, urgency float64) candidate {
 	return candidate{e: &entry{id: id}, urgency: urgency}
 }
@@ -30,7 +30,7 @@ func TestAPlanIsAFunctionOfItsSituation(t *testing.T) {
 		sweep bool
 		reads string
 		more  bool
-		next  time.Duration // 0: none
+		next  time.Duration // zero means none
 	}{
 		"nothing":                              {known: situation{limit: 5}},
 		"what is due is read":                  {known: situation{limit: 5, ready: []candidate{read("a", 1), read("b", 1)}}, reads: "a b"},

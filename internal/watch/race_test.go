@@ -24,17 +24,17 @@ const (
 	raceLasts = 5 * time.Second
 )
 
-// finish is how a generation of a race ends, and when.
+// finish is the end of a generation in a race.
 type finish struct {
 	at    time.Time
 	state catalog.State
 }
 
-// racing is a catalog whose generations end at set moments. An answer takes a while, and half
-// of them tell what was so when they were asked for.
+// racing is a catalog whose generations end at set times. A response takes a while, and half of the
+// responses have the state at the start of the request.
 type racing struct {
 	upstream
-	finishes map[string]finish // by id
+	finishes map[string]finish // ends by id
 	asked    atomic.Int64
 	stale    *atomic.Int64 // answers that were wrong by the time they arrived
 }
@@ -86,15 +86,15 @@ func (u *racing) List(ctx context.Context, _ catalog.Credential, _ time.Time) (*
 	return catalog.NewList(list), nil
 }
 
-// raced counts what became of the races.
+// raced counts the results of the races.
 type raced struct {
-	early, same, late    int          // when the watch began, beside the end of its generation
+	early, same, late    int          // start of the watch, compared with the end of its generation
 	stale                atomic.Int64 // see racing
 	hung, wrong, leavers atomic.Int64
 }
 
-// race lets watches begin while their generations end, in one bubble: two of each generation, and
-// now and then one more that leaves.
+// race starts watches while their generations end, in one bubble: two of each generation, and
+// sometimes a third that disconnects.
 func (r *raced) race(t *testing.T, seed uint64, generations int) {
 	synctest.Test(t, func(t *testing.T) {
 		random, began := rand.New(rand.NewPCG(seed, 6)), time.Now()

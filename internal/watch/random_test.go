@@ -39,7 +39,8 @@ func TestARandomRunDeliversInOrderToTheEndWithinTheBudget(t *testing.T) {
 	}
 }
 
-// chaos is one random run: two credentials, and what is done to them and by them.
+// chaos is one random run with two credentials, and random actions of the catalogs and their
+// watchers.
 type chaos struct {
 	t       *testing.T
 	random  *rand.Rand
@@ -95,7 +96,7 @@ func (c *chaos) run() {
 	for _, s := range c.watches {
 		s.checkNewest()
 	}
-	if c.cfg.Rate > 1 { // else a read of each takes too long to see a refund in time
+	if c.cfg.Rate > 1 { // with a lower rate, single reads take too long to see a refund in time
 		for _, w := range c.worlds {
 			w.calm = time.Now()
 		}
@@ -139,7 +140,7 @@ func (c *chaos) leave() {
 	}
 }
 
-// step does one thing to a world, or as one of those who use it.
+// step performs one action of a world or of one of its watchers.
 func (c *chaos) step(w *world) {
 	switch n := c.random.IntN(20); {
 	case n < 4:
@@ -165,7 +166,7 @@ func (c *chaos) step(w *world) {
 	}
 }
 
-// attach begins a watch.
+// attach starts a watch.
 func (c *chaos) attach(w *world, ids []string) {
 	ctx, cancel := context.WithCancel(c.t.Context())
 	s := &viewer{
@@ -186,7 +187,7 @@ func (c *chaos) attach(w *world, ids []string) {
 	})
 }
 
-// known are etags that other watches got, sometimes: of the named generations, or of any.
+// known sometimes returns etags that other watches received: for the named generations, or for any.
 func (c *chaos) known(w *world, ids []string) map[string]string {
 	known := map[string]string{}
 	for _, s := range c.watches {
@@ -204,7 +205,7 @@ func (c *chaos) known(w *world, ids []string) map[string]string {
 	return known
 }
 
-// get is a call for one generation: from the hub, or from the catalog by way of the hub.
+// get reads one generation: from the hub, or from the catalog through the hub.
 func (c *chaos) get(w *world) {
 	id := w.pick(1)[0]
 	if update, ok := c.hub.Peek(w.cred, id); ok && c.random.IntN(2) == 0 {
@@ -244,7 +245,7 @@ func (c *chaos) create(w *world) {
 	}
 }
 
-// call notes calls of another kind, one of which may have met a 429.
+// call notifies the hub of another call, which may have failed with a 429.
 func (c *chaos) call(w *world) {
 	var err error
 	if c.random.IntN(3) == 0 && !c.cfg.Upstream.Limiter(w.cred.Tenant).State().Closed {
@@ -313,7 +314,7 @@ func (c *chaos) checkTenant(one *tenant, now time.Time) {
 	}
 }
 
-// checkQueued sees that what somebody waits for is polled some time.
+// checkQueued checks that a generation with a subscriber is in the queue of polls.
 func (c *chaos) checkQueued(one *tenant, e *entry, now time.Time) {
 	at := int(e.polling.queueIndex)
 	if at >= 0 && (at >= len(one.queue.heap) || one.queue.heap[at] != e) {
@@ -327,7 +328,7 @@ func (c *chaos) checkQueued(one *tenant, e *entry, now time.Time) {
 	}
 }
 
-// checkCounts compares the counters of a watch with what it counts.
+// checkCounts compares the counters of a watch with its entries.
 func (c *chaos) checkCounts(s *watcher) {
 	var open, first, marked int
 	for at, it := range s.subscriptions {

@@ -36,11 +36,11 @@ func TestEachNewStateIsSightedOffEveryLock(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		hub.Created(ctx, testCred, catalog.Generation{ID: "b", State: catalog.StateQueued}, "m", time.Now()) // as every order is
 		hub.Created(ctx, testCred, catalog.Generation{ID: "c", State: catalog.StateFailed}, "m", time.Now())
-		hub.Observe(ctx, testCred, catalog.Generation{ID: "d", State: catalog.StateRunning}.Version()) // nobody watches it
+		hub.Observe(ctx, testCred, catalog.Generation{ID: "d", State: catalog.StateRunning}.Version()) // it has no watch
 		hub.Deleted(ctx, testCred, "d")
 		cancel()
 		<-done
-		_ = hub.Watch(t.Context(), &Request{Credential: testCred, IDs: []string{"nobody knows"}}, ignore) // one 404 says nothing
+		_ = hub.Watch(t.Context(), &Request{Credential: testCred, IDs: []string{"nobody knows"}}, ignore) // a single 404 is not conclusive
 		if want := []string{"a queued", "a failed", "c failed", "d running", "d deleted"}; !slices.Equal(all, want) {
 			t.Errorf("sighted were %q", all)
 		}

@@ -10,10 +10,10 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// silent is an upstream that says nothing: only what a watch itself keeps is measured.
+// silent is an upstream that never responds, so that only the memory of a watch itself is measured.
 type silent struct{ noAccount }
 
-// noAccount is a catalog whose account nobody watches.
+// noAccount is a catalog whose account is not watched.
 type noAccount struct{}
 
 func (noAccount) Account(context.Context, catalog.Credential) (catalog.Account, error) {
@@ -30,7 +30,7 @@ func (silent) List(ctx context.Context, _ catalog.Credential, _ time.Time) (*cat
 	return nil, ctx.Err()
 }
 
-// live is what lives, in bytes.
+// live returns the bytes of live memory.
 func live() float64 {
 	runtime.GC()
 	runtime.GC()

@@ -123,7 +123,7 @@ func (t *tenant) regressed(e *entry, g catalog.Generation) {
 		return
 	}
 	e.dropped = g.State
-	t.cfg.Logger.Warn("dropped a state that would have gone backwards",
+	t.cfg.Logger.Warn("older state dropped",
 		"generation", e.id, "have", e.state.State.String(), "got", g.State.String())
 }
 

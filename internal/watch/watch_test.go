@@ -341,7 +341,7 @@ func TestNothingIsSharedBetweenTwoCredentials(t *testing.T) { // L7
 	})
 }
 
-// slowly takes 20 s for each event.
+// slowly delays each event by 20 s.
 func slowly(deliver func(watch.Event) error) func(watch.Event) error {
 	return func(event watch.Event) error {
 		defer time.Sleep(20 * time.Second)

@@ -15,14 +15,14 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// viewer is one watch of a random run, and what it got.
+// viewer is one watch of a random run, with its deliveries.
 type viewer struct {
 	t      *testing.T
 	name   string
 	world  *world
 	req    Request
 	window time.Duration
-	slow   time.Duration // what it takes over an event, at most
+	slow   time.Duration // maximum duration of a delivery
 	cancel context.CancelFunc
 	began  time.Time
 
@@ -104,7 +104,7 @@ func (s *viewer) update(u Update, now time.Time) {
 	}
 }
 
-// checkSaid sees that the catalog has said what it is said to have said.
+// checkSaid checks that the catalog once returned the state of the update.
 func (w *world) checkSaid(u Update) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -221,14 +221,14 @@ func (s *viewer) checkOver() {
 	}
 }
 
-// pick gives up to n identifiers, some of which the world has not.
+// pick returns up to n ids, some of which do not exist.
 func (w *world) pick(n int) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.any(n)
 }
 
-// trouble begins a fault.
+// trouble starts a fault.
 func (w *world) trouble(random *rand.Rand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -243,7 +243,7 @@ func (w *world) trouble(random *rand.Rand) {
 	w.until[f] = time.Now().Add(time.Duration(random.ExpFloat64() * float64(20*time.Second)))
 }
 
-// change lets a generation go on.
+// change advances a random generation.
 func (w *world) change(random *rand.Rand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -14,32 +14,32 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// world is the catalog of one credential in a random run: what it has, how it misbehaves, and
-// what it was asked and has said.
+// world is the catalog of one credential in a random run: its generations, its faults, and its
+// requests and responses.
 type world struct {
 	t      *testing.T
 	name   string
 	cred   catalog.Credential
 	mu     sync.Mutex
-	random *rand.Rand // of the answers
+	random *rand.Rand // random numbers for responses
 	has    map[string]*generation
-	order  []string // of has
+	order  []string // ids in the order of creation
 
 	until map[fault]time.Time
-	kind  catalog.Kind // of a list that fails
-	lost  string       // the generation that a fault of one is about
-	thin  bool         // the list says less of what has ended
-	part  int          // the list has one generation in so many; 0 is all
+	kind  catalog.Kind // kind of error of a failing list
+	lost  string       // the generation that a fault of one generation affects
+	thin  bool         // the list omits fields of finished generations
+	part  int          // the list has every part-th generation; zero means all
 
 	calm     time.Time // from when on nothing excuses a refund that is missed
 	requests []time.Time
 	inFlight int
-	most     int                        // requests on their way at once
-	paused   []pause                    // that were asked for
+	most     int                        // maximum number of requests in flight
+	paused   []pause                    // pauses that were requested
 	said     map[string]map[string]bool // digests of a generation that were delivered
-	denied   map[string]bool            // it has said of these that they are not there
+	denied   map[string]bool            // generations that were reported as missing
 	covered  map[string]int             // open watches by generation; "" is everything
-	left     map[string]time.Time       // when the last of them ended; "" is any
+	left     map[string]time.Time       // end times of the last watches, by generation, as in covered
 }
 
 type pause struct{ from, to time.Time }
@@ -60,14 +60,14 @@ const (
 	faults
 )
 
-// generation is one of a world's, with all that it has been.
+// generation is a generation of a world, with its history.
 type generation struct {
 	model   string
 	visible time.Time
 	began   time.Time
 	dated   bool
 	was     []catalog.State
-	at      time.Time // of the last change
+	at      time.Time // time of the last change
 	detail  int
 	gone    bool
 }
@@ -80,7 +80,7 @@ func newWorld(t *testing.T, name string, cred catalog.Credential, random *rand.R
 	}
 }
 
-// add makes a generation, which reads show from then on.
+// add creates a generation that becomes visible to reads at the given time.
 func (w *world) add(id, model string, visible time.Time) {
 	w.has[id] = &generation{
 		model: model, visible: visible, began: time.Now(), at: time.Now(),
@@ -92,7 +92,7 @@ func (w *world) add(id, model string, visible time.Time) {
 
 func (r *generation) state() catalog.State { return r.was[len(r.was)-1] }
 
-// move takes a generation on to a state that may follow, if there is one.
+// move advances a generation to a possible next state, if there is one.
 func (r *generation) move(random *rand.Rand) {
 	next := map[catalog.State][]catalog.State{
 		catalog.StateQueued:       {catalog.StateRunning, catalog.StateRunning, catalog.StateUnrecognized, catalog.StateFailed},
@@ -105,7 +105,7 @@ func (r *generation) move(random *rand.Rand) {
 	}
 }
 
-// record is what is said of a generation.
+// record returns the catalog's record of a generation.
 func (w *world) record(id string, r *generation, listed bool) catalog.Generation {
 	s := r.state()
 	if w.on(behind) && len(r.was) > 1 && w.random.IntN(2) == 0 {
@@ -137,8 +137,7 @@ func (w *world) record(id string, r *generation, listed bool) catalog.Generation
 
 func (w *world) on(f fault) bool { return time.Now().Before(w.until[f]) }
 
-// begin notes a request for a generation, or for the list where id is empty, and says how long it
-// takes.
+// begin records a request for a generation, or for the list if id is empty, and returns its delay.
 func (w *world) begin(id string) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -155,7 +154,7 @@ func (w *world) begin(id string) time.Duration {
 	return time.Duration(w.random.IntN(3)) * 20 * time.Millisecond
 }
 
-// end waits until the answer comes, and gives the fault in it; mu is held then.
+// end waits for the response and returns the fault in it. On return, mu is held.
 func (w *world) end(ctx context.Context, delay time.Duration) error {
 	select {
 	case <-time.After(delay):
@@ -180,7 +179,7 @@ func fail(kind catalog.Kind) error {
 	return &catalog.Error{Kind: kind, Op: "x", Err: errors.New(kind.String())}
 }
 
-// throttle makes a 429, and notes what it asks for.
+// throttle returns a 429 and records the requested pause.
 func (w *world) throttle() error {
 	wait := time.Duration(w.random.IntN(20)) * time.Second
 	w.paused = append(w.paused, pause{time.Now(), time.Now().Add(wait)})
@@ -258,7 +257,7 @@ func (w *world) cover(ids []string, by int) {
 	}
 }
 
-// checkBudget compares the requests with what the catalog allows and has asked for.
+// checkBudget compares the requests with the limits of the catalog and its requested pauses.
 func (w *world) checkBudget(rate float64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -302,7 +301,7 @@ func (w *world) heal() {
 	clear(w.until)
 }
 
-// goOn takes every generation one step further.
+// goOn advances every generation by one step.
 func (w *world) goOn() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -311,7 +310,7 @@ func (w *world) goOn() {
 	}
 }
 
-// any gives up to n identifiers, a few of which the world has not.
+// any returns up to n ids, a few of which do not exist.
 func (w *world) any(n int) (ids []string) {
 	known := slices.Sorted(maps.Keys(w.has))
 	for range n {
@@ -326,7 +325,7 @@ func (w *world) any(n int) (ids []string) {
 	return ids
 }
 
-// diceFor gives the random numbers of one part of a run.
+// randomFor returns the random source of one part of a run.
 func randomFor(seed uint64, name string) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, uint64(len(name))<<32+uint64(name[0])))
 }

@@ -15,7 +15,7 @@ func took(r *rand.Rand, median float64) time.Duration {
 	return time.Duration(median * math.Exp(0.3*r.NormFloat64()) * float64(time.Second))
 }
 
-// delay is the mean delay with which a schedule sees the ends of generations.
+// delay returns the mean delay with which a schedule detects the ends of generations.
 func delay(c *schedule.Curve, r *rand.Rand, median float64) time.Duration {
 	const generations = 5000
 	var sum time.Duration

@@ -31,11 +31,11 @@ const (
 	ageStep  = 1.05
 	ageCells = 200
 
-	// The prior hazard, used without history, assumes that a generation older than priorAge is as likely
-	// to end as to take as long again. It yields polls every 2 s at first, every 4 s after a
-	// minute, and every 10 s after six. With history, the prior counts as half a generation, and as more the
-	// more generations have ended. So a generation that outlives all known ones is polled as if there
-	// were no history.
+	// The prior hazard, used without history, assumes that a generation older than priorAge is as
+	// likely to end as to take as long again. It yields polls every 2 s at first, every 4 s after a
+	// minute, and every 10 s after six. With history, the prior counts as half a generation, and as
+	// more the more generations have ended. So a generation that outlives all known ones is polled
+	// as without history.
 	priorAge    = 15.0 // seconds
 	priorWeight = 0.5
 	lateWeight  = 3.0
