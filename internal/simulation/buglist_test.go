@@ -19,8 +19,8 @@ const (
 	watchDir     = "internal/watch"
 )
 
-// bugs are what the simulation must catch. Each has been a real bug of some program of this
-// kind, or is what a hasty change would make.
+// bugs are the bugs that the simulation must catch. Each was a real bug of such a program, or is a
+// mistake that a hasty change could introduce.
 var bugs = slices.Concat(stackBugs, orderBugs, limiterBugs)
 
 var stackBugs = []bug{

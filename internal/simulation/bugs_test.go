@@ -19,16 +19,16 @@ var (
 	oneBug  = flag.String("bug", "", "apply only the bugs whose name holds this")
 )
 
-// bug is a mistake that somebody could make, and a promise that it breaks. It is built into a
-// test binary by an overlay, and never into the program.
+// bug is a plausible mistake and a promise that it breaks. It is built into a test binary by an
+// overlay, never into the program.
 type bug struct {
 	name   string
 	edits  []edit
-	jobs   []job    // that catch it, the best first
-	breaks []string // promises, one of which must be told as broken
+	jobs   []job    // jobs that catch it, the best first
+	breaks []string // promises, one of which must be reported as broken
 }
 
-// seeds are jobs of a kind.
+// seeds returns jobs of one kind.
 func seeds(kind string, seeds ...uint64) (jobs []job) {
 	for _, s := range seeds {
 		jobs = append(jobs, job{Seed: s, Kind: kind})
@@ -36,7 +36,7 @@ func seeds(kind string, seeds ...uint64) (jobs []job) {
 	return jobs
 }
 
-// TestTheSimulationCatchesSeededBugs is make simulate-bugs.
+// TestTheSimulationCatchesSeededBugs implements make simulate-bugs.
 func TestTheSimulationCatchesSeededBugs(t *testing.T) {
 	if !*allBugs {
 		t.Skip("no -bugs")
@@ -170,7 +170,7 @@ func other(all ...int) { other(all...) }
 	}
 }
 
-// overlay writes the changed files and what tells the compiler of them.
+// overlay writes the changed files and the overlay file for the compiler.
 func (b bug) overlay(root, dir string) (string, error) {
 	changed := map[string]string{} // text by file
 	for _, e := range b.edits {

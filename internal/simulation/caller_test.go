@@ -20,7 +20,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// caller is one who uses Easel: a thread of some service.
+// caller is a client of Easel: a thread of some service.
 type caller struct {
 	world  *world
 	tenant *tenant
@@ -54,7 +54,7 @@ func (c *caller) start(f func(c *caller)) {
 	})
 }
 
-// countHelper counts who is busy, so that it can be told who never came to an end.
+// countHelper counts the running callers by name, to report those that never finish.
 func (w *world) countHelper(name string, by int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,7 +63,7 @@ func (w *world) countHelper(name string, by int) {
 	}
 }
 
-// helper is a second caller beside the caller, with a random source of its own.
+// helper returns a second caller of the same tenant, with its own random source.
 func (c *caller) helper(name string) *caller {
 	h := c.world.caller(c.tenant, c.name+"/"+name)
 	h.name, h.at = c.name+"/"+name, c.at
@@ -100,13 +100,13 @@ func (c *caller) sleep(d time.Duration) {
 
 func (c *caller) randomly(p float64) bool { return c.random.Float64() < p }
 
-// endpoint is the way to the replica that the caller turns to.
+// endpoint returns the connection to the caller's current replica.
 func (c *caller) endpoint() *endpoint { return c.tenant.endpoints[c.at] }
 
-// switchEndpoint makes the caller turn to another replica, if there is one.
+// switchEndpoint selects another replica for the caller, if there is one.
 func (c *caller) switchEndpoint() { c.at = (c.at + 1) % len(c.tenant.endpoints) }
 
-// signed is the context of a call to a door.
+// signed returns a context with the credential of an endpoint.
 func (d *endpoint) signed(ctx context.Context) context.Context {
 	if d.key == "" {
 		return ctx
@@ -114,14 +114,14 @@ func (d *endpoint) signed(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+d.key)
 }
 
-// failed notes an error and gives its reason.
+// failed records an error and returns its code and reason.
 func (c *caller) failed(e event, err error) (codes.Code, string) {
 	st := status.Convert(err)
 	reason := infoOf(err).GetReason()
 	c.world.searchKeys(c, err.Error())
 	e.kind, e.text = sawError, st.Code().String()+" "+reason
 	if code := st.Code(); code == codes.DeadlineExceeded || code == codes.Canceled {
-		e.text = code.String() // both ends watch the same clock: which of them says so has no order
+		e.text = code.String() // client and server use the same clock, and which of them reports the error is not deterministic
 	}
 	c.note(e)
 	return st.Code(), reason
@@ -142,7 +142,7 @@ func (w *world) searchKeys(c *caller, text string) {
 	}
 }
 
-// retryDelay is how long an error asks to wait.
+// retryDelay returns the delay that an error requests.
 func retryDelay(err error) time.Duration {
 	for _, d := range status.Convert(err).Details() {
 		if info, ok := d.(*errdetails.RetryInfo); ok {
@@ -152,7 +152,7 @@ func retryDelay(err error) time.Duration {
 	return 0
 }
 
-// order is what to buy.
+// order describes an order to place.
 type order struct {
 	model  string
 	inputs string
@@ -161,10 +161,10 @@ type order struct {
 	leave  time.Duration // after which its caller goes away for the first time; 0: with its deadline
 
 	elsewhere bool // each attempt is sent to another replica
-	forgotten bool // nobody asks again for what became of it
+	forgotten bool // no caller asks for its outcome again
 }
 
-// haiku is the cheapest order; fails makes one that fails.
+// haiku returns the cheapest order. With fails, its generation fails.
 func (c *caller) haiku(fails bool) order {
 	prompt := fmt.Sprintf("%s %d", c.name, c.random.Int64())
 	if fails {
@@ -203,7 +203,7 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 		g, err := c.send(ctx, o, c.labelsOf(o, attempt))
 		cancel()
 		if o.leave > 0 && attempt == 1 {
-			c.pause(patience) // nobody waits for the order all this time
+			c.pause(patience) // no caller waits for the order during this time
 		}
 		if err == nil {
 			c.world.front.placed(g.GetGenerationId())
@@ -225,7 +225,7 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 		}
 		patience = 20*time.Second + time.Duration(c.random.Int64N(1e10))
 		if code == codes.Unavailable && reason == "" {
-			c.switchEndpoint() // nobody is there
+			c.switchEndpoint() // the replica is down
 		}
 		if o.forgotten {
 			c.note(event{kind: sawGaveUp, text: o.key, gen: reason})
@@ -239,7 +239,7 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 			c.note(event{kind: sawGaveUp, text: o.key, gen: reason})
 			return "", false
 		}
-		if c.world.plan.Rotates && !c.world.plan.Ledger && attempt > 20 { // it was sent under an API key that is no more in force
+		if c.world.plan.Rotates && !c.world.plan.Ledger && attempt > 20 { // the API key with which it was sent is no longer active
 			c.note(event{kind: sawGaveUp, text: o.key, gen: reason})
 			return "", false
 		}
@@ -258,14 +258,14 @@ func (c *caller) send(ctx context.Context, o order, labels map[string]string) (*
 	return resp.GetGeneration(), err
 }
 
-// What an error says of an order, beside that it may exist.
+// Order outcomes in errors, other than unknown.
 const (
 	notPlacedByThisCall = "not_placed_by_this_call"
 	notPlaced           = "not_placed"
 )
 
-// refuses reports whether an error says that an order is refused. Where it may exist all the same, a
-// good client sends it again until it hears.
+// refuses reports whether an error means that an order is rejected. If the order may exist
+// nevertheless, a correct client sends it again until its outcome is known.
 func refuses(code codes.Code, reason string) bool {
 	switch code {
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.AlreadyExists, codes.NotFound:
@@ -276,7 +276,7 @@ func refuses(code codes.Code, reason string) bool {
 	return false
 }
 
-// moment is a time of the world's clock as the history writes it.
+// moment converts a time of the world's clock to the history's offset.
 func (w *world) moment(t time.Time) time.Duration {
 	if t.IsZero() || t.Unix() == 0 {
 		return -1
@@ -284,7 +284,7 @@ func (w *world) moment(t time.Time) time.Duration {
 	return t.Sub(w.history.begin)
 }
 
-// viewing says how a generation is watched.
+// viewing describes a watch of one generation.
 type viewing struct {
 	id    string
 	until easelv1.WatchUntil
@@ -294,7 +294,7 @@ type viewing struct {
 	young bool // not found may mean not visible yet
 }
 
-// messages is an open stream of one generation: it gives the next message.
+// messages returns the next message of an open stream of one generation.
 type messages func() (*easelv1.WatchGenerationResponse, error)
 
 // follow watches a generation until its goal, and connects again after everything else: errors,
@@ -325,8 +325,8 @@ func (c *caller) follow(v viewing) bool {
 	return false
 }
 
-// heartbeat is every, or the default, and some nanoseconds of its own: half of the time-outs
-// there are last a multiple of 15 s too.
+// heartbeat returns the given interval, or the default, plus a random part of a millisecond,
+// because many timeouts are multiples of 15 s too.
 func (c *caller) heartbeat(every time.Duration) time.Duration {
 	return cmp.Or(every, 15*time.Second) + time.Duration(c.random.Int64N(1e6))
 }
@@ -411,7 +411,7 @@ func conditionName(b *easelv1.Heartbeat) string {
 	return b.GetUpstreamCondition().String()[len("UPSTREAM_CONDITION_"):]
 }
 
-// recordState notes a state that came over a stream.
+// recordState records a state from a stream.
 func (c *caller) recordState(say func(event), g *easelv1.Generation, initial bool) {
 	say(event{
 		kind: sawUpdate, state: g.GetState(), etag: g.GetEtag(), initial: initial,
@@ -420,8 +420,8 @@ func (c *caller) recordState(say func(event), g *easelv1.Generation, initial boo
 	c.world.checkOwner(c, g)
 }
 
-// checkOwner looks whether a generation is the tenant's own: its prompt begins with the name of
-// the tenant.
+// checkOwner checks that a generation belongs to the tenant: its prompt begins with the name of the
+// tenant.
 func (w *world) checkOwner(c *caller, g *easelv1.Generation) {
 	prompt := g.GetInputs().GetFields()["prompt"].GetStringValue()
 	if c.tenant == w.operator && c.tenant != nil {

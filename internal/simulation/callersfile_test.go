@@ -15,17 +15,18 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// guest is a caller without a team, whose token is taken away and given back.
+// guest is a caller without a team. A fault removes its token and restores it.
 const guest = "guest"
 
-// limitChange is the daily budget of the thrifty team since a time, as the callers file has it.
+// limitChange is a daily budget of the thrifty team in the callers file, with the time of the
+// change.
 type limitChange struct {
 	at    time.Duration
 	cents int64
 }
 
-// callersText is the callers file, with a daily budget of the thrifty team, and the token of the guest and its team, if
-// it has one.
+// callersText returns a callers file with the given daily budget of the thrifty team, and the token
+// and optional team of the guest.
 func (w *world) callersText(budget int64, guestToken, guestTeam string) string {
 	teams, list := "", ""
 	add := func(name, more, token string) {
@@ -90,7 +91,7 @@ func callersFileChanges(s *runningFault) {
 	s.c.sleep(2 * time.Second)
 }
 
-// loseToken lets the guest watch everything, and takes its token away meanwhile.
+// loseToken removes the guest's token while the guest watches everything.
 func (s *runningFault) loseToken() {
 	h := s.world.caller(s.world.guest, s.next("g")+s.c.name)
 	h.at = s.Replica
@@ -139,7 +140,7 @@ func (s *runningFault) loseToken() {
 	}
 }
 
-// nobodyElseIsRefused: whoever stands in the callers file is let in.
+// callersInTheFile checks that callers in the callers file are never rejected.
 func callersInTheFile(o *outcome, say func(event, string, ...any)) {
 	for _, e := range o.events {
 		if e.kind == sawError && o.plan.Ledger && e.tenant() != guest && strings.HasPrefix(e.text, codes.Unauthenticated.String()) {
@@ -148,8 +149,8 @@ func callersInTheFile(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// newOrdersFit looks at each order of the thrifty team when it is written down: it fits the budget of the callers file,
-// which a call knows a second after it has changed.
+// newOrdersFit checks that each new order of the thrifty team fits the budget of the callers file.
+// A change of the file takes effect within a second.
 func newOrdersFit(o *outcome, say func(event, string, ...any)) {
 	sent := map[string]time.Duration{}
 	for _, e := range o.events {
@@ -179,7 +180,7 @@ func newOrdersFit(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// limitIn is the highest daily budget of the callers file between two times.
+// limitIn returns the highest daily budget of the callers file in a period.
 func (o *outcome) limitIn(from, to time.Duration) (most int64) {
 	for n, l := range o.limits {
 		if l.at <= to && (n+1 == len(o.limits) || o.limits[n+1].at >= from) {
@@ -189,7 +190,7 @@ func (o *outcome) limitIn(from, to time.Duration) (most int64) {
 	return most
 }
 
-// usedAt is what a budget holds at a time.
+// usedAt returns the used cents of a budget at a time.
 func (o *outcome) usedAt(w window, at time.Duration) (used int64) {
 	for _, b := range o.budgets {
 		if (window{b.owner, b.period, b.start}) == w && b.at <= at {

@@ -7,10 +7,11 @@ import (
 )
 
 const (
-	// turnBy is how long an order of a small team may take beside a team that floods, in turns of the catalog's rate: one
-	// of each owner and what a pause holds up.
+	// turnBy is the maximum duration of an order of a small team while another team sends many
+	// orders. It allows for one order of each owner at the catalog's rate, and for a pause.
 	turnBy = 15 * time.Second
-	// gateMargin is how much before its deadline an order may be refused whose turn comes after a pause.
+	// gateMargin is the time before its deadline at which an order may be rejected if a pause ends
+	// later.
 	gateMargin = 5 * time.Second
 	// longestPause is the longest pause that the catalog can ask for.
 	longestPause = 2 * time.Minute
@@ -18,7 +19,7 @@ const (
 
 // noRequestInAPause checks that a process sends no request under an API key between a 429 and the end of its pause.
 func noRequestInAPause(o *outcome, say func(event, string, ...any)) {
-	last := map[account]request{} // which has asked for a pause
+	last := map[account]request{} // the latest request that was answered with a pause
 	for _, r := range o.sent() {
 		who := account{r.process, r.apiKey}
 		if asked := last[who]; r.at > asked.end && r.at < asked.end+asked.after {
@@ -31,8 +32,8 @@ func noRequestInAPause(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// oneGoesFirst lets one request of a process leave when a pause of its API key is over, and the others when that one is
-// answered.
+// oneGoesFirst checks that after a pause of an API key a process sends one request, and sends
+// others only after its response.
 func oneGoesFirst(o *outcome, say func(event, string, ...any)) {
 	asked, first := map[account]request{}, map[account]request{}
 	for _, r := range o.sent() {
@@ -53,13 +54,13 @@ func oneGoesFirst(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// asksForPause reports whether the catalog has asked to wait for a time that can be told.
+// asksForPause reports whether the catalog requested a pause of known length.
 func (r request) asksForPause() bool { return (r.status == 429 || r.status == 503) && r.after > 0 }
 
-// noOrderIsLostByWaiting lets no order be refused for a 429 whose turn would have come before its deadline: where the
-// last pause is over by then, and the catalog takes more.
+// noOrderIsLostByWaiting checks that no order is rejected for a 429 if the last pause ends well
+// before the order's deadline.
 func noOrderIsLostByWaiting(o *outcome, say func(event, string, ...any)) {
-	lasts := map[string]map[time.Duration]time.Duration{} // of orders, by idempotency key and when they were sent
+	lasts := map[string]map[time.Duration]time.Duration{} // time to the deadline, by idempotency key and time of sending
 	for _, e := range o.events {
 		if e.kind == sawOrder {
 			if lasts[e.text] == nil {
@@ -71,16 +72,16 @@ func noOrderIsLostByWaiting(o *outcome, say func(event, string, ...any)) {
 			continue
 		}
 		until := e.since + lasts[e.order][e.since]
-		if opens, told := o.opens(e.at); told && opens+gateMargin < until {
+		if opens, known := o.opens(e.at); known && opens+gateMargin < until {
 			say(e, "refused for a 429 at %v, and its caller waits until %v: the pause ends at %v", e.at, until, opens)
 			return
 		}
 	}
 }
 
-// opens is when the last pause ends that the catalog had asked for at a time. It is not told where an answer asks to wait
-// and does not say for how long.
-func (o *outcome) opens(at time.Duration) (opens time.Duration, told bool) {
+// opens returns the end of the last pause that the catalog requested before at. It returns false if
+// a response requested a pause of unknown length.
+func (o *outcome) opens(at time.Duration) (opens time.Duration, known bool) {
 	for _, r := range o.requests {
 		if r.status != 429 && r.status != 503 || r.end > at || at-r.end > longestPause {
 			continue
@@ -100,7 +101,8 @@ func (o *outcome) flooded(e event) bool {
 	})
 }
 
-// noOwnerStarves lets each order of a small team be placed soon beside a team that floods.
+// noOwnerStarves checks that each order of a small team is placed soon while another team sends
+// many orders.
 func noOwnerStarves(o *outcome, say func(event, string, ...any)) {
 	sent := map[string]event{}
 	for _, e := range o.events {

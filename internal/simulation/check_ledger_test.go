@@ -17,16 +17,16 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// change is what the ledger has held of an order since a time. All times are those of the world.
+// change is a new version of an order in the ledger. All times are in the world's time.
 type change struct {
 	at                                    time.Duration
 	id, owner, caller, key, apiKey        string // key is the upstream key
 	state                                 lifecycle.State
 	generation                            string
 	claims                                int
-	until                                 time.Duration // of the claim
+	until                                 time.Duration // end of the claim
 	written                               time.Duration
-	reserved, cost, refunded, unconfirmed int64 // cost is less than 0 where it is not known
+	reserved, cost, refunded, unconfirmed int64 // cost is negative if it is unknown
 	settled, deleted                      bool
 	status                                lifecycle.Status
 	time                                  time.Time // when it was written, by the database's clock
@@ -35,7 +35,7 @@ type change struct {
 // live reports whether the idempotency key is not free.
 func (c change) live() bool { return c.state == lifecycle.Open || c.state == lifecycle.Placed }
 
-// spent is what the budgets count.
+// spent returns the amount that budgets count.
 func (c change) spent() int64 {
 	if c.cost < 0 {
 		return c.unconfirmed
@@ -43,7 +43,8 @@ func (c change) spent() int64 {
 	return max(c.cost-c.refunded, c.unconfirmed)
 }
 
-// most is what the ledger can know of a charge: of a generation that was deleted before its end, what was told by then.
+// most returns the maximum charge that the ledger can know. If a generation was deleted before it
+// finished, the ledger knows only the cost that was reported until then.
 func (c change) most() int64 {
 	if c.deleted && c.status < lifecycle.Failed {
 		return c.cost
@@ -51,7 +52,7 @@ func (c change) most() int64 {
 	return math.MaxInt64
 }
 
-// budgetChange is what a budget has held since a time.
+// budgetChange is a new version of a budget.
 type budgetChange struct {
 	at              time.Duration
 	owner, period   string
@@ -59,13 +60,13 @@ type budgetChange struct {
 	spent, reserved int64
 }
 
-// window is that of a budget.
+// window identifies a budget by owner, period and start.
 type window struct {
 	owner, period string
 	start         time.Time
 }
 
-// windows are those that an order counts in.
+// windows returns the budgets that an order counts toward.
 func (c change) windows() []window {
 	y, m, d := c.time.Date()
 	return []window{
@@ -73,7 +74,7 @@ func (c change) windows() []window {
 	}
 }
 
-// readJournal reads what the database has noted.
+// readJournal reads the changes that the database has recorded.
 func (w *world) readJournal(o *outcome) {
 	o.homeKey = fmt.Sprintf("%x", sha256.Sum256([]byte(w.account.key)))
 	w.rows(`SELECT * FROM simulated_orders ORDER BY rowid`, func(row []driver.Value) {
@@ -113,12 +114,12 @@ func (w *world) rows(query string, each func([]driver.Value)) {
 	}
 }
 
-// ledgerTime is a time of the database's clock as the history writes it.
+// ledgerTime converts a time of the database's clock to the history's offset.
 func (w *world) ledgerTime(micros int64) time.Duration {
 	return time.UnixMicro(micros).Add(-w.plan.Skew).Sub(w.history.begin)
 }
 
-// heldAt is what the ledger held last under an upstream key, before a time.
+// heldAt returns the latest version of an order in the ledger at a time, by its upstream key.
 func (o *outcome) heldAt(key string, at time.Duration) (held change, ok bool) {
 	for _, c := range o.journeys[key] {
 		if c.at <= at {
@@ -128,7 +129,7 @@ func (o *outcome) heldAt(key string, at time.Duration) (held change, ok bool) {
 	return held, ok
 }
 
-// last gives what became of each order, in the order in which they were written down.
+// last returns the final version of each order, in the order of creation.
 func (o *outcome) last() (all []change) {
 	at := map[string]int{}
 	for _, c := range o.changes {
@@ -142,8 +143,9 @@ func (o *outcome) last() (all []change) {
 	return all
 }
 
-// placedRequests are the orders that left, with what the ledger held then. A process that stood still may
-// have gone on with one that others have dealt with.
+// placedRequests calls each for every request that placed an order, with the version of the order
+// in the ledger at that time. It skips processes that were frozen, because other processes may have
+// handled their orders.
 func (o *outcome) placedRequests(each func(at event, r request, held change, written bool)) {
 	for _, r := range o.sent() {
 		if !o.plan.Ledger || r.op != routePlace || r.undialed || o.excused(r.at, r.end, r.process, "", reachReplica) {
@@ -230,7 +232,8 @@ func toldAsHeld(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// isNotPlaced looks whether an order that was called not placed was so at some time of the call.
+// isNotPlaced checks that an order that was reported as not placed was so at some time during the
+// call.
 func (o *outcome) isNotPlaced(e event, say func(event, string, ...any)) {
 	key := o.upstreamKey(e, e.order)
 	held, written := o.heldAt(key, e.since)
@@ -293,7 +296,7 @@ func everyCentHasAName(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// budgetsHold looks at every moment, in the ledger's budgets and in the catalog's books.
+// budgetsHold checks the budgets at every moment, in the ledger and in the sandbox's accounts.
 func budgetsHold(o *outcome, say func(event, string, ...any)) {
 	limit := map[string]int64{"day": o.plan.Budget, "month": o.plan.Budget * 3 / 2}
 	above, _ := o.excess()
@@ -376,7 +379,8 @@ func knownInAMinute(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// settledInTheEnd looks at the orders whose generations had ended well before nobody watched any more.
+// settledInTheEnd checks that an order is settled if its generation ended a minute before the last
+// watch ended.
 func settledInTheEnd(o *outcome, say func(event, string, ...any)) {
 	for _, c := range o.last() {
 		one := o.truth[c.generation]
@@ -387,7 +391,8 @@ func settledInTheEnd(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// leftAlone reports whether a generation could not be read by whoever settles, who leaves it alone for ten minutes then.
+// leftAlone reports whether the settle job failed to read a generation, which it then skips for ten
+// minutes.
 func (o *outcome) leftAlone(generation string) bool {
 	return slices.ContainsFunc(o.requests, func(r request) bool {
 		return !r.poll && r.op == routeRead && path.Base(r.path) == generation && r.at > o.end-10*time.Minute && r.status != 200

@@ -16,7 +16,8 @@ type manyStream struct {
 	up   bool // the caller has caught up
 }
 
-// tellsChanges holds for each watch of many across its streams, as it says what it has.
+// tellsChanges checks each watch of many generations across its streams, because a new stream sends
+// the known etags.
 func tellsChanges(o *outcome, say func(event, string, ...any)) {
 	crowd := o.openGenerations()
 	streams := map[string]*manyStream{}
@@ -31,7 +32,7 @@ func tellsChanges(o *outcome, say func(event, string, ...any)) {
 		}
 		switch e.kind {
 		case sawUpdate:
-			s.told(e, say)
+			s.applyUpdate(e, say)
 		case sawUp:
 			s.caughtUp(o, e, crowd(e.at), say)
 		case sawOK:
@@ -40,8 +41,8 @@ func tellsChanges(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// told takes in an update.
-func (s *manyStream) told(e event, say func(event, string, ...any)) {
+// applyUpdate applies an update to the state of the caller.
+func (s *manyStream) applyUpdate(e event, say func(event, string, ...any)) {
 	gone := e.state == easelv1.State_STATE_DELETED
 	switch {
 	case !s.up && s.has[e.gen].etag == e.etag:
@@ -61,7 +62,7 @@ func (s *manyStream) caughtUp(o *outcome, e event, crowd float64, say func(event
 	if len(s.open.many) > 0 {
 		want = len(s.open.many)
 	}
-	if e.text != fmt.Sprint(want) && !o.excused(s.open.at-time.Minute, e.at, "", "", reachLedger) { // what it can't tell about waits
+	if e.text != fmt.Sprint(want) && !o.excused(s.open.at-time.Minute, e.at, "", "", reachLedger) { // a watch without the ledger's response waits
 		say(e, "caught up with %s, and the caller has %d", e.text, want)
 	}
 	limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd/pollRate*2)*time.Second // as in seenInTime

@@ -17,7 +17,7 @@ func onceCharged(o *outcome, say func(event, string, ...any)) {
 			say(event{actor: name}, "%v", err)
 		}
 	}
-	ids := map[string]string{} // by key
+	ids := map[string]string{} // generation IDs by key
 	ordered := map[string]bool{}
 	for _, e := range o.events {
 		key := o.upstreamKey(e, e.text)
@@ -32,7 +32,7 @@ func onceCharged(o *outcome, say func(event, string, ...any)) {
 		}
 		ids[key] = e.gen
 	}
-	charged := map[string]string{} // by key
+	charged := map[string]string{} // charged generations by key
 	for _, books := range o.books {
 		for _, g := range books.Generations {
 			id, placed := ids[g.IdempotencyKey]
@@ -57,7 +57,7 @@ func onceCharged(o *outcome, say func(event, string, ...any)) {
 }
 
 func refusedNotCharged(o *outcome, say func(event, string, ...any)) {
-	last := map[string]event{} // by key
+	last := map[string]event{} // latest event by key
 	for _, e := range o.events {
 		if e.kind == sawOrder || e.kind == sawPlaced || e.kind == sawRefused {
 			last[o.upstreamKey(e, e.text)] = e
@@ -72,8 +72,8 @@ func refusedNotCharged(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// upstreamKey is the idempotency key that the catalog is sent for that of an actor. Under a held API key it
-// is derived; callers are anonymous where there is no ledger.
+// upstreamKey returns the idempotency key that the catalog receives for an actor's key. Under a
+// shared API key it is derived. Without a ledger, callers are anonymous.
 func (o *outcome) upstreamKey(e event, key string) string {
 	if !o.plan.Held {
 		return key
@@ -86,7 +86,8 @@ func (o *outcome) upstreamKey(e event, key string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(string(text)+owner+key)))
 }
 
-// onlyWhatIsKnown compares what callers were told of their orders with what was sent and with the books.
+// onlyWhatIsKnown compares the reported outcomes of orders with the sent requests and with the
+// sandbox's accounts.
 func onlyWhatIsKnown(o *outcome, say func(event, string, ...any)) {
 	posts := map[string][]request{}
 	for _, r := range o.requests {
@@ -174,7 +175,8 @@ func notSentAfterwards(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// knower is who knows what a process has sent: the process itself, or with a ledger all of them.
+// knower returns the name of the store that knows the requests of a process: the ledger, or the
+// process itself.
 func (o *outcome) knower(process string) string {
 	if o.plan.Ledger {
 		return "ledger"
@@ -238,7 +240,7 @@ func ordersAreFinished(o *outcome, say func(event, string, ...any)) {
 		}
 	}
 	const pause = 6 * time.Second      // the longest between two attempts
-	attempts := map[string][]request{} // by process and key
+	attempts := map[string][]request{} // requests by process and key
 	for _, r := range o.sent() {
 		if r.op == routePlace {
 			attempts[r.process+" "+r.key] = append(attempts[r.process+" "+r.key], r)

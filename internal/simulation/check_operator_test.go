@@ -8,8 +8,9 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// operatorsSeeAll looks at each list of everything: it has what the ledger had when it began and the catalog still has,
-// each with its owner, and in the end what the ledger does not know too.
+// operatorsSeeAll checks that each list of everything has the generations of the ledger that the
+// catalog still has, with their owners. The final list must also have generations that the ledger
+// does not know.
 func operatorsSeeAll(o *outcome, say func(event, string, ...any)) {
 	if !o.plan.Ledger {
 		return
@@ -31,10 +32,10 @@ func operatorsSeeAll(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// firstLabelsStay looks at the labels in the end: they are those of an attempt that had begun when the order was written
-// down.
+// firstLabelsStay checks that the final labels of an order come from an attempt that had started
+// when the order was written.
 func firstLabelsStay(o *outcome, say func(event, string, ...any)) {
-	attempts := map[string][]time.Duration{} // by caller and upstream key
+	attempts := map[string][]time.Duration{} // start times by caller and upstream key
 	for _, e := range o.events {
 		if e.kind == sawOrder && o.plan.Ledger {
 			name := e.actor + " " + o.upstreamKey(e, e.text)
@@ -89,7 +90,7 @@ func usageIsTheLedgers(o *outcome, say func(event, string, ...any)) {
 		orders[c.generation] = c
 	}
 	for _, g := range o.books["held"].Generations {
-		if c := orders[g.ID]; c.cost >= 0 { // else its price was never read
+		if c := orders[g.ID]; c.cost >= 0 { // otherwise its price was never read
 			charged[c.owner] += min(g.CostCents, c.most())
 		}
 	}

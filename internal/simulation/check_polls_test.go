@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// sent gives the requests in the order in which they began.
+// sent returns the requests in the order of their start.
 func (o *outcome) sent() []request {
 	list := slices.Clone(o.requests)
 	slices.SortStableFunc(list, func(a, b request) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.path, b.path)) })
@@ -76,8 +76,8 @@ func pollsKeepToRate(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// oncePolled lets no two polls of one generation be on their way at once, or follow each other
-// faster than the shortest interval but for the read that confirms what the list said.
+// oncePolled checks that no two polls of one generation overlap. They must not follow each other
+// faster than the minimum interval, except for the read that confirms a list.
 func oncePolled(o *outcome, say func(event, string, ...any)) {
 	for who, list := range o.polls() {
 		o.onceIn(list, who, say)
@@ -86,9 +86,9 @@ func oncePolled(o *outcome, say func(event, string, ...any)) {
 
 // onceIn checks oncePolled for the requests of one process. Two replicas may poll one generation at once.
 func (o *outcome) onceIn(list []request, who account, say func(event, string, ...any)) {
-	last := map[string][]request{} // by path, up to three
+	last := map[string][]request{} // the last reads of each path, up to three
 	for _, r := range list {
-		if r.op != routeRead || r.status == 404 || r.status == 401 { // each who asks for what there is not, or with a key that is none, asks anew
+		if r.op != routeRead || r.status == 404 || r.status == 401 { // a generation that does not exist, or an invalid key, causes a request for each caller
 			continue
 		}
 		before := last[r.path]
@@ -106,7 +106,7 @@ func (o *outcome) onceIn(list []request, who account, say func(event, string, ..
 	}
 }
 
-// seldomPolled looks at generations that were queued for long.
+// seldomPolled checks how often generations that stay queued for long are polled.
 func seldomPolled(o *outcome, say func(event, string, ...any)) {
 	const settle = 10 * time.Minute
 	for _, f := range o.faults {
@@ -139,8 +139,8 @@ func seldomPolled(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// outageIsProbed counts the polls of an outage after its first minute: they come ever more
-// seldom, at least 27 s apart in the end, whatever there is to look at.
+// outageIsProbed counts the polls in an outage after its first minute. They become rarer, finally
+// at least 27 s apart, however many generations are watched.
 func outageIsProbed(o *outcome, say func(event, string, ...any)) {
 	for _, f := range o.faults {
 		if f.reach != reachOutage || f.to-f.from < 3*time.Minute || o.mixed(f) {
@@ -184,7 +184,7 @@ func callsRetryLittle(o *outcome, say func(event, string, ...any)) {
 }
 
 func nobodyPolls(o *outcome, say func(event, string, ...any)) {
-	if o.plan.Events { // a team that is told watches
+	if o.plan.Events { // a team with events counts as a watcher
 		return
 	}
 	if o.plan.Held { // orders are settled
@@ -199,7 +199,8 @@ func nobodyPolls(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// settlingIsCheap lets one replica look at what is not settled, where nobody watches: one list and ten reads a minute.
+// settlingIsCheap checks that, without watchers, a single replica reads unsettled orders: one list
+// and ten reads a minute.
 func settlingIsCheap(o *outcome, say func(event, string, ...any)) {
 	asked := map[time.Duration]int{}
 	for _, r := range o.sent() {

@@ -26,7 +26,7 @@ type promise struct {
 	check func(o *outcome, say func(e event, format string, args ...any))
 }
 
-// promises are all of them. The order is that of the report.
+// promises are all promises, in the order of the report.
 var promises = []promise{
 	{"one idempotency key is one charge", onceCharged},
 	{"a refused order is not charged", refusedNotCharged},
@@ -101,8 +101,8 @@ func check(o *outcome) (broken []brokenPromise) {
 	return broken
 }
 
-// excused reports whether a fault of one of the reaches was there between two times, for a
-// replica (or process of it) and tenant; "" is any.
+// excused reports whether a fault with one of the reaches was active in a period, for a replica (or
+// its process) and tenant. Empty names match any.
 func (o *outcome) excused(from, to time.Duration, replica, tenant string, reaches ...reach) bool {
 	return slices.ContainsFunc(o.faults, func(f span) bool {
 		return slices.Contains(reaches, f.reach) && f.from <= to && from <= f.to &&
@@ -178,7 +178,7 @@ func nothingIsLeft(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// runWasReal makes a run without load or without its faults a failure.
+// runWasReal reports a failure if a run had no load or lacked its faults.
 func runWasReal(o *outcome, say func(event, string, ...any)) {
 	for _, text := range o.problems {
 		say(event{}, "%s", text)
@@ -209,12 +209,11 @@ func runWasReal(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// joinedAtTheEnd reports whether somebody began to watch a generation in the second before or after
-// it ended.
+// joinedAtTheEnd reports whether a watch of a generation started within a second of its end.
 func (o *outcome) joinedAtTheEnd(f span) bool {
 	return slices.ContainsFunc(o.events, func(e event) bool {
 		one, known := o.truth[e.gen]
-		near := (e.at-one.ended).Abs() < time.Second || one.ended < 0 // the dialect does not tell
+		near := (e.at-one.ended).Abs() < time.Second || one.ended < 0 // this dialect has no end times
 		return e.kind == sawOpen && known && near && e.at >= f.from && strings.Contains(e.actor, ".L6.")
 	})
 }

@@ -54,9 +54,9 @@ func statesGoForwards(o *outcome, say func(event, string, ...any)) {
 			continue // another replica, that had not heard of it yet
 		}
 		if known && e.stream != before.stream && (e.process != before.process || e.at-before.at > 20*time.Second) && o.lies(e.at) {
-			continue // nobody is left who could know that the catalog said something else before
+			continue // no process remembers the catalog's earlier response
 		}
-		if e.kind == sawGet && o.lies(e.at) { // what nobody watches is not remembered from one call to the next
+		if e.kind == sawGet && o.lies(e.at) { // the state of an unwatched generation is not remembered between calls
 			if before = delivered.watches(e); before.kind == "" {
 				continue
 			}
@@ -71,9 +71,9 @@ func statesGoForwards(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// deliveries is what the processes have delivered to watches.
+// deliveries holds the events that processes have delivered to watches.
 type deliveries struct {
-	last map[[2]string]event // by process and generation
+	last map[[2]string]event // latest update by process and generation
 	over map[string]bool     // streams that have ended
 }
 
@@ -86,8 +86,8 @@ func (t deliveries) add(e event) {
 	}
 }
 
-// watches is what a process that answers a call has delivered to a watch of the same generation, which is
-// still open; no event where there is none, or it was delivered only now.
+// watches returns the latest update that the process of an event delivered to a watch of the same
+// generation. It returns no event if that watch is over or the update is less than a second old.
 func (t deliveries) watches(e event) event {
 	delivered := t.last[[2]string{e.process, e.gen}]
 	if t.over[fmt.Sprint(delivered.actor, delivered.stream)] || e.at-delivered.at < time.Second {
@@ -96,7 +96,7 @@ func (t deliveries) watches(e event) event {
 	return delivered
 }
 
-// lies reports whether the catalog took back what it said at a time.
+// lies reports whether the catalog may have revoked a state at a time.
 func (o *outcome) lies(at time.Duration) bool {
 	return o.troubled("U13", at, time.Minute) || o.troubled("U21", at, time.Minute)
 }
@@ -106,11 +106,11 @@ func (o *outcome) troubled(id string, at, after time.Duration) bool {
 	return slices.ContainsFunc(o.faults, func(f span) bool { return f.id == id && f.from <= at && at <= f.to+after })
 }
 
-// noneTwice holds for each robust watch across its streams, as it says what it has.
+// noneTwice checks each robust watch across its streams, because a new stream sends the known etag.
 func noneTwice(o *outcome, say func(event, string, ...any)) {
 	type view struct {
 		actor, gen string
-		stream     int // of streams that can't say what the caller has
+		stream     int // set only for streams that cannot send the known etags
 	}
 	delivered := map[view]string{}
 	single := map[string]bool{} // streams of one generation by actor and stream
@@ -147,11 +147,11 @@ func onlyTrueStates(o *outcome, say func(event, string, ...any)) {
 		}
 		one, known := o.truth[e.gen]
 		switch {
-		case e.gen == nobodys && e.state == easelv1.State_STATE_DELETED: // there is not
+		case e.gen == nobodys && e.state == easelv1.State_STATE_DELETED: // this generation never existed
 		case !known:
 			say(e, "a generation that the catalog does not have")
 		case e.state == easelv1.State_STATE_DELETED:
-			// A young order is known to its own replica alone, and an operator asks any.
+			// Only the replica of a young order knows it, and an operator may ask any replica.
 			young := strings.HasPrefix(e.actor, operator+".") && o.excused(e.at-time.Minute, e.at, "", "", reachVisible) &&
 				slices.ContainsFunc(o.events, func(order event) bool {
 					return order.kind == sawPlaced && order.gen == e.gen && order.at > e.at-30*time.Second
@@ -172,7 +172,7 @@ func onlyTrueStates(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// noInventedEnd looks at the generations that were ordered while the catalog called all of them
+// noInventedEnd checks the generations that were ordered while the catalog reported all of them as
 // queued.
 func noInventedEnd(o *outcome, say func(event, string, ...any)) {
 	for _, f := range o.faults {
@@ -207,7 +207,7 @@ func lastStateArrives(o *outcome, say func(event, string, ...any)) {
 }
 
 func okMeansGoal(o *outcome, say func(event, string, ...any)) {
-	last := map[string]map[string]easelv1.State{} // by actor, by generation
+	last := map[string]map[string]easelv1.State{} // state by actor and generation
 	for _, e := range o.events {
 		if e.kind == sawUpdate {
 			if last[e.actor] == nil {
@@ -221,14 +221,14 @@ func okMeansGoal(o *outcome, say func(event, string, ...any)) {
 		switch state := last[e.actor][e.gen]; {
 		case !ended(state):
 			say(e, "OK, and the last state delivered is %s", state)
-		case e.goal == easelv1.WatchUntil_WATCH_UNTIL_SETTLED && state == easelv1.State_STATE_FAILED && o.truth[e.gen].state == catalog.StateRefunded && !o.troubled("U21", e.at, 0): // which hides it
+		case e.goal == easelv1.WatchUntil_WATCH_UNTIL_SETTLED && state == easelv1.State_STATE_FAILED && o.truth[e.gen].state == catalog.StateRefunded && !o.troubled("U21", e.at, 0): // the catalog hides it
 			say(e, "OK, and the refund was not delivered")
 		}
 	}
 }
 
-// noLongSilence looks at every stream between two messages, where neither the network nor the
-// process nor the reader was in trouble.
+// noLongSilence checks the time between two messages of every stream, if no fault affected the
+// network, the process or the reader.
 func noLongSilence(o *outcome, say func(event, string, ...any)) {
 	type stream struct {
 		actor string
@@ -254,11 +254,11 @@ func noLongSilence(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// slack is what a change may wait that came with the list: a read confirms it first, as long as
-// it is not known whether the list says all.
+// slack is the allowed delay of a change from a list. A read confirms it first, as long as the list
+// may be incomplete.
 const slack = 2 * time.Second
 
-// deliveredAtOnce compares when a change was delivered with when the catalog said it.
+// deliveredAtOnce compares the delivery time of a change with the time of the catalog's response.
 func deliveredAtOnce(o *outcome, say func(event, string, ...any)) {
 	crowd := o.openGenerations()
 	slow, delivered, named := map[string]bool{}, map[string]bool{}, o.firstNamed()
@@ -273,7 +273,7 @@ func deliveredAtOnce(o *outcome, say func(event, string, ...any)) {
 			continue
 		}
 		limit := slack + time.Duration(crowd(e.at)/pollRate)*time.Second
-		if first { // a watch of everything has a new generation once the list shows it, whoever has seen it before
+		if first { // a watch of everything reports a new generation only when the list shows it
 			limit += maxInterval
 		}
 		from := e.observed
@@ -286,7 +286,8 @@ func deliveredAtOnce(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// askAgain is how often a team's watch of everything asks the ledger at most for what it did not know.
+// askAgain is the minimum interval at which a team's watch of everything queries the ledger for
+// unknown generations.
 const askAgain = 2 * time.Second
 
 // firstNamed has, by generation, the change by which the ledger learned of it.
@@ -329,7 +330,7 @@ func seenInTime(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// openGenerations gives how many generations were open at about a time.
+// openGenerations returns a function that counts the generations that were open around a time.
 func (o *outcome) openGenerations() func(at time.Duration) float64 {
 	var changes []time.Duration
 	type change struct {
@@ -363,7 +364,7 @@ func (o *outcome) openGenerations() func(at time.Duration) float64 {
 	}
 }
 
-// watchesAreKept looks at every stream that ended with an error.
+// watchesAreKept checks every stream that ended with an error.
 func watchesAreKept(o *outcome, say func(event, string, ...any)) {
 	closing := map[string]bool{}
 	for _, e := range o.events {
@@ -380,7 +381,7 @@ func watchesAreKept(o *outcome, say func(event, string, ...any)) {
 			continue
 		}
 		if (e.kind == sawSilence || saysLedger(e.text)) && !o.wasOpen(e, e.at) && o.excused(e.at-time.Minute, e.at, e.process, "", reachLedger) {
-			continue // one that has begun goes on
+			continue // a watch that has started continues
 		}
 		if strings.HasSuffix(e.text, "UPSTREAM_UNAVAILABLE") && !o.plan.Held && !o.wasOpen(e, e.at) && !o.hadAccepted(e) {
 			continue // its replica has never had the API key accepted
@@ -402,13 +403,13 @@ func (o *outcome) hadAccepted(e event) bool {
 	})
 }
 
-// saysLedger reports whether an error is how a ledger in trouble is reported: it does not answer, or all of its
-// connections are in use by those whom it does not answer.
+// saysLedger reports whether an error reports an unavailable ledger: it does not respond, or
+// waiting queries use all of its connections.
 func saysLedger(text string) bool {
 	return strings.HasSuffix(text, "LEDGER_UNAVAILABLE") || strings.HasSuffix(text, "OVERLOADED")
 }
 
-// drainIsAnnounced looks at the streams that ended because their replica went down in order.
+// drainIsAnnounced checks the streams that ended because their replica shut down gracefully.
 func drainIsAnnounced(o *outcome, say func(event, string, ...any)) {
 	closing := map[string]bool{}
 	for _, e := range o.events {
@@ -420,7 +421,7 @@ func drainIsAnnounced(o *outcome, say func(event, string, ...any)) {
 			continue
 		}
 		for _, f := range o.faults {
-			other := o.excused(e.at-time.Minute, e.at, e.process, e.actor, reachCallers) || o.troubled("C2", e.at, time.Minute) // one that is frozen says nothing
+			other := o.excused(e.at-time.Minute, e.at, e.process, e.actor, reachCallers) || o.troubled("C2", e.at, time.Minute) // a frozen caller sends nothing
 			if f.id == "N4" && !other && f.from <= e.at && e.at <= f.to && strings.HasPrefix(e.process, f.replica) && o.wasOpen(e, f.from) {
 				say(e, "the stream was cut off without a word")
 			}
@@ -428,7 +429,7 @@ func drainIsAnnounced(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// wasOpen reports whether the stream of an event had a message before a time.
+// wasOpen reports whether the stream of an event received a message before the given time.
 func (o *outcome) wasOpen(e event, by time.Duration) bool {
 	return slices.ContainsFunc(o.events, func(other event) bool {
 		return other.actor == e.actor && other.stream == e.stream && other.kind != sawOpen && other.at < by

@@ -14,8 +14,8 @@ import (
 type ledgerConn struct {
 	gateway *gateway
 
-	ctx   context.Context // of the transaction; nil outside of one
-	begun int64           // what the journal had when it began; less than 0 where nobody waits for a step
+	ctx   context.Context // context of the transaction; nil outside of one
+	begun int64           // length of the journal at its start; negative if no trap waits for a step
 }
 
 func (c *ledgerConn) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }
@@ -26,7 +26,7 @@ func (c *ledgerConn) Begin() (driver.Tx, error) {
 	return c.BeginTx(context.Background(), driver.TxOptions{})
 }
 
-// BeginTx begins a transaction as BEGIN IMMEDIATE does: nobody else has one.
+// BeginTx starts an exclusive transaction, like BEGIN IMMEDIATE.
 func (c *ledgerConn) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx, error) {
 	d := c.gateway.database
 	if err := c.gateway.reach(ctx); err != nil {
@@ -86,7 +86,8 @@ func (c *ledgerConn) Commit() error {
 	return g.way(ctx)
 }
 
-// steps are the steps of an order before and after the commit, if the transaction is one.
+// steps returns the steps of an order before and after the commit, or noStep if the transaction is
+// no such step.
 func (c *ledgerConn) steps() (before, after step) {
 	if c.begun < 0 {
 		return noStep, noStep
@@ -120,7 +121,7 @@ func (c *ledgerConn) QueryContext(ctx context.Context, statement string, args []
 	return rows, err
 }
 
-// ask asks within the transaction, or between those of others.
+// ask runs a statement in the transaction, or between other transactions.
 func (c *ledgerConn) ask(ctx context.Context, statement string, question func() error) error {
 	verb, _, _ := strings.Cut(strings.TrimSpace(statement), " ")
 	writes := verb == "INSERT" || verb == "UPDATE"

@@ -18,7 +18,7 @@ type database struct {
 	world *world
 	conn  driver.Conn
 	kept  map[string]driver.Stmt // statements of conn that take values
-	turn  chan struct{}          // whoever has it may use conn, and kept
+	turn  chan struct{}          // held while conn and kept are in use
 	clock string                 // the database's time, in SQL
 
 	mu      sync.Mutex
@@ -27,7 +27,7 @@ type database struct {
 	met     int            // what the trouble has met
 }
 
-// ledgerTrouble is what happens to the ledger.
+// ledgerTrouble is a fault of the ledger.
 type ledgerTrouble struct {
 	sort    ledgerSort
 	process string // "" is every one
@@ -39,14 +39,14 @@ type ledgerSort int
 const (
 	noTrouble    ledgerSort = iota
 	slowLedger              // a transaction takes seconds
-	ledgerAway              // nobody answers
+	ledgerAway              // connections are refused
 	ledgerMute              // questions vanish
 	ledgerFull              // nothing can be written
 	commitLost              // the connection is lost in a commit, which is carried out or not
 	commitSilent            // a host vanishes before its commit, and its locks go with the session's time
 )
 
-// sessionTime is how long the database keeps the transaction of a session that says nothing.
+// sessionTime is the time after which the database aborts the transaction of a silent session.
 const sessionTime = 5 * time.Second
 
 var (
@@ -61,7 +61,8 @@ var noted = []string{
 	"reserved_cents", "cost_cents", "refunded_cents", "unconfirmed_cents", "settled", "status", "deleted",
 }
 
-// journal is what the database keeps of each change, beside the tables of the ledger.
+// journal defines the tables in which the database records each change, in addition to the tables
+// of the ledger.
 var journal = []string{
 	`CREATE TABLE simulated_orders (at, ` + strings.Join(noted, ", ") + `)`,
 	`CREATE TABLE simulated_budgets (at, owner, period, start_time, spent_cents, reserved_cents)`,
@@ -93,7 +94,7 @@ func (w *world) openDatabase() error {
 	return nil
 }
 
-// watch begins to note the changes of the ledger, whose tables are there now.
+// watch starts to record the changes of the ledger, whose tables exist now.
 func (d *database) watch() error {
 	for _, statement := range journal {
 		if _, err := d.exec(statement); err != nil {
@@ -103,8 +104,8 @@ func (d *database) watch() error {
 	return nil
 }
 
-// statement gives a statement ready to be asked. Those that take values are few, and are kept: getting one ready
-// costs SQLite more than asking most of them.
+// statement returns a prepared statement. The few statements with values are cached, because
+// preparing them costs SQLite more than running most of them.
 func (d *database) statement(text string, values int) (statement driver.Stmt, done func() error, err error) {
 	if kept := d.kept[text]; kept != nil {
 		return kept, nothing, nil
@@ -152,7 +153,7 @@ func (d *database) query(text string, args ...driver.NamedValue) (driver.Rows, e
 	}
 }
 
-// number is the answer to a question for a number.
+// number returns the result of a query for a number.
 func (d *database) number(question string) int64 {
 	rows, err := d.query(question)
 	if err != nil {
@@ -160,7 +161,7 @@ func (d *database) number(question string) int64 {
 		return -1
 	}
 	row := make([]driver.Value, 1)
-	_ = rows.Next(row) // there is one
+	_ = rows.Next(row) // the result has one row
 	n, _ := row[0].(int64)
 	return n
 }
@@ -186,7 +187,8 @@ func (d *database) begin(trouble ledgerTrouble) (end func(), fired func() int) {
 		}
 }
 
-// troubles reports whether a trouble meets a process now, and gives a number of its own.
+// troubles reports whether a fault affects a process now, and returns a random number for this
+// call.
 func (d *database) troubles(g *gateway, sort ledgerSort) (random uint64, yes bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -217,7 +219,7 @@ func (d *database) close() {
 	_ = d.conn.Close()
 }
 
-// gateway is how one process reaches the database. It is a driver.Connector.
+// gateway is the connection of one process to the database. It is a driver.Connector.
 type gateway struct {
 	database *database
 	process  string
@@ -225,7 +227,7 @@ type gateway struct {
 
 	mu   sync.Mutex
 	gone bool          // the process is dead
-	thaw chan struct{} // nil unless the process stands still
+	thaw chan struct{} // nil unless the process is frozen
 }
 
 func (d *database) gateway(process string) *gateway { return &gateway{database: d, process: process} }
@@ -243,7 +245,7 @@ type noDriver struct{}
 
 func (noDriver) Open(string) (driver.Conn, error) { return nil, errors.ErrUnsupported }
 
-// alive waits while the process stands still. A dead one gets an error.
+// alive waits while the process is frozen. It returns an error if the process is dead.
 func (g *gateway) alive() error {
 	for {
 		g.mu.Lock()
@@ -283,7 +285,7 @@ func (g *gateway) resume() {
 	}
 }
 
-// reach is the way of a question to the database, which may not arrive.
+// reach simulates the delivery of a query to the database, which may fail.
 func (g *gateway) reach(ctx context.Context) error {
 	if err := g.alive(); err != nil {
 		return err
@@ -298,7 +300,7 @@ func (g *gateway) reach(ctx context.Context) error {
 	return g.way(ctx)
 }
 
-// way is how long a question takes to the database, or its answer back.
+// way waits for the network delay of a query or of its response.
 func (g *gateway) way(ctx context.Context) error {
 	random, slow := g.database.troubles(g, slowLedger)
 	most := 2 * time.Millisecond

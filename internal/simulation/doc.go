@@ -13,9 +13,9 @@
 //
 //	world     the stack: it is built, replicas die and come back, it ends
 //	team      worlds with a ledger: teams behind one API key, and the steps of their orders
-//	database  the ledger's database, that is slow, away, full, or loses a commit
-//	polls     what it has of polls that replicas share: its notifications, and a crash that empties it
-//	gate      teams that want more than the catalog gives, and the turns that they are given
+//	database  the ledger's database, which is slow, unavailable, full, or loses a commit
+//	polls     the ledger's notifications between replicas, and a crash that loses them
+//	gate      teams whose demand exceeds the catalog's rate, and the order of their requests
 //	network   connections in memory that can be cut, frozen and lost
 //	traffic   the requests to the catalog
 //	plan      the decisions of a seed

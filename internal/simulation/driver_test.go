@@ -25,7 +25,7 @@ var (
 	leaveOut = flag.String("without", "", "numbers of troubles of the plan to leave out, with commas")
 )
 
-// patience is how long one run may take on the wall clock.
+// patience is the maximum wall time of one run.
 const patience = 10 * time.Minute
 
 // job is one run that a child is asked for.
@@ -37,7 +37,7 @@ type job struct {
 
 func (j job) plan() plan { return planOf(j.Seed, j.Kind).without(j.Without) }
 
-// flags let a test binary run the job and tell its story.
+// flags returns the flags with which a test binary runs the job and prints its report.
 func (j job) flags() []string {
 	list := []string{"-test.v", "-test.run", "^TestOneSeed$", "-test.timeout", "0", "-seed", fmt.Sprint(j.Seed)}
 	if j.Kind != "" {
@@ -108,7 +108,7 @@ func startChild() (*child, error) {
 	return c, nil
 }
 
-// run does one job. A child that dies, or takes too long, is what the seed did.
+// run executes one job. The death or timeout of a child is a result of the seed.
 func (c *child) run(j job) (r report, alive bool) {
 	r = report{Job: j, Kind: j.plan().Kind}
 	late := time.AfterFunc(patience, func() { _ = c.command.Process.Signal(os.Interrupt); _ = c.command.Process.Kill() })
@@ -133,7 +133,7 @@ func (c *child) run(j job) (r report, alive bool) {
 	return r, false
 }
 
-// tail keeps the beginning of what a child says: the reason of a panic stands there.
+// tail keeps the beginning of a child's output, which has the reason of a panic.
 type tail struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -199,11 +199,11 @@ func (f *fleet) work() error {
 	}
 }
 
-// repeated is how often a run is done again by another process: it must be the same to the
-// nanosecond, or a seed that fails could not be understood.
+// repeated is the interval of runs that another process repeats. The repeat must be identical to
+// the nanosecond, because otherwise a failing seed could not be analyzed.
 const repeated = 20
 
-// TestSimulate is make simulate.
+// TestSimulate implements make simulate.
 func TestSimulate(t *testing.T) {
 	if *hours == 0 {
 		t.Skip("no -hours")
@@ -211,7 +211,7 @@ func TestSimulate(t *testing.T) {
 	sum := newTotal(os.Stderr)
 	seed, asked := *firstOne-1, time.Duration(0)
 	limit := time.Duration(*hours * float64(time.Hour))
-	digests := map[uint64]string{} // of runs that are to be repeated
+	digests := map[uint64]string{} // digests of runs that are to be repeated
 	var again []job
 	f := &fleet{
 		next: func() (j job, more bool) {

@@ -25,8 +25,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// A world with events tells its teams: each has a receiver that is at times dead, slow, answers 500, or takes an event and
-// says nothing. From the end of the plan on all receivers are well.
+// In a world with events, each team has a receiver that is at times dead, slow, returns 500, or
+// accepts an event without a response. From the end of the plan on, all receivers work.
 
 // eventSecret signs the events of all teams.
 const eventSecret = "whsec_c2ltdWxhdGVkX3NlY3JldCB0aGF0IHNpZ25zIGV2ZW50cw=="
@@ -39,7 +39,7 @@ type arrival struct {
 	percent                         int64
 }
 
-// receivers are those of all teams.
+// receivers has the receivers of all teams.
 type receivers struct {
 	world *world
 
@@ -47,7 +47,7 @@ type receivers struct {
 	all []arrival
 }
 
-// subscribers are the teams that get events. The first tenant is a caller without a team.
+// subscribers returns the teams that get events. The first tenant is a caller without a team.
 func (w *world) subscribers() map[string]events.Team {
 	teams := map[string]events.Team{}
 	if !w.plan.Events {
@@ -90,13 +90,13 @@ func (w *world) writeSecret(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "secret"), []byte(eventSecret+"\n"), 0o600)
 }
 
-// wayToReceivers is how one process reaches the receivers.
+// wayToReceivers is the connection of one process to the receivers.
 type wayToReceivers struct {
 	*receivers
 	process *process
 }
 
-// mood is how a receiver behaves.
+// mood is the behavior of a receiver.
 type mood int
 
 const (
@@ -121,10 +121,10 @@ func (r *receivers) mood(team string) mood {
 	return mood(mix(r.world.seed("receiver "+team+strconv.Itoa(int(since/(20*time.Second))))) % 7)
 }
 
-// RoundTrip lets an event arrive, or not.
+// RoundTrip delivers an event, or simulates a failure.
 func (w wayToReceivers) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer r.Body.Close()
-	if err := w.process.gateway.alive(); err != nil { // whatever a dead process does reaches nobody
+	if err := w.process.gateway.alive(); err != nil { // requests of a dead process are lost
 		return nil, err
 	}
 	body, err := io.ReadAll(r.Body)
@@ -156,7 +156,7 @@ func answerOf(r *http.Request, status int) *http.Response {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: r}
 }
 
-// take notes an event that has arrived.
+// take records an event that has arrived.
 func (w wayToReceivers) take(team string, r *http.Request, body []byte) {
 	var document struct {
 		ID, Type, Subject, Source string
@@ -181,7 +181,7 @@ func (w wayToReceivers) take(team string, r *http.Request, body []byte) {
 	w.all = append(w.all, a)
 }
 
-// signature is that of an event, as Standard Webhooks has it.
+// signature returns the signature of an event as defined by Standard Webhooks.
 func signature(id, timestamp string, body []byte) string {
 	secret, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(eventSecret, "whsec_"))
 	mac := hmac.New(sha256.New, secret)
@@ -198,7 +198,7 @@ type expected struct {
 // eventStates are the kinds of events, by the state that the ledger records.
 var eventStates = map[lifecycle.Status]string{lifecycle.Failed: "generation.failed", lifecycle.Succeeded: "generation.succeeded", lifecycle.Refunded: "generation.refunded"}
 
-// recorded is what the journal of the ledger has to deliver.
+// recorded returns the events that the journal of the ledger requires.
 func (o *outcome) recorded(teams map[string]events.Team) map[expected]time.Duration {
 	all, before := map[expected]time.Duration{}, map[string]change{}
 	add := func(e expected, at time.Duration) {

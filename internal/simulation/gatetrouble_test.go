@@ -7,7 +7,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// The troubles of the gate: many want what the catalog gives to few.
+// The faults of the limiter: demand exceeds the rate of the catalog.
 func init() {
 	acts["G1"] = faultAction{reach: reachNobody, victim: flood}
 	acts["G2"] = faultAction{reach: reachOrders, victim: orderPastTheCap, begin: func(s *runningFault) (func(), func() int) {
@@ -19,19 +19,19 @@ func init() {
 }
 
 const (
-	orderRate       = 2.0 // orders a second that the catalog takes where they are few
-	floodOrders     = 60  // of one team, at once
-	capOrdersAtOnce = 4   // that are on their way when the first of them finds the cap
+	orderRate       = 2.0 // orders per second that the catalog accepts if it accepts few
+	floodOrders     = 60  // concurrent orders of one team
+	capOrdersAtOnce = 4   // orders that are in flight when the first of them is rejected by the cap
 )
 
-// flood lets one team order much at once while another orders one after the other.
+// flood sends many concurrent orders of one team while another team orders sequentially.
 func flood(s *runningFault) {
 	owner, small := s.c.tenant, s.world.tenants[0]
 	if small == owner {
 		small = s.world.tenants[1]
 	}
 	for i := range floodOrders {
-		s.beside(s.next(fmt.Sprint("flood", i)), func(h *caller) { h.buy(h.haiku(false), time.Minute) })
+		s.concurrently(s.next(fmt.Sprint("flood", i)), func(h *caller) { h.buy(h.haiku(false), time.Minute) })
 	}
 	c := s.world.caller(small, fmt.Sprintf("G1.%d.small", s.At/time.Millisecond))
 	c.at = s.Replica
@@ -55,7 +55,7 @@ func orderPastTheCap(s *runningFault) {
 // orderIntoAPause orders where the catalog has asked for a pause, by several callers at once.
 func orderIntoAPause(s *runningFault) {
 	for i := range 5 {
-		s.beside(s.next(fmt.Sprint("waits", i)), func(h *caller) {
+		s.concurrently(s.next(fmt.Sprint("waits", i)), func(h *caller) {
 			h.at = s.Replica
 			h.orderAndFollow(h.haiku(false), viewing{})
 		})

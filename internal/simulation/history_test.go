@@ -23,19 +23,19 @@ const (
 	sawOK      = "ok"      // the stream ended with OK
 	sawError   = "error"   // a call or stream ended with an error
 	sawLeft    = "left"    // the caller left a stream
-	sawSilence = "silence" // the caller gave a stream up
+	sawSilence = "silence" // the caller abandoned a silent stream
 	sawGet     = "get"     // a state came from a unary call
 	sawListed  = "listed"  // a generation came in a list
 	sawOrder   = "order"   // an order was sent
 	sawPlaced  = "placed"  // an order was answered with a generation
-	sawRefused = "refused" // an order was refused, and nothing of it can exist as far as its caller was told
+	sawRefused = "refused" // an order was rejected, and by its outcome it cannot exist
 	sawGaveUp  = "gaveup"  // a caller stopped asking for an order that may exist
 	sawFile    = "file"    // a file was downloaded
 	sawDeleted = "deleted" // the caller deleted the generation
-	sawDone    = "done"    // the caller has what it wanted
+	sawDone    = "done"    // the caller reached its goal
 	sawFault   = "fault"   // a fault began or ended
-	sawHeld    = "held"    // a stream that nobody read was kept
-	sawLeak    = "leak"    // something was seen that nobody may see
+	sawHeld    = "held"    // a stream without a reader was kept
+	sawLeak    = "leak"    // the response contained data that must stay hidden
 	sawOver    = "over"    // a limit did not hold
 )
 
@@ -46,26 +46,26 @@ type event struct {
 	seq   int
 	kind  string
 
-	stream  int    // which stream of the actor; 0: none
+	stream  int    // number of the actor's stream, or zero
 	gen     string // generation
-	process string // that answered
+	process string // name of the process that responded
 	text    string // reason of an error, idempotency key of an order, checksum of a file
 
-	order   string        // of an error that answered an order: its idempotency key,
-	outcome string        // what it says of the order,
-	since   time.Duration // and when the order was sent
-	lasts   time.Duration // of an order that is sent: how long its deadline is away
+	order   string        // idempotency key, if an error ended an order
+	outcome string        // outcome in that error
+	since   time.Duration // time when the order was sent
+	lasts   time.Duration // time to the deadline of a sent order
 
 	state    easelv1.State
 	etag     string
 	initial  bool
-	observed time.Duration // when the catalog said it, since the world began
+	observed time.Duration // time of the catalog's response, since the start of the world
 	goal     easelv1.WatchUntil
 	every    time.Duration // heartbeat that was asked for
 
-	many  []string // of a stream of many that is asked for: the generations that it names,
-	known memory   // what its caller has,
-	model string   // and the model that it wants; of an update: the generation's
+	many  []string // generations that an opened stream of many names
+	known memory   // known etags that it sends
+	model string   // model filter of an opened stream; in an update, the model of the generation
 }
 
 func (e event) String() string {
@@ -90,13 +90,13 @@ func (e event) String() string {
 	return b.String()
 }
 
-// tenant is whose the actor is.
+// tenant returns the name of the actor's tenant.
 func (e event) tenant() string {
 	name, _, _ := strings.Cut(e.actor, ".")
 	return name
 }
 
-// history is what all actors saw.
+// history records the events of all actors.
 type history struct {
 	mu     sync.Mutex
 	begin  time.Time
@@ -112,8 +112,8 @@ func (h *history) add(e event) {
 	h.events = append(h.events, e)
 }
 
-// sorted gives the events in the one order that a repeated run must have too: what one event
-// tells to several at one instant has no order of its own.
+// sorted returns the events in a deterministic order. Events of several actors at one instant have
+// no order otherwise.
 func (h *history) sorted() []event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,7 +124,7 @@ func (h *history) sorted() []event {
 	return list
 }
 
-// digest stands for the whole history.
+// digest returns a hash of the complete history.
 func digest(events []event) string {
 	sum := sha256.New()
 	for _, e := range events {

@@ -37,7 +37,7 @@ func init() {
 	}
 }
 
-// slowQuotes lets the catalog take its time for prices.
+// slowQuotes delays the catalog's quotes.
 func slowQuotes(s *runningFault) (end func(), fired func() int) {
 	return inject(s, sandbox.Fault{Delay: sandbox.Delay(6 * time.Second), Key: s.apiKey()}, routeQuote)
 }
@@ -77,7 +77,8 @@ func moveWhileQuoted(s *runningFault) {
 // movedKey is an idempotency key that a caller has used, moved and used again.
 type movedKey struct{ team, key string }
 
-// oneChargeForAMovedCaller looks at the books for each key of a caller that was moved.
+// oneChargeForAMovedCaller checks that each key of a moved caller was charged once, in the
+// sandbox's accounts.
 func oneChargeForAMovedCaller(o *outcome, say func(event, string, ...any)) {
 	for _, m := range o.moved {
 		var charged []string
@@ -117,8 +118,8 @@ func (s *runningFault) buyTwice(apart int) {
 	s.done(ok)
 }
 
-// missForAWhile is a proxy that has lost its way, or an API key of another account that is held for a moment: reads of
-// generations find nothing.
+// missForAWhile returns 404 or 410 for reads of generations, like a broken proxy, or like the API
+// key of another account.
 func missForAWhile(s *runningFault) (end func(), fired func() int) {
 	s.For = 20 * time.Second
 	missing := []sandbox.Fault{
@@ -127,7 +128,7 @@ func missForAWhile(s *runningFault) (end func(), fired func() int) {
 	return inject(s, missing, routeRead)
 }
 
-// olderCallersFile is a replica that does not know yet who is told, and where.
+// olderCallersFile sets an older callers file, without receivers of events, in one replica.
 func olderCallersFile(s *runningFault) (end func(), fired func() int) {
 	p := s.world.replicas[s.Replica].current()
 	older := s.world.subscribers()
@@ -138,7 +139,7 @@ func olderCallersFile(s *runningFault) (end func(), fired func() int) {
 	return func() { p.teams.Set(s.world.subscribers()) }, func() int { return 1 }
 }
 
-// nothingReservedPastTheWindow looks at orders that nobody may send any more.
+// nothingReservedPastTheWindow checks that orders past the resend window have no reservations.
 func nothingReservedPastTheWindow(o *outcome, say func(event, string, ...any)) {
 	for _, c := range o.last() {
 		due := max(o.healed, c.written+o.plan.Window) + 2*time.Minute
@@ -148,8 +149,8 @@ func nothingReservedPastTheWindow(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// nothingChargedPastTheWindow looks at the books: what was about to leave when its process was stopped is too late when
-// it goes on.
+// nothingChargedPastTheWindow checks that a process that was frozen before it sent an order does
+// not send it after the resend window.
 func nothingChargedPastTheWindow(o *outcome, say func(event, string, ...any)) {
 	if !o.plan.Ledger || !slices.ContainsFunc(o.plan.Troubles, func(t trouble) bool { return t.ID == "M12" }) {
 		return
@@ -163,7 +164,7 @@ func nothingChargedPastTheWindow(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// notPlacedIsTrueWhenSaid looks whether an order was placed well before somebody was told that it was not.
+// notPlacedIsTrueWhenSaid checks that no order was reported as not placed after it was placed.
 func notPlacedIsTrueWhenSaid(o *outcome, say func(event, string, ...any)) {
 	for _, e := range o.events {
 		if !o.plan.Ledger || e.kind != sawError || e.order == "" || e.outcome != notPlaced {

@@ -12,14 +12,15 @@ import (
 	"time"
 )
 
-// wireRoom is what one direction of a connection holds before its writer waits.
+// wireRoom is the number of bytes that one direction of a connection buffers before its writer
+// blocks.
 const wireRoom = 64 << 10
 
-// forsaken is how long a connection without acknowledgements lives: what the servers ask of
-// TCP on real sockets.
+// forsaken is the lifetime of a connection without acknowledgements. The servers set the same limit
+// for TCP on real sockets.
 const forsaken = 45 * time.Second
 
-// condition is how a link treats what goes over it.
+// condition is the state of a link.
 type condition int
 
 const (
@@ -70,7 +71,7 @@ func (l *link) become(state condition) {
 	}
 }
 
-// cut resets every connection, and says how many there were.
+// cut resets every connection, and returns their number.
 func (l *link) cut() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,7 +84,7 @@ func (l *link) cut() int {
 	return n
 }
 
-// fired is how many dials and connections its faults have met.
+// fired returns the number of dials and connections that its faults have affected.
 func (l *link) fired() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,7 +198,7 @@ type end struct {
 func (e *end) Read(p []byte) (int, error)  { return e.in.read(p) }
 func (e *end) Write(p []byte) (int, error) { return e.out.write(p) }
 
-// Close lets the other side read what was written before.
+// Close closes the write side. The other side can still read the bytes that were written before.
 func (e *end) Close() error {
 	last := e.out.finish()
 	if e.in.abandon() && last {
@@ -331,7 +332,7 @@ func (d *direction) abandon() (last bool) {
 	return last
 }
 
-// quiet stops the timers once both sides have gone.
+// quiet stops the timers once both sides are closed.
 func (d *direction) quiet() {
 	if !d.finished || !d.deserted {
 		return

@@ -19,21 +19,21 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// operator is the caller that sees everybody's orders. It has no team.
+// operator is the caller that sees all orders. It has no team.
 const operator = "ops"
 
 // past begins the idempotency keys of orders that did not go through Easel.
 const past = "past-easel-"
 
-// everybody are those that call the replicas.
-func (w *world) everybody() []*tenant {
+// allTenants returns all tenants that call the replicas.
+func (w *world) allTenants() []*tenant {
 	if w.operator == nil {
 		return w.tenants
 	}
 	return append(slices.Clone(w.tenants), w.operator, w.guest)
 }
 
-// operate is what the operator does: now and then it looks at everything, and orders one of its own.
+// operate runs the operator: it periodically lists everything, and places its own order.
 func (c *caller) operate() {
 	for round := 0; !c.over() && c.world.history.since() < c.world.plan.Length; round++ {
 		c.sleep(c.about(c.world.plan.Length / 6))
@@ -58,7 +58,7 @@ func (w *world) orderPast(n int) {
 	})
 }
 
-// pastEasel is another client of the account.
+// pastEasel returns a client of the account that does not use Easel.
 func (w *world) pastEasel() (*catalog.Client, catalog.Credential) {
 	client, err := catalog.New(catalog.Config{BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Transport: cutTransport{handlerTransport{w.box}}})
 	if err != nil {
@@ -79,14 +79,14 @@ func (c cutTransport) RoundTrip(r *http.Request) (resp *http.Response, err error
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// listing is a list of everything, as an operator had it.
+// listing is a list of everything that an operator received.
 type listing struct {
 	since, at time.Duration
 	all       map[string]*easelv1.Generation
 }
 
-// oversee lists everything, and deletes one generation of somebody else, but none with a file, which readers compare with the
-// catalog's at the end.
+// oversee lists everything, and deletes a generation of another owner. It spares generations with
+// files, which readers compare with the catalog's at the end.
 func (c *caller) oversee() {
 	since := c.world.history.since()
 	all, err := c.listAll(&easelv1.ListGenerationsRequest{PageSize: 7})
@@ -143,7 +143,7 @@ func (c *caller) listAll(req *easelv1.ListGenerationsRequest) (map[string]*easel
 	}
 }
 
-// inspection is what callers see when all is over.
+// inspection has the final responses that callers receive.
 type inspection struct {
 	all     listing                                   // the operator's
 	listed  []catalog.Version                         // the catalog's, before
@@ -153,7 +153,7 @@ type inspection struct {
 	labeled map[string]map[string]*easelv1.Generation // and its list of that label
 }
 
-// inspect asks what there is in the end, through the first replica.
+// inspect reads the final state through the first replica.
 func (w *world) inspect() (seen inspection) {
 	ops := w.caller(w.operator, "end")
 	ops.at = 0
@@ -207,7 +207,7 @@ func (w *world) verify() (differences []string) {
 	return differences
 }
 
-// usage is all usage, by owner where that is asked for.
+// usage returns all usage, grouped by the given dimensions.
 func (w *world) usage(c *caller, by ...easelv1.UsageDimension) map[string]*easelv1.UsageRow {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -222,7 +222,7 @@ func (w *world) usage(c *caller, by ...easelv1.UsageDimension) map[string]*easel
 	return rows
 }
 
-// labelsOf are the labels of an attempt: the first ones stay with the order.
+// labelsOf returns the labels of an attempt. The labels of the first attempt stay with the order.
 func (c *caller) labelsOf(o order, attempt int) map[string]string {
 	if !c.world.plan.Ledger {
 		return nil

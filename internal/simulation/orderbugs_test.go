@@ -1,6 +1,6 @@
 package simulation
 
-// orderBugs are those of teams, orders, money and events.
+// orderBugs are the bugs of teams, orders, money and events.
 var orderBugs = []bug{
 	{
 		name:   "two teams with one idempotency key have one order",
@@ -268,7 +268,7 @@ var addSpentAlone = strings.Replace(addToBudgets, "+ budgets.reserved_cents + ex
 		breaks: []string{"nothing is charged past the window", "one idempotency key is one charge"},
 	},
 
-	// Teams that are told.
+	// Events of teams.
 	{
 		name: "an event is written after the transaction of its state",
 		edits: []edit{

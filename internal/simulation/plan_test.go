@@ -11,35 +11,35 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// plan is all that a seed decides before the run. What callers draw while they run comes
+// plan has all decisions of a seed before the run. Random numbers of callers during the run come
 // from the same seed.
 type plan struct {
 	Seed      uint64        `json:"seed"`
 	Kind      string        `json:"kind"`
 	Length    time.Duration `json:"length"` // until everything heals
 	Dialect   string        `json:"dialect"`
-	Speed     float64       `json:"speed"`    // of the sandbox
+	Speed     float64       `json:"speed"`    // speed of the sandbox
 	Failures  float64       `json:"failures"` // share of generations that fail
 	Replicas  int           `json:"replicas"`
 	Held      bool          `json:"held"`    // the replicas hold one API key for all
 	Rotates   bool          `json:"rotates"` // it is rotated, and the catalog keeps idempotency keys by API key
 	Tenants   int           `json:"tenants"`
-	Workers   int           `json:"workers"` // of each tenant
-	Pause     time.Duration `json:"pause"`   // of a worker between two orders
+	Workers   int           `json:"workers"` // number for each tenant
+	Pause     time.Duration `json:"pause"`   // pause of a worker between two orders
 	StreamAge time.Duration `json:"streamAge"`
 	Troubles  []trouble     `json:"troubles"`
 
 	// Of a world with a ledger, where teams share an API key:
 	Ledger  bool          `json:"ledger,omitempty"`
-	Skew    time.Duration `json:"skew,omitempty"`    // of the database's clock against those of the replicas
+	Skew    time.Duration `json:"skew,omitempty"`    // offset of the database's clock from those of the replicas
 	Window  time.Duration `json:"window,omitempty"`  // in which an order of unknown outcome may be sent again
 	Forgets time.Duration `json:"forgets,omitempty"` // after which the catalog has forgotten an idempotency key
 	Poor    bool          `json:"poor,omitempty"`    // money is short, and the catalog looks at it before the key
-	Budget  int64         `json:"budget,omitempty"`  // of the thrifty team for a day, in cents
-	Events  bool          `json:"events,omitempty"`  // teams are told
+	Budget  int64         `json:"budget,omitempty"`  // daily budget of the thrifty team, in cents
+	Events  bool          `json:"events,omitempty"`  // teams receive events
 
 	Everywhere bool    `json:"everywhere,omitempty"` // most generations are watched through every replica
-	OrderRate  float64 `json:"orderRate,omitempty"`  // orders a second that the catalog takes; 0: any number
+	OrderRate  float64 `json:"orderRate,omitempty"`  // orders per second that the catalog accepts; zero means no limit
 }
 
 // trouble is one entry of the fault catalogue at a time.
@@ -60,7 +60,7 @@ func (p plan) String() string {
 	return string(text)
 }
 
-// without is the plan without some of its troubles. Those that stay keep their random numbers.
+// without returns the plan without some of its troubles. The others keep their random numbers.
 func (p plan) without(left []int) plan {
 	kept := p
 	kept.Troubles = nil
@@ -75,13 +75,13 @@ func (p plan) without(left []int) plan {
 // kind is a sort of run.
 type kind struct {
 	name     string
-	weight   int // of 100 seeds
+	weight   int // share of 100 seeds
 	shape    func(r *rand.Rand, p *plan)
-	troubles []string // that may happen in it
+	troubles []string // troubles that may happen in it
 	count    func(r *rand.Rand) int
 }
 
-// Troubles by what they are about.
+// Troubles by their subject.
 var (
 	ofReads    = []string{"U1", "U2", "U3", "U4", "U5", "U6", "U11", "U13", "U17", "U18", "U22", "N1"}
 	ofOrders   = []string{"U2p", "U4p", "U5p", "U8", "U9", "U12", "U14", "U15", "U20", "K7", "K8", "A10"}
@@ -282,8 +282,8 @@ var kinds = []kind{
 	},
 }
 
-// planOf makes the plan of a seed. An empty kind lets the seed decide; "only-U14" is a short run
-// with that trouble and no other.
+// planOf returns the plan of a seed. An empty kind lets the seed decide; "only-U14" is a short run
+// with only that trouble.
 func planOf(seed uint64, name string) plan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	if id, ok := strings.CutPrefix(name, "only-"); ok {
@@ -350,7 +350,7 @@ func (k kind) schedule(r *rand.Rand, p *plan) {
 			For: 20*time.Second + time.Duration(r.Int64N(int64(70*time.Second))), Replica: r.IntN(p.Replicas), Variant: r.IntN(6),
 		}
 		if id == "U21" {
-			t.For *= 120 // as good as for ever
+			t.For *= 120 // longer than the run
 		}
 		if k.name == "chaos" {
 			t.At = time.Duration(r.Int64N(int64(p.Length * 4 / 5)))
@@ -364,7 +364,7 @@ func (k kind) schedule(r *rand.Rand, p *plan) {
 	}
 }
 
-// share makes a world with a ledger of it.
+// share turns the plan into one with a ledger.
 func (p *plan) share(r *rand.Rand) {
 	p.Ledger, p.Held, p.Window = true, true, 12*time.Hour
 	p.Replicas, p.Tenants = 2+r.IntN(2), 2+r.IntN(2)
@@ -375,14 +375,16 @@ func (p *plan) share(r *rand.Rand) {
 	}
 }
 
-// watchEverywhere makes a world with a ledger of it, in which many watch the same. There may be one replica alone.
+// watchEverywhere turns the plan into one with a ledger, in which many callers watch the same
+// generations. It may have a single replica.
 func (p *plan) watchEverywhere(r *rand.Rand) {
 	p.share(r)
 	p.Everywhere = true
 	p.Replicas = []int{1, 2, 2, 3, 3, 3}[r.IntN(6)]
 }
 
-// forget lets the catalog forget idempotency keys soon, and the window be shorter than that.
+// forget sets a short resend window, and a slightly longer time after which the catalog forgets
+// idempotency keys.
 func (p *plan) forget() { p.Window, p.Forgets = 90*time.Second, 2*time.Minute }
 
 func (p *plan) rotate() { p.Held, p.Rotates, p.Tenants, p.Replicas = true, true, 1, 1 }

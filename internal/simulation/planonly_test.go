@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// only is a short run with one sort of trouble.
+// only returns a short kind with one sort of trouble.
 func only(id string) kind {
 	at := slices.IndexFunc(kinds, func(k kind) bool { return k.name == "short" })
 	k := kinds[at]
@@ -31,7 +31,7 @@ func only(id string) kind {
 	return k
 }
 
-// onlyOfTeams is a short run of a world with a ledger, with one sort of trouble.
+// onlyOfTeams returns a short kind with a ledger and one sort of trouble.
 func onlyOfTeams(id string) kind {
 	at := slices.IndexFunc(kinds, func(k kind) bool { return k.name == "teams-short" })
 	k := kinds[at]
@@ -45,12 +45,12 @@ func onlyOfTeams(id string) kind {
 			p.Poor = true
 		case "M5":
 			p.Events, p.Failures = true, 0.3
-		case "T12": // without others: a young order is known to its own replica alone
+		case "T12": // no other callers: only the replica of a young order knows it
 			p.Workers, p.Skew = 0, []time.Duration{24 * time.Hour, -24 * time.Hour}[r.IntN(2)]
 		case "T11", "M8", "M12":
 			p.forget()
 			p.Length = 8 * time.Minute
-			if id == "M12" { // whose replica stands still for half of that
+			if id == "M12" { // its replica is frozen for half of that
 				p.Length *= 2
 			}
 		case "U19":
@@ -85,7 +85,7 @@ func onlyOfPolls(id string) kind {
 	return k
 }
 
-// onlyOfTheGate is a short run of a world whose catalog takes few orders, with one sort of trouble.
+// onlyOfTheGate returns a short kind whose catalog accepts few orders, with one sort of trouble.
 func onlyOfTheGate(id string) kind {
 	k := kinds[slices.IndexFunc(kinds, func(k kind) bool { return k.name == "gate-short" })]
 	k.name, k.troubles = "gate-only-"+id, []string{id}

@@ -14,10 +14,11 @@ func init() {
 	acts["P6"] = faultAction{reach: reachLedger, victim: watchOne, begin: loseLedgerInCrowd}
 }
 
-// watchMuch orders more than the rate lets anybody read in time, and watches it through all replicas.
+// watchMuch places more orders than the poll rate can read in time, and watches them through all
+// replicas.
 func watchMuch(s *runningFault) {
 	for n := range 60 {
-		s.beside(s.next("much"), func(h *caller) {
+		s.concurrently(s.next("much"), func(h *caller) {
 			h.at = n % len(s.world.replicas)
 			h.orderAndFollow(h.essay(false), viewing{})
 		})
@@ -25,8 +26,8 @@ func watchMuch(s *runningFault) {
 	s.c.sleep(15 * time.Second)
 }
 
-// loseLedgerInCrowd is a ledger that is away for minutes, of one replica or of all, while there is more to read than the
-// rate allows.
+// loseLedgerInCrowd disconnects one replica, or all, from the ledger for minutes, while more
+// generations are watched than the rate allows.
 func loseLedgerInCrowd(s *runningFault) (end func(), fired func() int) {
 	listed, _ := inject(s, sandbox.Fault{Status: 503, Body: page, Header: html, Key: s.apiKey()}, routeList)
 	watchMuch(s)

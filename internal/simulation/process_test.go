@@ -28,7 +28,7 @@ type replica struct {
 
 	mu      sync.Mutex
 	count   int
-	process *process // nil while there is none
+	process *process // nil while none runs
 }
 
 // process is one run of Easel.
@@ -43,8 +43,8 @@ type process struct {
 	gateway   *gateway // to the database; nil where the ledger is in memory
 	book      *ledger.Ledger
 	orders    *orders.Orders
-	teams     *events.Teams  // who is told; nil where nobody is
-	followers sync.WaitGroup // of orders
+	teams     *events.Teams  // receivers of events, or nil
+	followers sync.WaitGroup // goroutines of orders
 	recording sync.WaitGroup
 	recorded  context.CancelFunc // ends it
 	sharing   sync.WaitGroup     // work that divides the rate of polls
@@ -61,7 +61,7 @@ func (r *replica) next() string {
 	return fmt.Sprintf("%s%d", r.name, r.count)
 }
 
-// become lets a process be the one that serves.
+// become sets the current process.
 func (r *replica) become(p *process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,7 +156,7 @@ func (r *replica) frontend(ctx context.Context, p *process) (*server.Server, err
 	})
 }
 
-// current is the process that serves now, or the last one that did.
+// current returns the process that serves now, or the last one that did.
 func (r *replica) current() *process {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -170,7 +170,7 @@ func (r *replica) drain() {
 	r.world.ending.Go(func() { p.end() })
 }
 
-// kill ends the process as a SIGKILL does: whatever it still does reaches nobody.
+// kill ends the process like SIGKILL: its later requests are lost.
 func (r *replica) kill() {
 	p := r.current()
 	if p.gateway != nil {
@@ -178,7 +178,7 @@ func (r *replica) kill() {
 	}
 	p.uplink.become(refused)
 	p.uplink.cut()
-	for _, t := range r.world.everybody() {
+	for _, t := range r.world.allTenants() {
 		t.endpoints[r.index()].link.cut()
 	}
 	p.stop()
@@ -187,7 +187,7 @@ func (r *replica) kill() {
 
 func (r *replica) index() int { return int(r.name[0] - 'a') }
 
-// end takes a process apart in the order of easel serve.
+// end shuts a process down in the order of easel serve.
 func (p *process) end() {
 	<-p.stopped
 	p.services.Close()
@@ -220,7 +220,7 @@ func (p *place) current() *listener {
 	return p.server
 }
 
-// listen takes the address over.
+// listen becomes the listener of the address.
 func (p *place) listen() *listener {
 	l := &listener{conns: make(chan net.Conn), done: make(chan struct{})}
 	p.mu.Lock()

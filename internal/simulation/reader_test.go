@@ -53,7 +53,7 @@ func (c *caller) readUntilEnd(id string) {
 	}
 }
 
-// got notes the answer to a unary call, and reports whether the generation has ended.
+// got records the response to a unary call, and reports whether the generation has ended.
 func (c *caller) got(id string, g *easelv1.Generation, err error) bool {
 	process := c.endpoint().replica.current().name
 	if err != nil {
@@ -88,16 +88,17 @@ func (c *caller) list() {
 	}
 }
 
-// memory is what a caller has of generations that it watches together, from one stream to the next.
+// memory is a caller's knowledge of the generations that it watches together, kept from one stream
+// to the next.
 type memory map[string]recalled
 
-// recalled is the last that a caller was told of a generation.
+// recalled is the last delivered state of a generation.
 type recalled struct {
 	etag  string
 	state easelv1.State
 }
 
-// etags are what the caller says that it has.
+// etags returns the etags that the caller sends as known.
 func (m memory) etags() map[string]string {
 	etags := map[string]string{}
 	for id, r := range m {
@@ -143,14 +144,14 @@ func (c *caller) everything(length time.Duration) {
 	}
 }
 
-// manyViewing is how a caller watches many generations.
+// manyViewing describes a watch of many generations.
 type manyViewing struct {
-	ids         []string // none: everything
-	model       string   // of what it wants; "": any
+	ids         []string // empty means everything
+	model       string   // model filter; empty means any model
 	slow, limit time.Duration
 }
 
-// request is that of a stream.
+// request returns the request of a stream.
 func (v manyViewing) request(every time.Duration, m memory) *easelv1.WatchGenerationsRequest {
 	req := &easelv1.WatchGenerationsRequest{GenerationIds: v.ids, HeartbeatInterval: durationpb.New(every), KnownEtags: m.etags()}
 	if v.model != "" {
@@ -159,8 +160,8 @@ func (v manyViewing) request(every time.Duration, m memory) *easelv1.WatchGenera
 	return req
 }
 
-// watchMany reads one stream of many generations to its end, and keeps what it was told. It reports whether the
-// stream was not silent.
+// watchMany reads one stream of many generations to its end, and remembers the delivered states. It
+// reports whether the stream was not silent.
 func (c *caller) watchMany(v manyViewing, m memory) (heard bool) {
 	c.stream++
 	d, every := c.endpoint(), c.heartbeat(0)
@@ -211,7 +212,7 @@ func (c *caller) watchMany(v manyViewing, m memory) (heard bool) {
 	return true
 }
 
-// tellMany notes a message of a watch of many.
+// tellMany records a message of a watch of many.
 func (c *caller) tellMany(say func(event), message *easelv1.WatchGenerationsResponse, m memory) {
 	switch {
 	case message.GetUpdate() != nil:
@@ -231,7 +232,7 @@ var errEnough = errors.New("enough")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// download fetches a file, and goes on where it broke off.
+// download fetches a file, and resumes after interruptions.
 func (c *caller) download(id string) {
 	var data []byte
 	etag := ""
@@ -283,7 +284,7 @@ func (c *caller) fetch(ctx context.Context, id string, data *[]byte, etag *strin
 	return err
 }
 
-// readOnce reads a generation once, from the catalog itself where it is to be new.
+// readOnce reads a generation once, from the catalog itself if isNew is set.
 func (c *caller) readOnce(id string, isNew bool) {
 	ctx, cancel := context.WithTimeout(c.world.ctx, 30*time.Second)
 	defer cancel()
@@ -327,7 +328,7 @@ func (c *caller) neverRead(d *endpoint, s *runningFault) {
 	if err != nil {
 		return
 	}
-	c.sleep(45 * time.Second) // 30 later its connection is closed, and nothing more is told
+	c.sleep(45 * time.Second) // its connection is closed 30 s later, and nothing more is delivered
 	read := 0
 	for err == nil {
 		if _, err = stream.Recv(); err == nil {
@@ -344,7 +345,7 @@ func (c *caller) neverRead(d *endpoint, s *runningFault) {
 	}
 }
 
-// tryEveryCall tries every call on a generation, and gives the errors.
+// tryEveryCall calls every method on a generation, and returns the errors by method.
 func (c *caller) tryEveryCall(id string) map[string]error {
 	d := c.endpoint()
 	ctx, cancel := context.WithTimeout(d.signed(c.world.ctx), 20*time.Second)

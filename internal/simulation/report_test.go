@@ -10,27 +10,27 @@ import (
 	"time"
 )
 
-// report is what a child tells of a run.
+// report is the result of a run in a child process.
 type report struct {
 	Job    job            `json:"job"`
 	Kind   string         `json:"kind"`
 	Load   load           `json:"load"`
 	Faults map[string]int `json:"faults"` // fired, by id
-	Digest string         `json:"digest"` // of the history
+	Digest string         `json:"digest"` // digest of the history
 	Broken []string       `json:"broken"`
 }
 
-// load is how much there was to do.
+// load counts the work of a run.
 type load struct {
 	Time        time.Duration `json:"time"`    // simulated
-	Took        time.Duration `json:"took"`    // of one core
+	Took        time.Duration `json:"took"`    // CPU time of one core
 	Working     time.Duration `json:"working"` // the minutes of it in which the catalog was asked something
 	Generations int           `json:"generations"`
 	Streams     int           `json:"streams"`
 	Calls       int           `json:"calls"`    // requests that calls made
 	Reads       int           `json:"reads"`    // polls of one generation
 	Sweeps      int           `json:"sweeps"`   // polls of the list
-	Restarts    int           `json:"restarts"` // of replicas
+	Restarts    int           `json:"restarts"` // number of restarts of replicas
 	Events      int           `json:"events"`
 }
 
@@ -89,11 +89,11 @@ type total struct {
 	out    io.Writer
 	began  time.Time
 	told   time.Time
-	twice  time.Duration    // of one core, for runs that were repeated
-	runs   map[string]int   // by kind
-	loads  map[string]*load // by kind
+	twice  time.Duration    // CPU time of one core for repeated runs
+	runs   map[string]int   // number by kind
+	loads  map[string]*load // load by kind
 	faults map[string]int   // runs in which it fired, by id
-	hits   map[string]int   // by id
+	hits   map[string]int   // number by id
 	again  int              // runs that were repeated
 	failed []report
 }

@@ -31,8 +31,8 @@ func (d *endpoint) request(ctx context.Context, method, path string, body []byte
 	return d.http.Do(r)
 }
 
-// restOrder places an order over REST. Only what the caller knows counts: a request that may
-// have left has an unknown outcome.
+// restOrder places an order over REST. Only the caller's knowledge counts: if the request may have
+// been sent, the outcome is unknown.
 func (d *endpoint) restOrder(ctx context.Context, o order, labels map[string]string) (*easelv1.Generation, error) {
 	body, err := protojson.Marshal(&easelv1.CreateGenerationRequest{
 		ModelId: o.model, InputsJson: o.inputs, IdempotencyKey: o.key, MaxCostCents: o.limit, Labels: labels,
@@ -57,7 +57,7 @@ func (d *endpoint) restOrder(ctx context.Context, o order, labels map[string]str
 	return answer.GetGeneration(), err
 }
 
-// restError is the status that a REST error is.
+// restError converts a REST error to its status.
 func restError(text []byte) error {
 	var st rpcstatus.Status
 	if err := fromJSON.Unmarshal(text, &st); err != nil {
@@ -127,7 +127,7 @@ func readEvent(name, data, id string) (*easelv1.WatchGenerationResponse, error) 
 		return nil, err
 	}
 	if g := m.GetUpdate().GetGeneration(); g != nil {
-		g.Etag = id // what a browser sends back is what counts
+		g.Etag = id // a browser sends this ID back
 	}
 	return &m, nil
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // edit is a change of one place of the source: old and new are an expression each, or statements. In old, "_"
-// stands for any expression. A single lower-case letter, or a name that begins with "_", stands for an
+// matches any expression. A single lower-case letter, or a name that begins with "_", matches an
 // expression that new may use, as in gofmt -r. White space, comments and the file do not matter.
 type edit struct {
 	pkg      string // the directory of the package
@@ -22,10 +22,11 @@ type edit struct {
 	old, new string
 }
 
-// addition is an edit that adds a file to a package, for what the other edits of a bug use.
+// addition returns an edit that adds a file to a package, for use by the other edits of a bug.
 func addition(pkg, source string) edit { return edit{pkg: pkg, new: source} }
 
-// apply makes the change to the files of the tree at root. changed has the text of the files changed so far.
+// apply applies the change to the files of the tree at root. changed has the text of the files
+// changed so far.
 func (e edit) apply(root string, changed map[string]string) error {
 	dir := filepath.Join(root, e.pkg)
 	if e.function == "" {
@@ -44,7 +45,7 @@ func (e edit) apply(root string, changed map[string]string) error {
 	return nil
 }
 
-// sources gives the text of the files of a package, by path.
+// sources returns the text of the files of a package, by path.
 func sources(dir string, changed map[string]string) (map[string]string, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -63,7 +64,7 @@ func sources(dir string, changed map[string]string) (map[string]string, error) {
 	return files, nil
 }
 
-// rewrite gives the changed text of the one file, of the given texts by path, that has the place.
+// rewrite changes the one file that contains the place, and returns its path and new text.
 func (e edit) rewrite(files map[string]string) (path, text string, err error) {
 	fset := token.NewFileSet()
 	sites, err := e.find(fset, files)
@@ -82,7 +83,7 @@ func (e edit) rewrite(files map[string]string) (path, text string, err error) {
 	return start.Filename, text[:start.Offset] + replacement + text[end.Offset:], err
 }
 
-// find gives the places of the function that match old.
+// find returns the places of the function that match old.
 func (e edit) find(fset *token.FileSet, files map[string]string) (sites []site, err error) {
 	pattern, err := e.pattern()
 	if err != nil {
@@ -102,7 +103,7 @@ func (e edit) find(fset *token.FileSet, files map[string]string) (sites []site, 
 	return sites, nil
 }
 
-// pattern is old as an ast.Expr, or as an []ast.Stmt where new is none or no expression.
+// pattern parses old as an ast.Expr, or as an []ast.Stmt if new is empty or not an expression.
 func (e edit) pattern() (any, error) {
 	if _, err := parser.ParseExpr(e.new); err == nil {
 		return parser.ParseExpr(e.old)
@@ -122,7 +123,7 @@ func statements(text string) ([]ast.Stmt, error) {
 	return file.Decls[0].(*ast.FuncDecl).Body.List, nil
 }
 
-// functionName is "Function" or "Type.Method".
+// functionName returns "Function" or "Type.Method".
 func functionName(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return f.Name.Name
@@ -147,7 +148,7 @@ type site struct {
 	found      bindings
 }
 
-// sitesOf gives the sites of a function that match an expression or consecutive statements.
+// sitesOf returns the sites of a function that match an expression or consecutive statements.
 func sitesOf(f *ast.FuncDecl, pattern any) (sites []site) {
 	try := func(n any, start, end token.Pos) {
 		found := bindings{}
@@ -181,8 +182,8 @@ func sitesOf(f *ast.FuncDecl, pattern any) (sites []site) {
 	return sites
 }
 
-// bindings are the expressions that the wildcards of a pattern stand for. In nil bindings, names stand for
-// themselves.
+// bindings maps the wildcards of a pattern to expressions. With nil bindings, there are no
+// wildcards.
 type bindings map[string]ast.Expr
 
 // match compares two parts of syntax trees.
@@ -221,7 +222,7 @@ func (b bindings) match(p, n reflect.Value) bool {
 	return p.Equal(n)
 }
 
-// bind notes what a wildcard stands for. The same wildcard stands for equal expressions.
+// bind records the expression of a wildcard. All uses of a wildcard must match equal expressions.
 func (b bindings) bind(name string, expr ast.Expr) bool {
 	if bound, ok := b[name]; ok {
 		return bindings(nil).match(reflect.ValueOf(bound), reflect.ValueOf(expr))
@@ -232,7 +233,7 @@ func (b bindings) bind(name string, expr ast.Expr) bool {
 	return true
 }
 
-// fill gives the replacement with the source of the expressions in the place of the wildcards.
+// fill returns the replacement, with the wildcards replaced by the source of their expressions.
 func (b bindings) fill(replacement string, source func(ast.Node) string) (string, error) {
 	var s scanner.Scanner
 	file := token.NewFileSet().AddFile("", -1, len(replacement))
@@ -260,7 +261,7 @@ func (b bindings) fill(replacement string, source func(ast.Node) string) (string
 	}
 }
 
-// wildcard reports whether a name of a pattern stands for any expression.
+// wildcard reports whether a name in a pattern matches any expression.
 func wildcard(name string) bool {
 	return name[0] == '_' || len(name) == 1 && 'a' <= name[0] && name[0] <= 'z'
 }

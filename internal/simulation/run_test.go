@@ -23,7 +23,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// outcome is what a run leaves: what was seen, what was sent, and the truth.
+// outcome is the result of a run: observations, requests, and the truth.
 type outcome struct {
 	plan     plan
 	events   []event
@@ -33,48 +33,48 @@ type outcome struct {
 	faults   []span
 	posts    int // orders that arrived at the catalog
 	begin    time.Time
-	books    map[string]sandbox.Audit // by tenant
-	truth    map[string]truth         // by generation
-	healed   time.Duration            // since when nothing is wrong
+	books    map[string]sandbox.Audit // accounts of the sandbox by tenant
+	truth    map[string]truth         // final states by generation
+	healed   time.Duration            // time when the last fault ended
 	settled  time.Duration            // when the last caller was done
-	late     []string                 // who was not done when the settle time was over
-	alone    time.Duration            // since when nobody watches
+	late     []string                 // callers that were not done when the settle time was over
+	alone    time.Duration            // time when the last watch ended
 	end      time.Duration
 	digest   string
 	restarts int
 	left     []string // goroutines that should have ended
 
-	changes     []change       // of the ledger, the oldest first
+	changes     []change       // changes of orders in the ledger, oldest first
 	budgets     []budgetChange // the same
-	homeKey     string         // SHA-256 of the API key that is in force in the end
+	homeKey     string         // SHA-256 of the final API key
 	journeys    map[string][]change
-	lists       []listing // of the operator
+	lists       []listing // lists that the operator received
 	limits      []limitChange
 	resolved    map[string]string
 	moved       []movedKey
 	dearer      int64
 	seen        inspection
-	arrivals    []arrival              // of events, the oldest first
-	subscribers map[string]events.Team // who gets events
+	arrivals    []arrival              // events that arrived, oldest first
+	subscribers map[string]events.Team // teams that receive events
 	unlike      []string               // differences between the ledger and its journal
 }
 
-// truth is what the catalog itself says of a generation in the end.
+// truth is the final state of a generation in the catalog.
 type truth struct {
 	tenant   string
 	state    catalog.State
-	ended    time.Duration // -1 where the dialect does not tell
+	ended    time.Duration // -1 if the dialect has no end times
 	refunded time.Duration // -1: not
 	failed   bool          // it failed at some time
 	deleted  bool
-	sum      string // of the file
+	sum      string // checksum of the file
 }
 
 // simulate runs a plan in a bubble of its own.
 func simulate(t *testing.T, p plan) (o *outcome) {
 	t.Helper()
 	defer func() {
-		// A bubble with something left in it ends with a panic. The outcome tells what it was.
+		// A bubble with remaining goroutines ends with a panic. The outcome describes them.
 		if why := recover(); why != nil && (o == nil || len(o.left) == 0) {
 			panic(why)
 		}
@@ -94,8 +94,8 @@ func simulate(t *testing.T, p plan) (o *outcome) {
 	return o
 }
 
-// run lets the world go on until its plan is over, heals it, and waits until all callers
-// have what they want.
+// run runs the world until its plan is over, ends all faults, and waits until all callers have
+// reached their goals.
 func (w *world) run() *outcome {
 	o := &outcome{plan: w.plan, begin: w.history.begin}
 	w.start()
@@ -145,7 +145,7 @@ func (w *world) run() *outcome {
 	return o
 }
 
-// leftOver gives the goroutines that still live in the bubble beside its own.
+// leftOver returns the goroutines that still run in the bubble, except its own.
 func leftOver() (left []string) {
 	stacks := make([]byte, 4<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
@@ -187,8 +187,7 @@ func (w *world) left() []string {
 	return slices.Sorted(maps.Keys(w.busy))
 }
 
-// work is what a caller does all day: it orders generations, and sees each to its end in one way
-// or another.
+// work runs a caller: it orders generations, and follows each to its end in some way.
 func (c *caller) work() {
 	end := c.world.history.begin.Add(c.world.plan.Length)
 	c.pause(time.Duration(c.random.Int64N(int64(c.world.plan.Pause))))
@@ -256,7 +255,7 @@ func (c *caller) batch() {
 	c.followAll(ids, 0)
 }
 
-// together makes several callers watch one generation.
+// together starts several callers that watch one generation.
 func (c *caller) together() {
 	id, ok := c.buy(c.essay(c.randomly(0.2)), 20*time.Second)
 	if !ok {
@@ -287,7 +286,7 @@ func (c *caller) everywhere(o order) {
 	c.follow(viewing{id: id})
 }
 
-// remove deletes a generation, unless it has ended meanwhile; somebody watches it.
+// remove deletes a generation while another caller watches it, unless it has ended already.
 func (c *caller) remove(id string) {
 	h := c.helper(fmt.Sprint("d", c.seq))
 	h.at = c.at
@@ -308,7 +307,7 @@ func (c *caller) remove(id string) {
 	}
 }
 
-// helperWatchesAll lets somebody watch all of the tenant's generations while one is ordered.
+// helperWatchesAll watches all of the tenant's generations while one is ordered.
 func (c *caller) helperWatchesAll() {
 	h := c.helper(fmt.Sprint("all", c.seq))
 	h.at = c.at
@@ -353,7 +352,7 @@ func (w *world) learn(o *outcome) {
 	}
 }
 
-// owners are the tenants that have ordered the generations of a shared account, by upstream key.
+// owners returns the tenants that ordered the generations of a shared account, by upstream key.
 func (w *world) owners() map[string]string {
 	o, all := &outcome{plan: w.plan}, map[string]string{}
 	if w.account == nil {

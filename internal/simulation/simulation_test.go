@@ -13,13 +13,13 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if *hours == 0 {
-		runtime.GOMAXPROCS(1) // it gives what happens at one instant an order
+		runtime.GOMAXPROCS(1) // makes the order of events at one instant deterministic
 	}
 	m.Run()
 }
 
-// few is all of some jobs, or the first of them with -short, which runs with the race detector: it makes them ten
-// times as slow, and each has the same goroutines.
+// few returns all of the jobs, or the first of them with -short. The race detector makes them ten
+// times as slow, and all jobs have the same goroutines.
 func few(first int, jobs ...job) []job {
 	if testing.Short() {
 		return jobs[:first]
@@ -76,7 +76,7 @@ func TestTeamsAreToldWhatWasRecorded(t *testing.T) {
 	}
 }
 
-// keeps runs a job, and tells the story of the first promise that it breaks.
+// keeps runs a job, and reports the first promise that it breaks.
 func keeps(t *testing.T, j job) *outcome {
 	t.Helper()
 	o := simulate(t, j.plan())

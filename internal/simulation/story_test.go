@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// shrink leaves out one trouble after the other, as long as the run still breaks, and tells the
-// failureReport of what is left.
+// shrink removes troubles one at a time, as long as the run still breaks, and returns the
+// failureReport of the rest.
 func shrink(r report) string {
 	j, broken := r.Job, r.Broken
 	for again := true; again; {
@@ -41,7 +41,7 @@ func shrink(r report) string {
 	return b.String()
 }
 
-// describe runs a job alone, and gives what it says.
+// describe runs a job in its own process, and returns its output.
 func describe(j job) string {
 	run := exec.Command(os.Args[0], j.flags()...)
 	run.Env = append(os.Environ(), "GOMAXPROCS=1")
@@ -65,7 +65,7 @@ func contains(list []int, n int) bool {
 	return false
 }
 
-// failureReport is what was seen of the first promise that was broken.
+// failureReport describes the observations about the first broken promise.
 func failureReport(o *outcome, b brokenPromise) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "plan: %s\n", o.plan)

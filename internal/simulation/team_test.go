@@ -25,7 +25,7 @@ import (
 // thrifty is the team with a budget.
 const thrifty = "thrift"
 
-// openLedger makes what the replicas of a world with a ledger share.
+// openLedger opens the database that the replicas of a world with a ledger share.
 func (w *world) openLedger(dir string) error {
 	if err := w.openDatabase(); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (w *world) openLedger(dir string) error {
 	return errors.Join(w.writeSecret(dir), w.writeCallers(w.plan.Budget))
 }
 
-// callerOf is the one service of a tenant.
+// callerOf returns the name of a tenant's only service.
 func callerOf(tenant string) string {
 	if tenant == "t1" || tenant == operator || tenant == guest {
 		return tenant
@@ -43,12 +43,12 @@ func callerOf(tenant string) string {
 	return tenant + "-service"
 }
 
-// token is the service token of a tenant. It is a secret as any other.
+// token returns the service token of a tenant. It is a secret.
 func (w *world) token(tenant string) string {
 	return fmt.Sprintf("simulated_token_%s_%x", tenant, w.seed("token "+tenant))
 }
 
-// tenantNames are those of the tenants, the last one beside those that the plan counts.
+// tenantNames returns the names of the tenants. The last ones are not counted by the plan.
 func (p plan) tenantNames() []string {
 	names := []string{"t1", "t2", "t3", "t4", "t5", "t6"}[:p.Tenants:p.Tenants]
 	switch {
@@ -60,7 +60,7 @@ func (p plan) tenantNames() []string {
 	return names
 }
 
-// holder is whose API key the replicas hold.
+// holder returns the account whose API key the replicas share.
 func (w *world) holder() *tenant {
 	if w.account != nil {
 		return w.account
@@ -68,7 +68,7 @@ func (w *world) holder() *tenant {
 	return w.tenants[0]
 }
 
-// accounts are the accounts of the catalog.
+// accounts returns the accounts of the catalog.
 func (w *world) accounts() []*tenant {
 	if w.account != nil {
 		return []*tenant{w.account}
@@ -76,7 +76,7 @@ func (w *world) accounts() []*tenant {
 	return w.tenants
 }
 
-// enlist makes a tenant without an account of its own.
+// enlist creates a tenant without an account.
 func (w *world) enlist(name string) *tenant {
 	t := &tenant{name: name, key: w.token(name)}
 	w.keys[t.key] = name
@@ -105,7 +105,7 @@ func (p *process) divideRate(w *world) {
 	}
 }
 
-// order takes orders through the ledger, and follows them until the process stops.
+// order starts to accept orders through the ledger, and follows them until the process stops.
 func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder) {
 	p.orders = orders.New(orders.Config{Recorder: recorder, Catalog: p.client, Hub: p.hub})
 	var recording context.Context
@@ -121,7 +121,7 @@ func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder
 	p.followers.Go(func() { jobs.New(p.book, w.logger(), kinds...).Run(ctx) })
 }
 
-// count counts what a process has found in the book.
+// count adds the counters of a process's ledger to those of the world.
 func (w *world) count(p *process) {
 	w.dearer.Add(p.book.Counts.Dearer.Load())
 	if n := p.book.Counts.Faults.Load(); n > 0 {
@@ -139,7 +139,7 @@ func (p *process) withCallers(ctx context.Context, w *world, cfg *service.Config
 	return err
 }
 
-// follow reads the callers file again once in a while, as easel serve does.
+// follow reads the callers file periodically, as easel serve does.
 func follow(ctx context.Context, callers *auth.Callers) {
 	ticks := time.NewTicker(reload.Interval)
 	defer ticks.Stop()
@@ -153,8 +153,8 @@ func follow(ctx context.Context, callers *auth.Callers) {
 	}
 }
 
-// spend is what the thrifty team does: it orders much at once through all replicas, and meets the end of its
-// budget.
+// spend runs the thrifty team: it sends many concurrent orders through all replicas, until its
+// budget is exhausted.
 func (c *caller) spend() {
 	for round := 0; !c.over() && time.Since(c.world.history.begin) < c.world.plan.Length; round++ {
 		c.sleep(c.about(c.world.plan.Length / 8))
@@ -220,7 +220,7 @@ func (w *world) setTrap(r *replica, at step, spring func(*replica)) *trap {
 	return t
 }
 
-// met lets the trap spring that waits for a process at a step, and reports whether there was one.
+// met springs the trap that waits for a process at a step, and reports whether there was one.
 func (w *world) met(process string, at step) bool {
 	if at == noStep {
 		return false
@@ -245,7 +245,7 @@ func (w *world) met(process string, at step) bool {
 
 func (g *gateway) met(at step) bool { return g.database.world.met(g.process, at) }
 
-// freeze lets the process of a replica stand still, as SIGSTOP does.
+// freeze stops the process of a replica, like SIGSTOP.
 func (r *replica) freeze() {
 	if g := r.current().gateway; g != nil {
 		g.freeze()
@@ -255,7 +255,7 @@ func (r *replica) freeze() {
 	}
 }
 
-// thaw lets it go on.
+// thaw resumes a frozen process.
 func (r *replica) thaw(p *process) {
 	for _, l := range r.linksOf(p) {
 		l.become(up)
@@ -269,7 +269,7 @@ func (r *replica) links() []*link { return r.linksOf(r.current()) }
 
 func (r *replica) linksOf(p *process) []*link {
 	all := []*link{p.uplink}
-	for _, t := range r.world.everybody() {
+	for _, t := range r.world.allTenants() {
 		all = append(all, t.endpoints[r.index()].link)
 	}
 	return all
@@ -282,7 +282,7 @@ func (w *world) trapped() bool {
 	return len(w.traps) > 0
 }
 
-// dropTrap takes a trap away, and reports whether nobody has met it.
+// dropTrap removes a trap, and reports whether no process has met it.
 func (w *world) dropTrap(t *trap) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

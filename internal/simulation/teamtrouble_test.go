@@ -27,7 +27,7 @@ func init() {
 		"T9": {reach: reachReplica, victim: buyOne, begin: stopAtStep},
 		"T1": {reach: reachNobody, victim: sameKeys},
 		"T2": {reach: reachNobody, victim: func(s *runningFault) {
-			s.beside(s.next("all"), func(h *caller) { h.everything(time.Minute) })
+			s.concurrently(s.next("all"), func(h *caller) { h.everything(time.Minute) })
 			readForeign(s)
 		}},
 		"T1r": {reach: reachOrders, victim: comeBackElsewhere, begin: func(s *runningFault) (func(), func() int) {
@@ -60,7 +60,7 @@ func init() {
 	}
 }
 
-// ofTheLedger is an act of the ledger's connections, of one replica or of all.
+// ofTheLedger returns a fault of the ledger's connections, for one replica or for all.
 func ofTheLedger(sort ledgerSort) faultAction {
 	return faultAction{reach: reachLedger, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
 		process := ""
@@ -71,7 +71,8 @@ func ofTheLedger(sort ledgerSort) faultAction {
 	}}
 }
 
-// failAfterPost lets the ledger fail when the catalog has answered an order, and be well again a while later.
+// failAfterPost stops the ledger after the catalog has answered an order, and starts it again
+// later.
 func failAfterPost(s *runningFault) (end func(), fired func() int) {
 	healed := func() {}
 	return s.atStep(stepAfterPost, func(*replica) {
@@ -92,7 +93,8 @@ func crashAtStep(s *runningFault) (end func(), fired func() int) {
 	})
 }
 
-// stopAtStep stops a replica at a step of an order, and lets it go on when others have its order.
+// stopAtStep freezes a replica at a step of an order, and resumes it after another replica has
+// leased the order.
 func stopAtStep(s *runningFault) (end func(), fired func() int) {
 	return s.atStep(s.step(), (*replica).freeze, func(r *replica, p *process) {
 		s.c.sleep(40*time.Second + time.Duration(s.c.random.Int64N(int64(40*time.Second))))
@@ -100,7 +102,7 @@ func stopAtStep(s *runningFault) (end func(), fired func() int) {
 	})
 }
 
-// step is the step of an order that the variant names.
+// step returns the step of an order that the variant names.
 func (s *runningFault) step() step { return step(1 + s.Variant%int(steps)) }
 
 // atStep does something to a replica at a step of its next order, and something after it.
@@ -126,8 +128,9 @@ func (s *runningFault) atStep(at step, spring func(*replica), after func(*replic
 	}, func() int { return int(s.count.Load()) }
 }
 
-// changeAPIKey loses the answers to orders, and changes the held API key before they can be sent again. The
-// catalog keeps idempotency keys by API key. In the end the first one is in force again.
+// changeAPIKey loses the responses to orders, and changes the shared API key before they can be
+// sent again. The catalog keeps idempotency keys by API key. At the end the first key is active
+// again.
 func changeAPIKey(s *runningFault) (end func(), fired func() int) {
 	w := s.world
 	home := w.holder().key
@@ -154,8 +157,8 @@ func changeAPIKey(s *runningFault) (end func(), fired func() int) {
 	}, fired
 }
 
-// sameKeys lets two teams order under one idempotency key, at once and through other replicas, and each read
-// what it must not see.
+// sameKeys places concurrent orders of two teams with one idempotency key through different
+// replicas. Each team then tries to read the other's generation.
 func sameKeys(s *runningFault) {
 	key := s.c.key()
 	ids := make(chan string, 2)
@@ -183,7 +186,7 @@ func sameKeys(s *runningFault) {
 	s.done(first != "" && second != "")
 }
 
-// other is a team beside another one.
+// other returns another team.
 func (w *world) other(t *tenant) *tenant {
 	for i, one := range w.tenants {
 		if one == t {
@@ -193,9 +196,9 @@ func (w *world) other(t *tenant) *tenant {
 	return w.tenants[0]
 }
 
-// buyAndForget places orders. Now and then nobody comes back for one whose outcome is not known.
+// buyAndForget places orders. For some of unknown outcome, the caller never comes back.
 func buyAndForget(s *runningFault) {
-	s.beside(s.next("buy"), func(h *caller) {
+	s.concurrently(s.next("buy"), func(h *caller) {
 		h.at = s.Replica
 		o := h.haiku(false)
 		o.forgotten = h.randomly(0.6)
@@ -206,7 +209,7 @@ func buyAndForget(s *runningFault) {
 
 // askAgainWhileYoung orders, and asks another replica for the same order while the catalog does not show it yet.
 func askAgainWhileYoung(s *runningFault) {
-	s.beside(s.next("again"), func(h *caller) {
+	s.concurrently(s.next("again"), func(h *caller) {
 		h.at = s.Replica
 		o := h.essay(false)
 		if id, ok := h.buy(o, 30*time.Second); ok {
@@ -220,7 +223,7 @@ func askAgainWhileYoung(s *runningFault) {
 
 // comeBackElsewhere orders, and asks another replica each time.
 func comeBackElsewhere(s *runningFault) {
-	s.beside(s.next("back"), func(h *caller) {
+	s.concurrently(s.next("back"), func(h *caller) {
 		h.at = s.Replica
 		o := h.haiku(false)
 		o.elsewhere = true
@@ -233,7 +236,7 @@ func comeBackElsewhere(s *runningFault) {
 
 // buyBelow orders with a limit, so that the price is asked for first.
 func buyBelow(s *runningFault) {
-	s.beside(s.next("below"), func(h *caller) {
+	s.concurrently(s.next("below"), func(h *caller) {
 		o, most := h.essay(false), int64(100)
 		o.limit = &most
 		h.orderAndFollow(o, viewing{})
@@ -256,8 +259,8 @@ func (w *world) noteForgotten(c *caller, o order) {
 	w.gaveUp[(&outcome{plan: w.plan}).upstreamKey(event{actor: c.name}, o.key)] = forgottenOrder{o, c.tenant}
 }
 
-// resolveAll is an operator who looks at the catalog's books for each order that stays unknown, and says what became of
-// it. Its caller comes back then.
+// resolveAll acts as an operator: for each order that stays unknown, it reads the sandbox's
+// accounts and records the outcome. Then the caller of the order comes back.
 func (s *runningFault) resolveAll() {
 	w := s.world
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -286,7 +289,7 @@ func (s *runningFault) resolveAll() {
 	}
 }
 
-// comeBackTo is the caller of a resolved order that comes back to it.
+// comeBackTo repeats a resolved order as its caller.
 func (s *runningFault) comeBackTo(o ledger.Order, generation string) {
 	s.world.mu.Lock()
 	s.world.resolved[o.ID] = generation
@@ -303,7 +306,7 @@ func (s *runningFault) comeBackTo(o ledger.Order, generation string) {
 	})
 }
 
-// resolvedStays looks at the orders that an operator has resolved.
+// resolvedStays checks that the resolution of an order by an operator is kept.
 func resolvedStays(o *outcome, say func(event, string, ...any)) {
 	for _, c := range o.last() {
 		want, resolved := o.resolved[c.id]
@@ -313,7 +316,8 @@ func resolvedStays(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// excess is what orders have cost above what was reserved for them, by budget, and how many there are.
+// excess returns the cost of orders above their reservations, by budget, and the number of these
+// orders.
 func (o *outcome) excess() (by map[window]int64, orders int64) {
 	by = map[window]int64{}
 	first := map[string]change{}
@@ -335,11 +339,11 @@ func (o *outcome) excess() (by map[window]int64, orders int64) {
 	return by, orders
 }
 
-// dearerIsTold counts the charges above the quote that operators were told of.
+// dearerIsTold counts the charges above the quote that operators were notified of.
 func dearerIsTold(o *outcome, say func(event, string, ...any)) {
 	_, orders := o.excess()
 	for _, t := range o.plan.Troubles {
-		if t.ID != "T7" { // whoever tells may crash before
+		if t.ID != "T7" { // the process may crash before it notifies
 			return
 		}
 	}

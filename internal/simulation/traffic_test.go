@@ -18,7 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// request is one that a process sent to the catalog.
+// request is a request that a process sent to the catalog.
 type request struct {
 	at, end time.Duration
 	process string
@@ -26,17 +26,17 @@ type request struct {
 	apiKey  string // its SHA-256
 	op      string // route, as "GET /generations/{id}"
 	path    string
-	poll    bool   // nobody's call: the hub made it
+	poll    bool   // made by the hub, not for a call
 	key     string // Idempotency-Key
-	status  int    // 0: no answer
-	attempt int    // of its call
+	status  int    // zero if there was no response
+	attempt int    // number of the attempt in its call
 	cut     bool   // its own context ended it
 
-	undialed bool // there was no connection for it
+	undialed bool // no connection was made for it
 	after    time.Duration
 }
 
-// traffic is all that went to the catalog, by process.
+// traffic has all requests to the catalog, by process.
 type traffic struct {
 	mu      sync.Mutex
 	history *history
@@ -71,8 +71,8 @@ func (p polls) Account(ctx context.Context, cred catalog.Credential) (catalog.Ac
 	return p.client.Account(asPoll(ctx), cred)
 }
 
-// tap is the transport of one process: it notes every request, and gives each a way there
-// and back that takes a time of its own, so that no two arrive at one instant.
+// tap is the transport of one process. It records every request, and delays each request and
+// response by a different time, so that no two arrive at one instant.
 type tap struct {
 	base    http.RoundTripper
 	traffic *traffic
@@ -83,7 +83,7 @@ type tap struct {
 	world   *world
 
 	mu    sync.Mutex
-	times map[string]int // requests so far, by what they ask
+	times map[string]int // number of requests so far, by kind
 }
 
 func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -119,8 +119,8 @@ func (t *tap) send(r *http.Request, tenant string) (*http.Response, error) {
 	return resp, err
 }
 
-// pass sends a request. The process may crash or stand still before an order leaves or when its answer is
-// there; an order that was about to leave then leaves when the process goes on.
+// pass sends a request. The process may crash or be frozen before an order is sent or after its
+// response; a frozen process sends the order when it is resumed.
 func (t *tap) pass(r *http.Request) (*http.Response, error) {
 	orders := t.owner.gateway != nil && r.Pattern == routePlace
 	if orders && t.world.met(t.process, stepBeforePost) {
@@ -139,7 +139,7 @@ func (t *tap) pass(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// wait lets time pass, as long as ctx allows.
+// wait waits for d, or until ctx is done.
 func wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -151,8 +151,9 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// way is how long a request takes to the catalog and its answer back: drawn from what it is
-// and how often it was made, so that the order in which requests are made does not matter.
+// way returns the network delays of a request and its response. They depend on the kind of the
+// request and the number of such requests, so that the order of concurrent requests does not
+// matter.
 func (t *tap) way(what string) (there, back time.Duration) {
 	t.mu.Lock()
 	t.times[what]++
@@ -185,7 +186,7 @@ func retryAfter(text string) time.Duration {
 	return min(time.Duration(seconds)*time.Second, 2*time.Minute)
 }
 
-// lagProxy stands before the sandbox: it counts what arrives, and can hide young generations.
+// lagProxy precedes the sandbox: it counts requests, and can hide young generations.
 type lagProxy struct {
 	world *world
 	next  http.Handler
@@ -222,7 +223,7 @@ func (f *lagProxy) lags(r *http.Request) bool {
 	return true
 }
 
-// placed notes when a caller heard of its generation.
+// placed records the time when a caller received its generation.
 func (f *lagProxy) placed(id string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

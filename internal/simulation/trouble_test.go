@@ -24,18 +24,19 @@ const page = "<html><body><h1>Bad Gateway</h1></body></html>"
 type runningFault struct {
 	world *world
 	trouble
-	c     *caller      // who runs into it
+	c     *caller      // the caller that it affects
 	count atomic.Int64 // what fired, where no injected fault or link counts it
 	names int
 }
 
-// next makes a name for a helper.
+// next returns a name for a helper.
 func (s *runningFault) next(name string) string {
 	s.names++
 	return fmt.Sprint(name, s.names)
 }
 
-// apiKey is what a fault for the tenant alone names. Where API keys are rotated there is one tenant.
+// apiKey returns the API key that a fault for one tenant names. If API keys are rotated, there is
+// one tenant.
 func (s *runningFault) apiKey() string {
 	switch {
 	case s.world.plan.Rotates:
@@ -46,15 +47,15 @@ func (s *runningFault) apiKey() string {
 	return s.c.tenant.key
 }
 
-// done counts what a caller of the trouble has done, if it has.
+// done counts a successful action of the trouble's caller.
 func (s *runningFault) done(ok bool) {
 	if ok {
 		s.count.Add(1)
 	}
 }
 
-// faultAction says what a trouble does: begin makes it, and gives how to end it and how often it
-// fired; victim makes the load that meets it.
+// faultAction describes a trouble. begin starts it, and returns functions that end it and that
+// count its hits; victim creates the load that meets it.
 type faultAction struct {
 	reach  reach
 	begin  func(s *runningFault) (end func(), fired func() int)
@@ -76,7 +77,7 @@ func (w *world) start() {
 	}
 }
 
-// run runs one trouble from its begin until it is healed.
+// run runs one trouble from its start to its end.
 func (s *runningFault) run(a faultAction) {
 	w := s.world
 	note := span{id: s.ID, from: w.history.since(), reach: a.reach}
@@ -115,7 +116,7 @@ func (s *runningFault) run(a faultAction) {
 	w.faults = append(w.faults, note)
 }
 
-// meet makes the load of a trouble until it has fired.
+// meet creates the load of a trouble until it has fired.
 func (s *runningFault) meet(a faultAction, fired func() int) {
 	for try := 0; a.victim != nil && try < 6 && (try == 0 || fired() == 0); try++ {
 		s.c.pause(500 * time.Millisecond)
@@ -142,14 +143,14 @@ func inject(s *runningFault, f sandbox.Fault, routes ...string) (end func(), fir
 		}
 }
 
-// broken is an act of faults in the catalog, one of several by variant.
+// broken returns an action of one of several faults of the catalog, selected by variant.
 func broken(r reach, victim func(*runningFault), routes []string, variants ...sandbox.Fault) faultAction {
 	return faultAction{reach: r, victim: victim, begin: func(s *runningFault) (func(), func() int) {
 		return inject(s, variants[s.Variant%len(variants)], routes...)
 	}}
 }
 
-// uplinks is an act of the network between a replica, or all, and the catalog.
+// uplinks returns an action on the network between one replica, or all, and the catalog.
 func uplinks(r reach, state condition, all bool) faultAction {
 	return faultAction{reach: r, victim: watchOne, begin: func(s *runningFault) (func(), func() int) {
 		var links []*link
@@ -177,12 +178,12 @@ func uplinks(r reach, state condition, all bool) faultAction {
 	}}
 }
 
-// lagProxy is an act of the network between the tenant and a replica.
+// breakEndpoints returns an action on the network between the tenant and a replica.
 func breakEndpoints(state condition, cut bool) faultAction {
 	return faultAction{reach: reachCallers, begin: func(s *runningFault) (func(), func() int) {
 		l := s.c.tenant.endpoints[s.Replica].link
 		before := l.fired()
-		s.beside("watch", func(h *caller) { h.orderAndFollow(h.essay(false), viewing{}) })
+		s.concurrently("watch", func(h *caller) { h.orderAndFollow(h.essay(false), viewing{}) })
 		s.c.pause(2 * time.Second)
 		l.become(state)
 		if cut {
@@ -192,8 +193,8 @@ func breakEndpoints(state condition, cut bool) faultAction {
 	}}
 }
 
-// beside runs a helper at the same time.
-func (s *runningFault) beside(name string, f func(h *caller)) {
+// concurrently runs f in a helper.
+func (s *runningFault) concurrently(name string, f func(h *caller)) {
 	s.c.helper(name).start(f)
 }
 
@@ -205,8 +206,8 @@ func waitFor(after string) map[string]string { return map[string]string{"Retry-A
 
 const tooMany = `{"code":"RATE_LIMITED","message":"Too many requests."}`
 
-// acts are the faults of the catalogue that happen here. Those of sockets, disks and signals
-// are tested where these are.
+// acts are the faults that the simulation covers. Faults of sockets, disks and signals are tested
+// in the packages that use these.
 var acts = map[string]faultAction{
 	"U1": uplinks(reachCatalog, refused, false),
 	"U2": broken(reachCatalog, watchOne, reads, sandbox.Fault{Hang: true}),
@@ -241,7 +242,7 @@ var acts = map[string]faultAction{
 	"U21": broken(reachCatalog, watchOne, reads, sandbox.Fault{Set: map[string]any{"status": "queued"}}),
 	"U22": {reach: reachCatalog, victim: watchOne, begin: func(s *runningFault) (func(), func() int) {
 		key := s.c.tenant.key
-		if s.world.account != nil { // whose it is
+		if s.world.account != nil { // a shared account
 			key = s.world.account.key
 		}
 		return inject(s, sandbox.Fault{
@@ -262,7 +263,7 @@ var acts = map[string]faultAction{
 		sandbox.Fault{AfterCommit: true, Status: 201, Body: page, Header: html, Count: 2}, sandbox.Fault{Cut: true, CutAfter: 20, Count: 2}),
 	"U14": broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{AfterCommit: true, Reset: true, Count: 2}, sandbox.Fault{AfterCommit: true, Hang: true, Count: 1}),
 	"U15": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
-		// The first attempt is carried out late, and meanwhile another one is refused.
+		// The first attempt runs late, and another one is rejected before it.
 		late, fired := inject(s, sandbox.Fault{Delay: sandbox.Delay(22 * time.Second), Count: 1, Key: s.apiKey()}, routePlace)
 		refusal := sandbox.Fault{Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`, Count: 1, Key: s.apiKey()}
 		if s.Variant%2 == 0 {
@@ -286,7 +287,7 @@ var acts = map[string]faultAction{
 		// The order is sent again by a process that knows nothing of it, and its price has risen.
 		healed, fired := s.refuseRepeats()
 		risen, _ := inject(s, sandbox.Fault{Status: 200, Body: `{"priceCents":99999}`, Key: s.apiKey()}, routeQuote)
-		s.beside("limited", func(h *caller) {
+		s.concurrently("limited", func(h *caller) {
 			o := h.haiku(false)
 			limit := int64(1000)
 			h.at, o.limit = s.Replica, &limit
@@ -343,8 +344,8 @@ var acts = map[string]faultAction{
 	}},
 }
 
-// refuseRepeats is a catalog that loses the answer to an order, and refuses all that follow: it looks at
-// money, the cap, models or inputs before it looks at the key, and the order has taken the last of it.
+// refuseRepeats simulates a catalog that loses the response to an order and rejects all repeats: it
+// checks money, the cap, models or inputs before the key, and the order has used up the last of it.
 func (s *runningFault) refuseRepeats() (end func(), fired func() int) {
 	refusals := []sandbox.Fault{
 		{Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`},
@@ -361,8 +362,8 @@ func (s *runningFault) refuseRepeats() (end func(), fired func() int) {
 	return func() { lost(); refuse() }, fired
 }
 
-// rotate changes the held API key a few times a second. Of every other trouble the catalog rejects the
-// keys of before until all is healed.
+// rotate changes the shared API key a few times per second. In every other trouble the catalog
+// rejects the previous keys until all faults end.
 func (s *runningFault) rotate(ended chan struct{}) {
 	var rejected []*sandbox.Injected
 	for {
@@ -388,8 +389,8 @@ func (s *runningFault) restart(stop func(*replica)) (end func(), fired func() in
 	watched(s)
 	s.c.note(event{kind: sawFault, process: r.current().name, text: s.ID + " stops"})
 	stop(r)
-	// Not when the old one has ended: net/http waits for its connections by a random time of its own. One
-	// that drains for longer does so beside its successor, as it is when a service is rolled over.
+	// The successor does not wait for the exit of the old process, because net/http waits for its connections
+	// for a random time. A slow drain overlaps with the successor, as in a rolling update.
 	away := time.Duration(s.Variant) * 3 * time.Second
 	s.For = away + drainTimeout + 5*time.Second
 	s.c.sleep(away + time.Millisecond)

@@ -16,13 +16,13 @@ import (
 	"strings"
 )
 
-// typeChecker says whether a changed package would compile: to build it would take a second for each bug.
+// typeChecker checks that a changed package compiles. A build would take a second for each bug.
 type typeChecker struct {
 	fset     *token.FileSet
 	importer types.Importer
 }
 
-// newTypeChecker reads what the packages of the tree export as they are.
+// newTypeChecker reads the export data of the unchanged packages of the tree.
 func newTypeChecker(ctx context.Context, root string) (*typeChecker, error) {
 	list := exec.CommandContext(ctx, "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "./internal/...")
 	list.Dir, list.Stderr = root, os.Stderr
@@ -44,7 +44,7 @@ func (c *typeChecker) check(dir string, texts map[string]string) error {
 	var files []*ast.File
 	for path, text := range texts {
 		if ours, err := build.Default.MatchFile(dir, filepath.Base(path)); err == nil && !ours {
-			continue // of another system
+			continue // for another system
 		}
 		file, err := parser.ParseFile(c.fset, path, text, parser.SkipObjectResolution)
 		if err != nil {

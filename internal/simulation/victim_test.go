@@ -23,7 +23,7 @@ func (c *caller) orderAndFollow(o order, v viewing) bool {
 
 // watchOne orders a generation and watches it to its end, in the time of the trouble and beyond.
 func watchOne(s *runningFault) {
-	s.beside(s.next("one"), func(h *caller) {
+	s.concurrently(s.next("one"), func(h *caller) {
 		h.at = s.Replica
 		h.orderAndFollow(h.essay(false), viewing{})
 	})
@@ -33,14 +33,14 @@ func watchOne(s *runningFault) {
 // nobodys is the id of a generation that there is not.
 const nobodys = "gen_nobodys"
 
-// askMuch reads and watches what is not there, all through an outage, beside one who orders.
+// askMuch reads and watches missing generations during an outage, while another caller orders.
 func askMuch(s *runningFault) {
-	s.beside(s.next("hopes"), func(h *caller) {
+	s.concurrently(s.next("hopes"), func(h *caller) {
 		h.at = s.Replica
 		h.follow(viewing{id: nobodys})
 	})
 	watchOne(s)
-	s.beside(s.next("asks"), func(h *caller) {
+	s.concurrently(s.next("asks"), func(h *caller) {
 		h.at = s.Replica
 		for range 60 {
 			h.readOnce(nobodys, true)
@@ -51,7 +51,7 @@ func askMuch(s *runningFault) {
 
 // buyOne places an order.
 func buyOne(s *runningFault) {
-	s.beside(s.next("buy"), func(h *caller) {
+	s.concurrently(s.next("buy"), func(h *caller) {
 		h.at = s.Replica
 		h.orderAndFollow(h.haiku(false), viewing{})
 	})
@@ -66,10 +66,10 @@ func fetchOne(s *runningFault) {
 	}
 }
 
-// watched makes sure that something is being watched through the replica.
+// watched ensures that generations are being watched through the replica.
 func watched(s *runningFault) {
 	for i := range 2 {
-		s.beside(fmt.Sprint("watched", i), func(h *caller) {
+		s.concurrently(fmt.Sprint("watched", i), func(h *caller) {
 			h.at = s.Replica
 			h.orderAndFollow(h.essay(false), viewing{rest: i == 1})
 		})
@@ -108,14 +108,14 @@ func orderTwice(s *runningFault) {
 	s.done(<-both && ok)
 }
 
-// seeEndGoBack watches on after the end, while the catalog takes it back now and then.
+// seeEndGoBack continues to watch after the end, while the catalog periodically revokes it.
 func seeEndGoBack(s *runningFault) {
 	id, ok := s.c.buy(s.c.haiku(s.Variant%2 == 0), 30*time.Second)
 	if !ok {
 		return
 	}
-	s.beside(s.next("all"), func(h *caller) { h.everything(40 * time.Second) })
-	s.beside(s.next("get"), func(h *caller) {
+	s.concurrently(s.next("all"), func(h *caller) { h.everything(40 * time.Second) })
+	s.concurrently(s.next("get"), func(h *caller) {
 		for range 10 {
 			h.readOnce(id, true)
 			h.pause(2 * time.Second)
@@ -136,7 +136,7 @@ func neverRead(s *runningFault) {
 	s.c.neverRead(d, s)
 }
 
-// callerStreams is how many streams the server lets one caller have.
+// callerStreams is the server's limit of open streams for each caller.
 const callerStreams = 1000
 
 // openTooMany opens streams until one is refused.
@@ -191,14 +191,14 @@ func openAndCancel(s *runningFault) {
 	s.done(s.c.follow(viewing{id: id}))
 }
 
-// herd makes many watch one generation.
+// herd starts many watches of one generation.
 func herd(s *runningFault) {
 	id, ok := s.c.buy(s.c.essay(s.Variant == 0), 30*time.Second)
 	if !ok {
 		return
 	}
 	for i := range 150 + 50*s.Variant {
-		s.beside(s.next("h"), func(h *caller) {
+		s.concurrently(s.next("h"), func(h *caller) {
 			h.at = s.Replica
 			h.follow(viewing{id: id, rest: i%10 == 0})
 		})
@@ -206,7 +206,7 @@ func herd(s *runningFault) {
 	s.count.Add(1)
 }
 
-// joinAtTheEnd makes watchers join around the moment at which a generation ends.
+// joinAtTheEnd starts watches around the moment when a generation ends.
 func joinAtTheEnd(s *runningFault) {
 	for range 5 {
 		id, ok := s.c.buy(s.c.haiku(false), 30*time.Second)
@@ -214,7 +214,7 @@ func joinAtTheEnd(s *runningFault) {
 			return
 		}
 		for i := range 25 {
-			s.beside(s.next("j"), func(h *caller) {
+			s.concurrently(s.next("j"), func(h *caller) {
 				h.at = s.Replica
 				h.sleep(time.Duration(i) * 120 * time.Millisecond * time.Duration(1/s.world.plan.Speed))
 				h.follow(viewing{id: id})
@@ -231,7 +231,7 @@ func readForeign(s *runningFault) {
 	if !ok {
 		return
 	}
-	s.beside(s.next("owner"), func(h *caller) { h.at = s.Replica; h.follow(viewing{id: id}) })
+	s.concurrently(s.next("owner"), func(h *caller) { h.at = s.Replica; h.follow(viewing{id: id}) })
 	s.c.pause(time.Second)
 	thief := s.world.caller(s.world.tenants[len(s.world.tenants)-1], s.next("spy")+s.c.name)
 	thief.at = s.Replica
@@ -241,7 +241,7 @@ func readForeign(s *runningFault) {
 			case codes.NotFound:
 				s.count.Add(1)
 			case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal:
-			default: // it tells the generation from one that there is not
+			default: // the response reveals that the generation exists
 				thief.note(event{kind: sawLeak, gen: id, text: fmt.Sprintf("%s of another tenant's generation: %v", what, err)})
 			}
 			thief.searchError(err)

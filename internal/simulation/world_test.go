@@ -22,7 +22,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// What the hub is configured with, as easel serve does it by default.
+// Settings of the hub: the defaults of easel serve.
 const (
 	minInterval  = time.Second
 	maxInterval  = 10 * time.Second
@@ -33,7 +33,7 @@ const (
 
 const catalogAddr = "catalog:80"
 
-// world is the whole stack and all who use it.
+// world is the complete stack and its users.
 type world struct {
 	plan    plan
 	history *history
@@ -41,28 +41,28 @@ type world struct {
 
 	box      *sandbox.Sandbox
 	site     *http.Server // in front of the sandbox
-	address  place        // of the site
+	address  place        // address of the site
 	front    *lagProxy
 	replicas []*replica
 	tenants  []*tenant
 	keys     map[string]string      // names of keys
-	held     atomic.Pointer[string] // the API key that replicas hold, where they do
+	held     atomic.Pointer[string] // API key that replicas share, or nil
 	rotated  atomic.Int64           // how often it was rotated
 
-	account     *tenant   // of a world with a ledger: whose API key the replicas hold
-	database    *database // of the ledger
+	account     *tenant   // account whose API key the replicas of a world with a ledger share
+	database    *database // database of the ledger
 	callersFile string
 	operator    *tenant
 	guest       *tenant
 	limits      []limitChange
-	gaveUp      map[string]forgottenOrder // by upstream key
+	gaveUp      map[string]forgottenOrder // forgotten orders by upstream key
 	moved       []movedKey
 	resolved    map[string]string // the generations of orders that an operator has resolved
-	dearer      atomic.Int64      // charges above the quote that were told
-	lists       []listing         // of the operator
-	receivers   *receivers        // of events
+	dearer      atomic.Int64      // reported charges above the quote
+	lists       []listing         // lists that the operator received
+	receivers   *receivers        // receivers of events
 
-	ctx     context.Context // of all callers
+	ctx     context.Context // context of all callers
 	cancel  context.CancelFunc
 	callers sync.WaitGroup
 	trouble sync.WaitGroup
@@ -70,22 +70,22 @@ type world struct {
 
 	mu       sync.Mutex
 	faults   []span
-	problems []string       // of the run itself: what was to happen did not
-	busy     map[string]int // who is not done, by name
+	problems []string       // problems of the run itself: planned actions that did not happen
+	busy     map[string]int // number of running callers by name
 	traps    []*trap
 }
 
-// span is when a fault was there.
+// span is the period of a fault.
 type span struct {
 	id       string
 	from, to time.Duration
 	reach    reach
-	replica  string // "": all
-	tenant   string // "": all
+	replica  string // empty means all
+	tenant   string // empty means all
 	fired    int
 }
 
-// reach is what a fault may excuse.
+// reach is the set of failures that a fault excuses.
 type reach int
 
 const (
@@ -94,7 +94,7 @@ const (
 	reachReads                 // answers to reads of one generation
 	reachContent               // downloads
 	reachCallers               // the network between callers and a replica
-	reachReplica               // a process is gone or stands still
+	reachReplica               // a process is dead or frozen
 	reachNobody                // one caller's own manner
 	reachOutage                // the catalog does not answer at all
 	reachVisible               // young generations are not found
@@ -102,14 +102,14 @@ const (
 	reachLedger                // the ledger does not answer, or not at once
 )
 
-// tenant is a credential and those who share it.
+// tenant is a credential and its users.
 type tenant struct {
 	name, key string
 	next      []string    // API keys of the same account, for rotations
 	endpoints []*endpoint // one for each replica
 }
 
-// endpoint is how a tenant reaches a replica.
+// endpoint is a tenant's connection to a replica.
 type endpoint struct {
 	link    *link
 	replica *replica
@@ -196,7 +196,7 @@ func dialect(name string) sandbox.Dialect {
 	panic("simulation: there is no dialect " + name)
 }
 
-// admit makes a tenant with a door to every replica.
+// admit creates a tenant with an endpoint for every replica.
 func (w *world) admit(name string) (err error) {
 	t := &tenant{}
 	switch {
@@ -217,7 +217,7 @@ func (w *world) admit(name string) (err error) {
 	return err
 }
 
-// withDoors gives a tenant a door to every replica.
+// withDoors creates an endpoint of a tenant for every replica.
 func (w *world) withDoors(t *tenant) (*tenant, error) {
 	for _, r := range w.replicas {
 		d, err := w.door(r, t.key)
@@ -229,7 +229,7 @@ func (w *world) withDoors(t *tenant) (*tenant, error) {
 	return t, nil
 }
 
-// openAccount makes an account with money.
+// openAccount creates an account with money.
 func (w *world) openAccount(name string) (*tenant, error) {
 	balance := int64(10_000_000)
 	if w.plan.Poor {
@@ -249,7 +249,7 @@ func (w *world) openAccount(name string) (*tenant, error) {
 	return t, err
 }
 
-// rotations is how many more API keys an account has where they are rotated.
+// rotations is the number of additional API keys of an account, if keys are rotated.
 const rotations = 200
 
 func (w *world) addKeys(t *tenant) error {
@@ -264,7 +264,7 @@ func (w *world) addKeys(t *tenant) error {
 	return nil
 }
 
-// heldKey is the API key that the replicas hold now.
+// heldKey returns the current shared API key of the replicas.
 func (w *world) heldKey() catalog.Secret {
 	if key := w.held.Load(); key != nil {
 		return catalog.NewSecret(*key)
@@ -311,7 +311,7 @@ func (w *world) stop() {
 	for _, r := range w.replicas {
 		r.drain()
 	}
-	for _, t := range w.everybody() {
+	for _, t := range w.allTenants() {
 		for _, d := range t.endpoints {
 			d.close()
 		}
@@ -324,21 +324,21 @@ func (w *world) stop() {
 	_ = w.site.Close()
 }
 
-// problem notes that the run itself is not what was planned.
+// problem records that the run itself differs from the plan.
 func (w *world) problem(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.problems = append(w.problems, fmt.Sprintf(format, args...))
 }
 
-// leaked notes that something came where it must never come.
+// leaked records data that appeared in a forbidden place.
 func (w *world) leaked(text string) {
 	w.traffic.mu.Lock()
 	defer w.traffic.mu.Unlock()
 	w.traffic.leaks = append(w.traffic.leaks, text)
 }
 
-// logger looks for keys in what is logged.
+// logger returns a logger that searches all records for keys.
 func (w *world) logger() *slog.Logger { return slog.New(secretSearch{w}) }
 
 type secretSearch struct{ world *world }
@@ -357,7 +357,7 @@ func (s secretSearch) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// holdsKey reports whether a key stands in a text.
+// holdsKey reports whether a text contains a key.
 func (w *world) holdsKey(text string) bool {
 	if !strings.Contains(text, "simulated_") { // every key has it
 		return false
