@@ -18,7 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// readAudit reads the books of the catalog, over its administration.
+// readAudit reads the accounts of the sandbox, over its administration.
 func readAudit(ctx context.Context, addr string) (a sandbox.Audit, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+sandbox.AdminPath+"audit?key="+key, nil)
 	if err != nil {
@@ -35,7 +35,7 @@ func readAudit(ctx context.Context, addr string) (a sandbox.Audit, err error) {
 	return a, json.NewDecoder(answer.Body).Decode(&a)
 }
 
-// settledAudit waits until every generation has ended and what is to be refunded was.
+// settledAudit waits until every generation has ended and all due refunds are made.
 func settledAudit(ctx context.Context, addr string) (sandbox.Audit, error) {
 	for {
 		a, err := readAudit(ctx, addr)
@@ -95,8 +95,8 @@ func some(faults []error) error {
 	return errors.Join(faults...)
 }
 
-// readPictures reads the file of every generation that has one. Each must be whole, though the
-// catalog was killed while it wrote them: its entity tag is a digest of what was painted.
+// readPictures reads the file of every generation that has one. Each must be complete, although the
+// catalog was killed while it wrote them: its ETag is a digest of the image.
 func readPictures(ctx context.Context, addr string, a sandbox.Audit) (n int, err error) {
 	for _, g := range a.Generations {
 		if g.Model != picture || g.Status != "succeeded" {
@@ -122,15 +122,15 @@ func readPictures(ctx context.Context, addr string, a sandbox.Audit) (n int, err
 	return n, nil
 }
 
-// counters counts what happened.
+// counters counts kills, cuts and other events of a run.
 type counters struct {
 	mu        sync.Mutex
 	calls     int
 	kills     [points]int
 	cuts      [cuts]int
 	amid      int // kills of a facade that was seen to be writing
-	retired   int // connections that a facade gave up because they had gone silent
-	cutUnsaid int // connections to callers, cut as they were about to hear
+	retired   int // connections that a facade closed because they were silent
+	cutUnsaid int // connections to callers that were cut just before a delivery
 }
 
 func (t *counters) add(n *int) {
@@ -151,7 +151,7 @@ func (t *counters) writing(seen bool) {
 	}
 }
 
-// totals are the kills of facades and of the catalog, and the cuts between them.
+// totals returns the number of kills of facades, of kills of the catalog, and of cuts between them.
 func (t *counters) totals() (facades, catalogs, severed int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,7 +168,7 @@ func (t *counters) totals() (facades, catalogs, severed int) {
 	return facades, catalogs, severed
 }
 
-// missing are the points and cuts that never happened.
+// missing returns the names of the points and cuts that never happened.
 func (t *counters) missing(wanted []point) (names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -188,7 +188,7 @@ func (t *counters) missing(wanted []point) (names []string) {
 	return names
 }
 
-// table is all figures of a run.
+// table returns all figures of a run.
 func (t *counters) table(wanted []point, a sandbox.Audit, pictures int, took time.Duration) string {
 	facades, catalogs, severed := t.totals()
 	t.mu.Lock()

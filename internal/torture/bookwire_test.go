@@ -29,7 +29,7 @@ type bookWire struct {
 	listener net.Listener
 }
 
-// books is the PostgreSQL that has the ledger, and what befalls it.
+// books is the PostgreSQL of the ledger, with the faults of its connections.
 type books struct {
 	t      *testing.T
 	world  *world
@@ -47,7 +47,7 @@ type books struct {
 	refused  int // starts of a facade, while PostgreSQL was away
 }
 
-// mishap is what befalls a commit. A commit whose answer is lost is in doubt.
+// mishap is the fault of a commit. A commit whose response is lost is in doubt.
 type mishap int
 
 const (
@@ -55,11 +55,11 @@ const (
 	facadeBefore         // the facade is killed, and PostgreSQL hears nothing of the commit
 	facadeAmid           // PostgreSQL has carried it out, and the facade is killed before it hears
 	facadeAfter          // the facade is killed when it has heard
-	silentBefore         // PostgreSQL hears nothing more, in the middle of a transaction, and nor does the facade
-	stoppedBefore        // the facade stands still for longer than PostgreSQL keeps its transaction
+	silentBefore         // PostgreSQL and the facade receive nothing more, in the middle of a transaction
+	stoppedBefore        // the facade is frozen for longer than PostgreSQL keeps its transaction
 	cutBefore            // the connection ends, and PostgreSQL hears nothing of the commit
 	cutAfter             // PostgreSQL has carried it out, and the connection ends
-	silentAfter          // likewise, and the facade hears nothing any more
+	silentAfter          // likewise, and the facade no longer receives anything
 	backendBefore        // the process of PostgreSQL that has the connection is killed, which restarts all of them
 	backendAfter         // likewise, when it has carried out the commit
 	serverBefore         // PostgreSQL is killed, and started again
@@ -85,10 +85,10 @@ func (m mishap) before() bool {
 // kill reports whether PostgreSQL dies of it.
 func (m mishap) kill() bool { return m >= backendBefore }
 
-// deaths are where a facade dies of a mishap.
+// deaths maps mishaps to the points where a facade dies.
 var deaths = map[mishap]point{facadeBefore: beforeWriting, facadeAmid: amidWriting, facadeAfter: afterWriting}
 
-// draw decides what befalls a commit of a facade.
+// draw selects the mishap of a commit of a facade.
 func (b *books) draw(from *process) mishap {
 	for m, at := range deaths {
 		if from.diesAt(at) {
@@ -121,7 +121,8 @@ func (b *books) count(m mishap) {
 	b.happened[m]++
 }
 
-// missed is told of a commit whose connection has ended before anything befell it: it befalls another.
+// missed records a commit whose connection ended before its mishap happened. Another commit gets
+// the mishap.
 func (b *books) missed(m mishap, from *process) {
 	if at, dies := deaths[m]; dies {
 		from.condemn(at, 0)
@@ -133,14 +134,14 @@ func (b *books) missed(m mishap, from *process) {
 	}
 }
 
-// stalled is how often a transaction was left in the middle.
+// stalled returns the number of transactions that were left open.
 func (b *books) stalled() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.happened[silentBefore] + b.happened[stoppedBefore]
 }
 
-// killed is how often PostgreSQL was killed.
+// killed returns the number of kills of PostgreSQL.
 func (b *books) killed() (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,7 +166,7 @@ func (b *books) restart(m mishap, backend int) {
 	b.dying = false
 }
 
-// table is what has befallen the commits.
+// table returns the figures of the mishaps.
 func (b *books) table() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -177,7 +178,7 @@ func (b *books) table() string {
 	return text.String()
 }
 
-// serve passes on what connects, until the listener is closed.
+// serve forwards connections until the listener is closed.
 func (w *bookWire) serve() {
 	for {
 		conn, err := w.listener.Accept()
@@ -211,15 +212,15 @@ type bookSession struct {
 	wire       *bookWire
 	facade, up net.Conn
 	backend    atomic.Int64            // the process of PostgreSQL
-	silent     atomic.Bool             // the facade hears nothing any more
+	silent     atomic.Bool             // the facade no longer receives anything
 	over       chan struct{}           // closed when PostgreSQL has ended the session
-	fate       atomic.Pointer[mishap]  // of the commit on its way
-	from       atomic.Pointer[process] // who has sent it
+	fate       atomic.Pointer[mishap]  // mishap of the commit in flight
+	from       atomic.Pointer[process] // process that sent it
 }
 
 var commit = []byte("commit\x00")
 
-// requests passes on what the facade sends. Its first message has no type.
+// requests forwards the messages of the facade. The first one has no type.
 func (s *bookSession) requests() {
 	defer s.missed()
 	for head := 0; ; head = 1 {
@@ -236,7 +237,8 @@ func (s *bookSession) requests() {
 	}
 }
 
-// commits decides what befalls a commit, and reports whether that was before PostgreSQL heard of it.
+// commits selects the mishap of a commit, and reports whether it ended the session before
+// PostgreSQL received the commit.
 func (s *bookSession) commits() (over bool) {
 	from := s.wire.owner.now()
 	if from == nil { // it is about to start
@@ -256,7 +258,7 @@ func (s *bookSession) commits() (over bool) {
 	return true
 }
 
-// answers passes on what PostgreSQL says.
+// answers forwards the messages of PostgreSQL.
 func (s *bookSession) answers() {
 	defer s.missed()
 	for {
@@ -270,7 +272,7 @@ func (s *bookSession) answers() {
 		m := none
 		if fate := s.fate.Load(); kind == 'C' && fate != nil {
 			m = *fate
-			s.fate.Store(nil) // it befalls the commit now
+			s.fate.Store(nil) // the mishap happens to this commit
 		}
 		if m == facadeAfter {
 			_, _ = s.facade.Write(append(text, 'Z', 0, 0, 0, 5, 'I')) // it is ready for the next statement
@@ -288,17 +290,17 @@ func (s *bookSession) answers() {
 	}
 }
 
-// missed ends the session: what was to befall its last commit did not.
+// missed ends the session. The mishap of its last commit did not happen.
 func (s *bookSession) missed() {
 	if fate := s.fate.Swap(nil); fate != nil {
 		s.wire.books.missed(*fate, s.from.Load())
 	}
 }
 
-// stallTime is longer than what a transaction may hold up others.
+// stallTime is longer than a transaction may block others.
 const stallTime = 12 * time.Second
 
-// strike lets happen what befalls a commit.
+// strike carries out the mishap of a commit.
 func (s *bookSession) strike(m mishap) {
 	s.wire.books.count(m)
 	switch {
@@ -307,7 +309,7 @@ func (s *bookSession) strike(m mishap) {
 		s.wire.books.restart(m, backend)
 	case m == silentBefore:
 		s.silent.Store(true)
-		select { // PostgreSQL gives the transaction up, whose host is as good as gone
+		select { // PostgreSQL aborts the transaction of the unreachable host
 		case <-s.over:
 		case <-time.After(stallTime):
 		}
@@ -315,13 +317,13 @@ func (s *bookSession) strike(m mishap) {
 		s.from.Load().standStill(stallTime)
 	case m == silentAfter:
 		defer context.AfterFunc(s.wire.books.world.storm, func() { s.facade.Close() })()
-		_, _ = io.Copy(io.Discard, s.up) // until the facade gives it up, or is killed
+		_, _ = io.Copy(io.Discard, s.up) // until the facade closes it, or is killed
 	case m == facadeBefore || m == facadeAmid || m == facadeAfter:
 		s.from.Load().kill()
 	}
 }
 
-// readPostgres reads a message: its type, of so many bytes, its length and the rest.
+// readPostgres reads a message: head bytes of its type, its length and the rest.
 func readPostgres(r io.Reader, head int) (kind byte, text []byte, err error) {
 	text = make([]byte, head+4)
 	if _, err := io.ReadFull(r, text); err != nil {

@@ -26,11 +26,11 @@ import (
 type caller struct {
 	world *world
 	line  *callerProxy
-	// create sends an order and gives its generation.
+	// create sends an order and returns its generation ID.
 	create func(ctx context.Context, request *easelv1.CreateGenerationRequest) (string, error)
 }
 
-// connect makes a caller of a line, and what ends it. The token is what it proves itself with.
+// connect creates a caller with a token for a line, and returns it with its closer.
 func connect(w *world, l *callerProxy, token string) (*caller, io.Closer, error) {
 	if l.rest {
 		c := &restClient{address: l.listener.Addr().String(), token: token}
@@ -48,7 +48,7 @@ func connect(w *world, l *callerProxy, token string) (*caller, io.Closer, error)
 	return &caller{world: w, line: l, create: create}, conn, nil
 }
 
-// bearing is a context of calls with a token.
+// bearing returns a context of calls with a token.
 func bearing(ctx context.Context, token string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 }
@@ -63,13 +63,13 @@ func dial(l *callerProxy) (*grpc.ClientConn, error) {
 		}))
 }
 
-// largeEvery is how many orders it takes until one is large.
+// largeEvery is the interval of large orders.
 const largeEvery = 8
 
 // picture is a model whose result is a file of more than one part in the database.
 const picture = "studio/landscape"
 
-// orderOf is the n-th order. Some are large, some have a limit of the cost, some paint a picture.
+// orderOf returns the n-th order. Some are large, some have a cost limit, some paint a picture.
 func orderOf(n int) *easelv1.CreateGenerationRequest {
 	r := &easelv1.CreateGenerationRequest{
 		ModelId: "studio/haiku", IdempotencyKey: fmt.Sprintf("order-%d", n), InputsJson: fmt.Sprintf(`{"prompt":"order %d"}`, n),
@@ -157,7 +157,8 @@ type outcomes struct {
 	ids map[string]string // generation by idempotency key
 }
 
-// record notes the answer of a caller, and reports whether another caller got another one.
+// record stores the generation ID that a caller received. It returns an error if another caller
+// received a different ID.
 func (p *outcomes) record(order, id string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -23,13 +23,13 @@ type callerProxy struct {
 	newest atomic.Pointer[proxiedConn]
 }
 
-// proxiedConn is one from the caller to a facade.
+// proxiedConn is a connection from the caller to a facade.
 type proxiedConn struct {
 	caller *net.TCPConn
 	facade *process
 }
 
-// serve passes on what connects, until the listener is closed.
+// serve forwards connections until the listener is closed.
 func (l *callerProxy) serve() {
 	for {
 		conn, err := l.listener.Accept()
@@ -40,7 +40,7 @@ func (l *callerProxy) serve() {
 	}
 }
 
-// proxy passes on what comes on one connection, to a facade left to chance.
+// proxy forwards one connection to a random facade.
 func (l *callerProxy) proxy(caller *net.TCPConn) {
 	defer caller.Close()
 	defer context.AfterFunc(l.world.ctx, func() { caller.Close() })()
@@ -71,8 +71,8 @@ const (
 	endOfStream  = 1
 )
 
-// readChunk reads the next part of what a facade answers, and reports whether an answer begins
-// there that is no error: the order was taken, and the facade knows it.
+// readChunk reads the next part of a facade's response, and reports whether a successful response
+// starts there: then the order was accepted, and the facade knows it.
 func (l *callerProxy) readChunk(answers *bufio.Reader) (text []byte, taken bool, err error) {
 	if l.rest {
 		m, body, err := readMessage(answers)
@@ -84,7 +84,7 @@ func (l *callerProxy) readChunk(answers *bufio.Reader) (text []byte, taken bool,
 	}
 	payload := make([]byte, binary.BigEndian.Uint32(head)>>8)
 	_, err = io.ReadFull(answers, payload)
-	// Headers that end their stream are those of an error.
+	// Headers that end their stream belong to an error.
 	return append(head, payload...), head[3] == frameHeaders && head[4]&endOfStream == 0, err
 }
 
@@ -107,8 +107,8 @@ func (l *callerProxy) answer(facade *process, answers *bufio.Reader, caller *net
 	return err == nil
 }
 
-// beforeDelivery is told that the caller has heard of its order. It reports whether the facade that
-// told it was killed for that.
+// beforeDelivery is called before the caller receives its order. It reports whether the facade was
+// killed at this point.
 func (l *callerProxy) beforeDelivery() bool {
 	newest := l.newest.Load()
 	if newest == nil || !newest.facade.diesAt(afterHearing) {
@@ -118,7 +118,7 @@ func (l *callerProxy) beforeDelivery() bool {
 	return true
 }
 
-// disconnect lets the caller connect anew, perhaps to another facade.
+// disconnect cuts the caller's connection, so that it reconnects, perhaps to another facade.
 func (l *callerProxy) disconnect() {
 	if newest := l.newest.Load(); newest != nil {
 		newest.caller.Close()

@@ -3,13 +3,13 @@
 // Callers order through two real facades in front of one real sandbox with its ledger in a
 // file, each a process of its own. Proxies between them read every byte. They cut, reset or
 // swallow connections, and they kill a process at an exact point of an order: before it is
-// sent, in the middle of its bytes, once the catalog has taken it, in the middle of the
-// answer, before the caller gets it, after. A killed process is started again, and callers
-// send their idempotency keys again, to whichever facade is there.
+// sent, in the middle of its bytes, once the catalog has received it, in the middle of
+// the response, before the caller receives it, after. A killed process is started again, and
+// callers repeat their idempotency keys at any running facade.
 //
 // In the end the ledger must hold exactly one charge for each order, every caller must know
-// the generation of its order, the same idempotency key must still give it, and every file
-// must be whole.
+// the generation of its order, the same idempotency key must still return it, and every file
+// must be complete.
 //
 //	process      a program that runs, and is killed
 //	supervisor   starts it again and decides where it dies next
@@ -18,33 +18,33 @@
 //	caller       orders, and orders again; three in four speak gRPC, the others REST
 //	books        compares the ledger with the outcomes, and prints the table of figures
 //
-// The same with a ledger: callers of several teams stand behind one API key, and PostgreSQL dies too. There
-// callers may give up; whether their orders exist the ledger finds out. In the end it equals the catalog's
-// books to the cent.
+// The same with a ledger: callers of several teams share one API key, and PostgreSQL is killed too. Here
+// callers may give up; the ledger then determines whether their orders exist. In the end it equals the
+// accounts of the catalog to the cent.
 //
 //	ledger       the run, in which no order stays unknown
 //	bookwire     the connection from a facade to PostgreSQL
-//	peer         tells which facade has a connection: a ledger belongs to one URL of the catalog
-//	team         a caller that gives up, and what a team can see of the others
+//	peer         finds the facade of a connection: a ledger belongs to one URL of the catalog
+//	team         a caller that gives up, and the access of a team to others' orders
 //	ledgerbooks  compares the ledger with the catalog and with the outcomes
 //
 // Besides the kills there are two faults that only a real process and a real network have:
 //
 //	stack     one facade, one sandbox, and a tunnel between them
 //	hole      the tunnel swallows everything
-//	stopped   the facade is stopped, and goes on later
+//	stopped   the facade is stopped, and resumed later
 //
 // Replicas that share their polls have faults of their own. Their catalog is a stub, whose generations end
-// when the test says so:
+// when the test ends them:
 //
 //	fleet     facades over one PostgreSQL, a stub catalog, and watches that reconnect to another facade
 //	replicas  a facade or the database is killed, stopped, cut off or replaced
 //
-// Results that are copied have a store, which dies and lies too:
+// Copies of results are in a store, which is killed and returns wrong data too:
 //
 //	results       Easel, a real store and the catalog are killed in turn while results are copied
-//	doors         what stands before the catalog, and counts, and before the store, and makes trouble
-//	largeresults  many large results at once, and the memory meanwhile
+//	doors         a proxy that counts requests to the catalog, and one that injects faults of the store
+//	largeresults  memory during concurrent copies and downloads of large results
 //	erased        a search for bytes of results that were erased
 //
 // All of it is test code, so that no way to crash is in the program. It needs the signals of unix.

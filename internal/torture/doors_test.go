@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// catalogDoor stands before a catalog that may be killed: its address stays. It counts the results that are read.
+// catalogDoor is a proxy before a catalog that may be killed. Its address does not change. It
+// counts the reads of results.
 type catalogDoor struct {
 	*httptest.Server
 
@@ -44,7 +45,7 @@ func openCatalogDoor(t *testing.T) *catalogDoor {
 // cutOff cuts a connection whose other end is gone.
 func cutOff(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
 
-// storeTrouble is what befalls requests to a store.
+// storeTrouble is a fault of requests to a store.
 type storeTrouble int
 
 const (
@@ -64,7 +65,7 @@ func (s storeTrouble) String() string {
 // slowFor is longer than readers wait for a store.
 const slowFor = 12 * time.Second
 
-// storeDoor stands before a store of S3.
+// storeDoor is a proxy before an S3 store.
 type storeDoor struct {
 	*httptest.Server
 
@@ -80,7 +81,7 @@ func openStoreDoor(t *testing.T, endpoint string) *storeDoor {
 	host := strings.TrimPrefix(endpoint, "http://")
 	d.proxy = httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", host, r.In.Host // which is signed
+			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", host, r.In.Host // the signature covers the host
 		},
 		FlushInterval: -1, ErrorHandler: cutOff, ModifyResponse: d.lie,
 	}

@@ -27,8 +27,9 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// TestNoByteOfAnErasedResultIsLeft looks for a picture and a text byte by byte after an erasure: in the store, in the book
-// (the files of SQLite after a stop, a dump of PostgreSQL), and in events that are sent then.
+// TestNoByteOfAnErasedResultIsLeft searches for the bytes of a picture and of a text after an
+// erasure: in the store, in the ledger (the files of SQLite after a stop, a dump of PostgreSQL),
+// and in later events.
 func TestNoByteOfAnErasedResultIsLeft(t *testing.T) {
 	for _, database := range []string{"SQLite", "PostgreSQL"} {
 		t.Run(database, func(t *testing.T) {
@@ -65,11 +66,11 @@ func TestNoByteOfAnErasedResultIsLeft(t *testing.T) {
 	}
 }
 
-// estate is Easel with a store and a book that can be searched, and a receiver of events.
+// estate is Easel with a store and a ledger that can be searched, and a receiver of events.
 type estate struct {
 	*testing.T
 	store  string              // its directory
-	book   func() (dir string) // of the files of the book
+	book   func() (dir string) // returns the directory of the ledger's files
 	env    []string
 	token  string
 	facade *process
@@ -143,7 +144,7 @@ func (e *estate) receive(w http.ResponseWriter, r *http.Request) {
 	e.events = append(e.events, body)
 }
 
-// make orders a result, waits until it is copied, and gives its bytes.
+// make orders a result, waits until it is copied, and returns its bytes.
 func (e *estate) make(model, inputs string) []byte {
 	e.Helper()
 	ctx := bearing(e.Context(), e.token)
@@ -212,7 +213,7 @@ func (e *estate) walk(dir string, each func(name string)) {
 	e.Helper()
 	if err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // it went meanwhile
+			return nil // deleted since the directory was read
 		}
 		if err == nil && entry.Type().IsRegular() {
 			each(name)
@@ -223,7 +224,7 @@ func (e *estate) walk(dir string, each func(name string)) {
 	}
 }
 
-// search gives the files below a directory that have any of some bytes.
+// search returns the files below a directory that contain any of the traces.
 func (e *estate) search(dir string, traces [][]byte) (found []string) {
 	e.Helper()
 	e.walk(dir, func(name string) {
@@ -238,10 +239,10 @@ func (e *estate) search(dir string, traces [][]byte) (found []string) {
 	return found
 }
 
-// traceSize is how many bytes of a result in one place are a trace of it.
+// traceSize is the number of consecutive bytes of a result that count as a trace of it.
 const traceSize = 16
 
-// tracesOf are pieces of a result, at most some two hundred.
+// tracesOf returns at most about two hundred pieces of a result.
 func tracesOf(result []byte) (traces [][]byte) {
 	step := max(traceSize, len(result)/200)
 	for at := 0; at+traceSize <= len(result); at += step {

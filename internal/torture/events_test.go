@@ -21,16 +21,17 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// toldTeams are told of events. The receivers of both are one server, which is at times silent, answers 500, or takes an
-// event and says nothing, until the world is calm.
+// toldTeams are the teams with events. Their common receiver is at times silent, returns 500, or
+// accepts an event without a response, until the world is calm.
 var toldTeams = []string{"studio", "shop"}
 
-// toSomebody chooses the events of those teams. The others have theirs written too, and are told nothing.
+// toSomebody selects the events of those teams. Events of the other teams are written, but not
+// sent.
 const toSomebody = `owner IN ('studio', 'shop')`
 
 const eventSecret = "whsec_dG9ydHVyZSBzaWducyBldmVyeSBldmVudCB3aXRoIHRoaXM="
 
-// receiver is that of the teams that are told.
+// receiver is the receiver of the teams with events.
 type receiver struct {
 	world *ledgerWorld
 
@@ -81,8 +82,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// troubledPosts is how many of the first are in trouble whatever else is calm: while processes are killed all the time, few
-// live long enough to send.
+// troubledPosts is the number of first requests that fail even in a calm world, because few
+// processes live long enough to send events while they are killed.
 const troubledPosts = 100
 
 // count counts a POST.
@@ -111,8 +112,8 @@ func (r *receiver) take(event, id string) {
 	r.got[event][id] = true
 }
 
-// delivered waits until every event is delivered, and gives that snapshot of the ledger, with what had arrived before
-// it. The facades go on meanwhile: they settle refunds.
+// delivered waits until every event is delivered. It returns a snapshot of the ledger at that
+// moment, and the events that had arrived before. The facades continue to run and settle refunds.
 func (l *ledgerWorld) delivered(ctx context.Context, db *sql.DB) (snapshot *sql.Tx, before map[string]bool, err error) {
 	for end := time.Now().Add(time.Minute); ; pauseFor(ctx, 100*time.Millisecond) {
 		before = l.receiver.arrived()
@@ -133,7 +134,7 @@ func (l *ledgerWorld) delivered(ctx context.Context, db *sql.DB) (snapshot *sql.
 	}
 }
 
-// arrived are the types and subjects that have arrived, without those of budgets.
+// arrived returns the types and subjects of the events that have arrived, except those of budgets.
 func (r *receiver) arrived() map[string]bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,8 +147,8 @@ func (r *receiver) arrived() map[string]bool {
 	return all
 }
 
-// compareEvents compares what has arrived with a snapshot of the ledger in which everything was told. Nothing had
-// arrived before it that the ledger does not have.
+// compareEvents compares the arrived events with a snapshot of the ledger in which every event was
+// delivered. No event may have arrived earlier that the ledger does not have.
 func (l *ledgerWorld) compareEvents(ctx context.Context, t *testing.T, snapshot *sql.Tx, before map[string]bool) error {
 	t.Helper()
 	r := l.receiver

@@ -26,7 +26,7 @@ import (
 
 const fleetRate = 5 // polls a second that all replicas together may make
 
-// stubCatalog is a catalog whose generations end when the test says so. It records every request.
+// stubCatalog is a catalog whose generations end when the test ends them. It records every request.
 type stubCatalog struct {
 	mu     sync.Mutex
 	states map[string]string
@@ -73,7 +73,7 @@ func (m *stubCatalog) set(state string, ids ...string) {
 	}
 }
 
-// since counts the requests since a time.
+// since counts the requests after the given time.
 func (m *stubCatalog) since(at time.Time) (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,7 +103,7 @@ type fleet struct {
 	conns    []*grpc.ClientConn
 }
 
-// startFleet starts so many replicas, and the given number of generations.
+// startFleet starts the given numbers of replicas and generations.
 func startFleet(t *testing.T, at *database, replicas, generations int) *fleet {
 	t.Helper()
 	f := &fleet{t: t, site: at, meter: &stubCatalog{states: map[string]string{}}}
@@ -172,16 +172,16 @@ type watcher struct {
 	first int // replica
 
 	mu     sync.Mutex
-	on     int // replica of its newest stream: whoever is refused goes on to the next
+	on     int // replica of its newest stream; after an error the next one is used
 	etags  []string
 	states []easelv1.State
-	at     []time.Time // of each
+	at     []time.Time // arrival time of each state
 	over   bool
 	breaks int
 	fault  error
 }
 
-// watch begins so many watches, spread over the generations and the replicas.
+// watch starts n watches, spread over the generations and the replicas.
 func (f *fleet) watch(n int) {
 	ctx := metadata.AppendToOutgoingContext(f.t.Context(), "authorization", "Bearer "+key)
 	for i := range n {
@@ -225,7 +225,7 @@ func (w *watcher) watch(ctx context.Context, conn *grpc.ClientConn, replica int)
 	return w.over
 }
 
-// take notes a state, and that it was not told before and does not go backwards.
+// take records a state. It must be new and must not go backwards.
 func (w *watcher) take(g *easelv1.Generation) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -252,7 +252,8 @@ func (f *fleet) count(is func(*watcher) bool) (n int) {
 	return n
 }
 
-// end lets all generations succeed, waits until every watch has ended, and checks what was promised.
+// end ends all generations with success, waits until every watch has ended, and checks the
+// promises.
 func (f *fleet) end() {
 	f.t.Helper()
 	f.meter.set("succeeded", f.ids...)

@@ -35,13 +35,13 @@ import (
 // gallery is Easel with a store, whose processes are killed: replicas over one book, a catalog, and a server of S3.
 type gallery struct {
 	*testing.T
-	ctx     context.Context //nolint:containedctx // of calls: it carries the token
+	ctx     context.Context //nolint:containedctx // context of calls, with the token
 	door    *catalogDoor
 	store   *storeDoor
 	bucket  *proctest.Bucket
 	db      *sql.DB
 	env     []string
-	file    string // of the catalog
+	file    string // ledger file of the catalog
 	catalog *process
 
 	mu       sync.Mutex
@@ -75,7 +75,7 @@ func openGallery(t *testing.T) *gallery {
 	g.env = []string{
 		"EASEL_UPSTREAM_KEY_FILE=" + write("key", key), "EASEL_LEDGER_URL=" + book, "EASEL_POLL_RATE=20",
 		"EASEL_CALLERS_FILE=" + write("callers.yaml", `{"teams": {"studio": {}}, "callers": [{"name": "service", "team": "studio", "tokens": ["`+auth.Hash(token)+`"]}, {"name": "ops", "operator": true, "tokens": ["`+auth.Hash(operator)+`"]}]}`),
-		"EASEL_API_KEY=" + operator, // of commands
+		"EASEL_API_KEY=" + operator, // for commands
 		"EASEL_CONTENT_URL=" + (&proctest.Bucket{Endpoint: g.store.URL}).URL("results"),
 		"AWS_ACCESS_KEY_ID=" + proctest.BucketKey, "AWS_SECRET_ACCESS_KEY=" + proctest.BucketSecret,
 	}
@@ -122,14 +122,14 @@ func (g *gallery) startReplica(n int) {
 	g.replicas[n], g.conns[n] = p, conn
 }
 
-// client is that of any replica.
+// client returns the client of a random replica.
 func (g *gallery) client() easelv1.GenerationServiceClient {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return easelv1.NewGenerationServiceClient(g.conns[rand.IntN(len(g.conns))])
 }
 
-// order places the n-th order, whatever is killed meanwhile.
+// order places the n-th order, despite kills of processes.
 func (g *gallery) order(n int) (id string, err error) {
 	r := &easelv1.CreateGenerationRequest{ModelId: picture, IdempotencyKey: fmt.Sprint("result-", n), InputsJson: fmt.Sprintf(`{"prompt":"result %d","size":"64x40"}`, n)}
 	if n%10 == 0 {
@@ -153,7 +153,7 @@ func (g *gallery) order(n int) (id string, err error) {
 	}
 }
 
-// copied counts the copies that the book has.
+// copied returns the number of copies in the ledger.
 func (g *gallery) copied() (n int) { return g.count(`SELECT COUNT(*) FROM contents WHERE state = 1`) }
 
 func (g *gallery) count(query string) (n int) {
@@ -164,7 +164,8 @@ func (g *gallery) count(query string) (n int) {
 	return n
 }
 
-// awaitCopies waits until the book has so many copies. Where there are no more for a while, callers come back.
+// awaitCopies waits until the ledger has the wanted number of copies. If no copy is added for a
+// while, callers repeat their reads.
 func (g *gallery) awaitCopies(want int, within time.Duration) {
 	g.Helper()
 	end, last, grown := time.Now().Add(within), 0, time.Now()
@@ -182,8 +183,8 @@ func (g *gallery) awaitCopies(want int, within time.Duration) {
 	}
 }
 
-// comeBack asks for generations whose ends the book has not, as their callers do: a process that was killed may have told an
-// end that it had not written down yet, and the settler reads ten a minute.
+// comeBack reads the generations whose ends the ledger lacks, as their callers do. A killed process
+// may have delivered an end before it was recorded, and the settle job reads only ten a minute.
 func (g *gallery) comeBack() {
 	g.Helper()
 	var missing sql.NullString
@@ -206,7 +207,7 @@ func (g *gallery) comeBack() {
 	}
 }
 
-// waiting says what is not copied.
+// waiting describes the results that are not copied.
 func (g *gallery) waiting() string {
 	var said sql.NullString
 	if err := g.db.QueryRowContext(g.Context(), `SELECT STRING_AGG(kind || ' ' || fence || ' ' || problem, '; ') FROM (SELECT * FROM jobs WHERE kind IN ('copy', 'delete') LIMIT 5) AS c`).Scan(&said); err != nil {
@@ -240,7 +241,7 @@ func (g *gallery) storm(results, rounds int) (kills int) {
 	return steps
 }
 
-// wanted are the digests of all results, as the catalog itself has them.
+// wanted returns the digests of all results, read from the catalog directly.
 func (g *gallery) wanted(ids ...string) map[string]string {
 	g.Helper()
 	var mu sync.Mutex
@@ -261,7 +262,7 @@ func (g *gallery) wanted(ids ...string) map[string]string {
 	return wanted
 }
 
-// upstream is the digest of a result that the catalog itself gives, past the door that counts.
+// upstream returns the digest of a result, read from the catalog past the counting proxy.
 func (g *gallery) upstream(id string) (digest string, err error) {
 	at := "http://" + g.catalog.found[0] + "/api/v1/api/catalog/generations/" + id
 	if g.results[id]%10 != 0 {
@@ -294,7 +295,7 @@ func digestOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// download gives the digest of a result, and where it is from.
+// download returns the digest and the source of a result.
 func (g *gallery) download(id string) (digest string, from easelv1.ContentSource, err error) {
 	ctx, cancel := context.WithTimeout(g.ctx, 2*time.Minute)
 	defer cancel()
@@ -315,7 +316,8 @@ func (g *gallery) download(id string) (digest string, from easelv1.ContentSource
 	return hex.EncodeToString(sum.Sum(nil)), from, nil
 }
 
-// downloadAll compares results with what the catalog has, and gives how many came from a copy.
+// downloadAll compares results with those of the catalog, and returns the number that came from a
+// copy.
 func (g *gallery) downloadAll(wanted map[string]string) (copies int) {
 	g.Helper()
 	var mu sync.Mutex
@@ -341,7 +343,7 @@ func (g *gallery) downloadAll(wanted map[string]string) (copies int) {
 	return copies
 }
 
-// orderAll places orders, numbered from one on, watches each to its end, and gives their generations.
+// orderAll places count orders, watches each to its end, and returns their generation IDs.
 func (g *gallery) orderAll(from, count int) []string {
 	g.Helper()
 	ids, ordering := make([]string, count), errgroup.Group{}
@@ -360,7 +362,7 @@ func (g *gallery) orderAll(from, count int) []string {
 	return ids
 }
 
-// watchToTheEnd watches a generation until it has succeeded, whatever is killed meanwhile.
+// watchToTheEnd watches a generation until it has succeeded, despite kills of processes.
 func (g *gallery) watchToTheEnd(id string) error {
 	ctx, cancel := context.WithTimeout(g.ctx, 5*time.Minute)
 	defer cancel()
@@ -383,7 +385,7 @@ func (g *gallery) watchToTheEnd(id string) error {
 	}
 }
 
-// objects are the names of what is in the store.
+// objects returns the names of the objects in the store.
 func (g *gallery) objects() (names []string) {
 	g.Helper()
 	store, err := content.OpenStore(g.bucket.URL("results"), false)
@@ -399,7 +401,7 @@ func (g *gallery) objects() (names []string) {
 	return names
 }
 
-// awaitObjects waits until the store has so many objects: what has come to nothing is deleted.
+// awaitObjects waits until the store has the wanted number of objects. Failed uploads are deleted.
 func (g *gallery) awaitObjects(want int) {
 	g.Helper()
 	for end := time.Now().Add(healedWithin); ; pauseFor(g.Context(), time.Second) {

@@ -74,7 +74,7 @@ func TestABlackHoleEndsCallsInTimeAndItsConnectionsAreGivenUp(t *testing.T) {
 	}
 }
 
-// readAtOnce makes calls at the same time, which need a connection each.
+// readAtOnce sends concurrent calls, each on its own connection.
 func (s *stack) readAtOnce(t *testing.T, calls int) {
 	t.Helper()
 	var all errgroup.Group

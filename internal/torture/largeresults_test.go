@@ -33,8 +33,9 @@ var (
 	largeCount = flag.Int("large-results", 24, "large results to copy and to download at once")
 )
 
-// largeGrowth is how much memory copies and downloads of large results may take together, whatever their size: and at most
-// half of what the downloads would take that hold them whole.
+// largeGrowth returns the maximum memory for all copies and downloads of large results together. It
+// is independent of their size, and at most half of the memory that the downloads would need as a
+// whole.
 func largeGrowth() int64 { return min(200<<20, int64(*largeCount)**largeSize/2) }
 
 // largeFile is a file of any size, whose bytes are known.
@@ -55,7 +56,7 @@ func (f largeFile) ReadAt(p []byte, at int64) (n int, err error) {
 	return n, nil
 }
 
-// largeCatalog has the file as the result of every generation of a catalog.
+// largeCatalog starts a catalog in which the file is the result of every generation.
 func largeCatalog(t *testing.T, file largeFile) (address string) {
 	t.Helper()
 	catalog, err := startCatalog(t.Context(), filepath.Join(t.TempDir(), "catalog.db"), "--speed", "1000")
@@ -79,7 +80,7 @@ func largeCatalog(t *testing.T, file largeFile) (address string) {
 	return door.Listener.Addr().String()
 }
 
-// largeStore is a store of S3 that keeps sizes alone: every object is the file.
+// largeStore is an S3 store that keeps only sizes: the content of every object is the file.
 type largeStore struct {
 	file largeFile
 
@@ -118,8 +119,8 @@ func (s *largeStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestCopiesAndDownloadsOfLargeResultsHoldTheirMemory copies and downloads large results at once, and looks at the largest
-// resident memory of the process meanwhile.
+// TestCopiesAndDownloadsOfLargeResultsHoldTheirMemory copies and downloads large results
+// concurrently, and checks the peak resident memory of the process.
 func TestCopiesAndDownloadsOfLargeResultsHoldTheirMemory(t *testing.T) {
 	file := newLargeFile()
 	store := httptest.NewServer(&largeStore{file: file, sizes: map[string]int64{}})
@@ -227,7 +228,7 @@ func (l *largeRun) download(ids []string) {
 	}
 }
 
-// unlessEOF is an error but that of a stream that has ended.
+// unlessEOF returns err, or nil if the stream has ended.
 func unlessEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -235,7 +236,7 @@ func unlessEOF(err error) error {
 	return err
 }
 
-// awaitCopies waits until the process has made so many copies.
+// awaitCopies waits until the process has made the wanted number of copies.
 func (l *largeRun) awaitCopies(want int) {
 	l.Helper()
 	line := fmt.Sprintf("\neasel_content_copies_total{easel_content_outcome=\"copied\"} %d\n", want)
@@ -255,7 +256,7 @@ func (l *largeRun) awaitCopies(want int) {
 	}
 }
 
-// resident is a figure of the memory of the process, in bytes.
+// resident returns a memory figure of the process, in bytes.
 func (l *largeRun) resident(name string) int64 {
 	l.Helper()
 	file, err := os.Open(fmt.Sprintf("/proc/%d/status", l.pid))

@@ -24,7 +24,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// With a ledger each kill costs more, as what it knows outlives the process.
+// With a ledger each kill takes longer, because the ledger outlives the process.
 var (
 	ledgerOrders       = flag.Int("ledger-orders", 200, "orders to place with a ledger, at least")
 	ledgerKills        = flag.Int("ledger-kills", 14, "facades to kill with a ledger, at least")
@@ -34,11 +34,13 @@ var (
 	stalls             = flag.Int("stalls", 2, "transactions to leave in the middle, at least")
 )
 
-// knownWithin is how soon after the catalog answers again every order has an outcome, and settledWithin how soon
-// after it was looked at its money is settled in the ledger. Thousands may wait at once, on a machine that is busy.
+// knownWithin is the time in which every order must have an outcome after the catalog is available
+// again. settledWithin is the time in which an order is settled after it was read. Thousands of
+// orders may wait on a busy machine.
 const knownWithin, settledWithin = 3 * time.Minute, time.Minute
 
-// teams are those that share the API key. The budget of the last does not do for all its orders.
+// teams are the teams that share the API key. The budget of the last is too small for all its
+// orders.
 var teams = []string{"studio", "shop", "press", "blog"}
 
 const (
@@ -50,13 +52,13 @@ const (
 type ledgerWorld struct {
 	*world
 	books    *books
-	ledger   string // its URL, past everything that befalls connections
+	ledger   string // URL that bypasses the faults of connections
 	limits   map[string]int64
-	tokens   map[string]string // by team
+	tokens   map[string]string // tokens by team
 	memory   *memory
-	receiver *receiver // of events
+	receiver *receiver // receiver of events
 	members  []*member
-	clients  map[string]easelv1.GenerationServiceClient // by team
+	clients  map[string]easelv1.GenerationServiceClient // clients by team
 }
 
 // buildLedger puts it together; nothing runs yet but PostgreSQL.
@@ -83,7 +85,7 @@ func buildLedger(ctx context.Context, t *testing.T, g goal) *ledgerWorld {
 	return l
 }
 
-// settings are those of every facade, with the files that they name.
+// settings returns the settings of every facade, and writes the files that they name.
 func (l *ledgerWorld) settings(t *testing.T) []string {
 	t.Helper()
 	write := func(name, text string) string {
@@ -108,20 +110,20 @@ func (l *ledgerWorld) settings(t *testing.T) []string {
 		}
 	}
 	file["teams"], file["callers"] = budgets, list
-	text, err := json.Marshal(file) // which is YAML too
+	text, err := json.Marshal(file) // JSON is also YAML
 	if err != nil {
 		t.Fatal(err)
 	}
 	return []string{"EASEL_UPSTREAM_KEY_FILE=" + write("key", key), "EASEL_CALLERS_FILE=" + write("callers.yaml", string(text))}
 }
 
-// url is that of a ledger, through the wire.
+// url returns the URL of a ledger through the wire.
 func (w *bookWire) url(ledger string) string {
 	return strings.Replace(ledger, w.books.server.Address(), w.listener.Addr().String(), 1)
 }
 
-// startFacade starts a facade, again where it was refused because PostgreSQL was away, as whatever runs it
-// elsewhere does.
+// startFacade starts a facade, and repeats it if PostgreSQL was unavailable, as a process manager
+// does.
 func (b *books) startFacade(ctx context.Context, upstream string, env ...string) (*process, error) {
 	for {
 		p, err := startFacade(ctx, upstream, env...)
@@ -132,7 +134,7 @@ func (b *books) startFacade(ctx context.Context, upstream string, env ...string)
 	}
 }
 
-// wasAway counts a start that was refused. It is none of PostgreSQL's doing in a calm world.
+// wasAway counts a failed start of a facade, and reports whether there were fewer than 1000.
 func (b *books) wasAway() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -140,7 +142,7 @@ func (b *books) wasAway() bool {
 	return b.refused < 1000
 }
 
-// calmIfDone lets nothing more go wrong once everything has happened often enough.
+// calmIfDone stops all faults once everything has happened often enough.
 func (l *ledgerWorld) calmIfDone() {
 	if l.books.killed() >= l.books.kills && l.books.stalled() >= l.books.stalls {
 		l.world.calmIfDone(l.memory.count())
@@ -173,8 +175,8 @@ func TestTheLedgerEqualsTheCatalogsBooksWhateverIsKilled(t *testing.T) {
 	l.work.Wait()
 }
 
-// run lets the teams order until all has happened, waits until every order has an outcome, and lets them come
-// back for theirs.
+// run runs the teams until all faults have happened, waits until every order has an outcome, and
+// repeats all orders.
 func (l *ledgerWorld) run(t *testing.T) error {
 	t.Helper()
 	if err := l.connect(t); err != nil {
@@ -232,7 +234,7 @@ func (l *ledgerWorld) connect(t *testing.T) error {
 	return nil
 }
 
-// known waits until no order is unknown, while nobody comes back for any.
+// known waits until no order is unknown, without repeats by callers.
 func (l *ledgerWorld) known() (took time.Duration, err error) {
 	db, err := l.open()
 	if err != nil {

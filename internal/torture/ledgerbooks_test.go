@@ -22,7 +22,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
 )
 
-// bookOrder is an order as the ledger has it.
+// bookOrder is a row of an order in the ledger.
 type bookOrder struct {
 	teamOrder
 	upstreamKey, generation string
@@ -31,7 +31,7 @@ type bookOrder struct {
 	cost, refunded, reserved, unconfirmed int64 // without a cost, what counts as spent is unconfirmed
 }
 
-// open opens the ledger past everything that befalls connections.
+// open opens the ledger without the faults of connections.
 func (l *ledgerWorld) open() (*sql.DB, error) { return sql.Open("pgx", l.ledger) }
 
 // queryer is a ledger, or a snapshot of it.
@@ -66,7 +66,7 @@ func readLedger(ctx context.Context, snapshot *sql.Tx) (all []bookOrder, err err
 	return all, err
 }
 
-// close compares the ledger with the catalog's books, and both with what callers were told.
+// close compares the ledger with the catalog's accounts, and both with the responses to callers.
 func (l *ledgerWorld) close(t *testing.T, began time.Time) error {
 	t.Helper()
 	db, err := l.open()
@@ -187,7 +187,7 @@ func compareOrders(orders []bookOrder, a sandbox.Audit) error {
 	return some(faults)
 }
 
-// compareAnswers compares what callers were told with the ledger.
+// compareAnswers compares the responses to callers with the ledger.
 func compareAnswers(m *memory, orders []bookOrder) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,21 +12,22 @@ import (
 	"strings"
 )
 
-// ownsPeerOf reports whether the process has the other end of a connection that came over loopback, as Linux tells it:
-// /proc/net/tcp names the socket of each connection, and /proc/PID/fd those of a process.
+// ownsPeerOf reports whether the process has the other end of a loopback connection, according to
+// Linux: /proc/net/tcp has the socket of each connection, and /proc/PID/fd the sockets of a
+// process.
 func (p *process) ownsPeerOf(conn net.Conn) bool {
 	socket, err := peerSocket(conn)
 	if err != nil {
 		return false
 	}
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.command.Process.Pid)) // none where it has ended
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.command.Process.Pid)) // empty if the process has exited
 	return slices.ContainsFunc(files, func(file string) bool {
 		link, err := os.Readlink(file)
 		return err == nil && link == "socket:["+socket+"]"
 	})
 }
 
-// peerSocket is the socket at the other end of a connection.
+// peerSocket returns the socket at the other end of a connection.
 func peerSocket(conn net.Conn) (string, error) {
 	table, err := os.Open("/proc/net/tcp")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// programDir is where the program is built, once for all tests.
+// programDir is the directory of the program, which is built once for all tests.
 var programDir string
 
 func TestMain(m *testing.M) {
@@ -33,7 +33,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// program builds the program as make does, without the race detector: it is what ships.
+// program builds the program as make does, without the race detector, because this is the released
+// program.
 var program = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(programDir, "easel")
 	out, err := exec.Command("go", "build", "-o", path, "github.com/easel-grpc/easel/cmd/easel").CombinedOutput()
@@ -55,7 +56,7 @@ type process struct {
 	doom   *doom // nil while it is to live
 }
 
-// doom is where a process is to die.
+// doom is the point at which a process is to die.
 type doom struct {
 	at   point
 	skip int // how often the point passes before
@@ -71,7 +72,7 @@ func run(ctx context.Context, patterns []*regexp.Regexp, env []string, args ...s
 	return launch(ctx, path, patterns, env, args...)
 }
 
-// launch is run for any program.
+// launch starts any program, like run.
 func launch(ctx context.Context, path string, patterns []*regexp.Regexp, env []string, args ...string) (*process, error) {
 	p := &process{output: &output{written: make(chan struct{}, 1)}, gone: make(chan struct{})}
 	p.command = exec.CommandContext(ctx, path, args...)
@@ -81,7 +82,7 @@ func launch(ctx context.Context, path string, patterns []*regexp.Regexp, env []s
 		return nil, err
 	}
 	go func() {
-		_ = p.command.Wait() // how it ended is told by what killed it, or by its output
+		_ = p.command.Wait() // the exit status does not matter: the killer or the output has the reason
 		close(p.gone)
 	}()
 	limit := time.After(30 * time.Second)
@@ -126,7 +127,7 @@ func (p *process) wasKilled() bool {
 	return p.killed
 }
 
-// condemn lets the process die at a point, after it passed there a few times.
+// condemn schedules the death of the process at a point, after it has passed the point skip times.
 func (p *process) condemn(at point, skip int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,15 +144,15 @@ func (p *process) passesLeft() int {
 	return p.doom.skip
 }
 
-// pardon lets it live.
+// pardon cancels the doom of the process.
 func (p *process) pardon() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.doom = nil
 }
 
-// diesAt reports whether this is where the process is to die. Whoever is told so kills it:
-// only one is.
+// diesAt reports whether the process is to die at this point. It returns true to only one caller,
+// which kills the process.
 func (p *process) diesAt(at point) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,7 +166,7 @@ func (p *process) diesAt(at point) bool {
 	return true
 }
 
-// output is what a process has written.
+// output is the output of a process.
 type output struct {
 	written chan struct{} // holds a token when there is more
 
@@ -183,7 +184,7 @@ func (o *output) Write(b []byte) (int, error) {
 	return o.text.Write(b)
 }
 
-// find gives the first group of each pattern, or nil while one of them is missing.
+// find returns the first group of each pattern, or nil if a pattern does not match yet.
 func (o *output) find(patterns []*regexp.Regexp) (found []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -197,7 +198,7 @@ func (o *output) find(patterns []*regexp.Regexp) (found []string) {
 	return found
 }
 
-// tail is the end of the output, for a failure.
+// tail returns the end of the output, for failure messages.
 func (o *output) tail() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -29,7 +29,7 @@ func (c *restClient) Close() error {
 	return nil
 }
 
-// create sends an order. What fails on the way has the code that gRPC gives it.
+// create sends an order. A transport failure has the same code as in gRPC.
 func (c *restClient) create(ctx context.Context, request *easelv1.CreateGenerationRequest) (string, error) {
 	keyless := proto.CloneOf(request)
 	keyless.IdempotencyKey = ""

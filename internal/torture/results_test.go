@@ -20,11 +20,11 @@ var (
 )
 
 const (
-	resultsWithin = 15 * time.Minute // for all copies, on a machine that is busy
+	resultsWithin = 15 * time.Minute // timeout of all copies, on a busy machine
 	healedWithin  = 5 * time.Minute  // for a copy after a trouble
 	atOnce        = 16
 	callersAtOnce = 64
-	copiesInWork  = 8 // of one process
+	copiesInWork  = 8 // maximum number of concurrent copies of one process
 	resultReplica = 2
 )
 
@@ -75,7 +75,7 @@ func TestEachResultIsCopiedOnceWhateverIsKilled(t *testing.T) {
 	g.erase(all)
 }
 
-// inTrouble is how many orders are placed, and how many copies are read, while a store is in trouble.
+// inTrouble is the number of orders placed, and of copies read, during a fault of a store.
 const inTrouble = 12
 
 // endure orders and reads while a store is in trouble. Everything that the catalog can serve is served, and copied later.
@@ -102,7 +102,7 @@ func (g *gallery) endure(t *testing.T, trouble storeTrouble, wanted map[string]s
 	g.awaitCopies(len(wanted), healedWithin)
 }
 
-// verify compares the book and the store, as an operator does.
+// verify compares the ledger and the store, like an operator.
 func (g *gallery) verify() {
 	g.Helper()
 	if text, err := g.easel("content", "verify", "--bytes"); err != nil || !strings.Contains(text, " 0 differences") {
@@ -117,7 +117,7 @@ func (g *gallery) erase(all int) {
 	if !strings.Contains(text, fmt.Sprint(all, " orders are erased")) {
 		g.Fatalf("%v\n%s", err, text)
 	}
-	for end := time.Now().Add(healedWithin); err != nil; { // it waits for a minute, and says how many are left
+	for end := time.Now().Add(healedWithin); err != nil; { // the command waits for a minute, and prints the number of remaining copies
 		if time.Now().After(end) || !strings.Contains(text, "copies are still to be deleted") {
 			g.Fatalf("%v\n%s", err, text)
 		}
@@ -129,7 +129,7 @@ func (g *gallery) erase(all int) {
 	}
 }
 
-// easel runs a command beside the servers.
+// easel runs a command while the servers run.
 func (g *gallery) easel(args ...string) (text string, err error) {
 	g.Helper()
 	path, err := program()

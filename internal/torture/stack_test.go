@@ -23,7 +23,7 @@ import (
 
 // stack is one facade before one sandbox, both processes of their own, and a caller.
 type stack struct {
-	ctx         context.Context //nolint:containedctx // of calls: it carries the key
+	ctx         context.Context //nolint:containedctx // context of calls, with the key
 	catalog     *process
 	facade      *process
 	generations easelv1.GenerationServiceClient
@@ -206,7 +206,7 @@ func (tun *tunnel) carry(near net.Conn, to string) {
 	tun.mu.Unlock()
 }
 
-// vanishing writes what comes through a pipe while that is not dead.
+// vanishing is a writer that discards all bytes while its pipe is dead.
 type vanishing struct {
 	io.Writer
 	p *pipe
@@ -222,7 +222,7 @@ func (v vanishing) Write(b []byte) (int, error) {
 	return v.Writer.Write(b)
 }
 
-// darken lets bytes vanish from now on.
+// darken starts to drop all bytes.
 func (tun *tunnel) darken() {
 	tun.mu.Lock()
 	defer tun.mu.Unlock()
@@ -239,7 +239,7 @@ func (tun *tunnel) open() int {
 	return len(tun.pipes)
 }
 
-// light lets new connections through. Those that went dark stay so.
+// light allows new connections. Connections that went dark stay dark.
 func (tun *tunnel) light() {
 	tun.mu.Lock()
 	defer tun.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// requests counts what has come to a catalog.
+// requests returns the number of requests that a catalog has received.
 func requests(ctx context.Context, t *testing.T, addr string) (n int) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+sandbox.AdminPath+"requests", nil)

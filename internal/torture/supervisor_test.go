@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// point is where a process can be killed.
+// point is a moment of an order at which a process can be killed.
 type point int
 
 const (
@@ -43,7 +43,7 @@ func (p point) String() string {
 	}[p]
 }
 
-// every is how many orders it takes until one passes the point.
+// every returns the number of orders after which the point is passed once.
 func (p point) every() int {
 	if p == amidOrder {
 		return largeEvery
@@ -62,10 +62,11 @@ type supervisor struct {
 	current atomic.Pointer[process]
 }
 
-// now is the process that runs, or nil between two.
+// now returns the running process, or nil between two processes.
 func (k *supervisor) now() *process { return k.current.Load() }
 
-// record goes on until ctx ends, and returns only then or because of what must not happen.
+// supervise restarts the process until ctx is done. It returns earlier only after an unexpected
+// failure.
 func (k *supervisor) supervise(ctx context.Context) error {
 	defer k.current.Store(nil)
 	for n := 0; ctx.Err() == nil; n++ {

@@ -24,14 +24,14 @@ const callersOfLedger = 48
 // teamOrder is an order as its team calls it. All teams choose the same idempotency keys.
 type teamOrder struct{ team, idempotencyKey string }
 
-// memory is what callers were told.
+// memory has the responses that callers received.
 type memory struct {
 	mu      sync.Mutex
 	last    map[string]int // order, by team
 	ids     map[teamOrder]string
 	refused map[teamOrder]bool // for want of budget
 	maybe   map[teamOrder]bool // orders with a call whose outcome was not that nothing was placed
-	dropped int                // orders that nobody comes back for
+	dropped int                // orders that no caller repeats
 	seen    map[string]string  // the team that was shown a generation
 	faults  []error
 	calls   map[teamOrder][]string // how each has ended, to be shown where something is wrong
@@ -58,8 +58,8 @@ func (m *memory) next(team string) int {
 	return m.last[team]
 }
 
-// told keeps the answer to an order: always the same.
-func (m *memory) told(o teamOrder, id string) {
+// recordOrder stores the generation ID returned for an order. It must always be the same.
+func (m *memory) recordOrder(o teamOrder, id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if before := m.ids[o]; before != "" && before != id || id == "" {
@@ -102,14 +102,14 @@ func (m *memory) drop() {
 	m.dropped++
 }
 
-// count is how many orders their callers know.
+// count returns the number of orders with a generation that their callers know.
 func (m *memory) count() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.ids)
 }
 
-// anyOf is a generation of a team, or "".
+// anyOf returns a generation of a team, or "".
 func (m *memory) anyOf(team string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -149,7 +149,7 @@ func (m *member) work(ctx context.Context, colleague *member) error {
 	return ctx.Err()
 }
 
-// next is an order of before, or a new one.
+// next returns an earlier order, or a new one.
 func (m *member) next() *easelv1.CreateGenerationRequest {
 	if n := len(m.later); n > 20 || n > 0 && rand.IntN(3) == 0 {
 		request := m.later[0]
@@ -192,7 +192,7 @@ func (m *member) ask(ctx context.Context, request *easelv1.CreateGenerationReque
 	m.world.memory.answered(o, began, id, err, why)
 	switch {
 	case err == nil:
-		m.world.memory.told(o, id)
+		m.world.memory.recordOrder(o, id)
 		return true, nil
 	case why.GetReason() == "BUDGET_EXCEEDED" && m.world.limits[m.team] > 0:
 		m.world.memory.outOfBudget(o)
@@ -219,8 +219,8 @@ func (m *member) comeBack(ctx context.Context) error {
 	return nil
 }
 
-// look shows what a team can see while all goes wrong: its list, its watch of everything, and what it is told of
-// another's generations.
+// look checks the access of a team during the faults: its list, its watch of everything, and the
+// responses about another team's generations.
 func (l *ledgerWorld) look(team, other string) error {
 	ctx, client := bearing(l.ctx, l.tokens[team]), l.clients[team]
 	l.work.Go(func() { l.watch(ctx, client, team) })
@@ -267,7 +267,7 @@ func (l *ledgerWorld) list(ctx context.Context, client easelv1.GenerationService
 	return nil
 }
 
-// peek asks for a generation of another team.
+// peek reads a generation of another team.
 func (l *ledgerWorld) peek(ctx context.Context, client easelv1.GenerationServiceClient, other string) error {
 	id := l.memory.anyOf(other)
 	if id == "" {

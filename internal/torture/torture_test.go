@@ -18,10 +18,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// goal is how much a run is to do.
+// goal is the amount of work of a run.
 type goal struct {
 	orders, kills, catalogKills, cuts int
-	cutShare                          float64 // of all exchanges with the catalog
+	cutShare                          float64 // share of all exchanges with the catalog
 }
 
 var (
@@ -37,7 +37,7 @@ const (
 	facades     = 2
 )
 
-// world is all that runs.
+// world has all parts of a run.
 type world struct {
 	ctx      context.Context //nolint:containedctx // it ends every connection
 	storm    context.Context //nolint:containedctx // it ends when nothing more is to go wrong
@@ -53,13 +53,13 @@ type world struct {
 	last int // order
 }
 
-// points are all where something dies.
+// points returns all points where a process dies.
 func (w *world) points() []point { return slices.Concat(w.facades[0].points, w.catalog.points) }
 
 func (w *world) isCalm() bool { return w.storm.Err() != nil }
 
-// next gives the number of an order to place. There are more until everything has happened
-// often enough; then nothing goes wrong any more.
+// next returns the number of the next order, and true until everything has happened often enough.
+// From then on, no more faults happen.
 func (w *world) next() (int, bool) {
 	w.calmIfDone(w.promises.count())
 	w.mu.Lock()
@@ -71,7 +71,7 @@ func (w *world) next() (int, bool) {
 	return w.last, true
 }
 
-// calmIfDone lets nothing more go wrong once everything has happened often enough.
+// calmIfDone stops all faults once everything has happened often enough.
 func (w *world) calmIfDone(orders int) {
 	kills, catalogKills, severed := w.tally.totals()
 	if orders >= w.goal.orders && kills >= w.goal.kills && catalogKills >= w.goal.catalogKills && severed >= w.goal.cuts && len(w.tally.missing(w.points())) == 0 {
@@ -79,7 +79,7 @@ func (w *world) calmIfDone(orders int) {
 	}
 }
 
-// anyFacade is one that runs, or nil.
+// anyFacade returns a random running facade, or nil.
 func (w *world) anyFacade() *process {
 	for _, i := range rand.Perm(len(w.facades)) {
 		if p := w.facades[i].now(); p != nil {
@@ -100,8 +100,8 @@ func (w *world) listen(t *testing.T, config net.ListenConfig) net.Listener {
 	return listener
 }
 
-// narrow makes the kernel take little at once from whoever sends, so that a large order takes
-// a while to write: short segments, and a small buffer.
+// narrow sets short segments and a small buffer, so that the kernel accepts few bytes at a time,
+// and a large order takes a while to write.
 func narrow(_, _ string, raw syscall.RawConn) (err error) {
 	failed := raw.Control(func(fd uintptr) {
 		if err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, 536); err == nil {
@@ -114,10 +114,11 @@ func narrow(_, _ string, raw syscall.RawConn) (err error) {
 	return err
 }
 
-// facadePoints are where a facade dies without a ledger.
+// facadePoints are the points where a facade dies without a ledger.
 var facadePoints = []point{beforeOrder, amidOrder, afterCommit, amidAnswer, afterAnswer, beforeHearing, afterHearing}
 
-// build puts the world together; nothing runs yet. start starts a facade, and points are where it dies.
+// build creates the world; nothing runs yet. start starts a facade, and points are the points where
+// it dies.
 func build(ctx context.Context, t *testing.T, g goal, points []point, start func(ctx context.Context, owner *supervisor) (*process, error)) *world {
 	t.Helper()
 	w := &world{ctx: ctx, goal: g, promises: outcomes{ids: map[string]string{}}}
@@ -137,7 +138,7 @@ func build(ctx context.Context, t *testing.T, g goal, points []point, start func
 	return w
 }
 
-// wire lays a wire to the catalog for some of the facades, and gives its address.
+// wire creates a wire to the catalog for some of the facades, and returns its address.
 func (w *world) wire(t *testing.T, owners ...*supervisor) (addr string) {
 	t.Helper()
 	link := &wire{world: w, owners: owners, listener: w.listen(t, net.ListenConfig{Control: narrow})}
@@ -145,18 +146,18 @@ func (w *world) wire(t *testing.T, owners ...*supervisor) (addr string) {
 	return link.listener.Addr().String()
 }
 
-// supervise lets everything run until ctx ends.
+// supervise runs everything until ctx is done.
 func (w *world) supervise(ctx context.Context, running *errgroup.Group) {
 	for _, k := range append(w.facades, w.catalog) {
 		running.Go(func() error { return k.supervise(ctx) })
 	}
 }
 
-// rotated begins in the middle.
+// rotated returns the points, starting with the given index.
 func rotated(points []point, first int) []point { return slices.Concat(points[first:], points[:first]) }
 
-// call lets callers order until all has happened, and then asks for every order once more: the
-// facades that answer have long forgotten it.
+// call places orders until all faults have happened, and then repeats every order. By then the
+// facades that respond no longer know it.
 func (w *world) call(t *testing.T) error {
 	t.Helper()
 	var all []*caller
@@ -190,7 +191,7 @@ func (w *world) call(t *testing.T) error {
 	return asking.Wait()
 }
 
-// report tells now and then how far it is.
+// report periodically logs the progress.
 func (w *world) report(t *testing.T, began time.Time, orders func() int) {
 	t.Helper()
 	for {
@@ -205,7 +206,7 @@ func (w *world) report(t *testing.T, began time.Time, orders func() int) {
 	}
 }
 
-// close closes the books.
+// close compares the final accounts.
 func (w *world) close(t *testing.T, began time.Time) {
 	t.Helper()
 	addr := w.catalog.now().found[0]
@@ -220,8 +221,8 @@ func (w *world) close(t *testing.T, began time.Time) {
 	}
 }
 
-// K1, K2, K3, K4, K5, K6, S1: every crash point of an order, with the network cut all the
-// while, and a key at two facades at once now and then (K8, S4).
+// K1, K2, K3, K4, K5, K6, S1: every crash point of an order, while the network is cut all the time,
+// and sometimes one key at two facades at once (K8, S4).
 func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
 	t.Parallel() // with tests that mostly wait
 	began := time.Now()

@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// wire is the connection from one facade to the catalog, or from several. It passes HTTP messages on byte by
-// byte, unless something befalls them.
+// wire is the connection from one facade to the catalog, or from several. It forwards HTTP messages
+// byte by byte, except for injected faults.
 type wire struct {
 	world    *world
 	owners   []*supervisor
 	listener net.Listener
 }
 
-// from is the process that has a connection, or nil.
+// from returns the process that has a connection, or nil.
 func (w *wire) from(facade net.Conn) *process {
 	if len(w.owners) == 1 {
 		return w.owners[0].now()
@@ -39,11 +39,11 @@ func (w *wire) from(facade net.Conn) *process {
 // orderLine begins a request that spends money.
 var orderLine = []byte("POST /api/v1/api/catalog/generations ")
 
-// largeBody is more than the kernel takes from a facade at once over a wire: whoever sends it
-// is still writing when its first bytes arrive.
+// largeBody is larger than the amount that the kernel accepts at once from a facade over a wire:
+// the facade is still writing when the first bytes arrive.
 const largeBody = 256 << 10
 
-// serve passes on what connects, until the listener is closed.
+// serve forwards connections until the listener is closed.
 func (w *wire) serve() {
 	for {
 		conn, err := w.listener.Accept()
@@ -54,7 +54,7 @@ func (w *wire) serve() {
 	}
 }
 
-// proxy passes on what comes on one connection.
+// carry forwards one connection.
 func (w *wire) carry(facade *net.TCPConn) {
 	defer facade.Close()
 	defer context.AfterFunc(w.world.ctx, func() { facade.Close() })()
@@ -89,7 +89,7 @@ type crossing struct {
 // errStruck ends a connection because of a fate.
 var errStruck = errors.New("struck")
 
-// exchange passes one request and its answer, up to where something befalls them.
+// exchange forwards one request and its response, up to the point of a fault.
 func (c *crossing) exchange() error {
 	request, err := readHead(c.requests)
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *crossing) exchange() error {
 	return err
 }
 
-// pass is exchange once the fate is known.
+// pass forwards the request and its response with a known fate.
 func (c *crossing) pass(request message, f fate) error {
 	whole := io.MultiReader(bytes.NewReader(request.head), io.LimitReader(c.requests, int64(request.size)))
 	if f.strike != nil && !f.answered {
@@ -131,10 +131,10 @@ func (c *crossing) pass(request message, f fate) error {
 	return errStruck
 }
 
-// fate is what befalls one exchange.
+// fate is the fault of one exchange.
 type fate struct {
 	at        point
-	victim    *process          // who dies there; nil where nobody does
+	victim    *process          // the process that dies, or nil
 	answered  bool              // it strikes in the answer, not in the request
 	passes    func(message) int // how many bytes of it pass before
 	strike    func(c *crossing, request message)
@@ -178,7 +178,7 @@ var fatesOfOrders = []fate{
 	{at: catalogAfter, answered: true, passes: nothing, strike: killCatalog},
 }
 
-// draw decides what befalls an exchange.
+// draw selects the fault of an exchange.
 func (c *crossing) draw(request message) fate {
 	if bytes.HasPrefix(request.head, orderLine) {
 		if request.size >= largeBody && c.from.diesAt(amidOrder) {
@@ -226,7 +226,7 @@ func (c *crossing) sever(kind cut) {
 		_ = c.facade.SetLinger(0)
 	case hole:
 		defer context.AfterFunc(c.world.storm, func() { c.facade.Close() })()
-		_, _ = io.Copy(io.Discard, c.facade) // until the facade gives it up, or is killed
+		_, _ = io.Copy(io.Discard, c.facade) // until the facade closes it, or is killed
 		if !c.from.wasKilled() && !c.world.isCalm() {
 			c.world.tally.retire()
 		}
@@ -236,7 +236,7 @@ func (c *crossing) sever(kind cut) {
 // message is an HTTP/1.1 message whose head was read.
 type message struct {
 	head []byte
-	size int // of the body
+	size int // size of the body
 }
 
 func readHead(r *bufio.Reader) (m message, err error) {
