@@ -39,7 +39,7 @@ func run(args []string) error {
 	flags.StringVar(&b.easel, "easel", built, "the program to measure")
 	flags.IntVar(&b.repeats, "repeats", 5, "how often each facade is measured")
 	flags.Float64Var(&b.scale, "scale", 1, "share of the full load of each row; figures of less than 1 are not comparable")
-	flags.BoolVar(&b.counts, "counts", false, "the short form: only what is counted and not timed, three times, under a fifth of the load; fails where a limit is missed")
+	flags.BoolVar(&b.counts, "counts", false, "the short form: only counted figures, not timed ones, three times, with a fifth of the load; fails if a limit is exceeded")
 	flags.Usage = func() {
 		_, _ = fmt.Fprintf(flags.Output(), "usage: bench [flags] [row ...]\n\nRows: %s. Without any, all of them.\n\n", strings.Join(rowNames(), " "))
 		flags.PrintDefaults()
@@ -135,7 +135,7 @@ func notOlder(program string) error {
 	for _, name := range files {
 		file, err := os.Stat(name)
 		if err == nil && file.ModTime().After(made.ModTime()) {
-			err = fmt.Errorf("%s is older than %s: make build makes it anew", program, name)
+			err = fmt.Errorf("%s is older than %s: run make build", program, name)
 		}
 		if err != nil {
 			return err

@@ -50,7 +50,7 @@ func (c *peerCatalog) order(ctx context.Context, authorization string, r *easelv
 	defer cancel()
 	body, err := json.Marshal(map[string]any{"modelId": r.GetModelId(), "inputs": json.RawMessage(r.GetInputsJson())})
 	if err != nil {
-		return nil, status.Error(codes.InvalidArgument, "the inputs are no JSON")
+		return nil, status.Error(codes.InvalidArgument, "invalid JSON in the inputs")
 	}
 	priced, err := c.post(ctx, authorization, "/quote", "", body)
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 type script struct {
 	Name     string
 	Call     []string          // arguments of the program; FILE is replaced by the path of a file
-	Files    map[string]string // kinds of existing files, by name; FILE stands for the name of the file
+	Files    map[string]string // kinds of existing files, by name; FILE is replaced by the name of the file
 	Timeout  int               // timeout in seconds; zero means the default
 	Answers  []answer          // answers to consecutive calls; the last answer repeats
 	Requests []map[string]any  // fields of each call's message; null means that a field is not set

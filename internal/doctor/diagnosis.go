@@ -37,7 +37,7 @@ func (f Finding) String() string {
 		text += fmt.Sprintf(" (%d times)", f.Count)
 	}
 	for _, c := range f.Fixes {
-		text += "\n      cure: in " + catalog.RulesFile + " add " + terminal.OneLine(c.Line) + " to " + c.Table
+		text += "\n      fix: in " + catalog.RulesFile + " add " + terminal.OneLine(c.Line) + " to " + c.Table
 		if c.Note != "" {
 			text += " (" + c.Note + ")"
 		}
@@ -222,7 +222,7 @@ func (d *diagnosis) otherUnit(r *catalog.Record, in string) bool {
 		return true
 	}
 	by, _ = d.rules.Currency.Find(r)
-	d.add(Finding{Part: "currency", Where: in + by.Name, Fault: "amounts are not in EUR: no line cures that, as nothing is converted"})
+	d.add(Finding{Part: "currency", Where: in + by.Name, Fault: "amounts are not in EUR: no line fixes that, because amounts are not converted"})
 	return true
 }
 
@@ -230,7 +230,7 @@ func (d *diagnosis) otherUnit(r *catalog.Record, in string) bool {
 func (d *diagnosis) missing(p part, r *catalog.Record, in string, claimed []string) {
 	for _, name := range p.Names {
 		if m := r.Member(name); !m.Value.IsNull() {
-			d.add(Finding{Part: p.name, Hint: !p.needed, Where: in + m.Name, Fault: "it is " + shape(m.Value) + ", and not " + p.want + ": no line cures that"})
+			d.add(Finding{Part: p.name, Hint: !p.needed, Where: in + m.Name, Fault: "it is " + shape(m.Value) + ", not " + p.want + ": no line fixes that"})
 			return
 		}
 	}
@@ -278,7 +278,7 @@ func (d *diagnosis) status(r *catalog.Record, where string, value catalog.JSON) 
 		guess = "StateFailed"
 	}
 	d.add(Finding{
-		Part: "status word", Where: where, Fault: quote(said) + " is no word that is known: a render in it is looked at for ever",
+		Part: "status word", Where: where, Fault: quote(said) + " is not a known status: a render with this status is polled forever",
 		Fixes: []Fix{{Table: "states", Line: quote(catalog.StatusKey(said)) + ": " + guess, Note: "or the state that it means"}},
 	})
 }

@@ -58,7 +58,7 @@ func TestATeamThatIsToldNoMoreIsToldNothing(t *testing.T) {
 		o.order("studio", "g1", lifecycle.Succeeded)
 		o.pause()
 		stop()
-		o.tell("print")
+		o.register("print")
 		o.answer = func(string, post) (int, error) { return 200, nil }
 		time.Sleep(25 * time.Hour)
 		defer o.run(o.sender)()
@@ -71,7 +71,7 @@ func TestATeamThatIsToldNoMoreIsToldNothing(t *testing.T) {
 
 // A metric that first appears with a nonzero value has no increase that an alert could detect.
 func TestGivenUpEventsAreCountedFromZero(t *testing.T) {
-	for name, told := range map[string][]string{"others are told": {"print"}, "nobody is told": nil} {
+	for name, teams := range map[string][]string{"another team is registered": {"print"}, "no team is registered": nil} {
 		t.Run(name, func(t *testing.T) {
 			inOffice(t, func(o *office) {
 				o.answer = func(string, post) (int, error) { return 500, nil }
@@ -80,7 +80,7 @@ func TestGivenUpEventsAreCountedFromZero(t *testing.T) {
 				o.order("studio", "g2", lifecycle.Failed)
 				time.Sleep(2 * time.Second)
 				stop()
-				o.tell(told...)
+				o.register(teams...)
 				time.Sleep(23*time.Hour + 58*time.Minute) // a day of attempts takes too long for a test
 				defer o.run(o.sender)()
 				time.Sleep(time.Minute)

@@ -113,7 +113,7 @@ func (o *office) realSender() *events.Sender {
 
 func TestACertificateThatNobodyHasSignedIsRefused(t *testing.T) {
 	onEach(t, func(o *office) {
-		receiver := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { o.Error("it was told") }))
+		receiver := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { o.Error("it received a request") }))
 		receiver.Config.ErrorLog = log.New(io.Discard, "", 0)
 		receiver.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 		receiver.StartTLS()
@@ -138,7 +138,7 @@ func TestACertificateThatNobodyHasSignedIsRefused(t *testing.T) {
 
 func TestNothingIsSentThatCannotBeSigned(t *testing.T) {
 	inOffice(t, func(o *office) {
-		o.tell("studio")
+		o.register("studio")
 		if err := os.Remove(o.secrets); err != nil {
 			o.Fatal(err)
 		}

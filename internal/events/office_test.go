@@ -167,7 +167,7 @@ func newOffice(t *testing.T, url string, connector driver.Connector) *office {
 		receivers: &receivers{t: t, all: map[string][]post{}, answer: func(string, post) (int, error) { return http.StatusNoContent, nil }},
 	}
 	o.write(oneSecret + "\n")
-	o.tell("studio", "print")
+	o.register("studio", "print")
 	var err error
 	o.book, err = ledger.Open(t.Context(), ledger.Config{URL: url, Connector: connector, Catalog: "https://catalog.example", ResendWindow: time.Hour, RefundWindow: time.Hour, Outbox: &ledger.Outbox{
 		Teams: o.teams.Known, Generation: func(o ledger.Order, _ *string) string { return fmt.Sprintf(`{"generationId":%q}`, o.Generation) },
@@ -205,8 +205,8 @@ func (o *office) count(what string) int64 {
 	return o.counts[what]
 }
 
-// tell registers teams, each with a receiver of the same name.
-func (o *office) tell(names ...string) {
+// register registers teams, each with a receiver of the same name.
+func (o *office) register(names ...string) {
 	teams := map[string]events.Team{}
 	for _, name := range names {
 		teams[name] = events.Team{URL: "http://" + name + "/events", SecretFile: o.secrets}

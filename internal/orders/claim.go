@@ -118,4 +118,4 @@ func (s *submission) renew(ctx context.Context) error {
 }
 
 // errClaimLost means that another process has the claim.
-var errClaimLost = errors.New("somebody else has the claim")
+var errClaimLost = errors.New("another process has the claim")

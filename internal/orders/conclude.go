@@ -145,7 +145,7 @@ func (o *Orders) ordered(ctx context.Context, s *submission, err error) {
 
 // fault logs and counts a contradiction about an order.
 func (s *submission) fault(ctx context.Context, what, generation string) {
-	s.orders.Logger.ErrorContext(ctx, "a fault of the book: "+what, s.about("generation", generation)...)
+	s.orders.Logger.ErrorContext(ctx, "contradiction about an order: "+what, s.about("generation", generation)...)
 	s.orders.Ledger.Counts.Faults.Add(1)
 }
 

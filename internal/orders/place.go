@@ -352,7 +352,7 @@ func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt Re
 // digestOf returns the digest of the model and the values of the inputs: members in any order, numbers by their digits.
 func digestOf(modelID string, inputs json.RawMessage) (digest [sha256.Size]byte, err error) {
 	if !json.Valid(inputs) {
-		return digest, errors.New("inputs that are no JSON") // the contract's rules have rejected it before
+		return digest, errors.New("inputs are not valid JSON") // the contract's rules have rejected it before
 	}
 	canonical, err := json.Marshal([]any{modelID, catalog.Canonical(inputs)})
 	return sha256.Sum256(canonical), err

@@ -15,10 +15,10 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// tells reopens the ledger with an outbox for studio. It returns the status and the deletion in each event.
-func (s *shop) tells() (told *[]string) {
+// withOutbox reopens the ledger with an outbox for studio. The result lists the status and the deletion of each event.
+func (s *shop) withOutbox() (events *[]string) {
 	s.Helper()
-	told = new([]string)
+	events = new([]string)
 	if err := s.ledger.Close(); err != nil {
 		s.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func (s *shop) tells() (told *[]string) {
 		Outbox: &ledger.Outbox{
 			Teams: func() map[string]ledger.Team { return nil },
 			Generation: func(o ledger.Order, _ *string) string {
-				*told = append(*told, fmt.Sprint(o.Status, " ", o.IsGone()))
+				*events = append(*events, fmt.Sprint(o.Status, " ", o.IsGone()))
 				return "{}"
 			},
 			Budget: func(ledger.Budget) string { return "{}" },
@@ -37,7 +37,7 @@ func (s *shop) tells() (told *[]string) {
 		s.Fatal(err)
 	}
 	s.ledger = l
-	return told
+	return events
 }
 
 // recordAll records the queued states.
@@ -58,8 +58,8 @@ func TestAnEndThatWaitsIsRecordedBeforeTheNext(t *testing.T) {
 		return catalog.Generation{ID: g.ID, State: catalog.StateDeleted}.Version()
 	}
 	for name, c := range map[string]struct {
-		see  func(*replica, catalog.Credential, catalog.Generation)
-		told []string
+		see    func(*replica, catalog.Credential, catalog.Generation)
+		events []string
 	}{
 		"a deletion is seen": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
 			r.orders.Sighted(watch.Sighting{Credential: cred, Version: ended(g, catalog.StateSucceeded, 7)})
@@ -76,13 +76,13 @@ func TestAnEndThatWaitsIsRecordedBeforeTheNext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inShop(t, 1000, func(s *shop) {
-				told := s.tells()
+				events := s.withOutbox()
 				r := s.replica()
 				g := mustPlace(s, r, "k", "a harbour")
 				c.see(r, r.held("studio"), g)
 				r.recordAll()
-				if !slices.Equal(*told, c.told) {
-					s.Errorf("the events are %q, and not %q", *told, c.told)
+				if !slices.Equal(*events, c.events) {
+					s.Errorf("the events are %q, want %q", *events, c.events)
 				}
 				if one := s.list(ledger.Filter{})[0]; !one.Settled || one.UnconfirmedCents != 0 || one.CostCents == nil {
 					s.Errorf("it is %+v", one)

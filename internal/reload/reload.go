@@ -118,7 +118,7 @@ func (v *Value[T]) end(value T, sums string, err error) (note func()) {
 		v.value, v.sums = value, sums
 		note = func() { v.logger.Info(v.what+" has changed", v.described(before, value)...) }
 	case err == nil && v.problem != nil:
-		note = func() { v.logger.Info(v.what + " is in order again") }
+		note = func() { v.logger.Info(v.what + " has recovered") }
 	}
 	v.reading, v.problem = false, err
 	return note

@@ -15,15 +15,15 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// stand is a sandbox with a rich customer, for benchmarks.
-type stand struct {
+// rig is a sandbox and an API key with a large balance, for benchmarks.
+type rig struct {
 	b   *testing.B
 	s   *sandbox.Sandbox
 	key string
 	n   int // number of the last Idempotency-Key
 }
 
-func openStand(b *testing.B, cfg sandbox.Config) *stand {
+func openRig(b *testing.B, cfg sandbox.Config) *rig {
 	b.Helper()
 	cfg.Seed = 1
 	s, err := sandbox.Open(cfg)
@@ -35,11 +35,11 @@ func openStand(b *testing.B, cfg sandbox.Config) *stand {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return &stand{b: b, s: s, key: key}
+	return &rig{b: b, s: s, key: key}
 }
 
 // request returns a request. If it has a body, it has a new Idempotency-Key.
-func (st *stand) request(method, path, body string) *http.Request {
+func (st *rig) request(method, path, body string) *http.Request {
 	r := httptest.NewRequest(method, sandbox.BasePath+path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+st.key)
 	if body != "" {
@@ -51,7 +51,7 @@ func (st *stand) request(method, path, body string) *http.Request {
 }
 
 // send calls the handler. Its cost includes about 3 µs for the request and the recorder.
-func (st *stand) send(method, path, body string) string {
+func (st *rig) send(method, path, body string) string {
 	w := httptest.NewRecorder()
 	st.s.ServeHTTP(w, st.request(method, path, body))
 	if w.Code >= 400 {
@@ -60,7 +60,7 @@ func (st *stand) send(method, path, body string) string {
 	return w.Body.String()
 }
 
-func (st *stand) create(body string) (id string) {
+func (st *rig) create(body string) (id string) {
 	_, id, _ = strings.Cut(st.send("POST", "/generations", body), `"id":"`)
 	id, _, _ = strings.Cut(id, `"`)
 	return id
@@ -74,12 +74,12 @@ func BenchmarkRequests(b *testing.B) {
 			if where == "file" {
 				cfg.Path = filepath.Join(b.TempDir(), "catalog.db")
 			}
-			benchmarkRequests(b, openStand(b, cfg))
+			benchmarkRequests(b, openRig(b, cfg))
 		})
 	}
 }
 
-func benchmarkRequests(b *testing.B, st *stand) {
+func benchmarkRequests(b *testing.B, st *rig) {
 	for range 150 {
 		st.create(haiku)
 	}
@@ -110,7 +110,7 @@ func benchmarkRequests(b *testing.B, st *stand) {
 
 // BenchmarkOverHTTP measures the same with a net/http server, on an in-memory connection.
 func BenchmarkOverHTTP(b *testing.B) {
-	st := openStand(b, sandbox.Config{Speed: 0.001})
+	st := openRig(b, sandbox.Config{Speed: 0.001})
 	for range 150 {
 		st.create(haiku)
 	}
@@ -156,7 +156,7 @@ func BenchmarkLives(b *testing.B) {
 
 // benchmarkRender waits for the end of each render before it orders the next.
 func benchmarkRender(b *testing.B, order string) {
-	st := openStand(b, sandbox.Config{Speed: 1e9, RefundDelay: 1})
+	st := openRig(b, sandbox.Config{Speed: 1e9, RefundDelay: 1})
 	b.ReportAllocs()
 	for b.Loop() {
 		id := st.create(order)

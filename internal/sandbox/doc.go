@@ -30,8 +30,8 @@
 //	list              the newest 100, newest first, no query parameters *
 //	content           Content-Type, Content-Length, ETag, Range and conditions *; queued: 409
 //	                  CONTENT_NOT_READY; text, failed or refunded: 404 NO_CONTENT
-//	delete            204, then 404. An unfinished generation is dropped and not refunded. A failed one whose
-//	                  refund is pending is refunded then. The ledger keeps all entries.
+//	delete            204, then 404. An unfinished generation is dropped without a refund. If a failed one
+//	                  waits for its refund, it is refunded at once. The ledger keeps all entries.
 //	deleted, resent   the Idempotency-Key of a deleted generation still returns its last state
 //	unknown IDs       404, and exactly the same for an ID of another API key
 //	daily cap         counts the charges of a day in UTC; refunds do not lower it; the balance is checked first

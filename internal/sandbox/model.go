@@ -43,7 +43,7 @@ func bound(v float64) *float64 { return &v }
 var (
 	promptField = field{
 		name: "prompt", label: "Prompt", kind: "string", required: true,
-		help: "What the render is about. A prompt with [fail] in it makes a render that fails.",
+		help: "Description of the render. A prompt that contains [fail] makes the render fail.",
 		min:  bound(1), max: bound(4000),
 	}
 	seedField = field{
@@ -78,7 +78,7 @@ var catalog = []*model{
 			},
 			{
 				name: "steps", label: "Steps", kind: "integer", def: int64(20), min: bound(1), max: bound(50),
-				help: "More steps give finer clouds and ridges.",
+				help: "More steps produce finer clouds and ridges.",
 			},
 			{
 				name: "horizon", label: "Horizon", kind: "number", def: 0.64, min: bound(0.45), max: bound(0.85),

@@ -82,7 +82,7 @@ func TestAttackOfOneTeamOnItsNeighbour(t *testing.T) { // D1 D2 D5 D6
 			s.readsOwn()
 			conn := s.dialFrom("127.0.0.1")
 			attack := row.call(s, conn)
-			s.beside(assault{
+			s.alongside(assault{
 				workers: min(row.workers, sizeOf(200, 20)), least: 4, memory: 250 << 20, cpu: row.cpu,
 				one: func(ctx context.Context, _ int) error {
 					return invoke(ctx, conn, s.attacker, attack.method, attack.body)

@@ -57,7 +57,7 @@ func TestAttackByQueries(t *testing.T) { // D13
 		t.Run(name, func(t *testing.T) {
 			s := newSiege(t, siegeConfig{})
 			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8, DisableCompression: true}}
-			s.beside(assault{
+			s.alongside(assault{
 				workers: 4, least: 50, memory: 50 << 20, cpu: 5 * time.Millisecond,
 				one: func(ctx context.Context, _ int) error { return s.get(ctx, client, attack.path, attack.credential) },
 			})

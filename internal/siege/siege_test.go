@@ -227,8 +227,8 @@ type assault struct {
 	cpu    time.Duration
 }
 
-// beside runs an attack concurrently with the neighbor's calls, and checks their durations and the memory.
-func (s *siege) beside(a assault) {
+// alongside runs an attack concurrently with the neighbor's calls, and checks their durations and the memory.
+func (s *siege) alongside(a assault) {
 	s.t.Helper()
 	length := sizeOf(10*time.Second, time.Second)
 	s.measure(length / 4) // opens connections

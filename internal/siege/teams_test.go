@@ -155,7 +155,7 @@ func TestAttackByReportsOnALongBook(t *testing.T) { // D7
 			report := mustMarshal(t, &easelv1.ListUsageRequest{
 				StartTime: timestamppb.New(time.Now().AddDate(-1, 0, 0)), GroupBy: []easelv1.UsageDimension{easelv1.UsageDimension_USAGE_DIMENSION_DAY, easelv1.UsageDimension_USAGE_DIMENSION_MODEL},
 			})
-			s.beside(assault{
+			s.alongside(assault{
 				workers: size.reports, least: 5, memory: 200 << 20,
 				one: func(ctx context.Context, _ int) error {
 					return invoke(ctx, conn, s.attacker, easelv1.AccountService_ListUsage_FullMethodName, report)
@@ -187,7 +187,7 @@ func TestAttackByWatchesOfMadeUpIDsBehindAHeldKey(t *testing.T) { // D7
 	s.placesOrders()
 	conn := s.dialFrom("127.0.0.1")
 	requests := madeUpWatches(t, sizeOf(900, 50))
-	s.beside(assault{
+	s.alongside(assault{
 		workers: len(requests), least: 50, memory: 300 << 20,
 		one: func(ctx context.Context, worker int) error {
 			stream, err := s.watchMany(ctx, conn, requests[worker])
@@ -224,7 +224,7 @@ func TestAttackByWatchesOfManyMadeUpIDs(t *testing.T) { // A4
 			if !accepted {
 				s.attacker = "made-up-key"
 			}
-			s.beside(assault{least: 10, memory: 150 << 20, hold: s.watches(s.dialFrom("127.0.0.1"), madeUpWatches(t, sizeOf(1000, 100)))})
+			s.alongside(assault{least: 10, memory: 150 << 20, hold: s.watches(s.dialFrom("127.0.0.1"), madeUpWatches(t, sizeOf(1000, 100)))})
 			began := time.Now()
 			if s.served.Stop(); time.Since(began) > 10*time.Second {
 				t.Errorf("the server stopped after %v", time.Since(began))
@@ -254,7 +254,7 @@ func TestAttackByWatchesOfEverythingOfATeamWithoutOrders(t *testing.T) { // D9
 	conn := s.dialFrom("127.0.0.1")
 	requests := slices.Repeat([][]byte{mustMarshal(t, &easelv1.WatchGenerationsRequest{HeartbeatInterval: durationpb.New(time.Second)})}, sizeOf(1000, 50))
 	defer s.heartbeats()()
-	s.beside(assault{least: 10, memory: 200 << 20, hold: s.watches(conn, requests)})
+	s.alongside(assault{least: 10, memory: 200 << 20, hold: s.watches(conn, requests)})
 }
 
 // watches returns a function that opens watches of the attacker and returns the number of open ones. They end with ctx.
@@ -320,7 +320,7 @@ func TestAttackByOrdersThatTheCatalogRefuses(t *testing.T) { // D10
 		labels[fmt.Sprintf("label%d%s", n, strings.Repeat("x", 50))] = strings.Repeat("y", 256)
 	}
 	n := atomic.Int64{}
-	s.beside(assault{
+	s.alongside(assault{
 		workers: sizeOf(50, 10), least: sizeOf[int64](3000, 50), memory: 200 << 20,
 		one: func(ctx context.Context, _ int) error {
 			_, err := easelv1.NewGenerationServiceClient(conn).CreateGeneration(as(ctx, s.attacker), &easelv1.CreateGenerationRequest{

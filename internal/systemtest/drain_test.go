@@ -70,10 +70,10 @@ func TestSIGTERMTellsFiveThousandWatchesAndEndsWithinTenSeconds(t *testing.T) { 
 	}
 }
 
-// untilClosing watches until the end of the stream, which must be announced. It calls stands after the first message.
-func untilClosing(ctx context.Context, client easelv1.GenerationServiceClient, id string, stands func()) error {
+// untilClosing watches until the end of the stream, which must be announced. It calls started after the first message.
+func untilClosing(ctx context.Context, client easelv1.GenerationServiceClient, id string, started func()) error {
 	stream, err := client.WatchGeneration(ctx, &easelv1.WatchGenerationRequest{GenerationId: id})
-	first := sync.OnceFunc(stands)
+	first := sync.OnceFunc(started)
 	defer first()
 	closing := false
 	for err == nil {

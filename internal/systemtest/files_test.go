@@ -28,13 +28,13 @@ func TestTheFilesOfTheSettingsAreFollowedWithoutACall(t *testing.T) {
 	}
 	f.serve(map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": callers, "EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "book.db")})
 	f.operator = "ops"
-	status := func() string { return f.tell(http.MethodGet, "http://"+f.admin+"/status.json", "") }
+	status := func() string { return f.request(http.MethodGet, "http://"+f.admin+"/status.json", "") }
 	for _, row := range []struct {
 		when, text string
 		broken     bool
 	}{{"broken", "teams: {studio: [", true}, {"whole", string(whole), false}} {
 		put(callers, row.text)
-		waitFor(t, "word of the callers file when it is "+row.when, func() bool { return strings.Contains(status(), "is not taken over") == row.broken }, status)
+		waitFor(t, "word of the callers file when it is "+row.when, func() bool { return strings.Contains(status(), "is not applied") == row.broken }, status)
 		if n := f.measured("easel_setting_broken", `easel_setting="EASEL_CALLERS_FILE"`); (n == 1) != row.broken {
 			t.Errorf("when the callers file is %s, the metric is %v", row.when, n)
 		}

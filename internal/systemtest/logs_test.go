@@ -65,7 +65,7 @@ func TestTheLogIsSearchedByGenerationModelOrderAndKey(t *testing.T) {
 	}
 	f.serve(map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": teamsOf(t), "EASEL_LEDGER_URL": proctest.Database(t), "EASEL_LOG_LEVEL": "debug", "EASEL_POLL_MIN_INTERVAL": "200ms"})
 	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": "poster"}
-	f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"route": "POST /generations", "status": 503, "body": "down", "count": 1}`)
+	f.request(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"route": "POST /generations", "status": 503, "body": "down", "count": 1}`)
 	order := []string{"generate", "studio/haiku", "prompt=sea", "--idempotency-key", "monday", "-q"}
 	for range 2 { // the second is a repeat
 		if got := easel(t, env, append(order, "--watch")...); got.exit != exitOK {
@@ -124,7 +124,7 @@ func TestTheLogHasOneLineForEachCallAndNothingTwice(t *testing.T) {
 	}
 	f.fetch("/v1/account", http.StatusOK)
 
-	f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"status": 503, "body": "down"}`)
+	f.request(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"status": 503, "body": "down"}`)
 	f.until("several failed polls", func() bool { return f.failures() >= 3 })
 	easel(t, env, "account", "--timeout", "2s")
 	before := int(f.measured("rpc_server_call_duration_seconds_count"))
@@ -171,10 +171,10 @@ func TestAWholeJobAndItsFailuresAreLoggedOnceEachWithTheirTrace(t *testing.T) {
 	id := proctest.Find(t, `(gen_\w+)`, listed.stdout)
 	f.fetch("/v1/generations/"+id+"/content", http.StatusOK)
 
-	f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"route": "GET /generations/{id}/content", "status": 503, "body": "down"}`)
+	f.request(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"route": "GET /generations/{id}/content", "status": 503, "body": "down"}`)
 	f.fetch("/v1/generations/"+id+"/content", http.StatusServiceUnavailable)
 	f.fetch("/v1/generations/"+id+"/content", http.StatusServiceUnavailable)
-	f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"route": "POST /generations", "status": 429, "header": {"Retry-After": "60"}}`)
+	f.request(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"route": "POST /generations", "status": 429, "header": {"Retry-After": "60"}}`)
 	if got := easel(t, env, append(order, "--timeout", "1s", "-q")...); got.exit != exitRetry {
 		t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 	}
@@ -229,7 +229,7 @@ func (f *facility) fetch(path string, want int) {
 }
 
 func (f *facility) status() string {
-	return f.tell(http.MethodGet, "http://"+f.admin+"/status.json", "")
+	return f.request(http.MethodGet, "http://"+f.admin+"/status.json", "")
 }
 
 // failures returns the number of consecutive failed polls of the API key with the most failures.

@@ -46,7 +46,7 @@ func startPrometheus(t *testing.T, f *facility, others ...string) *prometheus {
 func (p *prometheus) ask(result any, path string) {
 	p.t.Helper()
 	var answer struct{ Data json.RawMessage }
-	err := json.Unmarshal([]byte(p.tell(http.MethodGet, "http://"+p.address+"/api/v1/"+path, "")), &answer)
+	err := json.Unmarshal([]byte(p.request(http.MethodGet, "http://"+p.address+"/api/v1/"+path, "")), &answer)
 	if err == nil {
 		err = json.Unmarshal(answer.Data, result)
 	}
@@ -92,7 +92,7 @@ func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
 	}
 	f.until("answer to most of the dashboard", p.mostPanelsAreAnswered)
 
-	f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"status": 503, "body": "down"}`)
+	f.request(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"status": 503, "body": "down"}`)
 	f.until("alert on the outage", func() bool { return p.series(`ALERTS{alertname="EaselUpstreamUnreachable"}`) == 1 })
 	var rules struct {
 		Groups []struct {

@@ -60,13 +60,13 @@ func work(t *testing.T, settings map[string]string) {
 			t.Fatalf("%v: exit %d\n%s", args, got.exit, got.stderr)
 		}
 	}
-	f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"name": "lost", "route": "POST /generations", "status": 503, "body": "down"}`)
+	f.request(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"name": "lost", "route": "POST /generations", "status": 503, "body": "down"}`)
 	easel(t, caller, "generate", "studio/haiku", "prompt=sea", "--timeout", "1s", "-q")
 	f.until("an order of unknown outcome", func() bool { return f.measured("easel_ledger_order_unknown") == 1 })
-	f.tell(http.MethodDelete, "http://"+f.sandbox+"/_sandbox/faults", "")
+	f.request(http.MethodDelete, "http://"+f.sandbox+"/_sandbox/faults", "")
 	f.until("its outcome", func() bool { return f.measured("easel_ledger_order_unknown") == 0 })
 	f.until("an event that was not taken", func() bool { return f.measured("easel_events_total", "failed") > 0 })
-	f.tell(http.MethodGet, "http://"+f.admin+"/status.json", "")
+	f.request(http.MethodGet, "http://"+f.admin+"/status.json", "")
 	if got := easel(t, map[string]string{"EASEL_ADMIN_ADDR": f.admin, "EASEL_API_KEY": "ops"}, "orders", "list"); got.exit != exitOK {
 		t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 	}

@@ -34,7 +34,7 @@ func newFacility(t *testing.T, keys int, flags ...string) *facility {
 	f := &facility{t: t, sandbox: proctest.Find(t, `http://([\d.:]+)/_sandbox`, box.Stdout.String())}
 	for range keys {
 		var made struct{ Key string }
-		if err := json.Unmarshal([]byte(f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/keys", `{"balanceCents": 5000}`)), &made); err != nil {
+		if err := json.Unmarshal([]byte(f.request(http.MethodPost, "http://"+f.sandbox+"/_sandbox/keys", `{"balanceCents": 5000}`)), &made); err != nil {
 			t.Fatal(err)
 		}
 		f.keys = append(f.keys, made.Key)
@@ -57,7 +57,7 @@ func (f *facility) serve(env map[string]string) {
 func (f *facility) measured(name string, parts ...string) (sum float64) {
 	f.t.Helper()
 	pattern := regexp.MustCompile(`(?m)^` + name + `(\{.*\})? (\S+)$`)
-	for _, found := range pattern.FindAllStringSubmatch(f.tell(http.MethodGet, "http://"+f.admin+"/metrics", ""), -1) {
+	for _, found := range pattern.FindAllStringSubmatch(f.request(http.MethodGet, "http://"+f.admin+"/metrics", ""), -1) {
 		if slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(found[1], part) }) {
 			continue
 		}
@@ -70,8 +70,8 @@ func (f *facility) measured(name string, parts ...string) (sum float64) {
 	return sum
 }
 
-// tell sends a request that must return a 2xx.
-func (f *facility) tell(method, address, body string) string {
+// request sends a request that must return a 2xx.
+func (f *facility) request(method, address, body string) string {
 	f.t.Helper()
 	r, err := http.NewRequestWithContext(f.t.Context(), method, address, strings.NewReader(body))
 	if err != nil {
@@ -172,14 +172,14 @@ func TestTheStatusPageShowsEachKeyAndRenderAndWhatIsWrong(t *testing.T) {
 	dark.picture("status-busy-dark")
 	f.withoutKeys(b.value(`document.documentElement.outerHTML`))
 
-	f.tell(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"status": 503, "body": "the <b>catalog</b> is down"}`)
+	f.request(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"status": 503, "body": "the <b>catalog</b> is down"}`)
 	for _, page := range []*browser{b, dark} {
 		page.until("word of the outage", fmt.Sprintf(textOf, "verdict")+`.includes('does not answer as it should for 3 API keys')`)
 		page.until("three keys that are not reached", `document.querySelectorAll('#keys .bad').length === 3`)
 	}
 	b.picture("status-down-light")
 	dark.picture("status-down-dark")
-	f.tell(http.MethodDelete, "http://"+f.sandbox+"/_sandbox/faults", "")
+	f.request(http.MethodDelete, "http://"+f.sandbox+"/_sandbox/faults", "")
 	b.until("that all is well again", `document.querySelector('#verdict strong').textContent === 'All is well'`)
 	f.withoutKeys(b.value(`document.documentElement.outerHTML`))
 	f.calm(b)
@@ -212,7 +212,7 @@ func TestTheStatusForProgramsHasTheSameAndNoKey(t *testing.T) {
 		Ledger struct{ Kind, Means string }
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		text := f.tell(http.MethodGet, "http://"+f.admin+"/status.json", "")
+		text := f.request(http.MethodGet, "http://"+f.admin+"/status.json", "")
 		f.withoutKeys(text)
 		if err := json.Unmarshal([]byte(text), &status); err != nil {
 			t.Fatal(err)

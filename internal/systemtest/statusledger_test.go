@@ -60,7 +60,7 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 			}
 		}
 		f.until("the owner's order in the status", func() bool {
-			if err := json.Unmarshal([]byte(f.tell(http.MethodGet, "http://"+f.admin+"/status.json", "")), &status); err != nil {
+			if err := json.Unmarshal([]byte(f.request(http.MethodGet, "http://"+f.admin+"/status.json", "")), &status); err != nil {
 				t.Fatal(err)
 			}
 			return status.Ledger.Owners[0].Orders == int64(n+1)
@@ -122,7 +122,7 @@ func TestTheAdminAddressNamesNoTeamToNobody(t *testing.T) {
 	for path, names := range map[string][]string{
 		"/status.json": {"canary-team", "471108150", id, "canary-file"}, "/metrics": {`"canary-team"`, `"canary-caller"`, " 4.7110815e+08"}, "/orders": {"canary-key", "canary-value"},
 	} {
-		text := func() string { return f.tell(http.MethodGet, "http://"+f.admin+path, "") }
+		text := func() string { return f.request(http.MethodGet, "http://"+f.admin+path, "") }
 		for _, name := range names {
 			waitFor(t, name+" for an operator in "+path, func() bool { return strings.Contains(text(), name) }, text)
 		}
@@ -179,7 +179,7 @@ func TestManyStatusPagesAskTheLedgerSeldom(t *testing.T) {
 	asked := func() float64 { return f.measured("db_client_operation_duration_seconds_count") }
 	before, began := asked(), time.Now()
 	for range 200 {
-		f.tell(http.MethodGet, "http://"+f.admin+"/status.json", "")
+		f.request(http.MethodGet, "http://"+f.admin+"/status.json", "")
 	}
 	const each = 3 // statements of one read
 	if most := each * (2 + time.Since(began)/(5*time.Second) + time.Since(began)/(15*time.Second)); asked()-before > float64(most)+30 {

@@ -257,7 +257,7 @@ func holdClean(t *testing.T, s *traced, j job) {
 			t.Errorf("%s holds what it must not: %s", span.GetName(), text)
 		}
 		if strings.Contains(span.GetName(), j.id) {
-			t.Errorf("an id stands in the name %s", span.GetName())
+			t.Errorf("the span name %s contains an ID", span.GetName())
 		}
 	}
 	known := map[string]bool{}
