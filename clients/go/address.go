@@ -48,9 +48,9 @@ func parseAddress(address string) (endpoint, error) {
 func noAddress(address string) error {
 	text := strconv.Quote(address)
 	if strings.Contains(address, "@") {
-		text = "what stands there"
+		text = "the address"
 	}
-	return fmt.Errorf("easel: %s is no address of Easel: write host:port, http://host:port or https://host:port", text)
+	return fmt.Errorf("easel: %s is not an address of Easel: write host:port, http://host:port or https://host:port", text)
 }
 
 // isLoopback reports whether host is localhost or a loopback address.

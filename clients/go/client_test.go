@@ -180,7 +180,7 @@ func TestEveryErrorOfARunHasItsKey(t *testing.T) {
 				})
 				_, err := play(t, s, retries).Run(ctx, easel.Order{OnKey: func(key string) error { made = key; return nil }})
 				base := &easel.Error{}
-				if !errors.As(err, &base) || made == "" || base.IdempotencyKey != made || base.GenerationID != "gen_1" || !strings.Contains(err.Error(), "the order stands as gen_1") {
+				if !errors.As(err, &base) || made == "" || base.IdempotencyKey != made || base.GenerationID != "gen_1" || !strings.Contains(err.Error(), "the order exists as gen_1") {
 					t.Errorf("the key %s is not in: %v", made, err)
 				}
 			})

@@ -57,7 +57,7 @@ func (e *Error) Error() string {
 	}
 	switch {
 	case e.IdempotencyKey != "" && e.GenerationID != "":
-		text += fmt.Sprintf("; the order stands as %s, idempotency key %s", e.GenerationID, e.IdempotencyKey)
+		text += fmt.Sprintf("; the order exists as %s, idempotency key %s", e.GenerationID, e.IdempotencyKey)
 	case e.IdempotencyKey != "":
 		text += fmt.Sprintf("; order outcome %s, idempotency key %s", e.OrderOutcome, e.IdempotencyKey)
 	}

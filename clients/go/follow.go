@@ -62,7 +62,7 @@ func follow[M Message, S any](ctx context.Context, w watch[M, S], yield func(*S,
 }
 
 var (
-	errStopped = errors.New("the caller has left the loop")
+	errStopped = errors.New("the caller left the loop")
 	errSilent  = errors.New("the server was silent for three heartbeats")
 )
 

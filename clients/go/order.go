@@ -86,7 +86,7 @@ func (o Order) request() (*easelv1.CreateGenerationRequest, error) {
 	if inputs == "" {
 		text, err := json.Marshal(o.Inputs)
 		if err != nil {
-			return nil, classed(&Error{Code: codes.InvalidArgument, Message: fmt.Sprintf("the inputs are no JSON: %v", err), OrderOutcome: OutcomeNotPlacedByThisCall})
+			return nil, classed(&Error{Code: codes.InvalidArgument, Message: fmt.Sprintf("invalid JSON in the inputs: %v", err), OrderOutcome: OutcomeNotPlacedByThisCall})
 		}
 		if inputs = string(text); o.Inputs == nil {
 			inputs = "{}"

@@ -218,7 +218,7 @@ class Connection {
   /** Closes the connection if it is idle, and reports whether it is closed. */
   endWhereIdle(): boolean {
     const state = this.#newest.state();
-    if (state === "idle") this.#newest.abort(new ConnectError("the name has this address no more", Code.Canceled));
+    if (state === "idle") this.#newest.abort(new ConnectError("the name no longer has this address", Code.Canceled));
     return state === "idle" || state === "closed" || state === "error";
   }
 

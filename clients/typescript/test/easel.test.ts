@@ -146,7 +146,7 @@ test("a port without TLS is named with a remedy", { timeout: 20_000 }, async (t)
   await assert.rejects(easel.account({ attempts: 1 }), /server does not speak TLS; use http:\/\/ in the address$/);
 });
 
-test("calls go on after a connection was lost while a ping was on its way", { timeout: 20_000 }, async (t) => {
+test("calls continue after a connection was lost during a ping", { timeout: 20_000 }, async (t) => {
   const routes = ({ service }: ConnectRouter) => service(GenerationService, { getGeneration: () => ({ generation: { costCents: 5n } }) });
   const server = http2.createServer(connectNodeAdapter({ routes }));
   await once(server.listen(0, "127.0.0.1"), "listening");
@@ -246,7 +246,7 @@ test("calls go to each address of a name, and not to one that is gone", { timeou
 for (const tls of [undefined, certificate()]) {
   const over = tls ? " over TLS" : "";
 
-  test("an address that takes connections and says nothing is asked last, and again after ten seconds" + over, { timeout: 30_000 }, async (t) => {
+  test("an address that accepts connections and does not respond is tried last, and again after ten seconds" + over, { timeout: 30_000 }, async (t) => {
     const site = new Site(t, tls);
     await site.serve(one);
     await site.serve(other, "nothing");
@@ -264,7 +264,7 @@ for (const tls of [undefined, certificate()]) {
     assert.equal((await site.four(easel)).includes(other), true);
   });
 
-  test("a call goes on to an address that the name has since" + over, { timeout: 30_000 }, async (t) => {
+  test("a call uses an address that was added to the name" + over, { timeout: 30_000 }, async (t) => {
     const site = new Site(t, tls);
     await site.serve(one);
     await site.serve(other);
@@ -284,7 +284,7 @@ for (const tls of [undefined, certificate()]) {
   });
 }
 
-test("a caller that leaves early says nothing of a replica", { timeout: 20_000 }, async (t) => {
+test("a cancelled call does not count against a replica", { timeout: 20_000 }, async (t) => {
   const site = new Site(t);
   await site.serve(one);
   await site.serve(other);
@@ -296,7 +296,7 @@ test("a caller that leaves early says nothing of a replica", { timeout: 20_000 }
   assert.deepEqual(new Set(await site.four(easel)), new Set([one, other]));
 });
 
-test("an address that has left the name keeps no connection, and the family of an address is asked for", { timeout: 20_000 }, async (t) => {
+test("an address that was removed from the name keeps no connection, and the address family is resolved", { timeout: 20_000 }, async (t) => {
   const site = new Site(t);
   for (const address of [one, other, third]) await site.serve(address);
   site.addresses = [one];
@@ -316,14 +316,14 @@ test("an address that has left the name keeps no connection, and the family of a
   assert.ok(options.every((asked) => "family" in asked && asked.family === 4));
 });
 
-test("an address that is none is refused at once", () => {
+test("an invalid address is rejected immediately", () => {
   for (const address of ["", "easel", ":1", "easel:", "easel:x", "easel:70000", "ftp://easel:1", "http://", "https://easel/path", "dns:///easel:1", "u:secret@easel:1", "a b:1"]) {
     assert.throws(() => new Easel({ address }), ({ message }: Error) => /^the address must be host:port/.test(message) && !message.includes("secret"));
   }
   for (const address of ["localhost:1", "[::1]:1", "easel.example:1", "https://easel.example", "http://localhost:1/", "localhost:1/", " HTTP://localhost:1 ", "easel_app:1"]) new Easel({ address, apiKey: "secret\n" });
 });
 
-test("an API key goes to another host in the clear only where that is allowed", () => {
+test("an API key is sent to another host without TLS only if that is allowed", () => {
   const place = { address: "http://easel.example", apiKey: "secret" };
   for (const address of [place.address, "HTTP://easel.example:1"]) {
     const shown = /not sent to easel.example in the clear.*EASEL_ALLOW_PLAINTEXT=true/;
@@ -342,13 +342,13 @@ test("a client does not show its API key", () => {
   assert.doesNotMatch(inspect(easel, { depth: Infinity, showHidden: true }) + JSON.stringify(easel), /secret/);
 });
 
-test("the version is that of the package", () => {
+test("the version matches package.json", () => {
   const text = readFileSync(new URL(import.meta.resolve("@easel-grpc/easel")).pathname.replace("src/easel.js", "package.json"), "utf8");
   assert.equal((JSON.parse(text) as { version: string }).version, version);
 });
 
 describe("a client", { concurrency: true, timeout: 30_000 }, () => {
-  test("order goes on with the same key until its outcome is known", async () => {
+  test("order retries with the same key until its outcome is known", async () => {
     const { easel, requests, hooks } = play<CreateGenerationRequest, unknown>(
       failing(Code.Unavailable),
       failing(Code.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", 2),
@@ -430,7 +430,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     await assert.rejects(easel.list({ timeoutMs: 500 }).next(), { name: "Timeout", code: "DEADLINE_EXCEEDED" });
   });
 
-  test("the signal ends an order with what is known of it", async () => {
+  test("the signal ends an order with its known outcome", async () => {
     const { easel, hooks } = play(failing(Code.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", 600));
     const ended = new AbortController();
     hooks.onRetry = () => ended.abort();
@@ -442,7 +442,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     });
   });
 
-  test("an order that was cut may stand, whatever was said before", async () => {
+  test("an aborted order may exist, whatever an earlier response reported", async () => {
     const { easel, requests } = play(failing(Code.Unavailable, "UPSTREAM_UNAVAILABLE", undefined, "not_placed"), (_, { signal }) => sleep(60_000, undefined, { signal }));
     const cut = { name: "Timeout", reason: "UPSTREAM_UNAVAILABLE", orderOutcome: "unknown", key: "key-1", isRetryable: false };
     await assert.rejects(easel.order("studio/haiku", "{}", { key: "key-1", signal: AbortSignal.timeout(6000) }), cut);
@@ -451,7 +451,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     await assert.rejects(early.order("studio/haiku", "{}", { key: "key-1", signal: AbortSignal.timeout(500) }), { ...cut, orderOutcome: "not_placed" });
   });
 
-  test("an order that may stand is not taken for one that this call has not placed", async () => {
+  test("an order that may exist is not reported as not placed", async () => {
     for (const [last, known] of [["not_placed_by_this_call", "unknown"], ["not_placed", "not_placed"]]) {
       const { easel } = play(failing(Code.Aborted, "SUBMISSION_IN_PROGRESS"), failing(Code.InvalidArgument, "INVALID_REQUEST", undefined, last));
       await assert.rejects(easel.order(...order), { name: "InvalidRequest", orderOutcome: known });
@@ -473,7 +473,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     await assert.rejects(ago.easel.order(...order), { isRetryable: false, retryAfter: undefined });
   });
 
-  test("a timeout tells what the last heartbeat said", async () => {
+  test("a timeout reports the cause from the last heartbeat", async () => {
     const heartbeat: Watched = { event: { case: "heartbeat", value: { upstreamCondition: 3, lastError: "refused" } } };
     const { easel, hooks } = play<object, unknown>(async function* (request: object, context: HandlerContext) {
       yield heartbeat;
@@ -532,7 +532,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
 
   for (const [name, open] of Object.entries(watches)) {
     for (const code of Object.values(Code).filter((code): code is Code => typeof code === "number")) {
-      test(`${name} ${final.includes(code) ? "stops" : "goes on"} after ${Code[code]}`, async () => {
+      test(`${name} ${final.includes(code) ? "stops" : "continues"} after ${Code[code]}`, async () => {
         const { easel, requests } = play(failing(code), told(anyUpdate));
         const watched = open(easel).next();
         await (final.includes(code) ? assert.rejects(watched, { code: named(code) }) : watched);
@@ -584,7 +584,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
       assert.equal(requests.length, 1);
     });
 
-    test(`${name} ends without an error where it is stopped`, async () => {
+    test(`${name} ends without an error when it is stopped`, async () => {
       const { easel, requests } = play(async function* (request: object, context: HandlerContext) {
         yield anyUpdate;
         yield* silent(request, context);
@@ -619,7 +619,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     assert.throws(() => play().easel.watchMany("gen_1"), /watch takes one/);
   });
 
-  test("watchMany without ids goes on after OK, and forgets what was deleted", async () => {
+  test("watchMany without ids continues after OK, and forgets deleted renders", async () => {
     const { easel, requests, hooks } = play<WatchGenerationsRequest, unknown>(
       told(update("e1", State.QUEUED), update("e2", State.QUEUED, "gen_2")),
       told(update("e3", State.DELETED, "gen_2")),
@@ -663,8 +663,8 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
   });
 
   for (const [name, generationIds, ids] of [
-    ["no etag of what is finished", [], ["gen_FAILED"]],
-    ["the etag of each that is named", ["gen_1"], ["gen_DELETED", "gen_FAILED", "gen_REFUNDED", "gen_SUCCEEDED"]],
+    ["no etags of finished renders", [], ["gen_FAILED"]],
+    ["the etags of all named renders", ["gen_1"], ["gen_DELETED", "gen_FAILED", "gen_REFUNDED", "gen_SUCCEEDED"]],
   ] as const) {
     test(`watchMany sends ${name}`, async () => {
       const states = [State.FAILED, State.SUCCEEDED, State.REFUNDED, State.DELETED];
@@ -692,14 +692,14 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     assert.ok(delays.length === 3 && delays[2]! >= 1000, String(delays));
   });
 
-  test("run tells a render that came to nothing", async () => {
+  test("run reports a refunded render", async () => {
     const { easel } = play<object, unknown>(() => ({ generation: { generationId: "gen_1" } }), told(update("e1", State.REFUNDED)));
     await assert.rejects(easel.run(...order), (error) => error instanceof RenderFailed && error.render.state === "REFUNDED" && error.key === "key-1");
     const revoked = play<object, unknown>(() => ({ generation: { generationId: "gen_1" } }), failing(Code.Unauthenticated));
     await assert.rejects(revoked.easel.run(...order), { name: "Unauthenticated", key: "key-1", generationId: "gen_1" });
   });
 
-  test("download goes on where it broke off", async () => {
+  test("download resumes after an interruption", async () => {
     const script = () =>
       play<DownloadGenerationRequest, unknown>(
         failing(Code.FailedPrecondition, "CONTENT_NOT_READY", 0),
@@ -726,7 +726,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     rmSync(directory, { recursive: true });
   });
 
-  test("download begins anew where no etag tells whether the rest belongs to it", async () => {
+  test("download restarts if there is no etag", async () => {
     const nameless = (chunk: Chunk) => chunk.info && (chunk.info.etag = "");
     const script = () => play<DownloadGenerationRequest, unknown>(pieces(1500, nameless, failure(Code.Unavailable)), pieces(whole.length, nameless));
     const { easel, requests } = script();

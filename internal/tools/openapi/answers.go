@@ -17,8 +17,8 @@ const statusSchema = "#/components/schemas/Status"
 type answer struct {
 	status int
 	text   string
-	// of reports whether a method may return the status. Nil means every method.
-	of func(method protoreflect.MethodDescriptor, verb string) bool
+	// allows reports whether a method may return the status. Nil means every method.
+	allows func(method protoreflect.MethodDescriptor, verb string) bool
 }
 
 // answers is the table of errors. The test of the document compares it with the server's responses.
@@ -43,21 +43,21 @@ var particular = map[protoreflect.Name][]int{
 
 func newAnswers() answers {
 	return answers{
-		{400, "INVALID_ARGUMENT: a rule of the contract is broken or the catalog refuses the input, and BadRequest names the fields. FAILED_PRECONDITION: the state does not allow it, and the reason says why.", nil},
-		{401, "UNAUTHENTICATED: there is no key, or the catalog rejects it.", nil},
-		{402, "FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE: after a top-up the same key may be sent again. RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED: the team's budget has no room for the price, and the metadata says until when.", inParticular(402)},
-		{403, "PERMISSION_DENIED: the catalog does not allow this, or a page of another origin asked.", nil},
+		{400, "INVALID_ARGUMENT: a rule of the contract is violated or the catalog rejects the input; BadRequest names the fields. FAILED_PRECONDITION: the state does not allow it; see the reason.", nil},
+		{401, "UNAUTHENTICATED: the key is missing, or the catalog rejects it.", nil},
+		{402, "FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE: after a top-up the same key may be sent again. RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED: the price exceeds the rest of the team's budget; the metadata has the time when the budget is reset.", inParticular(402)},
+		{403, "PERMISSION_DENIED: the catalog does not allow this, or the request comes from a page of another origin.", nil},
 		{404, "NOT_FOUND: there is no such record.", inParticular(404)},
 		{408, "DEADLINE_EXCEEDED with reason REQUEST_BODY_TIMEOUT: the body did not arrive in time.", withBody},
-		{409, "ALREADY_EXISTS or ABORTED: what the idempotency key stands for is another order, or is being submitted.", inParticular(409)},
+		{409, "ALREADY_EXISTS: the idempotency key was used for another order. ABORTED: its order is being submitted.", inParticular(409)},
 		{412, "FAILED_PRECONDITION or DATA_LOSS: the file is not the one of If-Match or of etag.", inParticular(412)},
 		{413, "RESOURCE_EXHAUSTED with reason REQUEST_TOO_LARGE: the body is too large.", withBody},
 		{415, "INVALID_ARGUMENT with reason UNSUPPORTED_MEDIA_TYPE: the body is not JSON.", withBody},
 		{416, "OUT_OF_RANGE with reason READ_OFFSET_OUT_OF_RANGE.", inParticular(416)},
-		{421, "PERMISSION_DENIED with reason HOST_NOT_ALLOWED: the server answers to other hosts: on loopback to localhost and loopback addresses, and to those of EASEL_HTTP_ALLOWED_HOSTS.", nil},
-		{429, "RESOURCE_EXHAUSTED: too much at once; Retry-After says when to come back.", nil},
+		{421, "PERMISSION_DENIED with reason HOST_NOT_ALLOWED: the server accepts only other host names: those of EASEL_HTTP_ALLOWED_HOSTS and, on loopback, localhost and loopback addresses.", nil},
+		{429, "RESOURCE_EXHAUSTED: too many requests or streams. Retry after Retry-After.", nil},
 		{500, "INTERNAL or DATA_LOSS: the catalog answered with something that can't be used.", nil},
-		{503, "UNAVAILABLE: the catalog or this server can't answer now; Retry-After says when to come back.", nil},
+		{503, "UNAVAILABLE: the catalog or this server can't answer now. Retry after Retry-After.", nil},
 		{504, "DEADLINE_EXCEEDED: there was no answer in time.", nil},
 	}
 }
@@ -87,9 +87,9 @@ func headersOf(status int) openapi3.Headers {
 	case http.StatusUnauthorized:
 		return headers("WWW-Authenticate", "The word Bearer.")
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		return headers("Retry-After", "Whole seconds, where it is known when to come back.")
+		return headers("Retry-After", "Delay before a retry, in whole seconds, if it is known.")
 	case http.StatusRequestedRangeNotSatisfiable:
-		return headers("Content-Range", "The size of the file, where it is known.")
+		return headers("Content-Range", "The size of the file, if it is known.")
 	default:
 		return nil
 	}
@@ -108,11 +108,11 @@ func headers(pairs ...string) openapi3.Headers {
 // write sets the responses of an operation.
 func (a answers) write(operation *openapi3.Operation, method protoreflect.MethodDescriptor, verb string) error {
 	if _, ok := particular[method.Name()]; !ok {
-		return fmt.Errorf("answers.go does not say with which statuses %s may answer: add it to particular", method.Name())
+		return fmt.Errorf("answers.go has no statuses for %s: add them to particular", method.Name())
 	}
 	operation.Responses.Delete("default")
 	for _, answer := range a {
-		if answer.of == nil || answer.of(method, verb) {
+		if answer.allows == nil || answer.allows(method, verb) {
 			code := strconv.Itoa(answer.status)
 			operation.Responses.Set(code, &openapi3.ResponseRef{Ref: "#/components/responses/" + code})
 		}
@@ -155,6 +155,6 @@ func bytes(operation *openapi3.Operation) {
 		response.Content = content
 		response.Headers = headers("ETag", "Names the bytes.", "Accept-Ranges", "The word bytes.", "Content-Disposition", "A file name.")
 	}
-	text := "The file is the one of If-None-Match."
+	text := "The file has the ETag of If-None-Match."
 	operation.Responses.Set("304", &openapi3.ResponseRef{Value: &openapi3.Response{Description: &text}})
 }

@@ -24,7 +24,7 @@ const (
 
 // complete adds the parts of the contract that OpenAPI 2 can't express.
 func complete(doc *openapi3.T, c contract) error {
-	doc.Servers = openapi3.Servers{{URL: "/", Description: "The server that gave out this document"}}
+	doc.Servers = openapi3.Servers{{URL: "/", Description: "The server of this document"}}
 	doc.Components.SecuritySchemes = openapi3.SecuritySchemes{"bearer": {Value: &openapi3.SecurityScheme{
 		Type: "http", Scheme: "bearer", Description: doc.Components.SecuritySchemes["bearer"].Value.Description,
 	}}}

@@ -109,7 +109,7 @@ func contract(set *descriptorpb.FileDescriptorSet) (ours []*descriptorpb.FileDes
 // generatedFrom is the first line of a generated file, after the comment sign of its language.
 const generatedFrom = "Code generated from proto/easel/v1 by make generate. DO NOT EDIT.\n"
 
-const aboutConfig = "What a gRPC client may retry by itself: reads and orders on UNAVAILABLE, and no streams."
+const aboutConfig = "Automatic retries of a gRPC client: reads and orders on UNAVAILABLE, but no streams."
 
 // typescriptConfig exposes the retry policy to a client that does not use a gRPC library.
 const typescriptConfig = `export declare const serviceConfig: {

@@ -29,10 +29,10 @@ func readReasons(path string) (table reasonTable, err error) {
 }
 
 const (
-	aboutClasses = "Each class of error, and what it means."
-	aboutReasons = "The class of each reason, and whether a repeat helps: yes, no, or if_told, with RetryInfo alone."
-	aboutCodes   = "The same for each gRPC code, where there is no reason, or one of a newer server."
-	aboutWatches = "The codes after which a watch that is opened again would meet the same again."
+	aboutClasses = "Classes of errors, and their meaning."
+	aboutReasons = "The class of each reason, and whether a retry helps: yes, no, or if_told (only with RetryInfo)."
+	aboutCodes   = "The same for each gRPC code, used if the reason is missing or unknown."
+	aboutWatches = "Codes after which a new watch would fail in the same way."
 )
 
 // generatedReasons is the first line of files generated from the table, after the comment sign of their language.
@@ -44,7 +44,7 @@ func goReasons(t reasonTable) string {
 
 func pythonReasons(t reasonTable) string {
 	var text strings.Builder
-	text.WriteString("# " + generatedReasons + "\"\"\"What becomes of each reason.\"\"\"\n")
+	text.WriteString("# " + generatedReasons + "\"\"\"Error classes and retry rules of each reason.\"\"\"\n")
 	for _, part := range []struct {
 		name, kind, about string
 		value             json.RawMessage

@@ -89,7 +89,7 @@ async fn run(model: &str, prompt: &str, file: &str) -> Result<(), Failure> {
 
 fn authorize(mut request: Request<()>) -> Result<Request<()>, Status> {
     let key = env::var("EASEL_API_KEY").unwrap_or_default();
-    let value = format!("Bearer {key}").parse().map_err(|_| Status::unauthenticated("EASEL_API_KEY is no key"))?;
+    let value = format!("Bearer {key}").parse().map_err(|_| Status::unauthenticated("EASEL_API_KEY is not a valid header value"))?;
     request.metadata_mut().insert("authorization", value);
     Ok(request)
 }

@@ -5,7 +5,7 @@ package easelv1
 // Reasons is JSON: the class of error of each reason and code, and whether a repeat helps.
 const Reasons = `{
   "classes": {
-    "InvalidRequest": "The request breaks a rule: mend it.",
+    "InvalidRequest": "The request violates a rule. Fix the request.",
     "Unauthenticated": "The API key or token is missing or not accepted.",
     "PermissionDenied": "The caller may not do this.",
     "NotFound": "There is no such render or model for this caller.",
@@ -13,16 +13,16 @@ const Reasons = `{
     "PriceAboveLimit": "The price is above the limit of the order.",
     "BudgetExceeded": "The team's budget has no room for the price until it is reset.",
     "DailyCapReached": "The API key has reached its daily cap in the catalog.",
-    "IdempotencyKeyReused": "The idempotency key stands for another order.",
-    "OutcomeUnknown": "It is not known whether the order was taken: keep its idempotency key.",
-    "NotReady": "The render has not ended, or its result is not there yet.",
+    "IdempotencyKeyReused": "The idempotency key was used for another order.",
+    "OutcomeUnknown": "The catalog may or may not have accepted the order. Keep its idempotency key.",
+    "NotReady": "The render is not finished, or its result is not available yet.",
     "NoContent": "The render has no file and will have none.",
-    "ContentChanged": "The bytes are not those that the download has begun with.",
+    "ContentChanged": "The file changed since the download started.",
     "Unavailable": "Easel or the catalog can't answer now.",
-    "ServerFault": "The server or its operator has to mend something.",
-    "Timeout": "The caller's own time is over; it carries the cause that the last heartbeat told.",
-    "RenderFailed": "The render was paid and came to nothing, or was deleted.",
-    "Damaged": "Bytes of a download are not those that the server has sent."
+    "ServerFault": "The server, or its configuration, has to be fixed.",
+    "Timeout": "The caller's timeout expired. The error has the cause from the last heartbeat.",
+    "RenderFailed": "The render was paid but has no result, or it was deleted.",
+    "Damaged": "Bytes of a download do not match the checksum of the server."
   },
   "reasons": {
     "INVALID_REQUEST": {"class": "InvalidRequest", "again": "no"},

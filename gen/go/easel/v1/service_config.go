@@ -2,7 +2,7 @@
 
 package easelv1
 
-// ServiceConfig is for grpc.WithDefaultServiceConfig. What a gRPC client may retry by itself: reads and orders on UNAVAILABLE, and no streams.
+// ServiceConfig is for grpc.WithDefaultServiceConfig. Automatic retries of a gRPC client: reads and orders on UNAVAILABLE, but no streams.
 const ServiceConfig = `{
   "methodConfig": [
     {

@@ -45,9 +45,9 @@ func run(in io.Reader, out io.Writer) error {
 		}
 	}
 	if read == 0 {
-		return errors.New("there are none")
+		return errors.New("no manifests found")
 	}
-	_, err := fmt.Fprintf(out, "%d manifests are as Kubernetes has them, %d are of an operator and were not read\n", read, foreign)
+	_, err := fmt.Fprintf(out, "%d manifests match the schemas of Kubernetes; %d belong to an operator and were skipped\n", read, foreign)
 	return err
 }
 

@@ -158,7 +158,7 @@ from easel_grpc.v1.model_service_pb2_grpc import ModelServiceServicer as ModelSe
 from easel_grpc.v1.model_service_pb2_grpc import ModelServiceStub as ModelServiceStub
 from easel_grpc.v1.model_service_pb2_grpc import add_ModelServiceServicer_to_server as add_ModelServiceServicer_to_server
 
-# What a gRPC client may retry by itself: reads and orders on UNAVAILABLE, and no streams. For the channel option grpc.service_config.
+# Automatic retries of a gRPC client: reads and orders on UNAVAILABLE, but no streams. For the channel option grpc.service_config.
 SERVICE_CONFIG = """\
 {
   "methodConfig": [

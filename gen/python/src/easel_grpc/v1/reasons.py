@@ -1,9 +1,9 @@
 # Code generated from clients/reasons.json by make generate. DO NOT EDIT.
-"""What becomes of each reason."""
+"""Error classes and retry rules of each reason."""
 
-# Each class of error, and what it means.
+# Classes of errors, and their meaning.
 CLASSES: dict[str, str] = {
-    "InvalidRequest": "The request breaks a rule: mend it.",
+    "InvalidRequest": "The request violates a rule. Fix the request.",
     "Unauthenticated": "The API key or token is missing or not accepted.",
     "PermissionDenied": "The caller may not do this.",
     "NotFound": "There is no such render or model for this caller.",
@@ -11,19 +11,19 @@ CLASSES: dict[str, str] = {
     "PriceAboveLimit": "The price is above the limit of the order.",
     "BudgetExceeded": "The team's budget has no room for the price until it is reset.",
     "DailyCapReached": "The API key has reached its daily cap in the catalog.",
-    "IdempotencyKeyReused": "The idempotency key stands for another order.",
-    "OutcomeUnknown": "It is not known whether the order was taken: keep its idempotency key.",
-    "NotReady": "The render has not ended, or its result is not there yet.",
+    "IdempotencyKeyReused": "The idempotency key was used for another order.",
+    "OutcomeUnknown": "The catalog may or may not have accepted the order. Keep its idempotency key.",
+    "NotReady": "The render is not finished, or its result is not available yet.",
     "NoContent": "The render has no file and will have none.",
-    "ContentChanged": "The bytes are not those that the download has begun with.",
+    "ContentChanged": "The file changed since the download started.",
     "Unavailable": "Easel or the catalog can't answer now.",
-    "ServerFault": "The server or its operator has to mend something.",
-    "Timeout": "The caller's own time is over; it carries the cause that the last heartbeat told.",
-    "RenderFailed": "The render was paid and came to nothing, or was deleted.",
-    "Damaged": "Bytes of a download are not those that the server has sent."
+    "ServerFault": "The server, or its configuration, has to be fixed.",
+    "Timeout": "The caller's timeout expired. The error has the cause from the last heartbeat.",
+    "RenderFailed": "The render was paid but has no result, or it was deleted.",
+    "Damaged": "Bytes of a download do not match the checksum of the server."
   }
 
-# The class of each reason, and whether a repeat helps: yes, no, or if_told, with RetryInfo alone.
+# The class of each reason, and whether a retry helps: yes, no, or if_told (only with RetryInfo).
 REASONS: dict[str, dict[str, str]] = {
     "INVALID_REQUEST": {"class": "InvalidRequest", "again": "no"},
     "UPSTREAM_INVALID_INPUT": {"class": "InvalidRequest", "again": "no"},
@@ -79,7 +79,7 @@ REASONS: dict[str, dict[str, str]] = {
     "UNAVAILABLE": {"class": "Unavailable", "again": "yes"}
   }
 
-# The same for each gRPC code, where there is no reason, or one of a newer server.
+# The same for each gRPC code, used if the reason is missing or unknown.
 CODES: dict[str, dict[str, str]] = {
     "CANCELLED": {"class": "Unavailable", "again": "yes"},
     "UNKNOWN": {"class": "Unavailable", "again": "yes"},
@@ -99,5 +99,5 @@ CODES: dict[str, dict[str, str]] = {
     "UNAUTHENTICATED": {"class": "Unauthenticated", "again": "if_told"}
   }
 
-# The codes after which a watch that is opened again would meet the same again.
+# Codes after which a new watch would fail in the same way.
 WATCH_ENDS: list[str] = ["INVALID_ARGUMENT", "NOT_FOUND", "PERMISSION_DENIED", "FAILED_PRECONDITION", "UNIMPLEMENTED", "UNAUTHENTICATED"]

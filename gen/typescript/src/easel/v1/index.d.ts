@@ -6,7 +6,7 @@ export * from "./generation_pb.js";
 export * from "./generation_service_pb.js";
 export * from "./model_pb.js";
 export * from "./model_service_pb.js";
-/** What a gRPC client may retry by itself: reads and orders on UNAVAILABLE, and no streams. */
+/** Automatic retries of a gRPC client: reads and orders on UNAVAILABLE, but no streams. */
 export declare const serviceConfig: {
   methodConfig: {
     name: { service: string; method: string }[];

@@ -71,7 +71,7 @@ final class Download {
       return true;
     }
     if (file == null) {
-      error.addSuppressed(new IOException("nothing tells whether the rest belongs to the bytes that are there"));
+      error.addSuppressed(new IOException("without an etag the remaining bytes may belong to another file"));
       return false;
     }
     digest.reset();

@@ -124,7 +124,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     if (System.nanoTime() - start > Attempts.LONGEST.toNanos()) {
       attempts.progress(); // after such a long stream, the failures are not in a row
     }
-    var told = silent ? Status.UNAVAILABLE.withDescription("nothing has come for " + silence.toSeconds() + " s").asRuntimeException() : error;
+    var told = silent ? Status.UNAVAILABLE.withDescription("no message for " + silence.toSeconds() + " s").asRuntimeException() : error;
     var failure = attempts.exception(told);
     attempts.pause(failure, !failure.failure().endsAWatch(), asked);
   }

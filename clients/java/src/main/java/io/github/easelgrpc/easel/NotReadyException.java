@@ -1,7 +1,7 @@
 // Code generated from clients/reasons.json by make generate. DO NOT EDIT.
 package io.github.easelgrpc.easel;
 
-/** The render has not ended, or its result is not there yet. */
+/** The render is not finished, or its result is not available yet. */
 public final class NotReadyException extends EaselException {
   private static final long serialVersionUID = 1;
 

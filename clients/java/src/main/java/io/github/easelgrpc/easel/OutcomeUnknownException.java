@@ -1,7 +1,7 @@
 // Code generated from clients/reasons.json by make generate. DO NOT EDIT.
 package io.github.easelgrpc.easel;
 
-/** It is not known whether the order was taken: keep its idempotency key. */
+/** The catalog may or may not have accepted the order. Keep its idempotency key. */
 public final class OutcomeUnknownException extends EaselException {
   private static final long serialVersionUID = 1;
 
