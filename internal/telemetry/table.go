@@ -85,8 +85,8 @@ var Table = []Metric{
 	},
 	{
 		Name: "http.server.request.duration", Kind: Histogram, Unit: "s", Buckets: seconds,
-		Labels: []Label{httpMethod, {Name: "http.route", Of: "the routes of the contract; none for a path that no route takes"}, httpCode},
-		Text:   "REST requests, except those whose answer was broken off. Each that reaches the contract counts as a call, too.",
+		Labels: []Label{httpMethod, {Name: "http.route", Of: "the routes of the contract; none for a path without a route"}, httpCode},
+		Text:   "REST requests, except requests whose response was cut off. Each one that reaches the contract counts as a call, too.",
 	},
 	{
 		Name: "http.client.request.duration", Kind: Histogram, Unit: "s", Buckets: attempts,
@@ -123,15 +123,15 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.generation.active", Kind: UpDown, Unit: "{generation}", From: Hub,
-		Text: "Generations that are polled: somebody watches, and the goal is not reached.",
+		Text: "Generations that are polled: they are watched, and the awaited state is not reached.",
 	},
 	{
 		Name: "easel.generation.stalest", Kind: Gauge, Unit: "s", From: Hub,
-		Text: "Time since the last answer for the active generation that has waited longest.",
+		Text: "Longest time since the catalog last answered for an active generation.",
 	},
 	{
 		Name: "easel.credentials", Kind: UpDown, Unit: "{credential}", From: Hub, Labels: []Label{condition},
-		Text: "API keys that are polled under, by how the catalog behaves towards them.",
+		Text: "API keys that are used for polls, by the condition of the catalog for them.",
 	},
 	{
 		Name: "easel.credential.paused", Kind: UpDown, Unit: "{credential}", From: Hub,
@@ -155,7 +155,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.poll.ready", Kind: Gauge, Unit: "{request}", From: Hub,
-		Text: "Polls that the API key with the fewest may make at once.",
+		Text: "Polls that may be sent immediately, for the API key that has the fewest.",
 	},
 	{
 		Name: "easel.poll.rate", Kind: Gauge, Unit: "{request}/s", From: Hub,
@@ -164,11 +164,11 @@ var Table = []Metric{
 	{
 		Name: "easel.polls", Kind: Counter, Unit: "{request}",
 		Labels: []Label{pollKind, polled},
-		Text:   "Polls: reads of one generation, sweeps, which are one list call for many, and reads of the account for those who watch it.",
+		Text:   "Polls: reads of one generation, sweeps (one list call for many generations), and reads of the account.",
 	},
 	{
 		Name: "easel.poll.unshared", Kind: Counter, Unit: "{request}", From: Hub,
-		Text: "Requests that the watches would have made if each had polled for itself by the same schedule. What sharing saves is this less easel.polls.",
+		Text: "Requests that the watches would have made if each had polled separately, by the same schedule. Sharing saves the difference to easel.polls.",
 	},
 	{
 		Name: "easel.changes", Kind: Counter, Unit: "{change}",
@@ -177,28 +177,28 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.detection.delay", Kind: Histogram, Unit: "s", Buckets: delays,
-		Text: "How long a new state went undetected, as the schedule expects; a test compares it with the sandbox's own times.",
+		Text: "Time from a new state to its detection, as the schedule estimates it. A test compares it with the times of the sandbox.",
 	},
 	{
 		Name: "easel.update.conflated", Kind: Counter, Unit: "{update}", From: Hub,
-		Text: "Updates that a newer one replaced before their watcher took them.",
+		Text: "Updates that a newer one replaced before they were delivered to the watcher.",
 	},
 	{
 		Name: "easel.update.regressed", Kind: Counter, Unit: "{update}", From: Hub,
-		Text: "Answers of the catalog that were dropped because a state would have gone backwards.",
+		Text: "Responses of the catalog that were dropped because their state was older than the known one.",
 	},
 	{
 		Name: "easel.orders", Kind: Counter, Unit: "{order}",
 		Labels: []Label{ordered},
-		Text:   "Orders sent to the catalog by how they ended; one for all attempts and all callers that share an idempotency key. placed_unpriced: the answer had no readable cost.",
+		Text:   "Orders sent to the catalog, by outcome. All attempts and all callers with one idempotency key count as one order. placed_unpriced: the response had no readable cost.",
 	},
 	{
 		Name: "easel.order.charged", Kind: Counter, Unit: "{cent}", Labels: []Label{model, caller},
-		Text: "Euro cents that the answers to orders have charged, refunds not subtracted: once for an idempotency key while this process knows it, for a day and for 100,000 keys, and once more where it is sent after a restart or by another replica, as no answer tells a repeated order from a new one.",
+		Text: "Euro cents charged according to the responses to orders, refunds not subtracted. A process counts an idempotency key once, as long as it remembers the key: for a day, and for 100,000 keys. A repeat after a restart or on another replica counts again, because its response looks like that of a new order.",
 	},
 	{
 		Name: "easel.ledger.up", Kind: Gauge, Unit: "{ledger}", From: Book,
-		Text: "Whether the ledger answers: 1, or 0 while it is away and new orders are refused.",
+		Text: "1 if the ledger is available; 0 if it is not, and new orders are rejected.",
 	},
 	{
 		Name: "easel.ledger.spent", Kind: Gauge, Unit: "{cent}", From: Book, Labels: []Label{owner},
@@ -226,7 +226,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.ledger.order.unknown", Kind: Gauge, Unit: "{order}", From: Book,
-		Text: "Orders of unknown outcome, those on their way included.",
+		Text: "Orders of unknown outcome, including orders in flight.",
 	},
 	{
 		Name: "easel.ledger.order.oldest", Kind: Gauge, Unit: "s", From: Book,
@@ -238,7 +238,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.ledger.dearer", Kind: Counter, Unit: "{order}", From: Book,
-		Text: "Orders that have cost more than the catalog had quoted.",
+		Text: "Orders that cost more than the catalog had quoted.",
 	},
 	{
 		Name: "easel.events", Kind: Counter, Unit: "{event}", Labels: []Label{owner, eventOutcome},
@@ -266,11 +266,11 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.content.waiting", Kind: Gauge, Unit: "{result}", From: Contents,
-		Text: "Results that are to be copied, on every replica the same.",
+		Text: "Results that are to be copied. The value is the same on every replica.",
 	},
 	{
 		Name: "easel.content.failed", Kind: Gauge, Unit: "{result}", From: Contents,
-		Text: "Results that can't be copied, and are not tried again: the catalog did not have the bytes for a day, or a week was not enough. At most 10,000 are counted.",
+		Text: "Results whose copy was abandoned: the catalog did not have the bytes for a day, or all attempts in a week failed. At most 10,000 are counted.",
 	},
 	{
 		Name: "easel.content.oldest_waiting", Kind: Gauge, Unit: "s", From: Contents,
@@ -278,12 +278,12 @@ var Table = []Metric{
 	},
 	{
 		Name: "db.client.operation.duration", Kind: Histogram, Unit: "s", Buckets: attempts,
-		Labels: []Label{{Name: "db.system.name", Values: []string{"sqlite", "postgresql"}}, {Name: "db.operation.name", Of: "statements: those of one round trip; commit"}, {Name: "error.type", Of: "types of errors in Go where it failed"}},
+		Labels: []Label{{Name: "db.system.name", Values: []string{"sqlite", "postgresql"}}, {Name: "db.operation.name", Of: "statements: those of one round trip; commit"}, {Name: "error.type", Of: "types of errors in Go if it failed"}},
 		Text:   "Operations of the ledger's database.",
 	},
 	{
 		Name: "easel.setting.broken", Kind: UpDown, Unit: "{file}", From: Settings, Labels: []Label{setting},
-		Text: "Files of a setting that can't be read or taken over, and issuers whose keys can't be read. What was in force stays.",
+		Text: "Settings files that can't be read or applied, and issuers whose keys can't be read. The previous content stays in effect.",
 	},
 	{
 		Name: "easel.build.info", Kind: Gauge, Unit: "{build}",
@@ -291,7 +291,7 @@ var Table = []Metric{
 		Text:   "Always 1.",
 	},
 	{Name: "go.memory.used", Kind: UpDown, Unit: "By", Labels: []Label{{Name: "go.memory.type", Values: []string{"other", "stack"}}}, Text: "Memory that the Go runtime uses."},
-	{Name: "go.memory.limit", Kind: UpDown, Unit: "By", Text: "GOMEMLIMIT, where it is set."},
+	{Name: "go.memory.limit", Kind: UpDown, Unit: "By", Text: "GOMEMLIMIT, if it is set."},
 	{Name: "go.memory.allocated", Kind: Counter, Unit: "By", Text: "Memory allocated on the heap."},
 	{Name: "go.memory.allocations", Kind: Counter, Unit: "{allocation}", Text: "Allocations on the heap."},
 	{Name: "go.memory.gc.goal", Kind: UpDown, Unit: "By", Text: "Size of the heap at which the next collection ends."},
@@ -301,15 +301,15 @@ var Table = []Metric{
 
 	{Name: "process_cpu_seconds_total", Kind: Counter, Unit: "s", Scraped: true, Text: "CPU time of the process."},
 	{Name: "process_open_fds", Kind: Gauge, Unit: "{descriptor}", Scraped: true, Text: "Open file descriptors."},
-	{Name: "process_max_fds", Kind: Gauge, Unit: "{descriptor}", Scraped: true, Text: "The most descriptors that may be open."},
+	{Name: "process_max_fds", Kind: Gauge, Unit: "{descriptor}", Scraped: true, Text: "Maximum number of open file descriptors."},
 	{Name: "process_virtual_memory_bytes", Kind: Gauge, Unit: "By", Scraped: true, Text: "Address space."},
-	{Name: "process_virtual_memory_max_bytes", Kind: Gauge, Unit: "By", Scraped: true, Text: "The most address space that may be used."},
+	{Name: "process_virtual_memory_max_bytes", Kind: Gauge, Unit: "By", Scraped: true, Text: "Maximum size of the address space."},
 	{Name: "process_resident_memory_bytes", Kind: Gauge, Unit: "By", Scraped: true, Text: "Resident memory."},
-	{Name: "process_start_time_seconds", Kind: Gauge, Unit: "s", Scraped: true, Text: "When the process began, since 1970."},
+	{Name: "process_start_time_seconds", Kind: Gauge, Unit: "s", Scraped: true, Text: "Start time of the process, in seconds since 1970."},
 	{Name: "process_network_receive_bytes_total", Kind: Counter, Unit: "By", Scraped: true, Text: "Bytes that the machine's network has received."},
-	{Name: "process_network_transmit_bytes_total", Kind: Counter, Unit: "By", Scraped: true, Text: "Bytes that it has sent."},
+	{Name: "process_network_transmit_bytes_total", Kind: Counter, Unit: "By", Scraped: true, Text: "Bytes that the machine's network has sent."},
 	{
 		Name: "target_info", Kind: Gauge, Scraped: true, Labels: []Label{{Name: "service.name"}, {Name: "service.version"}, {Name: "telemetry.sdk.language"}, {Name: "telemetry.sdk.name"}, {Name: "telemetry.sdk.version"}},
-		Text: "Always 1: the resource, with what OTEL_RESOURCE_ATTRIBUTES adds.",
+		Text: "Always 1: the resource, including the attributes of OTEL_RESOURCE_ATTRIBUTES.",
 	},
 }
