@@ -20,7 +20,7 @@ const (
 
 // apiKeyConcerns are the warnings for API keys in a condition, with a placeholder for their number.
 var apiKeyConcerns = [...]string{
-	watch.ConditionThrottled:          "The catalog has told %s to slow down: all requests wait in turn until it takes more.",
+	watch.ConditionThrottled:          "The catalog asked %s to slow down: requests wait until it accepts more.",
 	watch.ConditionUnreachable:        "The catalog does not answer as it should for %s. Watches stay open and catch up by themselves.",
 	watch.ConditionCredentialRejected: "The catalog rejects %s.",
 }
@@ -88,10 +88,10 @@ func concernsOf(r report, s watch.Stats) []concern {
 		r.Copies.concerns(r.Time, &all)
 	}
 	for _, file := range r.brokenFiles {
-		all.name(true, "A file of the settings has changed and is not taken over; what was in force stays, until the next start fails", file)
+		all.name(true, "A settings file has changed and is not applied; the previous content stays in effect, and the next start fails", file)
 	}
 	for _, issuer := range slices.Sorted(maps.Keys(r.brokenIssuers)) {
-		all.name(true, "The keys of an issuer can't be read; its tokens are taken for a day by the keys of before, if there are any",
+		all.name(true, "The keys of an issuer can't be read; its tokens are accepted for a day with the previous keys, if there are any",
 			fmt.Sprintf("%s: %v", issuer, r.brokenIssuers[issuer]))
 	}
 	for _, u := range r.Usage {

@@ -71,7 +71,7 @@ func (o Orders) adoptContents(w http.ResponseWriter, r *http.Request) {
 // concerns adds the warnings about copies.
 func (c *copies) concerns(now time.Time, all *concerns) {
 	if c.OldestWaiting != nil && now.Sub(*c.OldestWaiting) >= uncopiedLong {
-		all.add(false, "Results that wait to be copied: %d, the oldest for %s. The log says why; readers go to the catalog.", c.Waiting, now.Sub(*c.OldestWaiting).Round(time.Minute))
+		all.add(false, "Results that wait to be copied: %d, the oldest for %s. The log has the reason. Results are read from the catalog.", c.Waiting, now.Sub(*c.OldestWaiting).Round(time.Minute))
 	}
 	if c.Failed > 0 {
 		all.add(false, "Results that can't be copied, and are not tried again: %d. The log has named each.", c.Failed)

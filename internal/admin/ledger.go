@@ -110,10 +110,10 @@ func (o owner) left() float64 {
 // concerns adds the warnings about the ledger.
 func (b book) concerns(now time.Time, all *concerns) {
 	if !b.Up {
-		all.add(true, "The ledger does not answer: orders are refused until it does. Watches of known renders go on.")
+		all.add(true, "The ledger does not answer: orders are refused until it does. Watches of known renders continue.")
 	}
 	if b.Faults > 0 {
-		all.add(true, "Two truths about an order met %d times since the start: the log has each as a fault of the book.", b.Faults)
+		all.add(true, "Contradictions about orders since the start: %d. The log has each.", b.Faults)
 	}
 	if b.Unknown > 0 && now.Sub(*b.OldestUnknown) >= unknownLong {
 		all.add(false, "%s no outcome, the oldest for %s: easel orders list --unknown has them.", have(b.Unknown), now.Sub(*b.OldestUnknown).Round(time.Minute))

@@ -139,7 +139,7 @@ func (o Orders) list(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if asked.Unowned && o.Owners == nil {
-		http.Error(w, "there is no callers file here, which would say who owns orders", http.StatusConflict)
+		http.Error(w, "this server has no callers file, so orders have no owners", http.StatusConflict)
 		return
 	}
 	find := o.choose

@@ -107,7 +107,7 @@ const limiters = ({ limiters: g }) => {
   at('closed').replaceChildren(...g.closed.map(c => make('li', `${c.key}: ${reasons[c.reason]}${c.till ? ', ' + ahead(c.till) : ''}.`)));
   some('waiting', g.waiting.length, g.lines);
   table('waiting', [
-    ['owner', l => l.owner || '(whoever brings the key)', 'name'],
+    ['owner', l => l.owner || '(any caller with the key)', 'name'],
     ['class', l => l.class],
     ['requests', l => count(l.count), 'number'],
     ['the oldest', l => ago(l.oldest)],
@@ -147,7 +147,7 @@ const ledger = ({ ledger: l }) => {
     ['the oldest', o => o.unknown ? ago(o.oldestUnknown) : '–'],
     ['events not taken', o => o.pendingEvents ? make('span', `${count(o.pendingEvents)}, the oldest ${ago(o.oldestEvent)}`, 'fair') : '–', 'number'],
     ['given up', o => o.givenUpEvents ? make('span', count(o.givenUpEvents), 'bad') : '–', 'number'],
-  ], l.owners, l.named ? 'Nobody has ordered.' : 'Callers forward their own API keys: orders have no owners.');
+  ], l.owners, l.named ? 'No orders yet.' : 'Callers forward their own API keys: orders have no owners.');
 };
 
 // copies shows the state of the copies of results in one line.
@@ -240,7 +240,7 @@ const refresh = async () => {
     at('clock').textContent = answered ? 'as of ' + clock(answered) : '';
     const box = at('verdict');
     box.className = 'bad';
-    box.replaceChildren(make('strong', 'This server does not answer'), make('div', answered ? 'What is below is old.' : String(error.message)));
+    box.replaceChildren(make('strong', 'This server does not answer'), make('div', answered ? 'The data below is old.' : String(error.message)));
     fade(true);
   }
   clearTimeout(next);

@@ -113,7 +113,7 @@ func unknownParameter(names map[string]string) string {
 	if len(names) == 0 {
 		return "this request takes no query parameters"
 	}
-	return fmt.Sprintf("is no query parameter of this request, which takes %s", strings.Join(slices.Sorted(maps.Keys(names)), ", "))
+	return fmt.Sprintf("is not a query parameter of this request; expected: %s", strings.Join(slices.Sorted(maps.Keys(names)), ", "))
 }
 
 const malformedQuery = "the query can't be read: & divides its parameters, a semicolon is written as %3B, and % begins an escape of two hex digits"

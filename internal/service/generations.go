@@ -222,7 +222,7 @@ func (s *generations) finished(ctx context.Context, id string) error {
 	}
 	if !finished {
 		return Fail(easelv1.ErrorReason_GENERATION_ACTIVE,
-			"the render is not finished, and the catalog does not say what becomes of its price: set force to delete it all the same")
+			"the render is not finished, and it is not specified whether its price is refunded; to delete it anyway, set force")
 	}
 	return nil
 }

@@ -209,7 +209,7 @@ func checkInputsJSON(text string) error {
 		return fmt.Errorf("is not valid JSON after %d bytes", wrong.Offset)
 	}
 	if hasLoneSurrogate(whole) {
-		return errors.New(`has half of a surrogate pair, such as \ud800, which is no character`)
+		return errors.New(`has half of a surrogate pair, such as \ud800, which is not a character`)
 	}
 	return checkNames(gjson.Parse(text))
 }

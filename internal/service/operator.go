@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/auth"
 )
 
-var errNoOperator = status.Error(codes.PermissionDenied, "this caller is no operator: operator: true in the callers file makes it one")
+var errNoOperator = status.Error(codes.PermissionDenied, "this caller is not an operator; operators have operator: true in the callers file")
 
 // Operator authenticates a request outside the contract and returns the name of its operator. Its errors are statuses.
 func (s *Service) Operator(ctx context.Context, authorization []string) (name string, err error) {

@@ -47,7 +47,7 @@ var rules = map[catalog.Kind]rule{
 	catalog.KindNotFound:           {easelv1.ErrorReason_NOT_FOUND, "the catalog has no such record", false},
 	catalog.KindPriceAboveLimit:    {easelv1.ErrorReason_PRICE_ABOVE_LIMIT, "price exceeds max_cost_cents", false},
 	catalog.KindDailyCap:           {easelv1.ErrorReason_API_KEY_DAILY_CAP, "the API key has reached its daily cap", false},
-	catalog.KindKeyReused:          {easelv1.ErrorReason_IDEMPOTENCY_KEY_REUSED, "this idempotency_key stands for another order: its own model and inputs, sent with it, tell of it", false},
+	catalog.KindKeyReused:          {easelv1.ErrorReason_IDEMPOTENCY_KEY_REUSED, "this idempotency_key was used for another order; to read that order, send its model and inputs", false},
 	catalog.KindInProgress:         {easelv1.ErrorReason_SUBMISSION_IN_PROGRESS, "the catalog is still busy with this idempotency_key; send it again", true},
 	catalog.KindContentNotReady:    {easelv1.ErrorReason_CONTENT_NOT_READY, "the result is not there yet", true},
 	catalog.KindNoContent:          {easelv1.ErrorReason_NO_CONTENT, "this render has no file", false},
@@ -58,10 +58,10 @@ var rules = map[catalog.Kind]rule{
 	catalog.KindUnavailable:        {easelv1.ErrorReason_UPSTREAM_UNAVAILABLE, "the catalog does not answer", true},
 	catalog.KindOutcomeUnknown:     {easelv1.ErrorReason_SUBMISSION_OUTCOME_UNKNOWN, "it is not known whether the order was taken: send the same idempotency_key again", true},
 	catalog.KindRedirect:           {easelv1.ErrorReason_UPSTREAM_REDIRECT_REFUSED, "the catalog answered with a redirect, which is never followed: check the base URL", false},
-	catalog.KindContract:           {easelv1.ErrorReason_UPSTREAM_CONTRACT_MISMATCH, "the catalog answered with something its specification has no room for: check the base URL", false},
+	catalog.KindContract:           {easelv1.ErrorReason_UPSTREAM_CONTRACT_MISMATCH, "the catalog's response does not match its specification: check the base URL", false},
 	catalog.KindMalformed:          {easelv1.ErrorReason_UPSTREAM_MALFORMED_RESPONSE, "the catalog's answer can't be read", false},
-	catalog.KindInterrupted:        {easelv1.ErrorReason_CONTENT_INTERRUPTED, "the result broke off; go on from next_offset", true},
-	catalog.KindContentChanged:     {easelv1.ErrorReason_CONTENT_CHANGED, "the bytes are not those that were begun with; start again from 0", false},
+	catalog.KindInterrupted:        {easelv1.ErrorReason_CONTENT_INTERRUPTED, "the result was interrupted; continue from next_offset", true},
+	catalog.KindContentChanged:     {easelv1.ErrorReason_CONTENT_CHANGED, "the file has changed since the first read; start again from 0", false},
 }
 
 // heldRejected is the text of a 401 to the shared API key, which only the operator can fix. Its reason is INTERNAL.
