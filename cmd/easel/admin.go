@@ -124,7 +124,7 @@ func list[T any](ctx context.Context, p *cli.Program, f *adminFlags, path, outpu
 // printTable prints rows below a header with tabs.
 func printTable(console *terminal.Console, header string, rows [][]terminal.Cell) error {
 	if len(rows) == 0 {
-		console.Print("There are none.")
+		console.Print("Nothing found.")
 		return console.Err()
 	}
 	console.Table(strings.Split(header, "\t"), rows)

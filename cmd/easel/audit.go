@@ -18,7 +18,7 @@ import (
 
 type auditCmd struct {
 	adminFlags
-	Since  string `default:"24h" placeholder:"TIME" help:"Lines written since then: a time as RFC 3339 has it, or how long ago, as 90m or 48h."`
+	Since  string `default:"24h" placeholder:"TIME" help:"Show only lines written since this time (RFC 3339, or an age such as 90m or 48h)."`
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json: a line each."`
 }
 

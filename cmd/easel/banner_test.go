@@ -41,7 +41,7 @@ func TestTheBannerSaysWhatIsLeftWhenItEnds(t *testing.T) {
 		t.Errorf("the earlier key does not work: exit %d\n%s", got.exit, got.stderr)
 	}
 	stop()
-	for _, worth := range []string{"50.00 EUR", "with what is left on it"} {
+	for _, worth := range []string{"50.00 EUR", "with its remaining balance"} {
 		named, stop := devOn(t, "--db", file, "--key", "sandbox_live_mine")
 		if !strings.Contains(named, worth) {
 			t.Errorf("a key that is named is not said to be worth %q:\n%s", worth, named)

@@ -12,8 +12,8 @@ import (
 
 // ledgerCmd has the commands for operators that work on a ledger directly, while servers may use it.
 type ledgerCmd struct {
-	Verify   ledgerVerifyCmd   `cmd:"" help:"Add the journal of a ledger up, and name each difference."`
-	Backup   ledgerBackupCmd   `cmd:"" help:"Write a ledger of SQLite into a new file, beside the server that uses it."`
+	Verify   ledgerVerifyCmd   `cmd:"" help:"Compare a ledger with its journal, and print each difference."`
+	Backup   ledgerBackupCmd   `cmd:"" help:"Write a SQLite ledger into a new file while a server uses it."`
 	Copy     ledgerCopyCmd     `cmd:"" help:"Copy a ledger into a new one, as from SQLite to PostgreSQL."`
 	Restored ledgerRestoredCmd `cmd:"" help:"Mark a ledger that was restored from a snapshot, a file or a log."`
 	Unseal   ledgerUnsealCmd   `cmd:"" help:"Let servers use a ledger again that was copied into another one."`
@@ -37,7 +37,7 @@ func tellVerified(console *terminal.Console, done string, looked ledger.Verified
 	}
 	console.Print(fmt.Sprintf("%s%d orders and %d budgets, %d differences", done, looked.Orders, looked.Budgets, looked.Differences))
 	if looked.Differences > 0 {
-		return &cli.Problem{Exit: cli.ExitFailure, Text: "the book does not say what its journal adds up to", Cure: "trust the journal, and restore what was changed beside it from a backup"}
+		return &cli.Problem{Exit: cli.ExitFailure, Text: "the ledger differs from its journal", Cure: "trust the journal, and restore the other rows from a backup"}
 	}
 	return console.Err()
 }

@@ -11,7 +11,7 @@ import (
 )
 
 type callersCmd struct {
-	Check callersCheckCmd `cmd:"" help:"Read a callers file, and tell each fault with its line."`
+	Check callersCheckCmd `cmd:"" help:"Check a callers file, and print each error with its line."`
 	Token callersTokenCmd `cmd:"" help:"Make a service token, and its line for the callers file."`
 }
 

@@ -61,7 +61,7 @@ func warnOfMissingOwners(ctx context.Context, book *ledger.Ledger, inForce *auth
 	defer cancel()
 	unresolved, err := book.UnresolvedOwners(ctx)
 	if err != nil {
-		logger.WarnContext(ctx, "the ledger does not say whether the callers file has every owner of unknown orders", "error", err)
+		logger.WarnContext(ctx, "cannot check the callers file for owners of unknown orders", "error", err)
 		return
 	}
 	known := inForce.Owners()
@@ -92,11 +92,11 @@ func keepsOwners(ctx context.Context, book *ledger.Ledger, dropped []string) err
 	defer cancel()
 	unresolved, err := book.UnresolvedOwners(ctx)
 	if err != nil {
-		return fmt.Errorf("it drops %s, and the ledger does not say whether their orders are known: %w", strings.Join(dropped, ", "), err)
+		return fmt.Errorf("it drops %s, and a ledger query for orders of unknown outcome failed: %w", strings.Join(dropped, ", "), err)
 	}
 	dropped = slices.DeleteFunc(dropped, func(owner string) bool { return !slices.Contains(unresolved, owner) })
 	if len(dropped) > 0 {
-		return fmt.Errorf("it drops %s, with orders of unknown outcome: it is taken over when they are known", strings.Join(dropped, ", "))
+		return fmt.Errorf("it drops %s, with orders of unknown outcome: it is applied when these outcomes are known", strings.Join(dropped, ", "))
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func TestTheStartWarnsOfUnknownOrdersWhoseOwnerTheCallersFileLacks(t *testing.T)
 	if err := book.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if log := logOf("  studio: {}\n"); !strings.Contains(log, "does not say") {
+	if log := logOf("  studio: {}\n"); !strings.Contains(log, "cannot check the callers file") {
 		t.Errorf("when the ledger is away it says %q", log)
 	}
 }

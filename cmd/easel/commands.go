@@ -15,17 +15,17 @@ import (
 type commands struct {
 	Demo    demoCmd    `cmd:"" group:"try" help:"Show all of it once: quote, order, watch, download. The picture lands in a file."`
 	Dev     devCmd     `cmd:"" group:"try" help:"Run the facade over a catalog of its own, and print how to call it."`
-	Sandbox sandboxCmd `cmd:"" group:"try" help:"Run the catalog alone, over HTTP."`
+	Sandbox sandboxCmd `cmd:"" group:"try" help:"Run only the catalog, over HTTP."`
 	Serve   serveCmd   `cmd:"" group:"run" help:"Run the facade in front of a catalog."`
 	Callers callersCmd `cmd:"" group:"run" help:"Check a callers file, or make a service token."`
-	Erase   eraseCmd   `cmd:"" group:"run" help:"Erase what names content of orders: labels, records and events."`
-	Audit   auditCmd   `cmd:"" group:"run" help:"Show the changes by operators."`
-	Orders  ordersCmd  `cmd:"" group:"run" help:"List the orders of a ledger, or say what became of one that stays unknown."`
-	Ledger  ledgerCmd  `cmd:"" group:"run" help:"Look after the book of orders itself: verify it, back it up, move it."`
-	Content contentCmd `cmd:"" group:"run" help:"Compare the copies of results with the book."`
-	Events  eventsCmd  `cmd:"" group:"run" help:"List what teams were told of their orders, or tell it once more."`
+	Erase   eraseCmd   `cmd:"" group:"run" help:"Erase the content of orders: labels, records and events."`
+	Audit   auditCmd   `cmd:"" group:"run" help:"Show who has changed what: operators, the callers file, starts."`
+	Orders  ordersCmd  `cmd:"" group:"run" help:"List the orders of a ledger, or record the outcome of one that stays unknown."`
+	Ledger  ledgerCmd  `cmd:"" group:"run" help:"Verify, back up, copy or migrate a ledger."`
+	Content contentCmd `cmd:"" group:"run" help:"Compare the copies of results with the ledger."`
+	Events  eventsCmd  `cmd:"" group:"run" help:"List the events sent to teams, or send them again."`
 	Health  cli.Health `cmd:"" group:"run" help:"Ask a server whether it serves."`
-	Doctor  doctorCmd  `cmd:"" group:"run" help:"Read a catalog without spending a cent, and say what could not be read and what would cure it."`
+	Doctor  doctorCmd  `cmd:"" group:"run" help:"Check a catalog without spending a cent: print what cannot be read, and how to fix it."`
 
 	cli.Commands
 }
@@ -56,8 +56,8 @@ func groups() []kong.Group {
 		{Key: "connection", Title: "Connection:"},
 		{Key: "output", Title: "Output:"},
 		{Key: "upstream", Title: "The catalog:"},
-		{Key: "callers", Title: "Who may call:"},
-		{Key: "ledger", Title: "The book of orders:"},
+		{Key: "callers", Title: "Callers:"},
+		{Key: "ledger", Title: "The ledger of orders:"},
 		{Key: "content", Title: "Copies of results:"},
 		{Key: "listen", Title: "Addresses (port 0 takes a free one):"},
 		{Key: "tls", Title: "TLS (files are read again when they change):"},

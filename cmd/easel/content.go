@@ -34,7 +34,7 @@ func (c *serveCmd) contentFaults(list *cli.FaultList) {
 	if err := content.Check(c.ContentURL, c.UpstreamInsecure); err != nil {
 		list.Add(err.Error())
 	}
-	list.Require(c.UpstreamKeyFile != "", "EASEL_CONTENT_URL needs EASEL_UPSTREAM_KEY_FILE: under the API keys of callers nothing is copied that nobody asks for")
+	list.Require(c.UpstreamKeyFile != "", "EASEL_CONTENT_URL needs EASEL_UPSTREAM_KEY_FILE: results are copied only with a shared API key")
 	list.Require(ledger.IsDurable(c.LedgerURL), "EASEL_CONTENT_URL needs EASEL_LEDGER_URL=sqlite:FILE or postgres://…: which results are copied has to outlive this process")
 }
 

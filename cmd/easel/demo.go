@@ -15,8 +15,8 @@ import (
 )
 
 type demoCmd struct {
-	Out    string `default:"easel-demo.png" placeholder:"FILE" help:"Where the picture goes. A file of that name is overwritten."`
-	Prompt string `default:"a calm sea at dusk, hills on the far shore" placeholder:"TEXT" help:"What to paint."`
+	Out    string `default:"easel-demo.png" placeholder:"FILE" help:"File for the picture. An existing file is overwritten."`
+	Prompt string `default:"a calm sea at dusk, hills on the far shore" placeholder:"TEXT" help:"Description of the picture."`
 }
 
 // Run starts the complete stack on free ports, and calls it.
@@ -98,7 +98,7 @@ func (c *demoCmd) show(ctx context.Context, p *cli.Program, addr, key string) er
 		return err
 	}
 	out.PrintText(fmt.Sprintf("\n%s\n\nEverything is as it should be, after %v.", sum, time.Since(started).Round(100*time.Millisecond)))
-	out.Print("Next: " + p.Self() + " dev keeps it running and says how to call it.")
+	out.Print("Next: " + p.Self() + " dev keeps it running and prints how to call it.")
 	return out.Err()
 }
 

@@ -23,7 +23,7 @@ import (
 
 type devCmd struct {
 	Callers string `name:"callers" placeholder:"FILE" help:"Hold the catalog's key for the callers of this file."`
-	Events  string `name:"events" placeholder:"URL" help:"Tell this receiver on http://127.0.0.1 or localhost what becomes of renders: docs/operators.md. There is one team then, dev, whose token is the printed key."`
+	Events  string `name:"events" placeholder:"URL" help:"Send events of renders to this receiver on http://127.0.0.1 or localhost: docs/operators.md. There is then one team, dev, and the printed key is its token."`
 	listenFlags
 	sandboxFlags
 	tuningFlags
@@ -40,7 +40,7 @@ func (c *devCmd) Faults() []string {
 	}
 	if c.Callers != "" {
 		list.AddError("--callers", checkCallers(c.Callers))
-		list.Require(c.Events == "", "--events and --callers: the callers file says where events go, and --events makes one of its own")
+		list.Require(c.Events == "", "--events and --callers: use one of them; --events creates its own callers file")
 	}
 	if c.Events != "" {
 		_, err := auth.Parse(devCallers(c.Events, "", ""))
@@ -71,7 +71,7 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 		return err
 	}
 	facade := &serveCmd{UpstreamURL: catalog.baseURL(), listenFlags: c.listenFlags, tuningFlags: c.tuningFlags}
-	removed, err := c.tell(key)
+	removed, err := c.writeCallers(key)
 	if err != nil {
 		return err
 	}
@@ -135,8 +135,8 @@ func devCallers(url, secretFile, token string) []byte {
 		url, cmp.Or(secretFile, "secret"), auth.Hash(token))
 }
 
-// tell creates the callers file of --events, and returns a function that removes it.
-func (c *devCmd) tell(key shownKey) (removed func(), err error) {
+// writeCallers creates the callers file of --events, and returns a function that removes it.
+func (c *devCmd) writeCallers(key shownKey) (removed func(), err error) {
 	if c.Events == "" {
 		return func() {}, nil
 	}

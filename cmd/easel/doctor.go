@@ -20,9 +20,9 @@ type doctorCmd struct {
 	UpstreamKeyFile  string `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with an API key of the catalog. Without it the API key is $$EASEL_API_KEY."`
 	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Let the API key travel over http to a host that is not loopback."`
 	ledgerFlags
-	Model   string        `placeholder:"MODEL" help:"Look at this model, and price it. Without it the first one of the list."`
-	Inputs  []string      `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs to price. Without any they are made up from what the model says."`
-	Timeout time.Duration `default:"2m" placeholder:"TIME" help:"Longest time for all of it."`
+	Model   string        `placeholder:"MODEL" help:"Model to check and to price (default: the first of the list)."`
+	Inputs  []string      `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs to price. By default they are made up from the fields of the model."`
+	Timeout time.Duration `default:"2m" placeholder:"TIME" help:"Timeout for the complete check."`
 	Output  string        `group:"output" short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
 	Quiet   bool          `group:"output" short:"q" help:"Only what could not be read."`
 }

@@ -45,7 +45,7 @@ func (c *eraseCmd) Run(ctx context.Context, p *cli.Program) error {
 		}
 	}
 	console.ShowLive("")
-	return c.tell(console, all)
+	return c.printResult(console, all)
 }
 
 // erasure returns the request for the flags.
@@ -53,7 +53,7 @@ func (c *eraseCmd) erasure() (asked admin.Erasure, err error) {
 	name, value, ok := strings.Cut(c.Label, "=")
 	switch {
 	case c.Owner+c.Label+c.Generation == "":
-		return asked, &cli.Problem{Exit: cli.ExitUsage, Text: "nothing says whose orders: --owner, --label or --generation does"}
+		return asked, &cli.Problem{Exit: cli.ExitUsage, Text: "no orders selected: set --owner, --label or --generation"}
 	case c.Label != "" && (!ok || name == ""):
 		return asked, &cli.Problem{Exit: cli.ExitUsage, Text: "--label must be NAME=VALUE"}
 	}
@@ -61,7 +61,7 @@ func (c *eraseCmd) erasure() (asked admin.Erasure, err error) {
 	return asked, nil
 }
 
-func (c *eraseCmd) tell(console *terminal.Console, all admin.Erased) error {
+func (c *eraseCmd) printResult(console *terminal.Console, all admin.Erased) error {
 	console.Print(fmt.Sprintf("%d orders are erased", all.Erased))
 	for _, order := range slices.Sorted(maps.Keys(all.Left)) {
 		console.PrintText(terminal.Sanitize(order + " is left: " + all.Left[order] + "\n"))

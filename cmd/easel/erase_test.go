@@ -52,7 +52,7 @@ func TestAnOperatorErasesWhatNamesContent(t *testing.T) {
 		says string
 		args []string
 	}{
-		{exitUsage, "nothing says whose orders", nil},
+		{exitUsage, "no orders selected", nil},
 		{exitUsage, "--label must be", []string{"--label", "customer"}},
 		{exitOK, "0 orders are erased", []string{"--label", "customer=1"}},
 		{exitOK, "0 orders are erased", []string{"--owner", "shop", "--label", "customer=no-4711"}},

@@ -12,15 +12,15 @@ import (
 )
 
 type eventsCmd struct {
-	List   eventsListCmd   `cmd:"" help:"List what teams were told, or could not be told."`
-	Replay eventsReplayCmd `cmd:"" help:"Tell a team once more."`
+	List   eventsListCmd   `cmd:"" help:"List the events of teams, delivered or not."`
+	Replay eventsReplayCmd `cmd:"" help:"Send the events of a team again."`
 }
 
 // eventFlags select events.
 type eventFlags struct {
 	adminFlags
-	Since   string `placeholder:"TIME" help:"Events written since then: a time as RFC 3339 has it, or how long ago, as 90m or 48h."`
-	GivenUp bool   `help:"Events that were given up alone."`
+	Since   string `placeholder:"TIME" help:"Only events written since this time (RFC 3339, or an age such as 90m or 48h)."`
+	GivenUp bool   `help:"Only events whose delivery was abandoned."`
 }
 
 // query returns the query for the flags.
@@ -48,7 +48,7 @@ func sinceOf(text string) (time.Time, error) {
 
 type eventsListCmd struct {
 	eventFlags
-	Team   string `placeholder:"TEAM" help:"Events of this team alone."`
+	Team   string `placeholder:"TEAM" help:"Only events of this team."`
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
 }
 

@@ -48,8 +48,8 @@ func TestDevTellsAReceiver(t *testing.T) {
 	}
 	run(exitOK, "easel.generation.succeeded", "list")
 	run(exitOK, `"team":"dev"`, "list", "--team", "dev", "--since", "1h", "-o", "json")
-	run(exitOK, "There are none", "list", "--team", "nobody")
-	run(exitOK, "There are none", "list", "--given-up", "--since", "2027-01-31T12:00:00Z")
+	run(exitOK, "Nothing found", "list", "--team", "nobody")
+	run(exitOK, "Nothing found", "list", "--given-up", "--since", "2027-01-31T12:00:00Z")
 	run(exitUsage, "--since must be a time", "list", "--since", "yesterday")
 	run(exitUsage, "--since is missing", "replay", "--team", "dev")
 	run(exitUsage, "no events for a team of this name", "replay", "--team", "nobody", "--since", "1h")

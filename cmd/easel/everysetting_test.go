@@ -118,8 +118,8 @@ func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 	}
 	served.stop()
 	box.stop()
-	if again, _ := startSandbox(t, settings); !strings.Contains(again.stdout.String(), "goes on from an earlier run") {
-		t.Errorf("%s is not gone on with:\n%s", db, again.stdout)
+	if again, _ := startSandbox(t, settings); !strings.Contains(again.stdout.String(), "continues an earlier run") {
+		t.Errorf("%s is not reused:\n%s", db, again.stdout)
 	}
 }
 

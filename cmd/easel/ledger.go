@@ -12,7 +12,7 @@ import (
 
 // ledgerFlags has the location of the ledger.
 type ledgerFlags struct {
-	LedgerURL string `name:"ledger-url" group:"ledger" env:"EASEL_LEDGER_URL" default:"memory" placeholder:"URL" help:"The book of orders: memory, which forgets at a stop; sqlite:FILE for one process; postgres://USER:PASSWORD@HOST/DATABASE for replicas. With a callers file it must be one of the last two."`
+	LedgerURL string `name:"ledger-url" group:"ledger" env:"EASEL_LEDGER_URL" default:"memory" placeholder:"URL" help:"The ledger of orders: memory, which is lost at a stop; sqlite:FILE for one process; postgres://USER:PASSWORD@HOST/DATABASE for replicas. With a callers file it must be one of the last two."`
 }
 
 func (c *serveCmd) ledgerFaults(list *cli.FaultList) {

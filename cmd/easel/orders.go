@@ -22,16 +22,16 @@ import (
 type ordersCmd struct {
 	List    ordersListCmd    `cmd:"" help:"List the newest orders of the ledger, of all owners."`
 	Get     ordersGetCmd     `cmd:"" help:"Show an order with each movement of its money, by its id, its render or its idempotency key."`
-	Resolve ordersResolveCmd `cmd:"" help:"Say what became of an order that stays unknown."`
+	Resolve ordersResolveCmd `cmd:"" help:"Record the outcome of an order that stays unknown."`
 }
 
 type ordersListCmd struct {
 	adminFlags
-	Unknown  bool   `help:"Orders of unknown outcome alone: they may exist. They hold their quoted price; without a budget and without a highest price there is no quote, and nothing is held."`
-	Reserved bool   `help:"Orders alone that have money reserved: of unknown outcome, or whose render has not ended."`
+	Unknown  bool   `help:"Only orders of unknown outcome, which may exist. Each reserves its quoted price; without a budget and a maximum price there is no quote, and nothing is reserved."`
+	Reserved bool   `help:"Only orders with reserved money: their outcome is unknown, or their render has not finished."`
 	Held     bool   `help:"Orders that were open when the ledger was copied or restored, and that wait for their callers or for easel orders resolve."`
-	Owner    string `placeholder:"OWNER" help:"Orders of this owner alone: a team, or a caller without one."`
-	Unowned  bool   `help:"Orders alone of owners that the callers file in force does not have."`
+	Owner    string `placeholder:"OWNER" help:"Only orders of this owner: a team, or a caller without a team."`
+	Unowned  bool   `help:"Only orders of owners that are not in the current callers file."`
 
 	State  string     `placeholder:"STATE" enum:",${orderstates}" default:"" help:"Orders in this state: ${orderstates}."`
 	Since  string     `placeholder:"TIME" help:"Orders since then: a time in RFC 3339, or a duration before now, such as 90m or 48h."`
@@ -87,7 +87,7 @@ func costOf(o admin.Order) string {
 
 type ordersGetCmd struct {
 	adminFlags
-	Name   string `arg:"" name:"name" help:"The id of an order, as easel orders list has it, the id of its render, or its idempotency key."`
+	Name   string `arg:"" name:"name" help:"The ID of an order from easel orders list, the ID of its render, or its idempotency key."`
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
 }
 
@@ -124,7 +124,7 @@ func (c *ordersGetCmd) Run(ctx context.Context, p *cli.Program) error {
 func printOrder(console *terminal.Console, o admin.Order) {
 	resolved := ""
 	if o.Resolved {
-		resolved = "an operator has said what became of it"
+		resolved = "an operator has recorded its outcome"
 	}
 	labels := make([]string, 0, len(o.Labels))
 	for _, name := range slices.Sorted(maps.Keys(o.Labels)) {
@@ -207,7 +207,7 @@ type placedOrders struct {
 // differs returns the reason why an order can't have placed a generation, according to the catalog.
 func (p placedOrders) differs(ctx context.Context, asked admin.Resolution) (hindrance string, err error) {
 	if !catalog.CanBeNamed(asked.Placed) {
-		return fmt.Sprintf("callers could not name %q: it is no id of a render", asked.Placed), nil
+		return fmt.Sprintf("invalid render id %q", asked.Placed), nil
 	}
 	if asked.Force {
 		return "", nil

@@ -22,10 +22,10 @@ type sandboxFlags struct {
 	Seed        uint64     `env:"EASEL_SANDBOX_SEED" placeholder:"N" help:"Same ids, times and failures in every run. 0 is random."`
 	Speed       float64    `env:"EASEL_SANDBOX_SPEED" default:"1" placeholder:"FACTOR" help:"How many times faster than real renders."`
 	FailureRate float64    `env:"EASEL_SANDBOX_FAILURE_RATE" placeholder:"SHARE" help:"Share of renders that fail, 0 to 1."`
-	RateLimit   float64    `env:"EASEL_SANDBOX_RATE_LIMIT" placeholder:"N" help:"Requests a second that one API key may make. 0 is no limit."`
-	DailyCap    cli.Amount `env:"EASEL_SANDBOX_DAILY_CAP" placeholder:"AMOUNT" help:"What one API key may spend a day: 5.00 (euros) or 500c (cents)."`
+	RateLimit   float64    `env:"EASEL_SANDBOX_RATE_LIMIT" placeholder:"N" help:"Maximum number of requests per second for each API key (0 for no limit)."`
+	DailyCap    cli.Amount `env:"EASEL_SANDBOX_DAILY_CAP" placeholder:"AMOUNT" help:"Maximum that one API key may spend per day: 5.00 (euros) or 500c (cents)."`
 	Balance     cli.Amount `env:"EASEL_SANDBOX_BALANCE" default:"50.00" placeholder:"AMOUNT" help:"Balance of the printed API key."`
-	Dialect     string     `env:"EASEL_SANDBOX_DIALECT" placeholder:"NAME" help:"How to fill in what the specification leaves open: ${dialects}. Without it the default one; easel dev then also shows running."`
+	Dialect     string     `env:"EASEL_SANDBOX_DIALECT" placeholder:"NAME" help:"Choice for the points that the specification leaves open: ${dialects}. Without it the default one; easel dev then also shows running."`
 	Key         string     `env:"EASEL_SANDBOX_KEY" placeholder:"KEY" help:"Use this API key instead of a new one. It is worth nothing elsewhere."`
 }
 
@@ -44,7 +44,7 @@ func (f *sandboxFlags) Faults() []string {
 	faults.Require(f.Speed > 0, "EASEL_SANDBOX_SPEED (--speed) must be above 0")
 	faults.Require(f.FailureRate >= 0 && f.FailureRate <= 1, "EASEL_SANDBOX_FAILURE_RATE (--failure-rate) must be from 0 to 1")
 	faults.Require(f.RateLimit >= 0, "EASEL_SANDBOX_RATE_LIMIT (--rate-limit) must not be negative")
-	faults.Require(known, "EASEL_SANDBOX_DIALECT (--dialect) is none of "+strings.Join(dialectNames(), ", "))
+	faults.Require(known, "EASEL_SANDBOX_DIALECT (--dialect) must be one of "+strings.Join(dialectNames(), ", "))
 	return faults
 }
 
@@ -85,7 +85,7 @@ func (f *sandboxFlags) makeKey(ctx context.Context, box *sandbox.Sandbox) (shown
 	}
 	key, err := box.CreateKey(ctx, cfg)
 	if errors.Is(err, sandbox.ErrKeyExists) {
-		return shownKey{f.Key, "of an earlier run, with what is left on it", true}, nil
+		return shownKey{f.Key, "of an earlier run, with its remaining balance", true}, nil
 	}
 	return shownKey{key, f.worth(), false}, err
 }
@@ -104,10 +104,10 @@ func (f *sandboxFlags) keeping(key shownKey, reopened bool) string {
 	case f.DB == "":
 		return "Everything is gone then, keys and renders too; --db FILE keeps it."
 	case reopened && !key.earlier:
-		return "Everything is kept in " + f.DB + ". It goes on from an earlier run, whose keys still work;\n" +
+		return "Everything is kept in " + f.DB + ". It continues an earlier run, whose keys still work;\n" +
 			"the key above is a new one with money of its own, because a key can't be shown twice."
 	case reopened:
-		return "Everything is kept in " + f.DB + ". It goes on from an earlier run."
+		return "Everything is kept in " + f.DB + ". It continues an earlier run."
 	}
 	return "Everything is kept in " + f.DB + ", keys and renders too. Note the key: it can't be shown twice."
 }

@@ -21,7 +21,7 @@ type serveCmd struct {
 	UpstreamURL      string `name:"upstream-url" group:"upstream" env:"EASEL_UPSTREAM_URL" placeholder:"URL" help:"Base address of the catalog. Required."`
 	UpstreamKeyFile  string `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with the API key that this server holds for all callers. Without it the API key of each caller is forwarded."`
 	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Let API keys, and results to their bucket, travel over http to a host that is not loopback."`
-	UpstreamKeyFirst bool   `group:"upstream" env:"EASEL_UPSTREAM_KEY_FIRST" help:"This catalog looks at the idempotency key of an order before all else, and answers a repeat of one that is under way as busy: then its refusal of an order that may exist is certain."`
+	UpstreamKeyFirst bool   `group:"upstream" env:"EASEL_UPSTREAM_KEY_FIRST" help:"This catalog checks the idempotency key of an order before everything else, and answers a repeat of one in progress as busy: its rejection of an order that may exist is then certain."`
 
 	CallersFile    string `group:"callers" env:"EASEL_CALLERS_FILE" placeholder:"FILE" help:"With a shared API key: callers, their tokens, teams and budgets, in YAML: docs/operators.md. easel callers check reads it, easel callers token makes a token."`
 	AllowAnonymous bool   `group:"callers" env:"EASEL_ALLOW_ANONYMOUS" help:"With a shared API key: every client that reaches the address may call."`
@@ -35,7 +35,7 @@ type serveCmd struct {
 	TLSCertFile     string `group:"tls" name:"tls-cert-file" env:"EASEL_TLS_CERT_FILE" placeholder:"FILE" help:"Certificate chain of the server."`
 	TLSKeyFile      string `group:"tls" name:"tls-key-file" env:"EASEL_TLS_KEY_FILE" placeholder:"FILE" help:"Key of the certificate."`
 	TLSClientCAFile string `group:"tls" name:"tls-client-ca-file" env:"EASEL_TLS_CLIENT_CA_FILE" placeholder:"FILE" help:"Authorities of client certificates; with a shared API key such a certificate names the caller."`
-	TLSClientAuth   string `group:"tls" name:"tls-client-auth" env:"EASEL_TLS_CLIENT_AUTH" enum:",require,verify_if_given" default:"" placeholder:"HOW" help:"require or verify_if_given: what becomes of a client without a certificate. Without it require, where there are authorities."`
+	TLSClientAuth   string `group:"tls" name:"tls-client-auth" env:"EASEL_TLS_CLIENT_AUTH" enum:",require,verify_if_given" default:"" placeholder:"HOW" help:"Clients without a certificate: require rejects them, verify_if_given accepts them. By default require, if there are authorities."`
 	AllowPlaintext  bool   `group:"tls" env:"EASEL_ALLOW_PLAINTEXT" help:"Without a certificate: let the tokens of callers travel in the clear to addresses beyond this machine, where a mesh or a network of your own keeps them secret."`
 
 	// Settings of easel dev only: an API key without a file, and a name for a catalog with a random port.
@@ -49,9 +49,9 @@ type listenFlags struct {
 	HTTPAddr  string `name:"http-addr" group:"listen" env:"EASEL_HTTP_ADDR" default:":8080" placeholder:"HOST:PORT" help:"REST, event streams, OpenAPI."`
 	AdminAddr string `group:"listen" env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"Status page, /metrics, /healthz, /readyz, orders, pprof."`
 
-	MetricsAddr string `group:"listen" env:"EASEL_METRICS_ADDR" placeholder:"HOST:PORT" help:"/metrics, /healthz and /readyz alone, for those who scrape and probe and may see what each team spends. The admin address has its metrics without names."`
+	MetricsAddr string `group:"listen" env:"EASEL_METRICS_ADDR" placeholder:"HOST:PORT" help:"Only /metrics, /healthz and /readyz, for scrapers and probes that may see the costs of each team. The metrics of the admin address have no names."`
 
-	HTTPAllowedHosts []string `name:"http-allowed-hosts" group:"listen" env:"EASEL_HTTP_ALLOWED_HOSTS" placeholder:"HOST,..." help:"What a REST request may name as its host, beside localhost and loopback addresses. Without it nothing else on loopback, and elsewhere anything. The admin address answers to these too, and elsewhere than on loopback to IP addresses."`
+	HTTPAllowedHosts []string `name:"http-allowed-hosts" group:"listen" env:"EASEL_HTTP_ALLOWED_HOSTS" placeholder:"HOST,..." help:"Host names that a REST request may have, in addition to localhost and loopback addresses. By default no others on loopback, and all on other addresses. The admin address accepts these too and, if it is not on loopback, IP addresses."`
 	PublicURL        string   `name:"public-url" group:"listen" env:"EASEL_PUBLIC_URL" placeholder:"URL" help:"The base address under which others reach the HTTP address. The event of a finished render has an address of its result below it."`
 }
 
@@ -129,7 +129,7 @@ func (c *serveCmd) addressFaults(list *cli.FaultList) {
 		if err != nil {
 			list.AddError(a.name, err)
 		} else if a.public && c.unguarded() && host != "" && !isLoopback(host) {
-			list.Add(a.name + ": with EASEL_UPSTREAM_KEY_FILE and nothing that says who may call, only loopback is allowed; " +
+			list.Add(a.name + ": with EASEL_UPSTREAM_KEY_FILE and without a list of callers, only loopback is allowed; " +
 				"set EASEL_CALLERS_FILE or EASEL_TLS_CLIENT_CA_FILE, or EASEL_ALLOW_ANONYMOUS=true")
 		}
 	}
@@ -156,7 +156,7 @@ func (f *listenFlags) hostFaults(list *cli.FaultList) {
 	}
 	for _, host := range f.HTTPAllowedHosts {
 		_, err := netip.ParseAddr(host)
-		list.Require(err == nil || hostName.MatchString(host), fmt.Sprintf("EASEL_HTTP_ALLOWED_HOSTS: %q is no host name: write it without scheme and port", host))
+		list.Require(err == nil || hostName.MatchString(host), fmt.Sprintf("EASEL_HTTP_ALLOWED_HOSTS: %q is not a host name: write it without scheme and port", host))
 	}
 }
 

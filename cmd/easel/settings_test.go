@@ -76,7 +76,7 @@ func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) { // X2
 		{map[string]string{"EASEL_TLS_CERT_FILE": key}, []string{"EASEL_TLS_CERT_FILE", "EASEL_TLS_KEY_FILE"}},
 		{map[string]string{"EASEL_TLS_CERT_FILE": key, "EASEL_TLS_KEY_FILE": key}, []string{"EASEL_TLS_CERT_FILE"}},
 		{map[string]string{"EASEL_TLS_CLIENT_CA_FILE": key}, []string{"EASEL_TLS_CLIENT_CA_FILE", "EASEL_TLS_CERT_FILE"}},
-		{map[string]string{"EASEL_HTTP_ALLOWED_HOSTS": "easel.example,https://other.example"}, []string{`EASEL_HTTP_ALLOWED_HOSTS: "https://other.example" is no host name`}},
+		{map[string]string{"EASEL_HTTP_ALLOWED_HOSTS": "easel.example,https://other.example"}, []string{`EASEL_HTTP_ALLOWED_HOSTS: "https://other.example" is not a host name`}},
 		{map[string]string{"EASEL_HTTP_ALLOWED_HOSTS": "easel.example:8080"}, []string{"EASEL_HTTP_ALLOWED_HOSTS", "without scheme and port"}},
 		{map[string]string{"EASEL_TLS_CLIENT_AUTH": "require"}, []string{"EASEL_TLS_CLIENT_AUTH", "EASEL_TLS_CLIENT_CA_FILE"}},
 		{map[string]string{"EASEL_TLS_CLIENT_AUTH": "never"}, []string{"EASEL_TLS_CLIENT_AUTH: must be one of require, verify_if_given"}},

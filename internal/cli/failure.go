@@ -192,8 +192,8 @@ func (exitCodesCmd) Run(p *Program) error {
 type Problem struct {
 	Exit int
 	Text string
-	Cure string // hint, empty if it is obvious
-	Err  error  // the cause, nil if there is none
+	Cure string // hint; empty if it is obvious
+	Err  error  // the cause, or nil
 
 	generationID string // related render, empty if there is not exactly one
 }
@@ -226,7 +226,7 @@ var remedies = map[string]struct {
 	"READER_TOO_SLOW":              {ExitRetry, ""},
 	"CONTENT_NOT_READY":            {ExitRetry, "easel download --wait 10m waits for the result."},
 	"MODEL_NOT_ALLOWED":            {0, "easel models lists the models that your team may use."},
-	"UPSTREAM_CREDENTIAL_REJECTED": {0, "Check EASEL_API_KEY or --api-key-file; if the server has the key, tell its operator."},
+	"UPSTREAM_CREDENTIAL_REJECTED": {0, "Check EASEL_API_KEY or --api-key-file; if the server has the key, inform its operator."},
 	"CALLER_UNKNOWN":               {0, "Check the service token in EASEL_API_KEY or --api-key-file, or the certificate of --tls-cert-file."},
 	"MODEL_NOT_FOUND":              {0, "easel models lists the models."},
 	"GENERATION_NOT_FOUND":         {0, "easel list shows the renders of this API key."},

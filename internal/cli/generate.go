@@ -58,7 +58,7 @@ func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generatio
 	key := c.IdempotencyKey
 	if key == "" {
 		key = rand.Text()
-		s.remark("idempotency_key", key, "idempotency key "+key+" (after a crash, give it to --idempotency-key)")
+		s.remark("idempotency_key", key, "idempotency key "+key+" (after a crash, pass it as --idempotency-key)")
 	}
 	defer time.AfterFunc(waitingAfter, func() { s.aside("no answer to the order yet, waiting for it") }).Stop()
 	placed, err := s.Order(ctx, easel.Order{

@@ -79,7 +79,7 @@ type listCmd struct {
 	callFlags
 	filterFlags
 	Limit int      `default:"20" placeholder:"N" help:"Maximum number of renders to show (0 for all)."`
-	State []string `placeholder:"STATE" enum:"queued,running,succeeded,failed,refunded,deleted,unrecognized" help:"Only renders in this state: ${enum}. Several with commas between them. Deleted renders are shown only if deleted is one of them."`
+	State []string `placeholder:"STATE" enum:"queued,running,succeeded,failed,refunded,deleted,unrecognized" help:"Only renders in this state: ${enum}. Separate several states with commas. Deleted renders are shown only with the state deleted."`
 }
 
 // filter returns the filter of the list, nil for every render.

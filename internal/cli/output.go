@@ -80,12 +80,12 @@ func (a *Amount) UnmarshalText(text []byte) error {
 		return fmt.Errorf("%q is below zero: "+forms, text)
 	}
 	if len(text) > 0 && strings.Trim(string(text), "0123456789") == "" {
-		return fmt.Errorf("%q is no amount: write %[1]s.00 for euros, or %[1]sc for cents", text)
+		return fmt.Errorf("%q is not an amount: write %[1]s.00 for euros, or %[1]sc for cents", text)
 	}
 	parts := amountForm.FindStringSubmatch(string(text))
 	cents, err := strconv.ParseUint(strings.Join(parts[min(len(parts), 1):], ""), 10, 63)
 	if err != nil {
-		return fmt.Errorf("%q is no amount: "+forms, text)
+		return fmt.Errorf("%q is not an amount: "+forms, text)
 	}
 	a.Cents = new(int64(cents))
 	return nil

@@ -67,7 +67,7 @@ func TestTablesAndHintsFitATerminalOfSixtyColumns(t *testing.T) {
 	long := strings.Repeat("some words ", 9)
 	s.Table([]string{"RENDER", "STATE"}, [][]terminal.Cell{terminal.Cells("gen_1", long)})
 	s.Fields([][2]string{{"day budget", budgetText(account(nil, 990).Budgets[0], "EUR", s.OutStyle)}, {"about", long}})
-	s.Hint("idempotency key AAAAAAAAAAAAAAAAAAAAAAAAAA (after a crash, give it to --idempotency-key)")
+	s.Hint("idempotency key AAAAAAAAAAAAAAAAAAAAAAAAAA (after a crash, pass it as --idempotency-key)")
 	explain(t.Context(), badUsage(long, long)).write(screen, 60)
 	shown := regexp.MustCompile(`\x1b\[\d*m`).ReplaceAllString(screen.String(), "")
 	for line := range strings.Lines(shown) {

@@ -134,7 +134,7 @@ func (b *usageBy) UnmarshalText(text []byte) error {
 		name, label, labelled := strings.Cut(word, "=")
 		dimension := easel.Dimension(easelv1.UsageDimension_value["USAGE_DIMENSION_"+strings.ToUpper(name)])
 		if dimension == 0 || name != strings.ToLower(name) || labelled != (dimension == easel.ByLabel) || labelled && (label == "" || b.label != "") {
-			return fmt.Errorf("%q is none of day, owner, caller, model and one label=NAME", word)
+			return fmt.Errorf("%q must be day, owner, caller, model or one label=NAME", word)
 		}
 		b.dimensions = append(b.dimensions, dimension)
 		if labelled {
@@ -173,7 +173,7 @@ func (m *moment) UnmarshalText(text []byte) error {
 	}
 	at, err := time.Parse(time.RFC3339, string(text))
 	if err != nil {
-		return fmt.Errorf("%q is no day such as 2026-11-01, and no time such as 2026-11-01T12:00:00Z", text)
+		return fmt.Errorf("%q must be a day such as 2026-11-01, or a time such as 2026-11-01T12:00:00Z", text)
 	}
 	m.start, m.end = at, at
 	return nil

@@ -154,7 +154,7 @@ func (v *watchView) progress(now time.Time) string {
 			going++
 		}
 	}
-	return fmt.Sprintf("%d going on, %d finished  %s", going, len(v.generations)-going, formatDuration(now.Sub(v.started)))
+	return fmt.Sprintf("%d in progress, %d finished  %s", going, len(v.generations)-going, formatDuration(now.Sub(v.started)))
 }
 
 func (v *watchView) progressOf(g *easelv1.Generation, now time.Time) string {
