@@ -23,7 +23,7 @@ func devOn(t *testing.T, flags ...string) (banner string, stop func() int) {
 func TestTheBannerSaysWhatIsLeftWhenItEnds(t *testing.T) {
 	t.Parallel()
 	banner, _ := devOn(t)
-	if !strings.Contains(banner, "Everything is gone then") || !strings.Contains(banner, "--db FILE") {
+	if !strings.Contains(banner, "All data is lost then") || !strings.Contains(banner, "--db FILE") {
 		t.Errorf("nothing says what is left of a catalog in memory:\n%s", banner)
 	}
 	file := filepath.Join(t.TempDir(), "catalog.db")

@@ -66,7 +66,7 @@ func warnOfMissingOwners(ctx context.Context, book *ledger.Ledger, inForce *auth
 	}
 	known := inForce.Owners()
 	if missing := slices.DeleteFunc(unresolved, func(owner string) bool { return slices.Contains(known, owner) }); len(missing) > 0 {
-		logger.WarnContext(ctx, "the callers file lacks owners of orders of unknown outcome: easel orders list --unknown --unowned names them; put them back, or resolve what stays unknown", "owners", len(missing))
+		logger.WarnContext(ctx, "the callers file lacks owners of orders of unknown outcome: easel orders list --unknown --unowned lists them; add the owners again, or resolve the orders", "owners", len(missing))
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 
 // commands are the commands of this program.
 type commands struct {
-	Demo    demoCmd    `cmd:"" group:"try" help:"Show all of it once: quote, order, watch, download. The picture lands in a file."`
-	Dev     devCmd     `cmd:"" group:"try" help:"Run the facade over a catalog of its own, and print how to call it."`
+	Demo    demoCmd    `cmd:"" group:"try" help:"Run a complete example: quote, order, watch, download. The picture is saved to a file."`
+	Dev     devCmd     `cmd:"" group:"try" help:"Run the facade with a sandbox catalog, and print how to call it."`
 	Sandbox sandboxCmd `cmd:"" group:"try" help:"Run only the catalog, over HTTP."`
 	Serve   serveCmd   `cmd:"" group:"run" help:"Run the facade in front of a catalog."`
 	Callers callersCmd `cmd:"" group:"run" help:"Check a callers file, or make a service token."`
@@ -24,7 +24,7 @@ type commands struct {
 	Ledger  ledgerCmd  `cmd:"" group:"run" help:"Verify, back up, copy or migrate a ledger."`
 	Content contentCmd `cmd:"" group:"run" help:"Compare the copies of results with the ledger."`
 	Events  eventsCmd  `cmd:"" group:"run" help:"List the events sent to teams, or send them again."`
-	Health  cli.Health `cmd:"" group:"run" help:"Ask a server whether it serves."`
+	Health  cli.Health `cmd:"" group:"run" help:"Check whether a server is serving."`
 	Doctor  doctorCmd  `cmd:"" group:"run" help:"Check a catalog without spending a cent: print what cannot be read, and how to fix it."`
 
 	cli.Commands
@@ -38,7 +38,7 @@ func grammar() cli.Grammar {
 	return cli.Grammar{
 		Commands: func() any { return &commands{} },
 		Options: []kong.Option{
-			kong.Description("Paid renders over gRPC: order once, watch instead of polling, get the bytes whole."),
+			kong.Description("Paid renders over gRPC: order once, watch instead of polling, download complete files."),
 			kong.ExplicitGroups(groups()),
 			cli.LongHelp(longHelp),
 			kong.Vars{"dialects": strings.Join(dialectNames(), ", "), "adminpath": sandbox.AdminPath, "orderstates": strings.Join(admin.OrderStates, ",")},
@@ -59,7 +59,7 @@ func groups() []kong.Group {
 		{Key: "callers", Title: "Callers:"},
 		{Key: "ledger", Title: "The ledger of orders:"},
 		{Key: "content", Title: "Copies of results:"},
-		{Key: "listen", Title: "Addresses (port 0 takes a free one):"},
+		{Key: "listen", Title: "Addresses (port 0 selects a free port):"},
 		{Key: "tls", Title: "TLS (files are read again when they change):"},
 		{Key: "poll", Title: "Polling:"},
 		{Key: "life", Title: "Streams and shutdown:"},

@@ -35,7 +35,7 @@ func (c *serveCmd) contentFaults(list *cli.FaultList) {
 		list.Add(err.Error())
 	}
 	list.Require(c.UpstreamKeyFile != "", "EASEL_CONTENT_URL needs EASEL_UPSTREAM_KEY_FILE: results are copied only with a shared API key")
-	list.Require(ledger.IsDurable(c.LedgerURL), "EASEL_CONTENT_URL needs EASEL_LEDGER_URL=sqlite:FILE or postgres://…: which results are copied has to outlive this process")
+	list.Require(ledger.IsDurable(c.LedgerURL), "EASEL_CONTENT_URL needs EASEL_LEDGER_URL=sqlite:FILE or postgres://…: the records of copies must outlive this process")
 }
 
 // openResults creates the reader of results, with a store of copies if one is set.
@@ -110,7 +110,7 @@ func (c *contentAdoptCmd) Run(ctx context.Context, p *cli.Program) error {
 type contentVerifyCmd struct {
 	ledgerFlags
 	contentFlags
-	UpstreamInsecure bool `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Let results travel over http from a bucket on a host that is not loopback."`
+	UpstreamInsecure bool `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Read results over http from a bucket on a host that is not loopback."`
 
 	Bytes bool `help:"Read each copy, and compare its SHA-256."`
 }
@@ -147,7 +147,7 @@ func (c *contentVerifyCmd) compare(ctx context.Context, report func(line string)
 		return v, err
 	}
 	if len(stores.All()) == 0 {
-		return v, errors.New("this ledger has copied nothing to any store: --ledger-url names another one, or no server has had EASEL_CONTENT_URL")
+		return v, errors.New("this ledger has no copies in a store: check --ledger-url, and EASEL_CONTENT_URL of the servers")
 	}
 	return content.New(content.Config{Store: store, Ledger: book}).Verify(ctx, c.Bytes, report, done)
 }

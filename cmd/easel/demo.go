@@ -86,7 +86,7 @@ func (c *demoCmd) show(ctx context.Context, p *cli.Program, addr, key string) er
 		{"What would a picture cost?", append([]string{"quote"}, picture...)},
 		{"Order it, watch it, and fetch it:", append(order, "--out", c.Out, "--force")},
 		{"The same idempotency key again: one render, one charge.", order},
-		{"A text comes with the last state:", []string{"generate", "studio/haiku", "prompt=" + c.Prompt, "--watch"}},
+		{"A text result is part of the last state:", []string{"generate", "studio/haiku", "prompt=" + c.Prompt, "--watch"}},
 	} {
 		out.PrintText("\n" + out.OutStyle.Paint(terminal.Bold, step.about) + "\n$ " + terminal.OneLine(cli.ShellLine(step.words)))
 		if exit := typed(ctx, p, step.words, addr, key); exit != cli.ExitOK {

@@ -22,7 +22,7 @@ import (
 )
 
 type devCmd struct {
-	Callers string `name:"callers" placeholder:"FILE" help:"Hold the catalog's key for the callers of this file."`
+	Callers string `name:"callers" placeholder:"FILE" help:"Share the catalog's key among the callers of this file."`
 	Events  string `name:"events" placeholder:"URL" help:"Send events of renders to this receiver on http://127.0.0.1 or localhost: docs/operators.md. There is then one team, dev, and the printed key is its token."`
 	listenFlags
 	sandboxFlags
@@ -154,7 +154,7 @@ func (c *devCmd) writeCallers(key shownKey) (removed func(), err error) {
 func (c *devCmd) keepingBoth(key shownKey, reopened bool) string {
 	switch {
 	case c.DB == "":
-		return "Everything is gone then: keys, renders and the ledger of orders, which is in memory; --db FILE keeps it."
+		return "All data is lost then: keys, renders and the ledger of orders, which is in memory; --db FILE keeps it."
 	case c.Callers != "":
 		return "Everything is kept in " + c.DB + ", and the ledger of orders in " + c.DB + ledgerSuffix + "."
 	}
@@ -199,7 +199,7 @@ func (c *devCmd) printBanner(w io.Writer, s *server.Server, catalog, self string
 	if c.Events != "" {
 		events = fmt.Sprintf("  events    %s (signed with %s)\n", c.Events, devSecret)
 	}
-	_, err := io.WriteString(w, terminal.Sanitize(fmt.Sprintf(`Easel is running, over a catalog of its own. The money is test money.
+	_, err := io.WriteString(w, terminal.Sanitize(fmt.Sprintf(`Easel is running with a sandbox catalog. All money is test money.
 
   gRPC      %[1]s
   REST      http://%[2]s

@@ -18,7 +18,7 @@ import (
 type doctorCmd struct {
 	UpstreamURL      string `name:"upstream-url" group:"upstream" env:"EASEL_UPSTREAM_URL" placeholder:"URL" help:"Base address of the catalog. Required."`
 	UpstreamKeyFile  string `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with an API key of the catalog. Without it the API key is $$EASEL_API_KEY."`
-	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Let the API key travel over http to a host that is not loopback."`
+	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Send the API key over http to a host that is not loopback."`
 	ledgerFlags
 	Model   string        `placeholder:"MODEL" help:"Model to check and to price (default: the first of the list)."`
 	Inputs  []string      `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs to price. By default they are made up from the fields of the model."`
@@ -103,7 +103,7 @@ func (c *doctorCmd) credential(p *cli.Program) (catalog.Credential, error) {
 	}
 	key := p.APIKey()
 	if key == "" {
-		return catalog.Credential{}, &cli.Problem{Exit: cli.ExitCredential, Text: "there is no API key to look with", Cure: "Set EASEL_API_KEY, or --upstream-key-file."}
+		return catalog.Credential{}, &cli.Problem{Exit: cli.ExitCredential, Text: "there is no API key", Cure: "Set EASEL_API_KEY, or --upstream-key-file."}
 	}
 	return catalog.Forwarded(catalog.NewSecret(key)), nil
 }

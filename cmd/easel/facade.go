@@ -286,7 +286,7 @@ func wrongAddress(err error) error {
 	}
 	name := "EASEL_" + strings.ToUpper(refused.Listener) + "_ADDR"
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return wrongSetting(name, fmt.Errorf("%w; --%s-addr takes another, and port 0 is a free one", refused.Err, refused.Listener))
+		return wrongSetting(name, fmt.Errorf("%w; --%s-addr selects another, and port 0 selects a free one", refused.Err, refused.Listener))
 	}
 	return wrongSetting(name, refused.Err)
 }

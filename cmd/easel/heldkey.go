@@ -41,7 +41,7 @@ func parseKey(contents ...[]byte) (key catalog.Secret, err error) {
 	case len(text) > 4096:
 		return key, errors.New("is too long for an API key")
 	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return key, errors.New("holds spaces, line breaks or other characters that no API key has")
+		return key, errors.New("contains spaces, line breaks or other characters that are invalid in an API key")
 	}
 	return catalog.NewSecret(text), nil
 }

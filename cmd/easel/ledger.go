@@ -19,7 +19,7 @@ func (c *serveCmd) ledgerFaults(list *cli.FaultList) {
 	if err := ledger.Check(c.LedgerURL); err != nil {
 		list.Add(err.Error())
 	}
-	list.Require(c.CallersFile == "" || ledger.IsDurable(c.LedgerURL), "EASEL_CALLERS_FILE needs EASEL_LEDGER_URL=sqlite:FILE or postgres://…: whose an order is has to outlive this process")
+	list.Require(c.CallersFile == "" || ledger.IsDurable(c.LedgerURL), "EASEL_CALLERS_FILE needs EASEL_LEDGER_URL=sqlite:FILE or postgres://…: the owners of orders must outlive this process")
 }
 
 // openBook opens the ledger. A ledger in memory has no events without a callers file.

@@ -103,7 +103,7 @@ func (c *ordersGetCmd) Run(ctx context.Context, p *cli.Program) error {
 	}
 	if len(answer.Orders) == 0 {
 		return &cli.Problem{
-			Exit: cli.ExitNotFound, Text: "the ledger has no order, render or idempotency key " + c.Name, Cure: "easel orders list has the newest; what was refused goes after a day",
+			Exit: cli.ExitNotFound, Text: "the ledger has no order, render or idempotency key " + c.Name, Cure: "easel orders list shows the newest; rejected orders are deleted after a day",
 		}
 	}
 	console := p.Console()
@@ -168,15 +168,15 @@ func heldText(o admin.Order) string {
 	if !o.Held {
 		return ""
 	}
-	return "it was open when the ledger was copied or restored: its caller repeats it, or easel orders resolve ends it"
+	return "it was open when the ledger was copied or restored: repeat it from its caller, or use easel orders resolve"
 }
 
 type ordersResolveCmd struct {
 	adminFlags
 	Name    string `arg:"" name:"name" help:"The id of the order, the id of its render, or its idempotency key."`
 	Placed  string `placeholder:"GENERATION" xor:"outcome" required:"" help:"The order has placed this generation."`
-	Refused bool   `xor:"outcome" required:"" help:"The catalog has no such order. Its money is free again, and its idempotency key too."`
-	Force   bool   `help:"Record the generation of --placed without asking the catalog for it."`
+	Refused bool   `xor:"outcome" required:"" help:"The catalog has no such order. Its reservation is released, and its idempotency key can be used again."`
+	Force   bool   `help:"Record the generation of --placed without checking it in the catalog."`
 }
 
 // Run resolves an order.
@@ -191,7 +191,7 @@ func (c *ordersResolveCmd) Run(ctx context.Context, p *cli.Program) error {
 	}
 	console, done := p.Console(), asked.ID+" is resolved"
 	if c.Force && c.Placed != "" {
-		done += ", and the catalog was not asked for " + c.Placed
+		done += ", without a check in the catalog for " + c.Placed
 	}
 	console.Print(done)
 	return console.Err()
@@ -217,16 +217,16 @@ func (p placedOrders) differs(ctx context.Context, asked admin.Resolution) (hind
 		return "", err // the ledger reports this too
 	}
 	if p.held == nil {
-		return "callers bring their API keys here, and without one the catalog can't be asked for " + asked.Placed + ": --force records it all the same", nil
+		return "callers use their own API keys, so the catalog can't be asked for " + asked.Placed + ": --force records it anyway", nil
 	}
 	read, err := p.client.Generation(ctx, *p.held, asked.Placed)
 	switch {
 	case catalog.IsAbsent(err):
-		return "the catalog has no " + asked.Placed + ": --force records it all the same", nil
+		return "the catalog has no " + asked.Placed + ": --force records it anyway", nil
 	case err != nil:
-		return fmt.Sprintf("the catalog can't be asked for %s: try again, or --force records it all the same (%v)", asked.Placed, err), nil
+		return fmt.Sprintf("the catalog can't be asked for %s: try again, or --force records it anyway (%v)", asked.Placed, err), nil
 	case read.ModelID != "" && read.ModelID != order.ModelID:
-		return fmt.Sprintf("%s is of the model %s, and the order of %s: --force records it all the same", asked.Placed, read.ModelID, order.ModelID), nil
+		return fmt.Sprintf("%s has the model %s, but the order has %s: --force records it anyway", asked.Placed, read.ModelID, order.ModelID), nil
 	}
 	return "", nil
 }

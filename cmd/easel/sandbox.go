@@ -18,7 +18,7 @@ import (
 
 // sandboxFlags configure a sandbox.
 type sandboxFlags struct {
-	DB          string     `name:"db" env:"EASEL_SANDBOX_DB" placeholder:"FILE" help:"Keep everything in this file. Without it all is gone at the end."`
+	DB          string     `name:"db" env:"EASEL_SANDBOX_DB" placeholder:"FILE" help:"File for all data. Without it all data is lost at the end."`
 	Seed        uint64     `env:"EASEL_SANDBOX_SEED" placeholder:"N" help:"Same ids, times and failures in every run. 0 is random."`
 	Speed       float64    `env:"EASEL_SANDBOX_SPEED" default:"1" placeholder:"FACTOR" help:"How many times faster than real renders."`
 	FailureRate float64    `env:"EASEL_SANDBOX_FAILURE_RATE" placeholder:"SHARE" help:"Share of renders that fail, 0 to 1."`
@@ -102,10 +102,10 @@ func (f *sandboxFlags) reopens() bool {
 func (f *sandboxFlags) keeping(key shownKey, reopened bool) string {
 	switch {
 	case f.DB == "":
-		return "Everything is gone then, keys and renders too; --db FILE keeps it."
+		return "All data is lost then, including keys and renders; --db FILE keeps it."
 	case reopened && !key.earlier:
 		return "Everything is kept in " + f.DB + ". It continues an earlier run, whose keys still work;\n" +
-			"the key above is a new one with money of its own, because a key can't be shown twice."
+			"the key above is new and has its own balance, because a key can't be shown twice."
 	case reopened:
 		return "Everything is kept in " + f.DB + ". It continues an earlier run."
 	}
@@ -113,8 +113,8 @@ func (f *sandboxFlags) keeping(key shownKey, reopened bool) string {
 }
 
 type sandboxCmd struct {
-	Addr  string `env:"EASEL_SANDBOX_ADDR" default:"127.0.0.1:8099" placeholder:"HOST:PORT" help:"Where to listen. Port 0 takes a free one."`
-	Admin bool   `env:"EASEL_SANDBOX_ADMIN" help:"Also serve the administration below ${adminpath}: keys, top-ups, faults, books. It asks for no key, so the address must be loopback."`
+	Addr  string `env:"EASEL_SANDBOX_ADDR" default:"127.0.0.1:8099" placeholder:"HOST:PORT" help:"Address to listen on. Port 0 selects a free port."`
+	Admin bool   `env:"EASEL_SANDBOX_ADMIN" help:"Also serve the administration below ${adminpath}: keys, top-ups, faults, accounts. It needs no key, so the address must be loopback."`
 	sandboxFlags
 }
 
@@ -124,7 +124,7 @@ func (c *sandboxCmd) Faults() []string {
 	if err != nil {
 		faults = append(faults, "EASEL_SANDBOX_ADDR (--addr): "+err.Error())
 	} else if c.Admin && !isLoopback(host) {
-		faults = append(faults, "EASEL_SANDBOX_ADMIN (--admin) needs a loopback EASEL_SANDBOX_ADDR, because it asks for no key")
+		faults = append(faults, "EASEL_SANDBOX_ADMIN (--admin) needs a loopback EASEL_SANDBOX_ADDR, because it needs no key")
 	}
 	return faults
 }
@@ -137,8 +137,8 @@ func injecting(addr string) string {
 // Help returns a command line to copy, because the description of a flag is wrapped.
 func (c *sandboxCmd) Help() string {
 	const addr = "127.0.0.1:8099"
-	return "With --admin, this turns the next two orders away:\n\n  " + injecting(addr) +
-		"\n\nand this lists all the rest:\n\n  curl -s http://" + addr + sandbox.AdminPath + "\n"
+	return "With --admin, this rejects the next two orders:\n\n  " + injecting(addr) +
+		"\n\nand this lists the other requests:\n\n  curl -s http://" + addr + sandbox.AdminPath + "\n"
 }
 
 // Run serves the catalog until it is interrupted.
@@ -174,8 +174,8 @@ Put the facade in front of it:
   EASEL_UPSTREAM_URL=%[1]s %[4]s serve
 `, catalog.baseURL(), key.text, key.worth, self)
 	if c.Admin {
-		text += fmt.Sprintf("\nRule it (keys, top-ups, faults, books); this lists how:\n  curl -s http://%s%s\n", catalog.addr, sandbox.AdminPath) +
-			"\nTurn the next two orders away:\n  " + injecting(catalog.addr) + "\n"
+		text += fmt.Sprintf("\nControl it (keys, top-ups, faults, accounts); this lists the requests:\n  curl -s http://%s%s\n", catalog.addr, sandbox.AdminPath) +
+			"\nReject the next two orders:\n  " + injecting(catalog.addr) + "\n"
 	}
 	return text
 }

@@ -19,8 +19,8 @@ import (
 
 type serveCmd struct {
 	UpstreamURL      string `name:"upstream-url" group:"upstream" env:"EASEL_UPSTREAM_URL" placeholder:"URL" help:"Base address of the catalog. Required."`
-	UpstreamKeyFile  string `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with the API key that this server holds for all callers. Without it the API key of each caller is forwarded."`
-	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Let API keys, and results to their bucket, travel over http to a host that is not loopback."`
+	UpstreamKeyFile  string `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with the API key that all callers share. Without it the API key of each caller is forwarded."`
+	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Send API keys, and results to their bucket, over http to a host that is not loopback."`
 	UpstreamKeyFirst bool   `group:"upstream" env:"EASEL_UPSTREAM_KEY_FIRST" help:"This catalog checks the idempotency key of an order before everything else, and answers a repeat of one in progress as busy: its rejection of an order that may exist is then certain."`
 
 	CallersFile    string `group:"callers" env:"EASEL_CALLERS_FILE" placeholder:"FILE" help:"With a shared API key: callers, their tokens, teams and budgets, in YAML: docs/operators.md. easel callers check reads it, easel callers token makes a token."`
@@ -34,9 +34,9 @@ type serveCmd struct {
 
 	TLSCertFile     string `group:"tls" name:"tls-cert-file" env:"EASEL_TLS_CERT_FILE" placeholder:"FILE" help:"Certificate chain of the server."`
 	TLSKeyFile      string `group:"tls" name:"tls-key-file" env:"EASEL_TLS_KEY_FILE" placeholder:"FILE" help:"Key of the certificate."`
-	TLSClientCAFile string `group:"tls" name:"tls-client-ca-file" env:"EASEL_TLS_CLIENT_CA_FILE" placeholder:"FILE" help:"Authorities of client certificates; with a shared API key such a certificate names the caller."`
+	TLSClientCAFile string `group:"tls" name:"tls-client-ca-file" env:"EASEL_TLS_CLIENT_CA_FILE" placeholder:"FILE" help:"Authorities of client certificates; with a shared API key such a certificate identifies the caller."`
 	TLSClientAuth   string `group:"tls" name:"tls-client-auth" env:"EASEL_TLS_CLIENT_AUTH" enum:",require,verify_if_given" default:"" placeholder:"HOW" help:"Clients without a certificate: require rejects them, verify_if_given accepts them. By default require, if there are authorities."`
-	AllowPlaintext  bool   `group:"tls" env:"EASEL_ALLOW_PLAINTEXT" help:"Without a certificate: let the tokens of callers travel in the clear to addresses beyond this machine, where a mesh or a network of your own keeps them secret."`
+	AllowPlaintext  bool   `group:"tls" env:"EASEL_ALLOW_PLAINTEXT" help:"Without a certificate: accept the tokens of callers without TLS on addresses beyond this machine, because a service mesh or a private network protects them."`
 
 	// Settings of easel dev only: an API key without a file, and a name for a catalog with a random port.
 	heldKey     string
@@ -63,13 +63,13 @@ type tuningFlags struct {
 	RefundWindow    time.Duration `group:"poll" env:"EASEL_REFUND_WINDOW" default:"10m" placeholder:"TIME" help:"How long after a failure a refund may still come."`
 
 	ResendWindow time.Duration `group:"life" env:"EASEL_RESEND_WINDOW" default:"12h" placeholder:"TIME" help:"How long after its first attempt an order of unknown outcome may be sent again: the catalog may have forgotten its idempotency key later."`
-	MaxStreamAge time.Duration `group:"life" env:"EASEL_MAX_STREAM_AGE" default:"1h" placeholder:"TIME" help:"Ask watchers to come back after this, so that they spread over replicas; 0 never does."`
-	DrainTimeout time.Duration `group:"life" env:"EASEL_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"How long a stop may take: most of it is for calls to end, the rest for orders on their way and the last traces."`
+	MaxStreamAge time.Duration `group:"life" env:"EASEL_MAX_STREAM_AGE" default:"1h" placeholder:"TIME" help:"Age at which watchers are asked to reconnect, so that they spread over replicas (0 for never)."`
+	DrainTimeout time.Duration `group:"life" env:"EASEL_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"Maximum time of a graceful stop: most of it is for open calls, the rest for orders in flight and the last traces."`
 
-	CallerStreams int `group:"limits" env:"EASEL_CALLER_STREAMS" default:"1000" placeholder:"N" help:"Watches, waits and downloads that one caller may have open at once; one more is refused."`
+	CallerStreams int `group:"limits" env:"EASEL_CALLER_STREAMS" default:"1000" placeholder:"N" help:"Maximum number of open watches, waits and downloads of one caller; one more is rejected."`
 	MaxStreams    int `group:"limits" env:"EASEL_MAX_STREAMS" default:"50000" placeholder:"N" help:"The same, for all callers together."`
-	CallerCalls   int `group:"limits" env:"EASEL_CALLER_CALLS" default:"320" placeholder:"N" help:"Maximum number of other calls of one caller under way; one more is rejected."`
-	MaxCalls      int `group:"limits" env:"EASEL_MAX_CALLS" default:"480" placeholder:"N" help:"Maximum number of other calls of all callers under way."`
+	CallerCalls   int `group:"limits" env:"EASEL_CALLER_CALLS" default:"320" placeholder:"N" help:"Maximum number of other calls of one caller in progress; one more is rejected."`
+	MaxCalls      int `group:"limits" env:"EASEL_MAX_CALLS" default:"480" placeholder:"N" help:"Maximum number of other calls of all callers in progress."`
 	MaxConns      int `group:"limits" env:"EASEL_MAX_CONNS" default:"10000" placeholder:"N" help:"Connections that the gRPC and the HTTP address each keep."`
 	MaxInputs     int `group:"limits" env:"EASEL_MAX_INPUTS" default:"1048576" placeholder:"BYTES" help:"Maximum size of the inputs of a request as JSON, at most 16777216."`
 

@@ -21,7 +21,7 @@ const (
 // apiKeyConcerns are the warnings for API keys in a condition, with a placeholder for their number.
 var apiKeyConcerns = [...]string{
 	watch.ConditionThrottled:          "The catalog asked %s to slow down: requests wait until it accepts more.",
-	watch.ConditionUnreachable:        "The catalog does not answer as it should for %s. Watches stay open and catch up by themselves.",
+	watch.ConditionUnreachable:        "The catalog fails for %s. Watches stay open and catch up automatically.",
 	watch.ConditionCredentialRejected: "The catalog rejects %s.",
 }
 
@@ -68,7 +68,7 @@ func (c *concerns) keys(grave bool, say, many, names string) { c.add(grave, say,
 func concernsOf(r report, s watch.Stats) []concern {
 	all := concerns{}
 	if !r.Serving {
-		all.add(true, "This server takes no calls: it is going down, or has not begun.")
+		all.add(true, "This server accepts no calls: it is stopping, or still starting.")
 	}
 	for condition, say := range apiKeyConcerns {
 		if say == "" {
@@ -80,7 +80,7 @@ func concernsOf(r report, s watch.Stats) []concern {
 		}
 	}
 	if s.Stalest > stale && troubled(s) == 0 {
-		all.add(false, "A render has had no answer for %s though the catalog answers: more is watched than EASEL_POLL_RATE lets be asked.", s.Stalest.Round(time.Second))
+		all.add(false, "A render was not polled for %s although the catalog responds: more renders are watched than EASEL_POLL_RATE allows.", s.Stalest.Round(time.Second))
 	}
 	r.Limiters.concerns(r.Time, &all)
 	r.Ledger.concerns(r.Time, &all)

@@ -110,7 +110,7 @@ func (o owner) left() float64 {
 // concerns adds the warnings about the ledger.
 func (b book) concerns(now time.Time, all *concerns) {
 	if !b.Up {
-		all.add(true, "The ledger does not answer: orders are refused until it does. Watches of known renders continue.")
+		all.add(true, "The ledger does not answer: orders are rejected until it does. Watches of known renders continue.")
 	}
 	if b.Faults > 0 {
 		all.add(true, "Contradictions about orders since the start: %d. The log has each.", b.Faults)

@@ -64,7 +64,7 @@ const verdict = status => {
   const grave = status.concerns.some(c => c.grave);
   const box = at('verdict');
   box.className = grave ? 'bad' : status.concerns.length ? 'fair' : 'good';
-  const title = status.concerns.length ? (grave ? 'Something is wrong' : 'Something should be looked at') : 'All is well';
+  const title = status.concerns.length ? (grave ? 'Something is wrong' : 'Something needs attention') : 'All is well';
   const parts = [make('strong', title)];
   if (status.concerns.length) {
     const list = make('ul');

@@ -92,11 +92,11 @@ func (o Orders) isImpossible(ctx context.Context, id string) (hindrance string, 
 	case err != nil:
 		return "", err
 	case !found:
-		return "there is no order " + id + ": easel orders list has them", nil
+		return "there is no order " + id + ": easel orders list shows them", nil
 	case one.Generation != "":
-		return "its outcome is known: it has placed " + one.Generation, nil
+		return "its outcome is known: it placed " + one.Generation, nil
 	case one.State.String() == "refused":
-		return "its outcome is known: the catalog has refused it", nil
+		return "its outcome is known: the catalog rejected it", nil
 	}
 	return "it may still be sent again: wait until EASEL_RESEND_WINDOW after " + one.Time.Format(time.RFC3339) + " is over", nil
 }

@@ -87,7 +87,7 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 				return map[string]error{"https://issuer.example": errors.New("jwks_url: unexpected status 503")}
 			}
 		}, "if there are any: https://issuer.example: jwks_url", true},
-		"a drain": {func(_ *watch.Snapshot, s *Status) { s.Serving = func(context.Context) bool { return false } }, "takes no calls", true},
+		"a drain": {func(_ *watch.Snapshot, s *Status) { s.Serving = func(context.Context) bool { return false } }, "accepts no calls", true},
 	} {
 		hub, source := quiet()
 		test.change(hub, &source)

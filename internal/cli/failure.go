@@ -218,7 +218,7 @@ var remedies = map[string]struct {
 	"INSUFFICIENT_BALANCE":         {ExitMoney, "Top up the account, then send the same order again with its --idempotency-key."},
 	"PRICE_ABOVE_LIMIT":            {ExitMoney, "Raise --max-cost, and send the same order again."},
 	"API_KEY_DAILY_CAP":            {ExitMoney, "Wait for the next day, then send the same order again with its --idempotency-key."},
-	"BUDGET_EXCEEDED":              {ExitMoney, "easel account shows the budgets, and when the next one begins."},
+	"BUDGET_EXCEEDED":              {ExitMoney, "easel account shows the budgets, and the start of the next ones."},
 	"IDEMPOTENCY_KEY_REUSED":       {ExitUsage, ""},
 	"UPSTREAM_RATE_LIMITED":        {ExitRetry, ""},
 	"OVERLOADED":                   {ExitRetry, ""},
@@ -230,7 +230,7 @@ var remedies = map[string]struct {
 	"CALLER_UNKNOWN":               {0, "Check the service token in EASEL_API_KEY or --api-key-file, or the certificate of --tls-cert-file."},
 	"MODEL_NOT_FOUND":              {0, "easel models lists the models."},
 	"GENERATION_NOT_FOUND":         {0, "easel list shows the renders of this API key."},
-	"GENERATION_ACTIVE":            {0, "--force deletes it anyway; its price may not come back."},
+	"GENERATION_ACTIVE":            {0, "--force deletes it anyway; its price may not be refunded."},
 
 	"INVALID_ARGUMENT":   {ExitUsage, ""},
 	"OUT_OF_RANGE":       {ExitUsage, ""},

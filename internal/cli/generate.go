@@ -91,12 +91,12 @@ func (c *generateCmd) prepare(ctx context.Context, s *session) (inputs string, e
 const (
 	nothingOrdered = "Nothing was ordered."
 	nothingSent    = "Nothing was sent now. An earlier order under this --idempotency-key may exist."
-	neverResent    = "The order may have been taken. Look at what the account has ordered and paid; do not order again before that."
+	neverResent    = "The order may exist. Check the orders and payments of the account before you order again."
 )
 
 // mayBeOrdered returns the advice about an order that may exist.
 func mayBeOrdered(key string) string {
-	return "The order may have been taken. Send it again with --idempotency-key " + terminal.ShellQuote(key) + " and the same API key, within 12 hours: so it is not charged twice."
+	return "The order may exist. Send it again with --idempotency-key " + terminal.ShellQuote(key) + " and the same API key, within 12 hours: so it is not charged twice."
 }
 
 // advised adds the outcome of the order to its error. Other advice follows only if there is no order: it could lead to a second.

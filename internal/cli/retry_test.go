@@ -69,7 +69,7 @@ func TestAQuestionThatStaysUnansweredSaysThatNothingWasOrdered(t *testing.T) {
 		if took := time.Since(began); got.exit != ExitRetry || len(o.got) != 0 || took < 3*time.Second || took > 5*time.Second {
 			t.Errorf("exit %d after %v and %d orders", got.exit, took, len(o.got))
 		}
-		if !strings.Contains(got.stderr, nothingOrdered) || strings.Contains(got.stderr, "may have been taken") {
+		if !strings.Contains(got.stderr, nothingOrdered) || strings.Contains(got.stderr, "The order may exist") {
 			t.Errorf("printed\n%s", got.stderr)
 		}
 	})

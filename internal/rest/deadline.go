@@ -12,7 +12,7 @@ import (
 const deadlineChunk = 32 << 10
 
 // errNotTaken is the error of a chunk that the client did not read in time.
-var errNotTaken = errors.New("the client took no byte in time")
+var errNotTaken = errors.New("the client read no byte in time")
 
 // deadlineWriter aborts a response if the client reads nothing for too long. It sets a deadline for each chunk, and removes the
 // deadline after the chunk. Otherwise the deadline would end an idle stream over HTTP/2.

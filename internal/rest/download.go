@@ -54,7 +54,7 @@ func (d downloads) serve(w http.ResponseWriter, r *http.Request, params map[stri
 		refuse(w, r, err)
 	default:
 		// The headers are sent. Only a broken connection notifies the client now.
-		trace.SpanFromContext(ctx).SetStatus(codes.Error, "the content broke off")
+		trace.SpanFromContext(ctx).SetStatus(codes.Error, "the content was cut off")
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -237,7 +237,7 @@ func refused(err error) error {
 	if !errors.Is(err, errNotTaken) {
 		return context.Canceled // the client disconnected
 	}
-	return service.Fail(easelv1.ErrorReason_READER_TOO_SLOW, fmt.Sprintf("the client took no byte for %v", service.DefaultDownloadTimeout))
+	return service.Fail(easelv1.ErrorReason_READER_TOO_SLOW, fmt.Sprintf("the client read no byte for %v", service.DefaultDownloadTimeout))
 }
 
 // contentType returns the media type of the catalog if it is valid.

@@ -48,7 +48,7 @@ func page[T any, M proto.Message](all []T, chosen func(T) bool, id func(T) strin
 func everything[T any](T) bool { return true }
 
 // errForeignToken is the error for a token that belongs to another list or query.
-var errForeignToken = InvalidRequest(Violation{Field: "page_token", Description: "is not a token of this list, or its page is gone: start again without one"})
+var errForeignToken = InvalidRequest(Violation{Field: "page_token", Description: "is not a token of this list, or has expired: start again without one"})
 
 func pageSize(asked int32) int { return int(min(cmp.Or(asked, defaultPage), maxPage)) }
 

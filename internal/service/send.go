@@ -70,5 +70,5 @@ func recovered(do func() error) (err error) {
 // tooSlow returns the error for a caller that has read no message within timeout.
 func tooSlow(timeout time.Duration) error {
 	return Fail(easelv1.ErrorReason_READER_TOO_SLOW,
-		"the caller took no message for "+timeout.String()+"; connect again and read faster")
+		"the caller read no message for "+timeout.String()+"; connect again and read faster")
 }

@@ -40,7 +40,7 @@ type rule struct {
 
 // rules is the only map from the kinds of catalog errors to statuses.
 var rules = map[catalog.Kind]rule{
-	catalog.KindInvalidInput:       {easelv1.ErrorReason_UPSTREAM_INVALID_INPUT, "the catalog refuses the input", false},
+	catalog.KindInvalidInput:       {easelv1.ErrorReason_UPSTREAM_INVALID_INPUT, "the catalog rejects the input", false},
 	catalog.KindCredentialRejected: {easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED, "the catalog rejects this API key: it is wrong or was revoked", false},
 	catalog.KindInsufficientFunds:  {easelv1.ErrorReason_INSUFFICIENT_BALANCE, "the balance does not cover the price; after a top-up send the same idempotency_key again", false},
 	catalog.KindForbidden:          {easelv1.ErrorReason_UPSTREAM_FORBIDDEN, "the catalog does not allow this with this API key", false},
@@ -51,12 +51,12 @@ var rules = map[catalog.Kind]rule{
 	catalog.KindInProgress:         {easelv1.ErrorReason_SUBMISSION_IN_PROGRESS, "the catalog is still busy with this idempotency_key; send it again", true},
 	catalog.KindContentNotReady:    {easelv1.ErrorReason_CONTENT_NOT_READY, "the result is not there yet", true},
 	catalog.KindNoContent:          {easelv1.ErrorReason_NO_CONTENT, "this render has no file", false},
-	catalog.KindInputsTooLarge:     {easelv1.ErrorReason_INPUTS_TOO_LARGE, "the inputs are larger than the catalog takes", false},
-	catalog.KindOutOfRange:         {easelv1.ErrorReason_READ_OFFSET_OUT_OF_RANGE, "read_offset lies past the end of the result", false},
+	catalog.KindInputsTooLarge:     {easelv1.ErrorReason_INPUTS_TOO_LARGE, "the inputs exceed the limit of the catalog", false},
+	catalog.KindOutOfRange:         {easelv1.ErrorReason_READ_OFFSET_OUT_OF_RANGE, "read_offset is past the end of the result", false},
 	catalog.KindRateLimited:        {easelv1.ErrorReason_UPSTREAM_RATE_LIMITED, "the catalog asks to slow down", true},
 	catalog.KindBusy:               {easelv1.ErrorReason_OVERLOADED, "this server has no room for the request now, and has sent no order; retry later", true},
 	catalog.KindUnavailable:        {easelv1.ErrorReason_UPSTREAM_UNAVAILABLE, "the catalog does not answer", true},
-	catalog.KindOutcomeUnknown:     {easelv1.ErrorReason_SUBMISSION_OUTCOME_UNKNOWN, "it is not known whether the order was taken: send the same idempotency_key again", true},
+	catalog.KindOutcomeUnknown:     {easelv1.ErrorReason_SUBMISSION_OUTCOME_UNKNOWN, "the order may exist: send the same idempotency_key again", true},
 	catalog.KindRedirect:           {easelv1.ErrorReason_UPSTREAM_REDIRECT_REFUSED, "the catalog answered with a redirect, which is never followed: check the base URL", false},
 	catalog.KindContract:           {easelv1.ErrorReason_UPSTREAM_CONTRACT_MISMATCH, "the catalog's response does not match its specification: check the base URL", false},
 	catalog.KindMalformed:          {easelv1.ErrorReason_UPSTREAM_MALFORMED_RESPONSE, "the catalog's answer can't be read", false},
@@ -65,7 +65,7 @@ var rules = map[catalog.Kind]rule{
 }
 
 // heldRejected is the text of a 401 to the shared API key, which only the operator can fix. Its reason is INTERNAL.
-const heldRejected = "the catalog rejects the API key that this server holds: its operator must act"
+const heldRejected = "the catalog rejects this server's API key: its operator must act"
 
 // Violation is one invalid field of a request, with its path, such as "inputs.prompt".
 type Violation = catalog.Violation
@@ -153,7 +153,7 @@ func ofReason(err error, seesAccount bool) *status.Status {
 	case errors.Is(err, context.DeadlineExceeded):
 		return deadlinePassed()
 	case errors.Is(err, context.Canceled):
-		return NewStatus(easelv1.ErrorReason_CANCELLED, "the caller went away", nil)
+		return NewStatus(easelv1.ErrorReason_CANCELLED, "the caller disconnected", nil)
 	}
 	return unforeseen()
 }
@@ -176,16 +176,16 @@ func fromLedger(err error) *status.Status {
 		return NewStatus(easelv1.ErrorReason_LEDGER_UNAVAILABLE, "the ledger does not answer: try again", nil, retry)
 	}
 	if _, ok := errors.AsType[*ledger.Busy](err); ok {
-		return NewStatus(easelv1.ErrorReason_OVERLOADED, "the ledger has too much to do: try again", nil, retry)
+		return NewStatus(easelv1.ErrorReason_OVERLOADED, "the ledger is overloaded: try again", nil, retry)
 	}
 	if _, ok := errors.AsType[*ledger.Doubt](err); ok {
-		return NewStatus(easelv1.ErrorReason_LEDGER_UNAVAILABLE, "it is not known whether the ledger has recorded the call: try again", nil, retry)
+		return NewStatus(easelv1.ErrorReason_LEDGER_UNAVAILABLE, "the ledger may or may not have recorded the call: try again", nil, retry)
 	}
 	if ledger.IsFault(err) {
 		return NewStatus(easelv1.ErrorReason_INTERNAL, "the ledger contradicts the catalog: an operator must look at its log", nil)
 	}
 	if errors.Is(err, orders.ErrAccountUnknown) {
-		return NewStatus(easelv1.ErrorReason_UPSTREAM_UNAVAILABLE, "it is not known yet whether this server's API key is of the account of its ledger: try again", nil, retry)
+		return NewStatus(easelv1.ErrorReason_UPSTREAM_UNAVAILABLE, "this server has not checked yet whether its API key belongs to the account of its ledger: try again", nil, retry)
 	}
 	if errors.Is(err, orders.ErrModelNotAllowed) {
 		return NewStatus(easelv1.ErrorReason_MODEL_NOT_ALLOWED, "your team may not use this model; ask the operator of this server", nil)
@@ -276,8 +276,8 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	case e.Kind == catalog.KindPriceAboveLimit:
 		text = fmt.Sprintf("price of %d cents exceeds max_cost_cents %d; raise the limit or choose another model", e.PriceCents, e.MaxCents)
 	case windowOver:
-		text = "it is not known whether the order was taken, and it is too late to send it again: " +
-			"an operator must look at the account; do not order again before that"
+		text = "the order may exist, and it is too late to send it again: " +
+			"an operator must check the account before you order again"
 	}
 	if withMessage && e.Message != "" {
 		text += ": " + e.Message

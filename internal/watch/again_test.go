@@ -330,7 +330,7 @@ func TestStatesThatGoBackwardsAreLoggedOnceAndNotAtEveryPoll(t *testing.T) { // 
 		b.up.set("a", queued)
 		pass(5 * time.Minute)
 		hub.Close()
-		if n := hub.Stats().Regressions; n < 10 || strings.Count(log.String(), "backwards") != 1 {
+		if n := hub.Stats().Regressions; n < 10 || strings.Count(log.String(), "older state dropped") != 1 {
 			t.Errorf("%d records were dropped, and the log says\n%s", n, log.String())
 		}
 	})

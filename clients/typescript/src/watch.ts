@@ -152,7 +152,7 @@ async function* follow<U, T>(attempts: Attempts, stopped: AbortSignal, watched: 
 async function* unlessSilent<T>(start: (signal: AbortSignal) => AsyncIterable<T>, limitMs: number, outer: AbortSignal): AsyncGenerator<T> {
   const inner = new AbortController();
   const stream = start(AbortSignal.any([outer, inner.signal]))[Symbol.asyncIterator]();
-  const silent = new ConnectError(`nothing came for ${limitMs / 1000} s`, Code.Unavailable);
+  const silent = new ConnectError(`no message for ${limitMs / 1000} s`, Code.Unavailable);
   try {
     for (;;) {
       // The timer does not run while the caller processes a message.

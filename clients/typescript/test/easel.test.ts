@@ -558,7 +558,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
       hooks.onRetry = ({ message }) => errors.push(message);
       const { done } = await open(easel, { heartbeatMs: 300 }).next();
       assert.ok(!done);
-      assert.match(errors[0]!, /nothing came for 3 s/);
+      assert.match(errors[0]!, /no message for 3 s/);
     });
 
     test(`${name} ends its stream where the caller leaves the loop`, async () => {

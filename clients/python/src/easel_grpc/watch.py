@@ -56,7 +56,7 @@ class Progress(Generic[T]):
 
     def silent(self) -> Unavailable:
         """Returns the error of a stream without a message for three heartbeats."""
-        return _lost(f"nothing came for {self.silence:g} s")
+        return _lost(f"no message for {self.silence:g} s")
 
 
 def _lost(text: str) -> Unavailable:
