@@ -21,7 +21,7 @@ const (
 // apiKeyConcerns are the warnings for API keys in a condition, with a placeholder for their number.
 var apiKeyConcerns = [...]string{
 	watch.ConditionThrottled:          "The catalog asked %s to slow down: requests wait until it accepts more.",
-	watch.ConditionUnreachable:        "The catalog fails for %s. Watches stay open and catch up automatically.",
+	watch.ConditionUnreachable:        "Requests to the catalog fail for %s. Watches stay open and catch up automatically.",
 	watch.ConditionCredentialRejected: "The catalog rejects %s.",
 }
 

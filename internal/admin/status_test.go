@@ -55,10 +55,10 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 		"a healthy key": {func(h *watch.Snapshot, _ *Status) { in(h, watch.PolledCredential{Condition: watch.ConditionHealthy}) }, "", false},
 		"one poll that failed": {func(h *watch.Snapshot, _ *Status) {
 			in(h, watch.PolledCredential{Condition: watch.ConditionUnreachable, Failures: 1})
-		}, "does not answer", false},
+		}, "Requests to the catalog fail", false},
 		"an outage": {func(h *watch.Snapshot, _ *Status) {
 			in(h, watch.PolledCredential{Condition: watch.ConditionUnreachable, Failures: 9})
-		}, "does not answer", true},
+		}, "Requests to the catalog fail", true},
 		"a throttled key": {func(h *watch.Snapshot, _ *Status) { in(h, watch.PolledCredential{Condition: watch.ConditionThrottled}) }, "slow down", false},
 		"a wrong key of a caller's own": {func(h *watch.Snapshot, _ *Status) {
 			in(h, watch.PolledCredential{Condition: watch.ConditionCredentialRejected})

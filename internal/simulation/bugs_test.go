@@ -106,7 +106,7 @@ func TestEverySeededBugFitsTheSource(t *testing.T) {
 	}
 }
 
-// TestEverySeededBugCompiles finds at once what make simulate-bugs would find at night.
+// TestEverySeededBugCompiles finds quickly the errors that make simulate-bugs would find at night.
 func TestEverySeededBugCompiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it has one goroutine")
@@ -224,6 +224,6 @@ func (b bug) run(ctx context.Context, root, binary string, j job) string {
 	defer cancel()
 	run := exec.CommandContext(ctx, binary, "-test.run", "^TestOneSeed$", "-test.timeout", "0", "-seed", fmt.Sprint(j.Seed), "-kind", j.Kind)
 	run.Dir = filepath.Join(root, "internal", "simulation")
-	out, _ := run.CombinedOutput() // it is to fail; what it says counts
+	out, _ := run.CombinedOutput() // it is expected to fail; only its output matters
 	return string(out)
 }

@@ -32,7 +32,7 @@ type caller struct {
 	stream int
 	at     int // the replica that it turns to
 
-	refused string // why its last order was refused
+	refused string // reason why its last order was rejected
 }
 
 func (w *world) caller(t *tenant, name string) *caller {
@@ -81,8 +81,8 @@ func (c *caller) note(e event) {
 
 func (c *caller) over() bool { return c.world.ctx.Err() != nil }
 
-// pause sleeps for about d: the nanoseconds are its own, so that no two callers ever do
-// something at one instant.
+// pause sleeps for about d. A random number of nanoseconds prevents two callers from acting at the same
+// instant.
 func (c *caller) pause(d time.Duration) { c.sleep(c.about(d)) }
 
 func (c *caller) about(d time.Duration) time.Duration {
@@ -158,7 +158,7 @@ type order struct {
 	inputs string
 	key    string
 	limit  *int64
-	leave  time.Duration // after which its caller goes away for the first time; 0: with its deadline
+	leave  time.Duration // time until its caller disconnects for the first time; zero means at the deadline
 
 	elsewhere bool // each attempt is sent to another replica
 	forgotten bool // no caller asks for its outcome again

@@ -59,7 +59,7 @@ func (w *world) writeCallers(budget int64) error {
 	return os.WriteFile(w.callersFile, []byte(w.callersText(budget, w.token(guest), "")), 0o600)
 }
 
-// changeCallers writes another callers file, lets do look, and writes the old one again.
+// changeCallers writes another callers file, calls do, and restores the old file.
 func (s *runningFault) changeCallers(write func() error, do func()) {
 	for _, f := range []func() error{write, func() error { do(); return s.world.writeCallers(s.world.plan.Budget) }} {
 		if err := f(); err != nil {
@@ -68,7 +68,7 @@ func (s *runningFault) changeCallers(write func() error, do func()) {
 	}
 }
 
-// callersFileChanges breaks the callers file, takes a token out of it, or lowers a budget.
+// callersFileChanges makes the callers file invalid, removes a token, or lowers a budget.
 func callersFileChanges(s *runningFault) {
 	switch s.Variant % 3 {
 	case 0:

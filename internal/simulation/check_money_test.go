@@ -113,7 +113,7 @@ func onlyWhatIsKnown(o *outcome, say func(event, string, ...any)) {
 			if e.outcome == notPlacedByThisCall && r.at >= e.since && o.isOwn(e, r) && !slices.Contains(definite, r.status) {
 				say(e, "and it was sent at %v", r.at)
 			}
-			if !o.plan.Held && e.outcome == notPlacedByThisCall { // its API key could not be proved, and the ledger was not asked
+			if !o.plan.Held && e.outcome == notPlacedByThisCall { // its API key was not verified, and the ledger was not read
 				continue
 			}
 			if reason != "SUBMISSION_OUTCOME_UNKNOWN" && reason != "SUBMISSION_IN_PROGRESS" && reason != "LEDGER_UNAVAILABLE" && code != "DeadlineExceeded" && reason != "" &&
@@ -124,7 +124,7 @@ func onlyWhatIsKnown(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// definite has the statuses of a refusal that leaves nothing open.
+// definite has the statuses of a definite rejection.
 var definite = []int{400, 401, 402, 403, 404, 409, 413, 422}
 
 // notSentAfterwards checks that no order is sent whose outcome was not placed in each call, before its idempotency key is
@@ -158,7 +158,7 @@ func notSentAfterwards(o *outcome, say func(event, string, ...any)) {
 			if u.told.kind != "" {
 				sentBetween(key, u.told, e.at)
 			}
-			u.open, u.maybe, u.told = true, u.maybe || u.open, event{} // two calls at once are not looked at
+			u.open, u.maybe, u.told = true, u.maybe || u.open, event{} // concurrent calls are not checked
 		case u != nil && e.kind == sawPlaced:
 			u.maybe = true
 		case u != nil && e.kind == sawError && e.order != "":

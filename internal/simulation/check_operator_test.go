@@ -66,7 +66,7 @@ func firstLabelsStay(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// usageIsTheLedgers compares the usage in the end with the orders of the ledger and with the catalog's books.
+// usageIsTheLedgers compares the final usage with the orders of the ledger and with the accounts of the catalog.
 func usageIsTheLedgers(o *outcome, say func(event, string, ...any)) {
 	want, charged := map[string]*easelv1.UsageRow{}, map[string]int64{}
 	orders := map[string]change{}

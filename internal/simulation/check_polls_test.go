@@ -14,7 +14,7 @@ func (o *outcome) sent() []request {
 	return list
 }
 
-// account is a process and the key that it asks under.
+// account is a process and the API key of its requests.
 type account struct{ process, tenant string }
 
 func (o *outcome) polls() map[account][]request {
@@ -38,11 +38,11 @@ func (b *bucket) fill(at time.Duration) {
 	b.at = at
 }
 
-// renewal is the time in which every replica knows how many divide the rate of polls.
+// renewal is the time until every replica knows the number of replicas that share the poll rate.
 const renewal = 12 * time.Second
 
-// pollsKeepToRate checks the polls of each process and key against a bucket of tokens, and those of all processes together
-// against one bucket, as soon as each process knows of the others.
+// pollsKeepToRate checks the polls of each process and key against a token bucket. It checks the polls of all processes
+// together against one bucket, from the time when the processes know about each other.
 func pollsKeepToRate(o *outcome, say func(event, string, ...any)) {
 	const rounding = 1e-6
 	together := map[string]*bucket{}
@@ -212,7 +212,7 @@ func settlingIsCheap(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// mixed reports whether another fault overlaps, so that the one can't be judged by itself.
+// mixed reports whether another fault overlaps, so that the effect of this one can't be isolated.
 func (o *outcome) mixed(f span) bool {
 	return slices.ContainsFunc(o.faults, func(other span) bool {
 		return other != f && other.from <= f.to && f.from <= other.to && other.reach != reachNobody

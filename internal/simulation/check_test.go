@@ -20,7 +20,7 @@ func (b brokenPromise) String() string {
 	return fmt.Sprintf("%s: at %s, %s %s: %s", b.promise, b.at.Round(time.Microsecond), b.actor, b.gen, b.text)
 }
 
-// promise is one thing that Easel says of itself, and how a history shows that it was not so.
+// promise is a promise of Easel, and the check of a history for violations.
 type promise struct {
 	name  string
 	check func(o *outcome, say func(e event, format string, args ...any))
@@ -111,8 +111,8 @@ func (o *outcome) excused(from, to time.Duration, replica, tenant string, reache
 	})
 }
 
-// keptFromOrders reports whether no order was concluded as long as a trouble lasted, so that none came to a step of it:
-// T11 lasts until its orders are given up, which may be past the next trouble.
+// keptFromOrders reports whether T11 prevented the conclusion of orders during a fault, so that the fault could not fire:
+// T11 lasts until its orders are abandoned, possibly after the next fault.
 func (o *outcome) keptFromOrders(f span) bool {
 	return slices.ContainsFunc(o.faults, func(other span) bool {
 		return other.id == "T11" && other.from <= f.from && f.to <= other.to
@@ -204,7 +204,7 @@ func runWasReal(o *outcome, say func(event, string, ...any)) {
 			say(event{at: f.from}, "%s did not fire", f.id)
 		}
 	}
-	if idle > len(o.faults)/2 { // one trouble may keep another one from being met, but not all
+	if idle > len(o.faults)/2 { // one fault may prevent another, but not all
 		say(event{}, "%d of %d faults did not fire", idle, len(o.faults))
 	}
 }

@@ -38,8 +38,8 @@ func follows(before, after easelv1.State) bool {
 	return rank(after) > rank(before)
 }
 
-// statesGoForwards holds for each actor and generation in the order in which the catalog said
-// it: two replicas may have looked at different times.
+// statesGoForwards checks the states of each generation for each actor, in the order of the catalog's responses, because
+// two replicas may have polled at different times.
 func statesGoForwards(o *outcome, say func(event, string, ...any)) {
 	type view struct{ actor, gen string }
 	seen, delivered := map[view]event{}, deliveries{last: map[[2]string]event{}, over: map[string]bool{}}
@@ -51,7 +51,7 @@ func statesGoForwards(o *outcome, say func(event, string, ...any)) {
 		v := view{e.actor, e.gen}
 		before, known := seen[v]
 		if known && e.observed < before.observed && e.process != before.process {
-			continue // another replica, that had not heard of it yet
+			continue // from another replica that did not have the newer state yet
 		}
 		if known && e.stream != before.stream && (e.process != before.process || e.at-before.at > 20*time.Second) && o.lies(e.at) {
 			continue // no process remembers the catalog's earlier response
@@ -277,7 +277,7 @@ func deliveredAtOnce(o *outcome, say func(event, string, ...any)) {
 			limit += maxInterval
 		}
 		from := e.observed
-		if c := named[e.gen]; c.at > from { // until the ledger knows whose it is, it is asked less and less often
+		if c := named[e.gen]; c.at > from { // the ledger is queried ever less often, until it has the owner
 			from = c.at + (c.at - c.written) + 2*askAgain
 		}
 		if late := e.at - from; late > limit && !o.excused(e.at-time.Minute, e.at, e.process, e.actor, reachCallers, reachReplica, reachReads, reachLedger) {
@@ -301,7 +301,7 @@ func (o *outcome) firstNamed() map[string]change {
 	return first
 }
 
-// seenInTime compares when a watcher heard of the end with when it was.
+// seenInTime compares the time when a watcher received the end with the time of the end.
 func seenInTime(o *outcome, say func(event, string, ...any)) {
 	type view struct{ actor, gen string }
 	since := map[view]time.Duration{}

@@ -60,7 +60,7 @@ func (c *ledgerConn) end(how string) error {
 
 func (c *ledgerConn) Rollback() error { return c.end("ROLLBACK") }
 
-// Commit may be met by a crash or a stop before and after it, and by the loss of the connection.
+// Commit commits. A fault may crash or freeze the process before or after it, or cut the connection.
 func (c *ledgerConn) Commit() error {
 	ctx, g := c.ctx, c.gateway
 	before, after := c.steps()

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// database is the one database of all replicas: SQLite in memory, whose transactions follow each other. Each
-// process reaches it over a gateway of its own, where connections are slow, refused or lost.
+// database is the database of all replicas: SQLite in memory with one transaction at a time. Each
+// process uses its own gateway, which simulates slow, refused and lost connections.
 type database struct {
 	world *world
 	conn  driver.Conn
@@ -23,8 +23,8 @@ type database struct {
 
 	mu      sync.Mutex
 	trouble ledgerTrouble
-	count   map[string]int // questions so far, by process
-	met     int            // what the trouble has met
+	count   map[string]int // number of operations so far, by process
+	met     int            // number of operations that the fault has affected
 }
 
 // ledgerTrouble is a fault of the ledger.
@@ -33,17 +33,17 @@ type ledgerTrouble struct {
 	process string // "" is every one
 }
 
-// ledgerSort is a sort of trouble of the ledger.
+// ledgerSort is a kind of fault of the ledger.
 type ledgerSort int
 
 const (
 	noTrouble    ledgerSort = iota
 	slowLedger              // a transaction takes seconds
 	ledgerAway              // connections are refused
-	ledgerMute              // questions vanish
+	ledgerMute              // queries get no response
 	ledgerFull              // nothing can be written
-	commitLost              // the connection is lost in a commit, which is carried out or not
-	commitSilent            // a host vanishes before its commit, and its locks go with the session's time
+	commitLost              // the connection is lost during a commit, which succeeds or not
+	commitSilent            // a host disappears before its commit, and its locks are released after sessionTime
 )
 
 // sessionTime is the time after which the database aborts the transaction of a silent session.
@@ -171,7 +171,7 @@ func (d *database) words(statement string) string {
 	return strings.NewReplacer("easel_now()", d.clock, "{now}", d.clock).Replace(statement)
 }
 
-// begin troubles the transactions of a process, or of all.
+// begin starts a fault for the transactions of a process, or of all.
 func (d *database) begin(trouble ledgerTrouble) (end func(), fired func() int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -223,7 +223,7 @@ func (d *database) close() {
 type gateway struct {
 	database *database
 	process  string
-	open     bool // the process has started: what comes now may meet trouble
+	open     bool // the process has started; from now on faults apply
 
 	mu   sync.Mutex
 	gone bool          // the process is dead

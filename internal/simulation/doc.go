@@ -1,17 +1,16 @@
-// Package simulation proves the promises of Easel by running all of it in simulated time.
+// Package simulation tests the promises of Easel by running the complete system in simulated time.
 //
-// A world is the whole real stack in one testing/synctest bubble: generated stubs, gRPC
+// A world is the complete real stack in one testing/synctest bubble: generated stubs, gRPC
 // and HTTP servers, service, hub, catalog client and sandbox, over connections in memory.
-// A seed decides everything about it: the dialect of the catalog, the replicas, who calls
-// and how, and which faults of the catalogue happen when. Hours pass in milliseconds,
-// because idle time is skipped.
+// A seed determines everything: the dialect of the catalog, the replicas, the callers and
+// their behavior, and the faults and their times. Hours pass in milliseconds, because idle
+// time is skipped.
 //
 // Afterwards a checker reads the history, one function for each promise, and compares it
-// with the ledger of the sandbox. A run whose load or whose faults did not happen is a
-// failure too. A failing seed can be run again: the report has the command, the shortest
+// with the ledger of the sandbox. A run without its load or its faults is a failure too. A failing seed can be run again: the report has the command, the shortest
 // plan that still fails, and the events of the generation concerned.
 //
-//	world     the stack: it is built, replicas die and come back, it ends
+//	world     the stack: its start, the restarts of replicas, and its end
 //	team      worlds with a ledger: teams behind one API key, and the steps of their orders
 //	database  the ledger's database, which is slow, unavailable, full, or loses a commit
 //	polls     the ledger's notifications between replicas, and a crash that loses them
@@ -26,5 +25,5 @@
 //	story     the report of a failure
 //	bugs      changes of the source that the simulation must catch
 //
-// All of it is test code, so that nothing of it can be in the program.
+// All of it is test code, so the program can't contain any of it.
 package simulation

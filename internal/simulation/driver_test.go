@@ -28,7 +28,7 @@ var (
 // patience is the maximum wall time of one run.
 const patience = 10 * time.Minute
 
-// job is one run that a child is asked for.
+// job is a request for one run in a child process.
 type job struct {
 	Seed    uint64 `json:"seed"`
 	Kind    string `json:"kind,omitempty"`
@@ -56,7 +56,7 @@ func (j job) command() string {
 
 const childMark = "EASEL_SIMULATION_CHILD"
 
-// TestChild runs what it is asked for until nothing more comes. It is the other end of a child.
+// TestChild runs jobs until its input ends. It is the main function of a child process.
 func TestChild(t *testing.T) {
 	if os.Getenv(childMark) == "" {
 		t.Skip("it is for children of TestSimulate")

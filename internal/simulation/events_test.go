@@ -106,7 +106,7 @@ const (
 	receiverDeadFor10Minutes
 	receiverSlow
 	receiverBroken
-	receiverMute // it takes an event, and its answer is lost
+	receiverMute // it accepts an event, and its response is lost
 )
 
 // mood changes with time, by the seed.
@@ -189,7 +189,7 @@ func signature(id, timestamp string, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// expected is an event that has to be delivered, as it was recorded.
+// expected is a recorded event that must be delivered.
 type expected struct {
 	team, kind, subject string
 	percent             int64
@@ -231,7 +231,7 @@ func (o *outcome) recorded(teams map[string]events.Team) map[expected]time.Durat
 	return all
 }
 
-// everyEventArrives holds events against the journal of the ledger.
+// everyEventArrives compares the events that arrived with the journal of the ledger.
 func everyEventArrives(o *outcome, say func(event, string, ...any)) {
 	if !o.plan.Events {
 		return

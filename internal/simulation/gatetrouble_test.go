@@ -52,7 +52,7 @@ func orderPastTheCap(s *runningFault) {
 	}
 }
 
-// orderIntoAPause orders where the catalog has asked for a pause, by several callers at once.
+// orderIntoAPause places concurrent orders of several callers during a pause that the catalog requested.
 func orderIntoAPause(s *runningFault) {
 	for i := range 5 {
 		s.concurrently(s.next(fmt.Sprint("waits", i)), func(h *caller) {

@@ -14,34 +14,34 @@ import (
 
 // Kinds of events.
 const (
-	sawOpen    = "open"   // a stream was asked for
-	sawUpdate  = "update" // a state came over a stream
+	sawOpen    = "open"   // a stream was requested
+	sawUpdate  = "update" // a stream delivered a state
 	sawBeat    = "beat"   // a heartbeat
 	sawUp      = "caughtup"
-	sawAccount = "account" // the account came over a stream
+	sawAccount = "account" // a stream delivered the account
 	sawClosing = "closing" // the server announced the end
 	sawOK      = "ok"      // the stream ended with OK
 	sawError   = "error"   // a call or stream ended with an error
 	sawLeft    = "left"    // the caller left a stream
 	sawSilence = "silence" // the caller abandoned a silent stream
-	sawGet     = "get"     // a state came from a unary call
-	sawListed  = "listed"  // a generation came in a list
+	sawGet     = "get"     // a unary call returned a state
+	sawListed  = "listed"  // a list contained a generation
 	sawOrder   = "order"   // an order was sent
-	sawPlaced  = "placed"  // an order was answered with a generation
+	sawPlaced  = "placed"  // the response to an order had a generation
 	sawRefused = "refused" // an order was rejected, and by its outcome it cannot exist
-	sawGaveUp  = "gaveup"  // a caller stopped asking for an order that may exist
+	sawGaveUp  = "gaveup"  // a caller stopped repeating an order that may exist
 	sawFile    = "file"    // a file was downloaded
 	sawDeleted = "deleted" // the caller deleted the generation
 	sawDone    = "done"    // the caller reached its goal
 	sawFault   = "fault"   // a fault began or ended
 	sawHeld    = "held"    // a stream without a reader was kept
 	sawLeak    = "leak"    // the response contained data that must stay hidden
-	sawOver    = "over"    // a limit did not hold
+	sawOver    = "over"    // a limit was violated
 )
 
 // event is one line of the history.
 type event struct {
-	at    time.Duration // since the world began
+	at    time.Duration // since the start of the world
 	actor string
 	seq   int
 	kind  string
@@ -61,7 +61,7 @@ type event struct {
 	initial  bool
 	observed time.Duration // time of the catalog's response, since the start of the world
 	goal     easelv1.WatchUntil
-	every    time.Duration // heartbeat that was asked for
+	every    time.Duration // requested heartbeat interval
 
 	many  []string // generations that an opened stream of many names
 	known memory   // known etags that it sends

@@ -42,7 +42,7 @@ func slowQuotes(s *runningFault) (end func(), fired func() int) {
 	return inject(s, sandbox.Fault{Delay: sandbox.Delay(6 * time.Second), Key: s.apiKey()}, routeQuote)
 }
 
-// moveWhileQuoted moves a caller to another team while its order is quoted. It sends its key again at once.
+// moveWhileQuoted moves a caller to another team while its order is quoted. The caller immediately repeats its key.
 func moveWhileQuoted(s *runningFault) {
 	w := s.world
 	team := w.tenants[1]
@@ -96,8 +96,8 @@ func oneChargeForAMovedCaller(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// buyTwice sends one order from two callers at once: one with too little money, whose price takes a while, and one that
-// has no limit, to the same replica or another one.
+// buyTwice sends one order from two concurrent callers, to the same replica or to different ones. One has a limit below
+// the price, and the quote takes a while; the other has no limit.
 func (s *runningFault) buyTwice(apart int) {
 	limited, free := s.c.helper(s.next("limited")), s.c.helper(s.next("free"))
 	limited.at, free.at = s.Replica, (s.Replica+apart)%len(s.world.replicas)

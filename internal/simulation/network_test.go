@@ -25,8 +25,8 @@ type condition int
 
 const (
 	up      condition = iota
-	refused           // dials are refused at once
-	silent            // dials and bytes vanish
+	refused           // dials fail immediately
+	silent            // dials and bytes are lost
 	frozen            // bytes wait, and arrive when it is over
 )
 
@@ -36,7 +36,7 @@ type link struct {
 	mu    sync.Mutex
 	state condition
 	wires []*wire       // in the order in which they were made
-	hits  int           // dials and connections that a fault has met
+	hits  int           // number of dials and connections affected by faults
 	queue int           // dials that wait for the state to change
 	over  chan struct{} // closed when the state changes
 }
@@ -91,7 +91,7 @@ func (l *link) fired() int {
 	return l.hits
 }
 
-// dial connects to a place, as long as ctx allows.
+// dial connects to a place.
 func (l *link) dial(ctx context.Context, to *place) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -320,13 +320,13 @@ func (d *direction) reset() {
 	})
 }
 
-// finish ends the writer's side, and reports whether the reader is gone.
+// finish closes the writer's side, and reports whether the reader's side is closed.
 func (d *direction) finish() (last bool) {
 	d.change(func() { d.finished, last = true, d.deserted; d.quiet() })
 	return last
 }
 
-// abandon ends the reader's side, and reports whether the writer is gone.
+// abandon closes the reader's side, and reports whether the writer's side is closed.
 func (d *direction) abandon() (last bool) {
 	d.change(func() { d.deserted, last = true, d.finished; d.quiet() })
 	return last

@@ -22,7 +22,7 @@ import (
 // operator is the caller that sees all orders. It has no team.
 const operator = "ops"
 
-// past begins the idempotency keys of orders that did not go through Easel.
+// past is the prefix of the idempotency keys of orders that bypass Easel.
 const past = "past-easel-"
 
 // allTenants returns all tenants that call the replicas.
@@ -48,7 +48,7 @@ func (c *caller) operate() {
 	}
 }
 
-// orderPast orders past Easel, under the API key that the replicas hold. A fault may meet such an order too.
+// orderPast places an order that bypasses Easel, under the shared API key. Faults may affect it too.
 func (w *world) orderPast(n int) {
 	client, cred := w.pastEasel()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)

@@ -21,7 +21,7 @@ type plan struct {
 	Speed     float64       `json:"speed"`    // speed of the sandbox
 	Failures  float64       `json:"failures"` // share of generations that fail
 	Replicas  int           `json:"replicas"`
-	Held      bool          `json:"held"`    // the replicas hold one API key for all
+	Held      bool          `json:"held"`    // all callers share one API key
 	Rotates   bool          `json:"rotates"` // it is rotated, and the catalog keeps idempotency keys by API key
 	Tenants   int           `json:"tenants"`
 	Workers   int           `json:"workers"` // number for each tenant
@@ -34,7 +34,7 @@ type plan struct {
 	Skew    time.Duration `json:"skew,omitempty"`    // offset of the database's clock from those of the replicas
 	Window  time.Duration `json:"window,omitempty"`  // in which an order of unknown outcome may be sent again
 	Forgets time.Duration `json:"forgets,omitempty"` // after which the catalog has forgotten an idempotency key
-	Poor    bool          `json:"poor,omitempty"`    // money is short, and the catalog looks at it before the key
+	Poor    bool          `json:"poor,omitempty"`    // the balance is low, and the catalog checks it before the idempotency key
 	Budget  int64         `json:"budget,omitempty"`  // daily budget of the thrifty team, in cents
 	Events  bool          `json:"events,omitempty"`  // teams receive events
 
@@ -199,7 +199,7 @@ var kinds = []kind{
 		},
 	},
 	{
-		// One replica that lives through: another process would not know under which API key an order was sent.
+		// One replica without restarts: another process would not know the API key of an earlier order.
 		name: "rotation", weight: 5, count: either(4, 8),
 		troubles: slices.Concat(ofOrders, []string{"A11", "A11", "A11"}),
 		shape: func(r *rand.Rand, p *plan) {
@@ -323,8 +323,8 @@ func (k kind) plan(seed uint64, r *rand.Rand) plan {
 		p.Tenants = 1
 	}
 	if dialect(p.Dialect).Times == sandbox.TimeAbsent {
-		// Without the catalog's times a refund window begins when a process first saw the failure:
-		// watches that are sent away more often than that would see it begin again and again.
+		// Without end times in the catalog's records, a refund window starts when a process first sees the
+		// failure. Watches with a lower maximum age would restart it each time.
 		p.StreamAge = time.Hour
 	}
 	k.shape(r, &p)
@@ -332,8 +332,8 @@ func (k kind) plan(seed uint64, r *rand.Rand) plan {
 	return p
 }
 
-// schedule draws the troubles: one after the other, with time to recover in between, so that
-// each is judged by itself.
+// schedule draws the faults: sequential, with time to recover in between, so that each can be checked
+// in isolation.
 func (k kind) schedule(r *rand.Rand, p *plan) {
 	count := k.count(r)
 	if !slices.ContainsFunc(k.troubles, p.takes) {
@@ -389,7 +389,7 @@ func (p *plan) forget() { p.Window, p.Forgets = 90*time.Second, 2*time.Minute }
 
 func (p *plan) rotate() { p.Held, p.Rotates, p.Tenants, p.Replicas = true, true, 1, 1 }
 
-// takes reports whether a trouble makes sense in the plan.
+// takes reports whether a fault can happen in the plan.
 func (p *plan) takes(id string) bool {
 	switch id {
 	case "A10m":

@@ -53,7 +53,7 @@ type process struct {
 	stopped   chan struct{} // closed when the server has ended
 }
 
-// next names the next process.
+// next returns the name of the next process.
 func (r *replica) next() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -151,7 +151,7 @@ func (r *replica) frontend(ctx context.Context, p *process) (*server.Server, err
 		REST: func(front *server.Server, local *server.Local) (http.Handler, error) {
 			return rest.New(rest.Config{Calls: local, Content: services.Content, Addr: front.HTTPAddr()})
 		},
-		// For ever: grpc-go draws the jitter of this age from a source that no seed reaches.
+		// No maximum age, because grpc-go draws its jitter from a source that cannot be seeded.
 		Limits: server.Limits{ConnAge: 1<<63 - 1},
 	})
 }

@@ -296,7 +296,7 @@ func (c *caller) readOnce(id string, isNew bool) {
 	c.got(id, resp.GetGeneration(), err)
 }
 
-// watchBriefly opens a watch and leaves at once, or soon.
+// watchBriefly opens a watch and cancels it immediately, or after the first message.
 func (c *caller) watchBriefly(id string) {
 	ctx, cancel := context.WithCancel(c.world.ctx)
 	defer cancel()
@@ -308,8 +308,8 @@ func (c *caller) watchBriefly(id string) {
 	c.sleep(time.Duration(c.random.Int64N(2e6)))
 }
 
-// neverRead opens streams until one has filled the connection, reads nothing for longer than the
-// server is patient, and looks then how they ended.
+// neverRead opens streams until the connection is full, reads nothing for longer than the
+// server waits, and then checks how they ended.
 func (c *caller) neverRead(d *endpoint, s *runningFault) {
 	var ids []string
 	for range 40 {

@@ -24,7 +24,7 @@ type report struct {
 type load struct {
 	Time        time.Duration `json:"time"`    // simulated
 	Took        time.Duration `json:"took"`    // CPU time of one core
-	Working     time.Duration `json:"working"` // the minutes of it in which the catalog was asked something
+	Working     time.Duration `json:"working"` // number of minutes with requests to the catalog
 	Generations int           `json:"generations"`
 	Streams     int           `json:"streams"`
 	Calls       int           `json:"calls"`    // requests that calls made

@@ -93,7 +93,7 @@ func (d *endpoint) restWatch(ctx context.Context, v viewing, known string) (mess
 	return func() (*easelv1.WatchGenerationResponse, error) { return nextEvent(events) }, nil
 }
 
-// nextEvent reads one event; "done" is the end with OK, and nothing else is.
+// nextEvent reads one event. Only "done" means the end with OK.
 func nextEvent(events *bufio.Reader) (*easelv1.WatchGenerationResponse, error) {
 	name, data, id := "", "", ""
 	for {

@@ -70,7 +70,7 @@ type truth struct {
 	sum      string // checksum of the file
 }
 
-// simulate runs a plan in a bubble of its own.
+// simulate runs a plan in its own bubble.
 func simulate(t *testing.T, p plan) (o *outcome) {
 	t.Helper()
 	defer func() {
@@ -180,7 +180,7 @@ func within(all *sync.WaitGroup, limit time.Duration) bool {
 	}
 }
 
-// left names who is not done.
+// left returns the names of the callers that are not done.
 func (w *world) left() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

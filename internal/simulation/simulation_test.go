@@ -56,7 +56,7 @@ func TestReplicasWatchAsPromised(t *testing.T) {
 	}
 }
 
-// TestTheGateServesAllInTurn runs short seeds of a catalog that takes few orders.
+// TestTheGateServesAllInTurn runs short seeds of a catalog that accepts few orders.
 func TestTheGateServesAllInTurn(t *testing.T) {
 	var jobs []job
 	for _, id := range ofTheGate {

@@ -52,7 +52,7 @@ func describe(j job) string {
 	}
 	late := time.AfterFunc(patience, func() { _ = run.Process.Kill() })
 	defer late.Stop()
-	_ = run.Wait() // it is to fail; what it says counts
+	_ = run.Wait() // it is expected to fail; only its output matters
 	return said.String()
 }
 

@@ -19,8 +19,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// A world with a ledger has teams: each is a tenant whose calls bring a service token, and all of them share
-// the API key that the replicas hold.
+// A world with a ledger has teams. Each team is a tenant whose calls have a service token, and all teams share
+// the API key of the replicas.
 
 // thrifty is the team with a budget.
 const thrifty = "thrift"

@@ -207,7 +207,7 @@ func buyAndForget(s *runningFault) {
 	s.c.sleep(15 * time.Second)
 }
 
-// askAgainWhileYoung orders, and asks another replica for the same order while the catalog does not show it yet.
+// askAgainWhileYoung places an order, and repeats it at another replica while the catalog does not show it yet.
 func askAgainWhileYoung(s *runningFault) {
 	s.concurrently(s.next("again"), func(h *caller) {
 		h.at = s.Replica
@@ -221,7 +221,7 @@ func askAgainWhileYoung(s *runningFault) {
 	s.c.sleep(15 * time.Second)
 }
 
-// comeBackElsewhere orders, and asks another replica each time.
+// comeBackElsewhere places an order, with each attempt at a different replica.
 func comeBackElsewhere(s *runningFault) {
 	s.concurrently(s.next("back"), func(h *caller) {
 		h.at = s.Replica
@@ -234,7 +234,7 @@ func comeBackElsewhere(s *runningFault) {
 	s.c.sleep(15 * time.Second)
 }
 
-// buyBelow orders with a limit, so that the price is asked for first.
+// buyBelow orders with a limit, so that a quote is read first.
 func buyBelow(s *runningFault) {
 	s.concurrently(s.next("below"), func(h *caller) {
 		o, most := h.essay(false), int64(100)

@@ -52,7 +52,7 @@ func (t *traffic) add(r request) {
 
 type pollKey struct{}
 
-// polls is the hub's view of the catalog client. It marks what the hub asks.
+// polls is the hub's view of the catalog client. It marks the requests of the hub.
 type polls struct{ client *catalog.Client }
 
 func asPoll(ctx context.Context) context.Context { return context.WithValue(ctx, pollKey{}, true) }
@@ -176,8 +176,8 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// retryAfter reads the seconds that a fault asks to wait. Other spellings are faults of
-// their own, and promise no pause of a certain length.
+// retryAfter parses the pause of a fault in seconds. It returns zero for other spellings, which are
+// separate faults without a pause of known length.
 func retryAfter(text string) time.Duration {
 	seconds, err := strconv.Atoi(text)
 	if err != nil || seconds < 0 {

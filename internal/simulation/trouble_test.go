@@ -284,7 +284,7 @@ var acts = map[string]faultAction{
 	}},
 	"A10": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) { return s.refuseRepeats() }},
 	"A10k": {reach: reachReplica, begin: func(s *runningFault) (func(), func() int) {
-		// The order is sent again by a process that knows nothing of it, and its price has risen.
+		// The order is sent again by a process that does not know it, and its price has risen.
 		healed, fired := s.refuseRepeats()
 		risen, _ := inject(s, sandbox.Fault{Status: 200, Body: `{"priceCents":99999}`, Key: s.apiKey()}, routeQuote)
 		s.concurrently("limited", func(h *caller) {

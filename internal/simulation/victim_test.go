@@ -94,7 +94,7 @@ func leaveAnOrder(s *runningFault) {
 	s.count.Add(int64(h.Fired()))
 }
 
-// orderTwice sends one key twice at once.
+// orderTwice sends one key in two concurrent orders.
 func orderTwice(s *runningFault) {
 	o := s.c.haiku(false)
 	both := make(chan bool)
@@ -125,7 +125,7 @@ func seeEndGoBack(s *runningFault) {
 	s.c.sleep(25 * time.Second)
 }
 
-// neverRead opens a stream that has much to say, and reads nothing for a while.
+// neverRead opens a stream with many messages, and reads nothing for a while.
 func neverRead(s *runningFault) {
 	d, err := s.world.door(s.world.replicas[s.Replica], s.c.tenant.key)
 	if err != nil {
@@ -139,7 +139,7 @@ func neverRead(s *runningFault) {
 // callerStreams is the server's limit of open streams for each caller.
 const callerStreams = 1000
 
-// openTooMany opens streams until one is refused.
+// openTooMany opens streams until one is rejected.
 func openTooMany(s *runningFault) {
 	id, ok := s.c.buy(s.c.essay(false), 30*time.Second)
 	if !ok {
@@ -179,7 +179,7 @@ func openTooMany(s *runningFault) {
 	}
 }
 
-// openAndCancel opens watches and leaves at once.
+// openAndCancel opens watches and cancels them immediately.
 func openAndCancel(s *runningFault) {
 	id, ok := s.c.buy(s.c.essay(false), 30*time.Second)
 	if !ok {

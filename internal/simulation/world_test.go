@@ -89,17 +89,17 @@ type span struct {
 type reach int
 
 const (
-	reachOrders   reach = iota // answers to orders
-	reachCatalog               // answers to anything
-	reachReads                 // answers to reads of one generation
+	reachOrders   reach = iota // responses to orders
+	reachCatalog               // all responses of the catalog
+	reachReads                 // responses to reads of one generation
 	reachContent               // downloads
 	reachCallers               // the network between callers and a replica
 	reachReplica               // a process is dead or frozen
-	reachNobody                // one caller's own manner
-	reachOutage                // the catalog does not answer at all
+	reachNobody                // only the behavior of one caller
+	reachOutage                // the catalog does not respond
 	reachVisible               // young generations are not found
 	reachRejected              // the catalog rejects keys
-	reachLedger                // the ledger does not answer, or not at once
+	reachLedger                // the ledger responds late or not at all
 )
 
 // tenant is a credential and its users.
@@ -113,7 +113,7 @@ type tenant struct {
 type endpoint struct {
 	link    *link
 	replica *replica
-	key     string // "" where the replica holds one
+	key     string // "" if the replica has the shared key
 	conn    *grpc.ClientConn
 	grpc    easelv1.GenerationServiceClient
 	money   easelv1.AccountServiceClient

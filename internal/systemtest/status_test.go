@@ -174,7 +174,7 @@ func TestTheStatusPageShowsEachKeyAndRenderAndWhatIsWrong(t *testing.T) {
 
 	f.request(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"status": 503, "body": "the <b>catalog</b> is down"}`)
 	for _, page := range []*browser{b, dark} {
-		page.until("word of the outage", fmt.Sprintf(textOf, "verdict")+`.includes('The catalog fails for 3 API keys')`)
+		page.until("word of the outage", fmt.Sprintf(textOf, "verdict")+`.includes('Requests to the catalog fail for 3 API keys')`)
 		page.until("three keys that are not reached", `document.querySelectorAll('#keys .bad').length === 3`)
 	}
 	b.picture("status-down-light")

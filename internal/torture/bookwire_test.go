@@ -21,8 +21,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// bookWire is the connections from one facade to PostgreSQL. It reads PostgreSQL's protocol, to know when a
-// commit is on its way.
+// bookWire proxies the connections from one facade to PostgreSQL. It parses PostgreSQL's protocol to detect
+// commits in flight.
 type bookWire struct {
 	books    *books
 	owner    *supervisor
@@ -36,7 +36,7 @@ type books struct {
 	server *proctest.Postgres
 	kills  int // wanted
 	stalls int // wanted
-	skip   int // how many commits pass before the next kill, at most
+	skip   int // maximum number of commits before the next kill
 
 	mu       sync.Mutex
 	left     int // commits before the next kill
@@ -44,7 +44,7 @@ type books struct {
 	flowing  int // commits before the next stall
 	stall    mishap
 	happened [mishaps]int
-	refused  int // starts of a facade, while PostgreSQL was away
+	refused  int // failed starts of a facade while PostgreSQL was down
 }
 
 // mishap is the fault of a commit. A commit whose response is lost is in doubt.
@@ -52,18 +52,18 @@ type mishap int
 
 const (
 	none          mishap = iota
-	facadeBefore         // the facade is killed, and PostgreSQL hears nothing of the commit
-	facadeAmid           // PostgreSQL has carried it out, and the facade is killed before it hears
-	facadeAfter          // the facade is killed when it has heard
+	facadeBefore         // the facade is killed before PostgreSQL receives the commit
+	facadeAmid           // the facade is killed after the commit, before the response
+	facadeAfter          // the facade is killed after the response
 	silentBefore         // PostgreSQL and the facade receive nothing more, in the middle of a transaction
 	stoppedBefore        // the facade is frozen for longer than PostgreSQL keeps its transaction
-	cutBefore            // the connection ends, and PostgreSQL hears nothing of the commit
-	cutAfter             // PostgreSQL has carried it out, and the connection ends
+	cutBefore            // the connection ends before PostgreSQL receives the commit
+	cutAfter             // the connection ends after the commit
 	silentAfter          // likewise, and the facade no longer receives anything
-	backendBefore        // the process of PostgreSQL that has the connection is killed, which restarts all of them
-	backendAfter         // likewise, when it has carried out the commit
+	backendBefore        // PostgreSQL's process of the connection is killed, which restarts all processes
+	backendAfter         // likewise, after the commit
 	serverBefore         // PostgreSQL is killed, and started again
-	serverAfter          // likewise, when it has carried out the commit
+	serverAfter          // likewise, after the commit
 	mishaps
 )
 
@@ -77,12 +77,12 @@ func (m mishap) String() string {
 	}[m]
 }
 
-// before reports whether PostgreSQL hears nothing of the commit.
+// before reports whether PostgreSQL does not receive the commit.
 func (m mishap) before() bool {
 	return slices.Contains([]mishap{facadeBefore, silentBefore, cutBefore, backendBefore, serverBefore}, m)
 }
 
-// kill reports whether PostgreSQL dies of it.
+// kill reports whether the mishap kills PostgreSQL.
 func (m mishap) kill() bool { return m >= backendBefore }
 
 // deaths maps mishaps to the points where a facade dies.
@@ -151,7 +151,7 @@ func (b *books) killed() (n int) {
 	return n
 }
 
-// restart kills PostgreSQL or one of its processes, and returns when it takes connections again.
+// restart kills PostgreSQL or one of its processes, and returns when it accepts connections again.
 func (b *books) restart(m mishap, backend int) {
 	if m == serverBefore || m == serverAfter {
 		b.server.Kill()

@@ -21,7 +21,8 @@ import (
 // elevenCents are inputs of an essay that costs as much.
 var elevenCents = `{"paragraphs":5,"prompt":"` + strings.Repeat("x", 100) + `"}`
 
-// TestABudgetHoldsOverThreeFacades orders from three processes at once what a hundred cents do not do for. T5
+// TestABudgetHoldsOverThreeFacades sends concurrent orders through three processes that cost more than a budget of a
+// hundred cents. T5
 func TestABudgetHoldsOverThreeFacades(t *testing.T) {
 	t.Parallel()
 	url := proctest.StartPostgres(t).Database(t)

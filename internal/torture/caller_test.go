@@ -22,7 +22,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// caller orders one thing after the other, each until it hears of it.
+// caller places orders sequentially, and repeats each until it knows the outcome.
 type caller struct {
 	world *world
 	line  *callerProxy
@@ -53,7 +53,7 @@ func bearing(ctx context.Context, token string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 }
 
-// dial connects over gRPC. It connects again at once, as the patience of a caller is not what is tested.
+// dial connects over gRPC. It reconnects immediately, because the back-off of callers is not under test.
 func dial(l *callerProxy) (*grpc.ClientConn, error) {
 	return grpc.NewClient(l.listener.Addr().String(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -90,7 +90,7 @@ func orderOf(n int) *easelv1.CreateGenerationRequest {
 func (c *caller) work(ctx context.Context, neighbour *caller) error {
 	for n, more := c.world.next(); more; n, more = c.world.next() {
 		request := orderOf(n)
-		if n%20 == 7 { // the same key from two callers at once, often at two facades
+		if n%20 == 7 { // concurrent orders of two callers with the same key, often at two facades
 			var twin sync.WaitGroup
 			var err error
 			twin.Go(func() { err = neighbour.place(ctx, request) })
@@ -131,7 +131,7 @@ func (c *caller) place(ctx context.Context, request *easelv1.CreateGenerationReq
 		if rand.IntN(2) == 0 { // while this facade may still be at it
 			c.line.disconnect()
 		}
-		select { // a caller waits a little, and not for ever
+		select { // a caller waits only for a short time
 		case <-time.After(rand.N(60 * time.Millisecond)):
 		case <-ctx.Done():
 		}
@@ -144,8 +144,8 @@ func (c *caller) send(ctx context.Context, request *easelv1.CreateGenerationRequ
 	return c.create(ctx, request)
 }
 
-// retryable reports whether an error asks for the same key again. Any other would be a lie: all
-// orders are sound, and there is money for all.
+// retryable reports whether an error allows a retry with the same key. Other errors would be wrong,
+// because all orders are valid and the balance is sufficient.
 func retryable(err error) bool {
 	st := status.Convert(err)
 	return st.Code() == codes.Unavailable || st.Code() == codes.DeadlineExceeded || service.Reason(st) == easelv1.ErrorReason_OVERLOADED

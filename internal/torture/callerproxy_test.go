@@ -13,12 +13,12 @@ import (
 	"sync/atomic"
 )
 
-// callerProxy is the connection from one caller to whichever facade runs. It reads the answers, so
-// that it knows when the caller is about to hear.
+// callerProxy proxies the connection from one caller to any running facade. It parses the responses to
+// detect a delivery before the caller receives it.
 type callerProxy struct {
 	world    *world
 	listener net.Listener
-	rest     bool // it leads to the REST address, not to that of gRPC
+	rest     bool // whether the target is the REST address instead of the gRPC address
 
 	newest atomic.Pointer[proxiedConn]
 }

@@ -1,13 +1,13 @@
 // Package torture kills the real program while it spends money.
 //
 // Callers order through two real facades in front of one real sandbox with its ledger in a
-// file, each a process of its own. Proxies between them read every byte. They cut, reset or
-// swallow connections, and they kill a process at an exact point of an order: before it is
+// file, each in its own process. Proxies between them read every byte. They cut, reset or
+// silence connections, and they kill a process at an exact point of an order: before it is
 // sent, in the middle of its bytes, once the catalog has received it, in the middle of
 // the response, before the caller receives it, after. A killed process is started again, and
 // callers repeat their idempotency keys at any running facade.
 //
-// In the end the ledger must hold exactly one charge for each order, every caller must know
+// In the end the ledger must have exactly one charge for each order, every caller must know
 // the generation of its order, the same idempotency key must still return it, and every file
 // must be complete.
 //
@@ -15,7 +15,7 @@
 //	supervisor   starts it again and decides where it dies next
 //	wire         the connection from a facade to the catalog
 //	callerproxy  the connection from a caller to a facade
-//	caller       orders, and orders again; three in four speak gRPC, the others REST
+//	caller       places and repeats orders; three in four use gRPC, the others REST
 //	books        compares the ledger with the outcomes, and prints the table of figures
 //
 // The same with a ledger: callers of several teams share one API key, and PostgreSQL is killed too. Here
@@ -31,10 +31,10 @@
 // Besides the kills there are two faults that only a real process and a real network have:
 //
 //	stack     one facade, one sandbox, and a tunnel between them
-//	hole      the tunnel swallows everything
+//	hole      the tunnel drops all bytes
 //	stopped   the facade is stopped, and resumed later
 //
-// Replicas that share their polls have faults of their own. Their catalog is a stub, whose generations end
+// Replicas have their own faults. Their catalog is a stub, whose generations end
 // when the test ends them:
 //
 //	fleet     facades over one PostgreSQL, a stub catalog, and watches that reconnect to another facade
@@ -47,5 +47,5 @@
 //	largeresults  memory during concurrent copies and downloads of large results
 //	erased        a search for bytes of results that were erased
 //
-// All of it is test code, so that no way to crash is in the program. It needs the signals of unix.
+// All of it is test code, so that the program has no code for crashes. It needs Unix signals.
 package torture

@@ -42,7 +42,7 @@ func openCatalogDoor(t *testing.T) *catalogDoor {
 	return d
 }
 
-// cutOff cuts a connection whose other end is gone.
+// cutOff cuts a connection whose other end is closed.
 func cutOff(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
 
 // storeTrouble is a fault of requests to a store.
@@ -50,9 +50,9 @@ type storeTrouble int
 
 const (
 	wellStore   storeTrouble = iota
-	fullStore                // takes nothing
-	slowStore                // answers too late
-	deniedStore              // takes no key
+	fullStore                // rejects all writes
+	slowStore                // responds too late
+	deniedStore              // rejects all keys
 	brokenStore              // cuts each connection
 	shortStore               // returns objects that are too short
 	storeTroubles
@@ -62,7 +62,7 @@ func (s storeTrouble) String() string {
 	return [storeTroubles]string{"well", "full", "slow", "denied", "broken", "with a wrong length"}[s]
 }
 
-// slowFor is longer than readers wait for a store.
+// slowFor is longer than the timeout of readers.
 const slowFor = 12 * time.Second
 
 // storeDoor is a proxy before an S3 store.

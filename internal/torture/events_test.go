@@ -38,7 +38,7 @@ type receiver struct {
 	mu    sync.Mutex
 	posts int
 	got   map[string]map[string]bool // ids, by type and subject
-	tale  map[string]int             // how often each trouble was met
+	tale  map[string]int             // number of responses with each fault
 }
 
 func startReceiver(t *testing.T, l *ledgerWorld) (url string) {

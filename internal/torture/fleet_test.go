@@ -240,7 +240,7 @@ func (w *watcher) take(g *easelv1.Generation) {
 	w.etags, w.states, w.at = append(w.etags, g.GetEtag()), append(w.states, g.GetState()), append(w.at, time.Now())
 }
 
-// count counts the watchers that are as asked.
+// count counts the watchers that meet a condition.
 func (f *fleet) count(is func(*watcher) bool) (n int) {
 	for _, w := range f.watchers {
 		w.mu.Lock()
@@ -266,7 +266,7 @@ func (f *fleet) end() {
 		breaks += w.breaks - 1
 	}
 	took := time.Since(f.began)
-	late := f.starts * int(renewal.Seconds()) // until the others know of a replica
+	late := f.starts * int(renewal.Seconds()) // until the others know about a started replica
 	n, most := f.meter.since(f.began), fleetRate*(took.Seconds()+float64(late)+1)
 	f.t.Logf("%d watches of %d generations told to the end, %d broken on the way; %d requests in %.0f s, where %.0f are allowed",
 		len(f.watchers), len(f.ids), breaks, n, took.Seconds(), most)

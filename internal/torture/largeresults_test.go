@@ -201,7 +201,7 @@ func (l *largeRun) order(name string, count int) []string {
 	return ids
 }
 
-// download downloads results at once.
+// download downloads results concurrently.
 func (l *largeRun) download(ids []string) {
 	l.Helper()
 	all := errgroup.Group{}

@@ -149,8 +149,8 @@ func (l *ledgerWorld) calmIfDone() {
 	}
 }
 
-// TestTheLedgerEqualsTheCatalogsBooksWhateverIsKilled: real processes and a real PostgreSQL, of which any dies at
-// any point. Callers come back with their idempotency key or give up. K1, K3, K4, S1, T3, T4
+// TestTheLedgerEqualsTheCatalogsBooksWhateverIsKilled runs real processes and a real PostgreSQL, and kills any of them at
+// any point. Callers repeat their idempotency key or give up. K1, K3, K4, S1, T3, T4
 func TestTheLedgerEqualsTheCatalogsBooksWhateverIsKilled(t *testing.T) {
 	t.Parallel() // with tests that mostly wait
 	if runtime.GOOS != "linux" {
@@ -244,7 +244,7 @@ func (l *ledgerWorld) known() (took time.Duration, err error) {
 	return l.none(db, "unknown", "state = 1", knownWithin)
 }
 
-// none waits until there is no order of which a condition holds.
+// none waits until no order meets a condition.
 func (l *ledgerWorld) none(db *sql.DB, what, condition string, within time.Duration) (took time.Duration, err error) {
 	for calm := time.Now(); ; pauseFor(l.ctx, 100*time.Millisecond) {
 		left := 0

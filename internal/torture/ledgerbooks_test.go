@@ -113,8 +113,7 @@ func verifyBook(ctx context.Context, url string) error {
 	return errors.Join(err, some(faults))
 }
 
-// readUnsettled reads once, for its owner, each generation that is not settled: by itself a replica reads ten of them
-// a minute.
+// readUnsettled reads each unsettled generation once as its owner, because a replica reads only ten of them a minute.
 func (l *ledgerWorld) readUnsettled(t *testing.T, db *sql.DB) error {
 	t.Helper()
 	left := map[string]string{}

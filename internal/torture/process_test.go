@@ -101,7 +101,7 @@ func launch(ctx context.Context, path string, patterns []*regexp.Regexp, env []s
 	}
 }
 
-// kill ends the process by SIGKILL and returns when it is gone.
+// kill sends SIGKILL and returns when the process has exited.
 func (p *process) kill() {
 	p.mu.Lock()
 	p.killed = true

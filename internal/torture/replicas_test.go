@@ -48,7 +48,7 @@ func (d *database) launch(t *testing.T, i int, upstream string, env ...string) (
 	return startFacade(t.Context(), upstream, append(env, "EASEL_LEDGER_URL="+through.String())...)
 }
 
-// sever cuts a replica off: what is sent vanishes.
+// sever disconnects a replica from the database: all bytes are lost.
 func (d *database) sever(i int) { d.each[i].darken() }
 func (d *database) mend(i int)  { d.each[i].light() }
 

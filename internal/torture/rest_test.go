@@ -17,7 +17,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// restClient orders over REST, with its idempotency key in the header that the web has for it.
+// restClient orders over REST, with the idempotency key in the Idempotency-Key header.
 type restClient struct {
 	transport      http.Transport
 	address, token string

@@ -48,7 +48,7 @@ func TestEachResultIsCopiedOnceWhateverIsKilled(t *testing.T) {
 		t.Errorf("%d orders have %d generations and %d rows of copies", orders, len(wanted), rows)
 	}
 	g.verify()
-	files := *resultCount - *resultCount/10 // a text is read as a part of its generation
+	files := *resultCount - *resultCount/10 // a text result is part of its generation
 	again := max(files/100, 2*copiesInWork*resultReplica**resultRounds)
 	t.Logf("%d results (%d files) copied in %v through %d kills: %d reads of content, %.4f a file", *resultCount, files, copying.Round(time.Second), kills, reads, float64(reads)/float64(files))
 	if reads < int64(files) || reads > int64(files+again) {

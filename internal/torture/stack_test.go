@@ -21,7 +21,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// stack is one facade before one sandbox, both processes of their own, and a caller.
+// stack is one facade before one sandbox, each in its own process, and a caller.
 type stack struct {
 	ctx         context.Context //nolint:containedctx // context of calls, with the key
 	catalog     *process
@@ -30,7 +30,7 @@ type stack struct {
 	accounts    easelv1.AccountServiceClient
 }
 
-// startStack starts it. Between the two lies what between makes of the address of the catalog.
+// startStack starts a stack. between receives the address of the catalog, and returns the address for the facade.
 func startStack(t *testing.T, between func(catalog string) string, speed string) *stack {
 	t.Helper()
 	catalog, err := startCatalog(t.Context(), filepath.Join(t.TempDir(), "catalog.db"), "--speed", speed)
@@ -71,7 +71,7 @@ type seenMessage struct {
 	at time.Time
 }
 
-// watchLog is a watch and all that it has shown.
+// watchLog is a watch and its messages.
 type watchLog struct {
 	mu       sync.Mutex
 	messages []seenMessage
@@ -105,7 +105,7 @@ func (s *stack) watch(t *testing.T, id string) *watchLog {
 	return w
 }
 
-// seen reports whether the watch has shown something.
+// seen reports whether the watch has received a message that meets a condition.
 func (w *watchLog) seen(is func(seenMessage) bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,8 +123,7 @@ func (w *watchLog) isOver() bool {
 	return w.ended
 }
 
-// goal reports why the watch did not end with the last state of its generation; nil says that it
-// did.
+// goal returns nil if the watch ended with the final state of its generation, and an error otherwise.
 func (w *watchLog) goal() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -151,8 +150,8 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// tunnel passes bytes on until it goes dark: then they vanish, on the connections that are
-// there and on those that come while it is dark.
+// tunnel forwards bytes until it goes dark. Then it drops the bytes of existing connections, and of those
+// that are opened while it is dark.
 type tunnel struct {
 	listener net.Listener
 

@@ -15,22 +15,22 @@ import (
 type point int
 
 const (
-	beforeOrder   point = iota // K1: the facade has an order to send, and not a byte of it went out
-	amidOrder                  // K2: it is writing the order, and has not finished
-	afterCommit                // K3: the catalog has answered, and not a byte of it came in
-	amidAnswer                 // K4: a part of the answer came in
-	afterAnswer                // K4: all of the answer came in
-	beforeHearing              // K5: the facade has answered, and the caller heard nothing of it
-	afterHearing               // K6: the caller has heard
+	beforeOrder   point = iota // K1: the facade has an order to send, and has sent no byte of it
+	amidOrder                  // K2: the facade has written a part of the order
+	afterCommit                // K3: the catalog has responded, and the facade has received no byte
+	amidAnswer                 // K4: the facade has received a part of the response
+	afterAnswer                // K4: the facade has received the complete response
+	beforeHearing              // K5: the facade has responded, and the caller has received nothing
+	afterHearing               // K6: the caller has received the response
 
-	beforeWriting // a commit of the ledger is on its way
-	amidWriting   // the ledger has carried it out, and the facade hears nothing of it
-	afterWriting  // the facade has heard
+	beforeWriting // a commit of the ledger is in flight
+	amidWriting   // the ledger has committed, and the facade has received no response
+	afterWriting  // the facade has received the response
 
-	catalogBefore // S1: an order is on its way to the catalog
+	catalogBefore // S1: an order is in flight to the catalog
 	catalogAmid   // S1: a part of it has arrived
-	catalogTaking // S1: all of it has arrived; the rest is chance
-	catalogAfter  // S1: it has answered, and the facade hears nothing of it
+	catalogTaking // S1: all of it has arrived; the exact moment is random
+	catalogAfter  // S1: the catalog has responded, and the facade has received nothing
 	points
 )
 
@@ -51,13 +51,13 @@ func (p point) every() int {
 	return 1
 }
 
-// supervisor starts a program, lets it be killed, and starts it again.
+// supervisor starts a program, selects the points of its death, and starts it again.
 type supervisor struct {
 	world   *world
 	name    string
 	start   func(ctx context.Context) (*process, error)
 	points  []point // where it dies, in turn
-	skip    int     // how many orders pass before, at most
+	skip    int     // maximum number of orders that pass before
 	starts  atomic.Int64
 	current atomic.Pointer[process]
 }
@@ -134,7 +134,7 @@ var (
 	}
 )
 
-// key is the key of all orders. It opens nothing but a sandbox that ends with the test.
+// key is the API key of all orders. It is valid only in the sandbox of the test.
 const key = "sandbox_live_torture"
 
 // startCatalog starts a sandbox on a file.

@@ -29,12 +29,12 @@ type memory struct {
 	mu      sync.Mutex
 	last    map[string]int // order, by team
 	ids     map[teamOrder]string
-	refused map[teamOrder]bool // for want of budget
-	maybe   map[teamOrder]bool // orders with a call whose outcome was not that nothing was placed
+	refused map[teamOrder]bool // because the budget was too small
+	maybe   map[teamOrder]bool // orders with a call that may have placed them
 	dropped int                // orders that no caller repeats
-	seen    map[string]string  // the team that was shown a generation
+	seen    map[string]string  // team that received the generation
 	faults  []error
-	calls   map[teamOrder][]string // how each has ended, to be shown where something is wrong
+	calls   map[teamOrder][]string // results of all calls, for failure messages
 }
 
 func newMemory() *memory {
@@ -69,7 +69,7 @@ func (m *memory) recordOrder(o teamOrder, id string) {
 	m.see(o.team, id)
 }
 
-// shown keeps that a team has met a generation.
+// shown records that a team has received a generation.
 func (m *memory) shown(team string, g *easelv1.Generation) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,7 +86,7 @@ func (m *memory) see(team, id string) {
 	m.seen[id] = team
 }
 
-// outOfBudget keeps that an order was refused: it must not be there.
+// outOfBudget records that an order was rejected. It must not exist.
 func (m *memory) outOfBudget(o teamOrder) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -121,7 +121,7 @@ func (m *memory) anyOf(team string) string {
 	return ""
 }
 
-// member is a caller of a team. An order that it hears nothing of it sends again later, or gives up.
+// member is a caller of a team. If it does not know the outcome of an order, it repeats the order later, or gives up.
 type member struct {
 	*caller
 	world *ledgerWorld
@@ -133,7 +133,7 @@ type member struct {
 func (m *member) work(ctx context.Context, colleague *member) error {
 	for m.world.calmIfDone(); !m.world.isCalm() && ctx.Err() == nil; m.world.calmIfDone() {
 		request := m.next()
-		if rand.IntN(20) == 0 { // the same idempotency key from two callers at once
+		if rand.IntN(20) == 0 { // concurrent orders of two callers with the same idempotency key
 			var twin sync.WaitGroup
 			twin.Go(func() { _, _ = colleague.ask(ctx, request) })
 			err := m.try(ctx, request)
@@ -159,7 +159,7 @@ func (m *member) next() *easelv1.CreateGenerationRequest {
 	return orderOf(m.world.memory.next(m.team))
 }
 
-// try sends an order once, and decides what to do where it hears nothing of it.
+// try sends an order once. If its outcome is unknown, it selects whether the order is repeated later.
 func (m *member) try(ctx context.Context, request *easelv1.CreateGenerationRequest) error {
 	known, err := m.ask(ctx, request)
 	switch {
@@ -182,7 +182,7 @@ func (m *member) try(ctx context.Context, request *easelv1.CreateGenerationReque
 	return nil
 }
 
-// ask sends an order, and reports whether its end is known.
+// ask sends an order, and reports whether its outcome is known.
 func (m *member) ask(ctx context.Context, request *easelv1.CreateGenerationRequest) (known bool, err error) {
 	m.world.tally.call()
 	o := teamOrder{m.team, request.GetIdempotencyKey()}
@@ -203,7 +203,7 @@ func (m *member) ask(ctx context.Context, request *easelv1.CreateGenerationReque
 	return false, nil
 }
 
-// comeBack sends everything again that the member has sent and heard nothing of, and has not given up.
+// comeBack repeats all orders of unknown outcome that the member has not given up.
 func (m *member) comeBack(ctx context.Context) error {
 	for _, request := range m.later {
 		for known := false; !known; {
@@ -233,10 +233,10 @@ func (l *ledgerWorld) look(team, other string) error {
 	return nil
 }
 
-// watch watches everything of a team's own until the test ends, again after every end.
+// watch watches everything of a team until the test ends, and reconnects each time.
 func (l *ledgerWorld) watch(ctx context.Context, client easelv1.GenerationServiceClient, team string) {
 	for ctx.Err() == nil {
-		_ = l.watchOnce(ctx, client, team) // it breaks, or has to cover what the stream has not known
+		_ = l.watchOnce(ctx, client, team) // it fails, or a new stream is needed for newer generations
 		pauseFor(ctx, 20*time.Millisecond)
 	}
 }

@@ -228,7 +228,7 @@ func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), *limit)
 	defer cancel()
-	running, ctx := errgroup.WithContext(ctx) // a process that ends by itself ends the run
+	running, ctx := errgroup.WithContext(ctx) // an unexpected exit of a process ends the run
 	wires := map[*supervisor]string{}
 	w := build(ctx, t, goal{orders: *orders, kills: *kills, catalogKills: *catalogKills, cuts: *cutsWanted, cutShare: 0.2}, facadePoints,
 		func(ctx context.Context, owner *supervisor) (*process, error) { return startFacade(ctx, wires[owner]) })

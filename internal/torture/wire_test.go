@@ -36,7 +36,7 @@ func (w *wire) from(facade net.Conn) *process {
 	return nil
 }
 
-// orderLine begins a request that spends money.
+// orderLine is the start of a request that spends money.
 var orderLine = []byte("POST /api/v1/api/catalog/generations ")
 
 // largeBody is larger than the amount that the kernel accepts at once from a facade over a wire:
@@ -107,7 +107,7 @@ func (c *crossing) exchange() error {
 func (c *crossing) pass(request message, f fate) error {
 	whole := io.MultiReader(bytes.NewReader(request.head), io.LimitReader(c.requests, int64(request.size)))
 	if f.strike != nil && !f.answered {
-		_, _ = io.CopyN(c.up, whole, int64(f.passes(request))) // where it fails, the catalog is gone as well
+		_, _ = io.CopyN(c.up, whole, int64(f.passes(request))) // if it fails, the catalog is dead too
 		f.strike(c, request)
 		return errStruck
 	}
@@ -159,7 +159,7 @@ func killWriter(c *crossing, request message) {
 	c.world.tally.writing(int(rest) < request.size-16<<10)
 }
 
-// killSoon kills the catalog at a moment left to chance, about as long as an order takes.
+// killSoon kills the catalog at a random moment, within about the duration of an order.
 func killSoon(c *crossing) {
 	c.world.work.Go(func() {
 		time.Sleep(rand.N(4 * time.Millisecond)) // the moment is the point
@@ -197,7 +197,7 @@ func (c *crossing) draw(request message) fate {
 		return fate{}
 	}
 	kind := cut(rand.IntN(int(cuts)))
-	if kind == hole && rand.IntN(4) > 0 { // each takes long
+	if kind == hole && rand.IntN(4) > 0 { // a hole takes long
 		kind = reset
 	}
 	return fate{answered: rand.IntN(2) == 0, passes: anything, strike: func(c *crossing, _ message) {
@@ -206,13 +206,13 @@ func (c *crossing) draw(request message) fate {
 	}}
 }
 
-// cut is a way in which a network fails.
+// cut is a kind of network failure.
 type cut int
 
 const (
-	closed cut = iota // the other side is said to have hung up
-	reset             // the connection is said to be none
-	hole              // nothing is said: bytes vanish from now on
+	closed cut = iota // FIN: the peer closes the connection
+	reset             // RST: the connection is reset
+	hole              // no signal: bytes are lost from now on
 	cuts
 )
 
@@ -260,7 +260,7 @@ func readHead(r *bufio.Reader) (m message, err error) {
 	}
 }
 
-// readMessage reads a whole message.
+// readMessage reads a complete message.
 func readMessage(r *bufio.Reader) (message, []byte, error) {
 	m, err := readHead(r)
 	if err != nil {

@@ -96,7 +96,7 @@ func TestAFalse404DoesNotEndAGenerationOfAWatchOfEverything(t *testing.T) { // U
 	})
 }
 
-// A proxy that has lost its way answers 404 with a page of its own.
+// A misconfigured proxy returns 404 with its own page.
 func TestA404ThatIsNotTheCatalogsOwnIsAnOutage(t *testing.T) { // M4
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Heartbeat: time.Second})
@@ -182,7 +182,7 @@ func TestAGenerationThatWeDeletedStaysDeleted(t *testing.T) {
 		b.watch("a")
 		pass(time.Second)
 		b.hub.Deleted(context.Background(), tenant, "a")
-		b.hub.Observe(context.Background(), tenant, b.up.record("a", queued).Version()) // a read that was on its way
+		b.hub.Observe(context.Background(), tenant, b.up.record("a", queued).Version()) // a read that was in flight
 		s := b.watch("a")
 		pass(0)
 		b.wantStates(s, "deleted")

@@ -96,7 +96,7 @@ func TestAWatcherThatLeavesAsAChangeComesGetsNothing(t *testing.T) {
 			}
 			pass(time.Second)
 			hub.Observe(ctx, tenant, catalog.Generation{ID: "a", State: running, ObserveTime: time.Now()}.Version())
-			cancel() // at once: some have got nothing yet
+			cancel() // immediately: some watches have received nothing yet
 			synctest.Wait()
 		})
 	}

@@ -15,12 +15,12 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// All that races happens at few moments, so that much of it happens at the same one.
+// All races happen at few instants, so that many events coincide.
 const (
 	raceTick  = 10 * time.Millisecond
 	raceTicks = 40
-	// raceLasts is far more than a poll takes to come, and less than a heartbeat, which
-	// would wake a watch that slept through the end.
+	// raceLasts is much longer than the delay of a poll, and shorter than a heartbeat, which
+	// would hide a missed wake-up.
 	raceLasts = 5 * time.Second
 )
 
@@ -169,7 +169,7 @@ func (r *raced) leave(ctx context.Context, hub *watch.Hub, id string, from time.
 	r.leavers.Add(1)
 }
 
-// EASEL_SOAK=1 makes it a million, which takes minutes.
+// With EASEL_SOAK=1 it runs a million races, which takes minutes.
 func TestAWatchThatBeginsAsItsGenerationEndsGetsTheEnd(t *testing.T) { // L6
 	races := 10_000
 	if os.Getenv("EASEL_SOAK") != "" {

@@ -120,8 +120,8 @@ func (w *world) checkSaid(u Update) {
 	}
 }
 
-// checkDelivered sees that the states followed each other as states do. Only a generation that the
-// catalog has denied may come back from the dead, and is as new then.
+// checkDelivered checks that the states followed each other in a valid order. Only a generation that the
+// catalog reported as missing may reappear, and then counts as new.
 func (s *viewer) checkDelivered() {
 	for id, one := range s.generations {
 		high := lifecycle.Unseen
@@ -143,8 +143,8 @@ func (s *viewer) checkDelivered() {
 	}
 }
 
-// checkNewest sees that a watch that is open got the newest state of all it covers, and
-// that one that has ended had reached its goal, or had a reason.
+// checkNewest checks that an open watch received the newest state of all its generations, and that
+// a watch that has ended had reached its goal, or had another reason to end.
 func (s *viewer) checkNewest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

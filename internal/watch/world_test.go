@@ -282,7 +282,7 @@ func (w *world) checkBudget(rate float64) {
 	}
 }
 
-// sooner counts the requests inside a pause, but not those of the instant in which it began.
+// sooner counts the requests inside a pause, except requests at the instant of its start.
 func sooner(asked []time.Time, p pause) (n int, first time.Time) {
 	for _, at := range asked {
 		if at.After(p.from) && at.Before(p.to) {

@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// took draws how long a generation takes around a median, in seconds.
+// took draws a duration of a generation around a median, in seconds.
 func took(r *rand.Rand, median float64) time.Duration {
 	return time.Duration(median * math.Exp(0.3*r.NormFloat64()) * float64(time.Second))
 }
