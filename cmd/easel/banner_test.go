@@ -33,7 +33,7 @@ func TestTheBannerSaysWhatIsLeftWhenItEnds(t *testing.T) {
 	}
 	stop()
 	again, stop := devOn(t, "--db", file)
-	if !strings.Contains(again, "keys still work") || !strings.Contains(again, "a new one with money of its own") {
+	if !strings.Contains(again, "keys still work") || !strings.Contains(again, "has its own balance") {
 		t.Errorf("the second start on a file says\n%s", again)
 	}
 	old := map[string]string{"EASEL_ADDR": proctest.Find(t, `gRPC +(\S+)`, again), "EASEL_API_KEY": proctest.Find(t, `key +(\S+)`, first)}

@@ -95,8 +95,8 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // T11
 	run(exitUsage, "--placed", "resolve", rotated)
 	run(exitUsage, "invalid render id", "resolve", rotated, "--placed", "a/b", "--force")
 	run(exitUsage, "the catalog has no gen_0", "resolve", rotated, "--placed", "gen_0")
-	run(exitUsage, "gen_2 is of the model studio/haiku", "resolve", rotated, "--placed", "gen_2")
-	run(exitOK, "the catalog was not asked for gen_2", "resolve", rotated, "--placed", "gen_2", "--force")
+	run(exitUsage, "gen_2 has the model studio/haiku", "resolve", rotated, "--placed", "gen_2")
+	run(exitOK, "without a check in the catalog for gen_2", "resolve", rotated, "--placed", "gen_2", "--force")
 	run(exitOK, "gen_2", "list")
 	run(exitOK, rotated+" is resolved", "resolve", "gen_2", "--refused") // the first decision was wrong
 	run(exitOK, rotated, "list", "--state", "refused")

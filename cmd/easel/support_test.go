@@ -22,7 +22,7 @@ func TestThePolicyNamesTheOldestThatTheBuildNames(t *testing.T) {
 	policy := readRepository(t, ".github/SECURITY.md")
 	for row, declared := range map[string]struct{ file, pattern string }{
 		"Kubernetes":                     {"deploy/helm/easel/Chart.yaml", `kubeVersion: ">=([0-9.]+)\.0-0"`},
-		"Go, for who imports the client": {"clients/go/go.mod", `\ngo ([0-9.]+)\.0\n`},
+		"Go, to import the client": {"clients/go/go.mod", `\ngo ([0-9.]+)\.0\n`},
 		"Python":                         {"clients/python/pyproject.toml", `requires-python = ">=([0-9.]+)"`},
 		"Node":                           {"clients/typescript/package.json", `"node": ">=([0-9.]+)"`},
 		"Java":                           {"clients/java/pom.xml", `<maven.compiler.release>([0-9]+)<`},

@@ -54,7 +54,7 @@ func schema(t *testing.T) []byte {
 	take("Budget")
 	properties := parts["Generation"].(map[string]any)["properties"].(map[string]any)
 	delete(properties, "inputs")
-	properties["resultUrl"] = map[string]any{"type": "string", "format": "uri", "description": "Where the result is read, with the team's own token: of a render that has succeeded, where EASEL_PUBLIC_URL is set."}
+	properties["resultUrl"] = map[string]any{"type": "string", "format": "uri", "description": "Address of the result, which is read with the team's own token. Set if the render has succeeded and EASEL_PUBLIC_URL is set."}
 	of := func(kinds []string, data string, more map[string]any) map[string]any {
 		properties := map[string]any{"type": map[string]any{"enum": kinds}, "data": map[string]any{"$ref": "#/$defs/" + data}}
 		maps.Copy(properties, more)

@@ -22,7 +22,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ .Values.serviceAccount.name | default (include "easel.name" .) }}
 {{- end }}
 
-{{/* What must fit together and a schema cannot say. */}}
+{{/* Rules for combinations of values, which a schema cannot express. */}}
 {{- define "easel.check" -}}
 {{- $held := .Values.upstream.keySecret.name }}
 {{- $callers := or .Values.callers.secret.name .Values.callers.configMap.name }}
@@ -30,13 +30,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- fail "callers.secret and callers.configMap: one of them has the callers file" }}
 {{- end }}
 {{- if and $held (not $callers) (not .Values.tls.clientCA) (not .Values.callers.allowAnonymous) }}
-{{- fail "upstream.keySecret: with a shared API key, say who may call: callers.secret, callers.configMap, tls.clientCA or callers.allowAnonymous" }}
+{{- fail "upstream.keySecret: with a shared API key, select the callers: callers.secret, callers.configMap, tls.clientCA or callers.allowAnonymous" }}
 {{- end }}
 {{- if and (not $held) (or $callers .Values.callers.allowAnonymous) }}
-{{- fail "callers: without upstream.keySecret the caller's own key decides" }}
+{{- fail "callers: not used without upstream.keySecret, because callers use their own keys" }}
 {{- end }}
 {{- if and $callers (not .Values.ledger.url) }}
-{{- fail "callers needs ledger.url: without the book of orders nobody knows whose an order is" }}
+{{- fail "callers needs ledger.url: the ledger records the owner of each order" }}
 {{- end }}
 {{- if and (not .Values.ledger.url) (or .Values.ledger.passwordSecret.name .Values.ledger.caSecret.name) }}
 {{- fail "ledger.passwordSecret and ledger.caSecret need ledger.url" }}
@@ -46,7 +46,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- fail "content.url and content.volumeClaim: one of them has the copies" }}
 {{- end }}
 {{- if and $content (or (not $held) (not .Values.ledger.url)) }}
-{{- fail "content needs upstream.keySecret and ledger.url: orders of callers' own keys are not copied, and the book knows what is" }}
+{{- fail "content needs upstream.keySecret and ledger.url: results of callers' own keys are not copied, and the ledger records the copies" }}
 {{- end }}
 {{- if and .Values.content.credentialsSecret.name (not .Values.content.url) }}
 {{- fail "content.credentialsSecret needs content.url" }}

@@ -17,7 +17,7 @@
 {{- end }}
 - {name: EASEL_GRPC_ADDR, value: ":50051"}
 - {name: EASEL_HTTP_ADDR, value: ":8080"}
-# For operators, by kubectl exec and port-forward alone.
+# For operators, only by kubectl exec and port-forward.
 - {name: EASEL_ADMIN_ADDR, value: "127.0.0.1:9464"}
 - {name: EASEL_METRICS_ADDR, value: ":9465"}
 - {name: EASEL_DRAIN_TIMEOUT, value: "{{ .Values.shutdown.drainSeconds }}s"}
@@ -62,7 +62,7 @@
 {{- end }}
 {{- end }}
 
-{{/* The secrets that are mounted: a directory each, so that a change is seen. */}}
+{{/* The mounted secrets: each in its own directory, so that changes are visible. */}}
 {{- define "easel.secrets" -}}
 {{- $secrets := dict "upstream" .Values.upstream.keySecret.name "callers" .Values.callers.secret.name "ledger" .Values.ledger.passwordSecret.name "ledger-ca" .Values.ledger.caSecret.name "content" .Values.content.credentialsSecret.name "tls" .Values.tls.secretName }}
 {{- toYaml $secrets }}
@@ -86,7 +86,7 @@
 {{- range $place, $secret := fromYaml (include "easel.secrets" .) }}
 {{- if $secret }}
 - name: {{ $place }}
-  # Read by the pod's group and nobody else.
+  # Readable only by the pod's group.
   secret: {secretName: {{ $secret }}, defaultMode: 0440}
 {{- end }}
 {{- end }}
