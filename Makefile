@@ -1,32 +1,32 @@
-# Everything here needs Go and make, and the Go module proxy for the first build; what deals with
-# the stubs of other languages also needs Python 3.11, Node 20 and a JDK 17 with Maven.
-# The race detector also needs a C compiler.
+# All targets need Go and make, and the Go module proxy for the first build. Targets for the stubs
+# of other languages also need Python 3.11, Node 20 and a JDK 17 with Maven. The race detector also
+# needs a C compiler.
 #
-# `make help` lists what people type. What has no ## is a part of it.
+# `make help` lists the targets for users, which have a comment ##.
 
 GO      ?= go
 PYTHON  ?= python3
-# What is in no module of go.work is built without it.
+# Packages outside the modules of go.work are built without it.
 ALONE_GO = GOWORK=off $(GO)
 TOOL     = $(ALONE_GO) tool -modfile=internal/tools/go.mod
-# Tools that read our packages are built without go.work and run with it.
+# Tools that read our packages are built without go.work, but run with it.
 built    = "$$($(ALONE_GO) tool -n -modfile=$(1) $(2))"
 LINT     = $(call built,internal/tools/lint/go.mod,golangci-lint)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
-# The version of the packages of other languages: that of a tag such as v1.2.3 or v1.2.3-rc.1, else none. Sources
-# say 0.0.0, and stamp,FILES,VERSION puts the version there.
+# The version of the packages of other languages, from a tag such as v1.2.3 or v1.2.3-rc.1, otherwise 0.0.0.
+# Sources have 0.0.0, and stamp,FILES,VERSION replaces it.
 PACKAGE_VERSION = $(or $(shell echo '$(VERSION)' | sed -nE 's/^v([0-9]+\.[0-9]+\.[0-9]+(-(alpha|beta|rc)\.[0-9]+)?)$$/\1/p'),0.0.0)
-# Python writes 1.2.3rc1.
+# Python's spelling is 1.2.3rc1.
 PYTHON_VERSION = $(subst -alpha.,a,$(subst -beta.,b,$(subst -rc.,rc,$(PACKAGE_VERSION))))
 stamp = for file in $(1); do sed 's/\([">]\)0\.0\.0\(["<]\)/\1$(2)\2/' $$file > $$file.new && mv $$file.new $$file || exit; done
-# What `make check` compares the contract with.
+# Commit with which `make check` compares the contract.
 BASE    ?= main
-# How long `make simulate` simulates, and where it begins.
+# Simulated time of `make simulate` in hours, and its first seed.
 HOURS   ?= 10000
 SEED    ?= 1
 comma    = ,
-# The languages whose examples `make test-clients` runs; rust is one, which takes minutes to build.
+# Languages whose examples `make test-clients` runs. rust is supported too, but takes minutes to build.
 LANGUAGES ?= python typescript java
 
 .DEFAULT_GOAL := help
@@ -34,7 +34,7 @@ LANGUAGES ?= python typescript java
   check lint tidy licences page-licences breaking vulnerabilities reproducible generate version packages image fmt clean \
   package-python package-typescript package-java client-python client-python-oldest client-python-newest client-typescript client-java client-rust
 
-# need COMMAND,WHAT FOR,THE CURE ends with one line where a command is missing.
+# need COMMAND,PURPOSE,PACKAGE fails with a one-line message if a command is missing.
 need = command -v $(1) >/dev/null || { echo "$(1) is not on this machine, and $(2) need it: install $(3) or newer" >&2; exit 1; }
 
 help: ## Show this help
@@ -50,52 +50,52 @@ grpcurl: ## Build bin/grpcurl, which calls gRPC by reflection
 	@mkdir -p bin
 	$(ALONE_GO) build -C internal/tools -o '$(CURDIR)/bin/grpcurl' github.com/fullstorydev/grpcurl/cmd/grpcurl
 
-demo: build ## Do the main job once over an embedded sandbox, and paint a picture
+demo: build ## Run a complete example with an embedded sandbox, and paint a picture
 	bin/easel demo
 
-run: build ## Keep the facade up on its fixed ports over an embedded sandbox
+run: build ## Run the facade on its fixed ports with an embedded sandbox
 	bin/easel dev
 
 # These packages need other programs, or minutes: make test-system runs them, and make test-attacks runs siege.
 SYSTEM  = ./internal/systemtest ./internal/clients ./internal/torture ./internal/simulation
 NIGHTLY = ./internal/siege ./internal/bench
 
-# Debian keeps PostgreSQL out of the PATH.
+# Debian does not install PostgreSQL in the PATH.
 POSTGRES = command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
   echo "SKIP: PostgreSQL is not installed, so no test runs on it" >&2
 
 # Without this variable no test runs on PostgreSQL.
 test-race test-system test-replicas test-content torture bench-ledger: export EASEL_TEST_POSTGRES = default
 
-test: ## Prove all packages, the contract over gRPC and REST, the ledger on SQLite and clients/go, with Go only (2 minutes)
+test: ## Test all packages, the contract over gRPC and REST, the ledger on SQLite and clients/go, with Go only (2 minutes)
 	@$(GO) test $(TESTING) $(PACKAGES)
 
-# Attacks measure how long a neighbour waits, which means nothing with the race detector: make test runs them.
-test-race: ## Prove the same with the race detector, and on PostgreSQL if it is installed (8 minutes)
+# Attacks measure the latency of another caller, which is meaningless with the race detector: make test runs them.
+test-race: ## Test the same with the race detector, and on PostgreSQL if it is installed (8 minutes)
 	@[ '$(shell $(GO) env CGO_ENABLED)' = 1 ] || { echo 'the race detector needs a C compiler: install gcc' >&2; exit 1; }
 	@$(POSTGRES)
 	@$(call raced,$(GO) test -race $(UNRACED) -skip '^TestAttack' $(TESTING) $(PACKAGES))
 
-# raced,COMMAND runs tests with the race detector. Now and then it breaks down by itself where tests have virtual
-# time (github.com/golang/go/issues/78156): by a check of its own, or by a signal outside of Go, which no test can bring
-# about. Then they run once more, unless a test has failed or a race was found too.
+# raced,COMMAND runs tests with the race detector. With tests in virtual time, the detector sometimes crashes
+# (github.com/golang/go/issues/78156): by an internal check, or by a signal outside of Go, which no test can cause.
+# Then the tests run once more, unless a test failed or a race was found too.
 raced = mkdir -p .build; echo '$(subst ','"'"',$(1))'; \
   { $(1); echo $$? >.build/race.status; } 2>&1 | tee .build/race.log; \
   if grep -Eq '^(ThreadSanitizer: CHECK failed|SIGSEGV: segmentation violation)' .build/race.log && ! grep -Eq '^ *--- FAIL|^panic: |DATA RACE' .build/race.log; then \
     echo 'the race detector broke down: once more'; $(1); \
   else exit $$(cat .build/race.status); fi
 
-# Tests of scale skip -short: .ci/nightly runs all tests without it. Most parallel tests wait. Binaries without debug
+# Large tests are skipped with -short: .ci/nightly runs all tests without it. Most parallel tests wait. Binaries without debug
 # information link in a third of the time. make check vets.
 TESTING = -short -vet=off -timeout 15m -p 3 -parallel 8 -ldflags=-w
-# SQLite is translated from C: to check each of its memory accesses takes minutes, and no access is of ours. Its driver is
-# checked: without the detector its copies of generic code, such as that of sync.Map, could replace ours in the linked program.
+# SQLite is translated from C: checking its memory accesses takes minutes, and none of them is in our code. Its driver is
+# checked, because its unchecked copies of generic code, such as sync.Map, could replace ours in the linked program.
 UNRACED = -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='modernc.org/libc=-race=false'
 
 MODULE   = github.com/easel-grpc/easel
 PACKAGES = $(filter-out $(patsubst ./%,$(MODULE)/%,$(SYSTEM) $(NIGHTLY)),$(shell $(GO) list ./cmd/... ./clients/go/... ./internal/...))
 
-test-system: .build/deploy .build/validators .build/anylanguage .build/restclient .build/issuers .build/webhooks .build/s3 .build/npm test-clients ## Prove real processes with PostgreSQL, nginx, Envoy, Prometheus, Chromium, the Collector, helm and other languages (10 minutes)
+test-system: .build/deploy .build/validators .build/anylanguage .build/restclient .build/issuers .build/webhooks .build/s3 .build/npm test-clients ## Test real processes with PostgreSQL, nginx, Envoy, Prometheus, Chromium, the Collector, helm and other languages (10 minutes)
 	@for tool in nginx promtool prometheus chromium protoc grpc_cpp_plugin; do \
 	  command -v $$tool >/dev/null || echo "$$tool is not on this machine: what needs it is NOT checked" >&2; \
 	done
@@ -122,28 +122,28 @@ test-system: .build/deploy .build/validators .build/anylanguage .build/restclien
 	$@/bin/pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-# What docs/clients.md has a language without stubs here read the descriptors with.
+# Library with which docs/clients.md reads the descriptors in a language without stubs.
 .build/anylanguage: internal/systemtest/testdata/package-lock.json
 	@$(call need,npm,the descriptors' test,Node 20)
 	@rm -rf $@ && mkdir -p $@ && cp internal/systemtest/testdata/package.json $< $@
 	npm ci --prefix $@ --ignore-scripts --silent --no-audit --no-fund
 	@touch $@
 
-# What makes a client of the REST form from the OpenAPI document, and compiles it.
+# Generator and compiler of a REST client from the OpenAPI document.
 .build/restclient: internal/systemtest/testdata/restclient/package-lock.json
 	@$(call need,npm,the test of the REST form,Node 20)
 	@rm -rf $@ && mkdir -p $@ && cp $(<D)/package.json $(<D)/.npmrc $< $@
 	npm ci --prefix $@ --ignore-scripts --silent --no-audit --no-fund
 	@touch $@
 
-# The npm that publishes: that of a job's machine may be older, and the one with credentials fetches nothing.
+# The npm that publishes, because the npm of a job's machine may be older, and the job with credentials downloads nothing.
 .build/npm: .ci/npm.sha512
 	@$(call need,npm,publishing,Node 20)
 	@rm -rf $@ && mkdir -p $@
 	npm pack --silent --pack-destination $@ npm@$$(sed 's,.*/npm-\(.*\)\.tgz,\1,' $<)
 	sha512sum --check --quiet $<
 
-# A server of S3, for copies of results.
+# An S3 server, for copies of results.
 .build/s3: internal/tools/s3/requirements.txt
 	@$(call need,$(PYTHON),the S3 server,Python 3.11)
 	@rm -rf $@ && mkdir -p .build
@@ -160,7 +160,7 @@ test-system: .build/deploy .build/validators .build/anylanguage .build/restclien
 	npm ci --prefix $@ --ignore-scripts --silent --no-audit --no-fund
 	@touch $@
 
-# What signs tokens of callers: a part of the Kubernetes API server, and an OpenID Connect server.
+# Issuers of callers' tokens: a part of the Kubernetes API server, and an OpenID Connect server.
 .build/issuers: $(wildcard internal/tools/issuers/*/*) internal/tools/issuers/go.mod
 	@$(call need,npm,the OpenID Connect server,Node 20)
 	@rm -rf $@ && mkdir -p $@ && cp internal/tools/issuers/oidc/package.json internal/tools/issuers/oidc/package-lock.json internal/tools/issuers/oidc/provider.js $@
@@ -168,63 +168,63 @@ test-system: .build/deploy .build/validators .build/anylanguage .build/restclien
 	$(ALONE_GO) build -C internal/tools/issuers -o '$(CURDIR)/$@/kubeissuer' ./kubeissuer
 
 test-clients: ## Run the example of every language, or of LANGUAGES, through kills, cuts and silence
-	@# They are built side by side, since each waits for its registry most of the time.
+	@# They are built concurrently, because each waits for its registry most of the time.
 	$(MAKE) -j3 $(LANGUAGES:%=client-%)
 	$(GO) test ./internal/clients -count=1 -v -timeout 10m -parallel 8 -languages $(subst $() ,$(comma),go $(LANGUAGES))
 	$(GO) test ./cmd/easel -count=1 -v -timeout 5m -run EveryProgramOfTheGettingStarted
 
-test-attacks: ## Make each attack in its documented size, and print a neighbour's p99, errors and the memory beside quiet (minutes)
+test-attacks: ## Run each attack in its documented size, and print the p99 and errors of another caller, and the memory, with and without it (minutes)
 	EASEL_TEST_ATTACKS=full $(GO) test -p 1 -count=1 -v -timeout 30m -run '^TestAttack' \
 	  $$(grep -rl --include='*_test.go' '^func TestAttack' internal cmd | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 
-test-replicas: ## Kill, stop, cut off and replace real replicas under 5,000 watches, and count their requests
+test-replicas: ## Kill, stop, cut off and replace real replicas with 5,000 watches, and count their requests
 	$(GO) test ./internal/torture -count=1 -v -run 'Replicas|ABudgetHolds' -timeout 45m -watches 5000 -measured 1m
 	$(GO) test ./internal/ledger -count=1 -v -run ManyChanges -many-changes
 
-test-content: .build/s3 ## Copy 10,000 results through kills of Easel, a store and the catalog, and 100 large ones beside 100 downloads
+test-content: .build/s3 ## Copy 10,000 results through kills of Easel, a store and the catalog, and 100 large ones during 100 downloads
 	$(GO) test ./internal/torture -count=1 -v -run 'EachResultIsCopied|LargeResults|NoByteOf' -timeout 90m \
 	  -results 10000 -result-rounds 2 -large-results 100 -large-size 104857600
 
-# Notifications, bounds of the session, refusals at its begin, other sessions and pg_dump need a session.
+# Tests that need a session: notifications, limits of the session, rejections at its start, other sessions and pg_dump.
 SESSIONS = InFlight|RestoredCommand|RestoreBeneath|Notif|Pooler|SessionsAreBounded|HostThatVanishes|BytesOf|PageSeeks|IsFilled|Password|ManyChanges|SaysWhy
 
-test-postgres: ## Run the tests of the ledger on PostgreSQL with ICU en-US, serializable by default, that waits for the disk, and behind PgBouncer
+test-postgres: ## Run the tests of the ledger on PostgreSQL with ICU en-US, with serializable as default, with fsync, and behind PgBouncer
 	EASEL_TEST_POSTGRES=icu,serializable,fsync $(GO) test -count=1 -timeout 30m ./internal/ledger/... ./internal/orders ./internal/events ./internal/service
 	EASEL_TEST_POSTGRES=pooled $(GO) test -count=1 -timeout 30m -skip '$(SESSIONS)' ./internal/ledger
 
-torture: ## Kill the real program 1,200 times over 10,000 orders, then with a ledger and PostgreSQL too, and look at the books (minutes)
+torture: ## Kill the real program 1,200 times over 10,000 orders, then with a ledger and PostgreSQL too, and check the accounts (minutes)
 	$(GO) test ./internal/torture -count=1 -v -run WhateverIsKilledAndCut -timeout 20m \
 	  -orders 10000 -kills 1000 -catalog-kills 200 -cuts 5000 -limit 18m
 	$(GO) test ./internal/torture -count=1 -v -run TheLedgerEquals -timeout 25m \
 	  -ledger-orders 10000 -ledger-kills 300 -ledger-catalog-kills 60 -database-kills 40 -stalls 30 -ledger-cuts 2000 -limit 20m
 
-simulate: ## Simulate HOURS (default: 10000) of the whole stack under faults, from seed SEED (default: 1)
+simulate: ## Simulate HOURS (default: 10000) of the complete stack with faults, from seed SEED (default: 1)
 	@mkdir -p .build
 	$(GO) test -c -o .build/simulation ./internal/simulation
 	.build/simulation -test.run '^TestSimulate$$' -test.timeout 0 -hours $(HOURS) -from $(SEED)
 
-simulate-bugs: ## Put each seeded bug into the source, and see that the simulation catches it
+simulate-bugs: ## Add each seeded bug to the source, and check that the simulation catches it
 	$(GO) test ./internal/simulation -count=1 -v -run 'SeededBugs|TheBugs' -bugs -timeout 60m
 
-one-order: ## Count our files and functions that one CreateGeneration runs through
+one-order: ## Count our files and functions that one CreateGeneration uses
 	$(GO) test ./cmd/easel -count=1 -v -run OneOrderRuns -one-order
 
-bench: build .build/bench ## Measure the facade beside one of stock parts (ten minutes); bench-counts only counts (a minute)
+bench: build .build/bench ## Compare the facade with one made of stock parts (ten minutes); bench-counts only counts (a minute)
 	.build/bench
 
 bench-counts: build .build/bench
 	.build/bench -counts
 
-# How many orders the big book has: 10 million take an hour and 30 GB.
+# Number of orders in the large ledger: 10 million take an hour and 30 GB.
 ORDERS ?= 10000000
 
-bench-ledger: ## Compare a book of ORDERS (default: 10 million) orders with one of 1,000, on SQLite and PostgreSQL (an hour)
+bench-ledger: ## Compare a ledger of ORDERS (default: 10 million) orders with one of 1,000, on SQLite and PostgreSQL (an hour)
 	$(GO) test ./internal/ledger -count=1 -v -run ABigBook -timeout 4h -big-book $(ORDERS)
 
 bench-%: build .build/bench
 	.build/bench $*
 
-# What the polling schedule costs beside a fixed interval and a known distribution.
+# Cost of the polling schedule, compared with a fixed interval and with a known distribution.
 bench-schedule:
 	$(GO) test -count=1 -v -run ALearnedScheduleCosts ./internal/watch/schedule
 
@@ -232,32 +232,32 @@ bench-schedule:
 .build/bench:
 	$(GO) build -o $@ ./internal/bench
 
-check: lint tidy licences breaking vulnerabilities reproducible ## Vet, lint, look for known faults, compare the contract with BASE (default: main) and two builds
+check: lint tidy licences breaking vulnerabilities reproducible ## Vet, lint, check for known vulnerabilities, compare the contract with BASE (default: main) and two builds
 
 tidy:
 	@for module in internal/tools internal/tools/deploy internal/tools/issuers internal/tools/lint; do $(ALONE_GO) mod tidy -C $$module -diff || exit; done
-	@# Our own modules need each other in versions that are published later.
+	@# Our modules require versions of each other that are not published yet.
 	@mkdir -p .build
 	@for module in . clients/go gen/go internal/bench; do cp $$module/go.mod .build/tidy.mod && cp $$module/go.sum .build/tidy.sum && \
 	  $(GO) mod edit -replace=$(MODULE)='$(CURDIR)' -replace=$(MODULE)/gen/go='$(CURDIR)/gen/go' -replace=$(MODULE)/clients/go='$(CURDIR)/clients/go' .build/tidy.mod && \
 	  $(ALONE_GO) mod tidy -C $$module -modfile='$(CURDIR)/.build/tidy.mod' -diff || exit; done
 
-# Archives of a release have the file. A linked module without a recognised licence is an error.
+# Archives of a release contain the file. A linked module without a recognised licence is an error.
 licences:
 	@mkdir -p .build
 	$(GO) run internal/tools/licences/*.go program .build/THIRD_PARTY_LICENSES
 
-page-licences: .build/tools/page ## Write the licences of the API page's script, after its version has changed
+page-licences: .build/tools/page ## Write the licences of the API page's script, after a change of its version
 	$(GO) run internal/tools/licences/*.go page internal/rest/page/notice.txt
 
-# Without the database there is nothing to compare with, and that is no fault of the change.
+# If the database of vulnerabilities is unavailable, the check is skipped.
 vulnerabilities:
 	@mkdir -p .build
 	@$(call built,internal/tools/go.mod,govulncheck) ./... > .build/vulnerabilities.txt 2>&1 && tail -1 .build/vulnerabilities.txt || \
 	  if grep '^govulncheck: fetching vulnerabilities' .build/vulnerabilities.txt; then echo 'The database of vulnerabilities does not answer: NOT checked.'; \
 	  else cat .build/vulnerabilities.txt; exit 1; fi
 
-# The other build is in another directory, with a cache of its own.
+# The second build is in another directory, with its own cache.
 reproducible: build
 	@rm -rf .build/again && mkdir -p .build/again
 	@git ls-files -z --cached --others --exclude-standard | tar -c --null -T - | tar -x -C .build/again
@@ -278,28 +278,28 @@ breaking: .build/protodeps
 	  $(TOOL) buf breaking --against .build/base; \
 	else echo "no commit $(BASE) to compare with: set BASE"; exit 1; fi
 
-generate: .build/protodeps .build/tools ## Make gen/ from proto/
+generate: .build/protodeps .build/tools ## Generate gen/ from proto/
 	$(TOOL) buf generate
-	@# A file without a service has no stubs for gRPC.
+	@# Files without a service need no gRPC stubs.
 	@grep -L Stub gen/python/src/easel_grpc/v1/*_pb2_grpc.py* | xargs rm -f
-	@# TypeScript alone has no ordinary package of google.rpc, whose messages tell an error's details.
+	@# Only TypeScript has no common package of google.rpc, whose messages are the details of errors.
 	$(TOOL) buf generate --template internal/tools/node/buf.gen.errors.yaml .build/protodeps --path .build/protodeps/google/rpc/error_details.proto
 	$(TOOL) buf build --path proto/easel --as-file-descriptor-set -o .build/full.binpb
 	$(TOOL) buf generate --template internal/tools/stubs/buf.gen.yaml
 	$(TOOL) buf format -w gen/proto
 	$(ALONE_GO) run -C internal/tools ./openapi '$(CURDIR)/.build/full.binpb' '$(CURDIR)/.build/openapi/easel.swagger.json' '$(CURDIR)/gen/openapi/easel.openapi.json'
 	$(ALONE_GO) run -C internal/tools ./contract '$(CURDIR)/.build/full.binpb' '$(CURDIR)/clients/reasons.json' '$(CURDIR)/docs/contract.md' '$(CURDIR)/docs/errors.md'
-	@# Without its last line, which has a browser ask for a file that nobody serves. Compressed anew only
-	@# where it has changed: another gzip makes other bytes of the same.
+	@# Without its last line, which would make a browser request a missing file. Compressed again only
+	@# after a change, because another gzip may produce other bytes.
 	@sed '$$ { /^\/\/# sourceMappingURL=/d; }' .build/tools/page/node_modules/@scalar/api-reference/dist/browser/standalone.js > .build/scalar.js
 	@gzip -dc internal/rest/page/scalar.js.gz | cmp -s - .build/scalar.js || gzip -9nc .build/scalar.js > internal/rest/page/scalar.js.gz
 
 image: ## Build the container image easel:VERSION (needs Docker)
 	docker build -f deploy/Dockerfile --build-arg VERSION='$(VERSION)' --build-arg REVISION='$(REVISION)' -t 'easel:$(VERSION)' .
 
-version: ## Name VERSION, as v1.2.3, in the modules and the chart: the commit before a release
+version: ## Set VERSION, such as v1.2.3, in the modules and the chart: the commit before a release
 	@mkdir -p .build
-	@echo '$(VERSION)' | grep -qE '^v[01]\.[0-9]+\.[0-9]+(-(alpha|beta|rc)\.[0-9]+)?$$' || { echo 'say VERSION=v1.2.3' >&2; exit 1; }
+	@echo '$(VERSION)' | grep -qE '^v[01]\.[0-9]+\.[0-9]+(-(alpha|beta|rc)\.[0-9]+)?$$' || { echo 'set VERSION=v1.2.3' >&2; exit 1; }
 	@for file in go.mod clients/go/go.mod internal/bench/go.mod go.work deploy/helm/easel/Chart.yaml; do \
 	  sed -E 's,($(MODULE)(/[a-z]+/go)? )v[0-9][^ ]*,\1$(VERSION),; s,^version: .*,version: $(VERSION:v%=%),; s,^appVersion: .*,appVersion: $(VERSION),' \
 	    $$file > .build/version && cat .build/version > $$file || exit; done
@@ -314,7 +314,7 @@ package-python: .build/tools/python
 	@$(call stamp,.build/stage/python/src/easel_grpc/connection.py,$(PYTHON_VERSION))
 	.build/tools/python/bin/pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w .build/packages .build/stage/python
 
-# The helper is compiled with what the example has installed.
+# The helper is compiled with the dependencies of the example.
 package-typescript: .build/clients/typescript
 	@rm -rf .build/stage/typescript .build/packages/*.tgz && mkdir -p .build/packages .build/stage/typescript
 	cp -R gen/typescript/src clients/typescript/package.json clients/typescript/README.md clients/typescript/tsconfig.json LICENSE NOTICE .build/stage/typescript
@@ -334,13 +334,13 @@ package-java:
 	cp .build/stage/java/target/*.jar .build/packages
 
 client-python: package-python .build/clients/python
-	@# What the wheel and its extras need must be there already, and nothing is fetched.
+	@# The dependencies of the wheel and its extras are installed already, and nothing is downloaded.
 	.build/clients/python/bin/pip uninstall -q -y --disable-pip-version-check easel-grpc
 	.build/clients/python/bin/pip install -q --disable-pip-version-check --no-index "$$(echo .build/packages/*.whl)[types]"
 	.build/clients/python/bin/mypy --strict clients/python/example clients/python/tests .build/stage/python/src/easel_grpc/[a-z]*.py
 	.build/clients/python/bin/python -m unittest discover -q -s clients/python/tests
 
-# The tests with the oldest libraries that the package allows, and with the newest that there are, which no lock file names.
+# The tests with the oldest libraries that the package allows, and with the newest ones, without a lock file.
 client-python-oldest: package-python
 	@$(call with-libraries,$$(sed -n 's/^  "\([a-z0-9-]*\)>=\([0-9.]*\).*/\1==\2/p' clients/python/pyproject.toml))
 
@@ -380,7 +380,7 @@ client-rust:
 	@$(call need,cargo,the Rust example,Rust 1.85)
 	cargo build --quiet --manifest-path clients/rust/example/Cargo.toml --target-dir .build/clients/rust
 
-# The generators of the other languages, each from its own registry, pinned by its own lock file.
+# Generators of the other languages, each from its own registry, pinned by its own lock file.
 .build/tools: .build/tools/python .build/tools/node .build/tools/page
 
 .build/tools/python: internal/tools/python/requirements.txt
@@ -395,8 +395,8 @@ client-rust:
 	npm ci --prefix $@ --silent --no-audit --no-fund
 	@touch $@
 
-# One file of this package is used, which carries within it all that it needs. So the lock file names
-# none of the package's dependencies, and none are fetched.
+# Only one self-contained file of this package is used. So the lock file has none of the package's
+# dependencies, and none are downloaded.
 .build/tools/page: internal/tools/page/package-lock.json
 	@$(call need,npm,the page,Node 20)
 	@rm -rf $@ && mkdir -p $@ && cp internal/tools/page/package.json $< $@
@@ -413,5 +413,5 @@ fmt: ## Format the code and the contract
 	$(LINT) fmt ./... ./clients/go/... ./internal/bench
 	$(TOOL) buf format -w proto
 
-clean: ## Remove what was built
+clean: ## Remove all build results
 	rm -rf bin .build
