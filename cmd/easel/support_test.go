@@ -21,11 +21,11 @@ func readRepository(t *testing.T, path string) string {
 func TestThePolicyNamesTheOldestThatTheBuildNames(t *testing.T) {
 	policy := readRepository(t, ".github/SECURITY.md")
 	for row, declared := range map[string]struct{ file, pattern string }{
-		"Kubernetes":                     {"deploy/helm/easel/Chart.yaml", `kubeVersion: ">=([0-9.]+)\.0-0"`},
+		"Kubernetes":               {"deploy/helm/easel/Chart.yaml", `kubeVersion: ">=([0-9.]+)\.0-0"`},
 		"Go, to import the client": {"clients/go/go.mod", `\ngo ([0-9.]+)\.0\n`},
-		"Python":                         {"clients/python/pyproject.toml", `requires-python = ">=([0-9.]+)"`},
-		"Node":                           {"clients/typescript/package.json", `"node": ">=([0-9.]+)"`},
-		"Java":                           {"clients/java/pom.xml", `<maven.compiler.release>([0-9]+)<`},
+		"Python":                   {"clients/python/pyproject.toml", `requires-python = ">=([0-9.]+)"`},
+		"Node":                     {"clients/typescript/package.json", `"node": ">=([0-9.]+)"`},
+		"Java":                     {"clients/java/pom.xml", `<maven.compiler.release>([0-9]+)<`},
 	} {
 		found := regexp.MustCompile(declared.pattern).FindStringSubmatch(readRepository(t, declared.file))
 		if found == nil {
