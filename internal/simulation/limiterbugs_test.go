@@ -12,19 +12,19 @@ var limiterBugs = []bug{
 		name:   "a pause that the catalog asked for is forgotten",
 		edits:  []edit{{limiterDir, "pause.begin", "p.closed, p.until, p.reason = true, until, _", "p.closed = true"}},
 		jobs:   seeds("gate-only-G3", 1, 2, 3),
-		breaks: []string{"no request in a pause that the catalog asked for"},
+		breaks: []string{"no request is sent in a pause of the catalog"},
 	},
 	{
 		name:   "a 503 that asks to wait is a failure as any other",
 		edits:  []edit{{catalogDir, "ResultOf", "e.RetryAfter > 0", "e.RetryAfter < 0"}},
 		jobs:   seeds("gate-only-G3", 1, 2, 3, 4, 5, 6),
-		breaks: []string{"no request in a pause that the catalog asked for"},
+		breaks: []string{"no request is sent in a pause of the catalog"},
 	},
 	{
 		name:   "after a pause all go at once",
 		edits:  []edit{{limiterDir, "Limiter.next", "l.pause.probe != nil", "false"}},
 		jobs:   seeds("gate-only-G1", 1, 2, 3),
-		breaks: []string{"one request goes first after a pause"},
+		breaks: []string{"one request is sent first after a pause"},
 	},
 	{
 		name:   "who came first goes first, whoever it is",
