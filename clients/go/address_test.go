@@ -55,7 +55,7 @@ func TestAnAddressIsTakenOrRefusedWithASentence(t *testing.T) {
 			case dialled <- addr:
 			default:
 			}
-			return nil, errors.New("nobody is there")
+			return nil, errors.New("no server is there")
 		}))
 		if part, refused := strings.CutPrefix(want, "!"); refused {
 			if err == nil || !strings.Contains(err.Error(), part) || strings.Contains(err.Error(), "hunter2") {

@@ -261,7 +261,7 @@ func TestWithoutAnEtagABrokenDownloadBeginsAgain(t *testing.T) {
 		}
 		s.calls = nil
 		if err := play(t, s).Download(t.Context(), "gen_1", io.Discard); err == nil || len(s.calls) != 1 {
-			t.Errorf("a writer that can't begin anew: %d calls, %v", len(s.calls), err)
+			t.Errorf("a writer that can't restart: %d calls, %v", len(s.calls), err)
 		}
 	})
 }
@@ -328,11 +328,11 @@ func TestAWrittenFileIsWholeOrTheOldOne(t *testing.T) {
 		want  string
 		fails bool
 	}{
-		"new":                     {"a.txt", true, "whole", false},
-		"in place of the old one": {"b.txt", false, "whole", false},
-		"beside one that stays":   {"c.txt", true, "old", true},
-		"where none can be made":  {strings.Repeat("d", 255), false, "old", true},
-		"in place of a link":      {"link", false, "whole", false},
+		"new":                        {"a.txt", true, "whole", false},
+		"in place of the old one":    {"b.txt", false, "whole", false},
+		"with an old one that stays": {"c.txt", true, "old", true},
+		"if none can be created":     {strings.Repeat("d", 255), false, "old", true},
+		"in place of a link":         {"link", false, "whole", false},
 	} {
 		path := filepath.Join(dir, test.name)
 		if name != "new" && test.name != "link" {

@@ -77,7 +77,7 @@ func TestCallsEndByThemselves(t *testing.T) {
 		options []easel.Option
 		within  [2]time.Duration
 	}{
-		"a read beside a dead port": {
+		"a read with a dead port": {
 			func(ctx context.Context, c *easel.Client) error { return lastError(c.List(ctx, easel.Filter{})) },
 			func(context.Context) error { return down }, nil,
 			[2]time.Duration{3 * time.Second, 12 * time.Second},

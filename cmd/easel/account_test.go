@@ -48,7 +48,7 @@ func inGuard(t *testing.T, test func(t *testing.T, g *guarded)) {
 // RoundTrip implements the catalog.
 func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if g.away.Load() {
-		return nil, errors.New("nobody is there")
+		return nil, errors.New("no server is there")
 	}
 	account, _, _ := strings.Cut(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), "-")
 	answer := httptest.NewRecorder()
@@ -131,7 +131,7 @@ func TestAnAPIKeyWhoseAccountIsNotKnownIsNotTakenOver(t *testing.T) { // M4
 			put(row.key)
 			time.Sleep(accountPause)
 			if held.Reload(); held.Known().Reveal() != row.inForce || (held.Problem() != nil) != (row.key != row.inForce) {
-				t.Errorf("with %s, away %v, in force is %s, %v", row.key, row.away, held.Known().Reveal(), held.Problem())
+				t.Errorf("with %s, away %v, in effect is %s, %v", row.key, row.away, held.Known().Reveal(), held.Problem())
 			}
 		}
 	})

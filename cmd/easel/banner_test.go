@@ -107,7 +107,7 @@ func TestDevLogsItsAddressesForThoseWhoStartItFromAProgram(t *testing.T) {
 	for line := range strings.Lines(dev.stderr.String()) {
 		var entry struct{ Msg, Server, Addr string }
 		if err := json.Unmarshal([]byte(line), &entry); err != nil {
-			t.Errorf("%s is no JSON: %v", line, err)
+			t.Errorf("%s is not JSON: %v", line, err)
 		}
 		if entry.Msg == "listening" {
 			bound[entry.Server] = entry.Addr

@@ -54,7 +54,7 @@ func TestTheDoctorReadsEveryDialectWithoutSpendingACent(t *testing.T) {
 				t.Errorf("no status was read\n%s", got.stdout)
 			}
 			if after := chargesOf(t, box, key); after != before {
-				t.Errorf("the books were %s, and are %s", before, after)
+				t.Errorf("the accounts were %s, and are %s", before, after)
 			}
 		})
 	}
@@ -173,7 +173,7 @@ func TestTheReportOfTheDoctorAsJSON(t *testing.T) {
 	}
 	for _, line := range linesOf(got.stderr) {
 		if !json.Valid([]byte(line)) {
-			t.Errorf("%q is no JSON", line)
+			t.Errorf("%q is not JSON", line)
 		}
 	}
 }

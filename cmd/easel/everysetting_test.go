@@ -111,7 +111,7 @@ func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 		t.Errorf("the log has nothing about the memory of large inputs:\n%s", served.stderr)
 	}
 	if !strings.Contains(served.stderr.String(), "msg=listening") {
-		t.Errorf("the log is no text:\n%s", served.stderr)
+		t.Errorf("the log is not in text format:\n%s", served.stderr)
 	}
 	if code, _ := fetch(t, strings.Split(catalog, "/api/")[0]+"/_sandbox/requests"); code != http.StatusOK {
 		t.Errorf("the administration is answered with %d", code)

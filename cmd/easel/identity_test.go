@@ -110,7 +110,7 @@ func (c *changing) services(conn *grpc.ClientConn) (names []string) {
 	}
 	for _, known := range service.Services() {
 		if !slices.Contains(names, string(known.FullName())) {
-			c.Errorf("the server does not tell of %s", known.FullName())
+			c.Errorf("the server does not list %s", known.FullName())
 		}
 	}
 	return names

@@ -35,7 +35,7 @@ func TestAWatchEndsWithTheAPIKeyThatIsRevokedMeanwhile(t *testing.T) {
 		select {
 		case <-watch.ended:
 		case <-time.After(20 * time.Second):
-			t.Errorf("the watch of %s goes on:\n%s", name, watch.stderr)
+			t.Errorf("the watch of %s continues:\n%s", name, watch.stderr)
 		}
 		if code := watch.stop(); code != exitCredential || !strings.Contains(watch.stderr.String(), "UPSTREAM_CREDENTIAL_REJECTED") {
 			t.Errorf("the watch of %s ended with %d\n%s", name, code, watch.stderr)

@@ -24,7 +24,7 @@ func TestEachRiskOfAPIsHasTestsThatExist(t *testing.T) {
 		}
 		for _, test := range tests {
 			if !exist[test[1]] {
-				t.Errorf("API%d names %s, which is no test", n, test[1])
+				t.Errorf("API%d names %s, which is not a test", n, test[1])
 			}
 		}
 	}

@@ -65,7 +65,7 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 		}
 	}
 	if len(ran) != len(shows) {
-		t.Errorf("the page has %v alone", ran)
+		t.Errorf("the page has only %v", ran)
 	}
 }
 

@@ -158,7 +158,7 @@ func TestEveryAnswerAsJSONParses(t *testing.T) {
 		}
 		for _, line := range linesOf(got.stderr) {
 			if !json.Valid([]byte(line)) {
-				t.Errorf("easel %s: %q is no JSON", strings.Join(args, " "), line)
+				t.Errorf("easel %s: %q is not JSON", strings.Join(args, " "), line)
 			}
 		}
 		return object
@@ -214,7 +214,7 @@ func TestAServerWithAHeldKeyServesWhoeverIsOnThisMachine(t *testing.T) {
 	for _, line := range linesOf(served.stderr.String()) {
 		var entry struct{ Msg, Server, Addr string }
 		if err := json.Unmarshal([]byte(line), &entry); err != nil {
-			t.Errorf("%q is no JSON: %v", line, err)
+			t.Errorf("%q is not JSON: %v", line, err)
 		}
 		addrs[entry.Server] = entry.Addr
 	}

@@ -76,7 +76,7 @@ func TestAnUnclearOrderIsSentAgainUnchanged(t *testing.T) {
 			t.Errorf("the order is %v", r)
 		}
 		if first := linesOf(got.stderr)[0]; !strings.Contains(first, o.got[0].IdempotencyKey) {
-			t.Errorf("the key is not told first: %q", first)
+			t.Errorf("the key is not printed first: %q", first)
 		}
 		if wait := o.at[1].Sub(o.at[0]); wait < 2*time.Second || wait > 3*time.Second {
 			t.Errorf("the second try came after %v, and the server asked for 2s", wait)
@@ -146,27 +146,27 @@ func TestARefusalThatIsCertainSaysThatNothingWasOrderedAndNoOtherDoes(t *testing
 		flags  []string
 		want   bool
 	}{
-		"no money":                            {[]error{refused}, nil, true},
-		"the input":                           {[]error{unsent(codes.InvalidArgument, "UPSTREAM_INVALID_INPUT")}, nil, true},
-		"the key of the caller":               {[]error{unsent(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")}, nil, true},
-		"a server that is full":               {slices.Repeat([]error{unsent(codes.ResourceExhausted, "OVERLOADED", retryAfter(time.Second))}, 9), []string{"--timeout", "3300ms"}, true},
-		"after an unknown outcome":            {[]error{unknown, refused}, nil, false},
-		"under a key that was there":          {[]error{refused}, []string{"--idempotency-key", "mine"}, false},
-		"an unknown outcome":                  {[]error{unknown, unknown, unknown}, []string{"--timeout", "2300ms"}, false},
-		"an error that nobody has foreseen":   {slices.Repeat([]error{failing(codes.Internal, "INTERNAL")}, 9), []string{"--timeout", "3300ms"}, false},
-		"a key that stands for another order": {[]error{failing(codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED")}, nil, false},
-		"nothing could be sent":               {[]error{away, away, away}, []string{"--timeout", "2300ms"}, true},
-		"unknown, then nothing could be sent": {[]error{unknown, away, away}, []string{"--timeout", "2300ms"}, false},
-		"above the limit":                     {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, nil, true},
-		"above the limit under an older key":  {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, mine, false},
-		"nothing sent under an older key":     {[]error{away, away, away}, append(mine, "--timeout", "2300ms"), false},
-		"a wrong input under an older key":    {nil, append(mine, "seed=many"), false},
-		"a budget":                            {[]error{notPlaced(codes.ResourceExhausted, "BUDGET_EXCEEDED")}, nil, true},
-		"a budget under an older key":         {[]error{notPlaced(codes.ResourceExhausted, "BUDGET_EXCEEDED")}, mine, true},
-		"a refusal that the ledger has":       {[]error{unknown, notPlaced(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")}, mine, true},
-		"a ledger that is away":               {[]error{away, unsent(codes.Unavailable, "LEDGER_UNAVAILABLE"), away}, append(mine, "--timeout", "2300ms"), false},
-		"not placed, then no answer":          {[]error{notPlaced(codes.Unavailable, "UPSTREAM_UNAVAILABLE"), errHangs}, []string{"--timeout", "9s"}, false},
-		"an error without a reason":           {[]error{status.Error(codes.InvalidArgument, "it failed")}, nil, false},
+		"no money":                              {[]error{refused}, nil, true},
+		"the input":                             {[]error{unsent(codes.InvalidArgument, "UPSTREAM_INVALID_INPUT")}, nil, true},
+		"the key of the caller":                 {[]error{unsent(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")}, nil, true},
+		"a server that is full":                 {slices.Repeat([]error{unsent(codes.ResourceExhausted, "OVERLOADED", retryAfter(time.Second))}, 9), []string{"--timeout", "3300ms"}, true},
+		"after an unknown outcome":              {[]error{unknown, refused}, nil, false},
+		"under a key that was there":            {[]error{refused}, []string{"--idempotency-key", "mine"}, false},
+		"an unknown outcome":                    {[]error{unknown, unknown, unknown}, []string{"--timeout", "2300ms"}, false},
+		"an error that nobody has foreseen":     {slices.Repeat([]error{failing(codes.Internal, "INTERNAL")}, 9), []string{"--timeout", "3300ms"}, false},
+		"a key that was used for another order": {[]error{failing(codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED")}, nil, false},
+		"nothing could be sent":                 {[]error{away, away, away}, []string{"--timeout", "2300ms"}, true},
+		"unknown, then nothing could be sent":   {[]error{unknown, away, away}, []string{"--timeout", "2300ms"}, false},
+		"above the limit":                       {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, nil, true},
+		"above the limit under an older key":    {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, mine, false},
+		"nothing sent under an older key":       {[]error{away, away, away}, append(mine, "--timeout", "2300ms"), false},
+		"a wrong input under an older key":      {nil, append(mine, "seed=many"), false},
+		"a budget":                              {[]error{notPlaced(codes.ResourceExhausted, "BUDGET_EXCEEDED")}, nil, true},
+		"a budget under an older key":           {[]error{notPlaced(codes.ResourceExhausted, "BUDGET_EXCEEDED")}, mine, true},
+		"a refusal that the ledger has":         {[]error{unknown, notPlaced(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")}, mine, true},
+		"a ledger that is away":                 {[]error{away, unsent(codes.Unavailable, "LEDGER_UNAVAILABLE"), away}, append(mine, "--timeout", "2300ms"), false},
+		"not placed, then no answer":            {[]error{notPlaced(codes.Unavailable, "UPSTREAM_UNAVAILABLE"), errHangs}, []string{"--timeout", "9s"}, false},
+		"an error without a reason":             {[]error{status.Error(codes.InvalidArgument, "it failed")}, nil, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			o := &orders{errors: test.errors}

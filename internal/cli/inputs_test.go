@@ -162,6 +162,6 @@ func TestNoCheckAsksForNoModelAndSendsWhatItIsGiven(t *testing.T) {
 		t.Errorf("exit %d, sent %v\n%s", got.exit, o.got, got.stderr)
 	}
 	if got := easelRun(t.Context(), o.serve(t), "generate", "studio/any", "zebra=1"); !strings.Contains(got.stderr, "--no-check") {
-		t.Errorf("the cure is not told: %s", got.stderr)
+		t.Errorf("the hint is missing: %s", got.stderr)
 	}
 }

@@ -144,6 +144,6 @@ func TestAnOrderTakesItsLabelsAlong(t *testing.T) {
 		t.Errorf("exit %d after %v\n%s", got.exit, o.got, got.stderr)
 	}
 	if got := easelRun(t.Context(), (&orders{}).serve(t), "generate", "studio/any", "--label", "spring"); got.exit != ExitUsage {
-		t.Errorf("a label that is none: exit %d\n%s", got.exit, got.stderr)
+		t.Errorf("a label that is invalid: exit %d\n%s", got.exit, got.stderr)
 	}
 }

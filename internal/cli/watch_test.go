@@ -105,7 +105,7 @@ func TestALostWatchGoesOnFromWhatIsKnown(t *testing.T) {
 			t.Errorf("exit %d, known etag %q\n%s", got.exit, known, got.stderr)
 		}
 		if out := linesOf(got.stdout); len(out) != 2 || !strings.Contains(out[0], "queued") || !strings.Contains(out[1], "succeeded") {
-			t.Errorf("the states are not told once each:\n%s", got.stdout)
+			t.Errorf("the states are not printed once each:\n%s", got.stdout)
 		}
 	})
 }
@@ -282,7 +282,7 @@ func TestInAPipeAWatchIsPlainLines(t *testing.T) {
 			t.Errorf("more than plain lines:\n%q", all)
 		}
 		if !strings.Contains(got.stderr, "the catalog does not answer") {
-			t.Errorf("the condition is not told:\n%s", got.stderr)
+			t.Errorf("the condition is not printed:\n%s", got.stderr)
 		}
 	})
 }
@@ -304,7 +304,7 @@ func TestWatchAsJSONIsOneObjectALine(t *testing.T) {
 		for _, line := range append(linesOf(got.stdout), linesOf(got.stderr)...) {
 			var object map[string]any
 			if err := json.Unmarshal([]byte(line), &object); err != nil {
-				t.Fatalf("%q is no JSON object: %v", line, err)
+				t.Fatalf("%q is not a JSON object: %v", line, err)
 			}
 			for kind := range object {
 				kinds = append(kinds, kind)

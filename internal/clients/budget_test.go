@@ -29,7 +29,7 @@ func TestServicesFetchPaidRendersAtASpentBudget(t *testing.T) {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
 			if !slices.Contains(strings.Split(*languages, ","), language) {
-				t.Skip("it is none of -languages")
+				t.Skip("it is not in -languages")
 			}
 			dir, service := t.TempDir(), services[language]
 			block := regexp.MustCompile("(?s)```" + language + "\n(.*?)```").FindSubmatch(readFile(t, pageOf(language)))
@@ -74,7 +74,7 @@ func spendBudget(t *testing.T, dir string, command, add []string) {
 	var b books
 	s.admin(t, http.MethodGet, "audit?key="+key, "", &b)
 	if len(b.Generations) != 1 || b.Generations[0].Charges != 1 {
-		t.Fatalf("the books say %+v", b)
+		t.Fatalf("the accounts say %+v", b)
 	}
 	if got := readFile(t, filepath.Join(dir, "hills.png")); !bytes.Equal(got, s.content(t, key, b.Generations[0].ID)) {
 		t.Errorf("%d bytes, which are not those of the catalog", len(got))

@@ -188,7 +188,7 @@ func (c *client) check(t *testing.T, s *stack, id string) {
 	var b books
 	s.admin(t, http.MethodGet, "audit?key="+c.key, "", &b)
 	if len(b.Faults) > 0 || len(b.Generations) != 1 || b.Generations[0].ID != id || b.Generations[0].Charges != 1 {
-		t.Errorf("%s: the books say %+v", c.language, b)
+		t.Errorf("%s: the accounts say %+v", c.language, b)
 	}
 }
 

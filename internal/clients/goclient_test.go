@@ -34,7 +34,7 @@ func TestRunGivesAFinishedRenderOfTheRealServer(t *testing.T) {
 	}
 	again, err := client.Order(t.Context(), order)
 	if err != nil || again.GenerationID != render.GenerationID || !again.Replayed || again.Key != "order-1" {
-		t.Errorf("the same key gives %v, %v", again, err)
+		t.Errorf("the same key returns %v, %v", again, err)
 	}
 	for one, err := range client.List(t.Context(), easel.Filter{Model: "studio/landscape", States: []easel.State{easel.StateSucceeded}}) {
 		if err != nil || one.GenerationID != render.GenerationID || one.File == nil {
@@ -59,6 +59,6 @@ func watchesOfTheRealServer(t *testing.T, client *easel.Client, render *easel.Re
 		states = append(states, state.State.String())
 	}
 	if slices.Sort(states); fmt.Sprint(states) != "[DELETED SUCCEEDED]" {
-		t.Errorf("the watch of two is told %s", states)
+		t.Errorf("the watch of two receives %s", states)
 	}
 }

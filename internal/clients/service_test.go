@@ -43,7 +43,7 @@ func TestTheServicesOfThePagesGoOnThroughKillsAndSilence(t *testing.T) {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
 			if !slices.Contains(strings.Split(*languages, ","), language) {
-				t.Skip("it is none of -languages")
+				t.Skip("it is not in -languages")
 			}
 			blocks := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(readFile(t, pageOf(language))), -1)
 			if len(blocks) != 1 || strings.Count(blocks[0][1], "\n") > 45+strings.Count(blocks[0][1], "\n\n") {
@@ -118,7 +118,7 @@ func restartUnder(t *testing.T, dir string, command []string) {
 	var b books
 	s.admin(t, http.MethodGet, "audit?key="+key, "", &b)
 	if len(b.Generations) != 1 || b.Generations[0].Charges != 1 {
-		t.Fatalf("the books say %+v", b)
+		t.Fatalf("the accounts say %+v", b)
 	}
 	if got := readFile(t, filepath.Join(dir, "hills.png")); !bytes.Equal(got, s.content(t, key, b.Generations[0].ID)) {
 		t.Errorf("%d bytes, which are not those of the catalog", len(got))

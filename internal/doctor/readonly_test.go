@@ -37,6 +37,6 @@ func TestTheDoctorCanNotOrder(t *testing.T) {
 		t.Error("an order went through")
 	}
 	if sent.Load() > 0 {
-		t.Errorf("%d requests have left", sent.Load())
+		t.Errorf("%d requests were sent", sent.Load())
 	}
 }

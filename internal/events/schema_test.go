@@ -116,7 +116,7 @@ func TestTheSchemaTakesWhatIsSentAndWhatThePageShows(t *testing.T) {
 	}
 	data.Results = "https://easel.example/"
 	if of := data.Generation(o, new("a haiku")); strings.Contains(of, "resultUrl") {
-		t.Errorf("a text that is no file is read at %s", of)
+		t.Errorf("a text that is not a file is read at %s", of)
 	}
 	data.Texts = true
 	if written = data.Generation(o, new("a haiku")); !strings.HasSuffix(written, `,"resultUrl":"https://easel.example/v1/generations/g1/content"}`) {

@@ -191,7 +191,7 @@ func TestADeadReceiverGetsAllWithinAMinuteOfItsReturn(t *testing.T) {
 				o.order("print", "p", lifecycle.Succeeded)
 				o.pause()
 				if got := o.got("print"); len(got) != 1 {
-					t.Errorf("beside a dead receiver another has got %q", kinds(got))
+					t.Errorf("while one receiver is dead, another received %q", kinds(got))
 				}
 				time.Sleep(time.Until(begin.Add(11 * time.Minute)))
 				if got := o.got("studio"); len(got) != 200 {
@@ -264,7 +264,7 @@ func TestAtMostSixteenEventsAreInFlightToATeam(t *testing.T) {
 		o.order("print", "p", lifecycle.Succeeded)
 		o.pause()
 		if len(o.got("print")) != 1 || len(o.got("studio")) != 0 {
-			t.Errorf("beside a slow receiver another has got %q", kinds(o.got("print")))
+			t.Errorf("while one receiver is slow, another received %q", kinds(o.got("print")))
 		}
 		time.Sleep(40 * time.Second)
 		if got := o.got("studio"); len(got) != 50 || most != 16 {

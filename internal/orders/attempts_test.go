@@ -25,7 +25,7 @@ func TestACreateWithALostAnswerIsChargedOnce(t *testing.T) { // U14
 		}
 		again := s.mustCreate(s.order("k1"))
 		if first.ID != again.ID {
-			t.Errorf("the same key gave %s and then %s", first.ID, again.ID)
+			t.Errorf("the same key returned %s and then %s", first.ID, again.ID)
 		}
 		if s.posts() != 3 {
 			t.Error("a key that is known to have succeeded was posted again")

@@ -108,7 +108,7 @@ func TestARefusalIsWithheldWhileAnOrderMayExist(t *testing.T) { // A10
 				time.Sleep(time.Minute) // the limiter delays orders for this time after a daily cap
 				receipt, err := createWithin(t, c, testCredential, plainOrder, time.Minute)
 				if err != nil || receipt.Generation.ID != "g1" || len(upstream.apiKeys) == attempts {
-					t.Errorf("the key was sent %d times again and gave %+v, %v", len(upstream.apiKeys)-attempts, receipt, err)
+					t.Errorf("the key was sent %d times again and returned %+v, %v", len(upstream.apiKeys)-attempts, receipt, err)
 				}
 			})
 		})
@@ -265,7 +265,7 @@ func TestAttemptsGoOnWithoutTheCallerForItsTime(t *testing.T) { // K7
 				}
 				attempts := len(upstream.keys)
 				if receipt, err := createWithin(t, c, testCredential, plainOrder, time.Second); err != nil || receipt.Generation.ID != "g1" || len(upstream.keys) != attempts {
-					t.Errorf("the key gave %+v, %v, and was posted %d times again", receipt, err, len(upstream.keys)-attempts)
+					t.Errorf("the key returned %+v, %v, and was posted %d times again", receipt, err, len(upstream.keys)-attempts)
 				}
 			})
 		})
@@ -292,7 +292,7 @@ func TestACloseThatIsOverEndsTheAttempts(t *testing.T) {
 		}
 		ended := time.Now()
 		if err := c.Close(t.Context()); err != nil || time.Since(ended) > 0 {
-			t.Errorf("%v, the attempts went on for %v after the end", err, time.Since(ended))
+			t.Errorf("%v, the attempts continued for %v after the end", err, time.Since(ended))
 		}
 	})
 }
@@ -312,7 +312,7 @@ func TestNothingIsSentAgainAfterTheResendWindow(t *testing.T) {
 		attempts, upstream.steps = len(upstream.keys), []step{placed}
 		_, failed := createWithin(t, c, testCredential, plainOrder, time.Second)
 		if failed == nil || catalog.KindOf(failed) != catalog.KindOutcomeUnknown || failed.Outcome != orders.Unknown || !errors.Is(failed, orders.ErrResendWindow) || len(upstream.keys) != attempts {
-			t.Errorf("after the window it gave %+v, and was sent %d times again", failed, len(upstream.keys)-attempts)
+			t.Errorf("after the window it returned %+v, and was sent %d times again", failed, len(upstream.keys)-attempts)
 		}
 	})
 }
@@ -330,7 +330,7 @@ func TestTheResendWindowBeginsWithTheFirstAttempt(t *testing.T) {
 		before := attempts
 		_, failed := createWithin(t, c, testCredential, plainOrder, time.Second)
 		if !errors.Is(failed, orders.ErrResendWindow) || attempts != before {
-			t.Errorf("a minute after its first attempt it gave %v, and was sent %d times again", failed, attempts-before)
+			t.Errorf("a minute after its first attempt it returned %v, and was sent %d times again", failed, attempts-before)
 		}
 	})
 }

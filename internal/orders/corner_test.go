@@ -25,7 +25,7 @@ func TestAPlacedOrderIsNeverAnsweredAsMissing(t *testing.T) {
 				fired := s.sandbox.Inject(fault)
 				again := s.mustCreate(s.order("k"))
 				if again.ID != first.ID || again.State != catalog.StateQueued {
-					t.Errorf("the repeat gave %v %v", again.ID, again.State)
+					t.Errorf("the repeat returned %v %v", again.ID, again.State)
 				}
 				if fired.Fired() == 0 || s.posts() != 1 {
 					t.Errorf("the fault fired %d times, %d orders posted", fired.Fired(), s.posts())
@@ -130,7 +130,7 @@ func TestNothingIsPostedForACallerThatHasLeftBefore(t *testing.T) {
 		over, cancel := context.WithCancel(context.Background())
 		cancel()
 		if _, err := s.client.Create(over, s.cred, order); err != context.Canceled {
-			t.Errorf("a call that was over gave %v", err)
+			t.Errorf("a call that was over returned %v", err)
 		}
 		s.finish()
 		if s.posts() != 0 || len(s.audit()) != 0 {
@@ -145,7 +145,7 @@ func TestThePauseBetweenAttemptsEndsWithTheTimeOfTheCaller(t *testing.T) {
 		begun := time.Now()
 		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
 		if took := time.Since(begun); took > 5*time.Second {
-			t.Errorf("the pause of a minute went on for %v after the time of the caller", took)
+			t.Errorf("the pause of a minute continued for %v after the time of the caller", took)
 		}
 		if s.posts() != 1 {
 			t.Errorf("%d orders posted", s.posts())

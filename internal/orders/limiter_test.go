@@ -111,7 +111,7 @@ func TestAnOrderThatCannotWaitIsToldAtOnceAndNeverLeaves(t *testing.T) {
 		began := time.Now()
 		failed := placeMany(t, c, 20, 10*time.Second, func(o *order) { o.IdempotencyKey = "short " + o.IdempotencyKey })
 		if len(failed) != 20 || time.Since(began) > time.Second {
-			t.Fatalf("%d were told after %v", len(failed), time.Since(began))
+			t.Fatalf("%d orders were rejected, after %v", len(failed), time.Since(began))
 		}
 		for _, e := range failed {
 			var refused *catalog.Error
@@ -123,7 +123,7 @@ func TestAnOrderThatCannotWaitIsToldAtOnceAndNeverLeaves(t *testing.T) {
 		time.AfterFunc(time.Second, leave)
 		_, err := c.Create(ctx, testCredential, order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "left"})
 		if e, ok := errors.AsType[*orders.Error](err); !ok || e.Outcome != orders.Unknown {
-			t.Errorf("a caller that has left is told %+v", err)
+			t.Errorf("a caller that has left receives %+v", err)
 		}
 		patient.Wait()
 		if closed := c.Close(t.Context()); closed != nil || upstream.posts.Load() != 2 {

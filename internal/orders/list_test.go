@@ -87,7 +87,7 @@ func TestAnEndThatAListLeavesSomethingOutOfIsRead(t *testing.T) {
 					s.Errorf("in the end it is %+v", one)
 				}
 				if told := slices.Contains(row.told, "studio"); len(*texts) != 1 || told && slices.Contains(*texts, "") {
-					s.Errorf("its owner is told %q", *texts)
+					s.Errorf("its owner receives %q", *texts)
 				}
 			})
 		})

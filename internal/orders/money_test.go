@@ -119,7 +119,7 @@ func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // M2
 					s.Fatalf("the order without a limit is refused: %v", err)
 				}
 				if refused != nil && isNotPlaced(refused) && !same || refused == nil && slow.Generation.ID != placed.Generation.ID || s.audit() != 1 {
-					s.Errorf("the other is told %+v, %v; %d charges", slow, refused, s.audit())
+					s.Errorf("the other receives %+v, %v; %d charges", slow, refused, s.audit())
 				}
 			})
 		})
@@ -140,7 +140,7 @@ func TestAKeyThatTheCatalogHasForAnotherOrderIsUnknown(t *testing.T) { // M11
 				s.box.Inject(sandbox.Fault{Route: "POST /generations", Status: status, Body: body})
 				_, err := s.replica().place("studio", "k", "a harbour")
 				if all := s.list(ledger.Filter{}); !isUnknown(err) || len(all) != 0 {
-					s.Errorf("it is told %v", err)
+					s.Errorf("the caller receives %v", err)
 				}
 				if again, err := s.replica().place("studio", "k", "a lighthouse"); catalog.KindOf(err) != catalog.KindKeyReused {
 					s.Errorf("the key is free for another order: %+v, %v", again, err)
@@ -191,7 +191,7 @@ func TestACatalogThatLooksAtTheKeyFirstRefusesForCertain(t *testing.T) { // M8
 				})
 				_, err := r.place("studio", "k", "a harbour")
 				if isNotPlaced(err) != keyFirst {
-					s.Errorf("it is told %v", err)
+					s.Errorf("the caller receives %v", err)
 				}
 				_, reserved := s.budget()
 				free, err := s.ledger.IsFree(s.Context(), ledger.Request{Namespace: "studio", Owner: "studio", Caller: "another", IdempotencyKey: "k", UpstreamKey: "x"})
@@ -217,7 +217,7 @@ func TestOperatorsSeeWhatRefusesARepeat(t *testing.T) {
 			return nil
 		})
 		if _, err := r.place("studio", "k", "a harbour"); !isUnknown(err) {
-			s.Fatalf("it is told %v", err)
+			s.Fatalf("the caller receives %v", err)
 		}
 		r.recover(5 * time.Minute)
 		why := "HTTP 402, insufficient balance: no money"
@@ -256,7 +256,7 @@ func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // M8
 					return answer, nil
 				})
 				if _, err := r.place("studio", "k", "a harbour"); !isUnknown(err) {
-					s.Errorf("it is told %v", err)
+					s.Errorf("the caller receives %v", err)
 				}
 				s.box.ClearFaults()
 				r.recover(2 * time.Minute)
@@ -340,7 +340,7 @@ func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // M12
 				})
 				_, err := r.place("studio", "k", "a harbour")
 				if n := s.audit(); err == nil || n != 0 {
-					s.Errorf("it is told %v, %d charges", err, n)
+					s.Errorf("the caller receives %v, %d charges", err, n)
 				}
 				if err := r.orders.Close(s.Context()); err != nil {
 					s.Error(err)

@@ -84,7 +84,7 @@ func TestTheNewestStateOfAGenerationWaitsForTheLedger(t *testing.T) {
 	}{{"g2", lifecycle.Running}, {"g1", lifecycle.Succeeded}} {
 		key, seen := r.first()
 		if seen == nil || key.generationID != want.id || seen.Status != want.status {
-			t.Fatalf("it gives %s, %+v, and not %+v", key, seen, want)
+			t.Fatalf("it returns %s, %+v, and not %+v", key, seen, want)
 		}
 		if key.generationID == "g1" && (seen.CostCents == nil || *seen.CostCents != 7) {
 			t.Errorf("the charge of %s is %v", key, seen.CostCents)
@@ -105,7 +105,7 @@ func TestALockedGenerationKeepsNoOthersWaiting(t *testing.T) {
 		r.postpone(sight{generationID: "locked"}, true)
 		key, seen := r.first()
 		if r.done(key, seen); key.generationID != "free" {
-			t.Errorf("it gives %s", key.generationID)
+			t.Errorf("it returns %s", key.generationID)
 		}
 		for pause := recordRetry; pause < 100*recordRetryMax; pause *= 2 {
 			if all, after := r.ready(time.Now()); len(all) > 0 || after != min(pause, recordRetryMax) {

@@ -101,7 +101,7 @@ func TestACallWhoseOwnAttemptMayHaveBeenTakenSaysSoWhateverComesAfter(t *testing
 					q.Terms = func() (orders.Terms, error) { return orders.Terms{Refused: row.refused && happened.Load()}, nil }
 				}))
 				if got := outcomeOf(err); got != orders.Unknown || !happened.Load() {
-					s.Errorf("it is told %q, %v, and %d charges", got, err, s.audit())
+					s.Errorf("the caller receives %q, %v, and %d charges", got, err, s.audit())
 				}
 			})
 		})
@@ -145,7 +145,7 @@ func TestNoOrderIsSentBeforeTheAccountIsKnown(t *testing.T) { // M4
 		s.ledger.AccountUnknown.Store(true)
 		_, err := restarted.place("studio", "new", "a harbour")
 		if outcomeOf(err) != orders.NotPlacedByThisCall || !errors.Is(err, orders.ErrAccountUnknown) {
-			s.Errorf("a new order gives %v", err)
+			s.Errorf("a new order returns %v", err)
 		}
 		if restarted.recover(time.Minute); posts > 0 {
 			s.Errorf("%d orders are sent", posts)

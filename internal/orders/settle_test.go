@@ -164,7 +164,7 @@ func TestADeletionThatNobodySeesIsRecorded(t *testing.T) {
 			s.Errorf("it is %+v", one)
 		}
 		if states := told(); states[len(states)-1] != catalog.StateDeleted {
-			s.Errorf("a watcher is told %v", states)
+			s.Errorf("a watcher receives %v", states)
 		}
 		again, err := s.replica().place("studio", "k", "a harbour")
 		if err != nil || again.Generation.State != catalog.StateDeleted {

@@ -139,7 +139,7 @@ func withdraw(t *testing.T, url string, away bool) {
 		want = orders.Unknown
 	}
 	if told, ok := errors.AsType[*orders.Error](err); !ok || told.Outcome != want || ctx.Err() != nil {
-		t.Errorf("it is told %+v (%v), want %s", told, err, want)
+		t.Errorf("the caller receives %+v (%v), want %s", told, err, want)
 	}
 	dead, die := context.WithCancel(t.Context()) // its unrecorded state is lost
 	die()
@@ -208,7 +208,7 @@ func TestAnOrderWithALostLeaseIsUnknownToItsCaller(t *testing.T) { // A10
 		}()
 		_, err := c.Create(ctx, testCredential, plainOrder)
 		if told, ok := errors.AsType[*orders.Error](err); !ok || told.Outcome != orders.Unknown {
-			t.Errorf("it is told %+v, %v", told, err)
+			t.Errorf("the caller receives %+v, %v", told, err)
 		}
 	})
 }

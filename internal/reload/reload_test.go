@@ -164,7 +164,7 @@ func TestAProblemIsToldForAsLongAsItLasts(t *testing.T) {
 		p.write(t, 0, "broken")
 		p.Reload() // without waiting for the interval
 		if err := p.Problem(); err == nil || !strings.Contains(err.Error(), p.files[0]) {
-			t.Errorf("of a broken file is told %v", err)
+			t.Errorf("a broken file is reported as %v", err)
 		}
 		p.write(t, 0, "other")
 		p.Reload()

@@ -166,7 +166,7 @@ func TestADownloadSaysWhatItIs(t *testing.T) {
 		{"a name that is no token", file{size: 1, name: `a "b".png`, mediaType: "image/png"}, `attachment; filename="a \"b\".png"`, "image/png", "bytes"},
 		{"a name that is not ASCII", file{size: 1, name: "bild-ä.png", mediaType: "image/png"}, `attachment; filename*=utf-8''bild-%C3%A4.png`, "image/png", "bytes"},
 		{"no name, no type, no size", file{size: 1, unsized: true}, "attachment", "application/octet-stream", "none"},
-		{"a type that is none", file{size: 1, mediaType: "picture; x"}, "attachment", "application/octet-stream", "bytes"},
+		{"an invalid type", file{size: 1, mediaType: "picture; x"}, "attachment", "application/octet-stream", "bytes"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := serveFile(t, &test.file)

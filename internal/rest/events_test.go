@@ -40,7 +40,7 @@ func readEvents(t *testing.T, body io.Reader) (events []event) {
 		case "data":
 			current.data = value
 			if !json.Valid([]byte(value)) {
-				t.Errorf("%s is no JSON", value)
+				t.Errorf("%s is not JSON", value)
 			}
 		case "":
 			if lines.Text() == "" {
@@ -200,7 +200,7 @@ func TestABrowserThatConnectsAgainSaysWhatItHas(t *testing.T) {
 			{"with what the page had", "?knownEtag=e1", "", "e1"},
 			{"again", "", "e2", "e2"},
 			{"again, to a URL that is older", "?knownEtag=e1", "e2", "e2"},
-			{"with a header that is no text", "?knownEtag=e1", "\xff", "e1"},
+			{"with a header that is not text", "?knownEtag=e1", "\xff", "e1"},
 		} {
 			servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g:watch"+test.query, "", "Last-Event-ID: "+test.header))
 			if known != test.want {

@@ -32,7 +32,7 @@ func FuzzAnEtagIsToldFromEveryOther(f *testing.F) { // U16
 			t.Errorf("%s is not found in a list", quoted)
 		}
 		if etag != other && etag != "" && (quoteEtag(other) == quoted || listsEtag(quoteEtag(other), quoted, true)) {
-			t.Errorf("%q is not told from %q", etag, other)
+			t.Errorf("%q is not distinguished from %q", etag, other)
 		}
 		_ = listsEtag(other, quoted, true)
 	})

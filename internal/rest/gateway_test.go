@@ -159,7 +159,7 @@ func TestARequestThatCannotBeReadIsRefused(t *testing.T) {
 	}{
 		{name: "a form", body: "modelId=m", headers: []string{"Content-Type: ", "Content-Type: application/x-www-form-urlencoded"}, code: 400, reason: "INVALID_REQUEST"},
 		{name: "a page of HTML", body: "<html>", headers: []string{"Content-Type: ", "Content-Type: text/html"}, code: 415, reason: "UNSUPPORTED_MEDIA_TYPE"},
-		{name: "a media type that is none", body: "{}", headers: []string{"Content-Type: ", "Content-Type: ;;"}, code: 415, reason: "UNSUPPORTED_MEDIA_TYPE"},
+		{name: "an invalid media type", body: "{}", headers: []string{"Content-Type: ", "Content-Type: ;;"}, code: 415, reason: "UNSUPPORTED_MEDIA_TYPE"},
 		{name: "too large", body: strings.Repeat(" ", 5<<18+1), code: 413, reason: "REQUEST_TOO_LARGE"},
 		{name: "from a page of another origin", body: `{}`, headers: []string{"Origin: http://evil.test"}, code: 403, reason: "CROSS_ORIGIN_REQUEST"},
 		{name: "an empty last segment", method: http.MethodGet, path: "/v1/generations/", code: 400, reason: "INVALID_REQUEST"},

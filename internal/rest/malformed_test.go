@@ -19,21 +19,21 @@ func TestAnUnreadableRequestNamesItsField(t *testing.T) {
 		name, path, body, header string // a body makes the request a POST
 		field, says              string
 	}{
-		{name: "a number that is none", path: order + "?pageSize=ten", field: "pageSize"},
+		{name: "an invalid number", path: order + "?pageSize=ten", field: "pageSize"},
 		{name: "a number that is too large", path: order + "?pageSize=99999999999", field: "pageSize"},
 		{name: "a number by its name in the contract", path: order + "?page_size=1e9", field: "pageSize"},
 		{name: "a parameter twice", path: order + "?pageSize=1&pageSize=2", field: "pageSize"},
-		{name: "a state that is none", path: order + "?filter.states=DONE", field: "states"},
+		{name: "an invalid state", path: order + "?filter.states=DONE", field: "states"},
 		{name: "a label twice", path: order + "?filter.labels[a]=1&filter.labels[a]=2"},
-		{name: "a duration that is none", path: generation + "?maxStaleness=soon", field: "maxStaleness"},
+		{name: "an invalid duration", path: generation + "?maxStaleness=soon", field: "maxStaleness"},
 		{name: "a duration without a unit", path: generation + ":watch?heartbeatInterval=15", field: "heartbeatInterval"},
-		{name: "a yes that is none", path: generation + ":watch?includeContent=maybe", field: "includeContent"},
-		{name: "an offset that is none", path: generation + "/content?readOffset=-", field: "readOffset"},
-		{name: "a time that is none", path: "/v1/usage?startTime=yesterday", field: "startTime"},
+		{name: "an invalid bool", path: generation + ":watch?includeContent=maybe", field: "includeContent"},
+		{name: "an invalid offset", path: generation + "/content?readOffset=-", field: "readOffset"},
+		{name: "an invalid time", path: "/v1/usage?startTime=yesterday", field: "startTime"},
 		{name: "a query that is not escaped", path: order + "?pageSize=%zz", says: "valid UTF-8"},
 		{name: "a semicolon", path: order + "?pageSize=1;pageToken=x", says: "semicolon"},
 		{name: "a path that is not escaped", path: "/v1/generations/%FF", says: "valid UTF-8"},
-		{name: "a deadline that is none", path: generation, header: "Grpc-Timeout: soon"},
+		{name: "an invalid deadline", path: generation, header: "Grpc-Timeout: soon"},
 		{name: "a deadline of nothing", path: generation + ":watch", header: "Grpc-Timeout: S"},
 
 		{name: "an invalid goal", path: generation + ":watch?until=LATER", field: "until"},
@@ -44,7 +44,7 @@ func TestAnUnreadableRequestNamesItsField(t *testing.T) {
 		{name: "no JSON", path: order, body: "model=a"},
 		{name: "JSON and more", path: order, body: `{"modelId": "m"} {"modelId": "n"}`},
 		{name: "an array", path: order, body: `[]`},
-		{name: "a member that is none", path: order, body: `{"modelID": "m"}`, field: "modelID"},
+		{name: "an unknown member", path: order, body: `{"modelID": "m"}`, field: "modelID"},
 		{name: "a member twice", path: order, body: `{"modelId": "m", "model_id": "m"}`, field: "modelId"},
 		{name: "text of another type", path: order, body: `{"modelId": 5}`, field: "modelId"},
 		{name: "a number of another type", path: order, body: `{"maxCostCents": "ten"}`, field: "maxCostCents"},
@@ -52,7 +52,7 @@ func TestAnUnreadableRequestNamesItsField(t *testing.T) {
 		{name: "labels of another type", path: order, body: `{"labels": {"a": 5}}`, field: "labels.a"},
 		{name: "an input twice", path: order, body: "{\"modelId\": \"m\",\n\"inputs\": {\"é\": 1, \"a\": [], \"b\": {\"a\": 1, \"a\": 2}}}", field: "inputs.b.a"},
 		{name: "a label twice in a body", path: order, body: `{"labels": {"a": "1", "a": "2"}}`, field: "labels.a"},
-		{name: "a byte that is no text", path: order, body: "{\"modelId\": \"\xff\"}"},
+		{name: "a byte that is not UTF-8", path: order, body: "{\"modelId\": \"\xff\"}"},
 		{name: "a body that is nested too deeply", path: order, body: `{"inputs": {"a": ` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + "}}", field: "inputs"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -57,7 +57,7 @@ func (b *bubble) books() sandbox.Audit {
 		b.t.Fatal(err)
 	}
 	if err := a.Check(); err != nil {
-		b.t.Errorf("the books are wrong: %v", err)
+		b.t.Errorf("the accounts are wrong: %v", err)
 	}
 	return a
 }
@@ -220,7 +220,7 @@ func TestDeletingAnUnfinishedGenerationRefundsNothing(t *testing.T) {
 		b.send("DELETE", "/generations/"+id, "").want(t, 204, "")
 		time.Sleep(time.Hour)
 		if a := b.books(); a.BalanceCents != 999 || len(a.Entries) != 2 || !a.Generations[0].Deleted || a.Generations[0].Status != "queued" {
-			t.Errorf("the books: %+v", a)
+			t.Errorf("the accounts: %+v", a)
 		}
 	})
 }

@@ -76,7 +76,7 @@ func TestTheBooksAreRightAfterEveryKill(t *testing.T) {
 	t.Logf("%d accepted, %d committed: %v", len(life.accepted), len(a.Generations), counts)
 	for idempotency, id := range life.accepted {
 		if byKey[idempotency] != id {
-			t.Errorf("%s was answered with %s, the books have %q", idempotency, id, byKey[idempotency])
+			t.Errorf("%s was answered with %s, the accounts have %q", idempotency, id, byKey[idempotency])
 		}
 	}
 	if counts["succeeded"] == 0 || counts["refunded"] == 0 {

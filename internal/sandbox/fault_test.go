@@ -66,7 +66,7 @@ func TestAnAnswerCanBeLostAfterTheCommit(t *testing.T) {
 			id := sh.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "").record(t)["id"]
 			a := sh.books()
 			if len(a.Generations) != 1 || a.Generations[0].ID != id || a.ChargesByIdempotencyKey["k"] != 1 || fault.Fired() != 1 {
-				t.Errorf("the books: %+v", a)
+				t.Errorf("the accounts: %+v", a)
 			}
 		})
 	}

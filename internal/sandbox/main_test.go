@@ -83,7 +83,7 @@ func (sh *shop) books() sandbox.Audit {
 		sh.t.Fatal(err)
 	}
 	if err := a.Check(); err != nil {
-		sh.t.Errorf("the books are wrong: %v", err)
+		sh.t.Errorf("the accounts are wrong: %v", err)
 	}
 	return a
 }

@@ -53,7 +53,7 @@ func TestAQuoteMovesNoMoney(t *testing.T) {
 	sh := open(t, fast())
 	sh.do("POST", "/quote", haiku).want(t, 200, "")
 	if a := sh.books(); a.BalanceCents != 1000 || len(a.Entries) != 1 || len(a.Generations) != 0 {
-		t.Errorf("the books: %+v", a)
+		t.Errorf("the accounts: %+v", a)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestOneIdempotencyKeyAtOnceIsOneCharge(t *testing.T) {
 		}
 	}
 	if a := sh.books(); a.ChargesByIdempotencyKey["k"] != 1 || a.ChargeCents != 1 {
-		t.Errorf("the books: %+v", a)
+		t.Errorf("the accounts: %+v", a)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestARefusedCreateIsNotRemembered(t *testing.T) {
 	sh.create(haiku, "Idempotency-Key", "k")
 	sh.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "")
 	if a := sh.books(); a.BalanceCents != 0 || a.ChargesByIdempotencyKey["k"] != 1 {
-		t.Errorf("the books: %+v", a)
+		t.Errorf("the accounts: %+v", a)
 	}
 }
 

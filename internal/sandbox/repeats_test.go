@@ -29,14 +29,14 @@ func TestAnAccountMayHaveSeveralAPIKeys(t *testing.T) {
 	}
 	first := sh.buy(sh.key, "k", http.StatusCreated)
 	if again := sh.buy(next, "k", http.StatusOK); again != first {
-		t.Errorf("one idempotency key gave %s and %s under two keys of an account", first, again)
+		t.Errorf("one idempotency key returned %s and %s under two keys of an account", first, again)
 	}
 	if err := sh.s.RevokeKey(t.Context(), sh.key); err != nil {
 		t.Fatal(err)
 	}
 	sh.buy(sh.key, "k", http.StatusUnauthorized)
 	if again := sh.buy(next, "k", http.StatusOK); again != first {
-		t.Errorf("after the rotation it gave %s", again)
+		t.Errorf("after the rotation it returned %s", again)
 	}
 }
 
@@ -50,14 +50,14 @@ func TestACatalogMayKeepIdempotencyKeysByAPIKey(t *testing.T) {
 	}
 	first := sh.buy(sh.key, "k", http.StatusCreated)
 	if again := sh.buy(sh.key, "k", http.StatusOK); again != first {
-		t.Errorf("one key gave %s and %s", first, again)
+		t.Errorf("one key returned %s and %s", first, again)
 	}
 	if other := sh.buy(next, "k", http.StatusCreated); other == first {
 		t.Error("the other API key found the order of the first")
 	}
 	books, err := sh.s.Audit(t.Context(), sh.key)
 	if err != nil || books.ChargesByIdempotencyKey["k"] != 2 || books.Check() == nil {
-		t.Errorf("the books do not show what it bought twice: %v, %v", books.ChargesByIdempotencyKey, err)
+		t.Errorf("the accounts do not show what it bought twice: %v, %v", books.ChargesByIdempotencyKey, err)
 	}
 	sh.key = sh.newKey(0) // a key with a correct ledger
 }
@@ -78,7 +78,7 @@ func TestACatalogMayCheckTheBalanceFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		if again := sh.buy(sh.key, "k", http.StatusOK); again != first {
-			t.Errorf("%s: after a top-up it gave %s, want %s", name, again, first)
+			t.Errorf("%s: after a top-up it returned %s, want %s", name, again, first)
 		}
 	}
 }

@@ -117,14 +117,14 @@ func TestAnAnswerLeavesOutWhatMakesItTooLarge(t *testing.T) {
 		g    catalog.Generation
 		want []string
 	}{
-		"nothing":              {catalog.Generation{Inputs: many(half - 100), Extra: many(half - 100)}, nil},
-		"the unknown members":  {catalog.Generation{Inputs: many(half + 100), Extra: many(half + 100)}, []string{"upstream_fields"}},
-		"the inputs":           {catalog.Generation{Inputs: many(most), Extra: many(100)}, []string{"inputs"}},
-		"both":                 {catalog.Generation{Inputs: many(450_000), Extra: many(2_000_000)}, []string{"inputs", "upstream_fields"}},
-		"both beside the text": {catalog.Generation{Inputs: many(half), Extra: many(half), Text: &text}, []string{"inputs", "upstream_fields"}},
-		"a text":               {catalog.Generation{Inputs: many(100), Text: &long}, []string{"text"}},
-		"many values":          {catalog.Generation{Inputs: digits(maxDecoded - 3), Extra: many(100)}, nil},
-		"too many values":      {catalog.Generation{Inputs: digits(maxDecoded), Extra: many(100)}, []string{"inputs"}},
+		"nothing":                      {catalog.Generation{Inputs: many(half - 100), Extra: many(half - 100)}, nil},
+		"the unknown members":          {catalog.Generation{Inputs: many(half + 100), Extra: many(half + 100)}, []string{"upstream_fields"}},
+		"the inputs":                   {catalog.Generation{Inputs: many(most), Extra: many(100)}, []string{"inputs"}},
+		"both":                         {catalog.Generation{Inputs: many(450_000), Extra: many(2_000_000)}, []string{"inputs", "upstream_fields"}},
+		"both in addition to the text": {catalog.Generation{Inputs: many(half), Extra: many(half), Text: &text}, []string{"inputs", "upstream_fields"}},
+		"a text":                       {catalog.Generation{Inputs: many(100), Text: &long}, []string{"text"}},
+		"many values":                  {catalog.Generation{Inputs: digits(maxDecoded - 3), Extra: many(100)}, nil},
+		"too many values":              {catalog.Generation{Inputs: digits(maxDecoded), Extra: many(100)}, []string{"inputs"}},
 	} {
 		row.g.ID, row.g.State = "g", catalog.StateSucceeded
 		message := generationMessage(row.g, "e")

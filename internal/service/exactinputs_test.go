@@ -85,7 +85,7 @@ func TestPagesCoverTheListOnce(t *testing.T) {
 			}
 		}
 		if !slices.Equal(got, all) {
-			t.Errorf("pages of %d gave %v", size, got)
+			t.Errorf("pages of %d returned %v", size, got)
 		}
 	}
 	if pageSize(math.MaxInt32) != maxPage || pageSize(0) != defaultPage {

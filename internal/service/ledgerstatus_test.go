@@ -36,7 +36,7 @@ func TestEveryErrorOfTheLedgerHasItsStatus(t *testing.T) {
 			err := fmt.Errorf("an order: %w", row.err)
 			st := Status(err)
 			if st.Code() != row.code || Reason(st).String() != row.reason || (Detail[*errdetails.RetryInfo](st) != nil) != row.retry {
-				t.Errorf("it is told as %v", st.Proto())
+				t.Errorf("it becomes %v", st.Proto())
 			}
 			if strings.Contains(fmt.Sprint(st.Proto()), "db.internal") {
 				t.Errorf("the database's own words are told: %v", st.Proto())
@@ -66,6 +66,6 @@ func TestAnExceededBudgetSaysHowMuchIsLeftAndUntilWhen(t *testing.T) {
 		t.Errorf("that of all teams is %v", all.Proto())
 	}
 	if _, says := Detail[*errdetails.ErrorInfo](all).GetMetadata()["remaining_cents"]; says {
-		t.Errorf("it says what all teams have left: %v", all.Proto())
+		t.Errorf("it reveals the remaining budget of all teams: %v", all.Proto())
 	}
 }

@@ -69,7 +69,7 @@ func TestTwoKeysShareNothing(t *testing.T) {
 					m, err := s.model(key, "a")
 					list, err2 := s.list(key)
 					if err != nil || err2 != nil || !strings.HasSuffix(m.GetDisplayName(), " "+key) || !strings.HasSuffix(list[0].GetDisplayName(), " "+key) {
-						t.Errorf("%s was told %v %v, %v %v", key, m, err, list, err2)
+						t.Errorf("%s received %v %v, %v %v", key, m, err, list, err2)
 					}
 				}
 			})

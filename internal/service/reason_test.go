@@ -64,7 +64,7 @@ func TestEachErrorOfTheCatalogHasTheCodeOfItsReason(t *testing.T) {
 				want = codes.Internal
 			}
 			if st.Code() != want || Reason(st) != r.reason {
-				t.Errorf("%v is told as %v", kind, st.Proto())
+				t.Errorf("%v becomes %v", kind, st.Proto())
 			}
 		}
 	}
@@ -75,10 +75,10 @@ func TestARefusalByALibraryHasTheNameOfItsCode(t *testing.T) {
 		st, name := Status(status.Error(c, "of a library")), code.Code(c).String()
 		reason, known := libraryReasons[c]
 		if known && (reason.String() != name || codesOf[reason] != c || Reason(st) != reason || st.Code() != c) {
-			t.Errorf("%v is told as %v", c, st.Proto())
+			t.Errorf("%v becomes %v", c, st.Proto())
 		}
 		if !known && (Reason(st) != easelv1.ErrorReason_INTERNAL || st.Code() != codes.Internal || strings.Contains(st.Message(), "library")) {
-			t.Errorf("%v, which nobody has foreseen, is told as %v", c, st.Proto())
+			t.Errorf("%v, which nobody has foreseen, becomes %v", c, st.Proto())
 		}
 		if info := Detail[*errdetails.ErrorInfo](st); info.GetDomain() != domain {
 			t.Errorf("%v is of the domain %q", c, info.GetDomain())

@@ -107,7 +107,7 @@ func TestAPanicInADownloadIsAnErrorOfItsCall(t *testing.T) {
 			t.Errorf("it ended with %v", err)
 		}
 		if st := Status(err); st.Code() != codes.Internal || strings.Contains(st.Message(), "bytes") {
-			t.Errorf("the caller is told %v", st)
+			t.Errorf("the caller receives %v", st)
 		}
 	})
 }

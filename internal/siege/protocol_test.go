@@ -82,7 +82,7 @@ func (a attacked) resident(t *testing.T) (now, highest int) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.pid))
 	if err != nil {
-		t.Skipf("this system does not tell the memory of a process: %v", err)
+		t.Skipf("this system does not report the memory of a process: %v", err)
 	}
 	for name, into := range map[string]*int{"VmRSS": &now, "VmHWM": &highest} {
 		kilobytes, err := strconv.Atoi(proctest.Find(t, name+`:\s+(\d+) kB`, string(text)))
@@ -126,7 +126,7 @@ func (a attacked) bystander(t *testing.T) *bystander {
 			for ctx.Err() == nil {
 				began := time.Now()
 				if err := call(); err != nil {
-					t.Errorf("a call over %s beside an attack: %v", form, err)
+					t.Errorf("a call over %s during an attack: %v", form, err)
 					return
 				}
 				b.calls.Add(1)
@@ -326,7 +326,7 @@ func (a attacked) withstand(t *testing.T, e enemy, one func(enemy, net.Conn) int
 	served := beside.calls.Load() - undisturbed
 	beside.stop()
 	_, highest := a.resident(t)
-	t.Logf("%d got through in %v, memory %.1f%+.1f MiB, %d calls beside it, the slowest %v", done, took.Round(time.Millisecond),
+	t.Logf("%d got through in %v, memory %.1f%+.1f MiB, %d other calls, the slowest %v", done, took.Round(time.Millisecond),
 		float64(before)/(1<<20), float64(highest-before)/(1<<20), served, time.Duration(beside.slowest.Load()))
 	if done < least {
 		t.Errorf("%d got through, which proves nothing", done)

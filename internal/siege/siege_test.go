@@ -199,7 +199,7 @@ func (s *siege) cpu() time.Duration {
 	s.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.pid))
 	if err != nil {
-		s.t.Skipf("this system does not tell the time of a process: %v", err)
+		s.t.Skipf("this system does not report the time of a process: %v", err)
 	}
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	ticks := 0

@@ -138,7 +138,7 @@ func infoOf(err error) *errdetails.ErrorInfo {
 
 func (w *world) searchKeys(c *caller, text string) {
 	if w.holdsKey(text) {
-		c.note(event{kind: sawLeak, text: "a key stands in an error"})
+		c.note(event{kind: sawLeak, text: "a key is in an error"})
 	}
 }
 

@@ -131,7 +131,7 @@ func (s *runningFault) loseToken() {
 		case err := <-ended:
 			s.done(status.Code(err) == codes.Unauthenticated)
 		default:
-			h.note(event{kind: sawLeak, gen: id, text: "the watch of a caller without a token goes on"})
+			h.note(event{kind: sawLeak, gen: id, text: "the watch of a caller without a token continues"})
 		}
 	})
 	h.sleep(2 * time.Second)
@@ -144,7 +144,7 @@ func (s *runningFault) loseToken() {
 func callersInTheFile(o *outcome, say func(event, string, ...any)) {
 	for _, e := range o.events {
 		if e.kind == sawError && o.plan.Ledger && e.tenant() != guest && strings.HasPrefix(e.text, codes.Unauthenticated.String()) {
-			say(e, "it stands in the callers file, and is refused")
+			say(e, "it is in the callers file, and is refused")
 		}
 	}
 }

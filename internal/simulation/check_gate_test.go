@@ -113,7 +113,7 @@ func noOwnerStarves(o *outcome, say func(event, string, ...any)) {
 		case e.kind == sawOrder && !seen:
 			sent[e.text] = e
 		case e.kind == sawPlaced && e.at-first.at > turnBy && !o.excused(first.at, e.at, "", "", reachReplica, reachLedger, reachOutage, reachCallers, reachRejected):
-			say(e, "placed %v after it was sent, beside a team that floods", e.at-first.at)
+			say(e, "placed %v after it was sent, while a team floods", e.at-first.at)
 		}
 	}
 }

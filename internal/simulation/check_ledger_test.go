@@ -170,7 +170,7 @@ func sentAsWritten(o *outcome, say func(event, string, ...any)) {
 	before := map[string]change{}
 	for _, c := range o.changes {
 		if b, ok := before[c.id]; ok && c.claims > b.claims && b.until > c.at {
-			say(event{at: c.at, actor: c.owner, gen: c.key}, "claim %d was taken, and the one before is in force until %v", c.claims, b.until)
+			say(event{at: c.at, actor: c.owner, gen: c.key}, "claim %d was taken, and the one before is in effect until %v", c.claims, b.until)
 		}
 		before[c.id] = c
 	}

@@ -39,7 +39,7 @@ func onceCharged(o *outcome, say func(event, string, ...any)) {
 			switch other, twice := charged[g.IdempotencyKey]; {
 			case isPast(g.IdempotencyKey):
 			case !ordered[g.IdempotencyKey]:
-				say(event{gen: g.ID}, "its key %q is none of an order", g.IdempotencyKey)
+				say(event{gen: g.ID}, "its key %q belongs to no order", g.IdempotencyKey)
 			case twice:
 				say(event{gen: g.ID}, "its key %s was charged for %s too", g.IdempotencyKey, other)
 			case placed && id != g.ID:
@@ -118,7 +118,7 @@ func onlyWhatIsKnown(o *outcome, say func(event, string, ...any)) {
 			}
 			if reason != "SUBMISSION_OUTCOME_UNKNOWN" && reason != "SUBMISSION_IN_PROGRESS" && reason != "LEDGER_UNAVAILABLE" && code != "DeadlineExceeded" && reason != "" &&
 				r.end < e.since && o.mayHaveTaken(r) {
-				say(e, "it is told of an order that this process sent at %v, and that may exist", r.at)
+				say(e, "the error does not report the order that this process sent at %v, and that may exist", r.at)
 			}
 		}
 	}

@@ -193,7 +193,7 @@ func nobodyPolls(o *outcome, say func(event, string, ...any)) {
 	}
 	for _, r := range o.requests {
 		if r.at > o.alone+time.Second {
-			say(event{at: r.at, actor: r.process}, "%s although nobody watches since %v", r.op, o.alone)
+			say(event{at: r.at, actor: r.process}, "%s without watchers since %v", r.op, o.alone)
 			return
 		}
 	}
@@ -206,7 +206,7 @@ func settlingIsCheap(o *outcome, say func(event, string, ...any)) {
 	for _, r := range o.sent() {
 		if minute := r.at / time.Minute; r.at > o.alone+time.Second && r.at < o.end {
 			if asked[minute]++; asked[minute] == 2*11+1 { // two rounds may fall into one of these minutes
-				say(event{at: r.at, actor: r.process}, "%d requests in a minute although nobody watches since %v", asked[minute], o.alone)
+				say(event{at: r.at, actor: r.process}, "%d requests in a minute without watchers since %v", asked[minute], o.alone)
 			}
 		}
 	}

@@ -337,7 +337,7 @@ func (c *caller) neverRead(d *endpoint, s *runningFault) {
 	}
 	switch code := status.Code(err); {
 	case errors.Is(err, io.EOF):
-		c.note(event{kind: sawHeld, text: fmt.Sprintf("a stream that nobody read for 45 s gave %d messages and OK", read)})
+		c.note(event{kind: sawHeld, text: fmt.Sprintf("a stream without a reader for 45 s returned %d messages and OK", read)})
 	case code == codes.ResourceExhausted:
 		s.count.Add(1)
 	default:

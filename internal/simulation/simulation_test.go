@@ -123,7 +123,7 @@ func TestASeedIsOneHistory(t *testing.T) {
 		if first.digest == again.digest {
 			continue
 		}
-		t.Errorf("seed %d (%s) gave %d and %d events", seed, plan.Kind, len(first.events), len(again.events))
+		t.Errorf("seed %d (%s) returned %d and %d events", seed, plan.Kind, len(first.events), len(again.events))
 		for i := range min(len(first.events), len(again.events)) {
 			if !reflect.DeepEqual(first.events[i], again.events[i]) {
 				t.Fatalf("they part here:\n%v\n%v", first.events[i], again.events[i])

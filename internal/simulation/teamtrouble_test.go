@@ -348,6 +348,6 @@ func dearerIsTold(o *outcome, say func(event, string, ...any)) {
 		}
 	}
 	if o.dearer < orders {
-		say(event{at: o.end}, "%d orders have cost more than their quotes, and %d were told", orders, o.dearer)
+		say(event{at: o.end}, "%d orders have cost more than their quotes, and %d were reported", orders, o.dearer)
 	}
 }

@@ -350,7 +350,7 @@ func (s secretSearch) WithGroup(string) slog.Handler            { return s }
 func (s secretSearch) Handle(_ context.Context, r slog.Record) error {
 	r.Attrs(func(a slog.Attr) bool {
 		if a.Value.Kind() != slog.KindInt64 && a.Value.Kind() != slog.KindDuration && s.world.holdsKey(a.Value.String()) {
-			s.world.leaked("a key stands in the log line " + r.Message + ", attribute " + a.Key)
+			s.world.leaked("a key is in the log line " + r.Message + ", attribute " + a.Key)
 		}
 		return true
 	})

@@ -178,7 +178,7 @@ func TestSecretsReachAPodOfTheChartAsFilesOnly(t *testing.T) {
 	files := 0
 	for name, value := range made.env(t) {
 		if strings.HasPrefix(name, "EASEL_") && !slices.Contains(known, name) {
-			t.Errorf("%s is no setting of easel serve", name)
+			t.Errorf("%s is not a setting of easel serve", name)
 		}
 		if strings.HasSuffix(name, "FILE") || name == "PGSSLROOTCERT" {
 			files++
@@ -208,7 +208,7 @@ func TestAPodOfTheChartNeedsOneStaticSecret(t *testing.T) {
 			}
 		}
 		if !slices.Equal(secrets, want) || strings.Contains(text, "secretKeyRef") || strings.Contains(text, "secretRef") || strings.Contains(text, "kind: Secret") {
-			t.Errorf("--set %s: the pod has the secrets %v, and not %v alone:\n%s", set, secrets, want, text)
+			t.Errorf("--set %s: the pod has the secrets %v, want only %v:\n%s", set, secrets, want, text)
 		}
 		if file := made.env(t)["EASEL_CALLERS_FILE"]; len(want) > 0 && file != "/etc/easel/callers/callers.yaml" {
 			t.Errorf("the callers file is %q", file)

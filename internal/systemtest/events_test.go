@@ -112,7 +112,7 @@ func everyIDIsOfOne(t *testing.T, told string) {
 		ids[id], events[event] = event, id
 	}
 	if len(ids) < 5 {
-		t.Errorf("only %d events were told:\n%s", len(ids), told)
+		t.Errorf("only %d events were delivered:\n%s", len(ids), told)
 	}
 }
 

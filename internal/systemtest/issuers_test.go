@@ -221,7 +221,7 @@ func TestAnOpenIDServerProvesAnOperator(t *testing.T) {
 	server.ask("new")
 	rotated := token("urn:easel")
 	f.awaitAnswer("a token by the new key", rotated)
-	f.wantAnswer("the old token, beside the new key", good, "ok")
+	f.wantAnswer("the old token, with the new key", good, "ok")
 	server.ask("new")
 	server.ask("forget")
 	f.awaitAnswer("a token by the newest key alone", token("urn:easel"))

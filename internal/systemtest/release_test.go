@@ -87,7 +87,7 @@ func TestAWorkflowRunsWhatAnybodyCanRun(t *testing.T) {
 					ran++
 					readFile(t, strings.Fields(step.Run)[0])
 				default:
-					t.Errorf("%s: %s runs %q, which is no script of .ci and no target of the Makefile", name, job, step.Run)
+					t.Errorf("%s: %s runs %q, which is neither a script of .ci nor a target of the Makefile", name, job, step.Run)
 				}
 			}
 		}

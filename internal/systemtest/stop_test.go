@@ -122,7 +122,7 @@ func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { //
 		stops.Go(func() {
 			began := time.Now()
 			if code := s.served.Stop(); code != exitOK {
-				t.Errorf("beside a %s collector the stop ends with %d\n%s", kind, code, s.served.Stderr)
+				t.Errorf("with a %s collector the stop ends with %d\n%s", kind, code, s.served.Stderr)
 			}
 			took.Store(kind, time.Since(began))
 		})
@@ -130,9 +130,9 @@ func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { //
 	stops.Wait()
 	for kind, s := range services {
 		exit, _ := took.Load(kind)
-		t.Logf("beside a %s collector the exit took %v", kind, exit)
+		t.Logf("with a %s collector the exit took %v", kind, exit)
 		if exit.(time.Duration) > 10*time.Second {
-			t.Errorf("beside a %s collector the exit took %v", kind, exit)
+			t.Errorf("with a %s collector the exit took %v", kind, exit)
 		}
 		if lost := strings.Contains(s.served.Stderr.String(), `"stage not stopped","stage":"telemetry"`); lost == (kind == "slow") {
 			t.Errorf("a %s collector: it is said that something was lost: %v\n%s", kind, lost, s.served.Stderr)

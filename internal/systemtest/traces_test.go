@@ -317,7 +317,7 @@ func TestACollectorThatNeverAnswersDelaysNoCall(t *testing.T) { // N5
 	}
 	slices.Sort(ratios)
 	ratio := ratios[len(ratios)/2]
-	t.Logf("one call of ten takes %.2f of what it takes beside a collector that answers", ratio)
+	t.Logf("one call of ten takes %.2f of the time with a collector that responds", ratio)
 	if ratio > 1.5 {
 		t.Errorf("a collector that never answers makes calls %.2f times as slow", ratio)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-var upgradeFrom = flag.String("upgrade-from", "", "a commit whose program serves beside this one on one PostgreSQL, before it and after it, which takes minutes")
+var upgradeFrom = flag.String("upgrade-from", "", "a commit whose program runs with this one on one PostgreSQL, before it and after it, which takes minutes")
 
 // programOf builds the program of a commit.
 func programOf(t *testing.T, commit string) string {

@@ -73,12 +73,12 @@ func compareOutcomes(told map[string]string, a sandbox.Audit) error {
 		}
 		generations[g.IdempotencyKey] = g.ID
 		if told[g.IdempotencyKey] != g.ID {
-			fault("%s is the generation %s, and its caller was told %q", g.IdempotencyKey, g.ID, told[g.IdempotencyKey])
+			fault("%s is the generation %s, and its caller received %q", g.IdempotencyKey, g.ID, told[g.IdempotencyKey])
 		}
 	}
 	for order, id := range told {
 		if generations[order] == "" {
-			fault("%s was told to be %s, and the books don't have it", order, id)
+			fault("%s was reported as %s, and the accounts don't have it", order, id)
 		}
 		if n := a.ChargesByIdempotencyKey[order]; n != 1 {
 			fault("%s was charged %d times", order, n)

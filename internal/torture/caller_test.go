@@ -163,7 +163,7 @@ func (p *outcomes) record(order, id string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if before, known := p.ids[order]; known && before != id || id == "" {
-		return fmt.Errorf("%s is the generation %q, and it was told to be %q", order, before, id)
+		return fmt.Errorf("%s is the generation %q, and it was reported as %q", order, before, id)
 	}
 	p.ids[order] = id
 	return nil

@@ -129,7 +129,7 @@ func (l *ledgerWorld) delivered(ctx context.Context, db *sql.DB) (snapshot *sql.
 			return nil, nil, err
 		}
 		if time.Now().After(end) {
-			return nil, nil, fmt.Errorf("%d events were not told within a minute", pending)
+			return nil, nil, fmt.Errorf("%d events were not delivered within a minute", pending)
 		}
 	}
 }

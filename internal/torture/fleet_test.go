@@ -231,7 +231,7 @@ func (w *watcher) take(g *easelv1.Generation) {
 	defer w.mu.Unlock()
 	for i, etag := range w.etags {
 		if etag == g.GetEtag() {
-			w.fault = errors.Join(w.fault, fmt.Errorf("%s is told twice as %v", w.id, w.states[i]))
+			w.fault = errors.Join(w.fault, fmt.Errorf("%s is delivered twice as %v", w.id, w.states[i]))
 		}
 	}
 	if n := len(w.states); n > 0 && g.GetState() < w.states[n-1] {

@@ -70,7 +70,7 @@ func TestABlackHoleEndsCallsInTimeAndItsConnectionsAreGivenUp(t *testing.T) {
 	}
 	a, err := settledAudit(s.ctx, s.catalog.found[0])
 	if err != nil || len(a.Generations) != 2 || a.ChargesByIdempotencyKey["order-2"] != 1 {
-		t.Errorf("the books have %d generations, %v", len(a.Generations), err)
+		t.Errorf("the accounts have %d generations, %v", len(a.Generations), err)
 	}
 }
 

@@ -199,7 +199,7 @@ func compareAnswers(m *memory, orders []bookOrder) error {
 	}
 	for o, id := range m.ids {
 		if placed[o] != id {
-			faults = append(faults, fmt.Errorf("%v was told to be %s, and the ledger says %q", o, id, placed[o]))
+			faults = append(faults, fmt.Errorf("%v was reported as %s, and the ledger says %q", o, id, placed[o]))
 		}
 	}
 	for o := range m.refused {

@@ -91,7 +91,7 @@ func TestAStoppedFacadeDeliversNothingOldAndDoesNotStorm(t *testing.T) {
 	}
 	took := time.Since(began)
 	asked := requests(s.ctx, t, s.catalog.found[0]) - before
-	t.Logf("%d of %d watches were open; stopped for %v; all were told within %v, by %d requests",
+	t.Logf("%d of %d watches were open; stopped for %v; all were notified within %v, by %d requests",
 		open, watches, began.Sub(stopped).Round(time.Millisecond), took.Round(time.Millisecond), asked)
 	if most := rate*(1+int(took/time.Second)+1) + 3; asked > most || open < watches/2 {
 		t.Errorf("%d requests, want at most %d; %d watches were open", asked, most, open)

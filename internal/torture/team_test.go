@@ -63,7 +63,7 @@ func (m *memory) recordOrder(o teamOrder, id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if before := m.ids[o]; before != "" && before != id || id == "" {
-		m.faults = append(m.faults, fmt.Errorf("%v is the generation %q, and it was told to be %q", o, before, id))
+		m.faults = append(m.faults, fmt.Errorf("%v is the generation %q, and it was reported as %q", o, before, id))
 	}
 	m.ids[o] = id
 	m.see(o.team, id)

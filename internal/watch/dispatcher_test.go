@@ -131,7 +131,7 @@ func TestAllWatchersGetAnEndBeforeTheFirstLeaves(t *testing.T) {
 			ended := watch(Request{}, func(event Event) error {
 				if u := event.Update; u != nil && u.State == catalog.StateSucceeded {
 					if delivered.Add(1); left.Load() > 0 {
-						t.Errorf("%d have left, and %d are delivered", left.Load(), delivered.Load())
+						t.Errorf("%d have disconnected, and %d are delivered", left.Load(), delivered.Load())
 					}
 				}
 				return nil
@@ -144,7 +144,7 @@ func TestAllWatchersGetAnEndBeforeTheFirstLeaves(t *testing.T) {
 		hub.Observe(t.Context(), testCred, seen.Version())
 		synctest.Wait()
 		if delivered.Load() != watches || left.Load() != watches {
-			t.Errorf("%d of %d got it, %d have left", delivered.Load(), watches, left.Load())
+			t.Errorf("%d of %d received it, %d have disconnected", delivered.Load(), watches, left.Load())
 		}
 	})
 }
@@ -196,7 +196,7 @@ func TestManyStuckReadersHoldUpOthersForLittle(t *testing.T) { // L1
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if took := delivered.Sub(began); delivered.IsZero() || took > 50*time.Millisecond || stuck.calls.Load() != 200 {
-			t.Errorf("it was delivered after %v, beside %d that are stuck", took, stuck.calls.Load())
+			t.Errorf("it was delivered after %v, while %d are blocked", took, stuck.calls.Load())
 		}
 		close(stuck.free)
 	})

@@ -181,7 +181,7 @@ func TestAWatchOfEverythingWaitsForActiveGenerationsAlone(t *testing.T) {
 		b.up.set("live", succeeded)
 		pass(time.Minute)
 		if last := all.look().updates[len(all.look().updates)-1]; last.ID != "live" || last.State != succeeded {
-			b.t.Error("the one generation that a watch of everything waits for is not read beside sixty others")
+			b.t.Error("the one generation that a watch of everything waits for is not read among sixty others")
 		}
 	})
 }
@@ -260,7 +260,7 @@ func TestAPollerWithNobodyWatchingCostsNothingAndGoesAway(t *testing.T) {
 		before := up.calls()
 		pass(24 * time.Hour)
 		if n := up.calls() - before; n > 1 {
-			t.Errorf("%d polls with nobody watching", n)
+			t.Errorf("%d polls without watchers", n)
 		}
 		if n := hub.Stats().Pollers; n != 0 {
 			t.Errorf("%d pollers are left", n)

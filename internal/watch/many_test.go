@@ -175,7 +175,7 @@ func TestKnownGenerationsThatTheListHasDroppedAreReadOnceAndWithinTheBudget(t *t
 		pass(2 * time.Minute)
 		got := s.look()
 		if len(got.updates) != 1 || got.updates[0].ID != ids[7] || !got.updates[0].Missing || !slices.Equal(got.caughtUp, []int{301}) {
-			b.t.Errorf("told %v, and caught up with %v; want %s alone, as deleted", s.states(), got.caughtUp, ids[7])
+			b.t.Errorf("delivered %v, and caught up with %v; want only %s, as deleted", s.states(), got.caughtUp, ids[7])
 		}
 		if least, most := b.up.reads(ids); least != 1 || most != 1 {
 			b.t.Errorf("%d to %d reads of each", least, most)

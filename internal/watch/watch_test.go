@@ -95,7 +95,7 @@ func TestWithNobodyWatchingNothingIsPolled(t *testing.T) {
 		before := b.up.calls()
 		pass(time.Hour)
 		if after := b.up.calls(); after != before {
-			b.t.Errorf("%d polls with nobody watching", after-before)
+			b.t.Errorf("%d polls without watchers", after-before)
 		}
 	})
 }
