@@ -35,7 +35,7 @@ func parseAddress(address string) (endpoint, error) {
 	}
 	host, port, err := net.SplitHostPort(hostPort)
 	if err != nil && strings.Contains(err.Error(), "missing port") && !strings.ContainsAny(address, "/@ ") {
-		return endpoint{}, fmt.Errorf("easel: the address %q has no port: mostly it is %q", address, address+":50051")
+		return endpoint{}, fmt.Errorf("easel: the address %q has no port: usually it is %q", address, address+":50051")
 	}
 	number, wrong := strconv.Atoi(port)
 	if err != nil || wrong != nil || number < 1 || number > 65535 || strings.ContainsAny(host, "/?#@ ") || host == "" {

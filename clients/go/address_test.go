@@ -33,7 +33,7 @@ func TestAnAddressIsTakenOrRefusedWithASentence(t *testing.T) {
 		"https://easel.example":     "easel.example:443",
 		"https://easel.example/":    "easel.example:443",
 		"https://[2001:db8::1]:7":   "[2001:db8::1]:7",
-		"easel":                     "!has no port: mostly it is \"easel:50051\"",
+		"easel":                     "!has no port: usually it is \"easel:50051\"",
 		"easel:http":                "!host:port",
 		"easel:0":                   "!host:port",
 		"easel:99999":               "!host:port",

@@ -214,11 +214,11 @@ func (s *settings) dialOptions() (target string, options []grpc.DialOption, err 
 func (s *settings) check(at endpoint) error {
 	switch {
 	case at.http && s.tls != nil:
-		return errors.New("easel: the address " + s.address + " says http, and TLS is asked for: say https")
+		return errors.New("easel: the address " + s.address + " has http, but TLS is required: use https")
 	case strings.ContainsFunc(s.apiKey, notOfKey):
-		return errors.New("easel: the API key has spaces, line breaks or characters that no API key has")
+		return errors.New("easel: the API key contains spaces, line breaks or invalid characters")
 	case s.apiKey != "" && at.http && !at.loopback && !s.plaintextKey:
-		return errors.New("easel: the API key would leave in the clear for " + at.hostPort + ": say https, or allow it by EASEL_ALLOW_PLAINTEXT=true where something else encrypts")
+		return errors.New("easel: the API key would be sent without TLS to " + at.hostPort + ": use https, or set EASEL_ALLOW_PLAINTEXT=true if something else encrypts")
 	}
 	return nil
 }
@@ -267,7 +267,7 @@ func readKey(file string) (string, error) {
 	}
 	key := strings.TrimSpace(string(text))
 	if key == "" || strings.ContainsFunc(key, notOfKey) {
-		return "", errors.New("easel: EASEL_API_KEY_FILE: the file holds no API key: it is empty, or has spaces or line breaks within")
+		return "", errors.New("easel: EASEL_API_KEY_FILE: the file has no valid API key: it is empty, or contains spaces or line breaks")
 	}
 	return key, nil
 }

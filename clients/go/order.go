@@ -49,7 +49,7 @@ func (c *Client) Order(ctx context.Context, order Order, options ...CallOption) 
 	if request.IdempotencyKey == "" {
 		request.IdempotencyKey = rand.Text()
 		if err := c.tellKey(order.OnKey, request.IdempotencyKey); err != nil {
-			return nil, fmt.Errorf("easel: nothing was ordered, because its idempotency key was not kept: %w", err)
+			return nil, fmt.Errorf("easel: nothing was ordered, because the hook for its idempotency key failed: %w", err)
 		}
 	}
 	a, known := c.attempt(o, "CreateGeneration", "", request.IdempotencyKey), OutcomeNotPlacedByThisCall

@@ -73,8 +73,8 @@ func (f *adminFlags) request(ctx context.Context, p *cli.Program, method, path s
 	}
 	if host, _, _ := net.SplitHostPort(addr); !isLoopback(host) && !f.AllowPlaintext {
 		return nil, &cli.Problem{
-			Exit: cli.ExitUsage, Text: "the key would leave in the clear for " + addr,
-			Cure: "Reach the admin address through a tunnel to this machine, or set EASEL_ALLOW_PLAINTEXT=true where something else encrypts.",
+			Exit: cli.ExitUsage, Text: "the key would be sent without TLS to " + addr,
+			Cure: "Reach the admin address through a tunnel to this machine, or set EASEL_ALLOW_PLAINTEXT=true if something else encrypts.",
 		}
 	}
 	request.Header.Set("Authorization", "Bearer "+key)

@@ -277,7 +277,7 @@ func TestTheKeyOfAnOperatorDoesNotLeaveInTheClear(t *testing.T) {
 		exit int
 	}{{map[string]string{"EASEL_API_KEY": "ops-token"}, exitUsage}, {map[string]string{}, exitRetry}} {
 		test.env["EASEL_ADMIN_ADDR"] = "nowhere.invalid:9464"
-		if got := easelEnv(t.Context(), nil, test.env, "orders", "list"); got.exit != test.exit || strings.Contains(got.stderr, "in the clear") != (test.exit == exitUsage) {
+		if got := easelEnv(t.Context(), nil, test.env, "orders", "list"); got.exit != test.exit || strings.Contains(got.stderr, "without TLS") != (test.exit == exitUsage) {
 			t.Errorf("%v: exit %d\n%s", test.env, got.exit, got.stderr)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 type ledgerCmd struct {
 	Verify   ledgerVerifyCmd   `cmd:"" help:"Compare a ledger with its journal, and print each difference."`
 	Backup   ledgerBackupCmd   `cmd:"" help:"Write a SQLite ledger into a new file while a server uses it."`
-	Copy     ledgerCopyCmd     `cmd:"" help:"Copy a ledger into a new one, as from SQLite to PostgreSQL."`
+	Copy     ledgerCopyCmd     `cmd:"" help:"Copy a ledger into a new one, such as from SQLite to PostgreSQL."`
 	Restored ledgerRestoredCmd `cmd:"" help:"Mark a ledger that was restored from a snapshot, a file or a log."`
 	Unseal   ledgerUnsealCmd   `cmd:"" help:"Let servers use a ledger again after it was copied."`
 	Migrate  ledgerMigrateCmd  `cmd:"" help:"Update the schema of a ledger, with a database user other than the server's."`
@@ -56,7 +56,7 @@ func (c *ledgerBackupCmd) Run(ctx context.Context, p *cli.Program) error {
 
 type ledgerCopyCmd struct {
 	From string `arg:"" name:"from" help:"URL of the ledger to copy, in the format of EASEL_LEDGER_URL. It is sealed when the copy is complete."`
-	To   string `arg:"" name:"to" help:"The new ledger: a file that there is not, or an empty database."`
+	To   string `arg:"" name:"to" help:"The new ledger: a file that does not exist, or an empty database."`
 }
 
 // Run copies a ledger.

@@ -12,7 +12,7 @@ import (
 
 type callersCmd struct {
 	Check callersCheckCmd `cmd:"" help:"Check a callers file, and print each error with its line."`
-	Token callersTokenCmd `cmd:"" help:"Make a service token, and its line for the callers file."`
+	Token callersTokenCmd `cmd:"" help:"Create a service token, and print its line for the callers file."`
 }
 
 type callersCheckCmd struct {
@@ -77,7 +77,7 @@ func unlimited(list *auth.List) string {
 
 type callersTokenCmd struct {
 	Name string `arg:"" help:"Name of the caller."`
-	Team string `placeholder:"TEAM" help:"Its team, which the callers file has. Without it the caller owns its orders itself, and has no budget unless its line gets one."`
+	Team string `placeholder:"TEAM" help:"Its team in the callers file. Without a team, the caller owns its orders, and has no budget unless its line has one."`
 }
 
 // Run prints the token and its line.

@@ -17,7 +17,7 @@ type commands struct {
 	Dev     devCmd     `cmd:"" group:"try" help:"Run the facade with a sandbox catalog, and print how to call it."`
 	Sandbox sandboxCmd `cmd:"" group:"try" help:"Run only the catalog, over HTTP."`
 	Serve   serveCmd   `cmd:"" group:"run" help:"Run the facade in front of a catalog."`
-	Callers callersCmd `cmd:"" group:"run" help:"Check a callers file, or make a service token."`
+	Callers callersCmd `cmd:"" group:"run" help:"Check a callers file, or create a service token."`
 	Erase   eraseCmd   `cmd:"" group:"run" help:"Erase the content of orders: labels, records and events."`
 	Audit   auditCmd   `cmd:"" group:"run" help:"Show who has changed what: operators, the callers file, starts."`
 	Orders  ordersCmd  `cmd:"" group:"run" help:"List the orders of a ledger, or record the outcome of one that stays unknown."`

@@ -17,7 +17,7 @@ import (
 
 type doctorCmd struct {
 	UpstreamURL      string `name:"upstream-url" group:"upstream" env:"EASEL_UPSTREAM_URL" placeholder:"URL" help:"Base address of the catalog. Required."`
-	UpstreamKeyFile  string `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with an API key of the catalog. Without it the API key is $$EASEL_API_KEY."`
+	UpstreamKeyFile  string `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with an API key of the catalog. By default the API key is $$EASEL_API_KEY."`
 	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Send the API key over http to a host that is not loopback."`
 	ledgerFlags
 	Model   string        `placeholder:"MODEL" help:"Model to check and to price (default: the first of the list)."`

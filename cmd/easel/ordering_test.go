@@ -25,8 +25,8 @@ func TestAnOrderThatTheCatalogRefusesForNowSaysSo(t *testing.T) {
 	inject(t, http.MethodPost, faults, `{"route": "POST /generations", "status": 503, "count": 100000}`)
 	ordered := map[string]*running{}
 	for flags, said := range map[string]string{
-		"":        "no answer to the order yet, waiting for it\n",
-		"-o json": `{"note":"no answer to the order yet, waiting for it"}`,
+		"":        "no response to the order yet; waiting\n",
+		"-o json": `{"note":"no response to the order yet; waiting"}`,
 	} {
 		began := time.Now()
 		ordered[flags] = start(t, env, func(_, stderr string) bool { return strings.Contains(stderr, said) },

@@ -19,8 +19,8 @@ import (
 // sandboxFlags configure a sandbox.
 type sandboxFlags struct {
 	DB          string     `name:"db" env:"EASEL_SANDBOX_DB" placeholder:"FILE" help:"File for all data. Without it all data is lost at the end."`
-	Seed        uint64     `env:"EASEL_SANDBOX_SEED" placeholder:"N" help:"Same ids, times and failures in every run. 0 is random."`
-	Speed       float64    `env:"EASEL_SANDBOX_SPEED" default:"1" placeholder:"FACTOR" help:"How many times faster than real renders."`
+	Seed        uint64     `env:"EASEL_SANDBOX_SEED" placeholder:"N" help:"Seed for the same ids, times and failures in every run (0 for random)."`
+	Speed       float64    `env:"EASEL_SANDBOX_SPEED" default:"1" placeholder:"FACTOR" help:"Speed of renders, as a multiple of the real speed."`
 	FailureRate float64    `env:"EASEL_SANDBOX_FAILURE_RATE" placeholder:"SHARE" help:"Share of renders that fail, 0 to 1."`
 	RateLimit   float64    `env:"EASEL_SANDBOX_RATE_LIMIT" placeholder:"N" help:"Maximum number of requests per second for each API key (0 for no limit)."`
 	DailyCap    cli.Amount `env:"EASEL_SANDBOX_DAILY_CAP" placeholder:"AMOUNT" help:"Maximum that one API key may spend per day: 5.00 (euros) or 500c (cents)."`

@@ -23,12 +23,12 @@ type serveCmd struct {
 	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Send API keys, and results to their bucket, over http to a host that is not loopback."`
 	UpstreamKeyFirst bool   `group:"upstream" env:"EASEL_UPSTREAM_KEY_FIRST" help:"This catalog checks the idempotency key of an order before everything else, and answers a repeat of one in progress as busy: its rejection of an order that may exist is then certain."`
 
-	CallersFile    string `group:"callers" env:"EASEL_CALLERS_FILE" placeholder:"FILE" help:"With a shared API key: callers, their tokens, teams and budgets, in YAML: docs/operators.md. easel callers check reads it, easel callers token makes a token."`
+	CallersFile    string `group:"callers" env:"EASEL_CALLERS_FILE" placeholder:"FILE" help:"With a shared API key: callers, their tokens, teams and budgets, in YAML: docs/operators.md. Use easel callers check to check it, and easel callers token to create a token."`
 	AllowAnonymous bool   `group:"callers" env:"EASEL_ALLOW_ANONYMOUS" help:"With a shared API key: every client that reaches the address may call."`
 
 	ledgerFlags
 	contentFlags
-	ContentHosts []string `name:"content-hosts" group:"upstream" env:"EASEL_CONTENT_HOSTS" placeholder:"HOST,..." help:"Other hosts that the catalog may send readers of results to, as its bucket: they are followed over https, without the API key."`
+	ContentHosts []string `name:"content-hosts" group:"upstream" env:"EASEL_CONTENT_HOSTS" placeholder:"HOST,..." help:"Other hosts to which the catalog may redirect reads of results, such as its bucket. They are read over https, without the API key."`
 	listenFlags
 	tuningFlags
 
@@ -52,17 +52,17 @@ type listenFlags struct {
 	MetricsAddr string `group:"listen" env:"EASEL_METRICS_ADDR" placeholder:"HOST:PORT" help:"Only /metrics, /healthz and /readyz, for scrapers and probes that may see the costs of each team. The metrics of the admin address have no names."`
 
 	HTTPAllowedHosts []string `name:"http-allowed-hosts" group:"listen" env:"EASEL_HTTP_ALLOWED_HOSTS" placeholder:"HOST,..." help:"Host names that a REST request may have, in addition to localhost and loopback addresses. By default no others on loopback, and all on other addresses. The admin address accepts these too and, if it is not on loopback, IP addresses."`
-	PublicURL        string   `name:"public-url" group:"listen" env:"EASEL_PUBLIC_URL" placeholder:"URL" help:"The base address under which others reach the HTTP address. The event of a finished render has an address of its result below it."`
+	PublicURL        string   `name:"public-url" group:"listen" env:"EASEL_PUBLIC_URL" placeholder:"URL" help:"Base address of the HTTP address for other services. The event of a finished render has an address of its result below it."`
 }
 
 // tuningFlags are settings that rarely need a change.
 type tuningFlags struct {
 	PollMinInterval time.Duration `group:"poll" env:"EASEL_POLL_MIN_INTERVAL" default:"1s" placeholder:"TIME" help:"Shortest time between two polls of a render."`
 	PollMaxInterval time.Duration `group:"poll" env:"EASEL_POLL_MAX_INTERVAL" default:"10s" placeholder:"TIME" help:"Longest."`
-	PollRate        float64       `group:"poll" env:"EASEL_POLL_RATE" default:"5" placeholder:"N" help:"Polls a second and API key, at most."`
-	RefundWindow    time.Duration `group:"poll" env:"EASEL_REFUND_WINDOW" default:"10m" placeholder:"TIME" help:"How long after a failure a refund may still come."`
+	PollRate        float64       `group:"poll" env:"EASEL_POLL_RATE" default:"5" placeholder:"N" help:"Maximum number of polls per second for each API key."`
+	RefundWindow    time.Duration `group:"poll" env:"EASEL_REFUND_WINDOW" default:"10m" placeholder:"TIME" help:"Time after a failure in which a refund may still happen."`
 
-	ResendWindow time.Duration `group:"life" env:"EASEL_RESEND_WINDOW" default:"12h" placeholder:"TIME" help:"How long after its first attempt an order of unknown outcome may be sent again: the catalog may have forgotten its idempotency key later."`
+	ResendWindow time.Duration `group:"life" env:"EASEL_RESEND_WINDOW" default:"12h" placeholder:"TIME" help:"Time after the first attempt in which an order of unknown outcome may be sent again. Later, the catalog may have forgotten its idempotency key."`
 	MaxStreamAge time.Duration `group:"life" env:"EASEL_MAX_STREAM_AGE" default:"1h" placeholder:"TIME" help:"Age at which watchers are asked to reconnect, so that they spread over replicas (0 for never)."`
 	DrainTimeout time.Duration `group:"life" env:"EASEL_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"Maximum time of a graceful stop: most of it is for open calls, the rest for orders in flight and the last traces."`
 
@@ -70,7 +70,7 @@ type tuningFlags struct {
 	MaxStreams    int `group:"limits" env:"EASEL_MAX_STREAMS" default:"50000" placeholder:"N" help:"The same, for all callers together."`
 	CallerCalls   int `group:"limits" env:"EASEL_CALLER_CALLS" default:"320" placeholder:"N" help:"Maximum number of other calls of one caller in progress; one more is rejected."`
 	MaxCalls      int `group:"limits" env:"EASEL_MAX_CALLS" default:"480" placeholder:"N" help:"Maximum number of other calls of all callers in progress."`
-	MaxConns      int `group:"limits" env:"EASEL_MAX_CONNS" default:"10000" placeholder:"N" help:"Connections that the gRPC and the HTTP address each keep."`
+	MaxConns      int `group:"limits" env:"EASEL_MAX_CONNS" default:"10000" placeholder:"N" help:"Maximum number of connections of the gRPC address, and of the HTTP address."`
 	MaxInputs     int `group:"limits" env:"EASEL_MAX_INPUTS" default:"1048576" placeholder:"BYTES" help:"Maximum size of the inputs of a request as JSON, at most 16777216."`
 
 	LogLevel  string `group:"logs" env:"EASEL_LOG_LEVEL" enum:",debug,info,warn,error" default:"" placeholder:"LEVEL" help:"debug, info, warn or error. Without it info; in easel dev on a terminal, warn."`
@@ -110,7 +110,7 @@ func (c *serveCmd) callerFaults(list *cli.FaultList) {
 		list.AddError("EASEL_CALLERS_FILE", checkCallers(c.CallersFile))
 	}
 	if c.UpstreamKeyFile == "" && (c.CallersFile != "" || c.AllowAnonymous) {
-		list.Add("EASEL_CALLERS_FILE and EASEL_ALLOW_ANONYMOUS need EASEL_UPSTREAM_KEY_FILE: without a shared API key the caller's own API key decides")
+		list.Add("EASEL_CALLERS_FILE and EASEL_ALLOW_ANONYMOUS need EASEL_UPSTREAM_KEY_FILE: without a shared API key, callers use their own API keys")
 	}
 	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
 		list.Add("EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE need each other")
@@ -134,7 +134,7 @@ func (c *serveCmd) addressFaults(list *cli.FaultList) {
 		}
 	}
 	list.Require(c.CallersFile == "" || c.AllowPlaintext || !c.beyondLoopbackInClear(), "EASEL_CALLERS_FILE: tokens of callers would travel in the clear beyond this machine; "+
-		"set EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE, or EASEL_GRPC_ADDR and EASEL_HTTP_ADDR to loopback addresses behind a proxy with TLS, or EASEL_ALLOW_PLAINTEXT=true where the network keeps secrets")
+		"set EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE, or EASEL_GRPC_ADDR and EASEL_HTTP_ADDR to loopback addresses behind a proxy with TLS, or EASEL_ALLOW_PLAINTEXT=true if the network protects them")
 }
 
 // beyondLoopbackInClear reports whether other machines can call without TLS.

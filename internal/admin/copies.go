@@ -74,6 +74,6 @@ func (c *copies) concerns(now time.Time, all *concerns) {
 		all.add(false, "Results that wait to be copied: %d, the oldest for %s. The log has the reason. Results are read from the catalog.", c.Waiting, now.Sub(*c.OldestWaiting).Round(time.Minute))
 	}
 	if c.Failed > 0 {
-		all.add(false, "Results that can't be copied, and are not tried again: %d. The log has named each.", c.Failed)
+		all.add(false, "Results whose copy was abandoned: %d. The log has each.", c.Failed)
 	}
 }

@@ -17,8 +17,8 @@ func TestWhatIsWrongWithCopiesIsSaidInASentenceWhereThereIsAStore(t *testing.T) 
 		"all is well":                     {true, ledger.ContentSummary{}, nil},
 		"a copy that is being made":       {true, ledger.ContentSummary{Waiting: 3, Oldest: 14 * time.Minute}, nil},
 		"copies that wait for long":       {true, ledger.ContentSummary{Waiting: 3, Oldest: 16 * time.Minute}, []string{"wait to be copied: 3, the oldest for 16m0s"}},
-		"results that can't be copied":    {true, ledger.ContentSummary{Failed: 2}, []string{"can't be copied, and are not tried again: 2"}},
-		"both":                            {true, ledger.ContentSummary{Waiting: 1, Oldest: time.Hour, Failed: 1}, []string{"the oldest for 1h0m0s", "not tried again: 1"}},
+		"results that can't be copied":    {true, ledger.ContentSummary{Failed: 2}, []string{"copy was abandoned: 2"}},
+		"both":                            {true, ledger.ContentSummary{Waiting: 1, Oldest: time.Hour, Failed: 1}, []string{"the oldest for 1h0m0s", "copy was abandoned: 1"}},
 		"a store that is not set anymore": {false, ledger.ContentSummary{Waiting: 1, Oldest: time.Hour, Failed: 1}, nil},
 	} {
 		_, source := quiet()

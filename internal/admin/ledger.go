@@ -116,7 +116,7 @@ func (b book) concerns(now time.Time, all *concerns) {
 		all.add(true, "Contradictions about orders since the start: %d. The log has each.", b.Faults)
 	}
 	if b.Unknown > 0 && now.Sub(*b.OldestUnknown) >= unknownLong {
-		all.add(false, "%s no outcome, the oldest for %s: easel orders list --unknown has them.", have(b.Unknown), now.Sub(*b.OldestUnknown).Round(time.Minute))
+		all.add(false, "%s no outcome, the oldest for %s, see easel orders list --unknown.", have(b.Unknown), now.Sub(*b.OldestUnknown).Round(time.Minute))
 	}
 	b.eventConcerns(now, all)
 	if names := b.spending(); len(names) > 0 {
@@ -136,10 +136,10 @@ func (b book) eventConcerns(now time.Time, all *concerns) {
 		}
 	}
 	if len(silent) > 0 {
-		all.name(false, "A receiver does not take events, which easel events list has", strings.Join(silent, ", "))
+		all.name(false, "A receiver does not accept events, see easel events list", strings.Join(silent, ", "))
 	}
 	if len(given) > 0 {
-		all.name(false, "Events were given up, which easel events replay sends again", strings.Join(given, ", "))
+		all.name(false, "Events were abandoned, send them again with easel events replay", strings.Join(given, ", "))
 	}
 }
 

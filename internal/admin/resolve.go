@@ -57,9 +57,9 @@ func (o Orders) idOf(ctx context.Context, name string) (id, problem string, err 
 	case err != nil:
 		return "", "", err
 	case len(found) == 0:
-		return "", "the ledger has no order, render or idempotency key " + name + ": easel orders list has the newest", nil
+		return "", "the ledger has no order, render or idempotency key " + name + ": easel orders list shows the newest", nil
 	case len(found) > 1:
-		return "", name + " is the name of several orders, take the id of one: " + strings.Join(names, ", "), nil
+		return "", name + " is the name of several orders; use the id of one: " + strings.Join(names, ", "), nil
 	}
 	return found[0].ID, "", nil
 }

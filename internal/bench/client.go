@@ -67,9 +67,9 @@ func (c *watchClient) await(ctx context.Context, messages int) error {
 	for c.arrived() < messages {
 		select {
 		case err := <-c.failed:
-			return fmt.Errorf("a connection of the load broke: %w", err)
+			return fmt.Errorf("a connection of the load failed: %w", err)
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d messages came: %w", c.arrived(), messages, ctx.Err())
+			return fmt.Errorf("%d of %d messages arrived: %w", c.arrived(), messages, ctx.Err())
 		case <-time.After(2 * time.Millisecond):
 		}
 	}

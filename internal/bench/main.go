@@ -85,7 +85,7 @@ const built = "bin/easel"
 func (b *bench) identify() error {
 	version, err := exec.Command(b.easel, "version").Output()
 	if err != nil {
-		return fmt.Errorf("%s: %w: make build makes it", b.easel, err)
+		return fmt.Errorf("%s: %w: run make build", b.easel, err)
 	}
 	b.version = strings.TrimSpace(string(version))
 	if b.easel != built {

@@ -43,7 +43,7 @@ func (b *bench) measure(ctx context.Context, out io.Writer, chosen []row) error 
 		m := chosen[0].from
 		measured, err := b.repeated(ctx, m)
 		if errors.Is(err, exec.ErrNotFound) {
-			write("%-13s NOT measured: PostgreSQL is not on this machine\n", chosen[0].name)
+			write("%-13s NOT measured: PostgreSQL is not installed\n", chosen[0].name)
 			chosen = slices.DeleteFunc(chosen, func(r row) bool { return r.from == m })
 			continue
 		}

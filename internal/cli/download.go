@@ -23,7 +23,7 @@ import (
 type downloadCmd struct {
 	callFlags
 	ID    string        `arg:"" name:"id" help:"The render."`
-	Out   string        `placeholder:"FILE|DIR|-" help:"Where to write it; - is standard output. Without it the file gets a name from the server, here."`
+	Out   string        `placeholder:"FILE|DIR|-" help:"File or directory for the result; - is standard output. By default a file in this directory, with a name from the server."`
 	Force bool          `help:"Overwrite a file."`
 	Wait  time.Duration `placeholder:"TIME" help:"Maximum time to wait for a render that is not finished, up to 10m."`
 }
@@ -80,7 +80,7 @@ const standardOutput = "-"
 // faultsOfOut returns the faults of the flags of a command with --out.
 func (c *callFlags) faultsOfOut(out string) []string {
 	faults := FaultList(c.Faults())
-	faults.Require(out != standardOutput || c.Output != "json", "--out - and --output json both want standard output")
+	faults.Require(out != standardOutput || c.Output != "json", "--out - and --output json both need standard output")
 	return faults
 }
 

@@ -66,7 +66,7 @@ func explain(ctx context.Context, err error) failure {
 	case errors.Is(ctx.Err(), context.Canceled): // the call's error shows only that it was canceled
 		return failure{ExitCode: ExitInterrupted, Message: "interrupted"}
 	case errors.Is(err, context.DeadlineExceeded) || e != nil && e.Code == codes.DeadlineExceeded:
-		f.Code, f.ExitCode, f.Message, f.Cure = codeName(codes.DeadlineExceeded), ExitRetry, "the time ran out", "--timeout sets how long to wait."
+		f.Code, f.ExitCode, f.Message, f.Cure = codeName(codes.DeadlineExceeded), ExitRetry, "the time ran out", "--timeout sets the maximum time."
 		if e != nil && e.Code != codes.DeadlineExceeded {
 			f.Message = plainMessage(e.Message)
 		}

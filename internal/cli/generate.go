@@ -17,9 +17,9 @@ type generateCmd struct {
 	inputFlags
 	IdempotencyKey string `placeholder:"KEY" help:"Name of this order. Within 12 hours, and under the same API key, an order with the same name is not charged twice: use it to continue after a crash. Without it a name is created, and printed before anything is sent."`
 	MaxCost        Amount `placeholder:"AMOUNT" help:"Maximum price: 0.50 (euros) or 50c (cents)."`
-	Label          Labels `placeholder:"NAME=VALUE" help:"A label of the order, for lists and reports; it never goes to the catalog. Repeat the flag for several."`
+	Label          Labels `placeholder:"NAME=VALUE" help:"A label of the order, for lists and reports; it is never sent to the catalog. Repeat the flag for several."`
 	Watch          bool   `help:"Wait until the render is finished, and print each state change."`
-	Out            string `placeholder:"FILE|DIR|-" help:"Download the finished result to here; - is standard output. Implies --watch."`
+	Out            string `placeholder:"FILE|DIR|-" help:"File or directory for the finished result; - is standard output. Implies --watch."`
 	Force          bool   `help:"Let --out overwrite a file."`
 }
 
@@ -60,7 +60,7 @@ func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generatio
 		key = rand.Text()
 		s.remark("idempotency_key", key, "idempotency key "+key+" (after a crash, pass it as --idempotency-key)")
 	}
-	defer time.AfterFunc(waitingAfter, func() { s.aside("no answer to the order yet, waiting for it") }).Stop()
+	defer time.AfterFunc(waitingAfter, func() { s.aside("no response to the order yet; waiting") }).Stop()
 	placed, err := s.Order(ctx, easel.Order{
 		Model: c.Model, InputsJSON: inputs, Key: key, MaxCostCents: c.MaxCost.Cents, Labels: c.Label,
 	}, easel.Timeout(cmp.Or(c.Timeout, orderLimit)))
@@ -73,7 +73,7 @@ func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generatio
 	}
 	s.responded()
 	if placed.Replayed && c.IdempotencyKey != "" {
-		s.remark("idempotency_key", key, "this idempotency key had an order already, and this is its render")
+		s.remark("idempotency_key", key, "this idempotency key already had an order; this is its render")
 	}
 	return placed.Raw, nil
 }
@@ -96,7 +96,7 @@ const (
 
 // mayBeOrdered returns the advice about an order that may exist.
 func mayBeOrdered(key string) string {
-	return "The order may exist. Send it again with --idempotency-key " + terminal.ShellQuote(key) + " and the same API key, within 12 hours: so it is not charged twice."
+	return "The order may exist. Send it again with --idempotency-key " + terminal.ShellQuote(key) + " and the same API key, within 12 hours, so that it is not charged twice."
 }
 
 // advised adds the outcome of the order to its error. Other advice follows only if there is no order: it could lead to a second.

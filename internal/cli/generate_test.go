@@ -251,7 +251,7 @@ func TestAnAddressThatCanNotBeIsRefused(t *testing.T) {
 		}
 	}
 	key := map[string]string{"EASEL_API_KEY": "hunter2"}
-	if got := easelEnv(t.Context(), nil, key, "models", "--addr", "http://easel.example:1"); got.exit != ExitUsage || !strings.Contains(got.stderr, "in the clear") || strings.Contains(got.stderr, "hunter2") {
+	if got := easelEnv(t.Context(), nil, key, "models", "--addr", "http://easel.example:1"); got.exit != ExitUsage || !strings.Contains(got.stderr, "without TLS") || strings.Contains(got.stderr, "hunter2") {
 		t.Errorf("a key in the clear: exit %d\n%s", got.exit, got.stderr)
 	}
 }

@@ -83,7 +83,7 @@ func TestAnOrderThatTakesLongSaysWhatItWaitsFor(t *testing.T) {
 	unknown := failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(12*time.Second))
 	synctest.Test(t, func(t *testing.T) {
 		got := easelRun(t.Context(), (&orders{errors: []error{unknown}}).serve(t), "generate", "studio/any")
-		for _, part := range []string{"no answer yet (it failed); trying again in 1", "no answer to the order yet", "the server answers again"} {
+		for _, part := range []string{"no answer yet (it failed); trying again in 1", "no response to the order yet", "the server answers again"} {
 			if !strings.Contains(got.stderr, part) {
 				t.Errorf("%q is not in\n%s", part, got.stderr)
 			}

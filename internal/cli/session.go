@@ -24,7 +24,7 @@ import (
 // KeyFlags select the API key that is sent to a server.
 type KeyFlags struct {
 	APIKeyFile     string `group:"connection" name:"api-key-file" env:"EASEL_API_KEY_FILE" placeholder:"FILE" help:"File with the key. Without it the key is $$EASEL_API_KEY; a key is never a flag, because other processes can see flags."`
-	AllowPlaintext bool   `group:"connection" env:"EASEL_ALLOW_PLAINTEXT" help:"Send the key in the clear to an http address on another machine, if something else encrypts."`
+	AllowPlaintext bool   `group:"connection" env:"EASEL_ALLOW_PLAINTEXT" help:"Send the key without TLS to an http address on another machine, if something else encrypts."`
 }
 
 // callFlags are the flags of every client command.
@@ -35,7 +35,7 @@ type callFlags struct {
 	TLSCAFile   string        `group:"connection" name:"tls-ca-file" env:"EASEL_TLS_CA_FILE" placeholder:"FILE" help:"Certificates to trust instead of the system's."`
 	TLSCertFile string        `group:"connection" name:"tls-cert-file" env:"EASEL_TLS_CLIENT_CERT_FILE" placeholder:"FILE" help:"Client certificate, with --tls-key-file."`
 	TLSKeyFile  string        `group:"connection" name:"tls-key-file" env:"EASEL_TLS_CLIENT_KEY_FILE" placeholder:"FILE" help:"Its key."`
-	Timeout     time.Duration `group:"connection" placeholder:"TIME" help:"Maximum time of the command. Without it 30s for a question and 2m for an order; watching, waiting and downloading have no limit."`
+	Timeout     time.Duration `group:"connection" placeholder:"TIME" help:"Maximum time of the command. By default 30s for a query and 2m for an order, and no limit to watch, wait and download."`
 	Output      string        `group:"output" short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json. With json errors are JSON too."`
 	Quiet       bool          `group:"output" short:"q" help:"Only the result: the id, the text or the path."`
 }
@@ -214,7 +214,7 @@ func connectionFlags(line *kong.Context) (flags string) {
 // Health is the command that checks whether a server is serving.
 type Health struct {
 	callFlags
-	Service string `placeholder:"NAME" help:"A service of the server, such as easel.v1.GenerationService. Without it all of the server."`
+	Service string `placeholder:"NAME" help:"A service of the server, such as easel.v1.GenerationService. By default the complete server."`
 }
 
 // Run checks whether a server is serving.

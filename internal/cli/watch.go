@@ -16,7 +16,7 @@ type watchCmd struct {
 	callFlags
 	goalFlags
 	filterFlags
-	IDs []string `arg:"" optional:"" sep:"none" name:"id" help:"The renders. Without any: every render of the API key, new ones as they appear, until interrupted."`
+	IDs []string `arg:"" optional:"" sep:"none" name:"id" help:"The renders. By default every render of the API key, including new ones, until interrupted."`
 }
 
 // Run prints each change until every named generation has reached the goal.

@@ -49,17 +49,17 @@ var rules = map[catalog.Kind]rule{
 	catalog.KindDailyCap:           {easelv1.ErrorReason_API_KEY_DAILY_CAP, "the API key has reached its daily cap", false},
 	catalog.KindKeyReused:          {easelv1.ErrorReason_IDEMPOTENCY_KEY_REUSED, "this idempotency_key was used for another order; to read that order, send its model and inputs", false},
 	catalog.KindInProgress:         {easelv1.ErrorReason_SUBMISSION_IN_PROGRESS, "the catalog is still busy with this idempotency_key; send it again", true},
-	catalog.KindContentNotReady:    {easelv1.ErrorReason_CONTENT_NOT_READY, "the result is not there yet", true},
+	catalog.KindContentNotReady:    {easelv1.ErrorReason_CONTENT_NOT_READY, "the result is not available yet", true},
 	catalog.KindNoContent:          {easelv1.ErrorReason_NO_CONTENT, "this render has no file", false},
 	catalog.KindInputsTooLarge:     {easelv1.ErrorReason_INPUTS_TOO_LARGE, "the inputs exceed the limit of the catalog", false},
 	catalog.KindOutOfRange:         {easelv1.ErrorReason_READ_OFFSET_OUT_OF_RANGE, "read_offset is past the end of the result", false},
 	catalog.KindRateLimited:        {easelv1.ErrorReason_UPSTREAM_RATE_LIMITED, "the catalog asks to slow down", true},
-	catalog.KindBusy:               {easelv1.ErrorReason_OVERLOADED, "this server has no room for the request now, and has sent no order; retry later", true},
+	catalog.KindBusy:               {easelv1.ErrorReason_OVERLOADED, "this server is overloaded, and has sent no order; retry later", true},
 	catalog.KindUnavailable:        {easelv1.ErrorReason_UPSTREAM_UNAVAILABLE, "the catalog does not answer", true},
 	catalog.KindOutcomeUnknown:     {easelv1.ErrorReason_SUBMISSION_OUTCOME_UNKNOWN, "the order may exist: send the same idempotency_key again", true},
 	catalog.KindRedirect:           {easelv1.ErrorReason_UPSTREAM_REDIRECT_REFUSED, "the catalog answered with a redirect, which is never followed: check the base URL", false},
 	catalog.KindContract:           {easelv1.ErrorReason_UPSTREAM_CONTRACT_MISMATCH, "the catalog's response does not match its specification: check the base URL", false},
-	catalog.KindMalformed:          {easelv1.ErrorReason_UPSTREAM_MALFORMED_RESPONSE, "the catalog's answer can't be read", false},
+	catalog.KindMalformed:          {easelv1.ErrorReason_UPSTREAM_MALFORMED_RESPONSE, "the catalog's response can't be read", false},
 	catalog.KindInterrupted:        {easelv1.ErrorReason_CONTENT_INTERRUPTED, "the result was interrupted; continue from next_offset", true},
 	catalog.KindContentChanged:     {easelv1.ErrorReason_CONTENT_CHANGED, "the file has changed since the first read; start again from 0", false},
 }
@@ -182,7 +182,7 @@ func fromLedger(err error) *status.Status {
 		return NewStatus(easelv1.ErrorReason_LEDGER_UNAVAILABLE, "the ledger may or may not have recorded the call: try again", nil, retry)
 	}
 	if ledger.IsFault(err) {
-		return NewStatus(easelv1.ErrorReason_INTERNAL, "the ledger contradicts the catalog: an operator must look at its log", nil)
+		return NewStatus(easelv1.ErrorReason_INTERNAL, "the ledger contradicts the catalog: an operator must check the log", nil)
 	}
 	if errors.Is(err, orders.ErrAccountUnknown) {
 		return NewStatus(easelv1.ErrorReason_UPSTREAM_UNAVAILABLE, "this server has not checked yet whether its API key belongs to the account of its ledger: try again", nil, retry)
@@ -212,7 +212,7 @@ func budgetExceeded(e *ledger.BudgetError) *status.Status {
 		"price_cents":     strconv.FormatInt(e.PriceCents, 10),
 	}
 	if e.Total { // a team may not see the remaining budget of all teams
-		text = fmt.Sprintf("the budget of all teams for this %s has no room for the order, which costs %d cents; wait until %s, or ask the operator for a larger budget", e.Period, e.PriceCents, e.Reset.UTC().Format(time.RFC3339))
+		text = fmt.Sprintf("the budget of all teams for this %s is too small for the order, which costs %d cents; wait until %s, or ask the operator for a larger budget", e.Period, e.PriceCents, e.Reset.UTC().Format(time.RFC3339))
 		subject, description = "total", "the budget of all teams for this "+e.Period
 		delete(metadata, "remaining_cents")
 	}

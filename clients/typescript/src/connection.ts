@@ -36,9 +36,9 @@ export function endpoint({ address = process.env["EASEL_ADDR"]?.trim() || "local
   const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/i.test(host);
   const roots = grpc.nodeOptions && "ca" in grpc.nodeOptions ? undefined : process.env["EASEL_TLS_CA_FILE"];
   const plaintext = scheme ? scheme === "http" : loopback && !roots;
-  if (plaintext && roots) throw new TypeError("an address with http:// has no use for EASEL_TLS_CA_FILE: take https://");
+  if (plaintext && roots) throw new TypeError("EASEL_TLS_CA_FILE has no effect for an address with http://: use https://");
   if (plaintext && secret && !loopback && !allowPlaintext) {
-    throw new TypeError(`an API key is not sent to ${host} in the clear: take https://, or allowPlaintext or EASEL_ALLOW_PLAINTEXT=true where something else encrypts`);
+    throw new TypeError(`an API key is not sent to ${host} without TLS: use https://, or allowPlaintext or EASEL_ALLOW_PLAINTEXT=true if something else encrypts`);
   }
   const newest = () => {
     try {

@@ -66,7 +66,7 @@ async function fetch(generations: Generations, generationId: string, target: Tar
         readOffset += BigInt(chunk.data.length);
         info ??= chunk.info;
         attempts.answered();
-        if (chunk.summary && chunk.summary.sha256 !== digest.copy().digest("hex")) throw new Damaged("the file is not that of the server");
+        if (chunk.summary && chunk.summary.sha256 !== digest.copy().digest("hex")) throw new Damaged("the file does not match the server's file");
       }
       if (!info) throw new Damaged("the server has sent nothing");
       if (readOffset !== (info.sizeBytes ?? readOffset)) throw new Damaged(`${readOffset} bytes arrived of ${info.sizeBytes}`);

@@ -134,7 +134,7 @@ export class Easel {
    */
   async order(model: string, inputs: Inputs, options: OrderOptions = {}): Promise<Order> {
     const { maxCostCents, labels = {} } = options;
-    if ("key" in options && (options.key ?? "") === "") throw new TypeError("a key that is empty or undefined can't find its order again: leave it out to have one made");
+    if ("key" in options && (options.key ?? "") === "") throw new TypeError("a key must not be empty or undefined; omit it to generate one");
     const key = String(options.key ?? (await this.#makeKey()));
     const request = { modelId: model, inputsJson: textOf(inputs), idempotencyKey: key, labels, ...(maxCostCents === undefined ? {} : { maxCostCents: BigInt(maxCostCents) }) };
     const raw = await this.#call(this.generations.createGeneration, request, this.#attempts("order", "CreateGeneration", options, { key }));
@@ -196,7 +196,7 @@ export class Easel {
    * in watch. It repeats no state of the 10,000 renders that changed last, nor of knownEtags.
    */
   watchMany(renders: Iterable<Which> = [], options: WatchManyOptions = {}): Watch<Render> {
-    if (typeof renders === "string") throw new TypeError("watchMany takes many renders: watch takes one");
+    if (typeof renders === "string") throw new TypeError("watchMany expects an iterable of ids; use watch for one id");
     const { until = "TERMINAL", knownEtags = {}, heartbeatMs = defaultHeartbeatMs } = options;
     const request = create(v1.WatchGenerationsRequestSchema, {
       generationIds: Array.from(renders, idOf),

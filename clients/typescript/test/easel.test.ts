@@ -232,7 +232,7 @@ function certificate() {
 
 const [one, other, third] = ["127.0.0.1", "127.0.0.2", "127.0.0.3"] as const;
 
-test("calls go to each address of a name, and not to one that is gone", { timeout: 20_000 }, async (t) => {
+test("calls go to each address of a name, and not to a dead one", { timeout: 20_000 }, async (t) => {
   const site = new Site(t);
   await site.serve(one);
   await site.serve(other);
@@ -279,7 +279,7 @@ for (const tls of [undefined, certificate()]) {
     site.addresses = [third];
     const now = performance.now.bind(performance);
     t.mock.method(performance, "now", () => now() + 1000);
-    for (let n = 0; await isSlow(easel); n++) assert.ok(n < 4, "the call stays with the addresses that the name had");
+    for (let n = 0; await isSlow(easel); n++) assert.ok(n < 4, "the call uses the previous addresses of the name");
     assert.deepEqual(await site.four(easel), [third, third, third, third]);
   });
 }
@@ -326,7 +326,7 @@ test("an invalid address is rejected immediately", () => {
 test("an API key is sent to another host without TLS only if that is allowed", () => {
   const place = { address: "http://easel.example", apiKey: "secret" };
   for (const address of [place.address, "HTTP://easel.example:1"]) {
-    const shown = /not sent to easel.example in the clear.*EASEL_ALLOW_PLAINTEXT=true/;
+    const shown = /not sent to easel.example without TLS.*EASEL_ALLOW_PLAINTEXT=true/;
     assert.throws(() => new Easel({ ...place, address }), ({ message }: Error) => shown.test(message) && !message.includes("secret"));
   }
   process.env["EASEL_ALLOW_PLAINTEXT"] = "true";
@@ -391,7 +391,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     assert.deepEqual(fieldViolations.map(({ field, description }) => ({ field, description })), [field]);
   });
 
-  test("order hands over the key that it makes before it sends it", async () => {
+  test("order reports a generated key before it is sent", async () => {
     const { easel, requests, hooks } = play<CreateGenerationRequest, unknown>(failing(Code.NotFound));
     const made: string[] = [];
     hooks.onKey = async (key) => {
@@ -464,7 +464,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     assert.equal(requests.length, 5);
   });
 
-  test("a server that asks for more than an hour is not waited for", async () => {
+  test("a delay of more than an hour is not awaited", async () => {
     const { easel, requests } = play(failing(Code.Unavailable, "UPSTREAM_UNAVAILABLE", 3_000_000));
     await assert.rejects(easel.order(...order), { name: "Unavailable", retryAfter: 3_000_000_000 });
     await assert.rejects(easel.watch("gen_1").next(), { name: "Unavailable", generationId: "gen_1" });
@@ -615,8 +615,8 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     assert.deepEqual(seen, { gen_2: "e0" });
   });
 
-  test("watchMany takes no text for many ids", () => {
-    assert.throws(() => play().easel.watchMany("gen_1"), /watch takes one/);
+  test("watchMany rejects a string instead of ids", () => {
+    assert.throws(() => play().easel.watchMany("gen_1"), /use watch for one id/);
   });
 
   test("watchMany without ids continues after OK, and forgets deleted renders", async () => {
@@ -679,7 +679,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     });
   }
 
-  test("watchMany without ids takes no repeat for progress", async () => {
+  test("watchMany without ids does not count a repeat as progress", async () => {
     const repeat = told(update("e1", State.QUEUED), failure(Code.Unavailable));
     const { easel, hooks } = play<WatchGenerationsRequest, unknown>(repeat, repeat, repeat, failing(Code.NotFound));
     const delays: number[] = [];

@@ -80,12 +80,12 @@ def connection(
         credentials = _trusting(roots)
     plaintext = scheme == "http" or (not scheme and _is_loopback(host) and credentials is None)
     if plaintext and credentials is not None:
-        raise ValueError("an address with http:// has no use for credentials or EASEL_TLS_CA_FILE: take https://")
+        raise ValueError("credentials and EASEL_TLS_CA_FILE have no effect for an address with http://: use https://")
     if allow_plaintext is None:
         allow_plaintext = os.environ.get("EASEL_ALLOW_PLAINTEXT") == "true"
     if plaintext and key and not (_is_loopback(host) or allow_plaintext):
-        allowing = "allow it by allow_plaintext=True or EASEL_ALLOW_PLAINTEXT=true where something else encrypts"
-        raise ValueError(f"an API key is not sent to {host} in the clear: take https://, or {allowing}")
+        allowing = "set allow_plaintext=True or EASEL_ALLOW_PLAINTEXT=true if something else encrypts"
+        raise ValueError(f"an API key is not sent to {host} without TLS: use https://, or {allowing}")
     target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     # Without this option gRPC would use the proxy of the environment for loopback addresses.
     direct = [("grpc.enable_http_proxy", 0)] if _is_loopback(host) else []

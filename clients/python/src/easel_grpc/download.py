@@ -63,7 +63,7 @@ class Download:
         if chunk.info.HasField("size_bytes"):
             self.size = chunk.info.size_bytes
         if chunk.HasField("summary") and chunk.summary.sha256 != self.digest.hexdigest():
-            raise _damaged("the file is not that of the server")
+            raise _damaged("the file does not match the server's file")
 
     def resume(self) -> None:
         """Checks that the remaining bytes belong to the bytes that were written.

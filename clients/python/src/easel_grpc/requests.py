@@ -71,7 +71,7 @@ def watch_many(
     which: Iterable[Which], until: WatchUntil, known_etags: Mapping[str, str], chosen: v1.GenerationFilter, heartbeat: float
 ) -> v1.WatchGenerationsRequest:
     if isinstance(which, str):  # a str is an Iterable of str to a type checker
-        raise TypeError("watch_many takes many renders: watch takes one")
+        raise TypeError("watch_many expects an iterable of ids; use watch for one id")
     request = v1.WatchGenerationsRequest(generation_ids=map(id_of, which), until=v1.WatchUntil.ValueType(until), known_etags=known_etags)
     request.heartbeat_interval.FromTimedelta(timedelta(seconds=heartbeat))
     if chosen.ByteSize():

@@ -83,7 +83,7 @@ final class Connection {
     try {
       var key = Files.readString(Path.of(file)).strip();
       if (key.isEmpty() || !key.matches("[!-~]*")) {
-        throw new IllegalArgumentException("the file of EASEL_API_KEY_FILE holds no API key");
+        throw new IllegalArgumentException("the file of EASEL_API_KEY_FILE has no API key");
       }
       return key;
     } catch (IOException e) {

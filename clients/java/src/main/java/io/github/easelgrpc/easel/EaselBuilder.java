@@ -123,11 +123,11 @@ public final class EaselBuilder {
       throw new IllegalArgumentException("the address says " + (where.clear ? "http" : "https") + ", and the credentials do the contrary");
     }
     if (!key.matches("[!-~]*")) {
-      throw new IllegalArgumentException("the API key has a space, a line break or another character that no API key has");
+      throw new IllegalArgumentException("the API key contains a space, a line break or another invalid character");
     }
     if (plaintext && !where.loopback && !key.isEmpty() && !plaintextKey) {
-      throw new IllegalArgumentException("the API key would go to " + where.hostPort
-          + " in the clear: use https://, or allowPlaintextKey() or EASEL_ALLOW_PLAINTEXT=true where something else encrypts");
+      throw new IllegalArgumentException("the API key would be sent to " + where.hostPort
+          + " without TLS: use https://, or allowPlaintextKey() or EASEL_ALLOW_PLAINTEXT=true if something else encrypts");
     }
     var security = trusted != null ? trusted : plaintext ? InsecureChannelCredentials.create() : TlsChannelCredentials.create();
     var own = Connection.connect(where.hostPort, security);

@@ -19,6 +19,6 @@ public final class TimeoutException extends EaselException {
 
   @Override
   public String getMessage() {
-    return "the time is over, after " + super.getMessage() + (last == null || last.lastError().isEmpty() ? "" : "; the last heartbeat says " + last.lastError());
+    return "timed out, after " + super.getMessage() + (last == null || last.lastError().isEmpty() ? "" : "; the last heartbeat says " + last.lastError());
   }
 }
