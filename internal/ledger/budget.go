@@ -6,32 +6,20 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// readBudget reads the used amounts of a budget.
-func readBudget(tx *transaction, owner string, b Budget) (Budget, error) {
-	err := tx.row([]any{&b.SpentCents, &b.ReservedCents}, `SELECT COALESCE(SUM(spent_cents), 0), COALESCE(SUM(reserved_cents), 0) FROM budgets
-		WHERE owner = $1 AND period = $2 AND start_time = $3`, owner, b.Period, b.Start.UnixMicro())
-	return b, err
-}
-
 // reserve reserves the price of a new order in the budgets of its owner. It fails if they or the budget of all owners have no
 // room. Budgets without a limit are kept too, because a limit may be set later in the day.
 func reserve(tx *transaction, o Order, r Request) error {
 	if o.ReservedCents == 0 && r.Limits == (Limits{}) {
 		return reserveTotal(tx, o, r.Total)
 	}
-	changed, err := count(tx, o.ID, lifecycle.Money{ReservedCents: o.ReservedCents}, 0, 0, r.Limits)
+	changed, err := count(tx, o.ID, lifecycle.Money{ReservedCents: o.ReservedCents}, 0, 0)
 	if err != nil {
 		return err
 	}
 	for _, b := range r.Limits.periods(o.Time) {
-		used, ok := b.find(o.Owner, changed)
-		switch {
-		case b.LimitCents == unlimited:
-		case !ok:
-			return exceeded(tx, o, b)
-		case o.ReservedCents > b.LimitCents: // the first order of the window exceeds the limit
-			b.SpentCents, b.ReservedCents = used.spent, used.reserved-o.ReservedCents
-			return tooLittle(o, b)
+		used, _ := b.find(o.Owner, changed)
+		if err := exceeded(o, b, used.spent+used.reserved, false); err != nil {
+			return err
 		}
 	}
 	if err := tx.tellBudgets(o, changed); err != nil {
@@ -58,8 +46,8 @@ func reserveTotal(tx *transaction, o Order, total Limits) error {
 		return err
 	}
 	for n, b := range periods {
-		if left := b.LimitCents - (used[n] - o.ReservedCents); b.LimitCents != unlimited && o.ReservedCents > left {
-			return &BudgetError{Period: b.Period, Reset: b.Reset, PriceCents: o.ReservedCents, RemainingCents: max(0, left), Total: true}
+		if err := exceeded(o, b, used[n], true); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -69,17 +57,12 @@ func reserveTotal(tx *transaction, o Order, total Limits) error {
 const usedByAll = `SELECT (SELECT CAST(COALESCE(SUM(spent_cents + reserved_cents), 0) AS BIGINT) FROM budgets WHERE period = 'day' AND start_time = $1),
 	(SELECT CAST(COALESCE(SUM(spent_cents + reserved_cents), 0) AS BIGINT) FROM budgets WHERE period = 'month' AND start_time = $2)`
 
-// exceeded returns the error of a budget without room for an order, with the remaining cents.
-func exceeded(tx *transaction, o Order, b Budget) error {
-	b, err := readBudget(tx, o.Owner, b)
-	if err != nil {
-		return err
+// exceeded returns the error of a budget that has no room for an order. The used cents include those of the order.
+func exceeded(o Order, b Budget, used int64, total bool) error {
+	if used <= b.LimitCents {
+		return nil
 	}
-	return tooLittle(o, b)
-}
-
-func tooLittle(o Order, b Budget) error {
-	return &BudgetError{Period: b.Period, Reset: b.Reset, PriceCents: o.ReservedCents, RemainingCents: b.LeftCents()}
+	return &BudgetError{Period: b.Period, Reset: b.Reset, PriceCents: o.ReservedCents, RemainingCents: max(0, b.LimitCents-(used-o.ReservedCents)), Total: total}
 }
 
 // move is one movement of the money of an order. It changes the row of the order, and then the budgets of its day and month. The
@@ -90,10 +73,8 @@ type move struct {
 	actor  string // empty for Easel
 	placed int    // change of the number of placed orders
 
-	changes    string // assignments of other columns; each %s is an argument
-	args       []any
-	unless     string // condition under which the row must not change; each %s is an argument
-	unlessArgs []any
+	changes string // assignments of other columns; each %s is an argument
+	args    []any
 }
 
 // errMoved means that the row of an order has changed since it was read.
@@ -112,7 +93,7 @@ func (t *transaction) move(m move) error {
 	if by == (lifecycle.Money{}) && spent == 0 && m.placed == 0 {
 		return nil
 	}
-	changed, err := count(t, o.ID, by, spent, m.placed, Limits{})
+	changed, err := count(t, o.ID, by, spent, m.placed)
 	if err != nil {
 		return err
 	}
@@ -125,9 +106,6 @@ func (t *transaction) moveRow(m move) error {
 	c.add(m.changes, m.args...)
 	set := c.take()
 	c.add("id = %s AND state = %s AND claims = %s AND reserved_cents = %s AND unconfirmed_cents = %s", m.order.ID, m.order.State, m.order.Claims, m.order.ReservedCents, m.order.UnconfirmedCents)
-	if m.unless != "" {
-		c.add("NOT "+m.unless, m.unlessArgs...)
-	}
 	rows, err := t.exec(`UPDATE orders SET `+set+` WHERE `+c.String(), c.args...)
 	if err == nil && rows == 0 {
 		err = errMoved
@@ -135,19 +113,18 @@ func (t *transaction) moveRow(m move) error {
 	return err
 }
 
-// addToBudgets adds an order to the budgets of its day and then of its month, unless the limit of an existing budget has
-// no room. The first order of a window is inserted without this check.
+// addToBudgets adds amounts to the budgets of the month and then of the day of an order. All transactions lock the budgets of an
+// owner in this order.
 const addToBudgets = `INSERT INTO budgets (owner, period, start_time, orders, reserved_cents, spent_cents, unconfirmed_cents, refunded_cents)
 	SELECT owner, period, CASE period WHEN 'day' THEN order_time / 86400000000 * 86400000000 ELSE {month of order_time} END,
 		CAST($1 AS BIGINT), CAST($2 AS BIGINT), CAST($3 AS BIGINT), CAST($4 AS BIGINT), CAST($5 AS BIGINT)
-	FROM orders, (SELECT 'day' AS period UNION ALL SELECT 'month') AS periods WHERE id = $6 ORDER BY period
+	FROM orders, (SELECT 'day' AS period UNION ALL SELECT 'month') AS periods WHERE id = $6 ORDER BY period DESC
 	ON CONFLICT (owner, period, start_time) DO UPDATE SET orders = budgets.orders + excluded.orders, reserved_cents = budgets.reserved_cents + excluded.reserved_cents,
 	spent_cents = budgets.spent_cents + excluded.spent_cents, unconfirmed_cents = budgets.unconfirmed_cents + excluded.unconfirmed_cents,
 	refunded_cents = budgets.refunded_cents + excluded.refunded_cents
-	WHERE budgets.spent_cents + budgets.reserved_cents + excluded.reserved_cents <= CASE budgets.period WHEN 'day' THEN CAST($7 AS BIGINT) ELSE CAST($8 AS BIGINT) END
 	RETURNING ` + usageColumns
 
 // count adds amounts to the budgets of the time of an order, and returns the changed budgets.
-func count(tx *transaction, id string, by lifecycle.Money, spent int64, placed int, limits Limits) ([]usage, error) {
-	return collect(tx, scanUsage, addToBudgets, placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents, id, limit(limits.DailyCents), limit(limits.MonthlyCents))
+func count(tx *transaction, id string, by lifecycle.Money, spent int64, placed int) ([]usage, error) {
+	return collect(tx, scanUsage, addToBudgets, placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents, id)
 }

@@ -51,11 +51,8 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 	}
 	err = l.tx(ctx, func(tx *transaction) error {
 		effects = map[string]Effect{}
-		all, err := l.orders(tx, "", ofGenerations+" "+lock, ids)
+		all, err := l.orders(tx, "", ofGenerations+" ORDER BY owner, order_time, id "+lock, ids) // two transactions lock the same budgets in the same order
 		if err != nil {
-			return err
-		}
-		if err := lockBudgets(tx, all); err != nil {
 			return err
 		}
 		for _, o := range all { // several only for forwarded API keys
@@ -75,24 +72,6 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 		return nil, err
 	}
 	return effects, nil
-}
-
-// lockBudgets locks the budgets of several orders in the order in which one order locks its own: days before months.
-// Otherwise transactions for orders of yesterday and of today could deadlock.
-func lockBudgets(tx *transaction, all []Order) error {
-	if len(all) < 2 || !tx.l.IsShared() { // a file has one writer
-		return nil
-	}
-	owners, starts := map[string]bool{}, map[int64]bool{}
-	for _, o := range all {
-		owners[o.Owner] = true
-		for _, b := range (Limits{}).periods(o.Time) {
-			starts[b.Start.UnixMicro()] = true
-		}
-	}
-	_, err := collect(tx, scanText, `SELECT owner FROM budgets WHERE owner {in ids} AND start_time {in times} ORDER BY owner, period, start_time {lock}`,
-		asList(slices.Sorted(maps.Keys(owners))), asList(slices.Sorted(maps.Keys(starts))))
-	return err
 }
 
 // exceededBy returns the reserved price of an order if a charge is the first one above it, and otherwise zero.

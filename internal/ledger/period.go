@@ -20,7 +20,7 @@ type Budget struct {
 // unlimited is the limit of a budget without a limit.
 const unlimited = math.MaxInt64
 
-// periods returns the unused budgets of a time, the day before the month. Transactions lock their rows in this order.
+// periods returns the unused budgets of a time, the day before the month.
 func (l Limits) periods(at time.Time) []Budget {
 	day := time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, time.UTC)
 	month := time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC)
@@ -61,6 +61,17 @@ func (b Budget) find(owner string, used []usage) (found usage, ok bool) {
 		}
 	}
 	return usage{}, false
+}
+
+// budgets returns the budgets of an owner at a time that have a limit, with their usage.
+func (l Limits) budgets(owner string, at time.Time, used []usage) (all []Budget) {
+	for _, b := range l.periods(at) {
+		if b.LimitCents != unlimited {
+			u, _ := b.find(owner, used)
+			all = append(all, b.with(u))
+		}
+	}
+	return all
 }
 
 // with returns the budget with its usage.

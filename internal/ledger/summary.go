@@ -79,19 +79,19 @@ func (l *Ledger) summarizeOwners(tx *transaction, now time.Time) (all []OwnerSum
 
 // summarizeBudgets adds the usage of the budgets that have a limit.
 func (l *Ledger) summarizeBudgets(tx *transaction, owners []OwnerSummary, now time.Time) error {
-	periods := Limits{}.periods(now)
-	used, err := collect(tx, scanUsage, `SELECT `+usageColumns+` FROM budgets WHERE period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2`,
-		periods[0].Start.UnixMicro(), periods[1].Start.UnixMicro())
+	used, err := tx.used(now, "TRUE")
 	teams := l.teams()
 	for i, o := range owners {
-		for _, b := range teams[o.Owner].Limits.periods(now) {
-			if b.LimitCents != unlimited {
-				u, _ := b.find(o.Owner, used)
-				owners[i].Budgets = append(owners[i].Budgets, b.with(u))
-			}
-		}
+		owners[i].Budgets = teams[o.Owner].Limits.budgets(o.Owner, now, used)
 	}
 	return err
+}
+
+// used returns the usage of the budgets of the day and of the month of a time that match a condition.
+func (t *transaction) used(now time.Time, condition string, args ...any) ([]usage, error) {
+	periods := Limits{}.periods(now)
+	return collect(t, scanUsage, `SELECT `+usageColumns+` FROM budgets WHERE (period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2) AND `+condition,
+		slices.Concat([]any{periods[0].Start.UnixMicro(), periods[1].Start.UnixMicro()}, args)...)
 }
 
 // summarizeUnknown counts the orders of unknown outcome. Their owner may not have a budget yet.
@@ -125,17 +125,9 @@ func (l *Ledger) Budgets(ctx context.Context, owner string, limits Limits) (all 
 		if err != nil {
 			return err
 		}
-		all = nil
-		for _, b := range limits.periods(now) {
-			if b.LimitCents == unlimited {
-				continue
-			}
-			if b, err = readBudget(tx, owner, b); err != nil {
-				return err
-			}
-			all = append(all, b)
-		}
-		return nil
+		used, err := tx.used(now, "owner = $3", owner)
+		all = limits.budgets(owner, now, used)
+		return err
 	})
 	return all, err
 }
