@@ -3,7 +3,6 @@ package ledger
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -20,35 +19,41 @@ func durable(url string) (place, error) {
 	return at, err
 }
 
-// exists rejects a SQLite file that does not exist, because opening it would create it.
-func (at place) exists() error {
-	if _, err := os.Stat(at.file); at.file != "" && err != nil {
-		return &refusal{cures["path"], err}
-	}
-	return nil
-}
-
-// openApart opens a ledger over one connection without timeouts, for operations on the complete ledger. It locks a SQLite
-// file, so that no server uses it.
-func openApart(at place) (*Ledger, error) {
-	l := &Ledger{dialect: at.dialect, window: ResendWindow, kind: string(at.kind)}
-	if err := l.take(at.file); err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	db, err := at.open(cmp.Or(at.migrating, at.writing), 1, nil)
-	if err != nil {
-		return nil, errors.Join(unusable(err), l.Close())
-	}
-	l.writes, l.reads = db, db
-	return l, nil
-}
-
-// openUnused opens a ledger that no process uses, over one connection without timeouts.
-func openUnused(ctx context.Context, url string) (*Ledger, error) {
+// existing parses the URL of a durable ledger. It rejects a SQLite file that does not exist, because opening it would create it.
+func existing(url string) (place, error) {
 	at, err := durable(url)
-	if err == nil {
-		err = at.exists()
+	if err != nil || at.file == "" {
+		return at, err
 	}
+	if _, err := os.Stat(at.file); err != nil {
+		return at, &refusal{cures["path"], err}
+	}
+	return at, nil
+}
+
+// openOne opens a ledger for a command, over one connection without timeouts.
+func openOne(at place, dsn string) (*Ledger, error) {
+	db, err := at.open(cmp.Or(at.migrating, dsn), 1, nil)
+	if err != nil {
+		return nil, unusable(err)
+	}
+	return &Ledger{dialect: at.dialect, window: ResendWindow, kind: string(at.kind), writes: db, reads: db}, nil
+}
+
+// openApart opens a ledger for operations on the complete ledger. It locks a SQLite file, so that no server uses it.
+func openApart(at place) (*Ledger, error) {
+	l, err := openOne(at, at.writing)
+	if err == nil {
+		if err = l.take(at.file); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+	}
+	return l, err
+}
+
+// openUnused opens a ledger that no process uses.
+func openUnused(ctx context.Context, url string) (*Ledger, error) {
+	at, err := existing(url)
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +67,31 @@ func openUnused(ctx context.Context, url string) (*Ledger, error) {
 		}
 	}
 	return l, nil
+}
+
+// OpenBeside opens a ledger for reading, while servers may use it.
+func OpenBeside(ctx context.Context, url string) (*Ledger, error) {
+	at, err := existing(url)
+	if err != nil {
+		return nil, err
+	}
+	l, err := openOne(at, at.reading)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.isCurrent(ctx); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// changeUnused changes a ledger that no process uses, in one transaction.
+func changeUnused(ctx context.Context, url string, change func(*transaction) error) error {
+	l, err := openUnused(ctx, url)
+	if err == nil {
+		err = errors.Join(l.once(ctx, l.writes, nil, change), l.Close())
+	}
+	return unusable(err)
 }
 
 // idleWithin is the maximum wait for the sessions of a stopped server to end. idleAgain is the interval of the checks.
@@ -105,7 +135,7 @@ func Migrate(ctx context.Context, url string, by By) (version int64, applied []s
 	defer func() { _ = l.Close() }() // all changes are committed
 	before, err := schemaVersion(ctx, l.dialect, l.reads)
 	if err == nil {
-		applied, err = l.migrate(ctx, at)
+		applied, err = l.migrate(ctx)
 	}
 	if err != nil {
 		return 0, nil, withSetting(ctx, unusable(err))
@@ -124,15 +154,12 @@ type schema struct {
 
 // Backup writes a SQLite ledger into a new file, while a server may use it, and verifies the file.
 func Backup(ctx context.Context, url, file string, differs func(Difference)) (looked Verified, err error) {
-	at, err := durable(url)
+	at, err := existing(url)
 	if err != nil {
 		return looked, err
 	}
 	if at.file == "" {
 		return looked, errors.New("EASEL_LEDGER_URL: PostgreSQL has its own backups, while servers use it: pg_dump --format=custom --file=FILE DATABASE, and pg_restore")
-	}
-	if err := at.exists(); err != nil {
-		return looked, err
 	}
 	if _, err := os.Lstat(file); err == nil {
 		return looked, fmt.Errorf("%s exists: name a new file", file)
@@ -149,8 +176,8 @@ func Backup(ctx context.Context, url, file string, differs func(Difference)) (lo
 	if looked, err = Verify(ctx, "sqlite:"+part, differs); err != nil {
 		return looked, err
 	}
-	if err := changeUnused(ctx, "sqlite:"+part, func(l *Ledger, tx *sql.Tx) error {
-		_, err := l.mark(ctx, tx)
+	if err := changeUnused(ctx, "sqlite:"+part, func(tx *transaction) error {
+		_, err := tx.mark()
 		return err
 	}); err != nil {
 		return looked, err

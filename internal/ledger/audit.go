@@ -79,40 +79,20 @@ func (l *Ledger) Audit(ctx context.Context, act Act) error {
 
 // audit writes the line of an act within its transaction.
 func (t *transaction) audit(act Act) error {
-	line, err := act.line()
-	if err != nil {
+	line := AuditLine{By: act.By, ID: "aud_" + rand.Text(), Action: act.Action, Subject: act.Subject}
+	var err error
+	if line.Was, err = document(act.Was); err != nil {
 		return err
 	}
-	if err := t.row([]any{moment{&line.Time}}, insertLine+` RETURNING audit_time`, line.values()...); err != nil {
+	if line.Became, err = document(act.Became); err != nil {
+		return err
+	}
+	if err := t.row([]any{moment{&line.Time}}, `INSERT INTO audit (audit_time, id, actor, origin, action, subject, was, became)
+		VALUES ({now}, $1, $2, $3, $4, $5, $6, $7) RETURNING audit_time`, line.ID, line.Actor, line.Origin, string(line.Action), line.Subject, line.Was, line.Became); err != nil {
 		return err
 	}
 	t.audited = append(t.audited, line)
 	return nil
-}
-
-// insertLine is the statement that inserts a line.
-const insertLine = `INSERT INTO audit (audit_time, id, actor, origin, action, subject, was, became) VALUES ({now}, $1, $2, $3, $4, $5, $6, $7)`
-
-func (a AuditLine) values() []any {
-	return []any{a.ID, a.Actor, a.Origin, string(a.Action), a.Subject, a.Was, a.Became}
-}
-
-// line returns the line of the act, before it is written.
-func (a Act) line() (line AuditLine, err error) {
-	line = AuditLine{By: a.By, ID: "aud_" + rand.Text(), Action: a.Action, Subject: a.Subject}
-	if line.Was, err = document(a.Was); err == nil {
-		line.Became, err = document(a.Became)
-	}
-	return line, err
-}
-
-// addLine writes the line of an act in a transaction that [Ledger.tx] did not start.
-func (l *Ledger) addLine(ctx context.Context, tx querier, act Act) error {
-	line, err := act.line()
-	if err == nil {
-		_, err = tx.ExecContext(ctx, l.dialect.words.Replace(insertLine), line.values()...)
-	}
-	return err
 }
 
 // document returns a value as JSON, empty for nil.

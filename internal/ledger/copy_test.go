@@ -142,7 +142,7 @@ func TestEveryTableIsCopiedOrOfTheMoment(t *testing.T) {
 	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
 	l := open(t, url)
 	tables := l.Ask(t, `SELECT GROUP_CONCAT(name, ' ' ORDER BY name) FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'`)
-	if want := strings.Join(ledger.CopiedTables("facts", "jobs", "replicas"), " "); tables != want {
+	if want := strings.Join(ledger.CopiedTables("jobs", "replicas"), " "); tables != want {
 		t.Errorf("the tables are %q, and those of a copy %q", tables, want)
 	}
 }

@@ -33,13 +33,12 @@ type dialect struct {
 	system attribute.KeyValue
 	conns  int
 	words  *strings.Replacer // placeholders of statements, with their replacements
-	begin  *sql.TxOptions    // options of each transaction
 
 	snapshot *sql.TxOptions // options of a transaction that reads the complete ledger
 	still    *sql.TxOptions // options of the transaction that copies the ledger
 
 	hasFacts      string // query that reports whether the database has a ledger
-	migrationLock string // statement that waits for the migration of another replica, or empty
+	migrationLock string // statements that wait for the migration of another replica, without the timeouts of the session; or empty
 
 	oneAtATime string        // statement that blocks other transactions until this one ends; empty if the database has one writer
 	idle       time.Duration // time after which an idle connection is closed; zero means never
@@ -58,11 +57,9 @@ var postgres = dialect{
 		"{bytes}", `COLLATE "C"`, "{labels}", "json_each_text($1::json) AS labels (name, value)",
 		"{month of order_time}", "(EXTRACT(EPOCH FROM date_trunc('month', to_timestamp(order_time / 1000000) AT TIME ZONE 'UTC')) * 1000000)::BIGINT"),
 	hasFacts:      `SELECT to_regclass('facts') IS NOT NULL`,
-	migrationLock: `SELECT pg_advisory_xact_lock(hashtext('easel schema'))`,
+	migrationLock: `SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock(hashtext('easel schema'))`,
 
 	oneAtATime: `SELECT pg_advisory_xact_lock(hashtext('easel total'))`,
-
-	begin: &sql.TxOptions{Isolation: sql.LevelReadCommitted},
 
 	snapshot: &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 	still:    &sql.TxOptions{Isolation: sql.LevelRepeatableRead},
@@ -118,7 +115,7 @@ const (
 type place struct {
 	dialect
 	// writing is the DSN of the pool that writes, and reading the DSN of a separate pool that only reads. migrating is
-	// the DSN of connections that change the schema, empty if the writing pool does so.
+	// the DSN of connections without timeouts, empty if the others have none.
 	writing, reading, migrating string
 	// file is the path of a SQLite file, otherwise empty.
 	file string
@@ -205,10 +202,11 @@ func postgresPlace(address string) (place, error) {
 		query.Set("connect_timeout", connectTimeout)
 	}
 	at := place{dialect: postgres}
+	query.Set(isolation, bounds[isolation])
 	u.RawQuery = encoded(query)
 	at.migrating = u.String()
 	for name, value := range bounds {
-		if !query.Has(name) || name == isolation {
+		if !query.Has(name) {
 			query.Set(name, value)
 		}
 	}

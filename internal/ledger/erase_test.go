@@ -51,7 +51,7 @@ func holds(t *testing.T, url string) bool {
 	file, isFile := strings.CutPrefix(url, "sqlite:")
 	if !isFile { // PostgreSQL clears its pages itself, so only its rows are checked
 		l := open(t, url)
-		for _, table := range ledger.CopiedTables("facts") {
+		for _, table := range ledger.CopiedTables() {
 			if n := l.Ask(t, fmt.Sprintf("SELECT COUNT(*)::TEXT FROM %s AS one WHERE one::TEXT LIKE '%%%s%%'", table, prompt)); n != "0" {
 				return true
 			}

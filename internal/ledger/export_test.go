@@ -36,7 +36,7 @@ func (l *Ledger) Reconnect() {
 // Hang starts a transaction, executes a statement, and never continues, like a host that has vanished.
 func (l *Ledger) Hang(t *testing.T, statement string) {
 	t.Helper()
-	tx, err := l.writes.BeginTx(t.Context(), l.dialect.begin)
+	tx, err := l.writes.BeginTx(t.Context(), nil)
 	if err == nil {
 		_, err = tx.ExecContext(t.Context(), statement)
 	}

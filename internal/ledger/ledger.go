@@ -118,7 +118,7 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 		return unusable(err)
 	}
 	l.writes, l.reads = db, db
-	if _, err := l.migrate(ctx, at); err != nil {
+	if _, err := l.migrate(ctx); err != nil {
 		return err
 	}
 	if err := l.recognize(ctx); err != nil {

@@ -6,9 +6,11 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"strconv"
 	"strings"
+	"time"
 )
 
 //go:embed migrations
@@ -21,34 +23,25 @@ const (
 )
 
 // migrations returns the files that change the schema, the first one first. The name of a file begins with its number.
-func (d dialect) migrations() ([]string, error) {
-	dir := path.Join("migrations", string(d.kind))
-	entries, err := migrationFiles.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	files := make([]string, len(entries))
-	for _, entry := range entries {
-		number, _, _ := strings.Cut(entry.Name(), "_")
-		n, err := strconv.Atoi(number)
-		if err != nil || n < 1 || n > len(files) || files[n-1] != "" {
-			return nil, fmt.Errorf("migrations: file %s out of order", entry.Name())
+func (d dialect) migrations() (files []string) {
+	for {
+		next, _ := fs.Glob(migrationFiles, fmt.Sprintf("migrations/%s/%d_*.sql", d.kind, len(files)+1)) // the pattern is valid
+		if len(next) == 0 {
+			return files
 		}
-		files[n-1] = path.Join(dir, entry.Name())
+		files = append(files, next...)
 	}
-	return files, nil
 }
 
-// migrate applies the migrations that the ledger does not have yet, and returns their names. On PostgreSQL it uses a
-// connection without the timeouts of the others, because filling an index may take long.
-func (l *Ledger) migrate(ctx context.Context, at place) (applied []string, err error) {
-	files, err := at.migrations()
-	if err != nil {
-		return nil, err
-	}
-	version, err := schemaVersion(ctx, at.dialect, l.writes)
+// migrate applies the migrations that the ledger does not have yet, and returns their names.
+func (l *Ledger) migrate(ctx context.Context) (applied []string, err error) {
+	files := l.dialect.migrations()
+	version, err := schemaVersion(ctx, l.dialect, l.writes)
 	if err == nil && version < int64(len(files)) {
-		applied, err = l.applyMigrations(ctx, at, files)
+		err = l.once(ctx, l.writes, nil, func(tx *transaction) error {
+			applied, err = tx.migrate(files)
+			return err
+		})
 	}
 	if err != nil {
 		return nil, unusable(err)
@@ -56,45 +49,29 @@ func (l *Ledger) migrate(ctx context.Context, at place) (applied []string, err e
 	return applied, compatible(ctx, l.writes, int64(len(files)))
 }
 
-// applyMigrations applies the missing migrations in one transaction.
-func (l *Ledger) applyMigrations(ctx context.Context, at place, files []string) (applied []string, err error) {
-	db := l.writes
-	if at.migrating != "" {
-		if db, err = at.open(at.migrating, 1, nil); err != nil {
-			return nil, err
-		}
-		defer func() { _ = db.Close() }() // the commit has returned
-	}
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
+// migrate applies the missing migrations. Another replica may have applied them before the lock was acquired.
+func (t *transaction) migrate(files []string) (applied []string, err error) {
+	if _, err := t.querier.ExecContext(t.ctx, t.l.dialect.migrationLock); err != nil {
 		return nil, err
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	if at.migrationLock != "" {
-		if _, err := tx.ExecContext(ctx, at.migrationLock); err != nil {
-			return nil, err
-		}
-	}
-	version, err := schemaVersion(ctx, at.dialect, tx) // another replica may have migrated before the lock was acquired
+	version, err := schemaVersion(t.ctx, t.l.dialect, t)
 	for n := version; err == nil && n < int64(len(files)); n++ {
 		applied = append(applied, strings.TrimSuffix(path.Base(files[n]), ".sql"))
-		err = applyMigration(ctx, tx, files[n], n+1)
+		err = t.apply(files[n], n+1)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return applied, tx.Commit()
+	return applied, err
 }
 
-func applyMigration(ctx context.Context, tx *sql.Tx, file string, number int64) error {
+// apply applies a migration, and records its number. Its text has several statements, and is not translated.
+func (t *transaction) apply(file string, number int64) error {
 	text, err := migrationFiles.ReadFile(file)
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = t.querier.ExecContext(t.ctx, string(text))
 	}
-	if _, err := tx.ExecContext(ctx, string(text)); err != nil {
-		return err
+	if err == nil {
+		_, err = t.exec(`INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`, schemaFact, strconv.FormatInt(number, 10))
 	}
-	return note(ctx, tx, schemaFact, strconv.FormatInt(number, 10))
+	return err
 }
 
 // schemaVersion returns the number of the latest migration of a ledger. Zero means that the database has no ledger.
@@ -108,11 +85,17 @@ func schemaVersion(ctx context.Context, d dialect, db querier) (version int64, e
 
 // numberFact returns a fact that is a number, zero if it is missing.
 func numberFact(ctx context.Context, db querier, name string) (number int64, err error) {
-	text, err := factOf(ctx, db, name)
-	if err != nil || text == "" {
-		return 0, err
+	err = db.QueryRowContext(ctx, `SELECT CAST(value AS BIGINT) FROM facts WHERE name = $1`, name).Scan(&number)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
 	}
-	return strconv.ParseInt(text, 10, 64)
+	return number, err
+}
+
+// timeFact returns a fact that is a time, zero if it is missing.
+func timeFact(ctx context.Context, db querier, name string) (time.Time, error) {
+	number, err := numberFact(ctx, db, name)
+	return fromMicros(number), err
 }
 
 // compatible rejects a ledger that a later release has changed so that this one cannot use it.
@@ -139,9 +122,9 @@ func (l *Ledger) isCurrent(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	files, err := l.dialect.migrations()
-	if err == nil && have < int64(len(files)) {
-		err = fmt.Errorf("EASEL_LEDGER_URL: the schema of this ledger is of an older Easel (%d, and this one has %d): run easel ledger migrate, or start this Easel on it once", have, len(files))
+	files := l.dialect.migrations()
+	if have < int64(len(files)) {
+		return fmt.Errorf("EASEL_LEDGER_URL: the schema of this ledger is of an older Easel (%d, and this one has %d): run easel ledger migrate, or start this Easel on it once", have, len(files))
 	}
-	return err
+	return nil
 }

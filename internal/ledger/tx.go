@@ -184,6 +184,16 @@ func (t *transaction) exec(text string, args ...any) (rows int64, err error) {
 	return rows, err
 }
 
+// execAll executes statements without arguments, until one fails.
+func (t *transaction) execAll(statements ...string) error {
+	for _, text := range statements {
+		if _, err := t.exec(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // query calls each with the rows of a query.
 func (t *transaction) query(each func(scanner) error, text string, args ...any) error {
 	return t.l.statements.measure(t.ctx, func(ctx context.Context) error {

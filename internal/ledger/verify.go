@@ -1,9 +1,7 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -96,41 +94,18 @@ func Verify(ctx context.Context, url string, differs func(Difference)) (Verified
 	return l.Verify(ctx, differs)
 }
 
-// OpenBeside opens a ledger for reading, while servers may use it.
-func OpenBeside(ctx context.Context, url string) (*Ledger, error) {
-	at, err := durable(url)
-	if err != nil {
-		return nil, err
-	}
-	if err := at.exists(); err != nil {
-		return nil, err
-	}
-	db, err := at.open(cmp.Or(at.migrating, at.reading), 1, nil)
-	if err != nil {
-		return nil, unusable(err)
-	}
-	l := &Ledger{dialect: at.dialect, window: ResendWindow, kind: Kind(url), reads: db}
-	if err := l.isCurrent(ctx); err != nil {
-		return nil, errors.Join(err, l.Close())
-	}
-	return l, nil
-}
-
 // Verify compares an open ledger like [Verify]. It reads the ledger at one moment, without a timeout. The budgets of a
 // ledger in memory include deleted orders, so only the orders of such a ledger are compared.
 func (l *Ledger) Verify(ctx context.Context, differs func(Difference)) (v Verified, err error) {
-	sqlTx, err := l.reads.BeginTx(ctx, l.dialect.snapshot)
-	if err != nil {
-		return v, unusable(err)
-	}
-	defer func() { _ = sqlTx.Rollback() }() // the transaction only reads
-	tx := &transaction{querier: sqlTx, pool: l.reads, ctx: ctx, l: l}
-	err = tx.row([]any{&v.Orders, &v.Budgets}, `SELECT (SELECT COUNT(*) FROM orders), (SELECT COUNT(*) FROM budgets)`)
-	for n, c := range comparisons {
-		if err == nil && (n == 0 || l.IsDurable()) {
-			err = tx.query(func(row scanner) error { return c.scan(row, &v, differs) }, c.query())
+	err = l.once(ctx, l.reads, l.dialect.snapshot, func(tx *transaction) error {
+		err := tx.row([]any{&v.Orders, &v.Budgets}, `SELECT (SELECT COUNT(*) FROM orders), (SELECT COUNT(*) FROM budgets)`)
+		for n, c := range comparisons {
+			if err == nil && (n == 0 || l.IsDurable()) {
+				err = tx.query(func(row scanner) error { return c.scan(row, &v, differs) }, c.query())
+			}
 		}
-	}
+		return err
+	})
 	return v, unusable(err)
 }
 
