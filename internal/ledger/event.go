@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"math"
 	"slices"
 	"time"
 )
@@ -49,52 +48,43 @@ const (
 	inLine        = ` ORDER BY subject, position`
 )
 
-// overdue selects deliveries that are too old and that no process attempts now.
-var overdue = `SELECT ref, line, begin_time FROM jobs AS due WHERE kind = '` + DeliverJob + `' AND owner = $1 AND begin_time >= $2 AND begin_time <= (SELECT {now}) - ` + micro(DeliverTimeout) + `
+// overdue selects deliveries that are too old, that are the first of their line, and that no process attempts now.
+var overdue = `SELECT ref, line, begin_time, attempts, problem FROM jobs AS due WHERE kind = '` + DeliverJob + `' AND owner = $1 AND begin_time >= $2 AND begin_time <= (SELECT {now}) - ` + micro(DeliverTimeout) + `
 	AND ` + isPast("run_time", micro(JobLease)) + ` AND ` + firstInLine + ` ORDER BY begin_time LIMIT $3 {take}`
 
-// GiveUp abandons, in steps, the events of an owner that were not delivered in time. It returns their number, even after
-// an error.
+// GiveUp abandons, in steps, the events of an owner that were not delivered in time. A later event of the same subject then
+// has its full time. It returns the number of events, even after an error.
 func (l *Ledger) GiveUp(ctx context.Context, owner string) (events int, err error) {
-	return l.inSteps(ctx, math.MaxInt, func(tx *transaction, from int64, n int) (times []int64, err error) {
-		var ids, subjects []string
-		err = tx.query(func(row scanner) error {
-			id, subject, begin := "", "", int64(0)
-			err := row.Scan(&id, &subject, &begin)
-			ids, subjects, times = append(ids, id), append(subjects, subject), append(times, begin)
-			return err
+	return l.inSteps(ctx, func(tx *transaction, from int64, n int) (times []int64, err error) {
+		all, err := collect(tx, func(row scanner, d *delivery) error {
+			return row.Scan(&d.event, &d.line, &d.begin, &d.attempts, &d.problem)
 		}, overdue, owner, from, n)
-		if err == nil && len(ids) > 0 {
-			err = tx.giveUp(owner, ids, subjects)
+		for _, d := range all {
+			times = append(times, d.begin)
+			if err == nil {
+				err = tx.giveUp(owner, d)
+			}
 		}
-		if err != nil {
-			return nil, err
-		}
-		return times, nil
+		return times, err
 	})
 }
 
-// giveUp abandons events of an owner. A later event of the same subject then has its full time.
-func (t *transaction) giveUp(owner string, ids, subjects []string) error {
-	pending, err := t.pendingEvents(owner, subjects)
-	for _, step := range []struct {
-		statement string
-		ids       []string
-	}{
-		{`UPDATE jobs SET begin_time = {now} WHERE kind = '` + DeliverJob + `' AND ref {in ids}`, pending},
-		{`UPDATE events SET state = {given up}, attempts = jobs.attempts, problem = jobs.problem FROM jobs WHERE kind = '` + DeliverJob + `' AND ref = events.id AND events.id {in ids}`, ids},
-		{`DELETE FROM jobs WHERE kind = '` + DeliverJob + `' AND ref {in ids}`, ids},
-	} {
-		if err == nil {
-			_, err = t.exec(step.statement, asList(step.ids))
-		}
-	}
-	return err
+// delivery is a job that delivers an event.
+type delivery struct {
+	event, line, problem string
+	begin, attempts      int64
 }
 
-// pendingEvents returns the ids of the pending events of some subjects.
-func (t *transaction) pendingEvents(owner string, subjects []string) ([]string, error) {
-	return collect(t, scanText, `SELECT id FROM events WHERE owner = $2 AND subject {in ids} AND state = {pending}`, asList(subjects), owner)
+// giveUp abandons the event of a delivery.
+func (t *transaction) giveUp(owner string, d delivery) error {
+	_, err := t.exec(`UPDATE events SET state = {given up}, attempts = $1, problem = $2 WHERE id = $3`, d.attempts, d.problem, d.event)
+	if err == nil {
+		_, err = t.exec(`DELETE FROM jobs WHERE kind = '`+DeliverJob+`' AND ref = $1`, d.event)
+	}
+	if err == nil {
+		_, err = t.exec(`UPDATE jobs SET begin_time = {now} WHERE kind = '`+DeliverJob+`' AND owner = $1 AND line = $2 AND line <> ''`, owner, d.line)
+	}
+	return err
 }
 
 // ForgetEvents deletes, in steps, old events that are not pending.
@@ -182,15 +172,12 @@ func (t *transaction) replay(owner string, page []eventRow) (events int64, err e
 	for n, e := range page {
 		ids[n], subjects[n] = e.id, e.Subject
 	}
-	pending, err := t.pendingEvents(owner, subjects)
-	if err == nil && len(pending) > 0 {
-		_, err = t.exec(`DELETE FROM jobs WHERE kind = '`+DeliverJob+`' AND ref {in ids}`, asList(pending))
-	}
+	_, err = t.exec(`DELETE FROM jobs WHERE kind = '`+DeliverJob+`' AND owner = $2 AND line {in ids} AND line <> ''`, asList(subjects), owner)
 	if err == nil {
 		events, err = t.exec(`UPDATE events SET state = {pending}, attempts = 0, problem = '' WHERE id {in ids} AND state <> {pending}`, asList(ids))
 	}
 	if err == nil {
-		_, err = t.exec(addDeliveries+`id {in ids}`+inLine, asList(slices.Concat(ids, pending)))
+		_, err = t.exec(addDeliveries+`subject {in ids} AND owner = $2 AND state = {pending}`+inLine, asList(subjects), owner)
 	}
 	t.jobAdded = true
 	return events, err

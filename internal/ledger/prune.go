@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"slices"
-	"sort"
 	"time"
 )
 
@@ -17,7 +16,6 @@ const (
 // later claim than its first is kept for a day: an attempt under an earlier claim may still return its generation.
 const (
 	oldOrders     = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND order_time <= (SELECT {now}) - $3 AND state <> {open} ORDER BY order_time, id LIMIT $2`
-	placedOrders  = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND owner = $3 AND state = {placed} ORDER BY order_time, id LIMIT $2`
 	refusedOrders = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND owner = $3 AND state = {refused} AND resolved = 0 AND order_time <= (SELECT {now}) - $4
 		AND claims <= $5 ORDER BY order_time LIMIT $2`
 )
@@ -30,19 +28,15 @@ func (l *Ledger) Prune(ctx context.Context, kept int) (gone int, err error) {
 	if l.IsDurable() {
 		return 0, nil
 	}
-	if gone, err = l.forget(ctx, math.MaxInt, oldOrders, keptTime.Microseconds()); err != nil {
+	if gone, err = l.forget(ctx, oldOrders, keptTime.Microseconds()); err != nil {
 		return gone, err
 	}
-	for _, forget := range []func() (int, error){
-		func() (int, error) { return l.forgetRefused(ctx, keptRefused, 1) },
-		func() (int, error) { return l.forgetSurplus(ctx, kept) },
-	} {
-		some, err := forget()
-		if gone += some; err != nil {
-			return gone, err
-		}
+	refused, err := l.forgetRefused(ctx, keptRefused, 1)
+	if err != nil {
+		return gone + refused, err
 	}
-	return gone, nil
+	surplus, err := l.forgetSurplus(ctx, kept)
+	return gone + refused + surplus, err
 }
 
 // ForgetRefused deletes, in steps, the orders that were rejected a day ago, and returns their number. An order that an
@@ -57,86 +51,57 @@ func (l *Ledger) forgetRefused(ctx context.Context, age time.Duration, claims in
 	for _, owner := range owners {
 		if err == nil {
 			some := 0
-			some, err = l.forget(ctx, math.MaxInt, refusedOrders, owner, age.Microseconds(), claims)
+			some, err = l.forget(ctx, refusedOrders, owner, age.Microseconds(), claims)
 			gone += some
 		}
 	}
 	return gone, err
 }
 
-// countPlaced counts the placed orders of each owner in indexes only.
-const countPlaced = `SELECT owner, CAST(SUM(orders) AS BIGINT) FROM (SELECT owner, COUNT(*) AS orders FROM orders GROUP BY owner
-	UNION ALL SELECT owner, -COUNT(*) FROM orders WHERE state = {open} GROUP BY owner
-	UNION ALL SELECT owner, -COUNT(*) FROM orders WHERE state = {refused} GROUP BY owner) AS counts GROUP BY owner`
+// surplusOrders selects the placed orders beyond the newest $1 ones. The orders of an owner never displace those of an owner
+// with fewer.
+const surplusOrders = `SELECT id FROM (SELECT id, order_time, ROW_NUMBER() OVER (PARTITION BY owner ORDER BY order_time DESC, id DESC) AS place FROM orders
+	WHERE state = {placed} AND (SELECT COUNT(*) FROM orders WHERE state = {placed}) > $1) AS placed ORDER BY place, order_time DESC LIMIT -1 OFFSET $1`
 
-// ownerCount is the number of orders of an owner.
-type ownerCount struct {
-	owner  string
-	orders int
-}
-
-// forgetSurplus deletes the oldest placed orders of the owners with the most orders, so that kept orders are left.
+// forgetSurplus deletes placed orders, in steps, so that kept ones are left.
 func (l *Ledger) forgetSurplus(ctx context.Context, kept int) (gone int, err error) {
-	counts, err := ask(ctx, l, func(row scanner, c *ownerCount) error { return row.Scan(&c.owner, &c.orders) }, countPlaced)
-	for _, c := range surplus(counts, kept) {
+	ids, err := ask(ctx, l, scanText, surplusOrders, kept)
+	for step := range slices.Chunk(ids, stepRows) {
 		if err == nil {
-			some := 0
-			some, err = l.forget(ctx, c.orders, placedOrders, c.owner)
-			gone += some
+			gone += len(step)
+			err = l.tx(ctx, func(tx *transaction) error { return tx.deleteOrders(step) })
 		}
 	}
 	return gone, err
 }
 
-// surplus returns the number of orders of each owner beyond those that are kept. The orders of an owner never displace
-// orders of an owner with fewer.
-func surplus(counts []ownerCount, kept int) (all []ownerCount) {
-	keep := func(each int) (sum int) {
-		for _, c := range counts {
-			sum += min(c.orders, each)
+// forget deletes the orders that a query selects, in steps.
+func (l *Ledger) forget(ctx context.Context, query string, args ...any) (gone int, err error) {
+	return l.inSteps(ctx, func(tx *transaction, from int64, n int) (times []int64, err error) {
+		var ids []string
+		err = tx.query(func(row scanner) error {
+			id, at := "", int64(0)
+			err := row.Scan(&id, &at)
+			ids, times = append(ids, id), append(times, at)
+			return err
+		}, query, slices.Concat([]any{from, n}, args)...)
+		if err != nil || len(ids) == 0 {
+			return nil, err
 		}
-		return sum
-	}
-	each := sort.Search(kept, func(each int) bool { return keep(each+1) > kept })
-	rest := kept - keep(each)
-	for _, c := range counts {
-		if c.orders -= each; c.orders > 0 && rest > 0 {
-			c.orders, rest = c.orders-1, rest-1
-		}
-		if c.orders > 0 {
-			all = append(all, c)
-		}
-	}
-	return all
-}
-
-// forget deletes the orders that a query selects, at most the given number, in steps.
-func (l *Ledger) forget(ctx context.Context, most int, query string, args ...any) (gone int, err error) {
-	return l.inSteps(ctx, most, func(tx *transaction, from int64, n int) ([]int64, error) {
-		return tx.forget(query, slices.Concat([]any{from, n}, args)...)
+		return times, tx.deleteOrders(ids)
 	})
 }
 
-// forget deletes the orders that a query selects, and returns their times.
-func (t *transaction) forget(query string, args ...any) (times []int64, err error) {
-	var ids []string
-	err = t.query(func(row scanner) error {
-		id, at := "", int64(0)
-		err := row.Scan(&id, &at)
-		ids, times = append(ids, id), append(times, at)
-		return err
-	}, query, args...)
-	if err != nil || len(ids) == 0 {
-		return nil, err
-	}
+// deleteOrders deletes orders with their labels. Only a ledger in memory deletes their journal.
+func (t *transaction) deleteOrders(ids []string) error {
 	statements := []string{`DELETE FROM labels WHERE order_id {in ids}`, `DELETE FROM orders WHERE id {in ids}`}
-	if !t.l.IsDurable() { // a durable journal is never deleted
+	if !t.l.IsDurable() {
 		statements = append(statements, `DELETE FROM movements WHERE order_id {in ids}`)
 	}
 	for _, statement := range statements {
 		if _, err := t.exec(statement, asList(ids)); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return times, nil
+	return nil
 }
