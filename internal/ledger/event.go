@@ -55,10 +55,10 @@ var overdue = `SELECT ref, line, begin_time, attempts, problem FROM jobs AS due 
 // GiveUp abandons, in steps, the events of an owner that were not delivered in time. A later event of the same subject then
 // has its full time. It returns the number of events, even after an error.
 func (l *Ledger) GiveUp(ctx context.Context, owner string) (events int, err error) {
-	return l.inSteps(ctx, func(tx *transaction, from int64, n int) (times []int64, err error) {
+	return l.inSteps(ctx, func(tx *transaction, from int64) (times []int64, err error) {
 		all, err := collect(tx, func(row scanner, d *delivery) error {
 			return row.Scan(&d.event, &d.line, &d.begin, &d.attempts, &d.problem)
-		}, overdue, owner, from, n)
+		}, overdue, owner, from, stepRows)
 		for _, d := range all {
 			times = append(times, d.begin)
 			if err == nil {

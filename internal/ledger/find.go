@@ -18,10 +18,10 @@ const byName = `id IN (
 	UNION ALL SELECT id FROM orders WHERE state = {refused} AND idempotency_key = $1)
 	ORDER BY order_time DESC, id DESC LIMIT $2`
 
-// Find returns the latest orders that a name may identify, with their labels. A name is an id of the ledger, a
+// Find returns the latest orders that a name may identify. A name is an id of the ledger, a
 // generation, or an idempotency key, which each owner may have used.
 func (l *Ledger) Find(ctx context.Context, name string, most int) ([]Order, error) {
-	return l.labelled(ctx, "orders", byName, name, most)
+	return l.read(ctx, "orders", byName, name, most)
 }
 
 // Owners returns all owners of orders.

@@ -151,8 +151,8 @@ func (f Filter) are(statuses ...lifecycle.Status) bool {
 	return !f.Existing && !slices.ContainsFunc(f.Statuses, func(s lifecycle.Status) bool { return !slices.Contains(statuses, s) })
 }
 
-// List returns the latest orders that match a filter, after a position, with their labels.
+// List returns the latest orders that match a filter, after a position.
 func (l *Ledger) List(ctx context.Context, f Filter, after Position, most int) ([]Order, error) {
 	tables, c := f.page(after, most)
-	return l.labelled(ctx, tables, c.String(), c.args...)
+	return l.read(ctx, tables, c.String(), c.args...)
 }

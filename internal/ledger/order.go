@@ -27,9 +27,9 @@ const (
 	retryAfter, retryAtMost = 5 * time.Second, 30 * time.Second
 )
 
-// Get returns an order by its id, with its labels.
+// Get returns an order by its id.
 func (l *Ledger) Get(ctx context.Context, id string) (o Order, found bool, err error) {
-	all, err := l.labelled(ctx, "orders", "id = $1", id)
+	all, err := l.read(ctx, "orders", "id = $1", id)
 	if found = len(all) == 1; found {
 		o = all[0]
 	}

@@ -79,17 +79,16 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	if len(types) == 0 || t.l.outbox == nil || after.isForwarded() {
 		return nil
 	}
-	labelled, delay := []Order{after}, time.Duration(0)
+	delay := time.Duration(0)
 	if t.wantsCopy(before, after) {
 		delay = copyTimeout
 	}
-	err := label(t, labelled)
 	for _, eventType := range types {
-		if err == nil {
-			err = t.addEvent(Event{Owner: after.Owner, Type: eventType, Subject: after.Generation, Data: t.l.outbox.Generation(labelled[0].as(eventType), text)}, delay)
+		if err := t.addEvent(Event{Owner: after.Owner, Type: eventType, Subject: after.Generation, Data: t.l.outbox.Generation(after.as(eventType), text)}, delay); err != nil {
+			return err
 		}
 	}
-	return err
+	return nil
 }
 
 // as returns the order as an event of the given type reports it. A state may be recorded after a deletion.

@@ -30,15 +30,15 @@ const (
 	whoseOwner    = `owner || '' = %s`
 )
 
-// Own returns the orders of generations that belong to an owner, or to any owner if owner is nil, with their labels, by
-// generation. A generation of another owner and one that the ledger does not know are missing alike.
+// Own returns the orders of generations that belong to an owner, or to any owner if owner is nil, by generation.
+// A generation of another owner and one that the ledger does not know are missing alike.
 func (l *Ledger) Own(ctx context.Context, owner *string, generations ...string) (map[string]Order, error) {
 	own := make(map[string]Order, len(generations))
 	if len(generations) == 0 {
 		return own, nil
 	}
 	c := ofOwner(owner, generations)
-	found, err := l.labelled(ctx, "orders", c.String(), c.args...)
+	found, err := l.read(ctx, "orders", c.String(), c.args...)
 	for _, o := range found {
 		own[o.Generation] = o
 	}
@@ -91,26 +91,12 @@ func ofOwner(owner *string, generations []string) *clauses {
 	return c
 }
 
-// attributions adds the attributions of the orders that match a condition to own, by generation. The query returns a row for each
-// label of an order.
+// attributions adds the attributions of the orders that match a condition to own, by generation.
 func attributions(tx *transaction, own map[string]Attribution, condition string, args ...any) error {
-	labels := map[string]map[string]string{} // key: ID of the order
 	return tx.query(func(row scanner) error {
-		var id, generation string
-		var name, value *string
-		one := Attribution{}
-		if err := row.Scan(&id, &generation, &one.Owner, &one.Caller, &one.Model, &one.Gone, &name, &value); err != nil {
-			return err
-		}
-		if labels[id] == nil {
-			labels[id] = map[string]string{}
-		}
-		if name != nil {
-			labels[id][*name] = *value
-		}
-		one.Labels = labels[id]
+		one, generation := Attribution{}, ""
+		err := row.Scan(&generation, &one.Owner, &one.Caller, &one.Model, &one.Gone, labels{&one.Labels})
 		own[generation] = one
-		return nil
-	}, `SELECT own.id, own.generation_id, own.owner, own.caller, own.model_id, own.deleted = 1, labels.name, labels.value
-		FROM (SELECT * FROM orders WHERE `+condition+`) AS own LEFT JOIN labels ON labels.order_id = own.id`, args...)
+		return err
+	}, `SELECT generation_id, owner, caller, model_id, deleted = 1, {labels of order} FROM orders WHERE `+condition, args...)
 }

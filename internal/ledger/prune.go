@@ -77,14 +77,14 @@ func (l *Ledger) forgetSurplus(ctx context.Context, kept int) (gone int, err err
 
 // forget deletes the orders that a query selects, in steps.
 func (l *Ledger) forget(ctx context.Context, query string, args ...any) (gone int, err error) {
-	return l.inSteps(ctx, func(tx *transaction, from int64, n int) (times []int64, err error) {
+	return l.inSteps(ctx, func(tx *transaction, from int64) (times []int64, err error) {
 		var ids []string
 		err = tx.query(func(row scanner) error {
 			id, at := "", int64(0)
 			err := row.Scan(&id, &at)
 			ids, times = append(ids, id), append(times, at)
 			return err
-		}, query, slices.Concat([]any{from, n}, args)...)
+		}, query, slices.Concat([]any{from, stepRows}, args)...)
 		if err != nil || len(ids) == 0 {
 			return nil, err
 		}

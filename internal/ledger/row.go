@@ -2,8 +2,7 @@ package ledger
 
 import (
 	"context"
-	"maps"
-	"slices"
+	"encoding/json"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
@@ -56,7 +55,7 @@ type Order struct {
 	// Observed is the observed state of its generation, and Record the catalog's report of the latest state, as JSON.
 	lifecycle.Observed
 	Record string
-	// Labels are the labels of its [Request]. Only some queries, such as [Ledger.List] and [Ledger.Own], read them.
+	// Labels are the labels of its [Request].
 	Labels map[string]string
 
 	// Problem is the reason why the order has no outcome yet, for display.
@@ -84,7 +83,7 @@ func (o Order) money() lifecycle.Money {
 // columns are the columns that scan reads.
 var columns = `id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, COALESCE(inputs, ''), digest, inputs_digest, state, COALESCE(generation_id, ''), resolved = 1, claims,
 	NOT ` + lapsed + `, {now} - order_time, order_time, price_cents, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents,
-	status, COALESCE(record, ''), deleted = 1, gone = 1, absent_time, settled = 1, charge_final = 1, refunded = 1, placed_time, failed_time, problem, erased = 1, held = 1`
+	status, COALESCE(record, ''), deleted = 1, gone = 1, absent_time, settled = 1, charge_final = 1, refunded = 1, placed_time, failed_time, problem, erased = 1, held = 1, {labels of order}`
 
 // order reads and locks the order that matches a condition, or returns nil. apiKey is the current one.
 func (l *Ledger) order(tx *transaction, apiKey, condition string, args ...any) (*Order, error) {
@@ -111,7 +110,7 @@ func (l *Ledger) scan(row scanner, o *Order, apiKey string) error {
 	if err := row.Scan(
 		&o.ID, &o.Namespace, &o.Owner, &o.Caller, &o.IdempotencyKey, &o.UpstreamKey, &o.APIKey, &o.ModelID, &o.Inputs, &o.Digest, &o.InputsDigest, &o.State, &o.Generation, &o.Resolved, &o.Claims,
 		&o.Claimed, &age, &written, &o.PriceCents, &o.ReservedCents, &o.CostCents, &o.RefundedCents, &o.UnconfirmedCents,
-		&o.Status, &o.Record, &o.Deleted, &o.Absence.Lasting, &absent, &o.Settled, &o.Final, &o.Refunded, &o.placed, &failed, &o.Problem, &o.Erased, &o.Held); err != nil {
+		&o.Status, &o.Record, &o.Deleted, &o.Absence.Lasting, &absent, &o.Settled, &o.Final, &o.Refunded, &o.placed, &failed, &o.Problem, &o.Erased, &o.Held, labels{&o.Labels}); err != nil {
 		return err
 	}
 	o.Claimed = o.Claimed && o.State == lifecycle.Open
@@ -123,48 +122,26 @@ func (l *Ledger) scan(row scanner, o *Order, apiKey string) error {
 	return nil
 }
 
-// labelled reads the orders of some tables that match a condition, with their labels.
-func (l *Ledger) labelled(ctx context.Context, tables, condition string, args ...any) (all []Order, err error) {
+// read reads the orders of some tables that match a condition.
+func (l *Ledger) read(ctx context.Context, tables, condition string, args ...any) (all []Order, err error) {
 	err = l.reading(ctx, func(tx *transaction) error {
-		if all, err = l.ordersOf(tx, "", tables, condition, args...); err != nil {
-			return err
-		}
-		return label(tx, all)
+		all, err = l.ordersOf(tx, "", tables, condition, args...)
+		return err
 	})
 	return all, err
 }
 
-// label reads the labels of orders.
-func label(tx *transaction, all []Order) error {
-	ids := make([]string, len(all))
-	for n := range all {
-		ids[n] = all[n].ID
-	}
-	labels, err := labelsOf(tx, ids)
-	for n := range all {
-		all[n].Labels = labels[all[n].ID]
-	}
-	return err
-}
+// labels scans the labels of an order, which a query returns as JSON. An order without labels has an empty map. An erased order
+// has none, even if the query has waited for the row and reads its labels as of an earlier moment.
+type labels struct{ into *map[string]string }
 
-// labelsOf returns the labels of orders by the id of the order. An order without labels has an empty map.
-func labelsOf(tx *transaction, ids []string) (labels map[string]map[string]string, err error) {
-	if len(ids) == 0 {
-		return nil, nil
+// Scan implements [sql.Scanner].
+func (l labels) Scan(value any) error {
+	*l.into = map[string]string{}
+	if text, _ := value.(string); text != "" && text != "{}" {
+		return json.Unmarshal([]byte(text), l.into)
 	}
-	labels = make(map[string]map[string]string, len(ids))
-	for _, id := range ids {
-		labels[id] = map[string]string{}
-	}
-	type label struct{ order, name, value string }
-	c := &clauses{}
-	c.among("order_id", slices.Collect(maps.Keys(labels)))
-	rows, err := collect(tx, func(row scanner, l *label) error { return row.Scan(&l.order, &l.name, &l.value) },
-		`SELECT order_id, name, value FROM labels WHERE `+c.String(), c.args...)
-	for _, l := range rows {
-		labels[l.order][l.name] = l.value
-	}
-	return labels, err
+	return nil
 }
 
 // isForwarded reports whether an order was sent under a forwarded API key.

@@ -9,13 +9,14 @@ import (
 // step.
 const stepRows = 100
 
-// inSteps runs step repeatedly, each time in its own transaction, until a step has changed fewer than [stepRows] rows. A step changes at most n rows in the order of their times, starting at the last time
-// of the step before, and returns their times. inSteps returns the number of changed rows, even after an error.
-func (l *Ledger) inSteps(ctx context.Context, step func(tx *transaction, from int64, n int) (times []int64, err error)) (rows int, err error) {
+// inSteps runs step repeatedly, each time in its own transaction, until a step has changed fewer than [stepRows] rows. A
+// step changes at most [stepRows] rows in the order of their times, starting at the last time of the step before, and
+// returns their times. inSteps returns the number of changed rows, even after an error.
+func (l *Ledger) inSteps(ctx context.Context, step func(tx *transaction, from int64) (times []int64, err error)) (rows int, err error) {
 	for from := int64(0); ; {
 		var times []int64
 		err = l.tx(ctx, func(tx *transaction) (err error) {
-			times, err = step(tx, from, stepRows)
+			times, err = step(tx, from)
 			return err
 		})
 		if err != nil {
@@ -31,8 +32,8 @@ func (l *Ledger) inSteps(ctx context.Context, step func(tx *transaction, from in
 // changeInSteps runs a statement by [Ledger.inSteps]. $1 is the earliest time of the rows that it changes, and $2 their
 // maximum number. Its other arguments start at $3. It returns the time of each row.
 func (l *Ledger) changeInSteps(ctx context.Context, text string, args ...any) (rows int, err error) {
-	return l.inSteps(ctx, func(tx *transaction, from int64, n int) ([]int64, error) {
-		return collect(tx, func(row scanner, at *int64) error { return row.Scan(at) }, text, slices.Concat([]any{from, n}, args)...)
+	return l.inSteps(ctx, func(tx *transaction, from int64) ([]int64, error) {
+		return collect(tx, func(row scanner, at *int64) error { return row.Scan(at) }, text, slices.Concat([]any{from, stepRows}, args)...)
 	})
 }
 
