@@ -15,22 +15,17 @@ type clauses struct {
 
 // add adds a condition, in which each %s is an argument.
 func (c *clauses) add(condition string, args ...any) {
+	c.all = append(c.all, c.with(condition, args...))
+}
+
+// with returns a part of the query, in which each %s is an argument, and adds only the arguments.
+func (c *clauses) with(text string, args ...any) string {
 	names := make([]any, len(args))
 	for n := range args {
 		names[n] = fmt.Sprintf("$%d", len(c.args)+n+1)
 	}
-	c.all = append(c.all, fmt.Sprintf(condition, names...))
 	c.args = append(c.args, args...)
-}
-
-// among adds the condition that a column has one of the values. It repeats the last value up to a power of two, because
-// each number of values is another statement to prepare.
-func (c *clauses) among(column string, values []string) {
-	var args []any
-	for n := 0; n < len(values) || n&(n-1) != 0; n++ {
-		args = append(args, values[min(n, len(values)-1)])
-	}
-	c.add(column+" IN (NULL"+strings.Repeat(", %s", len(args))+")", args...)
+	return fmt.Sprintf(text, names...)
 }
 
 // String returns the conditions joined by AND.

@@ -61,7 +61,11 @@ func (f Filter) clauses() *clauses {
 		c.add("owner = %s", *f.Owner)
 	}
 	if len(f.Owners) > 0 {
-		c.among("owner", f.Owners)
+		names := make([]string, len(f.Owners))
+		for n, owner := range f.Owners {
+			names[n] = c.with("%s", owner)
+		}
+		c.all = append(c.all, "owner IN ("+strings.Join(names, ", ")+")")
 	}
 	if f.Generation != "" {
 		c.add("generation_id = %s", f.Generation)

@@ -37,43 +37,57 @@ func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error
 	err = l.snapshot(ctx, func(tx *transaction) error {
 		s = Summary{}
 		now, err := tx.now()
-		if err != nil {
-			return err
+		if err == nil {
+			s.Owners, err = l.summarizeOwners(tx, owners, now)
 		}
-		if owners {
-			if s.Owners, err = l.summarizeOwners(tx, now); err != nil {
-				return err
-			}
+		if err == nil {
+			s.Events, err = summarizeEvents(tx)
 		}
-		if s.Events, err = summarizeEvents(tx); err != nil {
-			return err
+		if err == nil {
+			err = summarizeContents(tx, &s.Contents)
 		}
-		if err := summarizeContents(tx, &s.Contents); err != nil {
-			return err
-		}
-		return summarizeUnknown(tx, &s, now)
+		return err
 	})
+	for _, o := range s.Owners {
+		s.Unknown += o.Unknown
+		s.OldestUnknown = max(s.OldestUnknown, o.OldestUnknown)
+	}
 	if !owners {
 		s.Owners = nil
 	}
 	return s, err
 }
 
-// summarizeOwners returns the totals of each owner, sorted by name.
-func (l *Ledger) summarizeOwners(tx *transaction, now time.Time) (all []OwnerSummary, err error) {
+// The sums of orders, and the orders of unknown outcome, whose owner may not have a budget yet.
+const (
+	knownSums   = `SELECT owner, orders, spent_cents + refunded_cents AS spent, refunded_cents, reserved_cents, unconfirmed_cents, 0 AS unknown, CAST(NULL AS BIGINT) AS oldest FROM budgets WHERE period = 'month'`
+	unknownSums = `SELECT owner, 0 AS orders, 0 AS spent, 0 AS refunded_cents, 0 AS reserved_cents, 0 AS unconfirmed_cents, 1 AS unknown, order_time AS oldest FROM orders WHERE state = {open}`
+)
+
+// summarizeOwners returns the totals of each owner, sorted by name. Without known, only orders of unknown outcome count.
+func (l *Ledger) summarizeOwners(tx *transaction, known bool, now time.Time) (all []OwnerSummary, err error) {
+	sums := unknownSums
+	if known {
+		sums = knownSums + " UNION ALL " + unknownSums
+	}
 	all, err = collect(tx, func(row scanner, o *OwnerSummary) error {
-		return row.Scan(&o.Owner, &o.Orders, &o.SpentCents, &o.RefundedCents, &o.ReservedCents, &o.UnconfirmedCents)
-	}, `SELECT owner, CAST(SUM(orders) AS BIGINT), CAST(SUM(spent_cents + refunded_cents) AS BIGINT), CAST(SUM(refunded_cents) AS BIGINT),
-		CAST(SUM(reserved_cents) AS BIGINT), CAST(SUM(unconfirmed_cents) AS BIGINT) FROM budgets WHERE period = 'month' GROUP BY owner`)
+		var oldest *int64
+		err := row.Scan(&o.Owner, &o.Orders, &o.SpentCents, &o.RefundedCents, &o.ReservedCents, &o.UnconfirmedCents, &o.Unknown, &oldest)
+		if oldest != nil {
+			o.OldestUnknown = now.Sub(fromMicros(*oldest))
+		}
+		return err
+	}, `SELECT owner, CAST(SUM(orders) AS BIGINT), CAST(SUM(spent) AS BIGINT), CAST(SUM(refunded_cents) AS BIGINT), CAST(SUM(reserved_cents) AS BIGINT), CAST(SUM(unconfirmed_cents) AS BIGINT),
+		CAST(SUM(unknown) AS BIGINT), MIN(oldest) FROM (`+sums+`) AS sums GROUP BY owner`)
+	if err != nil {
+		return nil, err
+	}
 	for name := range l.teams() {
 		if !slices.ContainsFunc(all, func(o OwnerSummary) bool { return o.Owner == name }) {
 			all = append(all, OwnerSummary{Owner: name})
 		}
 	}
 	slices.SortFunc(all, func(a, b OwnerSummary) int { return strings.Compare(a.Owner, b.Owner) }) // databases sort differently
-	if err != nil {
-		return nil, err
-	}
 	return all, l.summarizeBudgets(tx, all, now)
 }
 
@@ -92,27 +106,6 @@ func (t *transaction) used(now time.Time, condition string, args ...any) ([]usag
 	periods := Limits{}.periods(now)
 	return collect(t, scanUsage, `SELECT `+usageColumns+` FROM budgets WHERE (period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2) AND `+condition,
 		slices.Concat([]any{periods[0].Start.UnixMicro(), periods[1].Start.UnixMicro()}, args)...)
-}
-
-// summarizeUnknown counts the orders of unknown outcome. Their owner may not have a budget yet.
-func summarizeUnknown(tx *transaction, s *Summary, now time.Time) error {
-	unknown, err := collect(tx, func(row scanner, o *OwnerSummary) error {
-		oldest := int64(0)
-		err := row.Scan(&o.Owner, &o.Unknown, &oldest)
-		o.OldestUnknown = now.Sub(fromMicros(oldest))
-		return err
-	}, `SELECT owner, COUNT(*), MIN(order_time) FROM orders WHERE state = {open} GROUP BY owner`)
-	for _, o := range unknown {
-		s.Unknown += o.Unknown
-		s.OldestUnknown = max(s.OldestUnknown, o.OldestUnknown)
-		n, found := slices.BinarySearchFunc(s.Owners, o.Owner, func(o OwnerSummary, name string) int { return strings.Compare(o.Owner, name) })
-		if !found {
-			s.Owners = slices.Insert(s.Owners, n, o)
-			continue
-		}
-		s.Owners[n].Unknown, s.Owners[n].OldestUnknown = o.Unknown, o.OldestUnknown
-	}
-	return err
 }
 
 // Budgets returns the budgets of an owner that have a limit.

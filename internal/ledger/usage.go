@@ -24,19 +24,9 @@ const (
 // microsecondsOfDay is the length of a day in microseconds. The ledger numbers days by it.
 const microsecondsOfDay = int64(24 * time.Hour / time.Microsecond)
 
-// expression returns the dimension of an order in SQL. Each %s is an argument. {bytes} is the collation of the rollups.
-func (d Dimension) expression() string {
-	switch d {
-	case ByOwner:
-		return "owner {bytes}"
-	case ByCaller:
-		return "caller {bytes}"
-	case ByModel:
-		return "model_id {bytes}"
-	case ByLabel:
-		return "COALESCE((SELECT value FROM labels WHERE order_id = orders.id AND name = %s), '') {bytes}"
-	}
-	return fmt.Sprintf("CAST(order_time / %d AS TEXT) {bytes}", microsecondsOfDay)
+// dimensions are the dimensions in SQL, by the columns of [UsageQuery.sources]. {bytes} is the collation of the pages.
+var dimensions = map[Dimension]string{
+	ByDay: fmt.Sprintf("CAST(start_time / %d AS TEXT) {bytes}", microsecondsOfDay), ByOwner: "owner {bytes}", ByCaller: "caller {bytes}", ByModel: "model_id {bytes}", ByLabel: "label {bytes}",
 }
 
 // Usage is the total of the orders with the same dimensions.
@@ -64,10 +54,9 @@ type UsageQuery struct {
 	Most  int
 }
 
-// counts are the amounts of an order, with a sign. The columns of rollups have the same names.
-const counts = `%[1]s CASE WHEN state = {placed} THEN 1 ELSE 0 END AS orders, %[1]s CASE WHEN state = {placed} AND status IN ({failed}, {refunded}) THEN 1 ELSE 0 END AS failed,
-	%[1]s CASE WHEN state = {open} THEN 1 ELSE 0 END AS unknown, %[1]s COALESCE(cost_cents, 0) AS cost_cents, %[1]s refunded_cents AS refunded_cents,
-	%[1]s reserved_cents AS reserved_cents, %[1]s unconfirmed_cents AS unconfirmed_cents`
+// counts are the amounts of an order. The columns of rollups have the same names.
+const counts = `CASE WHEN state = {placed} THEN 1 ELSE 0 END AS orders, CASE WHEN state = {placed} AND status IN ({failed}, {refunded}) THEN 1 ELSE 0 END AS failed,
+	CASE WHEN state = {open} THEN 1 ELSE 0 END AS unknown, COALESCE(cost_cents, 0) AS cost_cents, refunded_cents, reserved_cents, unconfirmed_cents`
 
 // sums are the totals of a row.
 const sums = `CAST(SUM(orders) AS BIGINT), CAST(SUM(failed) AS BIGINT), CAST(SUM(unknown) AS BIGINT),
@@ -95,22 +84,20 @@ func (q UsageQuery) scan(row scanner, u *Usage) error {
 	return err
 }
 
-// statement returns the query for the rows. The dimensions are named d1, d2 and so on. d0 is constant, so that a query
-// without dimensions can group too.
+// statement returns the query for the rows. d0 is constant, so that a query without dimensions can group too.
 func (q UsageQuery) statement() (statement string, args []any) {
 	names, after := []string{"d0"}, []any{0}
-	for n := range q.By {
-		names = append(names, fmt.Sprintf("d%d", n+1))
+	for _, d := range q.By {
+		names = append(names, dimensions[d])
 	}
-	c, list := &clauses{}, strings.Join(names, ", ")
-	from := q.sources(c)
-	c.all = []string{"TRUE"}
 	for n, value := range q.After {
 		if q.By[n] == ByDay {
 			value = dayNumber(value)
 		}
 		after = append(after, value)
 	}
+	c, list := &clauses{}, strings.Join(names, ", ")
+	from := q.sources(c)
 	if len(after) > 1 {
 		c.add("("+list+") > (%s"+strings.Repeat(", %s", len(q.After))+")", after...)
 	}
@@ -118,20 +105,23 @@ func (q UsageQuery) statement() (statement string, args []any) {
 	return fmt.Sprintf(`SELECT %s, %s FROM (%s) AS chosen WHERE %s`, list, sums, from, c), c.args
 }
 
-// sources returns the sources of the totals: the rollups of all days in the window, minus their orders outside the
-// window, plus the orders without an outcome, by their index. Only orders have labels.
+// sources returns the sources of the totals: the rollups of whole days, the placed orders of parts of days, and the orders
+// without an outcome, by their index. Only orders have labels.
 func (q UsageQuery) sources(c *clauses) string {
 	start, end := max(0, q.Start.UnixMicro()), min(q.End.UnixMicro(), endOfTime.UnixMicro())
 	if slices.Contains(q.By, ByLabel) {
-		return q.ofOrders(c, "", "state <> {refused}", "order_time", start, end)
+		return q.ofOrders(c, "state <> {refused}", "order_time", start, end)
 	}
-	days, ends := start/microsecondsOfDay*microsecondsOfDay, (end+microsecondsOfDay-1)/microsecondsOfDay*microsecondsOfDay
-	all := []string{q.ofOrders(c, "", "state = {open} AND retry_time >= 0", "order_time + 0", start, end), q.ofRollups(c, days, ends)}
-	if start > days {
-		all = append(all, q.ofOrders(c, "-", "state = {placed}", "order_time", days, start))
+	first := min((start+microsecondsOfDay-1)/microsecondsOfDay*microsecondsOfDay, end)
+	last := max(first, end/microsecondsOfDay*microsecondsOfDay)
+	all := []string{
+		q.ofOrders(c, "state = {open} AND retry_time >= 0", "order_time + 0", start, end),
+		`SELECT 0 AS d0, start_time, owner, caller, model_id, '', orders, failed, 0, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents FROM rollups WHERE ` + q.between(c, "TRUE", "start_time", first, last),
 	}
-	if ends > end {
-		all = append(all, q.ofOrders(c, "-", "state = {placed}", "order_time", end, ends))
+	for _, part := range [][2]int64{{start, first}, {last, end}} {
+		if part[0] < part[1] {
+			all = append(all, q.ofOrders(c, "state = {placed}", "order_time", part[0], part[1]))
+		}
 	}
 	return strings.Join(all, " UNION ALL ")
 }
@@ -139,43 +129,21 @@ func (q UsageQuery) sources(c *clauses) string {
 // endOfTime is later than any order.
 var endOfTime = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// ofOrders returns a query for the counts of orders that were written from start to end, with a sign.
-func (q UsageQuery) ofOrders(c *clauses, sign, condition, time string, start, end int64) string {
-	c.all = []string{"0 AS d0"}
-	for n, d := range q.By {
-		if d == ByLabel {
-			c.add(d.expression()+fmt.Sprintf(" AS d%d", n+1), q.LabelName)
-		} else {
-			c.add(d.expression() + fmt.Sprintf(" AS d%d", n+1))
-		}
+// ofOrders returns a query for the counts of orders that were written from start to end.
+func (q UsageQuery) ofOrders(c *clauses, condition, time string, start, end int64) string {
+	label := "''"
+	if slices.Contains(q.By, ByLabel) {
+		label = c.with("COALESCE((SELECT value FROM labels WHERE order_id = orders.id AND name = %s), '')", q.LabelName)
 	}
-	selected := c.take() + ", " + fmt.Sprintf(counts, sign)
-	return "SELECT " + selected + " FROM orders WHERE " + q.between(c, condition, time, start, end)
-}
-
-// ofRollups returns a query for the counts of the days from start to end.
-func (q UsageQuery) ofRollups(c *clauses, start, end int64) string {
-	selected := "0 AS d0"
-	for n, d := range q.By {
-		selected += fmt.Sprintf(", %s AS d%d", rolled[d], n+1)
-	}
-	return "SELECT " + selected + ", orders, failed, 0, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents FROM rollups WHERE " +
-		q.between(c, "TRUE", "start_time", start, end)
-}
-
-// rolled has the expressions of the dimensions in rollups.
-var rolled = map[Dimension]string{
-	ByDay: fmt.Sprintf("CAST(start_time / %d AS TEXT)", microsecondsOfDay) + " {bytes}", ByOwner: "owner", ByCaller: "caller", ByModel: "model_id",
+	return `SELECT 0 AS d0, order_time AS start_time, owner, caller, model_id, ` + label + ` AS label, ` + counts + ` FROM orders WHERE ` + q.between(c, condition, time, start, end)
 }
 
 // between returns a condition with bounds of a time, and of the owner if there is one.
 func (q UsageQuery) between(c *clauses, condition, time string, start, end int64) string {
-	c.add(condition+" AND "+time+" >= %s AND "+time+" < %s", start, end)
+	condition = c.with(condition+" AND "+time+" >= %s AND "+time+" < %s", start, end)
 	if q.Owner != nil {
-		c.add("owner = %s", *q.Owner)
+		condition += c.with(" AND owner = %s", *q.Owner)
 	}
-	condition = c.String()
-	c.all = nil
 	return condition
 }
 
