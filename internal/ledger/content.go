@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -244,17 +243,15 @@ func (l *Ledger) CopiesAfter(ctx context.Context, generation string, most int) (
 // ContentSummary has the totals of the copies.
 type ContentSummary struct {
 	Waiting int64         // results that are to be copied
-	Failed  int64         // abandoned results, counted up to maxFailed
+	Failed  int64         // abandoned results
 	Oldest  time.Duration // age of the oldest result that is to be copied
 }
 
-// maxFailed bounds the count of failed copies, whose number grows with the age of the ledger.
-const maxFailed = 10_000
-
 // The totals of copies, each counted in an index.
-const waitingCopies = `SELECT COUNT(*), COALESCE({now} - MIN(begin_time), 0) FROM jobs WHERE kind = '` + CopyJob + `'`
-
-var failedCount = fmt.Sprint(`SELECT COUNT(*) FROM (SELECT 1 FROM contents WHERE state = {not copied} LIMIT `, maxFailed, `) AS failed`)
+const (
+	waitingCopies = `SELECT COUNT(*), COALESCE({now} - MIN(begin_time), 0) FROM jobs WHERE kind = '` + CopyJob + `'`
+	failedCount   = `SELECT COUNT(*) FROM contents WHERE state = {not copied}`
+)
 
 func summarizeContents(tx *transaction, s *ContentSummary) error {
 	oldest := int64(0)

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"slices"
 	"time"
 )
 
@@ -104,8 +103,8 @@ type EventFilter struct {
 	GivenUp bool
 }
 
-// Events returns the latest events that match a filter.
-func (l *Ledger) Events(ctx context.Context, f EventFilter, most int) ([]Event, error) {
+// clauses returns the conditions of a filter.
+func (f EventFilter) clauses() *clauses {
 	c := &clauses{}
 	c.add("event_time >= %s", f.Since.UnixMicro())
 	if f.Owner != "" {
@@ -114,6 +113,12 @@ func (l *Ledger) Events(ctx context.Context, f EventFilter, most int) ([]Event, 
 	if f.GivenUp {
 		c.add("state = {given up}")
 	}
+	return c
+}
+
+// Events returns the latest events that match a filter.
+func (l *Ledger) Events(ctx context.Context, f EventFilter, most int) ([]Event, error) {
+	c := f.clauses()
 	c.add("TRUE ORDER BY event_time DESC, id LIMIT %s", most)
 	return ask(ctx, l, scanEvent, selectEvents+c.String(), c.args...)
 }
@@ -124,35 +129,28 @@ type EventPosition struct {
 	Position int64  `json:"position"`
 }
 
-// eventRow is an event at its position.
-type eventRow struct {
-	EventPosition
-	id    string
-	time  time.Time
-	state EventState
-}
-
-func scanEventRow(row scanner, e *eventRow) error {
-	return row.Scan(&e.id, &e.Subject, &e.Position, moment{&e.time}, &e.state)
-}
-
 // Replay resets events to pending, with their ids, in one step. Among the next events of an owner after a position, it
 // selects the events that match the filter. It returns the number of events, and the position of the next step or nil
 // after the last one. The audit has a line for each step that changes something.
 func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition, by By) (events int64, next *EventPosition, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
-		page, err := collect(tx, scanEventRow, `SELECT id, subject, position, event_time, state FROM events
-			WHERE owner = $1 AND (subject, position) > ($2, $3) ORDER BY subject, position LIMIT $4`, f.Owner, after.Subject, after.Position, stepRows)
-		if next = nil; len(page) == stepRows {
-			next = new(page[len(page)-1].EventPosition)
+		c := f.clauses()
+		c.add("state <> {pending} AND (subject, position) > (%s, %s) ORDER BY subject, position LIMIT %s", after.Subject, after.Position, stepRows)
+		var ids, subjects []string
+		var last EventPosition
+		err := tx.query(func(row scanner) error {
+			id := ""
+			err := row.Scan(&id, &last.Subject, &last.Position)
+			ids, subjects = append(ids, id), append(subjects, last.Subject)
+			return err
+		}, `SELECT id, subject, position FROM events WHERE `+c.String(), c.args...)
+		if next = nil; len(ids) == stepRows {
+			next = &last
 		}
-		page = slices.DeleteFunc(page, func(e eventRow) bool {
-			return e.state == EventPending || e.time.Before(f.Since) || f.GivenUp && e.state != EventGivenUp
-		})
-		if events = 0; err != nil || len(page) == 0 {
+		if events = 0; err != nil || len(ids) == 0 {
 			return err
 		}
-		events, err = tx.replay(f.Owner, page)
+		events, err = tx.replay(f.Owner, ids, subjects)
 		if err != nil || events == 0 {
 			return err
 		}
@@ -167,11 +165,7 @@ func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition,
 
 // replay sets events of an owner to pending. It replaces the jobs of pending events of the same subjects, so that later events
 // follow earlier ones.
-func (t *transaction) replay(owner string, page []eventRow) (events int64, err error) {
-	ids, subjects := make([]string, len(page)), make([]string, len(page))
-	for n, e := range page {
-		ids[n], subjects[n] = e.id, e.Subject
-	}
+func (t *transaction) replay(owner string, ids, subjects []string) (events int64, err error) {
 	_, err = t.exec(`DELETE FROM jobs WHERE kind = '`+DeliverJob+`' AND owner = $2 AND line {in ids} AND line <> ''`, asList(subjects), owner)
 	if err == nil {
 		events, err = t.exec(`UPDATE events SET state = {pending}, attempts = 0, problem = '' WHERE id {in ids} AND state <> {pending}`, asList(ids))

@@ -51,18 +51,14 @@ func TestCopiesAreCountedInIndexes(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = l.Close() }()
-		explain, series := "EXPLAIN QUERY PLAN ", "WITH RECURSIVE s(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 10005) "
+		explain := "EXPLAIN QUERY PLAN "
 		if strings.HasPrefix(url, "postgres:") {
-			explain, series = "EXPLAIN ", "WITH s AS (SELECT generate_series(1, 10005) AS i) "
+			explain = "EXPLAIN "
 		}
 		for index, query := range map[string]string{"contents_failed": failedCount, "jobs_age": waitingCopies} {
 			if plan := explained(t, l, explain+query); !strings.Contains(plan, index) || strings.Contains(plan, "Seq Scan") {
 				t.Errorf("the plan is %s", plan)
 			}
-		}
-		l.Exec(t, series+l.dialect.words.Replace(`INSERT INTO contents (generation_id, owner, state, problem) SELECT CAST(i AS TEXT), 'studio', {not copied}, 'x' FROM s`))
-		if s, err := l.Summary(t.Context(), false); err != nil || s.Contents.Failed != maxFailed {
-			t.Errorf("%d failed copies are counted, %v", s.Contents.Failed, err)
 		}
 	})
 }

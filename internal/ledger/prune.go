@@ -2,28 +2,23 @@ package ledger
 
 import (
 	"context"
-	"math"
 	"slices"
 	"time"
 )
 
-const (
-	keptTime    = 24 * time.Hour   // age at which orders with an outcome are deleted; durable ledgers delete only rejected ones
-	keptRefused = 10 * time.Minute // the same, in memory, for orders rejected under their first claim: no attempt lasts so long
-)
+// keptTime is the age at which orders with an outcome are deleted. A durable ledger deletes only rejected ones.
+const keptTime = 24 * time.Hour
 
-// The queries for orders to delete start at the time $1, and select at most $2 orders. An order that was rejected under a
-// later claim than its first is kept for a day: an attempt under an earlier claim may still return its generation.
+// The queries for orders to delete start at the time $1, and select at most $2 orders.
 const (
 	oldOrders     = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND order_time <= (SELECT {now}) - $3 AND state <> {open} ORDER BY order_time, id LIMIT $2`
 	refusedOrders = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND owner = $3 AND state = {refused} AND resolved = 0 AND order_time <= (SELECT {now}) - $4
-		AND claims <= $5 ORDER BY order_time LIMIT $2`
+		ORDER BY order_time LIMIT $2`
 )
 
-// Prune deletes orders from a ledger in memory, in steps: orders older than a day, rejected orders older than minutes, and
-// placed orders beyond kept. It returns their number. It keeps orders of unknown outcome. Their idempotency keys must not be
-// resent when the catalog may have forgotten them. Budgets keep their amounts. A durable ledger only deletes rejected orders:
-// see [Ledger.ForgetRefused].
+// Prune deletes orders from a ledger in memory, in steps: orders older than a day, and the oldest ones beyond kept. It returns
+// their number. It keeps orders of unknown outcome. Their idempotency keys must not be resent when the catalog may have
+// forgotten them. Budgets keep their amounts. A durable ledger only deletes rejected orders: see [Ledger.ForgetRefused].
 func (l *Ledger) Prune(ctx context.Context, kept int) (gone int, err error) {
 	if l.IsDurable() {
 		return 0, nil
@@ -31,39 +26,30 @@ func (l *Ledger) Prune(ctx context.Context, kept int) (gone int, err error) {
 	if gone, err = l.forget(ctx, oldOrders, keptTime.Microseconds()); err != nil {
 		return gone, err
 	}
-	refused, err := l.forgetRefused(ctx, keptRefused, 1)
-	if err != nil {
-		return gone + refused, err
-	}
 	surplus, err := l.forgetSurplus(ctx, kept)
-	return gone + refused + surplus, err
+	return gone + surplus, err
 }
 
 // ForgetRefused deletes, in steps, the orders that were rejected a day ago, and returns their number. An order that an
 // operator has declared rejected is kept, because the decision can be corrected.
 func (l *Ledger) ForgetRefused(ctx context.Context) (gone int, err error) {
-	return l.forgetRefused(ctx, max(keptTime, l.window), math.MaxInt32)
-}
-
-// forgetRefused deletes rejected orders that are older than age and have at most the given number of claims.
-func (l *Ledger) forgetRefused(ctx context.Context, age time.Duration, claims int) (gone int, err error) {
 	owners, err := ask(ctx, l, scanText, eachOwner("orders", "state = {refused}"))
 	for _, owner := range owners {
 		if err == nil {
 			some := 0
-			some, err = l.forget(ctx, refusedOrders, owner, age.Microseconds(), claims)
+			some, err = l.forget(ctx, refusedOrders, owner, max(keptTime, l.window).Microseconds())
 			gone += some
 		}
 	}
 	return gone, err
 }
 
-// surplusOrders selects the placed orders beyond the newest $1 ones. The orders of an owner never displace those of an owner
+// surplusOrders selects the orders with an outcome beyond the newest $1 ones. The orders of an owner never displace those of an owner
 // with fewer.
 const surplusOrders = `SELECT id FROM (SELECT id, order_time, ROW_NUMBER() OVER (PARTITION BY owner ORDER BY order_time DESC, id DESC) AS place FROM orders
-	WHERE state = {placed} AND (SELECT COUNT(*) FROM orders WHERE state = {placed}) > $1) AS placed ORDER BY place, order_time DESC LIMIT -1 OFFSET $1`
+	WHERE state <> {open} AND (SELECT COUNT(*) FROM orders WHERE state <> {open}) > $1) AS ranked ORDER BY place, order_time DESC LIMIT -1 OFFSET $1`
 
-// forgetSurplus deletes placed orders, in steps, so that kept ones are left.
+// forgetSurplus deletes orders with an outcome, in steps, so that kept ones are left.
 func (l *Ledger) forgetSurplus(ctx context.Context, kept int) (gone int, err error) {
 	ids, err := ask(ctx, l, scanText, surplusOrders, kept)
 	for step := range slices.Chunk(ids, stepRows) {

@@ -31,10 +31,10 @@ type OwnerSummary struct {
 	Budgets []Budget
 }
 
-// Summary returns the totals of the ledger at one moment. With owners set, it includes the totals of each owner. It reads
+// Summary returns the totals of the ledger. With owners set, it includes the totals of each owner. It reads
 // the sums of the budgets, and only those orders that have no outcome.
 func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error) {
-	err = l.snapshot(ctx, func(tx *transaction) error {
+	err = l.reading(ctx, func(tx *transaction) error {
 		s = Summary{}
 		now, err := tx.now()
 		if err == nil {
@@ -113,7 +113,7 @@ func (l *Ledger) Budgets(ctx context.Context, owner string, limits Limits) (all 
 	if limits == (Limits{}) {
 		return nil, nil
 	}
-	err = l.snapshot(ctx, func(tx *transaction) error {
+	err = l.reading(ctx, func(tx *transaction) error {
 		now, err := tx.now()
 		if err != nil {
 			return err

@@ -53,11 +53,6 @@ func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error
 	})
 }
 
-// snapshot runs queries that read the ledger at one moment. A retry calls do again.
-func (l *Ledger) snapshot(ctx context.Context, do func(*transaction) error) error {
-	return l.retried(ctx, func(ctx context.Context) error { return l.once(ctx, l.reads, l.dialect.snapshot, do) })
-}
-
 // retried calls do again if the database aborts it because of another transaction.
 func (l *Ledger) retried(ctx context.Context, do func(context.Context) error) (err error) {
 	bounded, cancel := context.WithTimeout(ctx, AnswerTime)

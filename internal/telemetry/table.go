@@ -270,7 +270,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.content.failed", Kind: Gauge, Unit: "{result}", From: Contents,
-		Text: "Results whose copy was abandoned: the catalog did not have the bytes for a day, or all attempts in a week failed. At most 10,000 are counted.",
+		Text: "Results whose copy was abandoned, because all attempts in a week failed.",
 	},
 	{
 		Name: "easel.content.oldest_waiting", Kind: Gauge, Unit: "s", From: Contents,
