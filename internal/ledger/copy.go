@@ -31,7 +31,7 @@ func Copy(ctx context.Context, from, to string, by By, done func(table string, r
 		return copied, named("FROM", err)
 	}
 	defer func() { _ = source.Close() }() // its seal is committed
-	target, err := openTarget(ctx, to, source)
+	target, err := openTarget(ctx, to)
 	if err != nil {
 		return copied, named("TO", err)
 	}
@@ -62,8 +62,8 @@ func named(part string, err error) error {
 	return fmt.Errorf("%s: %s", part, strings.TrimPrefix(unusable(err).Error(), "EASEL_LEDGER_URL: "))
 }
 
-// openTarget opens the new ledger that another one is copied to.
-func openTarget(ctx context.Context, url string, source *Ledger) (*Ledger, error) {
+// openTarget opens a new ledger that another one is copied to.
+func openTarget(ctx context.Context, url string) (*Ledger, error) {
 	at, err := durable(url)
 	if err != nil {
 		return nil, err
@@ -76,23 +76,12 @@ func openTarget(ctx context.Context, url string, source *Ledger) (*Ledger, error
 		_, err = l.migrate(ctx)
 	}
 	if err == nil {
-		err = l.hasSchemaOf(ctx, source)
+		err = l.isCurrent(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
-}
-
-// hasSchemaOf rejects a ledger with another schema than the one that is copied: a later release may have data that this one
-// would not copy.
-func (l *Ledger) hasSchemaOf(ctx context.Context, source *Ledger) error {
-	from, err := source.version(ctx)
-	to, failed := l.version(ctx)
-	if err = errors.Join(err, failed); err == nil && from != to {
-		err = fmt.Errorf("its schema is %d, and that of FROM is %d: copy it with the Easel that has served FROM last", to, from)
-	}
-	return err
 }
 
 // keepOut keeps other processes from writing to a ledger that is copied, until the transaction ends. It rejects a sealed ledger.

@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
@@ -50,13 +52,15 @@ func idsByOwner(all []Order) map[string][]string {
 
 // erase erases orders, and returns the ids and the owners of the orders that were not erased before.
 func erase(tx *transaction, all []Order) (erased []Order, err error) {
-	ids, owned := []string{}, map[string][]Order{}
+	ids, placed := []string{}, map[string]Order{}
 	for _, o := range all {
 		if o.IsOpen() { // a resend needs its data
 			continue
 		}
 		ids = append(ids, o.ID)
-		owned[o.Owner] = append(owned[o.Owner], o)
+		if o.Generation != "" {
+			placed[o.Generation] = o
+		}
 	}
 	if len(ids) == 0 {
 		return nil, nil
@@ -71,60 +75,31 @@ func erase(tx *transaction, all []Order) (erased []Order, err error) {
 	if _, err := tx.exec(`DELETE FROM labels WHERE order_id {in ids}`, list); err != nil {
 		return nil, err
 	}
-	if err := eraseContents(tx, all); err != nil {
+	if err := doomContents(tx, slices.Collect(maps.Keys(placed))...); err != nil {
 		return nil, err
 	}
-	for owner, orders := range owned {
-		if err := eraseEvents(tx, owner, orders); err != nil {
-			return nil, err
-		}
-	}
-	return erased, nil
+	return erased, eraseEvents(tx, list, placed)
 }
 
-// eraseContents requests the deletion of the copies of results.
-func eraseContents(tx *transaction, all []Order) error {
-	generations := []string{}
-	for _, o := range all {
-		if o.Generation != "" {
-			generations = append(generations, o.Generation)
-		}
-	}
-	if len(generations) == 0 {
-		return nil
-	}
-	return doomContents(tx, generations...)
-}
+// ofErased selects the events of orders by the ids of the orders.
+const ofErased = `(owner, subject) IN (SELECT owner, generation_id FROM orders WHERE id {in ids})`
 
-// eraseEvents deletes the events of orders of one owner. Pending events are kept, without the erased content.
-func eraseEvents(tx *transaction, owner string, orders []Order) error {
-	placed, subjects := map[string]Order{}, []string{}
-	for _, o := range orders {
-		if o.Generation != "" {
-			placed[o.Generation], subjects = o, append(subjects, o.Generation)
+// eraseEvents deletes the events of orders. Pending events are kept, without the erased content. Without an outbox, no event is
+// ever delivered.
+func eraseEvents(tx *transaction, ids string, placed map[string]Order) error {
+	outbox := tx.l.outbox
+	if outbox != nil {
+		pending, err := collect(tx, scanEvent, selectEvents+`state = {pending} AND `+ofErased, ids)
+		for _, e := range pending {
+			if err == nil {
+				_, err = tx.exec(`UPDATE events SET data = $1 WHERE id = $2`, outbox.Generation(placed[e.Subject].asErased(e.Type), nil), e.ID)
+			}
 		}
-	}
-	if len(subjects) == 0 {
-		return nil
-	}
-	told := tx.l.outbox != nil // without an outbox, no event is ever delivered
-	if told {
-		if err := erasePending(tx, owner, asList(subjects), placed); err != nil {
+		if err != nil {
 			return err
 		}
 	}
-	_, err := tx.exec(`DELETE FROM events WHERE subject {in ids} AND owner = $2 AND (state <> {pending} OR $3 = 0)`, asList(subjects), owner, number(told))
-	return err
-}
-
-// erasePending rewrites the pending events of an owner without the erased content.
-func erasePending(tx *transaction, owner, subjects string, placed map[string]Order) error {
-	pending, err := collect(tx, scanEvent, selectEvents+`subject {in ids} AND owner = $2 AND state = {pending}`, subjects, owner)
-	for _, e := range pending {
-		if err == nil {
-			_, err = tx.exec(`UPDATE events SET data = $1 WHERE id = $2`, tx.l.outbox.Generation(placed[e.Subject].asErased(e.Type), nil), e.ID)
-		}
-	}
+	_, err := tx.exec(`DELETE FROM events WHERE (state <> {pending} OR $2 = 0) AND `+ofErased, ids, number(outbox != nil))
 	return err
 }
 

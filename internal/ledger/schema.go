@@ -116,15 +116,19 @@ func (l *Ledger) version(ctx context.Context) (version int64, err error) {
 	return version, unusable(err)
 }
 
-// isCurrent rejects a database without a ledger, and a ledger with the schema of an earlier release.
+// isCurrent rejects a database without a ledger, and a ledger with the schema of an earlier or of a later release, which may
+// have data that this one does not know.
 func (l *Ledger) isCurrent(ctx context.Context) error {
 	have, err := l.version(ctx)
 	if err != nil {
 		return err
 	}
-	files := l.dialect.migrations()
-	if have < int64(len(files)) {
-		return fmt.Errorf("EASEL_LEDGER_URL: the schema of this ledger is of an older Easel (%d, and this one has %d): run easel ledger migrate, or start this Easel on it once", have, len(files))
+	known := int64(len(l.dialect.migrations()))
+	if have > known {
+		return fmt.Errorf("EASEL_LEDGER_URL: the schema of this ledger is of a later Easel (%d, and this one has %d): use the Easel that has served it last", have, known)
+	}
+	if have < known {
+		return fmt.Errorf("EASEL_LEDGER_URL: the schema of this ledger is of an older Easel (%d, and this one has %d): run easel ledger migrate, or start this Easel on it once", have, known)
 	}
 	return nil
 }
