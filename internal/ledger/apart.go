@@ -33,7 +33,7 @@ func existing(url string) (place, error) {
 
 // openOne opens a ledger for a command, over one connection without timeouts.
 func openOne(at place, dsn string) (*Ledger, error) {
-	db, err := at.open(cmp.Or(at.migrating, dsn), 1, nil)
+	db, err := at.open(cmp.Or(at.offline, dsn), 1, nil)
 	if err != nil {
 		return nil, unusable(err)
 	}

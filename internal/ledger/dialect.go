@@ -114,9 +114,9 @@ const (
 // place is the location of a ledger.
 type place struct {
 	dialect
-	// writing is the DSN of the pool that writes, and reading the DSN of a separate pool that only reads. migrating is
-	// the DSN of connections without timeouts, empty if the others have none.
-	writing, reading, migrating string
+	// writing is the DSN of the pool that writes, and reading the DSN of a separate pool that only reads. offline is
+	// the DSN of the connections of commands, without timeouts; empty if the others have none.
+	writing, reading, offline string
 	// file is the path of a SQLite file, otherwise empty.
 	file string
 }
@@ -204,7 +204,7 @@ func postgresPlace(address string) (place, error) {
 	at := place{dialect: postgres}
 	query.Set(isolation, bounds[isolation])
 	u.RawQuery = encoded(query)
-	at.migrating = u.String()
+	at.offline = u.String()
 	for name, value := range bounds {
 		if !query.Has(name) {
 			query.Set(name, value)
@@ -212,7 +212,7 @@ func postgresPlace(address string) (place, error) {
 	}
 	u.RawQuery = encoded(query)
 	at.writing = u.String()
-	_, err = pgx.ParseConfig(at.migrating)
+	_, err = pgx.ParseConfig(at.offline)
 	return at, err
 }
 

@@ -129,7 +129,7 @@ func Fill(t *testing.T, url, orders string, rest []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := at.open(cmp.Or(at.migrating, at.writing), 1, nil)
+	db, err := at.open(cmp.Or(at.offline, at.writing), 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
