@@ -128,7 +128,7 @@ func (l *Ledger) isCurrent(ctx context.Context) error {
 		return fmt.Errorf("EASEL_LEDGER_URL: the schema of this ledger is of a later Easel (%d, and this one has %d): use the Easel that has served it last", have, known)
 	}
 	if have < known {
-		return fmt.Errorf("EASEL_LEDGER_URL: the schema of this ledger is of an older Easel (%d, and this one has %d): run easel ledger migrate, or start this Easel on it once", have, known)
+		return fmt.Errorf("EASEL_LEDGER_URL: the schema of this ledger is of an older Easel (%d, and this one has %d): run easel ledger migrate", have, known)
 	}
 	return nil
 }
