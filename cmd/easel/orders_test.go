@@ -124,7 +124,7 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // T11
 		}
 	}
 	if got := easel(t.Context(), nil, "ledger", "verify", "--ledger-url", url); got.exit != exitOK || !strings.Contains(got.stdout, "2 orders and 2 budgets, 0 differences") {
-		t.Errorf("while the server runs it is verified with %d:\n%s%s", got.exit, got.stdout, got.stderr)
+		t.Errorf("verifying the ledger of a running server exits with %d:\n%s%s", got.exit, got.stdout, got.stderr)
 	}
 	env["EASEL_ADMIN_ADDR"] = "127.0.0.1:1"
 	run(exitRetry, "--admin-addr", "list")

@@ -249,6 +249,6 @@ func TestTheWeightOfATeamIsThatOfItsRequests(t *testing.T) {
 		}
 	}
 	if i, err := a.Renewed(Of(t.Context())); i != unauthenticated || err != nil {
-		t.Errorf("a call without an identity is renewed as %v, %v", i, err)
+		t.Errorf("renewing a call without an identity returned %v, %v", i, err)
 	}
 }

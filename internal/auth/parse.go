@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// parser makes the list of a callers file.
+// parser builds the list of callers from a callers file.
 type parser struct {
 	root yaml.Node
 	file struct { // the members are described in deploy/callers.schema.json
@@ -79,7 +79,7 @@ func (p *parser) read(text []byte) error {
 	return p.root.Decode(&p.file)
 }
 
-// fill fills the list, and compares names and credentials.
+// fill fills the list, and rejects repeated names and credentials.
 func (p *parser) fill() {
 	p.list.Total.Budget = p.file.Total
 	for n, issuer := range p.file.Issuers {

@@ -176,7 +176,7 @@ func startIssuers(t testing.TB, issuers ...Issuer) (v *issued, logs *lockedBuffe
 	return v, logs
 }
 
-// run reads the keys of issuers until the test ends, and waits for the first reads.
+// run starts to read the keys of issuers, and returns after the first reads. It stops when the test ends.
 func run(t testing.TB, callers *Callers) {
 	ctx, cancel := context.WithCancel(context.Background())
 	callers.ReadKeys(ctx)

@@ -134,7 +134,7 @@ func (b *usageBy) UnmarshalText(text []byte) error {
 		name, label, labelled := strings.Cut(word, "=")
 		dimension := easel.Dimension(easelv1.UsageDimension_value["USAGE_DIMENSION_"+strings.ToUpper(name)])
 		if dimension == 0 || name != strings.ToLower(name) || labelled != (dimension == easel.ByLabel) || labelled && (label == "" || b.label != "") {
-			return fmt.Errorf("%q must be day, owner, caller, model or one label=NAME", word)
+			return fmt.Errorf("%q must be day, owner, caller, model or label=NAME (at most one label)", word)
 		}
 		b.dimensions = append(b.dimensions, dimension)
 		if labelled {

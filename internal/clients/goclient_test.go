@@ -34,7 +34,7 @@ func TestRunGivesAFinishedRenderOfTheRealServer(t *testing.T) {
 	}
 	again, err := client.Order(t.Context(), order)
 	if err != nil || again.GenerationID != render.GenerationID || !again.Replayed || again.Key != "order-1" {
-		t.Errorf("the same key returns %v, %v", again, err)
+		t.Errorf("a second call with the same key returned %v, %v", again, err)
 	}
 	for one, err := range client.List(t.Context(), easel.Filter{Model: "studio/landscape", States: []easel.State{easel.StateSucceeded}}) {
 		if err != nil || one.GenerationID != render.GenerationID || one.File == nil {

@@ -40,7 +40,7 @@ func openOne(at place, dsn string) (*Ledger, error) {
 	return &Ledger{dialect: at.dialect, window: ResendWindow, kind: string(at.kind), writes: db, reads: db}, nil
 }
 
-// openApart opens a ledger for operations on the complete ledger. It locks a SQLite file, so that no server uses it.
+// openApart opens a ledger for operations on the complete ledger. It locks a SQLite file, so that no server can use the ledger.
 func openApart(at place) (*Ledger, error) {
 	l, err := openOne(at, at.writing)
 	if err == nil {

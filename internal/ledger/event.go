@@ -47,7 +47,7 @@ const (
 	inLine        = ` ORDER BY subject, position`
 )
 
-// overdue selects deliveries that are too old, that are the first of their line, and that no process attempts now.
+// overdue selects deliveries that are too old, first in their line, and not being attempted by a process.
 var overdue = `SELECT ref, line, begin_time, attempts, problem FROM jobs AS due WHERE kind = '` + DeliverJob + `' AND owner = $1 AND begin_time >= $2 AND begin_time <= (SELECT {now}) - ` + micro(DeliverTimeout) + `
 	AND ` + isPast("run_time", micro(JobLease)) + ` AND ` + firstInLine + ` ORDER BY begin_time LIMIT $3 {take}`
 

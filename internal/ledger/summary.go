@@ -58,7 +58,7 @@ func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error
 	return s, err
 }
 
-// The sums of orders, and the orders of unknown outcome, whose owner may not have a budget yet.
+// The totals of all orders, and the orders of unknown outcome. An owner of the latter may not have a budget yet.
 const (
 	knownSums   = `SELECT owner, orders, spent_cents + refunded_cents AS spent, refunded_cents, reserved_cents, unconfirmed_cents, 0 AS unknown, CAST(NULL AS BIGINT) AS oldest FROM budgets WHERE period = 'month'`
 	unknownSums = `SELECT owner, 0 AS orders, 0 AS spent, 0 AS refunded_cents, 0 AS reserved_cents, 0 AS unconfirmed_cents, 1 AS unknown, order_time AS oldest FROM orders WHERE state = {open}`

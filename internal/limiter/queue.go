@@ -53,7 +53,7 @@ func (q *queue) add(w *Permit) {
 	q.waiting = append(q.waiting, w)
 }
 
-// next returns the request that starts next of those that may start, or nil.
+// next returns the next request among those that may start, or nil.
 func (q *queue) next(mayStart func(*Permit) bool) (next *Permit) {
 	for _, w := range q.waiting {
 		if mayStart(w) && (next == nil || w.isBefore(next)) {
@@ -63,7 +63,8 @@ func (q *queue) next(mayStart func(*Permit) bool) (next *Permit) {
 	return next
 }
 
-// isBefore compares the tags of the owners. Of the requests of one owner, the first of the lowest class starts first.
+// isBefore reports whether a request starts before another one: that of the owner with the lower tag, then the lower class, then
+// the earlier arrival.
 func (w *Permit) isBefore(other *Permit) bool {
 	return cmp.Or(cmp.Compare(w.owner.tag, other.owner.tag), cmp.Compare(w.Class, other.Class), w.Arrived.Compare(other.Arrived)) < 0
 }

@@ -130,7 +130,7 @@ func TestNothingIsPostedForACallerThatHasLeftBefore(t *testing.T) {
 		over, cancel := context.WithCancel(context.Background())
 		cancel()
 		if _, err := s.client.Create(over, s.cred, order); err != context.Canceled {
-			t.Errorf("a call that was over returned %v", err)
+			t.Errorf("a call whose context was done returned %v", err)
 		}
 		s.finish()
 		if s.posts() != 0 || len(s.audit()) != 0 {
@@ -145,7 +145,7 @@ func TestThePauseBetweenAttemptsEndsWithTheTimeOfTheCaller(t *testing.T) {
 		begun := time.Now()
 		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
 		if took := time.Since(begun); took > 5*time.Second {
-			t.Errorf("the pause of a minute continued for %v after the time of the caller", took)
+			t.Errorf("the pause of one minute lasted until %v after the deadline of the caller", took)
 		}
 		if s.posts() != 1 {
 			t.Errorf("%d orders posted", s.posts())

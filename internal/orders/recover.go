@@ -24,7 +24,7 @@ const (
 
 // Recover resends abandoned orders of unknown outcome until ctx is done. Each order is sent by one replica at a time, with its
 // stored idempotency key and bytes, under the API key of its first attempt. Owners take turns. While the catalog does not
-// respond, only one order at a time is sent. During a pause of the limiter, and unless [jobs.MayAsk], no order is sent.
+// respond, only one order at a time is sent. No order is sent during a pause of the limiter, or while [jobs.MayAsk] returns false.
 func (o *Orders) Recover(ctx context.Context, held catalog.Credential) {
 	r := &recovery{orders: o, held: held, places: make(chan struct{}, recoverAtMost)}
 	defer r.resends.Wait()

@@ -53,7 +53,7 @@ func newRESTGRPC(config Config, chain *chain) *grpc.Server {
 	return server
 }
 
-// healthServer is the standard health service, except that its watches end after the message that the server does not serve.
+// healthServer is the standard health service, except that its watches end after the message NOT_SERVING.
 // Otherwise a graceful stop would wait for them.
 type healthServer struct{ *health.Server }
 

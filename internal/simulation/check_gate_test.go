@@ -79,7 +79,7 @@ func noOrderIsLostByWaiting(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// opens returns the end of the last pause that the catalog requested before at. It returns false if
+// opens returns the end of the last pause that the catalog requested before the time at. It returns false if
 // a response requested a pause of unknown length.
 func (o *outcome) opens(at time.Duration) (opens time.Duration, known bool) {
 	for _, r := range o.requests {

@@ -8,8 +8,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// operatorsSeeAll checks that each list of everything has the generations of the ledger that the
-// catalog still has, with their owners. The final list must also have generations that the ledger
+// operatorsSeeAll checks that each complete list has those generations of the ledger that the
+// catalog still has, with their owners. The last list must also have generations that the ledger
 // does not know.
 func operatorsSeeAll(o *outcome, say func(event, string, ...any)) {
 	if !o.plan.Ledger {

@@ -20,7 +20,7 @@ func (b brokenPromise) String() string {
 	return fmt.Sprintf("%s: at %s, %s %s: %s", b.promise, b.at.Round(time.Microsecond), b.actor, b.gen, b.text)
 }
 
-// promise is a promise of Easel, and the check of a history for violations.
+// promise is a guarantee of Easel, with a function that checks a history for violations.
 type promise struct {
 	name  string
 	check func(o *outcome, say func(e event, format string, args ...any))
@@ -178,7 +178,7 @@ func nothingIsLeft(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-// runWasReal reports a failure if a run had no load or lacked its faults.
+// runWasReal reports a failure if a run had no load, or if its planned faults did not occur.
 func runWasReal(o *outcome, say func(event, string, ...any)) {
 	for _, text := range o.problems {
 		say(event{}, "%s", text)

@@ -199,7 +199,7 @@ func (f *fleet) work() error {
 	}
 }
 
-// repeated is the interval of runs that another process repeats. The repeat must be identical to
+// repeated is the number of runs of which another process repeats one. The repeat must be identical to
 // the nanosecond, because otherwise a failing seed could not be analyzed.
 const repeated = 20
 

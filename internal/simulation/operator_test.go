@@ -79,7 +79,7 @@ func (c cutTransport) RoundTrip(r *http.Request) (resp *http.Response, err error
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// listing is a list of everything that an operator received.
+// listing is a complete list that an operator received.
 type listing struct {
 	since, at time.Duration
 	all       map[string]*easelv1.Generation

@@ -93,7 +93,7 @@ func (d *endpoint) restWatch(ctx context.Context, v viewing, known string) (mess
 	return func() (*easelv1.WatchGenerationResponse, error) { return nextEvent(events) }, nil
 }
 
-// nextEvent reads one event. Only "done" means the end with OK.
+// nextEvent reads one event. Only "done" means that the stream ended successfully.
 func nextEvent(events *bufio.Reader) (*easelv1.WatchGenerationResponse, error) {
 	name, data, id := "", "", ""
 	for {

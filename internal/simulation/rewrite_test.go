@@ -22,7 +22,7 @@ type edit struct {
 	old, new string
 }
 
-// addition returns an edit that adds a file to a package, for use by the other edits of a bug.
+// addition returns an edit that adds a file to a package, for use by the other edits that introduce the same bug.
 func addition(pkg, source string) edit { return edit{pkg: pkg, new: source} }
 
 // apply applies the change to the files of the tree at root. changed has the text of the files

@@ -339,7 +339,7 @@ func (o *outcome) excess() (by map[window]int64, orders int64) {
 	return by, orders
 }
 
-// dearerIsTold counts the charges above the quote that operators were notified of.
+// dearerIsTold compares the charges above their quotes with those that were reported to operators.
 func dearerIsTold(o *outcome, say func(event, string, ...any)) {
 	_, orders := o.excess()
 	for _, t := range o.plan.Troubles {

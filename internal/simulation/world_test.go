@@ -75,7 +75,7 @@ type world struct {
 	traps    []*trap
 }
 
-// span is the period of a fault.
+// span is the time during which a fault is active.
 type span struct {
 	id       string
 	from, to time.Duration

@@ -193,7 +193,7 @@ func TestPublishingAgainFinishesWhatBrokeOff(t *testing.T) {
 		"helm push .build/chart/easel-1.2.3-rc.1.tgz oci://images.example/easel-grpc/charts\n":                                                         3,
 	} {
 		if strings.Count(called, call) != times {
-			t.Errorf("%q is not there %d times in\n%s", call, times, called)
+			t.Errorf("%q does not occur %d times in\n%s", call, times, called)
 		}
 	}
 	if !strings.Contains(p.said.String(), "image=sha256:image\nchart=sha256:chart\n") {

@@ -256,7 +256,7 @@ func (l *largeRun) awaitCopies(want int) {
 	}
 }
 
-// resident returns a memory figure of the process, in bytes.
+// resident returns the memory statistic of the process with a name, in bytes.
 func (l *largeRun) resident(name string) int64 {
 	l.Helper()
 	file, err := os.Open(fmt.Sprintf("/proc/%d/status", l.pid))

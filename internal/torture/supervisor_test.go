@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// point is a moment of an order at which a process can be killed.
+// point is a stage of an order at which a process can be killed.
 type point int
 
 const (

@@ -138,7 +138,7 @@ func build(ctx context.Context, t *testing.T, g goal, points []point, start func
 	return w
 }
 
-// wire creates a wire to the catalog for some of the facades, and returns its address.
+// wire starts a proxy between some of the facades and the catalog, and returns the address of the proxy.
 func (w *world) wire(t *testing.T, owners ...*supervisor) (addr string) {
 	t.Helper()
 	link := &wire{world: w, owners: owners, listener: w.listen(t, net.ListenConfig{Control: narrow})}

@@ -144,7 +144,7 @@ func (s *viewer) checkDelivered() {
 }
 
 // checkNewest checks that an open watch received the newest state of all its generations, and that
-// a watch that has ended had reached its goal, or had another reason to end.
+// a watch ends only if it has reached its goal, or for another valid reason.
 func (s *viewer) checkNewest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

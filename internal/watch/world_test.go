@@ -282,7 +282,7 @@ func (w *world) checkBudget(rate float64) {
 	}
 }
 
-// sooner counts the requests inside a pause, except requests at the instant of its start.
+// sooner counts the requests during a pause, except those at the exact time when it starts.
 func sooner(asked []time.Time, p pause) (n int, first time.Time) {
 	for _, at := range asked {
 		if at.After(p.from) && at.Before(p.to) {
