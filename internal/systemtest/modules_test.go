@@ -66,7 +66,7 @@ func readModule(t *testing.T, dir string) (found goModule) {
 func publish(t *testing.T, version string) (proxy string) {
 	t.Helper()
 	proxy = t.TempDir()
-	list := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.go", "*go.mod", "*LICENSE", "cmd", "internal", "gen/openapi", "gen/easel.binpb")
+	list := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.go", "*go.mod", "*LICENSE", "cmd", "internal", "deploy", "gen/openapi", "gen/easel.binpb")
 	list.Dir = proctest.Root
 	names, err := list.Output()
 	if err != nil {
