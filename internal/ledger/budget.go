@@ -73,8 +73,10 @@ type move struct {
 	actor  string // empty for Easel
 	placed int    // change of the number of placed orders
 
-	changes string // assignments of other columns; each %s is an argument
-	args    []any
+	changes    string // assignments of other columns; each %s is an argument
+	args       []any
+	unless     string // condition under which the row must not change; each %s is an argument
+	unlessArgs []any
 }
 
 // errMoved means that the row of an order has changed since it was read.
@@ -106,6 +108,9 @@ func (t *transaction) moveRow(m move) error {
 	c.add(m.changes, m.args...)
 	set := c.take()
 	c.add("id = %s AND state = %s AND claims = %s AND reserved_cents = %s AND unconfirmed_cents = %s", m.order.ID, m.order.State, m.order.Claims, m.order.ReservedCents, m.order.UnconfirmedCents)
+	if m.unless != "" {
+		c.add("NOT "+m.unless, m.unlessArgs...)
+	}
 	rows, err := t.exec(`UPDATE orders SET `+set+` WHERE `+c.String(), c.args...)
 	if err == nil && rows == 0 {
 		err = errMoved

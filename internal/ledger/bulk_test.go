@@ -123,7 +123,7 @@ func orderBeside(t *testing.T, l *ledger.Ledger, work string, ended <-chan struc
 		o, _, err := l.Write(t.Context(), r)
 		all = append(all, time.Since(wrote))
 		if err == nil {
-			_, err = l.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "gen_beside_" + o.ID})
+			_, err = l.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "gen_beside_" + o.ID, Written: &o})
 		}
 		if err != nil {
 			t.Errorf("an order is refused: %v", err)

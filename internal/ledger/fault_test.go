@@ -19,7 +19,7 @@ func TestALateGenerationIsRecordedUnderAReusedKey(t *testing.T) { // M2, M10
 			t.Fatal(possible, err)
 		}
 		second := write(t, l, request("monday"))
-		step, err := l.Conclude(t.Context(), first.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "gen_1", CostCents: cents(11)})
+		step, err := l.Conclude(t.Context(), first.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "gen_1", CostCents: cents(11), Written: &first})
 		if err != nil || step.Action != lifecycle.Report || step.Answer != lifecycle.Replay {
 			t.Errorf("the late generation gives %+v, %v", step, err)
 		}

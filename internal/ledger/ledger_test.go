@@ -64,7 +64,7 @@ func call(t *testing.T, l *ledger.Ledger, r ledger.Request) (ledger.Order, lifec
 func conclude(t *testing.T, l *ledger.Ledger, o ledger.Order, outcome lifecycle.Outcome, generation string) lifecycle.Answer {
 	t.Helper()
 	cost := int64(9)
-	step, err := l.Conclude(t.Context(), o.ID, o.Claims, ledger.Conclusion{Outcome: outcome, Generation: generation, CostCents: &cost})
+	step, err := l.Conclude(t.Context(), o.ID, o.Claims, ledger.Conclusion{Outcome: outcome, Generation: generation, CostCents: &cost, Written: &o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,7 +343,7 @@ func TestAnOutcomeIsRecordedWhereTheOrderIsKnown(t *testing.T) {
 		l := open(t, url)
 		cost := int64(9)
 		named := func(o ledger.Order, generation string) (lifecycle.Step, error) {
-			return l.Conclude(t.Context(), o.ID, o.Claims, ledger.Conclusion{Outcome: lifecycle.Named, Generation: generation, CostCents: &cost})
+			return l.Conclude(t.Context(), o.ID, o.Claims, ledger.Conclusion{Outcome: lifecycle.Named, Generation: generation, CostCents: &cost, Written: &o})
 		}
 		for _, row := range []struct {
 			key       string

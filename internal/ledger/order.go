@@ -241,12 +241,22 @@ type Conclusion struct {
 	CostCents  *int64
 	// Problem is the reason why there is no outcome, for display.
 	Problem string
+	// Written is the order that the ledger returned with the claim. Usually its row is unchanged, so it need not be read
+	// again. It may be nil.
+	Written *Order
 
-	actor string // operator who decided the outcome; otherwise empty
+	actor  string // operator who decided the outcome; otherwise empty
+	unread bool   // the row was not read, so the update must check whether another order has the generation
 }
 
 // Conclude records the outcome of the attempts under a claim, and returns the step with the answer for the caller.
 func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusion) (step lifecycle.Step, err error) {
+	if o := c.Written; o != nil && o.Claims == claim && c.Outcome == lifecycle.Named && !o.isForwarded() {
+		step, err = l.concludeWritten(ctx, *o, c)
+		if _, doubt := errors.AsType[*Doubt](err); err == nil || doubt || ctx.Err() != nil {
+			return step, err
+		}
+	}
 	taken := false
 	err = l.tx(ctx, func(tx *transaction) error {
 		outcome := c.Outcome
@@ -271,6 +281,14 @@ func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusio
 	if taken && err == nil {
 		err = ErrGenerationTaken
 	}
+	return step, err
+}
+
+// concludeWritten records the generation of an order without reading its row. It fails if the row has changed, or if the
+// generation belongs to another order.
+func (l *Ledger) concludeWritten(ctx context.Context, o Order, c Conclusion) (step lifecycle.Step, err error) {
+	step, c.unread = o.Concluded(o.Claims, c.Outcome, c.Generation), true
+	err = l.tx(ctx, func(tx *transaction) error { return l.conclude(tx, o, step.Order, c) })
 	return step, err
 }
 
@@ -364,8 +382,12 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 	}
 	after := o // earlier observations belong to another generation
 	after.Order, after.Observed = next, lifecycle.Observed{PriceCents: o.PriceCents, ChargedCents: c.CostCents}
-	return tx.move(move{order: o, to: after.money(), actor: c.actor, placed: placed, changes: `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, claimed_until = 0, inputs = NULL, problem = '',
-		held = 0, status = 0, record = NULL, deleted = 0, gone = 0, absent_time = 0, settled = 0, charge_final = 0, refunded = 0, observed_time = 0, failed_time = 0`, args: []any{next.State, next.Generation, number(next.Resolved), next.Generation}})
+	m := move{order: o, to: after.money(), actor: c.actor, placed: placed, changes: `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, claimed_until = 0, inputs = NULL, problem = '',
+		held = 0, status = 0, record = NULL, deleted = 0, gone = 0, absent_time = 0, settled = 0, charge_final = 0, refunded = 0, observed_time = 0, failed_time = 0`, args: []any{next.State, next.Generation, number(next.Resolved), next.Generation}}
+	if c.unread {
+		m.unless, m.unlessArgs = `EXISTS (SELECT 1 FROM orders AS other WHERE other.generation_id = %s AND other.id <> %s)`, []any{next.Generation, o.ID}
+	}
+	return tx.move(m)
 }
 
 // orderAndHolder reads and locks an order, and reports whether another order has the given generation. Forwarded API keys

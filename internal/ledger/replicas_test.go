@@ -26,7 +26,7 @@ func TestReplicasThatGetTheSameOrdersDoNotLockEachOther(t *testing.T) {
 					r.Limits = ledger.Limits{DailyCents: cents(1 << 40)}
 					o, free, err := l.Write(t.Context(), r)
 					if err == nil && free {
-						_, err = l.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: o.ID})
+						_, err = l.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: o.ID, Written: &o})
 					}
 					if err != nil {
 						t.Error(err)

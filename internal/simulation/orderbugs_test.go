@@ -174,7 +174,7 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "a watch goes on without its caller's token",
-		edits:  []edit{{authDir, "Authenticator.Renewed", "a.cfg.Callers.List() == old.list", "a.cfg.Callers.List() != nil"}},
+		edits:  []edit{{authDir, "Authenticator.Renewed", "old.list == a.cfg.Callers.List()", "a.cfg.Callers.List() != nil"}},
 		jobs:   seeds("ledger-T8", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"no caller sees another owner's generation or a secret"},
 	},
