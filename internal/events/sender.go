@@ -141,7 +141,9 @@ func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) {
 
 // abandon runs the job that abandons old events. It also counts zero, so that the metric exists before it grows.
 func (s *Sender) abandon(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
-	owners, err := s.cfg.Ledger.OwnersOfJobs(ctx, ledger.DeliverJob)
+	err := s.deliverKept(ctx)
+	owners, failed := s.cfg.Ledger.OwnersOfJobs(ctx, ledger.DeliverJob)
+	err = errors.Join(err, failed)
 	for _, owner := range owners {
 		s.cfg.Count(owner, OutcomeGivenUp, 0)
 		given, failed := s.cfg.Ledger.GiveUp(ctx, owner)
@@ -151,6 +153,16 @@ func (s *Sender) abandon(ctx context.Context, _ ledger.Job) (ledger.Outcome, err
 		}
 	}
 	return ledger.Outcome{}, err
+}
+
+// deliverKept delivers the events that a process has written that did not know the receiver, because its callers file was older.
+func (s *Sender) deliverKept(ctx context.Context) (err error) {
+	for owner, team := range s.cfg.Teams.all() {
+		if team.URL != "" {
+			err = errors.Join(err, s.cfg.Ledger.DeliverKept(ctx, owner))
+		}
+	}
+	return err
 }
 
 // The errors of a receiver, which contain neither its address nor its response.

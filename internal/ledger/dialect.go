@@ -89,7 +89,7 @@ func words(own ...string) *strings.Replacer {
 		"{failed}": int(lifecycle.Failed), "{succeeded}": int(lifecycle.Succeeded), "{refunded}": int(lifecycle.Refunded),
 		"{reserve}": int(Reserve), "{charge}": int(Charge), "{refund}": int(Refund), "{release}": int(Release), "{resolve}": int(Resolve),
 		"{waiting}": int(ContentWaiting), "{copied}": int(ContentCopied), "{not copied}": int(ContentFailed), "{doomed}": int(ContentDoomed),
-		"{pending}": int(EventPending), "{sent}": int(EventSent), "{given up}": int(EventGivenUp),
+		"{pending}": int(EventPending), "{sent}": int(EventSent), "{given up}": int(EventGivenUp), "{kept}": int(EventKept),
 	} {
 		own = append(own, name, strconv.Itoa(constant))
 	}

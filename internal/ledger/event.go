@@ -177,6 +177,36 @@ func (t *transaction) replay(owner string, ids, subjects []string) (events int64
 	return events, err
 }
 
+// DeliverKept makes the kept events of an owner pending that are not older than [DeliverTimeout]. A process wrote them that did
+// not know a receiver of the owner.
+func (l *Ledger) DeliverKept(ctx context.Context, owner string) error {
+	for events := int64(stepRows); events == stepRows; {
+		err := l.tx(ctx, func(tx *transaction) (err error) {
+			events, err = tx.deliverKept(owner, `event_time > {now} - $2`, DeliverTimeout.Microseconds())
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deliverKept makes kept events of an owner pending that match a condition, at most [stepRows], and returns their number.
+func (t *transaction) deliverKept(owner, condition string, arg any) (events int64, err error) {
+	var ids, subjects []string
+	err = t.query(func(row scanner) error {
+		var id, subject string
+		err := row.Scan(&id, &subject)
+		ids, subjects = append(ids, id), append(subjects, subject)
+		return err
+	}, `SELECT id, subject FROM events WHERE owner = $1 AND state = {kept} AND `+condition+` ORDER BY event_time, position LIMIT $3`, owner, arg, stepRows)
+	if err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	return t.replay(owner, ids, subjects)
+}
+
 // EventSummary has the totals of the events of an owner.
 type EventSummary struct {
 	Owner            string

@@ -120,26 +120,57 @@ func TestWhatBecomesOfAnOrderIsWrittenAsEvents(t *testing.T) {
 	}
 }
 
-// A process may not have the callers file with the receiver yet. A replay delivers the event.
-func TestEventWithoutAReceiverIsKeptForAReplay(t *testing.T) { // M5
+// A process may not have the callers file with the receiver yet.
+func TestEventWithoutAReceiverIsKeptForOne(t *testing.T) { // M5
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, outbox(ledger.Limits{DailyCents: cents(11)}))
-		r := request("k")
-		r.Owner, r.Namespace, r.Limits = "print", "print", ledger.Limits{DailyCents: cents(22)}
-		conclude(t, l, write(t, l, r), lifecycle.Named, "g1")
-		observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Succeeded})
-		all, err := l.Events(t.Context(), ledger.EventFilter{}, 10)
-		if err != nil || len(all) != 1 || all[0].State != ledger.EventKept {
-			t.Errorf("the ledger has %+v, %v", all, err)
+		for name, deliver := range map[string]func() error{
+			"by a process with the receiver": func() error { return l.DeliverKept(t.Context(), "print") },
+			"by a replay": func() error {
+				_, _, err := l.Replay(t.Context(), ledger.EventFilter{Owner: "print"}, ledger.EventPosition{}, ada)
+				return err
+			},
+		} {
+			r := request(name)
+			r.Owner, r.Namespace, r.Limits = "print", "print", ledger.Limits{DailyCents: cents(22)}
+			conclude(t, l, write(t, l, r), lifecycle.Named, name)
+			observe(t, l, name, lifecycle.Observation{Status: lifecycle.Succeeded})
+			if all, err := l.Events(t.Context(), ledger.EventFilter{}, 1); err != nil || len(all) != 1 || all[0].State != ledger.EventKept {
+				t.Errorf("the ledger has %+v, %v", all, err)
+			}
+			if due := dueEvents(t, l, "print"); len(due) > 0 {
+				t.Errorf("at first due are %q", due)
+			}
+			if err := deliver(); err != nil {
+				t.Fatal(err)
+			}
+			if due := dueEvents(t, l, "print"); !slices.Equal(due, []string{name + " succeeded"}) {
+				t.Errorf("%s: due are %q", name, due)
+			}
+			l.Exec(t, "DELETE FROM jobs")
+			l.Exec(t, "DELETE FROM events")
 		}
-		if due := dueEvents(t, l, "print"); len(due) > 0 {
-			t.Errorf("before the replay due are %q", due)
-		}
-		if n, _, err := l.Replay(t.Context(), ledger.EventFilter{Owner: "print"}, ledger.EventPosition{}, ada); n != 1 || err != nil {
-			t.Errorf("%d events are replayed, %v", n, err)
-		}
-		if due := dueEvents(t, l, "print"); !slices.Equal(due, []string{"g1 succeeded"}) {
-			t.Errorf("after the replay due are %q", due)
+	})
+}
+
+func TestLaterEventFollowsAKeptOne(t *testing.T) { // M5
+	onEach(t, func(t *testing.T, url string) {
+		teams := map[string]ledger.Team{"studio": {}}
+		o := outbox(ledger.Limits{})
+		o.Teams = func() map[string]ledger.Team { return teams }
+		l := openTelling(t, url, o)
+		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
+		observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Failed})
+		teams = map[string]ledger.Team{"studio": {Subscribed: true}}
+		observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Refunded})
+		for _, want := range []string{"easel.generation.failed", "easel.generation.refunded"} {
+			job := takeOne(t, l, ledger.DeliverJob)
+			if e, _, err := l.Event(t.Context(), job.Ref); err != nil || e.Type != want {
+				t.Errorf("the next event is %s, want %s, %v", e.Type, want, err)
+			}
+			if err := l.FinishJob(t.Context(), job, ledger.Outcome{Change: ledger.Delivered(job.Ref, 1)}); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 }

@@ -150,16 +150,22 @@ func (l *Ledger) eventID(e Event) string {
 }
 
 // addEvent writes an event behind the others of its subject. If this process knows a receiver of its owner, it writes the job that
-// delivers the event after a delay.
+// delivers the event after a delay, and the jobs of earlier events that are kept.
 func (t *transaction) addEvent(e Event, delay time.Duration) error {
 	if e.ID, e.State = t.l.eventID(e), EventKept; t.l.IsSubscriber(e.Owner) {
 		e.State = EventPending
 	}
-	rows, err := t.exec(`INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time)
-		VALUES ($1, $2, $3, $4, (SELECT COALESCE(MAX(position), 0) + 1 FROM events WHERE owner = $2 AND subject = $4), $5, $6, $7, {now}) ON CONFLICT DO NOTHING`,
+	position := int64(0)
+	added, err := t.maybeRow([]any{&position}, `INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time)
+		VALUES ($1, $2, $3, $4, (SELECT COALESCE(MAX(position), 0) + 1 FROM events WHERE owner = $2 AND subject = $4), $5, $6, $7, {now}) ON CONFLICT DO NOTHING RETURNING position`,
 		e.ID, e.Owner, e.Type, e.Subject, e.Percent, e.Data, e.State)
-	if err != nil || rows == 0 || e.State != EventPending {
+	if err != nil || !added || e.State != EventPending {
 		return err
+	}
+	if position > 1 {
+		if _, err := t.deliverKept(e.Owner, `subject = $2`, e.Subject); err != nil {
+			return err
+		}
 	}
 	return t.addJob(Job{Kind: DeliverJob, Ref: e.ID, Owner: e.Owner, Line: e.Subject}, delay)
 }

@@ -185,6 +185,7 @@ CREATE TABLE events (
 CREATE INDEX events_subject ON events (owner, subject, position);
 CREATE INDEX events_owner ON events (owner, event_time);
 CREATE INDEX events_given_up ON events (owner) WHERE state = 2;
+CREATE INDEX events_kept ON events (owner, event_time) WHERE state = 3;
 CREATE INDEX events_old ON events (event_time) WHERE state <> 0;
 
 -- Copies of results, kept longer than by the catalog. A row is written with the terminal state of the generation, together
