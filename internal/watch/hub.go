@@ -205,8 +205,8 @@ func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 // WatchesOrders reports whether a watch waits for orders of [Hub.Placed].
 func (h *Hub) WatchesOrders() bool { return h.orderWatches.Load() > 0 }
 
-// Placed subscribes watches to the orders that they cover and that this or another process has placed. A repeated order
-// changes nothing.
+// Placed subscribes watches to the orders that they cover, that this or another process has placed, and whose generations exist.
+// A repeated order changes nothing.
 func (h *Hub) Placed(orders map[string]ledger.Attribution) {
 	h.mu.Lock()
 	tenants := slices.Collect(maps.Values(h.tenants))

@@ -78,6 +78,24 @@ func TestAWatchOfOrdersGetsEachOrderOnceAndNothingElse(t *testing.T) {
 	})
 }
 
+// Another process may have deleted a generation whose latest state this process still has.
+func TestAWatchOfOrdersGetsNoRecentOrderThatIsGone(t *testing.T) {
+	inBubble(t, map[string]catalog.State{"gone": queued}, func(b *bench) {
+		s := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{owner: "studio"}})
+		pass(time.Millisecond)
+		orders := placed([]string{"gone"}, nil)
+		for id, order := range orders {
+			order.Gone = true
+			orders[id] = order
+		}
+		b.hub.Placed(orders)
+		pass(time.Minute)
+		if got := updatesOf(s); len(got) > 0 {
+			t.Errorf("it got %v", got)
+		}
+	})
+}
+
 func TestAWatchOfOrdersThatBeginsLateGetsRecentOrders(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"recent": queued}, func(b *bench) {
 		recent := placed([]string{"recent"}, nil)

@@ -211,7 +211,7 @@ func (t *tenant) placed(orders map[string]ledger.Attribution, now time.Time) {
 			continue
 		}
 		for _, id := range ids {
-			if _, offered := w.offered[id]; !offered && w.orders.Covers(orders[id]) {
+			if _, offered := w.offered[id]; !offered && !orders[id].Gone && w.orders.Covers(orders[id]) {
 				w.addOrdered(id, now)
 			}
 		}
