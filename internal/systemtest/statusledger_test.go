@@ -46,7 +46,7 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 	f.prove(b)
 	wrong := f.seen("light", "The status is for operators")
 	wrong.value(fmt.Sprintf(proves, "poster"))
-	wrong.until("word of a wrong token", fmt.Sprintf(textOf, "refused")+`.includes('no operator')`)
+	wrong.until("word of a wrong token", fmt.Sprintf(textOf, "refused")+`.includes('not an operator')`)
 	b.until("a row for each owner", `document.querySelectorAll('#owners tr').length === 4`)
 	for n := range 2 {
 		f.watch("poster", 1, 0)
