@@ -91,8 +91,14 @@ func (v JSON) Each(do func(Member)) {
 func unquoted(quoted string) string {
 	text := quoted[1 : len(quoted)-1]
 	if strings.IndexByte(text, '\\') >= 0 || !utf8.ValidString(text) {
-		_ = json.Unmarshal([]byte(quoted), &text) // cannot fail for valid JSON
+		return unescaped(quoted)
 	}
+	return text
+}
+
+// unescaped is a function of its own, so that only an escaped string is allocated.
+func unescaped(quoted string) (text string) {
+	_ = json.Unmarshal([]byte(quoted), &text) // cannot fail for valid JSON
 	return text
 }
 

@@ -117,21 +117,29 @@ func suspicious(text string) bool {
 	return strings.Contains(text, redacted) || mayBeKey(text) && keyLike.MatchString(text)
 }
 
-// mayBeKey reports whether keyLike could match text.
-func mayBeKey(text string) bool {
-	text = asciiLower(text)
-	return strings.Contains(text, "_live_") || strings.Contains(text, "bearer")
+// mayBeKey reports whether keyLike could match text, because text contains "_live_" or "bearer".
+func mayBeKey(text string) bool { return containsFold(text, "_live_") || containsFold(text, "bearer") }
+
+// containsFold reports whether text contains a word in any case. The word is lower-case ASCII.
+func containsFold(text, word string) bool {
+	for at := range max(0, len(text)-len(word)+1) {
+		if c := text[at]; (c == word[0] || c == word[0]-'a'+'A') && asciiLower(text[at:at+len(word)]) == word {
+			return true
+		}
+	}
+	return false
 }
 
 // clean returns text for use in an error: no keys, HTML or control characters, and at most 1 KiB of valid UTF-8.
 func (r *redactor) clean(text string) string {
+	if isPlain(text) && !mayBeKey(text) && !r.holdsKey(text) {
+		return clamp(text, maxText)
+	}
 	text = strings.ToValidUTF8(text, "\uFFFD")
-	if strings.Contains(text, "<") && html.MatchString(strings.TrimSpace(text)) {
+	if html.MatchString(strings.TrimSpace(text)) {
 		return ""
 	}
-	if text = r.without(text); mayBeKey(text) {
-		text = keyLike.ReplaceAllString(text, redacted)
-	}
+	text = keyLike.ReplaceAllString(r.without(text), redacted)
 	text = strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) {
 			return ' '
@@ -139,6 +147,11 @@ func (r *redactor) clean(text string) string {
 		return c
 	}, text)
 	return clamp(text, maxText)
+}
+
+// isPlain reports whether text is printable ASCII without HTML.
+func isPlain(text string) bool {
+	return !strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' || c == '<' })
 }
 
 // redact redacts the API key in every string of a value, and omits members whose names contain it. A value that does

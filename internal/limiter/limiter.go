@@ -106,13 +106,14 @@ func (l *Limiter) Acquire(ctx context.Context, r Request) (*Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	w := &Permit{Request: r, limiter: l, decided: make(chan struct{})}
+	w := &Permit{Request: r, limiter: l}
 	w.deadline, _ = ctx.Deadline()
-	l.enqueue(w)
-	select {
-	case <-w.decided:
-	case <-ctx.Done():
-		l.abandon(ctx, w)
+	if l.enqueue(w); w.decided != nil {
+		select {
+		case <-w.decided:
+		case <-ctx.Done():
+			l.abandon(ctx, w)
+		}
 	}
 	if w.err != nil {
 		return nil, w.err
@@ -133,7 +134,9 @@ func (l *Limiter) enqueue(w *Permit) {
 	if err := cmp.Or(l.rejection(w, now), l.lateness(w, now)); err != nil {
 		l.queue.decide(w, err)
 	}
-	l.grant(now)
+	if l.grant(now); w.granted.IsZero() && w.err == nil {
+		w.decided = make(chan struct{})
+	}
 }
 
 // rejection returns an error if the daily cap rejects a request, or the pause ends after the deadline of the request.

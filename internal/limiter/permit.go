@@ -36,7 +36,7 @@ type Permit struct {
 	limiter   *Limiter
 	owner     *owner
 	deadline  time.Time     // zero if the request has no deadline
-	decided   chan struct{} // closed when the permit is granted or rejected
+	decided   chan struct{} // closed when the permit is granted or rejected; nil if the request did not wait
 	err       error         // reason of a rejection
 	granted   time.Time     // zero if it is not granted
 	probesCap bool          // the request is an order that probes whether the daily cap still applies

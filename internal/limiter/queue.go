@@ -106,6 +106,7 @@ func (q *queue) decide(w *Permit, err error) {
 	at := slices.Index(q.waiting, w)
 	q.waiting = slices.Delete(q.waiting, at, at+1)
 	w.owner.waiting--
-	w.err = err
-	close(w.decided)
+	if w.err = err; w.decided != nil {
+		close(w.decided)
+	}
 }
