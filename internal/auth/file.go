@@ -31,7 +31,7 @@ func (c *Callers) Weight(owner string) float64 {
 }
 
 // LoadCallers reads the callers file. Later changes are logged. A changed file is logged but not applied if it is faulty or if
-// accept, which may be nil, rejects it. At first, the list in force is empty. Errors never quote the file.
+// accept, which may be nil, rejects it. At first, the current list is empty. Errors never quote the file.
 func LoadCallers(path string, logger *slog.Logger, accept func(inForce, next *List) error) (*Callers, error) {
 	inForce := &List{}
 	parse := func(contents ...[]byte) (*List, error) {

@@ -36,8 +36,8 @@ type caller struct {
 	Tokens, Certificates, Subjects []string
 }
 
-// Parse reads a callers file. Its error is [Faults]: every value that does not match the schema. If there are none, it is every
-// name and credential that is repeated or unknown.
+// Parse reads a callers file. Its error is [Faults]: the values that do not match the schema, or, if all match, the names and
+// credentials that are repeated or unknown.
 func Parse(text []byte) (*List, error) {
 	p := &parser{names: map[string]*Caller{}, list: &List{
 		Issuers: map[string]*Issuer{}, Teams: map[string]Team{},

@@ -96,7 +96,7 @@ func unquoted(quoted string) string {
 	return text
 }
 
-// unescaped is a function of its own, so that only an escaped string is allocated.
+// unescaped decodes a string with escapes. In a separate function, only these strings are allocated.
 func unescaped(quoted string) (text string) {
 	_ = json.Unmarshal([]byte(quoted), &text) // cannot fail for valid JSON
 	return text

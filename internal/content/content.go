@@ -91,7 +91,7 @@ func hasCopy(row ledger.Content) bool {
 	return row.State == ledger.ContentCopied || row.State == ledger.ContentWaiting && row.Object != ""
 }
 
-const lookInterval = 200 * time.Millisecond // of the checks for the result of a job
+const lookInterval = 200 * time.Millisecond // interval of the checks for the result of a job
 
 // Fetch records that an operator requests another copy of a result. It waits until the result is copied, an attempt has
 // failed, or ctx is done. It reports whether the ledger has such a result.

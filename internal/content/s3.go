@@ -64,7 +64,7 @@ func parametersOf(text string, insecure bool) (endpoint *url.URL, region string,
 	}
 	for name := range query {
 		if name != "endpoint" && name != "region" {
-			return nil, "", fmt.Errorf("%q is no parameter; it may have endpoint and region", name)
+			return nil, "", fmt.Errorf("unknown parameter %q; use endpoint and region", name)
 		}
 	}
 	endpoint, err = catalog.ParseBaseURL(cmp.Or(query.Get("endpoint"), "https://s3.amazonaws.com"), insecure)

@@ -155,7 +155,7 @@ func (s *Sender) abandon(ctx context.Context, _ ledger.Job) (ledger.Outcome, err
 	return ledger.Outcome{}, err
 }
 
-// deliverKept delivers the events that a process has written that did not know the receiver, because its callers file was older.
+// deliverKept requests the delivery of events whose process did not know the receiver, for example because of an older callers file.
 func (s *Sender) deliverKept(ctx context.Context) (err error) {
 	for owner, team := range s.cfg.Teams.all() {
 		if team.URL != "" {

@@ -40,7 +40,7 @@ func (c *clauses) take() string {
 
 // asList returns a list as one argument of a statement: of strings for {ids} and {in ids}, of numbers for {in times}.
 func asList[T any](all []T) string {
-	if all == nil { // otherwise JSON has null, which is no list
+	if all == nil { // otherwise JSON has null instead of a list
 		return "[]"
 	}
 	text, _ := json.Marshal(all) // cannot fail for strings and numbers

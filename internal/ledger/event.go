@@ -177,12 +177,12 @@ func (t *transaction) replay(owner string, ids, subjects []string) (events int64
 	return events, err
 }
 
-// DeliverKept makes the kept events of an owner pending that are not older than [DeliverTimeout]. A process wrote them that did
-// not know a receiver of the owner.
+// DeliverKept requests the delivery of the kept events of an owner, unless they are older than [DeliverTimeout]. The process that
+// wrote them did not know a receiver of the owner.
 func (l *Ledger) DeliverKept(ctx context.Context, owner string) error {
 	for events := int64(stepRows); events == stepRows; {
 		err := l.tx(ctx, func(tx *transaction) (err error) {
-			events, err = tx.deliverKept(owner, `event_time > {now} - $2`, DeliverTimeout.Microseconds())
+			events, err = tx.deliverKept(owner, "")
 			return err
 		})
 		if err != nil {
@@ -192,15 +192,17 @@ func (l *Ledger) DeliverKept(ctx context.Context, owner string) error {
 	return nil
 }
 
-// deliverKept makes kept events of an owner pending that match a condition, at most [stepRows], and returns their number.
-func (t *transaction) deliverKept(owner, condition string, arg any) (events int64, err error) {
+// deliverKept requests the delivery of kept events of an owner and a subject, or of any subject if it is empty. It returns their
+// number, at most [stepRows].
+func (t *transaction) deliverKept(owner, subject string) (events int64, err error) {
 	var ids, subjects []string
 	err = t.query(func(row scanner) error {
 		var id, subject string
 		err := row.Scan(&id, &subject)
 		ids, subjects = append(ids, id), append(subjects, subject)
 		return err
-	}, `SELECT id, subject FROM events WHERE owner = $1 AND state = {kept} AND `+condition+` ORDER BY event_time, position LIMIT $3`, owner, arg, stepRows)
+	}, `SELECT id, subject FROM events WHERE owner = $1 AND state = {kept} AND event_time > {now} - $3 AND ($2 = '' OR subject = $2) ORDER BY event_time, position LIMIT $4`,
+		owner, subject, DeliverTimeout.Microseconds(), stepRows)
 	if err != nil || len(ids) == 0 {
 		return 0, err
 	}

@@ -153,6 +153,26 @@ func TestEventWithoutAReceiverIsKeptForOne(t *testing.T) { // M5
 	})
 }
 
+func TestOldKeptEventIsNotDelivered(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		o := outbox(ledger.Limits{})
+		teams := map[string]ledger.Team{"studio": {}}
+		o.Teams = func() map[string]ledger.Team { return teams }
+		l := openTelling(t, url, o)
+		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
+		observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Succeeded})
+		l.Exec(t, fmt.Sprintf("UPDATE events SET event_time = event_time - %d", ledger.DeliverTimeout.Microseconds()))
+		teams = map[string]ledger.Team{"studio": {Subscribed: true}}
+		if err := l.DeliverKept(t.Context(), "studio"); err != nil {
+			t.Fatal(err)
+		}
+		observe(t, l, "g1", lifecycle.Observation{Deleted: true})
+		if due := dueEvents(t, l, "studio"); !slices.Equal(due, []string{"g1 deleted"}) {
+			t.Errorf("due are %q", due)
+		}
+	})
+}
+
 func TestLaterEventFollowsAKeptOne(t *testing.T) { // M5
 	onEach(t, func(t *testing.T, url string) {
 		teams := map[string]ledger.Team{"studio": {}}

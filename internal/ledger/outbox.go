@@ -150,7 +150,7 @@ func (l *Ledger) eventID(e Event) string {
 }
 
 // addEvent writes an event behind the others of its subject. If this process knows a receiver of its owner, it writes the job that
-// delivers the event after a delay, and the jobs of earlier events that are kept.
+// delivers the event after a delay, and the jobs of kept events before it.
 func (t *transaction) addEvent(e Event, delay time.Duration) error {
 	if e.ID, e.State = t.l.eventID(e), EventKept; t.l.IsSubscriber(e.Owner) {
 		e.State = EventPending
@@ -163,7 +163,7 @@ func (t *transaction) addEvent(e Event, delay time.Duration) error {
 		return err
 	}
 	if position > 1 {
-		if _, err := t.deliverKept(e.Owner, `subject = $2`, e.Subject); err != nil {
+		if _, err := t.deliverKept(e.Owner, e.Subject); err != nil {
 			return err
 		}
 	}

@@ -125,68 +125,62 @@ func TestAnOrderIsPlacedWhenItIsWrittenDown(t *testing.T) {
 	})
 }
 
+// restartedAfterLostResponse places an order whose response is lost, and restarts the process. posts is the number of orders that
+// the new process has sent.
+func (s *shop) restartedAfterLostResponse() (restarted *replica, posts *int) {
+	s.Helper()
+	r := s.replica()
+	r.answers(lost)
+	if _, err := r.place("studio", "before", "a harbour"); err == nil {
+		s.Fatal("it is placed")
+	}
+	if err := r.orders.Close(s.Context()); err != nil {
+		s.Error(err)
+	}
+	restarted, posts = s.replica(), new(int)
+	restarted.befores(func(req *http.Request) error {
+		if isOrder(req) {
+			*posts++
+		}
+		return nil
+	})
+	return restarted, posts
+}
+
 func TestNoOrderIsSentBeforeTheAccountIsKnown(t *testing.T) { // M4
 	inShop(t, 1000, func(s *shop) {
-		r := s.replica()
-		r.answers(lost)
-		if _, err := r.place("studio", "before", "a harbour"); err == nil {
-			s.Fatal("it is placed")
-		}
-		if err := r.orders.Close(s.Context()); err != nil {
-			s.Error(err)
-		}
-		restarted, posts := s.replica(), 0
-		restarted.befores(func(req *http.Request) error {
-			if isOrder(req) {
-				posts++
-			}
-			return nil
-		})
+		restarted, posts := s.restartedAfterLostResponse()
 		s.ledger.AccountUnknown.Store(true)
 		_, err := restarted.place("studio", "new", "a harbour")
 		if outcomeOf(err) != orders.NotPlacedByThisCall || !errors.Is(err, orders.ErrAccountUnknown) {
 			s.Errorf("a new order returns %v", err)
 		}
-		if restarted.recover(time.Minute); posts > 0 {
-			s.Errorf("%d orders are sent", posts)
+		if restarted.recover(time.Minute); *posts > 0 {
+			s.Errorf("%d orders are sent", *posts)
 		}
 		s.ledger.AccountUnknown.Store(false)
-		if restarted.recover(time.Minute); posts != 1 {
-			s.Errorf("afterwards %d orders are sent", posts)
+		if restarted.recover(time.Minute); *posts != 1 {
+			s.Errorf("afterwards %d orders are sent", *posts)
 		}
 	})
 }
 
 func TestNoOrderIsResentUnderARejectedAPIKey(t *testing.T) {
 	inShop(t, 1000, func(s *shop) {
-		r := s.replica()
-		r.answers(lost)
-		if _, err := r.place("studio", "k", "a harbour"); err == nil {
-			s.Fatal("it is placed")
-		}
-		if err := r.orders.Close(s.Context()); err != nil {
-			s.Error(err)
-		}
-		restarted, posts := s.replica(), 0
-		restarted.befores(func(req *http.Request) error {
-			if isOrder(req) {
-				posts++
-			}
-			return nil
-		})
+		restarted, posts := s.restartedAfterLostResponse()
 		rejects := s.box.Inject(sandbox.Fault{Route: "GET /me", Status: http.StatusUnauthorized})
 		if _, err := restarted.client.Account(s.Context(), restarted.held("")); catalog.KindOf(err) != catalog.KindCredentialRejected {
 			s.Fatal(err)
 		}
-		if restarted.recover(90 * time.Second); posts > 0 {
-			s.Errorf("%d orders are sent under a rejected API key", posts)
+		if restarted.recover(90 * time.Second); *posts > 0 {
+			s.Errorf("%d orders are sent under a rejected API key", *posts)
 		}
 		rejects.Remove()
 		if _, err := restarted.client.Account(s.Context(), restarted.held("")); err != nil {
 			s.Fatal(err)
 		}
-		if restarted.recover(time.Minute); posts != 1 {
-			s.Errorf("after the API key was accepted, %d orders are sent", posts)
+		if restarted.recover(time.Minute); *posts != 1 {
+			s.Errorf("after the API key was accepted, %d orders are sent", *posts)
 		}
 	})
 }

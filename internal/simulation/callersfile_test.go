@@ -68,7 +68,7 @@ func (s *runningFault) changeCallers(write func() error, do func()) {
 	}
 }
 
-// callersFileChanges makes the callers file invalid, removes a token, or lowers a budget.
+// callersFileChanges writes an invalid callers file, removes a token, or lowers a budget.
 func callersFileChanges(s *runningFault) {
 	switch s.Variant % 3 {
 	case 0:
