@@ -310,7 +310,7 @@ packages: package-python package-typescript package-java ## Build the stubs' whe
 
 package-python: .build/tools/python
 	@rm -rf .build/stage/python .build/packages/*.whl && mkdir -p .build/packages .build/stage/python
-	cp -R gen/python/src clients/python/pyproject.toml clients/python/README.md clients/python/src LICENSE NOTICE .build/stage/python
+	cp -R gen/python/src clients/python/pyproject.toml clients/python/setup.py clients/python/README.md clients/python/src LICENSE NOTICE .build/stage/python
 	@$(call stamp,.build/stage/python/src/easel_grpc/connection.py,$(PYTHON_VERSION))
 	.build/tools/python/bin/pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w .build/packages .build/stage/python
 

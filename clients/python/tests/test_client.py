@@ -6,6 +6,8 @@ import hashlib
 import io
 import logging
 import socketserver
+import subprocess
+import sys
 import threading
 import time
 import unittest
@@ -1087,6 +1089,14 @@ class ConnectionTest(unittest.TestCase):
         with mock.patch.dict("os.environ", {"EASEL_ADDR": " ", "EASEL_API_KEY": ""}):
             made = connection(None, None, None, False, ())
         self.assertEqual(("localhost:50051", None), (made.target, made.key))
+
+
+class CheckoutTest(unittest.TestCase):
+    def test_a_build_without_stubs_names_the_command(self) -> None:
+        script = Path(__file__).parent.parent / "setup.py"
+        build = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+        self.assertEqual(build.returncode, 1)
+        self.assertRegex(build.stderr, r"\A[^\n]*: run make package-python [^\n]*\n\Z")
 
 
 class ValueTest(unittest.TestCase):
