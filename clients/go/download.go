@@ -67,7 +67,7 @@ func (c *Client) fetch(ctx context.Context, generationID string, options FetchOp
 	}
 	for a := c.attempt(o, "DownloadGeneration", generationID, ""); ; {
 		before := d.request.GetReadOffset()
-		err := typed(d.once(ctx, a))
+		err := c.typed(d.once(ctx, a))
 		if errors.Is(err, io.EOF) {
 			d.content.SizeBytes, d.content.SHA256 = d.request.GetReadOffset(), hex.EncodeToString(d.digest.Sum(nil))
 			return &d.content, nil

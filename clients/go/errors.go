@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -100,13 +101,13 @@ func IsRetryable(err error) bool {
 	return again == "yes" || again == "if_told" && e.RetryAfter > 0
 }
 
-// typed converts a gRPC error to an error of its class. It returns other errors unchanged.
-func typed(err error) error {
+// typed converts a gRPC error of the connection to an error of its class. It returns other errors unchanged.
+func (c *Client) typed(err error) error {
 	s, ok := status.FromError(err)
 	if err == nil || !ok || errors.As(err, new(*Error)) {
 		return err
 	}
-	e := &Error{Code: s.Code(), Message: plain(s.Message()), below: []error{err}}
+	e := &Error{Code: s.Code(), Message: plain(s.Message(), c.conn.Target()), below: []error{err}}
 	for _, detail := range s.Details() {
 		switch d := detail.(type) {
 		case *errdetails.ErrorInfo:
@@ -128,9 +129,13 @@ func typed(err error) error {
 	return classed(e)
 }
 
-// plain returns the message of a status, or a message with a remedy if the server speaks another protocol than the client.
-func plain(text string) string {
+// plain returns the message of a status, or a clearer one if the target does not resolve or the server speaks another protocol than
+// the client.
+func plain(text, target string) string {
 	switch {
+	case strings.Contains(text, "no children to pick from"): // grpc-go's message for a name without addresses
+		host, _, _ := net.SplitHostPort(strings.TrimPrefix(target, "dns:///"))
+		return host + " does not resolve"
 	case strings.Contains(text, "first record does not look like a TLS handshake"):
 		return "server does not speak TLS; use http:// in the address"
 	case strings.Contains(text, "looked like an HTTP/1.1 header"):

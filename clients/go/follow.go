@@ -98,7 +98,7 @@ func (w watch[M, S]) read(ctx context.Context, yield func(*S, error) bool) (end 
 	if errors.Is(context.Cause(ctx), errSilent) && !errors.Is(err, errStopped) {
 		err = classed(&Error{Code: codes.Unavailable, Message: errSilent.Error()})
 	}
-	end.err = typed(err)
+	end.err = w.typed(err)
 	return end
 }
 

@@ -31,13 +31,15 @@ func listen(t *testing.T, options ...grpc.ServerOption) string {
 	return listener.Addr().String()
 }
 
-func TestClientNamesAPortOfTheWrongProtocol(t *testing.T) {
+func TestClientNamesTheFaultOfAnAddress(t *testing.T) {
 	web := httptest.NewServer(nil)
 	t.Cleanup(web.Close)
 	encrypted := httptest.NewTLSServer(nil)
 	t.Cleanup(encrypted.Close)
 	tls := grpc.Creds(credentials.NewServerTLSFromCert(&encrypted.TLS.Certificates[0]))
+	unresolvable := strings.Repeat("x", 64) + ".invalid" // longer than DNS allows, so that no name server is asked
 	for address, want := range map[string]string{
+		unresolvable + ":50051":                                   unresolvable + " does not resolve",
 		"https://" + listen(t):                                    "server does not speak TLS; use http:// in the address",
 		"http://" + listen(t, tls):                                "server closed the connection at its start; use https:// in the address if it speaks TLS",
 		"http://" + strings.TrimPrefix(encrypted.URL, "https://"): "server closed the connection at its start; use https:// in the address if it speaks TLS",

@@ -151,11 +151,11 @@ func (c *Client) unary(ctx context.Context, method string, request, reply any, c
 		defer cancel()
 	}
 	if o == nil || !o.resend && !isRead(method) {
-		return typed(invoke(ctx, method, request, reply, conn, options...))
+		return c.typed(invoke(ctx, method, request, reply, conn, options...))
 	}
 	a := c.attempt(&call{limits: limits{attempts: o.attempts + maxAsked}}, path.Base(method), "", "")
 	for unasked, asked := 1, 1; ; {
-		err := typed(invoke(ctx, method, request, reply, conn, options...))
+		err := c.typed(invoke(ctx, method, request, reply, conn, options...))
 		switch {
 		case err == nil:
 			a.answered()
