@@ -68,7 +68,7 @@ func (f *adminFlags) request(ctx context.Context, p *cli.Program, method, path s
 	if err != nil {
 		return nil, err
 	}
-	if key = strings.TrimSpace(key); key == "" {
+	if key == "" {
 		return request, nil
 	}
 	if host, _, _ := net.SplitHostPort(addr); !isLoopback(host) && !f.AllowPlaintext {
@@ -90,7 +90,7 @@ func refusedByAdmin(code int, text, path, addr string) error {
 	case code == http.StatusNotFound:
 		problem.Text, problem.Cure = "there is no "+path+" at "+addr, "--admin-addr names the admin address of the server; events need EASEL_CALLERS_FILE"
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		problem.Exit, problem.Cure = cli.ExitCredential, "EASEL_API_KEY or --api-key-file has the token of an operator of the callers file."
+		problem.Exit, problem.Cure = cli.ExitCredential, "Set EASEL_API_KEY or --api-key-file to the token of an operator of the callers file."
 	case code == http.StatusServiceUnavailable:
 		problem.Exit = cli.ExitRetry
 	}

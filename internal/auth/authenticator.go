@@ -54,7 +54,7 @@ func (e *Error) Error() string { return e.Text }
 var ErrUncertified error = unknown("the client certificate of this connection is no longer valid; reconnect with a valid one")
 
 var (
-	errNoAPIKey           = &Error{easelv1.ErrorReason_CREDENTIAL_MISSING, "send your catalog key: authorization: Bearer <key>, as gRPC metadata or HTTP header", 0}
+	errNoAPIKey           = &Error{easelv1.ErrorReason_CREDENTIAL_MISSING, "no API key; send authorization: Bearer <API key>, as gRPC metadata or HTTP header", 0}
 	errMalformed          = &Error{easelv1.ErrorReason_CREDENTIAL_MALFORMED, "authorization must be sent once, as: Bearer <key>", 0}
 	errTokenUnknown       = unknown("unknown service token; send the token that the operator of this server issued")
 	errSubjectUnknown     = unknown("unknown subject (sub) of the token; have it listed in the callers file")

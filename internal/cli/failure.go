@@ -75,6 +75,9 @@ func explain(ctx context.Context, err error) failure {
 	default:
 		byReason, byCode := remedies[e.Reason], remedies[f.Code]
 		f.ExitCode, f.Message, f.Cure = cmp.Or(byReason.exit, byCode.exit, ExitFailure), plainMessage(e.Message), byReason.cure
+		if e.Reason == "CREDENTIAL_MISSING" {
+			f.Message = "no API key" // the server's message is for programs
+		}
 		if f.Cure == "" && (e.Reason == "" || e.Code != codes.Unavailable) { // a server that sends a reason is available
 			f.Cure = byCode.cure
 		}
@@ -227,6 +230,7 @@ var remedies = map[string]struct {
 	"CONTENT_NOT_READY":            {ExitRetry, "easel download --wait 10m waits for the result."},
 	"MODEL_NOT_ALLOWED":            {0, "easel models lists the models that your team may use."},
 	"UPSTREAM_CREDENTIAL_REJECTED": {0, "Check EASEL_API_KEY or --api-key-file; if the server has the key, inform its operator."},
+	"CREDENTIAL_MISSING":           {0, "Set EASEL_API_KEY or --api-key-file."},
 	"CALLER_UNKNOWN":               {0, "Check the service token in EASEL_API_KEY or --api-key-file, or the certificate of --tls-cert-file."},
 	"MODEL_NOT_FOUND":              {0, "easel models lists the models."},
 	"GENERATION_NOT_FOUND":         {0, "easel list shows the renders of this API key."},

@@ -104,6 +104,37 @@ func TestAForeignMessageStaysOnItsLine(t *testing.T) {
 	}
 }
 
+func TestAHostThatDoesNotResolveIsNamed(t *testing.T) {
+	host := strings.Repeat("x", 64) + ".invalid" // longer than DNS allows, so that no name server is asked
+	got := easelRun(t.Context(), nil, "account", "--addr", host+":50051")
+	want := "easel: " + host + " does not resolve (UNAVAILABLE)\n       Check --addr, and that the server is running there.\n"
+	if got.exit != ExitRetry || got.stderr != want {
+		t.Errorf("exit %d\n%s", got.exit, got.stderr)
+	}
+}
+
+func TestAnInvalidKeyNamesItsSource(t *testing.T) {
+	const fault = ": the API key contains spaces, line breaks or invalid characters\n"
+	for source, got := range map[string]printed{
+		"EASEL_API_KEY":  easelEnv(t.Context(), nil, map[string]string{"EASEL_API_KEY": "two words"}, "account"),
+		"--api-key-file": easelRun(t.Context(), nil, "account", "--api-key-file", write(t, "two\nlines\n")),
+	} {
+		if got.exit != ExitUsage || got.stderr != "easel: "+source+fault {
+			t.Errorf("%s: exit %d\n%s", source, got.exit, got.stderr)
+		}
+	}
+}
+
+func TestAMissingKeyNamesTheSettings(t *testing.T) {
+	dial := (&scripted{get: func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error) {
+		return nil, failing(codes.Unauthenticated, "CREDENTIAL_MISSING")
+	}}).serve(t)
+	const want = "easel: no API key (UNAUTHENTICATED CREDENTIAL_MISSING)\n       Set EASEL_API_KEY or --api-key-file.\n"
+	if got := easelRun(t.Context(), dial, "get", "gen_1"); got.exit != ExitCredential || got.stderr != want {
+		t.Errorf("exit %d\n%s", got.exit, got.stderr)
+	}
+}
+
 func TestAServerThatIsNotThereIsSaidToBeNotThere(t *testing.T) {
 	got := easelRun(t.Context(), nil, "account", "--addr", "127.0.0.1:1")
 	if got.exit != ExitRetry || !strings.Contains(got.stderr, "127.0.0.1:1") || !strings.Contains(got.stderr, "--addr") {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -147,17 +148,28 @@ func (s *session) remark(name, value, text string) {
 
 // Key returns the API key, or "" without one, because the server may have one.
 func (c KeyFlags) Key(p *Program) (string, error) {
-	if c.APIKeyFile == "" {
-		return p.env(apiKeyVariable), nil
+	key, source, err := p.APIKey(), apiKeyVariable, error(nil)
+	if c.APIKeyFile != "" {
+		source = "--api-key-file"
+		key, err = c.keyInFile()
 	}
-	content, err := os.ReadFile(c.APIKeyFile)
-	if err == nil && strings.TrimSpace(string(content)) == "" {
-		err = fmt.Errorf("%s is empty", c.APIKeyFile)
+	if err == nil && strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		err = errors.New("the API key contains spaces, line breaks or invalid characters")
 	}
 	if err != nil {
-		return "", badUsage("--api-key-file: "+err.Error(), "")
+		return "", badUsage(source+": "+err.Error(), "")
 	}
-	return string(content), nil
+	return key, nil
+}
+
+// keyInFile returns the API key in the file of the flag.
+func (c KeyFlags) keyInFile() (string, error) {
+	content, err := os.ReadFile(c.APIKeyFile)
+	key := strings.TrimSpace(string(content))
+	if err == nil && key == "" {
+		err = fmt.Errorf("%s is empty", c.APIKeyFile)
+	}
+	return key, err
 }
 
 // APIKey returns the API key in the environment, or "".
