@@ -234,6 +234,9 @@ func usage(line *kong.Context, err error) error {
 	if flag, got, _ := strings.Cut(text, ": expected "); strings.HasSuffix(got, `got "EOL" (<EOL>)`) {
 		text = flag + " needs a value"
 	}
+	if rest, ok := strings.CutPrefix(text, "unexpected argument "); ok && (line.Selected() == nil || !line.Selected().Leaf()) {
+		text = "unknown command " + rest
+	}
 	text = strings.Replace(text, `one of "",`, "one of ", 1) // the empty value means the default
 	return badUsage(text, "See "+path+" --help.")
 }
