@@ -47,7 +47,7 @@ func TestAnOrderThatIsNotSentAgainAsksForNoOtherTry(t *testing.T) { // A10
 }
 
 func TestNotFoundSaysWhatToCheck(t *testing.T) {
-	unknown := &catalog.Error{Kind: catalog.KindNotFound, Status: 404, Own: true}
+	unknown := &catalog.Error{Kind: catalog.KindNotFound, Status: 404, Own: true, Message: "There is no such thing."}
 	for text, errs := range map[string][]error{
 		"render not found; check generation_id, and call with the credential of the team or API key that ordered the render": {noGeneration("g"), aboutGeneration(unknown, "g")},
 		"model not found; ListModels returns the IDs": {aboutModel(unknown, "m")},
@@ -56,6 +56,26 @@ func TestNotFoundSaysWhatToCheck(t *testing.T) {
 			if st := Status(err); st.Code() != codes.NotFound || st.Message() != text {
 				t.Errorf("%v: %v", err, st.Proto())
 			}
+		}
+	}
+}
+
+func TestARejectionEndsWithTheNextStep(t *testing.T) {
+	invalid := func(fields ...string) *catalog.Error {
+		e := &catalog.Error{Kind: catalog.KindInvalidInput, Status: 400, Message: "No."}
+		for _, field := range fields {
+			e.Violations = append(e.Violations, Violation{Field: field})
+		}
+		return e
+	}
+	for text, err := range map[string]error{
+		"the catalog rejects this API key: it is wrong or was revoked; send a valid API key": &catalog.Error{Kind: catalog.KindCredentialRejected, Status: 401, Message: "The key is wrong."},
+		"the catalog rejects the input: No.":                                                 invalid(),
+		"the catalog rejects the input: No.; GetModel lists the inputs":                      invalid("inputs.size"),
+		"the catalog rejects the input: No.; ListModels returns the IDs":                     invalid("inputs.size", "model_id"),
+	} {
+		if st := Status(err); st.Message() != text {
+			t.Errorf("%q, want %q", st.Message(), text)
 		}
 	}
 }

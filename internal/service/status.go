@@ -41,7 +41,7 @@ type rule struct {
 // rules is the only map from the kinds of catalog errors to statuses.
 var rules = map[catalog.Kind]rule{
 	catalog.KindInvalidInput:       {easelv1.ErrorReason_UPSTREAM_INVALID_INPUT, "the catalog rejects the input", false},
-	catalog.KindCredentialRejected: {easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED, "the catalog rejects this API key: it is wrong or was revoked", false},
+	catalog.KindCredentialRejected: {easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED, "the catalog rejects this API key: it is wrong or was revoked; send a valid API key", false},
 	catalog.KindInsufficientFunds:  {easelv1.ErrorReason_INSUFFICIENT_BALANCE, "the balance does not cover the price; after a top-up send the same idempotency_key again", false},
 	catalog.KindForbidden:          {easelv1.ErrorReason_UPSTREAM_FORBIDDEN, "the catalog does not allow this with this API key", false},
 	catalog.KindNotFound:           {easelv1.ErrorReason_NOT_FOUND, "the catalog has no such record", false},
@@ -279,13 +279,30 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 		text = "the order may exist, and it is too late to send it again: " +
 			"an operator must check the account before you order again"
 	}
-	if withMessage && e.Message != "" {
+	if withMessage && e.Message != "" && !repeats(e, err) {
 		text += ": " + e.Message
 	}
-	if slices.ContainsFunc(e.Violations, func(v Violation) bool { return v.Field == "model_id" }) {
-		text += listModels
+	return newStatus(code, r.reason, text+remedyOf(e.Violations), metadata, details...)
+}
+
+// repeats reports whether the catalog's message could only repeat the text of its kind: that the API key is wrong, or that the
+// record that the request named is missing.
+func repeats(e *catalog.Error, err error) bool {
+	_, named := errors.AsType[*aboutError](err)
+	return e.Kind == catalog.KindCredentialRejected || e.Kind == catalog.KindNotFound && named
+}
+
+// remedyOf returns the call that lists the valid values of fields that the catalog rejects, or "".
+func remedyOf(violations []Violation) (remedy string) {
+	for _, v := range violations {
+		switch {
+		case v.Field == "model_id":
+			return listModels // the inputs depend on the model
+		case v.Field == "inputs", strings.HasPrefix(v.Field, "inputs."):
+			remedy = getModel
+		}
 	}
-	return newStatus(code, r.reason, text, metadata, details...)
+	return remedy
 }
 
 // kindDetails returns the details that are specific to one kind.
@@ -334,8 +351,11 @@ func aboutGeneration(err error, id string) error {
 	return &aboutError{err, easelv1.ErrorReason_GENERATION_NOT_FOUND, text, "easel.v1.Generation", id}
 }
 
-// listModels is the remedy for the ID of an unknown model.
-const listModels = "; ListModels returns the IDs"
+// The remedies for the ID of an unknown model and for an invalid input.
+const (
+	listModels = "; ListModels returns the IDs"
+	getModel   = "; GetModel lists the inputs"
+)
 
 func aboutModel(err error, id string) error {
 	return &aboutError{err, easelv1.ErrorReason_MODEL_NOT_FOUND, "model not found" + listModels, "easel.v1.Model", id}
