@@ -164,8 +164,11 @@ var placeOfParser = regexp.MustCompile(`\(line (\d+):(\d+)\)`)
 // faultyMember returns the path of the member that caused an error of the JSON parser, or "".
 func faultyMember(body []byte, said string) string {
 	place := placeOfParser.FindStringSubmatch(said)
-	if place == nil {
-		return "inputs" // nested too deeply: the error has no position, and only inputs can cause it
+	switch {
+	case strings.Contains(said, tooDeep):
+		return "inputs" // the error has no position, and only inputs can cause it
+	case place == nil:
+		return ""
 	}
 	line, _ := strconv.Atoi(place[1])
 	column, _ := strconv.Atoi(place[2])

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"path"
 	"regexp"
@@ -127,14 +128,25 @@ func unreadable(said string) service.Violation {
 	said = strings.TrimPrefix(strings.ReplaceAll(said, "\u00a0", " "), "proto: ") // protojson varies its spaces
 	said = strings.ToValidUTF8(said[:min(len(said), 256)], "")
 	v := service.Violation{Description: "the request can't be read: " + said}
-	if strings.Contains(said, "exceeded max recursion depth") {
-		v.Description = service.TooDeep
-	}
 	if field := fieldOfParser.FindStringSubmatch(said); field != nil {
 		v.Field = field[1]
 	}
+	switch {
+	case strings.Contains(said, tooDeep):
+		v.Description = service.TooDeep
+	case said == io.ErrUnexpectedEOF.Error():
+		v.Description = "the body is not complete JSON"
+	case v.Field != "" && unknownToParser.MatchString(said):
+		v.Description = "unknown field; /openapi.json lists the fields"
+	}
 	return v
 }
+
+// tooDeep is a part of the error of the JSON parser for a body that is nested too deeply.
+const tooDeep = "exceeded max recursion depth"
+
+// unknownToParser matches the error of the JSON parser for an unknown field, after its path.
+var unknownToParser = regexp.MustCompile(`^field "[^"]*": proto: \(line \d+:\d+\): unknown field "`)
 
 // fieldOfParser matches the field in an error of a parser.
 var fieldOfParser = regexp.MustCompile(`(?:field|list|field value:) "?([A-Za-z_][\w.]*)`)

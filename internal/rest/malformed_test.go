@@ -44,7 +44,9 @@ func TestAnUnreadableRequestNamesItsField(t *testing.T) {
 		{name: "no JSON", path: order, body: "model=a"},
 		{name: "JSON and more", path: order, body: `{"modelId": "m"} {"modelId": "n"}`},
 		{name: "an array", path: order, body: `[]`},
-		{name: "an unknown member", path: order, body: `{"modelID": "m"}`, field: "modelID"},
+		{name: "an unknown member", path: order, body: `{"modelID": "m"}`, field: "modelID", says: "unknown field; /openapi.json lists the fields"},
+		{name: "half a body", path: order, body: `{"modelId":`, says: "the body is not complete JSON"},
+		{name: "half a text", path: order, body: `{"modelId": "m`, says: "the body is not complete JSON"},
 		{name: "a member twice", path: order, body: `{"modelId": "m", "model_id": "m"}`, field: "modelId"},
 		{name: "text of another type", path: order, body: `{"modelId": 5}`, field: "modelId"},
 		{name: "a number of another type", path: order, body: `{"maxCostCents": "ten"}`, field: "maxCostCents"},
@@ -72,7 +74,7 @@ func TestAnUnreadableRequestNamesItsField(t *testing.T) {
 			if len(faults) != 1 || test.field != "" && faults[0].GetField() != test.field || !strings.Contains(faults[0].GetDescription(), test.says) {
 				t.Errorf("the violations are %v", faults)
 			}
-			if !strings.HasPrefix(st.Message(), test.field) {
+			if want := strings.TrimPrefix(test.field+": "+test.says, ": "); !strings.HasPrefix(st.Message(), test.field) || test.body != "" && test.says != "" && st.Message() != want {
 				t.Errorf("the message is %q", st.Message())
 			}
 		})
