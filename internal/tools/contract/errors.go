@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -19,8 +21,9 @@ var (
 	answers       = map[string]string{"Not retryable": "no", "Possibly retryable": "perhaps", "Retryable": "yes"}
 )
 
-// errorTable is the part of clients/reasons.json with the class of each reason.
+// errorTable is the part of clients/reasons.json with the class of each reason, and the meaning of each class.
 type errorTable struct {
+	Classes map[string]string
 	Reasons map[string]struct{ Class string }
 }
 
@@ -40,7 +43,19 @@ func (d *document) writeErrors(table errorTable) error {
 			return err
 		}
 	}
+	d.ownClasses(table)
 	return nil
+}
+
+// ownClasses writes the classes of errors that a client creates itself.
+func (d *document) ownClasses(table errorTable) {
+	for _, reason := range table.Reasons {
+		delete(table.Classes, reason.Class)
+	}
+	d.printf("\nNo reason has these classes, because the client itself creates their errors:\n\n| class | meaning |\n|---|---|\n")
+	for _, class := range slices.Sorted(maps.Keys(table.Classes)) {
+		d.printf("| `%s` | %s |\n", class, cell(table.Classes[class]))
+	}
 }
 
 func (d *document) enum(name protoreflect.Name) protoreflect.EnumDescriptor {

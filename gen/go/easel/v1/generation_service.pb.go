@@ -1212,8 +1212,8 @@ func (x *GenerationUpdate) GetInitial() bool {
 // Heartbeat reports that nothing has changed, and the condition of the catalog.
 type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Time of the catalog's last successful response for the watched renders. Unset if there was none
-	// yet.
+	// Time of the catalog's last successful response for the watched renders. Unset before the
+	// first one.
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
 	// Time of the next poll. Unset if none is planned.
 	NextPollTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=next_poll_time,json=nextPollTime,proto3" json:"next_poll_time,omitempty"`

@@ -274,8 +274,8 @@ type InputField struct {
 	// Whether an order without this input is rejected. Unset if the catalog does not specify it;
 	// unset does not mean false.
 	Required *bool `protobuf:"varint,5,opt,name=required,proto3,oneof" json:"required,omitempty"`
-	// Value that the catalog uses if an order does not have this input. Unset if there is none, or if
-	// the catalog does not specify it.
+	// Value that the catalog uses if an order does not have this input. Unset if there is no
+	// default, or if the catalog does not specify it.
 	DefaultValue *structpb.Value `protobuf:"bytes,6,opt,name=default_value,json=defaultValue,proto3" json:"default_value,omitempty"`
 	// The allowed values, at most 1000. If empty, all values of the type are allowed.
 	AllowedValues []*structpb.Value `protobuf:"bytes,7,rep,name=allowed_values,json=allowedValues,proto3" json:"allowed_values,omitempty"`

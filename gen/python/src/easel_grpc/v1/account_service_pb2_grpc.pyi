@@ -49,8 +49,8 @@ class AccountServiceStub:
     """ListUsage returns the number and the cost of orders from the ledger. It sends a request to the
     catalog only to check a forwarded API key that has no orders. A caller sees the orders of its
     owner, an operator those of all owners, and a caller that forwards its API key those that were
-    placed with it through Easel. Rows are sorted by their dimensions in the requested order. There
-    is no row without orders.
+    placed with it through Easel. Rows are sorted by their dimensions in the requested order. Every
+    row has orders.
 
     Errors:
       - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
@@ -80,8 +80,8 @@ class AccountServiceAsyncStub(AccountServiceStub):
     """ListUsage returns the number and the cost of orders from the ledger. It sends a request to the
     catalog only to check a forwarded API key that has no orders. A caller sees the orders of its
     owner, an operator those of all owners, and a caller that forwards its API key those that were
-    placed with it through Easel. Rows are sorted by their dimensions in the requested order. There
-    is no row without orders.
+    placed with it through Easel. Rows are sorted by their dimensions in the requested order. Every
+    row has orders.
 
     Errors:
       - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
@@ -120,8 +120,8 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
         """ListUsage returns the number and the cost of orders from the ledger. It sends a request to the
         catalog only to check a forwarded API key that has no orders. A caller sees the orders of its
         owner, an operator those of all owners, and a caller that forwards its API key those that were
-        placed with it through Easel. Rows are sorted by their dimensions in the requested order. There
-        is no row without orders.
+        placed with it through Easel. Rows are sorted by their dimensions in the requested order. Every
+        row has orders.
 
         Errors:
           - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.

@@ -711,8 +711,8 @@ class Heartbeat(_message.Message):
     """
     @_builtins.property
     def observe_time(self) -> _timestamp_pb2.Timestamp:
-        """Time of the catalog's last successful response for the watched renders. Unset if there was none
-        yet.
+        """Time of the catalog's last successful response for the watched renders. Unset before the
+        first one.
         """
 
     @_builtins.property

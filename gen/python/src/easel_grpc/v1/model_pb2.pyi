@@ -185,8 +185,8 @@ class InputField(_message.Message):
     """Maximum value, inclusive. Unset without a limit."""
     @_builtins.property
     def default_value(self) -> _struct_pb2.Value:
-        """Value that the catalog uses if an order does not have this input. Unset if there is none, or if
-        the catalog does not specify it.
+        """Value that the catalog uses if an order does not have this input. Unset if there is no
+        default, or if the catalog does not specify it.
         """
 
     @_builtins.property

@@ -14,10 +14,11 @@ export declare const file_easel_v1_error: GenFile;
  * "easel" and the name of one of these values as its reason. Each reason has one gRPC code and,
  * over REST, the HTTP status that gRPC maps to this code, unless its comment names others.
  * google.rpc.RequestInfo has the trace ID of the call, which is also in the operator's logs and
- * traces. Before a retry, wait for the delay of RetryInfo, or back off if there is none. A reason
- * that is not listed here comes from a newer server: handle it by its code. The gRPC library
- * rejects some calls before Easel sees them, such as a message that is too large; these errors have
- * only a code. Errors on the way, such as those of a proxy, are not Easel's.
+ * traces. Over gRPC it is missing if the call is rejected before its message is read, such as a
+ * call without a credential. Before a retry, wait for the delay of RetryInfo; without RetryInfo,
+ * back off. A reason that is not listed here comes from a newer server: handle it by its code. The
+ * gRPC library rejects some calls before Easel sees them, such as a message that is too large;
+ * these errors have only a code. Errors on the way, such as those of a proxy, are not Easel's.
  *
  * If a response of the catalog is the cause, the metadata of ErrorInfo has its HTTP status as
  * upstream_status. It has the catalog's own code, in upper case, as upstream_code, if the code is
@@ -46,7 +47,7 @@ export enum ErrorReason {
 
   /**
    * INVALID_ARGUMENT. The catalog rejects an input or the model; BadRequest names the field. Not
-   * retryable: fix the inputs.
+   * retryable: fix the field. GetModel lists the inputs of a model.
    *
    * @generated from enum value: UPSTREAM_INVALID_INPUT = 2;
    */

@@ -527,8 +527,8 @@ export declare const GenerationUpdateSchema: GenMessage<GenerationUpdate>;
  */
 export declare type Heartbeat = Message<"easel.v1.Heartbeat"> & {
   /**
-   * Time of the catalog's last successful response for the watched renders. Unset if there was none
-   * yet.
+   * Time of the catalog's last successful response for the watched renders. Unset before the
+   * first one.
    *
    * @generated from field: google.protobuf.Timestamp observe_time = 1;
    */

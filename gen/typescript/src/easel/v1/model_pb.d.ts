@@ -128,8 +128,8 @@ export declare type InputField = Message<"easel.v1.InputField"> & {
   required?: boolean | undefined;
 
   /**
-   * Value that the catalog uses if an order does not have this input. Unset if there is none, or if
-   * the catalog does not specify it.
+   * Value that the catalog uses if an order does not have this input. Unset if there is no
+   * default, or if the catalog does not specify it.
    *
    * @generated from field: google.protobuf.Value default_value = 6;
    */
