@@ -31,7 +31,7 @@ func TestALedgerIsBackedUpCopiedAndMigratedByCommands(t *testing.T) {
 		{exitUsage, "TO: another process has the file", []string{"copy", url, url}},
 		{exitOK, "the schema is ", []string{"migrate"}},
 		{exitOK, "applied 1_initial", []string{"migrate", "--ledger-url", "sqlite:" + filepath.Join(dir, "new.db")}},
-		{exitUsage, "known to its process alone", []string{"migrate", "--ledger-url", "memory"}},
+		{exitUsage, "visible only to its own process", []string{"migrate", "--ledger-url", "memory"}},
 	} {
 		got := easelEnv(t.Context(), nil, env, append([]string{"ledger"}, step.args...)...)
 		if got.exit != step.exit || !strings.Contains(got.stdout+got.stderr, step.says) {

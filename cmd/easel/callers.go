@@ -95,7 +95,7 @@ func (c *callersTokenCmd) Run(p *cli.Program) error {
 	console.Print("token  " + token)
 	console.Print("line   " + line)
 	if team == "" {
-		console.Tell("Without --team, no budget limits the caller, unless its line has a budget or the file has a total.")
+		console.Note("Without --team, no budget limits the caller, unless its line has a budget or the file has a total.")
 	}
 	return console.Err()
 }

@@ -94,7 +94,7 @@ func warnUnread(p *cli.Program) {
 		name := setting.Tag.Get("env")
 		_, isRead := reflect.TypeFor[devCmd]().FieldByName(setting.Name)
 		if value, _ := p.Lookup(name); value != "" && name != "" && !isRead {
-			p.Console().Tell(name + " is a setting of easel serve; easel dev ignores it")
+			p.Console().Note(name + " is a setting of easel serve; easel dev ignores it")
 		}
 	}
 }

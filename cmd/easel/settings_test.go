@@ -49,7 +49,7 @@ func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) { // X2
 		{map[string]string{"EASEL_LEDGER_URL": "postgress://me:hunter2@127.0.0.1/easel"}, []string{"EASEL_LEDGER_URL must be memory, sqlite:FILE"}},
 		{map[string]string{"EASEL_LEDGER_URL": "postgres://me:hunter2@:x/easel"}, []string{"EASEL_LEDGER_URL must be"}},
 		{map[string]string{"EASEL_LEDGER_URL": "sqlite:"}, []string{"EASEL_LEDGER_URL must be"}},
-		{map[string]string{"EASEL_CONTENT_HOSTS": "bucket.example,https://other.example"}, []string{`EASEL_CONTENT_HOSTS: "https://other.example" is no host`}},
+		{map[string]string{"EASEL_CONTENT_HOSTS": "bucket.example,https://other.example"}, []string{`EASEL_CONTENT_HOSTS: "https://other.example" is not a host`}},
 		{map[string]string{"EASEL_PUBLIC_URL": "easel.example"}, []string{"EASEL_PUBLIC_URL must be an absolute"}},
 		{map[string]string{"EASEL_CONTENT_URL": "s3://bucket?endpoint=http://s3.example"}, []string{"EASEL_CONTENT_URL: endpoint must be https", "EASEL_UPSTREAM_INSECURE=true"}},
 		{map[string]string{"EASEL_CONTENT_URL": "ftp:x"}, []string{"EASEL_CONTENT_URL must be file:DIR or s3://", "EASEL_CONTENT_URL needs EASEL_UPSTREAM_KEY_FILE", "EASEL_CONTENT_URL needs EASEL_LEDGER_URL"}},

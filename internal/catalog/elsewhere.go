@@ -27,10 +27,10 @@ const maxHops = 3
 func CheckContentHost(host string) error {
 	u, err := url.Parse("https://" + host)
 	if strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) {
-		return fmt.Errorf("%q has other letters than a host's: write its name as DNS has it, xn--…", host)
+		return fmt.Errorf("%q has characters that a host name can't have: write it in the form of DNS, xn--…", host)
 	}
 	if err != nil || host == "" || u.Host != host || u.Hostname() == "" || strings.ContainsAny(host, "*@/?#") {
-		return fmt.Errorf("%q is no host: write it without scheme and path, with a port that is not 443", host)
+		return fmt.Errorf("%q is not a host: write it without scheme and path, with a port that is not 443", host)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func readCreated(a answer) (Generation, error) {
 	case !ok || !CanBeNamed(g.ID):
 		return Generation{}, a.malformed("no identifier that callers can name the generation by")
 	case errorStatuses[StatusKey(status)]:
-		return Generation{}, a.malformed("its status is that of an error, and not of a generation: " + a.redactor.clean(status))
+		return Generation{}, a.malformed("its status describes an error and not a generation: " + a.redactor.clean(status))
 	}
 	if !stated {
 		g.State = StateQueued // the only status that the specification allows here

@@ -21,7 +21,7 @@ type pool struct {
 	limiter *limiter.Limiter // limits the requests in flight
 
 	mu   sync.Mutex
-	keys map[[sha256.Size]byte]*keyTransport // by digest of the catalog's Authorization header
+	keys map[[sha256.Size]byte]*keyTransport // keyed by digest of the catalog's Authorization header
 }
 
 // keyTransport contains the connections of one API key.

@@ -116,7 +116,7 @@ func (c *generateCmd) advised(err error, key string, outcome easel.Outcome) erro
 // follow watches the render to its end and downloads its result. Its states go to standard error, so that the output is
 // only the result.
 func (c *generateCmd) follow(ctx context.Context, s *session, g *easelv1.Generation) error {
-	v := newWatchView(s, s.ErrStyle, s.Tell)
+	v := newWatchView(s, s.ErrStyle, s.Note)
 	if s.json || s.quiet {
 		v.tell = func(string) {}
 	}
@@ -149,7 +149,7 @@ func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Genera
 	}
 	s.printGeneration(g, file.Path)
 	if !s.quiet {
-		s.Tell("written to " + file.Path)
+		s.Note("written to " + file.Path)
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func (c *listCmd) Run(ctx context.Context, s *session) error {
 			s.Print(terminal.OneLine(g.GenerationId))
 		}
 	case len(all.Generations) == 0:
-		s.Tell("There are no such renders.")
+		s.Note("There are no such renders.")
 	default:
 		s.printGenerations(all.Generations)
 	}

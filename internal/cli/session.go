@@ -143,7 +143,7 @@ func (s *session) remark(name, value, text string) {
 	if name != "" {
 		note[name] = value
 	}
-	s.Tell(jsonLine(note))
+	s.Note(jsonLine(note))
 }
 
 // Key returns the API key, or "" without one, because the server may have one.

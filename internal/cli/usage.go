@@ -62,7 +62,7 @@ func countsOf(row *easelv1.UsageRow) []int64 {
 // print draws the table, with the total below several rows.
 func (c *usageCmd) print(s *session, rows []*easelv1.UsageRow, total []int64) {
 	if len(rows) == 0 {
-		s.Tell("Nothing was ordered in this time.")
+		s.Note("Nothing was ordered in this time.")
 		return
 	}
 	var heads []string

@@ -14,7 +14,7 @@ import (
 func durable(url string) (place, error) {
 	at, err := parse(url)
 	if err == nil && !IsDurable(url) {
-		err = errors.New("EASEL_LEDGER_URL: a ledger in memory is known to its process alone: name sqlite:FILE or postgres://…")
+		err = errors.New("EASEL_LEDGER_URL: a ledger in memory is visible only to its own process: name sqlite:FILE or postgres://…")
 	}
 	return at, err
 }

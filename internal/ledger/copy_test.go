@@ -171,7 +171,7 @@ func TestABackupIsWrittenBesideTheServer(t *testing.T) {
 	for _, refused := range []struct{ url, file, says string }{
 		{url, file, "exists: name a new file"},
 		{"postgres://db.example/easel", "new.db", "pg_dump"},
-		{ledger.InMemory, "new.db", "known to its process alone"},
+		{ledger.InMemory, "new.db", "visible only to its own process"},
 		{url, filepath.Join(dir, "no", "such.db"), "the directory of the backup must exist"},
 		{url + ".none", filepath.Join(dir, "new.db"), "can't be opened"},
 	} {
@@ -205,7 +205,7 @@ func TestALedgerIsMigratedByAnotherUserThanTheOneThatServes(t *testing.T) {
 	if _, differences := verify(t, serving); len(differences) > 0 {
 		t.Error(differences)
 	}
-	if _, _, err := ledger.Migrate(t.Context(), ledger.InMemory, ledger.By{}); err == nil || !strings.Contains(err.Error(), "known to its process alone") {
+	if _, _, err := ledger.Migrate(t.Context(), ledger.InMemory, ledger.By{}); err == nil || !strings.Contains(err.Error(), "visible only to its own process") {
 		t.Error(err)
 	}
 }

@@ -62,7 +62,7 @@ var ErrKeyTaken = errors.New("the idempotency key was used again since the order
 var ErrTooManyOpen = errors.New("too many orders of this owner have no outcome yet")
 
 // ErrTooManyRefused means that [MostRefused] orders of an owner were rejected within [RefusedTime].
-var ErrTooManyRefused = errors.New("too many orders of this owner were refused lately")
+var ErrTooManyRefused = errors.New("too many orders of this owner were refused recently")
 
 // BudgetError reports a budget without room for a price.
 type BudgetError struct {

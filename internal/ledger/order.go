@@ -136,7 +136,7 @@ func (l *Ledger) IsFree(ctx context.Context, r Request) (free bool, err error) {
 }
 
 // errProbe rolls back an order that was written to test whether it can be.
-var errProbe = errors.New("it was written to be taken back")
+var errProbe = errors.New("the order was written only as a test")
 
 // newOrder returns the order of a request before it is written.
 func newOrder(r Request) *Order {

@@ -73,11 +73,11 @@ var sqliteCodes = map[int]string{
 
 // The remedies by the codes of PostgreSQL and by names for those of SQLite.
 var cures = map[string]string{
-	"busy":     "another process has the file, and a SQLite file is for one: end that process, or give replicas a postgres:// ledger",
+	"busy":     "another process has the file, and a SQLite file is for one process: end the other process, or use a postgres:// ledger for replicas",
 	"readonly": "the ledger is read-only: let this user write the file and its directory",
 	"rights":   "the file may not be used: let this user write the file and its directory",
 	"path":     "the file can't be opened: its directory has to exist, and this user has to be allowed to write there",
-	"disk":     "the disk does not take or give the ledger: look at the disk, and restore a backup where the file is damaged",
+	"disk":     "the disk can't read or write the ledger: check the disk, and restore a backup if the file is damaged",
 	"damaged":  "the file is damaged or no ledger: name another file, or restore a backup",
 
 	"53100": "the disk of the ledger is full: make room",

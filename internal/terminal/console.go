@@ -47,13 +47,13 @@ func (c *Console) PrintText(text string) {
 	}
 }
 
-// Tell writes a line about the result.
-func (c *Console) Tell(line string) { c.printAbove(c.err, c.ErrStyle, line) }
+// Note writes a line about the result.
+func (c *Console) Note(line string) { c.printAbove(c.err, c.ErrStyle, line) }
 
 // Hint writes a remark in dim lines that fit the terminal.
 func (c *Console) Hint(text string) {
 	for _, line := range Wrap(text, c.WidthOf(c.ErrStyle), 4) {
-		c.Tell(c.ErrStyle.Paint(Dim, line))
+		c.Note(c.ErrStyle.Paint(Dim, line))
 	}
 }
 

@@ -62,7 +62,7 @@ func RESTStatus(t *testing.T, body string) *status.Status {
 	t.Helper()
 	var message rpcstatus.Status
 	if err := protojson.Unmarshal([]byte(body), &message); err != nil {
-		t.Fatalf("%s is no status: %v", body, err)
+		t.Fatalf("%s is not a status: %v", body, err)
 	}
 	return status.FromProto(&message)
 }

@@ -66,7 +66,7 @@ func (s *Site) Lines(t *testing.T, message string) (found []map[string]any) {
 	for line := range strings.Lines(s.Logs.String()) {
 		var fields map[string]any
 		if err := json.Unmarshal([]byte(line), &fields); err != nil {
-			t.Fatalf("%s is no JSON: %v", line, err)
+			t.Fatalf("%s is not JSON: %v", line, err)
 		}
 		if fields["msg"] == message {
 			found = append(found, fields)
