@@ -18,7 +18,7 @@ const scope = "github.com/easel-grpc/easel/internal/ledger"
 
 // operation is an operation of the database. It has a span, and its duration is measured. The zero value measures nothing.
 type operation struct {
-	span       string // name of the span
+	span       string // name of the span, or empty
 	attributes attribute.Set
 	started    []trace.SpanStartOption
 	duration   metric.Float64Histogram
@@ -36,6 +36,12 @@ func (d dialect) operation(name string) operation {
 	}
 }
 
+// untraced returns the operation without its span.
+func (o operation) untraced() operation {
+	o.span = ""
+	return o
+}
+
 // measure runs an operation. Without a caller it creates no span, because the span would have no parent.
 func (o operation) measure(ctx context.Context, do func(context.Context) error) error {
 	if o.duration == nil { // a command that works on a ledger offline
@@ -43,7 +49,7 @@ func (o operation) measure(ctx context.Context, do func(context.Context) error) 
 	}
 	began, span := time.Now(), trace.SpanFromContext(ctx)
 	within := ctx
-	if span.SpanContext().IsValid() {
+	if o.span != "" && span.SpanContext().IsValid() {
 		within, span = span.TracerProvider().Tracer(scope).Start(ctx, o.span, o.started...)
 		defer span.End()
 	}

@@ -28,6 +28,8 @@ type transaction struct {
 	ctx  context.Context
 	l    *Ledger
 
+	statements operation
+
 	jobAdded bool
 	audited  []AuditLine
 }
@@ -45,11 +47,12 @@ func (l *Ledger) tx(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error { return l.once(ctx, l.writes, nil, do) })
 }
 
-// reading runs queries outside a transaction. A retry calls do again.
+// reading runs queries outside a transaction. They have no spans, because almost every call has one, and a span costs as much as the
+// query. A retry calls do again.
 func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error {
 		l.reads.prepare(ctx)
-		return do(&transaction{querier: l.reads, pool: l.reads, ctx: ctx, l: l})
+		return do(&transaction{querier: l.reads, pool: l.reads, ctx: ctx, l: l, statements: l.statements.untraced()})
 	})
 }
 
@@ -75,7 +78,7 @@ func (l *Ledger) once(ctx context.Context, p *pool, options *sql.TxOptions, do f
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	t := &transaction{querier: tx, pool: p, ctx: ctx, l: l}
+	t := &transaction{querier: tx, pool: p, ctx: ctx, l: l, statements: l.statements}
 	if err := do(t); err != nil {
 		return err
 	}
@@ -169,7 +172,7 @@ func (l *Ledger) classified(ctx context.Context, err error) error {
 
 // exec executes a statement, and returns the number of changed rows.
 func (t *transaction) exec(text string, args ...any) (rows int64, err error) {
-	err = t.l.statements.measure(t.ctx, func(ctx context.Context) error {
+	err = t.statements.measure(t.ctx, func(ctx context.Context) error {
 		result, err := t.ExecContext(ctx, text, args...)
 		if err == nil {
 			rows, err = result.RowsAffected()
@@ -191,7 +194,7 @@ func (t *transaction) execAll(statements ...string) error {
 
 // query calls each with the rows of a query.
 func (t *transaction) query(each func(scanner) error, text string, args ...any) error {
-	return t.l.statements.measure(t.ctx, func(ctx context.Context) error {
+	return t.statements.measure(t.ctx, func(ctx context.Context) error {
 		rows, err := t.QueryContext(ctx, text, args...)
 		if err != nil {
 			return err
