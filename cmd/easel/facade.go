@@ -144,20 +144,19 @@ func (f *facade) openCatalog(context.Context) (err error) {
 	return nil
 }
 
-// openHub starts polling. The states that the hub has seen are recorded until the hub has stopped.
+// openHub starts polling.
 func (f *facade) openHub(ctx context.Context) (err error) {
-	f.recorder = orders.NewRecorder(f.ledger, f.logger)
+	f.recorder = &orders.Recorder{Ledger: f.ledger, Logger: f.logger}
 	f.hub, err = watch.New(watch.Config{
 		Upstream: f.upstream.Polls(), MinInterval: f.PollMinInterval, MaxInterval: f.PollMaxInterval,
 		Rate: f.PollRate, RefundWindow: f.RefundWindow, Logger: f.logger, Observer: f.telemetry.Observer,
-		Ledger: f.ledger, Sighted: f.recorder.Sighted,
+		Ledger: f.ledger, Recorder: f.recorder,
 	})
 	if err != nil {
 		return wrongSetting("EASEL_POLL_*", err)
 	}
-	f.closeAt(stopHub, func(context.Context) error { f.hub.Close(); return nil })
+	f.closeAt(stopHub, func(context.Context) error { f.hub.Close(); return nil }) //nolint:contextcheck // the last recording has its own second
 	f.start(ctx, stopHub, f.hub.DivideRate)
-	f.start(ctx, stopJobs, f.recorder.Record)
 	f.client = f.upstream.Reporting(func(ctx context.Context, cred catalog.Credential, err error) {
 		f.hub.Called(cred, err)
 		f.telemetry.Failures.Called(ctx, cred, err)

@@ -15,8 +15,8 @@ type stage int
 // The order of a shutdown. Before its first stage, the servers notify their streams and drain their calls.
 const (
 	stopOrders    stage = iota // sends no further order, and waits for the orders in flight
-	stopHub                    // ends all polling
-	stopJobs                   // ends the work on rows of the ledger, and records the last states
+	stopHub                    // ends all polling, and records the last states
+	stopJobs                   // ends the work on rows of the ledger
 	stopLedger                 // closes the database
 	stopTelemetry              // exports the last spans and metrics
 	stages

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"time"
 )
@@ -11,11 +12,14 @@ type Attribution struct {
 	Owner, Caller, Model string
 	Labels               map[string]string
 	Gone                 bool // the catalog no longer has the generation
+	// Recorded is the etag of the recorded state. It is empty if even a repeat of this state may change the order. Only
+	// [Ledger.Attributions] and [Ledger.RecentlyPlaced] set it.
+	Recorded string
 }
 
 // Attribution returns the attribution of the order.
 func (o Order) Attribution() Attribution {
-	return Attribution{o.Owner, o.Caller, o.ModelID, o.Labels, o.IsGone()}
+	return Attribution{Owner: o.Owner, Caller: o.Caller, Model: o.ModelID, Labels: o.Labels, Gone: o.IsGone()}
 }
 
 // Equal reports whether two attributions are equal.
@@ -94,9 +98,20 @@ func ofOwner(owner *string, generations []string) *clauses {
 // attributions adds the attributions of the orders that match a condition to own, by generation.
 func attributions(tx *transaction, own map[string]Attribution, condition string, args ...any) error {
 	return tx.query(func(row scanner) error {
-		one, generation := Attribution{}, ""
-		err := row.Scan(&generation, &one.Owner, &one.Caller, &one.Model, &one.Gone, labels{&one.Labels})
+		one, generation, record := Attribution{}, "", ""
+		err := row.Scan(&generation, &one.Owner, &one.Caller, &one.Model, &one.Gone, &record, labels{&one.Labels})
+		one.Recorded = etagOf(record)
 		own[generation] = one
 		return err
-	}, `SELECT generation_id, owner, caller, model_id, deleted = 1, {labels of order} FROM orders WHERE `+condition, args...)
+	}, `SELECT generation_id, owner, caller, model_id, deleted = 1,
+		CASE WHEN gone = 1 OR failed_time > 0 AND settled = 0 THEN '' ELSE COALESCE(record, '') END, {labels of order} FROM orders WHERE `+condition, args...)
+}
+
+// etagOf returns the etag in a record, or an empty string if there is no record.
+func etagOf(record string) string {
+	var version struct{ Etag string }
+	if record == "" || json.Unmarshal([]byte(record), &version) != nil {
+		return ""
+	}
+	return version.Etag
 }

@@ -36,8 +36,8 @@ func newClient(t *testing.T, cfg catalog.Config, change ...func(*ledger.Config))
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = book.Close() })
-	recorder := orders.NewRecorder(book, slog.New(slog.DiscardHandler))
-	hub, err := watch.New(watch.Config{Upstream: upstream.Polls(), Sighted: recorder.Sighted})
+	recorder := &orders.Recorder{Ledger: book, Logger: slog.New(slog.DiscardHandler)}
+	hub, err := watch.New(watch.Config{Upstream: upstream.Polls(), Recorder: recorder})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package orders_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,7 +15,6 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/sandbox"
-	"github.com/easel-grpc/easel/internal/watch"
 )
 
 func TestAChargeAboveTheQuoteIsToldAndCounted(t *testing.T) { // T7
@@ -95,15 +93,7 @@ func (r *replica) poll(g catalog.Generation) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	r.orders.Sighted(watch.Sighting{Credential: r.held("studio"), Version: seen})
-	r.record()
-}
-
-// record records the observed states.
-func (r *replica) record() {
-	ctx, cancel := context.WithCancel(r.Context())
-	cancel()
-	r.orders.Record(ctx)
+	r.sees(r.held("studio"), seen)
 }
 
 // charging changes the charge in the response of an order.

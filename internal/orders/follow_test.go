@@ -2,16 +2,13 @@ package orders_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"path"
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -111,31 +108,20 @@ func TestUnreadableGenerationsDelayNoOthers(t *testing.T) {
 func TestRejectedStateDelaysNoOtherStates(t *testing.T) {
 	inShop(t, 100_000, func(s *shop) {
 		r := s.replica()
-		r.orders.Logger = slog.New(slog.DiscardHandler)
-		db, err := sql.Open("sqlite", "file:"+s.path+"?_pragma=busy_timeout(5000)")
-		if err != nil {
-			s.Fatal(err)
-		}
-		if _, err := db.ExecContext(s.Context(), `CREATE TRIGGER reject BEFORE UPDATE ON orders WHEN NEW.status = 4 AND NEW.idempotency_key IN ('k0', 'k1', 'k2')
-			BEGIN SELECT RAISE(ABORT, 'rejected'); END`); err != nil {
-			s.Fatal(err)
-		}
-		if err := db.Close(); err != nil {
-			s.Fatal(err)
-		}
+		s.rejects(`NEW.status = 4 AND NEW.idempotency_key IN ('k0', 'k1', 'k2')`)
+		var seen []watch.Sighting
 		for n := range 20 {
 			g := mustPlace(s, r, fmt.Sprint("k", n), "a harbour")
-			seen := catalog.Generation{ID: g.ID, ModelID: g.ModelID, State: catalog.StateSucceeded, CostCents: g.CostCents}.Version()
-			r.orders.Sighted(watch.Sighting{Credential: r.held("studio"), Version: seen})
+			seen = append(seen, watch.Sighting{Version: catalog.Generation{ID: g.ID, ModelID: g.ModelID, State: catalog.StateSucceeded, CostCents: g.CostCents}.Version()})
 		}
-		ctx, cancel := context.WithTimeout(s.Context(), time.Minute)
-		defer cancel()
-		go r.orders.Record(ctx)
-		time.Sleep(5 * time.Second)
-		if left := s.list(ledger.Filter{Unsettled: true}); len(left) != 3 {
-			s.Errorf("%d orders are unsettled, want the 3 with rejected states", len(left))
+		recorded := r.orders.Record(s.Context(), r.held("studio"), seen)
+		for at, one := range seen {
+			if rejected := at < 3; recorded[one.ID] == rejected {
+				s.Errorf("whether state %d is recorded: %v", at, recorded[one.ID])
+			}
 		}
-		<-ctx.Done()
-		synctest.Wait()
+		if left := s.list(ledger.Filter{Unsettled: true}); len(left) != 3 || s.ledger.Counts.Faults.Load() == 0 {
+			s.Errorf("%d orders are unsettled, want the 3 with rejected states, and %d faults are counted", len(left), s.ledger.Counts.Faults.Load())
+		}
 	})
 }

@@ -29,16 +29,28 @@ func (o *Orders) List(ctx context.Context, f ledger.Filter, after ledger.Positio
 	return all, err
 }
 
-// ListedLater records a state of the catalog's list that is later than the recorded one. It ignores the same state, because a
-// list may have fewer details than a single read. It also ignores a terminal state with missing details, if the settler will
-// read the generation.
-func (o *Orders) ListedLater(cred catalog.Credential, recorded Listed, v catalog.Version) {
+// ListedLater records the states of the catalog's list that are later than the recorded ones, for at most a second. The next list
+// or the settler finds the others again.
+func (o *Orders) ListedLater(ctx context.Context, cred catalog.Credential, recorded []Listed, listed *catalog.List) {
+	var later []watch.Sighting
+	for _, r := range recorded {
+		if v, ok := listed.Find(r.ID); ok && o.isLater(cred, r, v) {
+			later = append(later, watch.Sighting{Version: v})
+		}
+	}
+	if len(later) > 0 {
+		ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+		defer cancel()
+		o.Record(ctx, cred, later)
+	}
+}
+
+// isLater reports whether a listed state is later than the recorded one. The same state is not, because a list may have fewer
+// details than a single read. A terminal state with missing details is not either, if the settler will read the generation.
+func (o *Orders) isLater(cred catalog.Credential, recorded Listed, v catalog.Version) bool {
 	later := v.State == catalog.StateRefunded || watch.StatusOf(recorded.State).MayBecome(watch.StatusOf(v.State))
 	if recorded.State == catalog.StateDeleted || v.State == recorded.State || !later {
-		return
+		return false
 	}
-	if cred.IsShared() && !recorded.settled && leavesOut(v, o.Ledger.IsSubscriber(recorded.Owner)) {
-		return
-	}
-	o.Sighted(watch.Sighting{Credential: cred, Version: v})
+	return !cred.IsShared() || recorded.settled || !leavesOut(v, o.Ledger.IsSubscriber(recorded.Owner))
 }

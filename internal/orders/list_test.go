@@ -50,8 +50,7 @@ func (r *replica) lists(cred catalog.Credential, listed ...catalog.Version) life
 	if err != nil || len(recorded) != 1 || len(listed) != 1 {
 		r.Fatalf("%d are recorded and %d listed, %v", len(recorded), len(listed), err)
 	}
-	r.orders.ListedLater(cred, recorded[0], listed[0])
-	r.record()
+	r.orders.ListedLater(r.Context(), cred, recorded, catalog.NewList(listed))
 	return r.list(ledger.Filter{})[0].Status
 }
 

@@ -37,31 +37,6 @@ func (o *Orders) IsSettled(ctx context.Context, generationID string) (bool, erro
 	return !known || order.Settled, err
 }
 
-// Deleted records a deletion by Easel, after the queued states of the generation. A terminal state that is recorded later is
-// reported after the deletion, and its charge does not count. If the ledger is unavailable, the deletion is queued too.
-func (o *Orders) Deleted(ctx context.Context, cred catalog.Credential, generationID string) {
-	gone := catalog.Version{Generation: catalog.Generation{ID: generationID, State: catalog.StateDeleted}}
-	seen := o.observation(cred, gone, false)
-	if err := o.recordDeletion(ctx, generationID, seen); err != nil {
-		o.put(sight{seen.APIKey, generationID}, seen)
-		o.Logger.WarnContext(ctx, "the ledger has not recorded a deletion yet", "generation", generationID, "error", err)
-	}
-}
-
-func (o *Orders) recordDeletion(ctx context.Context, generationID string, seen ledger.Observation) error {
-	key := sight{seen.APIKey, generationID}
-	for _, earlier := range o.of(key) {
-		if isGone(*earlier) {
-			continue // it has no further details
-		}
-		if err := o.recordWaiting(ctx, waiting{key, earlier}.alone(), false); err != nil {
-			return err
-		}
-	}
-	_, err := o.observe(ctx, generationID, seen)
-	return err
-}
-
 // NotFound records that a read did not find a generation. It returns the recorded generation if an order of the owner has it
 // and it is not known to be deleted, because one such read proves nothing. A nil owner means any owner.
 func (o *Orders) NotFound(ctx context.Context, cred catalog.Credential, owner *string, generationID string, err error) (recorded catalog.Version, ok bool) {
@@ -89,7 +64,6 @@ func (o *Orders) absent(ctx context.Context, cred catalog.Credential, generation
 	seen := ledger.Observation{Observation: lifecycle.Observation{NotFound: true, Witnessed: witnessed}, APIKey: cred.ForwardedSum()}
 	effect, err := o.observe(ctx, generationID, seen)
 	if effect.Gone {
-		o.recorded.forget(sight{seen.APIKey, generationID})
 		o.Hub.Gone(ctx, cred, generationID)
 	}
 	return effect.Gone, err

@@ -18,7 +18,7 @@ const (
 	settleQuiet    = settleInterval / 2 // age of the latest observation of an order that is due
 	maxSettled     = 1000               // orders that one list may serve
 	settleTimeout  = 30 * time.Second   // limit of one request
-	settleFailures = 3                  // consecutive orders that the ledger does not record, after which a run ends
+	settleFailures = 3                  // consecutive orders that the ledger does not record, after which a run or a recording ends
 	maxFollowed    = 10_000             // generations
 	followTTL      = 24 * time.Hour     // an older order is observed once a day
 )
@@ -125,7 +125,7 @@ func isShort(v catalog.Version) bool {
 	return v.State == catalog.StateSucceeded && v.File == nil && v.Text == nil || v.State == catalog.StateFailed && v.FailureMessage == ""
 }
 
-// read checks one generation, and publishes the read to its watchers.
+// read checks one generation, and then publishes the read to its watchers.
 func (l *look) read(ctx context.Context, one ledger.Due) error {
 	o := l.orders
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
@@ -143,10 +143,11 @@ func (l *look) read(ctx context.Context, one ledger.Due) error {
 		return l.observe(ctx, one.Generation, ledger.Observation{})
 	}
 	l.witnessed = true
-	o.Hub.Observe(ctx, cred, read)
 	seen := o.observation(cred, read, false)
 	seen.Whole = true
-	return l.observe(ctx, one.Generation, seen)
+	err = l.observe(ctx, one.Generation, seen)
+	o.Hub.Observe(ctx, cred, read, false)
+	return err
 }
 
 func (l *look) observe(ctx context.Context, id string, seen ledger.Observation) error {

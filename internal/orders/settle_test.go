@@ -110,7 +110,7 @@ func TestAFailureWithoutARefundIsUnconfirmedAfterTheWindow(t *testing.T) {
 func TestARefundAfterASuccessCountsWheneverItIsSeen(t *testing.T) { // T6
 	for name, sees := range map[string]func(*shop, *replica, catalog.Version){
 		"by a read": func(s *shop, r *replica, read catalog.Version) {
-			r.orders.Hub.Observe(s.Context(), r.held("studio"), read)
+			r.orders.Hub.Observe(s.Context(), r.held("studio"), read, true)
 		},
 		"in a list": func(s *shop, r *replica, read catalog.Version) {
 			owner := "studio"
@@ -118,7 +118,7 @@ func TestARefundAfterASuccessCountsWheneverItIsSeen(t *testing.T) { // T6
 			if err != nil || len(listed) != 1 {
 				s.Fatal(listed, err)
 			}
-			r.orders.ListedLater(r.held("studio"), listed[0], read)
+			r.orders.ListedLater(s.Context(), r.held("studio"), listed, catalog.NewList([]catalog.Version{read}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,7 +138,6 @@ func TestARefundAfterASuccessCountsWheneverItIsSeen(t *testing.T) { // T6
 					s.Fatal(read, err)
 				}
 				sees(s, r, read)
-				r.recordAll()
 				one := s.list(ledger.Filter{})[0]
 				if spent, reserved := s.budget(); spent != 0 || reserved != 0 || one.RefundedCents != *one.CostCents || one.Status != lifecycle.Succeeded {
 					s.Errorf("%d spent, %d reserved, %+v", spent, reserved, one)
@@ -257,13 +256,7 @@ func TestWhatIsSightedIsRecordedWithoutItsInputs(t *testing.T) {
 		r := s.replica()
 		g := mustPlace(s, r, "k", "a harbour")
 		g.State, g.Status, g.Inputs, g.FailureMessage = catalog.StateRefunded, "refunded", catalog.Value(`{"prompt":"secret"}`), "no"
-		ctx, cancel := context.WithCancel(s.Context())
-		done := make(chan struct{})
-		go func() { r.orders.Record(ctx); close(done) }()
-		r.orders.Sighted(watch.Sighting{Credential: r.held("studio"), Version: g.Version()})
-		synctest.Wait()
-		cancel()
-		<-done
+		r.sees(r.held("studio"), g.Version())
 		one := s.list(ledger.Filter{})[0]
 		if one.Status != lifecycle.Refunded || strings.Contains(one.Record, "secret") {
 			s.Errorf("it is %+v", one)
@@ -276,39 +269,24 @@ func TestWhatIsSightedIsRecordedWithoutItsInputs(t *testing.T) {
 }
 
 func TestAStateThatWasSeenBeforeItsOrderWasConcludedIsRecorded(t *testing.T) {
-	for name, row := range map[string]struct {
-		seen     catalog.State
-		repeated bool // observed once more, which need not happen to a terminal state
-		want     lifecycle.Status
-	}{"running": {catalog.StateRunning, true, lifecycle.Running}, "ended": {catalog.StateSucceeded, false, lifecycle.Succeeded}} {
-		t.Run(name, func(t *testing.T) {
+	for state, want := range map[catalog.State]lifecycle.Status{catalog.StateRunning: lifecycle.Running, catalog.StateSucceeded: lifecycle.Succeeded} {
+		t.Run(state.String(), func(t *testing.T) {
 			inShop(t, 1000, func(s *shop) {
 				r := s.replica()
-				ctx, cancel := context.WithCancel(s.Context())
-				done := make(chan struct{})
-				go func() { r.orders.Record(ctx); close(done) }()
 				// A sweep finds the generation while the response to its order is in flight.
-				var seen catalog.Version
 				r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
 					all, err := r.client.List(s.Context(), r.held("studio"), time.Now())
 					if err != nil || len(all.Records) != 1 {
 						s.Fatalf("%+v are listed, %v", all, err)
 					}
-					seen = all.Records[0]
-					seen.State, seen.Status = row.seen, row.seen.String()
-					r.orders.Sighted(watch.Sighting{Credential: r.held("studio"), Version: seen})
-					synctest.Wait()
+					seen := all.Records[0].Generation
+					seen.State, seen.Status = state, state.String()
+					r.orders.Hub.Observe(s.Context(), r.held("studio"), seen.Version(), true)
 					return answer, nil
 				})
-				mustPlace(s, r, "k", "a harbour")
-				time.Sleep(time.Minute)
-				if row.repeated {
-					r.orders.Sighted(watch.Sighting{Credential: r.held("studio"), Version: seen})
-				}
-				synctest.Wait()
-				cancel()
-				<-done
-				if one := s.list(ledger.Filter{})[0]; one.Status != row.want {
+				g := mustPlace(s, r, "k", "a harbour")
+				r.orders.Hub.Created(s.Context(), r.held("studio"), g, "studio/haiku", time.Now())
+				if one := s.list(ledger.Filter{})[0]; one.Status != want {
 					s.Errorf("it is %+v", one)
 				}
 			})
@@ -326,16 +304,13 @@ func TestWhatAnotherForwardedAPIKeySeesIsNotRecorded(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		gone := catalog.Generation{ID: receipt.Generation.ID, State: catalog.StateDeleted}.Version()
-		r.orders.Sighted(watch.Sighting{Credential: catalog.Forwarded(catalog.NewSecret("another")), Version: gone, NotFound: true})
-		ctx, cancel := context.WithCancel(s.Context())
-		cancel()
-		r.orders.Record(ctx)
+		absent := []watch.Sighting{{Version: gone, NotFound: true}}
+		r.orders.Record(s.Context(), catalog.Forwarded(catalog.NewSecret("another")), absent)
 		settles(5*time.Minute, r)
 		if one := s.list(ledger.Filter{})[0]; one.IsGone() || one.Status != lifecycle.Unseen {
 			s.Errorf("it is %+v", one)
 		}
-		r.orders.Sighted(watch.Sighting{Credential: mine, Version: gone, NotFound: true})
-		r.orders.Record(ctx)
+		r.orders.Record(s.Context(), mine, absent)
 		if one := s.list(ledger.Filter{})[0]; !one.IsGone() {
 			s.Errorf("its own API key has seen its end, and it is %+v", one)
 		}

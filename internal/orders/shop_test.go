@@ -121,14 +121,24 @@ func (s *shop) replicaWith(cfg orders.Config) *replica {
 	if err != nil {
 		s.Fatal(err)
 	}
-	cfg.Recorder, cfg.Catalog = orders.NewRecorder(s.ledger, slog.New(slog.DiscardHandler)), client
-	if cfg.Hub, err = watch.New(watch.Config{Upstream: client.Polls(), Seed: 1, Sighted: func(seen watch.Sighting) { r.orders.Sighted(seen) }}); err != nil {
+	cfg.Recorder, cfg.Catalog = &orders.Recorder{Ledger: s.ledger, Logger: slog.New(slog.DiscardHandler)}, client
+	if cfg.Hub, err = watch.New(watch.Config{Upstream: client.Polls(), Seed: 1, Recorder: cfg.Recorder}); err != nil {
 		s.Fatal(err)
 	}
 	s.Cleanup(cfg.Hub.Close)
 	r.client, r.orders = client, orders.New(cfg)
 	s.Cleanup(func() { _ = r.orders.Close(context.Background()) })
 	return r
+}
+
+// sees records states of a generation that were seen with a credential.
+func (r *replica) sees(cred catalog.Credential, states ...catalog.Version) {
+	r.Helper()
+	for _, v := range states {
+		if recorded := r.orders.Record(r.Context(), cred, []watch.Sighting{{Version: v}}); !recorded[v.ID] {
+			r.Fatalf("%v is not recorded", v.State)
+		}
+	}
 }
 
 // watches watches a generation, and returns a function that returns the received states.

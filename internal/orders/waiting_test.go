@@ -1,7 +1,8 @@
 package orders_test
 
 import (
-	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -12,7 +13,6 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/sandbox"
-	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // withOutbox reopens the ledger with an outbox for studio. The result lists the status and the deletion of each event.
@@ -40,11 +40,21 @@ func (s *shop) withOutbox() (events *[]string) {
 	return events
 }
 
-// recordAll records the queued states.
-func (r *replica) recordAll() {
-	ctx, cancel := context.WithCancel(r.Context())
-	cancel()
-	r.orders.Record(ctx)
+// rejects makes the database reject the updates of orders that match a condition. The returned function ends this.
+func (s *shop) rejects(condition string) (end func()) {
+	s.Helper()
+	run := func(statement string) {
+		db, err := sql.Open("sqlite", "file:"+s.path+"?_pragma=busy_timeout(5000)")
+		if err == nil {
+			_, err = db.ExecContext(s.Context(), statement)
+			err = errors.Join(err, db.Close())
+		}
+		if err != nil {
+			s.Fatal(err)
+		}
+	}
+	run(`CREATE TRIGGER reject BEFORE UPDATE ON orders WHEN ` + condition + ` BEGIN SELECT RAISE(ABORT, 'rejected'); END`)
+	return func() { run(`DROP TRIGGER reject`) }
 }
 
 // ended returns a terminal state of a generation.
@@ -53,84 +63,101 @@ func ended(g catalog.Generation, state catalog.State, cents int64) catalog.Versi
 	return g.Version()
 }
 
-func TestAnEndThatWaitsIsRecordedBeforeTheNext(t *testing.T) {
-	gone := func(g catalog.Generation) catalog.Version {
-		return catalog.Generation{ID: g.ID, State: catalog.StateDeleted}.Version()
-	}
+func TestEachEndThatTheLedgerRejectedIsRecordedLaterInOrder(t *testing.T) {
 	for name, c := range map[string]struct {
 		see    func(*replica, catalog.Credential, catalog.Generation)
 		events []string
 	}{
 		"a deletion is seen": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
-			r.orders.Sighted(watch.Sighting{Credential: cred, Version: ended(g, catalog.StateSucceeded, 7)})
-			r.orders.Sighted(watch.Sighting{Credential: cred, Version: gone(g)})
+			r.orders.Hub.Observe(r.Context(), cred, ended(g, catalog.StateSucceeded, 7), true)
+			r.orders.Hub.Gone(r.Context(), cred, g.ID)
 		}, []string{fmt.Sprint(lifecycle.Succeeded, " false"), fmt.Sprint(lifecycle.Succeeded, " true")}},
 		"a deletion of ours": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
-			r.orders.Sighted(watch.Sighting{Credential: cred, Version: ended(g, catalog.StateSucceeded, 7)})
-			r.orders.Deleted(r.Context(), cred, g.ID)
+			r.orders.Hub.Observe(r.Context(), cred, ended(g, catalog.StateSucceeded, 7), true)
+			r.orders.Hub.Deleted(r.Context(), cred, g.ID)
 		}, []string{fmt.Sprint(lifecycle.Succeeded, " false"), fmt.Sprint(lifecycle.Succeeded, " true")}},
 		"a refund is seen": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
-			r.orders.Sighted(watch.Sighting{Credential: cred, Version: ended(g, catalog.StateFailed, 7)})
-			r.orders.Sighted(watch.Sighting{Credential: cred, Version: ended(g, catalog.StateRefunded, 7)})
+			r.orders.Hub.Observe(r.Context(), cred, ended(g, catalog.StateFailed, 7), true)
+			r.orders.Hub.Observe(r.Context(), cred, ended(g, catalog.StateRefunded, 7), true)
 		}, []string{fmt.Sprint(lifecycle.Failed, " false"), fmt.Sprint(lifecycle.Refunded, " false")}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			inShop(t, 1000, func(s *shop) {
-				events := s.withOutbox()
-				r := s.replica()
-				g := mustPlace(s, r, "k", "a harbour")
-				c.see(r, r.held("studio"), g)
-				r.recordAll()
-				if !slices.Equal(*events, c.events) {
-					s.Errorf("the events are %q, want %q", *events, c.events)
-				}
-				if one := s.list(ledger.Filter{})[0]; !one.Settled || one.UnconfirmedCents != 0 || one.CostCents == nil {
-					s.Errorf("it is %+v", one)
-				}
+		for when, fails := range map[string]time.Duration{"never": 0, "for a minute": time.Minute, "until the hub ends": -1} {
+			t.Run(name+", the ledger fails "+when, func(t *testing.T) {
+				inShop(t, 1000, func(s *shop) {
+					events := s.withOutbox()
+					r := s.replica()
+					g := mustPlace(s, r, "k", "a harbour")
+					time.Sleep(time.Minute) // a deletion that is seen earlier means nothing
+					if fails != 0 {
+						ends := s.rejects("TRUE")
+						c.see(r, r.held("studio"), g)
+						time.Sleep(max(fails, 0))
+						ends()
+						*events = nil
+					} else {
+						c.see(r, r.held("studio"), g)
+					}
+					if fails < 0 {
+						r.orders.Hub.Close()
+					} else {
+						time.Sleep(time.Minute)
+					}
+					if !slices.Equal(*events, c.events) {
+						s.Errorf("the events are %q, want %q", *events, c.events)
+					}
+					if one := s.list(ledger.Filter{})[0]; !one.Settled || one.UnconfirmedCents != 0 || one.CostCents == nil {
+						s.Errorf("it is %+v", one)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 
-func TestADeletionWaitsWhileTheLedgerIsAway(t *testing.T) {
+func TestARepeatedReadIsNotRecordedAgain(t *testing.T) {
 	inShop(t, 1000, func(s *shop) {
-		r := s.replica()
+		r, owner := s.replica(), "studio"
 		g := mustPlace(s, r, "k", "a harbour")
-		r.orders.Sighted(watch.Sighting{Credential: r.held("studio"), Version: ended(g, catalog.StateSucceeded, 7)})
-		away, cancel := context.WithCancel(s.Context())
-		cancel()
-		r.orders.Deleted(away, r.held("studio"), g.ID)
-		r.recordAll()
-		if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Succeeded || !one.IsGone() || one.UnconfirmedCents != 0 {
-			s.Errorf("it is %+v", one)
+		recorded := func() string {
+			own, err := r.orders.Owned(s.Context(), &owner, g.ID)
+			if err != nil {
+				s.Fatal(err)
+			}
+			return own[g.ID].Recorded
+		}
+		if etag := recorded(); etag != "" {
+			s.Errorf("before the first read the etag is %q", etag)
+		}
+		for _, c := range []struct {
+			v    catalog.Version
+			want bool // whether the ledger needs no repeat
+		}{
+			{ended(g, catalog.StateRunning, 7), true},
+			{ended(g, catalog.StateFailed, 7), false}, // a repeat after the refund window settles it
+			{ended(g, catalog.StateRefunded, 7), true},
+		} {
+			r.sees(r.held("studio"), c.v)
+			if etag := recorded(); (etag == c.v.Etag) != c.want {
+				s.Errorf("%v: the etag is %q", c.v.State, etag)
+			}
 		}
 	})
 }
 
 func TestWhatAForwardedAPIKeySeesIsRecordedBesideAnother(t *testing.T) {
-	for name, recordBetween := range map[string]bool{"what another has seen has no order": true, "what another has seen waits": false} {
-		t.Run(name, func(t *testing.T) {
-			inShop(t, 1000, func(s *shop) {
-				r, another := s.replica(), catalog.Forwarded(catalog.NewSecret("another of the account"))
-				mine, g := placeForwarded(r, "a harbour")
-				seen := ended(g, catalog.StateSucceeded, 7)
-				if recordBetween {
-					r.orders.Sighted(watch.Sighting{Credential: another, Version: seen})
-					r.recordAll()
-					time.Sleep(time.Second)
-					r.orders.Sighted(watch.Sighting{Credential: mine, Version: seen})
-				} else {
-					r.orders.Sighted(watch.Sighting{Credential: mine, Version: seen})
-					time.Sleep(time.Second)
-					r.orders.Sighted(watch.Sighting{Credential: another, Version: ended(g, catalog.StateSucceeded, 8)})
-				}
-				r.recordAll()
-				if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Succeeded {
-					s.Errorf("it is %+v", one)
-				}
-			})
-		})
-	}
+	inShop(t, 1000, func(s *shop) {
+		r, another := s.replica(), catalog.Forwarded(catalog.NewSecret("another of the account"))
+		mine, g := placeForwarded(r, "a harbour")
+		seen := ended(g, catalog.StateSucceeded, 7)
+		r.sees(another, seen)
+		if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Unseen {
+			s.Errorf("under another API key it is %+v", one)
+		}
+		r.sees(mine, seen)
+		if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Succeeded {
+			s.Errorf("it is %+v", one)
+		}
+	})
 }
 
 func TestAFailureUnderAForwardedAPIKeySettlesAfterTheWindow(t *testing.T) {
@@ -139,8 +166,11 @@ func TestAFailureUnderAForwardedAPIKeySettlesAfterTheWindow(t *testing.T) {
 		mine, g := placeForwarded(r, "a harbour")
 		seen := ended(g, catalog.StateFailed, 7)
 		for range 30 { // reads
-			r.orders.Sighted(watch.Sighting{Credential: mine, Version: seen})
-			r.recordAll()
+			own, err := r.orders.Owned(s.Context(), nil, g.ID)
+			if err != nil {
+				s.Fatal(err)
+			}
+			r.orders.Hub.Observe(s.Context(), mine, seen, own[g.ID].Recorded != seen.Etag)
 			time.Sleep(time.Minute)
 		}
 		if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Failed || !one.Settled {

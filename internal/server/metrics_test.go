@@ -217,7 +217,7 @@ func muddle(t *testing.T, s *stack) {
 			return nil
 		}
 		for _, next := range []catalog.State{catalog.StateRunning, catalog.StateSucceeded, catalog.StateQueued} {
-			s.hub.Observe(t.Context(), cred, catalog.Generation{ID: id, State: next, Status: next.String(), ObserveTime: time.Now()}.Version())
+			s.hub.Observe(t.Context(), cred, catalog.Generation{ID: id, State: next, Status: next.String(), ObserveTime: time.Now()}.Version(), true)
 		}
 		return nil
 	})

@@ -103,8 +103,8 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	o.hub.Upstream, o.hub.Observer = client.Polls(), observer
 	s.ledger, err = ledger.Open(t.Context(), ledger.Config{URL: o.ledger, Catalog: up.url, ResendWindow: time.Hour, Contents: o.copied, Outbox: o.outbox})
 	must(err)
-	recorder := orders.NewRecorder(s.ledger, slog.New(slog.DiscardHandler))
-	o.hub.Sighted = recorder.Sighted
+	recorder := &orders.Recorder{Ledger: s.ledger, Logger: slog.New(slog.DiscardHandler)}
+	o.hub.Recorder = recorder
 	s.hub, err = watch.New(o.hub)
 	must(err)
 	client = client.Reporting(func(_ context.Context, cred catalog.Credential, err error) { s.hub.Called(cred, err) })
@@ -119,7 +119,6 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	})
 	record, stopRecording := context.WithCancel(context.Background())
 	var recording sync.WaitGroup
-	recording.Go(func() { recorder.Record(record) })
 	recording.Go(func() { o.service.Orders.Announce(record) })
 	services, err := service.New(o.service)
 	must(err)

@@ -28,7 +28,7 @@ func TestOrderTakesTwoTransactions(t *testing.T) {
 	}
 }
 
-func TestReadAsksTheLedgerOnce(t *testing.T) {
+func TestRepeatedReadAsksTheLedgerOnceAndWritesNothing(t *testing.T) {
 	scrape := measured(t)
 	statements := func() int {
 		return int(total(scrape(), "db_client_operation_duration_seconds", "db_operation_name", "statements"))
@@ -37,6 +37,9 @@ func TestReadAsksTheLedgerOnce(t *testing.T) {
 	req := order(t, text, "first", "a lake")
 	req.Labels = map[string]string{"job": "7", "page": "3"}
 	id := create(t, c, req).GetGenerationId()
+	if err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: id}, func(*easelv1.WatchGenerationResponse) {}); err != nil {
+		t.Fatal(err)
+	}
 	const reads = 100
 	before, read := statements(), &easelv1.GetGenerationResponse{}
 	for range reads {
@@ -47,7 +50,7 @@ func TestReadAsksTheLedgerOnce(t *testing.T) {
 	if labels := read.GetGeneration().GetLabels(); labels["job"] != "7" || labels["page"] != "3" {
 		t.Errorf("the labels are %v", labels)
 	}
-	if n := statements() - before; n < reads || n >= 3*reads/2 { // a few are those of background jobs
+	if n := statements() - before; n < reads || n >= 3*reads/2 { // a few are those of background jobs and of the first read
 		t.Errorf("%d reads need %d statements", reads, n)
 	}
 }

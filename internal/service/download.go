@@ -57,7 +57,7 @@ func (s *Service) Content(ctx context.Context, req *easelv1.DownloadGenerationRe
 		return nil, err
 	}
 	if wait := req.GetWaitTimeout().AsDuration(); wait > 0 && !s.cfg.Contents.Has(ctx, id) {
-		if _, err := s.await(ctx, id, seen.exists, watch.Terminal, wait); err != nil {
+		if _, err := s.await(ctx, id, seen, watch.Terminal, wait); err != nil {
 			return nil, err
 		}
 	}
@@ -159,7 +159,11 @@ func (s *Service) noContent(ctx context.Context, id string, err error) error {
 	default:
 		return aboutGeneration(err, id)
 	}
-	update, readErr := s.read(ctx, id)
+	seen, readErr := s.see(ctx, id)
+	if readErr != nil {
+		return readErr
+	}
+	update, readErr := s.read(ctx, id, seen)
 	if readErr != nil {
 		return readErr
 	}

@@ -115,7 +115,7 @@ func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerat
 	}
 	update, ok := s.cfg.Hub.Peek(auth.Of(ctx).APIKey, req.GetGenerationId())
 	if !ok || stale(update, req.GetMaxStaleness()) {
-		if update, err = s.read(ctx, req.GetGenerationId()); err != nil {
+		if update, err = s.read(ctx, req.GetGenerationId(), seen); err != nil {
 			return nil, err
 		}
 	}
@@ -130,13 +130,13 @@ func stale(u watch.Update, limit *durationpb.Duration) bool {
 	return limit != nil && (limit.AsDuration() == 0 || time.Since(u.ObserveTime) > limit.AsDuration())
 }
 
-// read reads a generation from the catalog and shares the response with its watchers.
-func (s *Service) read(ctx context.Context, id string) (watch.Update, error) {
+// read reads a generation from the catalog, records its state if the ledger lacks it, and shares it with its watchers.
+func (s *Service) read(ctx context.Context, id string, seen order) (watch.Update, error) {
 	read, err := s.cfg.Catalog.Generation(ctx, auth.Of(ctx).APIKey, id)
 	if err != nil {
 		return s.unread(ctx, id, err)
 	}
-	return s.cfg.Hub.Observe(ctx, auth.Of(ctx).APIKey, read), nil
+	return s.cfg.Hub.Observe(ctx, auth.Of(ctx).APIKey, read, seen.lacks(read)), nil
 }
 
 // unread returns the known state of a generation that could not be read.
@@ -203,14 +203,13 @@ func (s *generations) deleteInCatalog(ctx context.Context, id string) error {
 		return aboutGeneration(err, id)
 	}
 	s.cfg.Hub.Deleted(ctx, auth.Of(ctx).APIKey, id)
-	s.cfg.Orders.Deleted(ctx, auth.Of(ctx).APIKey, id)
 	return nil
 }
 
 // finished rejects a generation whose price is not final yet, because a deletion would hide a refund. The ledger waits
 // for refunds too.
 func (s *generations) finished(ctx context.Context, id string) error {
-	update, err := s.read(ctx, id)
+	update, err := s.read(ctx, id, order{ordered: true})
 	if err != nil {
 		return err
 	}

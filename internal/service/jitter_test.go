@@ -59,5 +59,5 @@ func TestStreamsEndAtDifferentTimesThatASeedRepeats(t *testing.T) {
 
 // noOrders returns an Orders value without a ledger.
 func noOrders() *orders.Orders {
-	return orders.New(orders.Config{Recorder: orders.NewRecorder(nil, nil)})
+	return orders.New(orders.Config{Recorder: &orders.Recorder{}})
 }

@@ -136,11 +136,11 @@ func ledgerFilter(ctx context.Context, filter *easelv1.GenerationFilter) (ledger
 // withResults returns messages of recorded generations, limited to the size of a response. Inputs and results come from the
 // catalog's list. A later state in that list is only recorded, because the filter was applied to the recorded states.
 func (s *generations) withResults(ctx context.Context, recorded []orders.Listed, listed *catalog.List) (all []*easelv1.Generation) {
+	s.cfg.Orders.ListedLater(ctx, auth.Of(ctx).APIKey, recorded, listed)
 	left := maxRecord
 	for _, r := range recorded {
 		g := r.Generation
 		if newest, ok := listed.Find(g.ID); ok {
-			s.cfg.Orders.ListedLater(auth.Of(ctx).APIKey, r, newest)
 			g.Inputs, g.Omitted = newest.Inputs, newest.Omitted // everything else stays as recorded
 			if g.State == catalog.StateSucceeded && newest.State == catalog.StateSucceeded {
 				g.Text, g.File = newest.Text, newest.File

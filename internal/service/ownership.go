@@ -29,8 +29,14 @@ func orderer(ctx context.Context) *string {
 // order is the information in the ledger about a generation.
 type order struct {
 	ledger.Attribution
-	exists bool // the order exists or may exist, and its generation is not recorded as deleted
+	ordered bool // the order exists, or may exist because the ledger is unavailable
 }
+
+// exists reports whether the order may exist, and its generation is not recorded as deleted.
+func (o order) exists() bool { return o.ordered && !o.Gone }
+
+// lacks reports whether the ledger may lack a state of the generation.
+func (o order) lacks(v catalog.Version) bool { return o.ordered && o.Recorded != v.Etag }
 
 // see returns the order of a generation that the call may see. For an isolated call, a generation of another owner does
 // not exist, just like one without an order.
@@ -38,7 +44,7 @@ func (s *Service) see(ctx context.Context, id string) (order, error) {
 	owner := viewer(ctx)
 	own, err := s.cfg.Orders.Owned(ctx, owner, id)
 	whose, ok := own[id]
-	seen := order{whose, err != nil || ok && !whose.Gone}
+	seen := order{whose, err != nil || ok}
 	switch {
 	case !hides(ctx, owner):
 		return seen, nil // without the ledger the attribution is missing

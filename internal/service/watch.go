@@ -50,7 +50,7 @@ func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, strea
 		Credential: auth.Of(ctx).APIKey,
 		IDs:        []string{req.GetGenerationId()},
 		Goal:       goal(req.GetUntil()),
-		Ordered:    map[string]bool{req.GetGenerationId(): w.seen.exists},
+		Ordered:    map[string]bool{req.GetGenerationId(): w.seen.exists()},
 		KnownEtags: knownEtag(req),
 		Heartbeat:  req.GetHeartbeatInterval().AsDuration(),
 		Until:      s.until(ctx),
@@ -168,7 +168,7 @@ func (s *generations) WaitGeneration(ctx context.Context, req *easelv1.WaitGener
 	if err != nil {
 		return nil, err
 	}
-	update, err := s.await(ctx, req.GetGenerationId(), seen.exists, goal(req.GetUntil()), timeout)
+	update, err := s.await(ctx, req.GetGenerationId(), seen, goal(req.GetUntil()), timeout)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (s *generations) WaitGeneration(ctx context.Context, req *easelv1.WaitGener
 var errWaited = errors.New("the wait is over")
 
 // await returns the state at the goal, or the current state after the timeout.
-func (s *Service) await(ctx context.Context, id string, ordered bool, until watch.Goal, timeout time.Duration) (watch.Update, error) {
+func (s *Service) await(ctx context.Context, id string, seen order, until watch.Goal, timeout time.Duration) (watch.Update, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(deadline)-answerMargin)
 	}
@@ -194,14 +194,14 @@ func (s *Service) await(ctx context.Context, id string, ordered bool, until watc
 		timeout = min(timeout, time.Until(end))
 	}
 	if timeout <= 0 {
-		return s.read(ctx, id)
+		return s.read(ctx, id, seen)
 	}
 	waiting, cancel := context.WithTimeoutCause(ctx, timeout, errWaited)
 	defer cancel()
 	var newest *watch.Update
 	known := s.StillKnown(ctx)
 	err := s.cfg.Hub.Watch(waiting, &watch.Request{
-		Credential: auth.Of(ctx).APIKey, IDs: []string{id}, Ordered: map[string]bool{id: ordered}, Goal: until, Heartbeat: waitHeartbeat,
+		Credential: auth.Of(ctx).APIKey, IDs: []string{id}, Ordered: map[string]bool{id: seen.exists()}, Goal: until, Heartbeat: waitHeartbeat,
 	}, func(event watch.Event) error {
 		if err := known(); err != nil {
 			return err

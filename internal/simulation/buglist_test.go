@@ -210,7 +210,7 @@ func firstToken(token string) string {
 	},
 	{
 		name:   "a read is not given to the hub",
-		edits:  []edit{{serviceDir, "Service.read", "h.Observe(_, _, r)", "watch.Update{Version: r}"}},
+		edits:  []edit{{serviceDir, "Service.read", "h.Observe(_, _, r, _)", "watch.Update{Version: r}"}},
 		jobs:   seeds("only-U13", 1, 2, 3, 4),
 		breaks: []string{"states never go backwards"},
 	},

@@ -43,10 +43,8 @@ type process struct {
 	gateway   *gateway // to the database; nil where the ledger is in memory
 	book      *ledger.Ledger
 	orders    *orders.Orders
-	teams     *events.Teams  // receivers of events, or nil
-	followers sync.WaitGroup // goroutines of orders
-	recording sync.WaitGroup
-	recorded  context.CancelFunc // ends it
+	teams     *events.Teams      // receivers of events, or nil
+	followers sync.WaitGroup     // goroutines of orders
 	sharing   sync.WaitGroup     // work that divides the rate of polls
 	unshare   context.CancelFunc // ends it
 	stop      context.CancelFunc
@@ -95,10 +93,10 @@ func (r *replica) boot() error {
 	if p.book, err = p.openLedger(w); err != nil {
 		return err
 	}
-	recorder := orders.NewRecorder(p.book, w.logger())
+	recorder := &orders.Recorder{Ledger: p.book, Logger: w.logger()}
 	p.hub, err = watch.New(watch.Config{
 		Upstream: polls{upstream.Polls()}, MinInterval: minInterval, MaxInterval: maxInterval, Rate: pollRate,
-		RefundWindow: refundWindow, Seed: w.seed("hub " + p.name), Logger: w.logger(), Sighted: recorder.Sighted, Ledger: p.book,
+		RefundWindow: refundWindow, Seed: w.seed("hub " + p.name), Logger: w.logger(), Recorder: recorder, Ledger: p.book,
 	})
 	if err != nil {
 		return err
@@ -198,8 +196,6 @@ func (p *process) end() {
 	p.uplink.cut()
 	_ = p.orders.Close(context.Background())
 	p.followers.Wait()
-	p.recorded()
-	p.recording.Wait()
 	p.unshare()
 	p.sharing.Wait()
 	p.hub.Close()

@@ -108,9 +108,6 @@ func (p *process) divideRate(w *world) {
 // order starts to accept orders through the ledger, and follows them until the process stops.
 func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder) {
 	p.orders = orders.New(orders.Config{Recorder: recorder, Catalog: p.client, Hub: p.hub})
-	var recording context.Context
-	recording, p.recorded = context.WithCancel(context.Background())
-	p.recording.Go(func() { recorder.Record(recording) })
 	kinds := p.kinds(w)
 	p.followers.Go(func() { p.orders.Announce(ctx) })
 	if w.plan.Held {

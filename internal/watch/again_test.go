@@ -171,7 +171,7 @@ func TestAnAnswerFromBeforeThe404RestoresNoGeneration(t *testing.T) { // U10
 		late := b.up.record("a", queued)
 		b.up.with(func(u *upstream) { delete(u.states, "a") })
 		pass(90 * time.Second)
-		b.hub.Observe(context.Background(), tenant, late.Version())
+		b.hub.Observe(context.Background(), tenant, late.Version(), true)
 		pass(time.Second)
 		b.wantStates(all, "queued", "deleted")
 	})
@@ -182,7 +182,7 @@ func TestAGenerationThatWeDeletedStaysDeleted(t *testing.T) {
 		b.watch("a")
 		pass(time.Second)
 		b.hub.Deleted(context.Background(), tenant, "a")
-		b.hub.Observe(context.Background(), tenant, b.up.record("a", queued).Version()) // a read that was in flight
+		b.hub.Observe(context.Background(), tenant, b.up.record("a", queued).Version(), true) // a read that was in flight
 		s := b.watch("a")
 		pass(0)
 		b.wantStates(s, "deleted")

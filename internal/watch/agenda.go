@@ -80,7 +80,7 @@ func (a *agenda) prune(now time.Time) time.Time {
 	if now.Before(a.pruneAt) {
 		return a.pruneAt
 	}
-	next := now.Add(time.Hour)
+	next, kept := now.Add(time.Hour), 0
 	a.order = slices.DeleteFunc(a.order, func(e *entry) bool {
 		until := e.keptUntil()
 		switch {
@@ -91,6 +91,10 @@ func (a *agenda) prune(now time.Time) time.Time {
 			return false
 		case now.Before(until):
 			next = earliest(next, until)
+			return false
+		case len(e.recording.unrecorded) > 0 && kept < maxUnrecorded:
+			next = earliest(next, now.Add(time.Second))
+			kept++
 			return false
 		}
 		a.queue.remove(e)

@@ -23,9 +23,7 @@ type Config struct {
 	Ledger       *ledger.Ledger // counts the replicas that divide Rate; nil if there is only one
 	Logger       *slog.Logger   // nil discards all messages
 	Observer     Observer       // may be nil
-	// Sighted is called with each new state that this process has seen, but not with states that other processes have seen.
-	// It is called without a lock, and must return quickly. It may be nil.
-	Sighted func(Sighting)
+	Recorder     Recorder       // records each new state before the subscribers get it; may be nil
 }
 
 // withDefaults returns the configuration with defaults for zero fields. The error lists every invalid field.
@@ -39,8 +37,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Observer == nil {
 		c.Observer = noObserver{}
 	}
-	if c.Sighted == nil {
-		c.Sighted = func(Sighting) {}
+	if c.Recorder == nil {
+		c.Recorder = noRecorder{}
 	}
 	var faults []error
 	for _, rule := range []struct {

@@ -95,7 +95,7 @@ func TestAWatcherThatLeavesAsAChangeComesGetsNothing(t *testing.T) {
 				}()
 			}
 			pass(time.Second)
-			hub.Observe(ctx, tenant, catalog.Generation{ID: "a", State: running, ObserveTime: time.Now()}.Version())
+			hub.Observe(ctx, tenant, catalog.Generation{ID: "a", State: running, ObserveTime: time.Now()}.Version(), true)
 			cancel() // immediately: some watches have received nothing yet
 			synctest.Wait()
 		})

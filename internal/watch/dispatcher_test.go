@@ -141,7 +141,7 @@ func TestAllWatchersGetAnEndBeforeTheFirstLeaves(t *testing.T) {
 		synctest.Wait()
 		seen, _ := up.Generation(t.Context(), testCred, "a")
 		seen.State = catalog.StateSucceeded
-		hub.Observe(t.Context(), testCred, seen.Version())
+		hub.Observe(t.Context(), testCred, seen.Version(), true)
 		synctest.Wait()
 		if delivered.Load() != watches || left.Load() != watches {
 			t.Errorf("%d of %d received it, %d have disconnected", delivered.Load(), watches, left.Load())

@@ -35,7 +35,7 @@ func TestADrainEndsEveryWatchAfterItsLastChanges(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 		one, many, all := b.watch("a"), b.watch("a", "b"), b.watch()
 		pass(10 * time.Second)
-		b.hub.Observe(b.ctx, tenant, catalog.Generation{ID: "a", State: running, ObserveTime: time.Now()}.Version())
+		b.hub.Observe(b.ctx, tenant, catalog.Generation{ID: "a", State: running, ObserveTime: time.Now()}.Version(), true)
 		b.hub.Drain()
 		synctest.Wait()
 		for _, s := range []*seen{one, many, all} {
@@ -141,7 +141,7 @@ func TestASlowWatcherOfARestlessGenerationGetsTheEnd(t *testing.T) {
 					n++
 					time.Sleep(time.Second)
 					for _, id := range []string{"a", "b"} {
-						b.hub.Observe(b.ctx, tenant, catalog.Generation{ID: id, State: queued, FailureMessage: fmt.Sprint(n), ObserveTime: time.Now()}.Version())
+						b.hub.Observe(b.ctx, tenant, catalog.Generation{ID: id, State: queued, FailureMessage: fmt.Sprint(n), ObserveTime: time.Now()}.Version(), true)
 					}
 					if n == 10 && want == watch.ErrDraining {
 						b.hub.Drain()

@@ -45,6 +45,7 @@ type entry struct {
 
 	polling   polling
 	listing   listing
+	recording recording
 	idleSince time.Time // time when the last watcher was removed
 }
 
@@ -82,6 +83,14 @@ func newEntry(id string, now time.Time, seed uint64) *entry {
 }
 
 func (e *entry) version() catalog.Version { return catalog.Version{Generation: e.state, Etag: e.etag} }
+
+// sight adds the latest state to the unrecorded ones, and the entry to result. An absence is recorded only if it lasts.
+func (e *entry) sight(result *pollResult) {
+	if gone := e.goneByNotFound(); !gone || e.absence.Lasting {
+		e.recording.add(Sighting{e.version(), gone})
+	}
+	result.changed = append(result.changed, e)
+}
 
 // update returns the latest state as an event.
 func (e *entry) update() Update {

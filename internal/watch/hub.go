@@ -81,22 +81,35 @@ func (h *Hub) snapshot(listed bool) Snapshot {
 	return s
 }
 
-// Close stops all polling and waits until it has stopped. Watches that are still open get no further events.
+// Close stops all polling and waits until it has stopped. Watches that are still open get no further events. Close then records
+// the unrecorded states, for at most a second.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	h.closed = true
 	h.mu.Unlock()
 	h.cancel()
 	h.work.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), recordTimeout)
+	defer cancel()
+	for _, t := range h.all() {
+		t.mu.Lock()
+		entries := slices.Clone(t.order)
+		t.mu.Unlock()
+		t.record(ctx, entries)
+	}
+}
+
+// all returns the tenants.
+func (h *Hub) all() []*tenant {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Values(h.tenants))
 }
 
 // Drain ends every watch with ErrDraining, including watches that start later.
 func (h *Hub) Drain() {
 	h.drained.Store(true)
-	h.mu.Lock()
-	tenants := slices.Collect(maps.Values(h.tenants))
-	h.mu.Unlock()
-	for _, t := range tenants {
+	for _, t := range h.all() {
 		t.mu.Lock()
 		t.endAll(ErrDraining)
 		t.mu.Unlock()
@@ -157,49 +170,50 @@ func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, 
 }
 
 // Observe applies a record that a call has read, so that the watchers get it too. It returns the hub's
-// state of the generation, which is never older than the last one delivered to a watcher. ctx is the
-// context of the call, used only for its trace.
-func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog.Version) Update {
+// state of the generation, which is never older than the last one delivered to a watcher. The state is
+// recorded if lacking is true; otherwise the ledger has it, or has no order of the generation. The
+// recording takes at most a second. ctx is the context of the call, used only for its trace.
+func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog.Version, lacking bool) Update {
 	update := Update{Version: read}
-	h.with(cred, read.ID, func(t *tenant, e *entry) {
-		t.observe(e, read, h.cfg.Observer.TraceRef(ctx), time.Now())
+	h.apply(ctx, cred, read.ID, lacking, func(t *tenant, e *entry, result *pollResult, now time.Time) {
+		e.recording.etag = read.Etag
+		if lacking {
+			e.recording.etag = ""
+		}
+		t.observe(e, read, result, now)
+		if lacking && len(result.changed) == 0 {
+			e.sight(result)
+		}
 		update = e.update()
 	})
-	h.sighted(Sighting{Credential: cred, Version: update.Version})
 	return update
-}
-
-// sighted reports new states to [Config.Sighted].
-func (h *Hub) sighted(all ...Sighting) {
-	for _, s := range all {
-		h.cfg.Sighted(s)
-	}
 }
 
 // Created records an order that this process placed at the given time. For a short time, a
 // 404 of it means "not visible yet". ctx is the context of the call, used only for its trace.
-func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Generation, modelID string, placed time.Time) Update {
-	found := h.cfg.Observer.TraceRef(ctx)
+func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Generation, modelID string, placed time.Time) (update Update) {
 	answered := g.Version()
-	if g.State != catalog.StateQueued { // a new order is normally queued
-		defer h.sighted(Sighting{Credential: cred, Version: answered})
-	}
-	t := h.find(cred, true)
-	defer t.mu.Unlock()
-	now := time.Now()
-	e := t.ensure(g.ID, now)
-	e.modelID, e.created, e.orderRef = modelID, placed, found
-	t.observe(e, answered, found, now)
-	t.addListed(e, now)
-	return e.update()
+	h.apply(ctx, cred, g.ID, true, func(t *tenant, e *entry, result *pollResult, now time.Time) {
+		e.modelID, e.created, e.orderRef = modelID, placed, result.found
+		e.recording.etag = ""
+		if g.State == catalog.StateQueued { // the ledger has each new order as queued
+			e.recording.etag = answered.Etag
+		}
+		t.observe(e, answered, result, now)
+		if e.state.State != catalog.StateQueued && len(result.changed) == 0 { // seen before the ledger had the generation
+			e.recording.etag = ""
+			e.sight(result)
+		}
+		t.addListed(e, now)
+		update = e.update()
+	})
+	return update
 }
 
-// Deleted records a generation that a call has deleted, and delivers the deletion to its watchers. ctx is the context of
-// the call, used only for its trace.
+// Deleted records a generation that a call has deleted, and delivers the deletion to its watchers. The earlier states are
+// recorded first. ctx is the context of the call, used only for its trace.
 func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
-	found := h.cfg.Observer.TraceRef(ctx)
-	h.with(cred, id, func(t *tenant, e *entry) { t.deleted(e, found, time.Now()) })
-	h.sighted(Sighting{Credential: cred, Version: catalog.Generation{ID: id, State: catalog.StateDeleted}.Version()})
+	h.apply(ctx, cred, id, true, (*tenant).deleted)
 }
 
 // WatchesOrders reports whether a watch waits for orders of [Hub.Placed].
@@ -208,10 +222,7 @@ func (h *Hub) WatchesOrders() bool { return h.orderWatches.Load() > 0 }
 // Placed subscribes watches to the orders that they cover, that this or another process has placed, and whose generations exist.
 // A repeated order changes nothing.
 func (h *Hub) Placed(orders map[string]ledger.Attribution) {
-	h.mu.Lock()
-	tenants := slices.Collect(maps.Values(h.tenants))
-	h.mu.Unlock()
-	for _, t := range tenants {
+	for _, t := range h.all() {
 		t.mu.Lock()
 		t.placed(orders, time.Now())
 		t.mu.Unlock()
@@ -221,13 +232,11 @@ func (h *Hub) Placed(orders map[string]ledger.Attribution) {
 // Gone records that a generation counts as gone, because reads of other processes have not found it for long enough. It
 // delivers this to the watchers. ctx is the context of the last read, used only for its trace.
 func (h *Hub) Gone(ctx context.Context, cred catalog.Credential, id string) {
-	result := &pollResult{found: h.cfg.Observer.TraceRef(ctx)}
-	h.with(cred, id, func(t *tenant, e *entry) {
-		if now := time.Now(); !e.deleted && !e.goneByNotFound() && !e.justCreated(now) {
+	h.apply(ctx, cred, id, false, func(t *tenant, e *entry, result *pollResult, now time.Time) {
+		if !e.deleted && !e.goneByNotFound() && !e.justCreated(now) {
 			t.noteGone(e, result, now, true)
 		}
 	})
-	h.sighted(result.sighted...)
 }
 
 // Called records the error of a request for a call, for the heartbeats during the pause that the catalog has asked for.
@@ -251,6 +260,24 @@ func (h *Hub) with(cred catalog.Credential, id string, f func(*tenant, *entry)) 
 	if e := t.entries[id]; e != nil {
 		f(t, e)
 	}
+}
+
+// apply calls f with the entry of a generation under the mutex of its tenant. Then it records the new states, and notifies the
+// watchers. If there is no entry, it creates one if create is true, or does nothing.
+func (h *Hub) apply(ctx context.Context, cred catalog.Credential, id string, create bool, f func(*tenant, *entry, *pollResult, time.Time)) {
+	t, result, now := h.find(cred, create), &pollResult{found: h.cfg.Observer.TraceRef(ctx)}, time.Now()
+	if t == nil {
+		return
+	}
+	e := t.entries[id]
+	if create {
+		e = t.ensure(id, now)
+	}
+	if e != nil {
+		f(t, e, result, now)
+	}
+	t.mu.Unlock()
+	t.finish(ctx, result)
 }
 
 // find returns the tenant of a credential, locked. If no tenant exists, it starts one if start is true, or returns nil.

@@ -77,11 +77,3 @@ type Change struct {
 // maxRefs is the maximum number of trace references of one kind in a poll. A reader of traces gets from each of them to
 // the others by one or two links.
 const maxRefs = 16
-
-// Sighting is a state of a generation that this process has seen.
-type Sighting struct {
-	Credential catalog.Credential
-	catalog.Version
-	// NotFound means that only reads show that the generation is gone, and have done so for long enough.
-	NotFound bool
-}

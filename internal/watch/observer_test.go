@@ -184,7 +184,7 @@ func TestAnUpdateNamesThePollOrTheCallThatFoundIt(t *testing.T) {
 		up.set("a", catalog.StateSucceeded)
 		up.set("b", catalog.StateSucceeded)
 		seen, _ := up.Generation(t.Context(), testCred, "b")
-		hub.Observe(named(context.Background(), "a call"), testCred, seen)
+		hub.Observe(named(context.Background(), "a call"), testCred, seen, true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 	})

@@ -62,6 +62,8 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	defer t.mu.Unlock()
 	t.limiter().SetPollRate(p.hub.pollRate())
 	next = t.prune(now)
+	p.recordAgain(now)
+	next = earliest(next, t.recordAt)
 	if len(t.entries) == 0 && len(t.everything) == 0 && t.inFlight == 0 && t.list.sweep == nil && !t.accountRead.wanted {
 		if !now.Before(t.health.held) {
 			p.hub.forget(t)
@@ -233,7 +235,7 @@ func (j *job) account(e *entry) {
 	}
 }
 
-// execute sends one request without holding the lock, and applies the response.
+// execute sends one request, applies the response, records the new states, and notifies their subscribers.
 func (p *poller) execute(j *job) {
 	h, cred := p.hub, p.tenant.cred
 	ctx, cancel := context.WithTimeout(h.ctx, pollTimeout)
@@ -256,7 +258,7 @@ func (p *poller) execute(j *job) {
 		result.Err, result.State = err, read.State
 		p.answered(j, read, err, result)
 	}
-	h.sighted(result.sighted...)
+	p.tenant.finish(ctx, result)
 	ended(result.Outcome)
 }
 

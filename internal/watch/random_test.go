@@ -223,7 +223,7 @@ func (c *chaos) get(w *world) {
 		permit.Release(catalog.ResultOf(err))
 		c.hub.Called(w.cred, err)
 		if err == nil {
-			w.checkSaid(c.hub.Observe(context.Background(), w.cred, g.Version()))
+			w.checkSaid(c.hub.Observe(context.Background(), w.cred, g.Version(), true))
 		} else if update, ok := c.hub.NotYetVisible(w.cred, id); ok {
 			w.checkSaid(update)
 		}

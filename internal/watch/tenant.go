@@ -18,7 +18,7 @@ const forgetAfter = 5 * time.Minute
 type pollResult struct {
 	Outcome
 	found   TraceRef
-	sighted []Sighting // new states of a poll
+	changed []*entry // entries to record and to publish
 }
 
 // tenant is the state of one credential: the polled entries and their watchers. The mutex of its agenda guards it.
@@ -30,6 +30,9 @@ type tenant struct {
 
 	inFlight    int // number of reads in flight
 	accountRead accountRead
+
+	recordAt       time.Time // time of the next attempt to record states; zero if no attempt has failed
+	recordFailures int       // number of consecutive failed attempts
 }
 
 // begin subscribes a watcher to the generations that its request names. It does so before the first read, so that no
@@ -59,21 +62,22 @@ func (t *tenant) end(w *watcher, now time.Time) {
 
 // observe applies a record that a call has read. If no poll came before, the record counts as the first
 // poll. A generation that was gone by a 404, and so was not polled, is polled again.
-func (t *tenant) observe(e *entry, read catalog.Version, found TraceRef, now time.Time) {
-	t.apply(e, read.Generation, read.Etag, &pollResult{found: found})
+func (t *tenant) observe(e *entry, read catalog.Version, result *pollResult, now time.Time) {
+	t.apply(e, read.Generation, read.Etag, result)
 	if e.polling.gap == 0 || e.polling.queueIndex == notQueued {
 		t.scheduleNext(e, now)
 	}
 }
 
-// apply applies a record to an entry, and publishes a change that its watchers can see. etag is the etag of the
+// apply applies a record to an entry, and adds a change that its watchers can see to result. etag is the etag of the
 // record as received.
 func (t *tenant) apply(e *entry, g catalog.Generation, etag string, result *pollResult) {
 	before := e.state
 	changed, regressed := e.advance(g, etag)
 	switch {
-	case regressed && g.State == catalog.StateRefunded: // its watchers keep the success, but the refund is reported
-		result.sighted = append(result.sighted, Sighting{t.cred, catalog.Version{Generation: g, Etag: etag}, false})
+	case regressed && g.State == catalog.StateRefunded: // its watchers keep the success, but the refund is recorded
+		e.recording.add(Sighting{catalog.Version{Generation: g, Etag: etag}, false})
+		result.changed = append(result.changed, e)
 	case regressed:
 		t.regressed(e, g)
 	}
@@ -86,16 +90,13 @@ func (t *tenant) apply(e *entry, g catalog.Generation, etag string, result *poll
 	}
 }
 
-// noteChange records a new state, and publishes it.
+// noteChange adds a new state to result.
 func (t *tenant) noteChange(e *entry, before catalog.Generation, result *pollResult) {
 	e.foundBy = result.found
-	if gone := e.goneByNotFound(); !gone || e.absence.Lasting {
-		result.sighted = append(result.sighted, Sighting{t.cred, e.version(), gone})
-	}
+	e.sight(result)
 	if before.State != 0 && before.State != e.state.State {
 		result.Changes = append(result.Changes, Change{State: e.state.State, Delay: t.detectionDelay(e, before)})
 	}
-	t.publish(e)
 }
 
 // publish marks an entry as changed in each of its subscribers.
@@ -160,8 +161,8 @@ func (t *tenant) lasts(e *entry, now time.Time) bool {
 	return e.absence.Lasting
 }
 
-// noteGone records that reads no longer find a generation, and publishes this. If lasting is false, only the watchers are
-// notified and not the ledger, because the generation was never known here.
+// noteGone records that reads no longer find a generation, and adds this to result. If lasting is false, the ledger does not
+// record it, because the generation was never known here.
 func (t *tenant) noteGone(e *entry, result *pollResult, now time.Time, lasting bool) {
 	before := e.state
 	e.absence.Lasting = lasting
@@ -170,10 +171,10 @@ func (t *tenant) noteGone(e *entry, result *pollResult, now time.Time, lasting b
 }
 
 // deleted records a deletion by a call of Easel.
-func (t *tenant) deleted(e *entry, found TraceRef, now time.Time) {
+func (t *tenant) deleted(e *entry, result *pollResult, now time.Time) {
 	e.markGone(now)
-	e.missing, e.deleted, e.foundBy = false, true, found
-	t.publish(e)
+	e.missing, e.deleted, e.foundBy, e.recording.etag = false, true, result.found, ""
+	e.sight(result)
 }
 
 // addListed records that the list contains an entry, or that this process placed it. The watchers of

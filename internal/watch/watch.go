@@ -2,14 +2,15 @@
 //
 // It hides the schedule of polls and the delivery of changes to the watchers. Each credential has one poller,
 // and each generation has one entry, independent of the number of its watchers. An entry stores the latest state. A change
-// marks the entry in its subscribers and makes them ready. Events are not queued: a ready watcher reads the latest
-// state. So a slow watcher skips states, does not delay other watchers, and always gets the last state.
+// is recorded in the ledger, marks the entry in its subscribers, and makes them ready. Events are not queued: a ready watcher
+// reads the latest state. So a slow watcher skips states, does not delay other watchers, and always gets the last state.
 //
 //	hub         the API of the package; snapshot is its state for the status page
 //	dispatcher  runs the deliveries of ready watchers, one at a time
 //	poller      polls for one credential
 //	planner     decides the next requests: a pure function
 //	tenant      applies the responses for one credential, and publishes the changes
+//	record      writes new states into the ledger before they are published, and again after a failure
 //	watcher     the subscriptions of one stream, and its next event
 //	agenda      the entries to poll with one credential and their due times, the usefulness of the list, and the health
 //	            of the catalog

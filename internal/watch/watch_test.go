@@ -122,7 +122,7 @@ func TestAnEventThatIsSkippedPutsOffNoHeartbeat(t *testing.T) {
 		go func() {
 			for at := 4 * time.Second; at < 20*time.Second; at += 4 * time.Second {
 				pass(4 * time.Second)
-				b.hub.Observe(ctx, tenant, catalog.Generation{ID: "a", State: []catalog.State{queued, running}[at/(4*time.Second)%2], ObserveTime: time.Now()}.Version())
+				b.hub.Observe(ctx, tenant, catalog.Generation{ID: "a", State: []catalog.State{queued, running}[at/(4*time.Second)%2], ObserveTime: time.Now()}.Version(), true)
 			}
 		}()
 		_ = b.hub.Watch(ctx, &watch.Request{Credential: tenant, IDs: []string{"a"}, Heartbeat: 5 * time.Second}, func(e watch.Event) error {
@@ -396,7 +396,7 @@ func TestAWatcherThatJoinsAsTheStateTurnsTerminalNeverHangs(t *testing.T) { // L
 			b.hub.Created(context.Background(), tenant, b.up.record(id, queued), "m", time.Now())
 			all = append(all, b.watch(id))
 			go b.up.set(id, succeeded)
-			go b.hub.Observe(context.Background(), tenant, b.up.record(id, succeeded).Version())
+			go b.hub.Observe(context.Background(), tenant, b.up.record(id, succeeded).Version(), true)
 			all = append(all, b.watch(id))
 		}
 		pass(2 * time.Minute)

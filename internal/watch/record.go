@@ -1,0 +1,167 @@
+package watch
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/watch/schedule"
+)
+
+// Sighting is a state of a generation that this process has seen.
+type Sighting struct {
+	catalog.Version
+	// NotFound means that only reads show that the generation is gone, and have done so for long enough.
+	NotFound bool
+}
+
+// Recorder records states in the ledger.
+type Recorder interface {
+	// Record records states that were seen with a credential, one of each generation. It returns the IDs of the generations whose
+	// states are recorded, or belong to no order. The hub passes the other states again later, so a repeat must have no effect. The
+	// hub calls Record without a lock.
+	Record(ctx context.Context, cred catalog.Credential, seen []Sighting) (recorded map[string]bool)
+}
+
+// noRecorder is the recorder of a hub without a ledger.
+type noRecorder struct{}
+
+func (noRecorder) Record(_ context.Context, _ catalog.Credential, seen []Sighting) (recorded map[string]bool) {
+	recorded = map[string]bool{}
+	for _, s := range seen {
+		recorded[s.ID] = true
+	}
+	return recorded
+}
+
+const (
+	recordTimeout  = time.Second      // time for which subscribers wait until the ledger has recorded a state
+	retryTimeout   = 10 * time.Second // timeout of a later attempt, for which no subscriber waits
+	recordRetry    = time.Second      // delay before unrecorded states are recorded again; doubles
+	maxRecordRetry = 30 * time.Second // maximum delay
+	maxUnrecorded  = 10_000           // maximum number of idle entries that a tenant keeps because of unrecorded states
+)
+
+// recording compares the states of an entry with the ledger.
+type recording struct {
+	etag       string     // etag of the latest recorded state; empty if the next state must be recorded in any case
+	unrecorded []Sighting // later states, oldest first
+}
+
+// add adds a state, unless it is recorded. The state replaces an earlier one that need not be recorded any longer.
+func (r *recording) add(s Sighting) {
+	if s.Etag == r.etag && len(r.unrecorded) == 0 {
+		return
+	}
+	s.Inputs, s.Extra = nil, nil // not recorded
+	at := slices.IndexFunc(r.unrecorded, func(old Sighting) bool { return s.supersedes(old) })
+	if at < 0 {
+		r.unrecorded = append(r.unrecorded, s)
+		return
+	}
+	if s.CostCents == nil {
+		s.CostCents = r.unrecorded[at].CostCents
+	}
+	r.unrecorded[at] = s
+}
+
+// supersedes reports whether an older state need not be recorded if this one is. A terminal state must be recorded, because it
+// has its own event and charge. So an entry has few unrecorded states.
+func (s Sighting) supersedes(older Sighting) bool {
+	if s.State == catalog.StateDeleted || older.State == catalog.StateDeleted {
+		return s.State == older.State && s.NotFound == older.NotFound
+	}
+	status, before := StatusOf(s.State), StatusOf(older.State)
+	return status == before || before <= min(status, lifecycle.Running)
+}
+
+// done removes a recorded state, unless another state has replaced it.
+func (r *recording) done(s Sighting) {
+	r.etag = s.Etag
+	r.unrecorded = slices.DeleteFunc(r.unrecorded, func(one Sighting) bool { return one.Etag == s.Etag && one.NotFound == s.NotFound })
+}
+
+// finish records the new states of a response, and then notifies the subscribers. If the ledger does not respond in time, the
+// subscribers are notified first.
+func (t *tenant) finish(ctx context.Context, result *pollResult) {
+	if len(result.changed) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	t.record(ctx, result.changed)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, e := range result.changed {
+		t.publish(e)
+	}
+}
+
+// record writes the unrecorded states of entries into the ledger, those of an entry one by one. States that the ledger has not
+// recorded stay, and are recorded later.
+func (t *tenant) record(ctx context.Context, entries []*entry) {
+	for len(entries) > 0 {
+		entries = t.recordOldest(ctx, entries)
+	}
+}
+
+// recordOldest records the oldest unrecorded state of each entry. It returns the entries that have another one to be recorded.
+func (t *tenant) recordOldest(ctx context.Context, entries []*entry) (more []*entry) {
+	var seen []Sighting
+	t.mu.Lock()
+	entries = slices.DeleteFunc(slices.Clone(entries), func(e *entry) bool { return len(e.recording.unrecorded) == 0 })
+	for _, e := range entries {
+		seen = append(seen, e.recording.unrecorded[0])
+	}
+	t.mu.Unlock()
+	if len(seen) == 0 {
+		return nil
+	}
+	recorded := t.cfg.Recorder.Record(ctx, t.cred, seen)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	failed := false
+	for n, e := range entries {
+		if !recorded[e.id] {
+			failed = true
+			continue
+		}
+		e.recording.done(seen[n])
+		if len(e.recording.unrecorded) > 0 {
+			more = append(more, e)
+		}
+	}
+	t.recordLater(failed, time.Now())
+	return more
+}
+
+// recordLater schedules another attempt if one has failed, unless an attempt is scheduled.
+func (t *tenant) recordLater(failed bool, now time.Time) {
+	switch {
+	case !t.recordAt.IsZero():
+	case !failed:
+		t.recordFailures = 0
+	default:
+		t.recordFailures++
+		t.recordAt = now.Add(schedule.Backoff(t.recordFailures, recordRetry, maxRecordRetry))
+		t.queue.blocked = false // no request of the catalog is needed
+		t.queue.wakeBy(t.recordAt)
+	}
+}
+
+// recordAgain starts another attempt to record the states of all entries if it is due.
+func (p *poller) recordAgain(now time.Time) {
+	t := p.tenant
+	if t.recordAt.IsZero() || now.Before(t.recordAt) {
+		return
+	}
+	t.recordAt = time.Time{}
+	entries := slices.Clone(t.order)
+	p.hub.work.Go(func() {
+		ctx, cancel := context.WithTimeout(p.hub.ctx, retryTimeout)
+		defer cancel()
+		t.record(ctx, entries)
+	})
+}

@@ -1,0 +1,220 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+// records is a ledger that may be unavailable.
+type records struct {
+	mu     sync.Mutex
+	off    func(context.Context) // waits while the ledger is unavailable; nil if it is available
+	states []string
+	tries  int
+	before func(catalog.Credential, Sighting) // called without a lock
+}
+
+// Record implements Recorder.
+func (r *records) Record(ctx context.Context, cred catalog.Credential, seen []Sighting) map[string]bool {
+	r.mu.Lock()
+	r.tries++
+	off := r.off
+	r.mu.Unlock()
+	if off != nil {
+		off(ctx)
+		return nil
+	}
+	for _, s := range seen {
+		if r.before != nil {
+			r.before(cred, s)
+		}
+		r.mu.Lock()
+		r.states = append(r.states, fmt.Sprint(s.ID, " ", s.State, map[bool]string{true: " by a 404"}[s.NotFound]))
+		r.mu.Unlock()
+	}
+	return noRecorder{}.Record(ctx, cred, seen)
+}
+
+// become makes the ledger unavailable if off is not nil.
+func (r *records) become(off func(context.Context)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.off = off
+}
+
+// all returns the recorded states.
+func (r *records) all() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.states)
+}
+
+// inRecords runs a test with a hub that records states.
+func inRecords(t *testing.T, up *shelf, test func(*testing.T, *Hub, *records)) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := &records{}
+		hub, err := New(Config{Upstream: Limited(up), Seed: 1, Recorder: ledger})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer hub.Close()
+		test(t, hub, ledger)
+	})
+}
+
+// follow watches a generation until the test ends, and calls deliver with its states.
+func (h *Hub) follow(t *testing.T, id string, deliver func(catalog.State)) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = h.Watch(ctx, &Request{Credential: testCred, IDs: []string{id}, Goal: Settled}, func(e Event) error {
+			if e.Update != nil {
+				deliver(e.Update.State)
+			}
+			return nil
+		})
+	}()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+func TestEachNewStateIsRecordedOffEveryLock(t *testing.T) {
+	up := &shelf{states: map[string]catalog.State{"a": catalog.StateQueued}}
+	inRecords(t, up, func(t *testing.T, hub *Hub, ledger *records) {
+		ledger.before = func(cred catalog.Credential, s Sighting) { hub.Peek(cred, s.ID) } // it takes the locks
+		ctx := t.Context()
+		hub.follow(t, "a", func(catalog.State) {})
+		time.Sleep(10 * time.Second)
+		up.set("a", catalog.StateFailed)
+		time.Sleep(20 * time.Second)
+		hub.Created(ctx, testCred, catalog.Generation{ID: "b", State: catalog.StateQueued}, "m", time.Now()) // as every order is
+		hub.Created(ctx, testCred, catalog.Generation{ID: "c", State: catalog.StateFailed}, "m", time.Now())
+		running := catalog.Generation{ID: "d", State: catalog.StateRunning, ObserveTime: time.Now()}
+		hub.Observe(ctx, testCred, running.Version(), false) // no watch, and the ledger has it
+		hub.Observe(ctx, testCred, running.Version(), true)
+		hub.Created(ctx, testCred, catalog.Generation{ID: "d", State: catalog.StateQueued}, "m", time.Now()) // the ledger may not have had it
+		hub.Deleted(ctx, testCred, "d")
+		_ = hub.Watch(t.Context(), &Request{Credential: testCred, IDs: []string{"nobody knows"}}, ignore) // one 404 means nothing
+		if want := []string{"a queued", "a failed", "c failed", "d running", "d running", "d deleted"}; !slices.Equal(ledger.all(), want) {
+			t.Errorf("recorded were %q", ledger.all())
+		}
+	})
+}
+
+func TestAStateIsRecordedBeforeItIsDelivered(t *testing.T) {
+	up := &shelf{states: map[string]catalog.State{"a": catalog.StateSucceeded}}
+	inRecords(t, up, func(t *testing.T, hub *Hub, ledger *records) {
+		delivered := 0
+		ledger.before = func(catalog.Credential, Sighting) { time.Sleep(recordTimeout / 2) }
+		hub.follow(t, "a", func(catalog.State) {
+			if delivered++; len(ledger.all()) == 0 {
+				t.Error("a state is delivered and not recorded")
+			}
+		})
+		time.Sleep(10 * time.Second)
+		if delivered != 1 {
+			t.Errorf("%d states are delivered", delivered)
+		}
+	})
+}
+
+func TestUnavailableLedgerDelaysNoWatchAndLosesNoEnd(t *testing.T) {
+	for name, off := range map[string]func(context.Context){
+		"it fails":            func(context.Context) {},
+		"it does not respond": func(ctx context.Context) { <-ctx.Done() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			up := &shelf{states: map[string]catalog.State{"a": catalog.StateRunning}}
+			inRecords(t, up, func(t *testing.T, hub *Hub, ledger *records) {
+				got := make(chan catalog.State, 10)
+				hub.follow(t, "a", func(s catalog.State) { got <- s })
+				<-got
+				ledger.become(off)
+				up.set("a", catalog.StateFailed)
+				began := time.Now()
+				if s := <-got; s != catalog.StateFailed || time.Since(began) > hub.cfg.MaxInterval+2*recordTimeout {
+					t.Errorf("it is %v after %v", s, time.Since(began))
+				}
+				hub.Observe(t.Context(), testCred, catalog.Generation{ID: "a", State: catalog.StateRefunded, ObserveTime: time.Now()}.Version(), true)
+				hub.Observe(t.Context(), testCred, catalog.Generation{ID: "b", State: catalog.StateSucceeded, ObserveTime: time.Now()}.Version(), true) // no watch
+				hub.Deleted(t.Context(), testCred, "b")
+				ledger.tries = 0
+				time.Sleep(10 * time.Minute)
+				if ledger.tries < 10 || ledger.tries > 2*10*60/int(maxRecordRetry.Seconds())+30 {
+					t.Errorf("%d tries in ten minutes", ledger.tries)
+				}
+				ledger.become(nil)
+				time.Sleep(2 * maxRecordRetry)
+				want := []string{"a running", "a failed", "a refunded", "b succeeded", "b deleted"}
+				if all := slices.Sorted(slices.Values(ledger.all())); !slices.Equal(all, slices.Sorted(slices.Values(want))) {
+					t.Errorf("recorded were %q", all)
+				}
+				for _, pair := range [][2]string{{"a failed", "a refunded"}, {"b succeeded", "b deleted"}} {
+					if all := ledger.all(); slices.Index(all, pair[0]) > slices.Index(all, pair[1]) {
+						t.Errorf("recorded were %q, in this order", all)
+					}
+				}
+				time.Sleep(2 * linger)
+				if n := hub.Stats().Generations; n != 0 {
+					t.Errorf("%d generations are kept after they are recorded", n)
+				}
+			})
+		})
+	}
+}
+
+func TestCloseRecordsTheLastStates(t *testing.T) {
+	up := &shelf{states: map[string]catalog.State{}}
+	inRecords(t, up, func(t *testing.T, hub *Hub, ledger *records) {
+		ledger.become(func(context.Context) {})
+		hub.Observe(t.Context(), testCred, catalog.Generation{ID: "a", State: catalog.StateSucceeded}.Version(), true)
+		ledger.become(nil)
+		hub.Close()
+		if all := ledger.all(); !slices.Equal(all, []string{"a succeeded"}) {
+			t.Errorf("recorded were %q", all)
+		}
+	})
+}
+
+func TestUnrecordedEntriesAreBounded(t *testing.T) {
+	inRecords(t, &shelf{}, func(t *testing.T, hub *Hub, ledger *records) {
+		ledger.become(func(context.Context) {})
+		for n := range maxUnrecorded + 10 {
+			hub.Observe(t.Context(), testCred, catalog.Generation{ID: fmt.Sprint(n), State: catalog.StateSucceeded}.Version(), true)
+		}
+		time.Sleep(2 * linger)
+		if n := hub.Stats().Generations; n != maxUnrecorded {
+			t.Errorf("%d generations are kept", n)
+		}
+	})
+}
+
+func TestAnUnrecordedStateIsReplacedUnlessItCounts(t *testing.T) {
+	version := func(s catalog.State, cents *int64) Sighting {
+		return Sighting{Version: catalog.Generation{ID: "g", State: s, CostCents: cents}.Version()}
+	}
+	r, cents := &recording{}, int64(7)
+	for _, s := range []Sighting{
+		version(catalog.StateQueued, nil), version(catalog.StateRunning, &cents), version(catalog.StateFailed, nil), version(catalog.StateFailed, nil),
+		version(catalog.StateRefunded, nil), version(catalog.StateDeleted, nil), version(catalog.StateRefunded, nil), version(catalog.StateDeleted, nil),
+	} {
+		r.add(s)
+	}
+	var states []catalog.State
+	for _, s := range r.unrecorded {
+		states = append(states, s.State)
+	}
+	if want := []catalog.State{catalog.StateFailed, catalog.StateRefunded, catalog.StateDeleted}; !slices.Equal(states, want) {
+		t.Fatalf("the unrecorded states are %v", states)
+	}
+	if cost := r.unrecorded[0].CostCents; cost == nil || *cost != cents {
+		t.Errorf("the charge is %v", cost)
+	}
+}
