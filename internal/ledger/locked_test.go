@@ -210,7 +210,7 @@ func TestManyStatesAreRecordedAtOnceOrNone(t *testing.T) {
 			delete(seen, "g3")
 		}
 		effects, err := l.ObserveAll(t.Context(), seen)
-		if err != nil || effects["g-nobody's"].Ordered || !effects["g4"].Ordered || effects["g4"].ExceededCents != 11 || effects["g1"].ExceededCents != 0 {
+		if err != nil || len(effects) != len(seen)-1 || effects["g4"].ExceededCents != 11 || effects["g1"].ExceededCents != 0 {
 			t.Errorf("they mean %+v, %v", effects, err)
 		}
 		for _, id := range []string{"g0", "g1", "g2", "g4"} {

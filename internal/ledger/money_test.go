@@ -89,7 +89,7 @@ func TestTheFirstChargeAboveTheReservedPriceIsTold(t *testing.T) { // T7
 					t.Fatal(err)
 				}
 				for n, seen := range row.seen {
-					if got, err := l.Observe(t.Context(), "g1", ledger.Observation{Observation: seen}); err != nil || got != (ledger.Effect{Ordered: true, ExceededCents: row.exceeded[n]}) {
+					if got, err := l.Observe(t.Context(), "g1", ledger.Observation{Observation: seen}); err != nil || got != (ledger.Effect{ExceededCents: row.exceeded[n]}) {
 						t.Errorf("observation %d gives %+v, %v", n, got, err)
 					}
 				}

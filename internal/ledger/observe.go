@@ -25,8 +25,6 @@ type Observation struct {
 
 // Effect is the effect of an [Observation] on the ledger.
 type Effect struct {
-	// Ordered means that the generation has an order. Otherwise nothing is recorded.
-	Ordered bool
 	// ExceededCents is the reserved price, if the observation has the first charge above it. Otherwise it is zero.
 	ExceededCents int64
 	// Gone means that the generation now counts as deleted.
@@ -40,7 +38,8 @@ func (l *Ledger) Observe(ctx context.Context, generation string, seen Observatio
 	return effects[generation], err
 }
 
-// ObserveAll records observations like [Ledger.Observe], in one transaction. It records all of them or none.
+// ObserveAll records observations like [Ledger.Observe], in one transaction. It records all of them or none. effects has the
+// generations with an order.
 func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (effects map[string]Effect, err error) {
 	ids := asList(slices.Sorted(maps.Keys(seen)))
 	lock := "{lock}"
@@ -64,7 +63,7 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 			if err != nil {
 				return err
 			}
-			effects[o.Generation] = Effect{Ordered: true, ExceededCents: exceededBy(o, one.CostCents), Gone: gone}
+			effects[o.Generation] = Effect{ExceededCents: exceededBy(o, one.CostCents), Gone: gone}
 		}
 		return nil
 	})
