@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,10 +16,30 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// withOutbox reopens the ledger with an outbox for studio. The result lists the status and the deletion of each event.
-func (s *shop) withOutbox() (events *[]string) {
+// eventLog has the status and the deletion of each event.
+type eventLog struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (e *eventLog) add(one string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.all = append(e.all, one)
+}
+
+// take returns the events, and forgets them.
+func (e *eventLog) take() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	defer func() { e.all = nil }()
+	return e.all
+}
+
+// withOutbox reopens the ledger with an outbox for studio.
+func (s *shop) withOutbox() (events *eventLog) {
 	s.Helper()
-	events = new([]string)
+	events = &eventLog{}
 	if err := s.ledger.Close(); err != nil {
 		s.Fatal(err)
 	}
@@ -27,7 +48,7 @@ func (s *shop) withOutbox() (events *[]string) {
 		Outbox: &ledger.Outbox{
 			Teams: func() map[string]ledger.Team { return nil },
 			Generation: func(o ledger.Order, _ *string) string {
-				*events = append(*events, fmt.Sprint(o.Status, " ", o.IsGone()))
+				events.add(fmt.Sprint(o.Status, " ", o.IsGone()))
 				return "{}"
 			},
 			Budget: func(ledger.Budget) string { return "{}" },
@@ -93,7 +114,7 @@ func TestEachEndThatTheLedgerRejectedIsRecordedLaterInOrder(t *testing.T) {
 						c.see(r, r.held("studio"), g)
 						time.Sleep(max(fails, 0))
 						ends()
-						*events = nil
+						events.take()
 					} else {
 						c.see(r, r.held("studio"), g)
 					}
@@ -102,8 +123,8 @@ func TestEachEndThatTheLedgerRejectedIsRecordedLaterInOrder(t *testing.T) {
 					} else {
 						time.Sleep(time.Minute)
 					}
-					if !slices.Equal(*events, c.events) {
-						s.Errorf("the events are %q, want %q", *events, c.events)
+					if got := events.take(); !slices.Equal(got, c.events) {
+						s.Errorf("the events are %q, want %q", got, c.events)
 					}
 					if one := s.list(ledger.Filter{})[0]; !one.Settled || one.UnconfirmedCents != 0 || one.CostCents == nil {
 						s.Errorf("it is %+v", one)
