@@ -137,7 +137,7 @@ func (c *contentVerifyCmd) compare(ctx context.Context, report func(line string)
 	if err != nil {
 		return v, err
 	}
-	book, err := ledger.OpenBeside(ctx, c.LedgerURL)
+	book, err := ledger.OpenReadOnly(ctx, c.LedgerURL)
 	if err != nil {
 		return v, err
 	}

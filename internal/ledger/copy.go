@@ -68,7 +68,7 @@ func openTarget(ctx context.Context, url string) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := openApart(at)
+	l, err := openOffline(at)
 	if err != nil {
 		return nil, err
 	}

@@ -100,9 +100,10 @@ func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Ti
 	}
 	return next.IsGone(), tx.move(move{
 		order: o, to: next.Money,
-		changes: `status = %s, record = NULLIF(%s, ''), deleted = %s, gone = %s, absent_time = %s, settled = %s, failed_time = %s, charge_final = %s, refunded = %s, price_cents = %s, observed_time = %s`,
+		changes: `status = %s, record = NULLIF(%s, ''), deleted = %s, gone = %s, absent_time = %s, settled = %s, failed_time = %s, charge_final = %s, refunded = %s, price_cents = %s, observed_time = %s,
+			ended_time = CASE WHEN %s = 1 THEN {now} ELSE ended_time END`,
 		args: []any{
-			next.Status, next.Record, number(next.IsGone()), number(next.Absence.Lasting && !next.Deleted), micros(next.Absence.Since), number(next.Settled), micros(next.FailedTime), number(next.Final), number(next.Refunded), next.PriceCents, now.UnixMicro(),
+			next.Status, next.Record, number(next.IsGone()), number(next.Absence.Lasting && !next.Deleted), micros(next.Absence.Since), number(next.Settled), micros(next.FailedTime), number(next.Final), number(next.Refunded), next.PriceCents, now.UnixMicro(), number(next.Status != o.Status && next.Status >= lifecycle.Failed || next.IsGone() && !o.IsGone()),
 		},
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"maps"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
 // Attribution is the owner, the caller, the model and the labels of an order. Only an operator changes it.
@@ -64,17 +66,41 @@ func (l *Ledger) Attributions(ctx context.Context, owner *string, generations ..
 // recentlyPlaced selects orders by the time when their generations were recorded, so that recovered orders are included.
 const recentlyPlaced = `state = {placed} AND placed_time <> 0 AND placed_time > {now} - $1 ORDER BY placed_time DESC LIMIT $2`
 
-// maxRecentlyPlaced bounds the orders that [Ledger.RecentlyPlaced] returns.
-const maxRecentlyPlaced = 10_000
+// maxRecent bounds the orders that [Ledger.RecentlyPlaced] and [Ledger.RecentlyEnded] return.
+const maxRecent = 10_000
 
 // RecentlyPlaced returns the attributions of the newest orders that got their generations within the given duration, by the
 // clock of the ledger.
 func (l *Ledger) RecentlyPlaced(ctx context.Context, within time.Duration) (placed map[string]Attribution, err error) {
 	placed = map[string]Attribution{}
 	err = l.reading(ctx, func(tx *transaction) error {
-		return attributions(tx, placed, recentlyPlaced, within.Microseconds(), maxRecentlyPlaced)
+		return attributions(tx, placed, recentlyPlaced, within.Microseconds(), maxRecent)
 	})
 	return placed, err
+}
+
+// recentlyEnded selects orders behind a shared API key by the time when a process saw their generations end.
+const recentlyEnded = `ended_time <> 0 AND ended_time > {now} - $1 AND namespace <> api_key ORDER BY ended_time DESC LIMIT $2`
+
+// State is the recorded state of a generation.
+type State struct {
+	Status lifecycle.Status
+	Gone   bool // the catalog no longer has the generation
+}
+
+// RecentlyEnded returns the states of the generations behind a shared API key that any process has seen end, or end in another
+// way such as a refund, within the given duration, by the clock of the ledger.
+func (l *Ledger) RecentlyEnded(ctx context.Context, within time.Duration) (ended map[string]State, err error) {
+	ended = map[string]State{}
+	err = l.reading(ctx, func(tx *transaction) error {
+		return tx.query(func(row scanner) error {
+			generation, one := "", State{}
+			err := row.Scan(&generation, &one.Status, &one.Gone)
+			ended[generation] = one
+			return err
+		}, `SELECT generation_id, status, deleted = 1 FROM orders WHERE `+recentlyEnded, within.Microseconds(), maxRecent)
+	})
+	return ended, err
 }
 
 // Generations returns the ids of the latest generations whose orders match a filter, at most the given number.

@@ -30,6 +30,30 @@ func TestRecentlyPlacedOrdersIncludeLateNames(t *testing.T) {
 	})
 }
 
+func TestOnlyAnEndIsARecentEnd(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		for _, key := range []string{"failed", "same", "deleted", "placed"} {
+			conclude(t, l, write(t, l, request(key)), lifecycle.Named, "g-"+key)
+		}
+		for id, status := range map[string]lifecycle.Status{"g-failed": lifecycle.Running, "g-same": lifecycle.Succeeded, "g-deleted": lifecycle.Running} {
+			observe(t, l, id, lifecycle.Observation{Status: status})
+		}
+		change(t, url, "UPDATE orders SET ended_time = ended_time - CASE WHEN ended_time = 0 THEN 0 ELSE 3600000000 END")
+		observe(t, l, "g-failed", lifecycle.Observation{Status: lifecycle.Failed, CostCents: cents(7)})
+		observe(t, l, "g-same", lifecycle.Observation{Status: lifecycle.Succeeded})
+		observe(t, l, "g-placed", lifecycle.Observation{Status: lifecycle.Running})
+		observe(t, l, "g-deleted", lifecycle.Observation{Deleted: true})
+		want := map[string]ledger.State{"g-failed": {Status: lifecycle.Failed}, "g-deleted": {Status: lifecycle.Running, Gone: true}}
+		if ended, err := l.RecentlyEnded(t.Context(), time.Minute); err != nil || !maps.Equal(ended, want) {
+			t.Errorf("ended within a minute are %+v, %v", ended, err)
+		}
+		if ended, err := l.RecentlyEnded(t.Context(), 2*time.Hour); err != nil || len(ended) != 3 {
+			t.Errorf("ended within two hours are %+v, %v", ended, err)
+		}
+	})
+}
+
 func TestGenerationsOfAFilterAreTheNewest(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

@@ -86,7 +86,7 @@ func (c comparison) query() string {
 
 // Verify compares the ledger with its journal, while other processes may use it. It calls differs with each difference.
 func Verify(ctx context.Context, url string, differs func(Difference)) (Verified, error) {
-	l, err := OpenBeside(ctx, url)
+	l, err := OpenReadOnly(ctx, url)
 	if err != nil {
 		return Verified{}, err
 	}

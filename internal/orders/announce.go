@@ -8,23 +8,36 @@ import (
 const (
 	announceInterval = time.Second            // longest time between two reads of the ledger
 	announcePause    = 100 * time.Millisecond // shortest time between two reads
-	placingTime      = 15 * time.Second       // longer than a transaction lasts, because an order becomes visible after its time
+	visibleTime      = 15 * time.Second       // longer than a transaction lasts, because a row becomes visible after its time
 )
 
-// Announce passes the orders that any process has placed to the hub, until ctx is done. Watches of orders get them from here.
+// Announce passes to the hub what any process has recorded, until ctx is done: the orders that it has placed, for watches of
+// orders, and the states that have changed.
 func (o *Orders) Announce(ctx context.Context) {
 	answered := time.Now()
 	for o.awaitPlaced(ctx) {
 		began := time.Now()
-		if !o.Hub.WatchesOrders() {
-			answered = began
-			continue
-		}
-		if placed, err := o.Ledger.RecentlyPlaced(ctx, began.Sub(answered)+placingTime); err == nil {
-			o.Hub.Placed(placed)
+		if !o.Hub.HasWatches() || o.announce(ctx, began.Sub(answered)+visibleTime) == nil {
 			answered = began
 		}
 	}
+}
+
+// announce passes the rows that have changed within the given duration to the hub.
+func (o *Orders) announce(ctx context.Context, within time.Duration) error {
+	ended, err := o.Ledger.RecentlyEnded(ctx, within)
+	if err != nil {
+		return err
+	}
+	o.Hub.Ended(ended)
+	if !o.Hub.WatchesOrders() {
+		return nil
+	}
+	placed, err := o.Ledger.RecentlyPlaced(ctx, within)
+	if err == nil {
+		o.Hub.Placed(placed)
+	}
+	return err
 }
 
 // awaitPlaced waits until the next read of the ledger. It returns false if ctx is done.

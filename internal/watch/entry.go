@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
@@ -83,6 +84,18 @@ func newEntry(id string, now time.Time, seed uint64) *entry {
 }
 
 func (e *entry) version() catalog.Version { return catalog.Version{Generation: e.state, Etag: e.etag} }
+
+// isBehind reports whether a recorded state is later than the entry's.
+func (e *entry) isBehind(recorded ledger.State) bool {
+	switch status := StatusOf(e.state.State); {
+	case e.state.State == catalog.StateDeleted:
+		return false
+	case recorded.Gone:
+		return true
+	default:
+		return recorded.Status != status && status.MayBecome(recorded.Status)
+	}
+}
 
 // sight adds the latest state to the unrecorded ones, and the entry to result. An absence is recorded only if it lasts.
 func (e *entry) sight(result *pollResult) {

@@ -27,6 +27,7 @@ type Hub struct {
 	dispatchers  []dispatcher  // one for each processor
 	assigned     atomic.Uint32 // number of watches so far; each is assigned to the next dispatcher
 	drained      atomic.Bool
+	watches      atomic.Int64  // number of watches
 	orderWatches atomic.Int64  // number of watches of orders
 	replicas     atomic.Int64  // number of replicas that divide the rate of polls
 	began        chan struct{} // has a value when the first poller has started; capacity 1
@@ -129,6 +130,8 @@ func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error
 	d.dispatcher = &h.dispatchers[int(h.assigned.Add(1))%len(h.dispatchers)]
 	w := newWatcher(req, d.ready, h.cfg.Observer.TraceRef(ctx))
 	d.watcher = w
+	h.watches.Add(1)
+	defer h.watches.Add(-1)
 	if req.Orders != nil {
 		h.orderWatches.Add(1)
 		defer h.orderWatches.Add(-1)
@@ -214,6 +217,26 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 // recorded first. ctx is the context of the call, used only for its trace.
 func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 	h.apply(ctx, cred, id, true, (*tenant).deleted)
+}
+
+// HasWatches reports whether a watch is open.
+func (h *Hub) HasWatches() bool { return h.watches.Load() > 0 }
+
+// Ended reads the watched generations behind a shared API key at once that have ended according to the ledger, unless this process
+// has seen that. Another process has seen it first.
+func (h *Hub) Ended(ended map[string]ledger.State) {
+	for _, t := range h.all() {
+		if !t.cred.IsShared() {
+			continue
+		}
+		t.mu.Lock()
+		for _, id := range slices.Sorted(maps.Keys(ended)) { // sorted, so that runs are reproducible
+			if e := t.entries[id]; e != nil && e.isBehind(ended[id]) {
+				t.pollAt(e, earliest(e.polling.due, time.Now()))
+			}
+		}
+		t.mu.Unlock()
+	}
 }
 
 // WatchesOrders reports whether a watch waits for orders of [Hub.Placed].

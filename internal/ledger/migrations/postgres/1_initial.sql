@@ -50,6 +50,8 @@ CREATE TABLE orders (
   status          INTEGER NOT NULL DEFAULT 0,
   record          TEXT,
   observed_time   BIGINT NOT NULL DEFAULT 0,
+  -- Time of the latest terminal state, or of the deletion; 0 before.
+  ended_time      BIGINT NOT NULL DEFAULT 0,
   -- Time when the generation was first seen failed; 0 if it was not, -1 if it was only seen refunded.
   failed_time     BIGINT NOT NULL DEFAULT 0,
   settled         INTEGER NOT NULL DEFAULT 0,
@@ -84,7 +86,7 @@ CREATE UNIQUE INDEX orders_caller ON orders (caller, idempotency_key) WHERE stat
 -- generation has one order. An order without a generation has no entry in these indexes.
 CREATE UNIQUE INDEX orders_generation ON orders (generation_id, namespace) WHERE generation_id IS NOT NULL;
 CREATE UNIQUE INDEX orders_generation_held ON orders (generation_id) WHERE namespace <> api_key AND generation_id IS NOT NULL;
--- No index has a time that changes while a generation is only observed, so that PostgreSQL updates its row in place.
+-- No index has a column that changes before the end of a generation, so that PostgreSQL updates its row in place.
 CREATE INDEX orders_open ON orders (owner, retry_time) WHERE state = 1;
 CREATE INDEX orders_refused ON orders (owner, order_time) WHERE state = 3;
 CREATE INDEX orders_time ON orders (order_time, id);
@@ -95,6 +97,7 @@ CREATE INDEX orders_failed ON orders (owner, order_time, id) WHERE failed_time <
 CREATE INDEX orders_deleted ON orders (owner, order_time, id) WHERE state = 2 AND deleted = 1;
 CREATE INDEX orders_erasable ON orders (owner, order_time, id) WHERE erased = 0 AND (state = 3 OR state = 2 AND settled = 1);
 CREATE INDEX orders_placed_time ON orders (placed_time) WHERE state = 2 AND placed_time <> 0;
+CREATE INDEX orders_ended_time ON orders (ended_time) WHERE ended_time <> 0;
 CREATE INDEX orders_moving ON orders (order_time, id) WHERE state = 2 AND settled = 0;
 CREATE INDEX orders_doubted ON orders (order_time) WHERE state = 2 AND settled = 1 AND (unconfirmed_cents > 0 OR gone = 1);
 

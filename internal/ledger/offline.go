@@ -40,8 +40,8 @@ func openOne(at place, dsn string) (*Ledger, error) {
 	return &Ledger{dialect: at.dialect, window: ResendWindow, kind: string(at.kind), writes: db, reads: db}, nil
 }
 
-// openApart opens a ledger for operations on the complete ledger. It locks a SQLite file, so that no server can use the ledger.
-func openApart(at place) (*Ledger, error) {
+// openOffline opens a ledger for operations on the complete ledger. It locks a SQLite file, so that no server can use the ledger.
+func openOffline(at place) (*Ledger, error) {
 	l, err := openOne(at, at.writing)
 	if err == nil {
 		if err = l.take(at.file); err != nil {
@@ -57,7 +57,7 @@ func openUnused(ctx context.Context, url string) (*Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := openApart(at)
+	l, err := openOffline(at)
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +69,8 @@ func openUnused(ctx context.Context, url string) (*Ledger, error) {
 	return l, nil
 }
 
-// OpenBeside opens a ledger for reading, while servers may use it.
-func OpenBeside(ctx context.Context, url string) (*Ledger, error) {
+// OpenReadOnly opens a ledger for reading, while servers may use it.
+func OpenReadOnly(ctx context.Context, url string) (*Ledger, error) {
 	at, err := existing(url)
 	if err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func Migrate(ctx context.Context, url string, by By) (version int64, applied []s
 	if err != nil {
 		return 0, nil, err
 	}
-	l, err := openApart(at)
+	l, err := openOffline(at)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -1,0 +1,46 @@
+package orders_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/sandbox"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+// The second replica polls an old generation every ten seconds, and sees its end earlier by the row that the first one has written.
+func TestAnEndThatAnotherReplicaSawIsDeliveredWithinASecondAndAHalf(t *testing.T) {
+	for after := range 5 {
+		inShopOf(t, sandbox.Config{Speed: 1e-6}, 1000, func(s *shop) {
+			first, second := s.replica(), s.replica()
+			g := mustPlace(s, first, "k", "a harbour")
+			ctx, stop := context.WithCancel(s.Context())
+			var announcing sync.WaitGroup
+			announcing.Go(func() { second.orders.Announce(ctx) })
+			ends := make(chan struct{})
+			announcing.Go(func() {
+				request := watch.Request{Credential: second.held("studio"), IDs: []string{g.ID}, Ordered: map[string]bool{g.ID: true}}
+				_ = second.orders.Hub.Watch(ctx, &request, func(e watch.Event) error {
+					if e.Update != nil && e.Update.State == catalog.StateFailed {
+						close(ends)
+					}
+					return nil
+				})
+			})
+			time.Sleep(time.Hour + time.Duration(after)*2*time.Second)
+			s.box.Inject(sandbox.Fault{Route: "GET /generations/{id}", Status: http.StatusOK, Body: fmt.Sprintf(`{"id": %q, "status": "failed", "cost": 0.07}`, g.ID)})
+			first.sees(first.held("studio"), ended(g, catalog.StateFailed, 7))
+			began := time.Now()
+			if <-ends; time.Since(began) > 1500*time.Millisecond {
+				s.Errorf("the end is delivered after %v", time.Since(began))
+			}
+			stop()
+			announcing.Wait()
+		})
+	}
+}

@@ -1,0 +1,47 @@
+package watch_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+func TestARecordedEndIsReadUntilThisProcessSeesIt(t *testing.T) {
+	shared := catalog.Held(func() catalog.Secret { return catalog.NewSecret("key-one") })
+	for name, c := range map[string]struct {
+		cred     catalog.Credential
+		seen     catalog.State
+		recorded ledger.State
+		reads    int
+	}{
+		"an end":                            {shared, running, ledger.State{Status: lifecycle.Succeeded}, 1},
+		"a deletion that reads do not show": {shared, running, ledger.State{Status: lifecycle.Running, Gone: true}, 2},
+		"a refund":                          {shared, catalog.StateFailed, ledger.State{Status: lifecycle.Refunded}, 1},
+		"the state of this process":         {shared, catalog.StateFailed, ledger.State{Status: lifecycle.Failed}, 0},
+		"an earlier state":                  {shared, catalog.StateRefunded, ledger.State{Status: lifecycle.Failed}, 0},
+		"an end under a forwarded key":      {tenant, running, ledger.State{Status: lifecycle.Succeeded}, 0},
+		"a generation that is not watched":  {shared, 0, ledger.State{Status: lifecycle.Succeeded}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, map[string]catalog.State{"g": c.seen}, func(b *bench) {
+				if c.seen != 0 {
+					b.watchWith(b.ctx, watch.Request{Credential: c.cred, IDs: []string{"g"}, Goal: watch.Settled})
+				}
+				pass(time.Minute)
+				b.up.set("g", watch.StateOf(c.recorded.Status))
+				before := b.up.calls()
+				b.hub.Ended(map[string]ledger.State{"g": c.recorded})
+				pass(time.Millisecond)
+				b.hub.Ended(map[string]ledger.State{"g": c.recorded})
+				pass(time.Millisecond)
+				if reads := b.up.calls() - before; reads != c.reads {
+					t.Errorf("%d reads", reads)
+				}
+			})
+		})
+	}
+}
