@@ -120,7 +120,7 @@ var orderBugs = []bug{
 	{
 		name:   "nobody settles",
 		edits:  []edit{{ordersDir, "Orders.settle", "due, err := o.Ledger.Due(c, settleQuiet, maxSettled)", "due, err := []ledger.Due(nil), error(nil)"}},
-		jobs:   append(seeds("ledger-T3l", 1, 2, 3, 4), seeds("ledger-S3", 1, 2, 3)...),
+		jobs:   append(seeds("ledger-T3l", 14, 1, 2, 3, 4), seeds("ledger-S3", 1, 2, 3)...),
 		breaks: []string{"unwatched orders are settled", "every cent of the account has one owner"},
 	},
 	{
