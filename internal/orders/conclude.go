@@ -66,11 +66,11 @@ func (s *submission) logRefusal(ctx context.Context, err error) {
 // outcome returns the known outcome of an order that was not placed, as the ledger has recorded it.
 func (s *submission) outcome() Outcome {
 	switch {
-	case !s.refused || s.doubtful:
+	case !s.refused || s.progress == doubtful:
 		return Unknown
 	case s.orders.knowsAll(s.cred):
 		return NotPlaced
-	case !s.sent || s.definite:
+	case s.progress == unsent || s.progress == rejected:
 		return NotPlacedByThisCall
 	}
 	return Unknown

@@ -31,13 +31,9 @@ type submission struct {
 	leaveBy time.Time          // time by which an attempt under the claim must be sent
 
 	mayExist bool // an attempt may have been accepted, in this submission or before
-	sent     bool // an attempt of this submission has reached the catalog
-
-	definite bool // the first attempt that reached the catalog was definitely rejected
-	doubtful bool // an attempt was rejected by a response that the catalog's specification lacks
-
-	problem string    // latest recorded problem
-	arrived time.Time // start of the first wait for a permit
+	progress progress
+	problem  string    // latest recorded problem
+	arrived  time.Time // start of the first wait for a permit
 
 	mu         sync.Mutex
 	wake       context.CancelCauseFunc // cancels the current wait; nil while an attempt is in flight
@@ -52,6 +48,30 @@ type submission struct {
 	refused    bool // definitely: the idempotency key is free again
 	lost       bool // another process has the claim
 	err        error
+}
+
+// progress is the progress of the attempts of a submission.
+type progress int
+
+const (
+	unsent   progress = iota // none has reached the catalog
+	rejected                 // only the first one has reached the catalog, which has definitely rejected it
+	sent                     // any other case
+	doubtful                 // one was rejected by a response that the catalog's specification lacks
+)
+
+// after returns the progress after another attempt.
+func (p progress) after(posted catalog.Posted, err error) progress {
+	isRejected := posted == catalog.Answered && err != nil
+	switch {
+	case posted == catalog.NotSent, p == doubtful:
+		return p
+	case isRejected && !isDefinite(err) && catalog.KindOf(err) != catalog.KindRateLimited:
+		return doubtful
+	case isRejected && isDefinite(err) && p == unsent:
+		return rejected
+	}
+	return sent
 }
 
 // submission returns a submission of an order whose claim was acquired after claimed, for a caller with ctx.
@@ -134,10 +154,7 @@ func (o *Orders) submit(ctx context.Context, s *submission) {
 func (s *submission) note(posted catalog.Posted, err error) (again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	isRefused := posted == catalog.Answered && err != nil
-	s.definite = isRefused && isDefinite(err) && !s.sent
-	s.doubtful = s.doubtful || isRefused && !isDefinite(err) && catalog.KindOf(err) != catalog.KindRateLimited
-	s.sent = s.sent || posted != catalog.NotSent
+	s.progress = s.progress.after(posted, err)
 	s.mayExist = s.mayExist || posted == catalog.Unknown
 	s.last = s.withheld(err)
 	switch catalog.KindOf(err) {

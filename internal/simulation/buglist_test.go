@@ -50,7 +50,7 @@ func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
 	},
 	{
 		name:   "a refusal says that nothing was placed",
-		edits:  []edit{{ordersDir, "submission.outcome", "!s.refused || s.doubtful", "false"}, {ordersDir, "submission.outcome", "!s.sent || s.definite", "true"}},
+		edits:  []edit{{ordersDir, "submission.outcome", "!s.refused || s.progress == doubtful", "false"}, {ordersDir, "submission.outcome", "s.progress == unsent || s.progress == rejected", "true"}},
 		jobs:   seeds("only-A10k", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"a rejected order is not charged", "no unknown outcome is reported as known"},
 	},
