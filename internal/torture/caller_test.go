@@ -148,7 +148,11 @@ func (c *caller) send(ctx context.Context, request *easelv1.CreateGenerationRequ
 // because all orders are valid and the balance is sufficient.
 func retryable(err error) bool {
 	st := status.Convert(err)
-	return st.Code() == codes.Unavailable || st.Code() == codes.DeadlineExceeded || service.Reason(st) == easelv1.ErrorReason_OVERLOADED
+	switch service.Reason(st) {
+	case easelv1.ErrorReason_OVERLOADED, easelv1.ErrorReason_UPSTREAM_RATE_LIMITED: // it has no turn before its deadline
+		return true
+	}
+	return st.Code() == codes.Unavailable || st.Code() == codes.DeadlineExceeded
 }
 
 // outcomes are the answers that callers got.

@@ -66,7 +66,7 @@ func buildLedger(ctx context.Context, t *testing.T, g goal) *ledgerWorld {
 	t.Helper()
 	postgres := proctest.StartPostgres(t)
 	l := &ledgerWorld{
-		books:  &books{t: t, server: postgres, kills: *databaseKills, stalls: *stalls, stall: silentBefore, skip: max(20, 8*g.orders / *databaseKills)},
+		books:  &books{t: t, server: postgres, kills: *databaseKills, stalls: *stalls, stall: silentBefore, skip: max(20, 2*g.orders / *databaseKills)},
 		ledger: postgres.Database(t), tokens: map[string]string{}, memory: newMemory(),
 		limits: map[string]int64{"shop": ampleCents, "blog": int64(g.orders) * scarceCents / 100},
 	}
