@@ -61,7 +61,7 @@ func (s *shop) withOutbox() (events *eventLog) {
 	return events
 }
 
-// rejects makes the database reject the updates of orders that match a condition. The returned function ends this.
+// rejects adds a trigger that rejects the updates of orders that match a condition. The returned function removes it.
 func (s *shop) rejects(condition string) (end func()) {
 	s.Helper()
 	run := func(statement string) {

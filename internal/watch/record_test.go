@@ -43,7 +43,7 @@ func (r *records) Record(ctx context.Context, cred catalog.Credential, seen []Si
 	return noRecorder{}.Record(ctx, cred, seen)
 }
 
-// become makes the ledger unavailable if off is not nil.
+// become sets whether the ledger is unavailable: it is if off is not nil.
 func (r *records) become(off func(context.Context)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
