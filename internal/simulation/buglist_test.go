@@ -216,7 +216,7 @@ func firstToken(token string) string {
 	},
 	{
 		name:   "an order of this process may be missing at once",
-		edits:  []edit{{watchDir, "entry.justCreated", "now.Sub(e.created) < lifecycle.VisibleAfter", "false"}, {watchDir, "entry.exists", "e.ordered || _ || _", "false"}},
+		edits:  []edit{{watchDir, "generation.justCreated", "now.Sub(e.created) < lifecycle.VisibleAfter", "false"}, {watchDir, "generation.exists", "e.ordered || _ || _", "false"}},
 		jobs:   seeds("only-U10", 1, 2, 3),
 		breaks: []string{"failures of the catalog end no watch", "no state is delivered that the catalog never had"},
 	},
@@ -242,7 +242,7 @@ func firstToken(token string) string {
 	},
 	{
 		name:   "a state that goes backwards is delivered",
-		edits:  []edit{{watchDir, "entry.advance", "!e.mayBecome(_)", "false"}},
+		edits:  []edit{{watchDir, "generation.advance", "!e.mayBecome(_)", "false"}},
 		jobs:   seeds("only-U13", 1, 2, 3, 4),
 		breaks: []string{"states never go backwards"},
 	},

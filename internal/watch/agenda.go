@@ -11,17 +11,17 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// agenda is the schedule of polls with one credential: the entries, the list, and the health of the catalog.
+// agenda is the schedule of polls with one credential: the generations, the list, and the health of the catalog.
 // Its mutex guards them, and everything that refers to the agenda.
 type agenda struct {
 	cfg     *Config
 	history *history.Book
 	cred    catalog.Credential
 
-	mu      sync.Mutex
-	entries map[string]*entry
-	order   []*entry  // the same entries in the order of arrival, so that runs are reproducible
-	pruneAt time.Time // time when the next idle entry may be removed
+	mu          sync.Mutex
+	generations map[string]*generation
+	order       []*generation // the same generations in the order of arrival, so that runs are reproducible
+	pruneAt     time.Time     // time when the next idle generation may be removed
 
 	queue  queue
 	list   list
@@ -34,7 +34,7 @@ type agenda struct {
 func newAgenda(cfg *Config, book *history.Book, cred catalog.Credential, now time.Time) *agenda {
 	cred.Owner = "" // polls serve all owners
 	return &agenda{
-		cfg: cfg, history: book, cred: cred, entries: map[string]*entry{}, pruneAt: now, queue: newQueue(now),
+		cfg: cfg, history: book, cred: cred, generations: map[string]*generation{}, pruneAt: now, queue: newQueue(now),
 		health: health{least: cfg.MinInterval, random: schedule.NewSource(cfg.Seed, "health")},
 	}
 }
@@ -54,34 +54,34 @@ func (s *stream) fail(err error) {
 	}
 }
 
-// ensure returns the entry of id, and creates it if necessary.
-func (a *agenda) ensure(id string, now time.Time) *entry {
-	e := a.entries[id]
+// ensure returns the generation with an ID, and creates it if necessary.
+func (a *agenda) ensure(id string, now time.Time) *generation {
+	e := a.generations[id]
 	if e == nil {
-		e = newEntry(id, now, a.cfg.Seed)
-		a.entries[id] = e
+		e = newGeneration(id, now, a.cfg.Seed)
+		a.generations[id] = e
 		a.order = append(a.order, e)
 		a.markIdle(e, now)
 	}
 	return e
 }
 
-// markIdle records that an entry has no watchers from now on.
-func (a *agenda) markIdle(e *entry, now time.Time) {
+// markIdle records that a generation has no watchers from now on.
+func (a *agenda) markIdle(e *generation, now time.Time) {
 	e.idleSince = now
 	a.pollAt(e, e.polling.due)
 	a.pruneAt = earliest(a.pruneAt, e.keptUntil())
 	a.queue.wakeBy(a.pruneAt)
 }
 
-// prune removes the entries that have been idle for long enough, and returns the time of the next removal. It
+// prune removes the generations that have been idle for long enough, and returns the time of the next removal. It
 // visits them at most once a second, because there may be ten thousand.
 func (a *agenda) prune(now time.Time) time.Time {
 	if now.Before(a.pruneAt) {
 		return a.pruneAt
 	}
 	next, kept := now.Add(time.Hour), 0
-	a.order = slices.DeleteFunc(a.order, func(e *entry) bool {
+	a.order = slices.DeleteFunc(a.order, func(e *generation) bool {
 		until := e.keptUntil()
 		switch {
 		case len(e.subscribers) > 0:
@@ -98,15 +98,15 @@ func (a *agenda) prune(now time.Time) time.Time {
 			return false
 		}
 		a.queue.remove(e)
-		delete(a.entries, e.id)
+		delete(a.generations, e.id)
 		return true
 	})
 	a.pruneAt = latest(next, now.Add(time.Second))
 	return a.pruneAt
 }
 
-// wanted reports whether a watcher waits for a poll of an entry.
-func (a *agenda) wanted(e *entry, now time.Time) bool {
+// wanted reports whether a watcher waits for a poll of a generation.
+func (a *agenda) wanted(e *generation, now time.Time) bool {
 	for _, c := range e.subscribers {
 		if !e.reached(c.goal, now, a.cfg.RefundWindow) {
 			return true
@@ -125,8 +125,8 @@ func (a *agenda) countListed(now time.Time) (n int) {
 	return n
 }
 
-// served returns the entries that a sweep would poll now, but no more than most.
-func (a *agenda) served(most int, now time.Time) (served []*entry) {
+// served returns the generations that a sweep would poll now, but no more than most.
+func (a *agenda) served(most int, now time.Time) (served []*generation) {
 	if !a.list.usable(now) {
 		return nil
 	}
@@ -141,7 +141,7 @@ func (a *agenda) served(most int, now time.Time) (served []*entry) {
 	return served
 }
 
-// nextSweep returns the time when a sweep is due by the density of all served entries. An entry that was never read has no
+// nextSweep returns the time when a sweep is due by the density of all served generations. A generation that was never read has no
 // density. A watcher of everything also needs sweeps to find generations that were ordered elsewhere.
 func (a *agenda) nextSweep(everything bool, now time.Time) time.Time {
 	var squares float64
@@ -157,9 +157,9 @@ func (a *agenda) nextSweep(everything bool, now time.Time) time.Time {
 	return a.list.sweptAt.Add(schedule.Jitter(every, a.list.jitter))
 }
 
-// pollAt sets the next poll of an entry. The queue contains the entries that have
+// pollAt sets the next poll of a generation. The queue contains the generations that have
 // watchers and no poll in flight.
-func (a *agenda) pollAt(e *entry, due time.Time) {
+func (a *agenda) pollAt(e *generation, due time.Time) {
 	e.polling.due = due
 	if len(e.subscribers) == 0 || e.polling.inFlight {
 		a.queue.remove(e)
@@ -169,21 +169,21 @@ func (a *agenda) pollAt(e *entry, due time.Time) {
 	a.queue.wakeBy(due)
 }
 
-// readSingly schedules a read of an entry that the list does not serve.
-func (a *agenda) readSingly(e *entry, now time.Time) {
+// readSingly schedules a read of a generation that the list does not serve.
+func (a *agenda) readSingly(e *generation, now time.Time) {
 	e.listing.readSinglyUntil = now.Add(listPause)
 	a.pollAt(e, earliest(e.polling.due, now))
 }
 
-// pollAfter sets the next poll of an entry to the end of gap, with some jitter.
-func (a *agenda) pollAfter(e *entry, gap time.Duration, jitter float64, now time.Time) {
+// pollAfter sets the next poll of a generation to the end of gap, with some jitter.
+func (a *agenda) pollAfter(e *generation, gap time.Duration, jitter float64, now time.Time) {
 	e.polling.gap = gap
 	a.pollAt(e, now.Add(schedule.Jitter(gap, jitter)))
 }
 
 // scheduleNext sets the next poll after a response. The history of a model is not used for
 // a terminal generation, because it does not predict refunds.
-func (a *agenda) scheduleNext(e *entry, now time.Time) {
+func (a *agenda) scheduleNext(e *generation, now time.Time) {
 	e.polling.failures, e.polling.lastErr = 0, ""
 	curve, age := schedule.Unlearned, now.Sub(e.ended)
 	if !e.state.State.Terminal() {
@@ -192,19 +192,19 @@ func (a *agenda) scheduleNext(e *entry, now time.Time) {
 	a.pollAfter(e, curve.Gap(age, a.cfg.bounds()), e.polling.random.Draw(), now)
 }
 
-// retry sets the next poll of an entry after a failure.
-func (a *agenda) retry(e *entry, err error, most time.Duration, now time.Time) {
+// retry sets the next poll of a generation after a failure.
+func (a *agenda) retry(e *generation, err error, most time.Duration, now time.Time) {
 	e.polling.failures++
 	e.polling.lastErr = err.Error()
 	a.pollAfter(e, schedule.Backoff(e.polling.failures, a.cfg.MinInterval, most), e.polling.random.Draw(), now)
 }
 
-func (a *agenda) historyOf(e *entry) history.Key {
+func (a *agenda) historyOf(e *generation) history.Key {
 	return history.Key{Tenant: a.cred.Tenant, Model: e.state.ModelID}
 }
 
-// nextPoll returns the time of the next poll of an entry: its own, or an earlier sweep.
-func (a *agenda) nextPoll(e *entry) time.Time {
+// nextPoll returns the time of the next poll of a generation: its own, or an earlier sweep.
+func (a *agenda) nextPoll(e *generation) time.Time {
 	if e.listing.hint != nil || a.list.sweepAt.Before(e.listing.readSinglyUntil) {
 		return e.polling.due
 	}
@@ -242,13 +242,13 @@ func (a *agenda) condition() Condition {
 
 // stale reports whether a state must be read again before it is delivered, because it was not polled. A
 // settled state can no longer change, except if it is gone by a 404.
-func (a *agenda) stale(e *entry, now time.Time) bool {
+func (a *agenda) stale(e *generation, now time.Time) bool {
 	over := e.reached(Settled, now, a.cfg.RefundWindow) && !e.goneByNotFound()
 	return !over && now.Sub(e.state.ObserveTime) >= a.cfg.MinInterval
 }
 
-// heartbeat returns the heartbeat of a watch of one entry.
-func (a *agenda) heartbeat(e *entry, now time.Time) *Heartbeat {
+// heartbeat returns the heartbeat of a watch of one generation.
+func (a *agenda) heartbeat(e *generation, now time.Time) *Heartbeat {
 	beat := a.newHeartbeat(e.state.ObserveTime)
 	if e.polling.failures > 0 {
 		beat.Failures, beat.LastError, beat.Own = e.polling.failures, e.polling.lastErr, true

@@ -21,7 +21,7 @@ type health struct {
 	random schedule.Source
 
 	condition Condition
-	failures  int // number of consecutive failed polls, over all entries
+	failures  int // number of consecutive failed polls, over all generations
 	pauses    int // number of consecutive pauses in an outage
 	lastErr   string
 	answered  time.Time

@@ -94,9 +94,9 @@ func (h *Hub) Close() {
 	defer cancel()
 	for _, t := range h.all() {
 		t.mu.Lock()
-		entries := slices.Clone(t.order)
+		generations := slices.Clone(t.order)
 		t.mu.Unlock()
-		t.record(ctx, entries)
+		t.record(ctx, generations)
 	}
 }
 
@@ -153,7 +153,7 @@ func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error
 // Peek returns the latest state of a watched generation. It returns false if only a 404 shows
 // that the generation is gone.
 func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) {
-	h.with(cred, id, func(_ *tenant, e *entry) {
+	h.with(cred, id, func(_ *tenant, e *generation) {
 		if e.fresh && len(e.subscribers) > 0 && !e.goneByNotFound() {
 			update, ok = e.update(), true
 		}
@@ -164,7 +164,7 @@ func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) 
 // NotYetVisible returns the state of an order that this process placed so recently that the catalog
 // may still respond with a 404.
 func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, ok bool) {
-	h.with(cred, id, func(_ *tenant, e *entry) {
+	h.with(cred, id, func(_ *tenant, e *generation) {
 		if e.notYetVisible(time.Now()) && !e.deleted {
 			update, ok = e.update(), true
 		}
@@ -178,7 +178,7 @@ func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, 
 // recording takes at most a second. ctx is the context of the call, used only for its trace.
 func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog.Version, lacking bool) Update {
 	update := Update{Version: read}
-	h.apply(ctx, cred, read.ID, lacking, func(t *tenant, e *entry, result *pollResult, now time.Time) {
+	h.apply(ctx, cred, read.ID, lacking, func(t *tenant, e *generation, result *pollResult, now time.Time) {
 		e.recording.etag = read.Etag
 		if lacking {
 			e.recording.etag = ""
@@ -196,7 +196,7 @@ func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog
 // 404 of it means "not visible yet". ctx is the context of the call, used only for its trace.
 func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Generation, modelID string, placed time.Time) (update Update) {
 	answered := g.Version()
-	h.apply(ctx, cred, g.ID, true, func(t *tenant, e *entry, result *pollResult, now time.Time) {
+	h.apply(ctx, cred, g.ID, true, func(t *tenant, e *generation, result *pollResult, now time.Time) {
 		e.modelID, e.created, e.orderRef = modelID, placed, result.found
 		e.recording.etag = ""
 		if g.State == catalog.StateQueued { // the ledger has each new order as queued
@@ -231,7 +231,7 @@ func (h *Hub) Ended(ended map[string]ledger.State) {
 		}
 		t.mu.Lock()
 		for _, id := range slices.Sorted(maps.Keys(ended)) { // sorted, so that runs are reproducible
-			if e := t.entries[id]; e != nil && e.isBehind(ended[id]) {
+			if e := t.generations[id]; e != nil && e.isBehind(ended[id]) {
 				t.pollAt(e, earliest(e.polling.due, time.Now()))
 			}
 		}
@@ -255,7 +255,7 @@ func (h *Hub) Placed(orders map[string]ledger.Attribution) {
 // Gone records that a generation counts as gone, because reads of other processes have not found it for long enough. It
 // delivers this to the watchers. ctx is the context of the last read, used only for its trace.
 func (h *Hub) Gone(ctx context.Context, cred catalog.Credential, id string) {
-	h.apply(ctx, cred, id, false, func(t *tenant, e *entry, result *pollResult, now time.Time) {
+	h.apply(ctx, cred, id, false, func(t *tenant, e *generation, result *pollResult, now time.Time) {
 		if !e.deleted && !e.goneByNotFound() && !e.justCreated(now) {
 			t.noteGone(e, result, now, true)
 		}
@@ -273,26 +273,26 @@ func (h *Hub) Called(cred catalog.Credential, err error) {
 	}
 }
 
-// with calls f with an entry, if there is one, under the mutex of its tenant.
-func (h *Hub) with(cred catalog.Credential, id string, f func(*tenant, *entry)) {
+// with calls f with a generation, if there is one, under the mutex of its tenant.
+func (h *Hub) with(cred catalog.Credential, id string, f func(*tenant, *generation)) {
 	t := h.find(cred, false)
 	if t == nil {
 		return
 	}
 	defer t.mu.Unlock()
-	if e := t.entries[id]; e != nil {
+	if e := t.generations[id]; e != nil {
 		f(t, e)
 	}
 }
 
-// apply calls f with the entry of a generation under the mutex of its tenant. Then it records the new states, and notifies the
-// watchers. If there is no entry, it creates one if create is true, or does nothing.
-func (h *Hub) apply(ctx context.Context, cred catalog.Credential, id string, create bool, f func(*tenant, *entry, *pollResult, time.Time)) {
+// apply calls f with a generation under the mutex of its tenant. Then it records the new states, and notifies the
+// watchers. If there is no generation, it creates one if create is true, or does nothing.
+func (h *Hub) apply(ctx context.Context, cred catalog.Credential, id string, create bool, f func(*tenant, *generation, *pollResult, time.Time)) {
 	t, result, now := h.find(cred, create), &pollResult{found: h.cfg.Observer.TraceRef(ctx)}, time.Now()
 	if t == nil {
 		return
 	}
-	e := t.entries[id]
+	e := t.generations[id]
 	if create {
 		e = t.ensure(id, now)
 	}

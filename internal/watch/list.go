@@ -33,8 +33,8 @@ func (l *list) carry(records []catalog.Version) {
 	}
 }
 
-// serves reports whether a sweep can replace a read of an entry.
-func (l *list) serves(e *entry, now time.Time) bool {
+// serves reports whether a sweep can replace a read of a generation.
+func (l *list) serves(e *generation, now time.Time) bool {
 	return l.usable(now) && e.listing.hint == nil && !now.Before(e.listing.readSinglyUntil)
 }
 
@@ -48,7 +48,7 @@ func (l *list) begun(at time.Time, jitter float64) {
 	l.sweptAt, l.sweepAt, l.jitter = at, time.Time{}, jitter
 }
 
-// failed records the failure of a sweep. swept is the number of its entries.
+// failed records the failure of a sweep. swept is the number of its generations.
 func (l *list) failed(err error, swept int, least time.Duration, jitter float64, now time.Time) {
 	if kind := catalog.KindOf(err); kind != catalog.KindRateLimited && kind != catalog.KindCredentialRejected {
 		l.failing = swept > 0
@@ -80,7 +80,7 @@ func (l *list) rateSweep(good bool, now time.Time) {
 
 // compareRecord records whether a record of the list is as complete as the response of a read. A shortened record is
 // ignored, because it shows nothing about other records.
-func (l *list) compareRecord(e *entry, etag string) {
+func (l *list) compareRecord(e *generation, etag string) {
 	if hint := e.listing.hint; hint != nil && len(hint.Omitted) == 0 {
 		l.fullRecords = e.listing.etag == etag
 	}

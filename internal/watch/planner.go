@@ -12,23 +12,23 @@ const sweepFrom = 3
 type situation struct {
 	now          time.Time
 	limit        int         // maximum number of requests
-	ready        []candidate // due entries
-	nextDue      time.Time   // time when another entry is due; zero if none is
-	preferHinted bool        // the next read is of a hinted entry
+	ready        []candidate // due generations
+	nextDue      time.Time   // time when another generation is due; zero if none is
+	preferHinted bool        // the next read is of a hinted generation
 	listFailing  bool        // the last sweep failed, and a read first shows whether reads also fail
 
-	sweeps     bool          // a sweep serves enough entries to be worth a request
+	sweeps     bool          // a sweep serves enough generations to be worth a request
 	firstList  bool          // a watcher of everything waits for its first list
 	sweeping   bool          // a sweep is in flight
 	sweptAt    time.Time     // time when the last sweep started
-	sweepAt    time.Time     // time when the next sweep is due by the density of all served entries
+	sweepAt    time.Time     // time when the next sweep is due by the density of all served generations
 	sweepAfter time.Time     // no sweep before this time, because the last one failed
 	least      time.Duration // minimum poll interval
 }
 
-// candidate is a due entry.
+// candidate is a due generation.
 type candidate struct {
-	e       *entry
+	e       *generation
 	urgency float64 // time since it was due, times the worth of a poll
 	hinted  bool    // the list shows a change
 	swept   bool    // a sweep can replace its read
@@ -38,10 +38,10 @@ type candidate struct {
 // plan describes the next requests.
 type plan struct {
 	sweep        bool
-	reads        []*entry
+	reads        []*generation
 	more         bool      // more requests are due than the limit allows
-	next         time.Time // time when a sweep or another entry is due; zero if none is
-	preferHinted bool      // the last read is of a hinted entry
+	next         time.Time // time when a sweep or another generation is due; zero if none is
+	preferHinted bool      // the last read is of a hinted generation
 }
 
 // plan decides the next requests. It is a pure function.
@@ -58,7 +58,7 @@ func (s situation) plan() (p plan) {
 		s.limit--
 	}
 	for ; s.limit > 0 && len(reads) > 0; s.limit-- {
-		var e *entry
+		var e *generation
 		e, reads = s.mostUrgent(reads)
 		p.reads = append(p.reads, e)
 	}
@@ -67,7 +67,7 @@ func (s situation) plan() (p plan) {
 	return p
 }
 
-// singleReads returns the entries to read singly, and sets the time of the next sweep.
+// singleReads returns the generations to read singly, and sets the time of the next sweep.
 func (s *situation) singleReads(p *plan) (reads []candidate) {
 	var first []candidate
 	for _, c := range s.ready {
@@ -88,7 +88,7 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 		p.next = slow
 		return reads
 	case s.sweeping, p.next.After(s.now) && len(first) < sweepFrom && !s.firstList:
-		reads = append(reads, first...) // a few entries are not worth an early sweep
+		reads = append(reads, first...) // a few generations are not worth an early sweep
 	case len(first) >= sweepFrom || s.firstList:
 		p.next = earliest(p.next, s.sweptAt.Add(s.least/2))
 	}
@@ -98,9 +98,9 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 	return reads
 }
 
-// mostUrgent removes and returns the next read. Every second read is of a hinted entry. If hinted entries always came first
-// and the list never agreed with the reads, all other entries would starve.
-func (s *situation) mostUrgent(reads []candidate) (*entry, []candidate) {
+// mostUrgent removes and returns the next read. Every second read is of a hinted generation. If hinted generations always came first
+// and the list never agreed with the reads, all other generations would starve.
+func (s *situation) mostUrgent(reads []candidate) (*generation, []candidate) {
 	s.preferHinted = !s.preferHinted
 	best := 0
 	for i, c := range reads {

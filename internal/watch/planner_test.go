@@ -9,11 +9,11 @@ import (
 
 // Candidates of a situation, by kind.
 func read(id string, urgency float64) candidate {
-	return candidate{e: &entry{id: id}, urgency: urgency}
+	return candidate{e: &generation{id: id}, urgency: urgency}
 }
-func swept(id string) candidate  { return candidate{e: &entry{id: id}, swept: true} }
-func first(id string) candidate  { return candidate{e: &entry{id: id}, swept: true, first: true} }
-func hinted(id string) candidate { return candidate{e: &entry{id: id}, hinted: true} }
+func swept(id string) candidate  { return candidate{e: &generation{id: id}, swept: true} }
+func first(id string) candidate  { return candidate{e: &generation{id: id}, swept: true, first: true} }
+func hinted(id string) candidate { return candidate{e: &generation{id: id}, hinted: true} }
 
 func TestAPlanIsAFunctionOfItsSituation(t *testing.T) {
 	now := time.Now()
@@ -66,7 +66,7 @@ func TestAPlanIsAFunctionOfItsSituation(t *testing.T) {
 	}
 }
 
-func TestAPlanTakesEachReadyEntryOnceAtMost(t *testing.T) {
+func TestAPlanTakesEachReadyGenerationOnceAtMost(t *testing.T) {
 	ready := []candidate{read("a", 1), read("b", 1), swept("c"), first("d"), first("e"), first("f"), hinted("g")}
 	for limit := range 10 {
 		for _, sweeps := range []bool{false, true} {

@@ -19,19 +19,19 @@ type poller struct {
 	hub          *Hub
 	tenant       *tenant
 	random       schedule.Source
-	preferHinted bool // the last read was of a hinted entry
+	preferHinted bool // the last read was of a hinted generation
 }
 
 // job is one request: for one generation, for the account, or for the list.
 type job struct {
 	Poll
-	entries  []*entry   // entries that the job polls; they are kept until the job ends
-	counted  []*watcher // watchers whose traces are in Open
-	unshared float64    // see Stats
-	since    time.Time  // a list is recent enough for the job if its request was sent at this time or later
+	generations []*generation // generations that the job polls; they are kept until the job ends
+	counted     []*watcher    // watchers whose traces are in Open
+	unshared    float64       // see Stats
+	since       time.Time     // a list is recent enough for the job if its request was sent at this time or later
 }
 
-// run plans and polls until the tenant has no entries and no watchers. It never waits for a poll.
+// run plans and polls until the tenant has no generations and no watchers. It never waits for a poll.
 func (p *poller) run() {
 	h := p.hub
 	timer := time.NewTimer(0)
@@ -54,7 +54,7 @@ func (p *poller) run() {
 	}
 }
 
-// plan returns the requests that are due now, and the time of the next plan. A tenant without entries and watchers ends
+// plan returns the requests that are due now, and the time of the next plan. A tenant without generations and watchers ends
 // when its pause for an unavailable catalog is over.
 func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	t := p.tenant
@@ -64,7 +64,7 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	next = t.prune(now)
 	p.recordAgain(now)
 	next = earliest(next, t.recordAt)
-	if len(t.entries) == 0 && len(t.everything) == 0 && t.inFlight == 0 && t.list.sweep == nil && !t.accountRead.wanted {
+	if len(t.generations) == 0 && len(t.everything) == 0 && t.inFlight == 0 && t.list.sweep == nil && !t.accountRead.wanted {
 		if !now.Before(t.health.held) {
 			p.hub.forget(t)
 			return nil, time.Time{}, true
@@ -112,7 +112,7 @@ func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	}
 	s = situation{now: now, limit: limit, preferHinted: p.preferHinted, least: t.cfg.MinInterval}
 	p.describeList(&s)
-	ready, next := t.queue.due(now, func(e *entry) bool { return t.wanted(e, now) })
+	ready, next := t.queue.due(now, func(e *generation) bool { return t.wanted(e, now) })
 	s.nextDue = next
 	listed := 0
 	if len(ready) > limit && len(t.everything) > 0 {
@@ -157,16 +157,16 @@ func (p *poller) limit() int {
 
 // urgency returns the priority of a read: the time since it was due, times the worth of a poll to
 // a watcher. A watcher of one generation counts as much as a watcher of a thousand. The minimum interval
-// is added to the time, so that an entry that has just become due also has a priority.
-func (p *poller) urgency(e *entry, listed int, now time.Time) float64 {
+// is added to the time, so that a generation that has just become due also has a priority.
+func (p *poller) urgency(e *generation, listed int, now time.Time) float64 {
 	overdue := now.Sub(e.polling.due) + p.hub.cfg.MinInterval
 	return overdue.Seconds() / float64(e.fewestWaits(listed))
 }
 
 // read returns the job of one read.
-func (p *poller) read(e *entry, now time.Time) *job {
+func (p *poller) read(e *generation, now time.Time) *job {
 	p.tenant.inFlight++
-	j := &job{Poll: Poll{Tenant: p.tenant.cred.Tenant, ID: e.id}, entries: []*entry{e}}
+	j := &job{Poll: Poll{Tenant: p.tenant.cred.Tenant, ID: e.id}, generations: []*generation{e}}
 	p.beginPoll(j, e, now)
 	return j
 }
@@ -179,13 +179,13 @@ func (p *poller) readAccount() *job {
 	return &job{Poll: Poll{Tenant: t.cred.Tenant, Account: true}}
 }
 
-// sweep returns the job of one list call. It polls every entry that the list can serve.
+// sweep returns the job of one list call. It polls every generation that the list can serve.
 func (p *poller) sweep(now time.Time) *job {
 	t := p.tenant
 	j := &job{Poll: Poll{Tenant: t.cred.Tenant}, unshared: float64(len(t.everything)), since: t.list.answeredAt}
-	j.entries, t.list.sweep = t.served(len(t.order), now), j
+	j.generations, t.list.sweep = t.served(len(t.order), now), j
 	t.list.begun(now, p.random.Draw())
-	for _, e := range j.entries {
+	for _, e := range j.generations {
 		if !e.fresh {
 			j.since = now // a watcher waits for its current state
 		}
@@ -194,8 +194,8 @@ func (p *poller) sweep(now time.Time) *job {
 	return j
 }
 
-// beginPoll records that a poll of an entry is in flight.
-func (p *poller) beginPoll(j *job, e *entry, now time.Time) {
+// beginPoll records that a poll of a generation is in flight.
+func (p *poller) beginPoll(j *job, e *generation, now time.Time) {
 	e.polling.inFlight = true
 	p.tenant.queue.remove(e)
 	j.unshared += e.unsharedRequests(now)
@@ -206,7 +206,7 @@ func (p *poller) beginPoll(j *job, e *entry, now time.Time) {
 func (p *poller) begins(j *job) bool {
 	p.tenant.mu.Lock()
 	defer p.tenant.mu.Unlock()
-	if j.ID != "" && !p.tenant.wanted(j.entries[0], time.Now()) {
+	if j.ID != "" && !p.tenant.wanted(j.generations[0], time.Now()) {
 		return false
 	}
 	stats := &p.tenant.stats
@@ -221,8 +221,8 @@ func (p *poller) begins(j *job) bool {
 	return true
 }
 
-// account adds an entry to a poll.
-func (j *job) account(e *entry) {
+// account adds a generation to a poll.
+func (j *job) account(e *generation) {
 	j.Generations++
 	j.Watches += len(e.subscribers)
 	if e.orderRef != nil && len(j.Orders) < maxRefs {
@@ -269,7 +269,7 @@ func (p *poller) landed(j *job) {
 	} else {
 		p.tenant.inFlight--
 	}
-	for _, e := range j.entries {
+	for _, e := range j.generations {
 		e.polling.inFlight = false
 	}
 }
@@ -282,7 +282,7 @@ func (p *poller) answered(j *job, read catalog.Version, err error, result *pollR
 	now := time.Now()
 	defer t.queue.wakeBy(now)
 	p.landed(j)
-	e := j.entries[0]
+	e := j.generations[0]
 	switch {
 	case err == nil:
 		t.list.readAnswered(now)
@@ -313,14 +313,14 @@ func (p *poller) swept(j *job, list *catalog.List, err error, result *pollResult
 	if err == nil {
 		t.health.read = now
 		p.succeeded(now)
-		t.merge(j.entries, list, result, now)
+		t.merge(j.generations, list, result, now)
 		return
 	}
-	// The entries are read singly, which shows whether only the list fails.
+	// The generations are read singly, which shows whether only the list fails.
 	p.failed(err, now)
-	t.list.failed(err, len(j.entries), t.cfg.MinInterval, p.random.Draw(), now)
+	t.list.failed(err, len(j.generations), t.cfg.MinInterval, p.random.Draw(), now)
 	t.beginWithoutList(now)
-	for _, e := range j.entries {
+	for _, e := range j.generations {
 		t.retry(e, err, t.cfg.MinInterval, now)
 	}
 }

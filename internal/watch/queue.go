@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// queue contains the entries by the time of their next poll, and wakes the poller.
+// queue contains the generations by the time of their next poll, and wakes the poller.
 type queue struct {
 	heap byDue
 
@@ -29,8 +29,8 @@ func (q *queue) wakeBy(t time.Time) {
 	}
 }
 
-// put adds an entry, or moves it after its time has changed.
-func (q *queue) put(e *entry) {
+// put adds a generation, or moves it after its time has changed.
+func (q *queue) put(e *generation) {
 	if e.polling.queueIndex >= 0 {
 		heap.Fix(&q.heap, int(e.polling.queueIndex))
 	} else {
@@ -38,14 +38,14 @@ func (q *queue) put(e *entry) {
 	}
 }
 
-func (q *queue) remove(e *entry) {
+func (q *queue) remove(e *generation) {
 	if e.polling.queueIndex >= 0 {
 		heap.Remove(&q.heap, int(e.polling.queueIndex))
 	}
 }
 
-// due returns the due entries for which keep is true, and removes the others. next is the time of the next due entry, or zero.
-func (q *queue) due(now time.Time, keep func(*entry) bool) (ready []*entry, next time.Time) {
+// due returns the due generations for which keep is true, and removes the others. next is the time of the next due generation, or zero.
+func (q *queue) due(now time.Time, keep func(*generation) bool) (ready []*generation, next time.Time) {
 	for places := []int{0}; len(places) > 0; {
 		at := places[len(places)-1]
 		places = places[:len(places)-1]
@@ -53,14 +53,14 @@ func (q *queue) due(now time.Time, keep func(*entry) bool) (ready []*entry, next
 			continue
 		}
 		e := q.heap[at]
-		if e.polling.due.After(now) { // all entries below it are also later
+		if e.polling.due.After(now) { // all generations below it are also later
 			next = earliest(next, e.polling.due)
 			continue
 		}
 		ready = append(ready, e)
 		places = append(places, 2*at+2, 2*at+1)
 	}
-	ready = slices.DeleteFunc(ready, func(e *entry) bool {
+	ready = slices.DeleteFunc(ready, func(e *generation) bool {
 		kept := keep(e)
 		if !kept {
 			q.remove(e)
@@ -70,8 +70,8 @@ func (q *queue) due(now time.Time, keep func(*entry) bool) (ready []*entry, next
 	return ready, next
 }
 
-// byDue is a heap of entries, ordered by the time of their next poll.
-type byDue []*entry
+// byDue is a heap of generations, ordered by the time of their next poll.
+type byDue []*generation
 
 func (h byDue) Len() int { return len(h) }
 
@@ -89,7 +89,7 @@ func (h byDue) Swap(i, j int) {
 
 // Push implements heap.Interface.
 func (h *byDue) Push(one any) {
-	e := one.(*entry)
+	e := one.(*generation)
 	e.polling.queueIndex = int32(len(*h))
 	*h = append(*h, e)
 }

@@ -13,16 +13,16 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-func TestTheQueueGivesDueEntriesHoweverTheyWereMoved(t *testing.T) {
+func TestTheQueueGivesDueGenerationsHoweverTheyWereMoved(t *testing.T) {
 	random, begin := rand.New(rand.NewPCG(1, 2)), time.Now()
 	for range 200 {
 		var q queue
-		entries, want := make([]*entry, 50), map[*entry]bool{}
-		for i := range entries {
-			entries[i] = newEntry(fmt.Sprint(i), begin, 1)
+		generations, want := make([]*generation, 50), map[*generation]bool{}
+		for i := range generations {
+			generations[i] = newGeneration(fmt.Sprint(i), begin, 1)
 		}
 		for range 300 {
-			e := entries[random.IntN(len(entries))]
+			e := generations[random.IntN(len(generations))]
 			if random.IntN(4) == 0 {
 				q.remove(e)
 				delete(want, e)
@@ -39,9 +39,9 @@ func TestTheQueueGivesDueEntriesHoweverTheyWereMoved(t *testing.T) {
 	}
 }
 
-func checkDue(t *testing.T, q *queue, want map[*entry]bool, now time.Time) {
+func checkDue(t *testing.T, q *queue, want map[*generation]bool, now time.Time) {
 	t.Helper()
-	ready, next := q.due(now, func(e *entry) bool { return want[e] })
+	ready, next := q.due(now, func(e *generation) bool { return want[e] })
 	for e := range want {
 		if due := !e.polling.due.After(now); due && !slices.Contains(ready, e) {
 			t.Fatalf("%s is due, and is not ready", e.id)
@@ -68,7 +68,7 @@ func (unlisted) List(context.Context, catalog.Credential, time.Time) (*catalog.L
 	return nil, &catalog.Error{Kind: catalog.KindContract}
 }
 
-func TestThousandsOfEntriesAreReadAsFastAsTheBudgetAllows(t *testing.T) {
+func TestThousandsOfGenerationsAreReadAsFastAsTheBudgetAllows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it is of scale: .ci/nightly runs it")
 	}

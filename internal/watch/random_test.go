@@ -288,10 +288,10 @@ func (c *chaos) checkShape() {
 func (c *chaos) checkTenant(one *tenant, now time.Time) {
 	flying, watchers := 0, map[*watcher]bool{}
 	for _, e := range one.order {
-		if one.entries[e.id] != e {
+		if one.generations[e.id] != e {
 			c.t.Errorf("%s is out of its place", e.id)
 		}
-		swept := one.list.sweep != nil && slices.Contains(one.list.sweep.entries, e)
+		swept := one.list.sweep != nil && slices.Contains(one.list.sweep.generations, e)
 		if e.polling.inFlight && !swept {
 			flying++
 		}
@@ -306,8 +306,8 @@ func (c *chaos) checkTenant(one *tenant, now time.Time) {
 			}
 		}
 	}
-	if len(one.order) != len(one.entries) || flying != one.inFlight {
-		c.t.Errorf("%d entries in order of %d, %d on their way of %d", len(one.order), len(one.entries), flying, one.inFlight)
+	if len(one.order) != len(one.generations) || flying != one.inFlight {
+		c.t.Errorf("%d generations in order of %d, %d on their way of %d", len(one.order), len(one.generations), flying, one.inFlight)
 	}
 	for w := range watchers {
 		c.checkCounts(w)
@@ -315,7 +315,7 @@ func (c *chaos) checkTenant(one *tenant, now time.Time) {
 }
 
 // checkQueued checks that a generation with a subscriber is in the queue of polls.
-func (c *chaos) checkQueued(one *tenant, e *entry, now time.Time) {
+func (c *chaos) checkQueued(one *tenant, e *generation, now time.Time) {
 	at := int(e.polling.queueIndex)
 	if at >= 0 && (at >= len(one.queue.heap) || one.queue.heap[at] != e) {
 		c.t.Errorf("%s has the place of another one in the queue", e.id)
@@ -328,7 +328,7 @@ func (c *chaos) checkQueued(one *tenant, e *entry, now time.Time) {
 	}
 }
 
-// checkCounts compares the counters of a watch with its entries.
+// checkCounts compares the counters of a watch with its generations.
 func (c *chaos) checkCounts(s *watcher) {
 	var open, first, marked int
 	for at, it := range s.subscriptions {

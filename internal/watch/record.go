@@ -41,10 +41,10 @@ const (
 	retryTimeout   = 10 * time.Second // timeout of a later attempt, for which no subscriber waits
 	recordRetry    = time.Second      // delay before unrecorded states are recorded again; doubles
 	maxRecordRetry = 30 * time.Second // maximum delay
-	maxUnrecorded  = 10_000           // maximum number of idle entries that a tenant keeps because of unrecorded states
+	maxUnrecorded  = 10_000           // maximum number of idle generations that a tenant keeps because of unrecorded states
 )
 
-// recording compares the states of an entry with the ledger.
+// recording compares the states of a generation with the ledger.
 type recording struct {
 	etag       string     // etag of the latest recorded state; empty if the next state must be recorded in any case
 	unrecorded []Sighting // later states, oldest first
@@ -68,7 +68,7 @@ func (r *recording) add(s Sighting) {
 }
 
 // supersedes reports whether an older state need not be recorded if this one is. A terminal state must be recorded, because it
-// has its own event and charge. So an entry has few unrecorded states.
+// has its own event and charge. So a generation has few unrecorded states.
 func (s Sighting) supersedes(older Sighting) bool {
 	if s.State == catalog.StateDeleted || older.State == catalog.StateDeleted {
 		return s.State == older.State && s.NotFound == older.NotFound
@@ -99,20 +99,20 @@ func (t *tenant) finish(ctx context.Context, result *pollResult) {
 	}
 }
 
-// record writes the unrecorded states of entries into the ledger, those of an entry one by one. States that the ledger has not
+// record writes the unrecorded states of generations into the ledger, those of a generation one by one. States that the ledger has not
 // recorded stay, and are recorded later.
-func (t *tenant) record(ctx context.Context, entries []*entry) {
-	for len(entries) > 0 {
-		entries = t.recordOldest(ctx, entries)
+func (t *tenant) record(ctx context.Context, generations []*generation) {
+	for len(generations) > 0 {
+		generations = t.recordOldest(ctx, generations)
 	}
 }
 
-// recordOldest records the oldest unrecorded state of each entry. It returns the entries that have another one to be recorded.
-func (t *tenant) recordOldest(ctx context.Context, entries []*entry) (more []*entry) {
+// recordOldest records the oldest unrecorded state of each generation. It returns the generations that have another one to be recorded.
+func (t *tenant) recordOldest(ctx context.Context, generations []*generation) (more []*generation) {
 	var seen []Sighting
 	t.mu.Lock()
-	entries = slices.DeleteFunc(slices.Clone(entries), func(e *entry) bool { return len(e.recording.unrecorded) == 0 })
-	for _, e := range entries {
+	generations = slices.DeleteFunc(slices.Clone(generations), func(e *generation) bool { return len(e.recording.unrecorded) == 0 })
+	for _, e := range generations {
 		seen = append(seen, e.recording.unrecorded[0])
 	}
 	t.mu.Unlock()
@@ -123,7 +123,7 @@ func (t *tenant) recordOldest(ctx context.Context, entries []*entry) (more []*en
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	failed := false
-	for n, e := range entries {
+	for n, e := range generations {
 		if !recorded[e.id] {
 			failed = true
 			continue
@@ -151,17 +151,17 @@ func (t *tenant) recordLater(failed bool, now time.Time) {
 	}
 }
 
-// recordAgain starts another attempt to record the states of all entries if it is due.
+// recordAgain starts another attempt to record the states of all generations if it is due.
 func (p *poller) recordAgain(now time.Time) {
 	t := p.tenant
 	if t.recordAt.IsZero() || now.Before(t.recordAt) {
 		return
 	}
 	t.recordAt = time.Time{}
-	entries := slices.Clone(t.order)
+	generations := slices.Clone(t.order)
 	p.hub.work.Go(func() {
 		ctx, cancel := context.WithTimeout(p.hub.ctx, retryTimeout)
 		defer cancel()
-		t.record(ctx, entries)
+		t.record(ctx, generations)
 	})
 }

@@ -191,7 +191,7 @@ func TestCloseRecordsTheLastStates(t *testing.T) {
 	})
 }
 
-func TestUnrecordedEntriesAreBounded(t *testing.T) {
+func TestUnrecordedGenerationsAreBounded(t *testing.T) {
 	inRecords(t, &shelf{}, func(t *testing.T, hub *Hub, ledger *records) {
 		ledger.become(func(context.Context) {})
 		for n := range maxUnrecorded + 10 {

@@ -75,7 +75,7 @@ func TestAWatchRemembersAGenerationInBytesNotKilobytes(t *testing.T) {
 	for _, w := range append(first, others...) {
 		one.end(w, time.Now())
 	}
-	for id, e := range one.entries {
+	for id, e := range one.generations {
 		if len(e.subscribers) != 0 {
 			t.Fatalf("%s is still watched by %d", id, len(e.subscribers))
 		}

@@ -58,7 +58,7 @@ func newPolledCredential(t *tenant) PolledCredential {
 	}
 }
 
-func newPolledGeneration(t *tenant, e *entry, now time.Time) PolledGeneration {
+func newPolledGeneration(t *tenant, e *generation, now time.Time) PolledGeneration {
 	return PolledGeneration{
 		Tenant: t.cred.Tenant, ID: e.id, Model: cmp.Or(e.state.ModelID, e.modelID), State: e.state.State, Began: e.startTime(), Answered: e.state.ObserveTime,
 		NextPoll: latest(t.nextPoll(e), t.opens(now)), Watches: len(e.subscribers), Failures: e.polling.failures, LastError: e.polling.lastErr,
@@ -81,7 +81,7 @@ func (s *Snapshot) add(t *tenant, listed bool) {
 	}
 	s.Credentials = append(s.Credentials, c)
 	s.Stats.add(&t.stats)
-	s.Stats.Generations += len(t.entries)
+	s.Stats.Generations += len(t.generations)
 }
 
 // count adds the values of all credentials to the statistics.

@@ -18,10 +18,10 @@ const forgetAfter = 5 * time.Minute
 type pollResult struct {
 	Outcome
 	found   TraceRef
-	changed []*entry // entries to record and to publish
+	changed []*generation // generations to record and to publish
 }
 
-// tenant is the state of one credential: the polled entries and their watchers. The mutex of its agenda guards it.
+// tenant is the state of one credential: the polled generations and their watchers. The mutex of its agenda guards it.
 type tenant struct {
 	*agenda
 
@@ -62,16 +62,16 @@ func (t *tenant) end(w *watcher, now time.Time) {
 
 // observe applies a record that a call has read. If no poll came before, the record counts as the first
 // poll. A generation that was gone by a 404, and so was not polled, is polled again.
-func (t *tenant) observe(e *entry, read catalog.Version, result *pollResult, now time.Time) {
+func (t *tenant) observe(e *generation, read catalog.Version, result *pollResult, now time.Time) {
 	t.apply(e, read.Generation, read.Etag, result)
 	if e.polling.gap == 0 || e.polling.queueIndex == notQueued {
 		t.scheduleNext(e, now)
 	}
 }
 
-// apply applies a record to an entry, and adds a change that its watchers can see to result. etag is the etag of the
+// apply applies a record to a generation, and adds a change that its watchers can see to result. etag is the etag of the
 // record as received.
-func (t *tenant) apply(e *entry, g catalog.Generation, etag string, result *pollResult) {
+func (t *tenant) apply(e *generation, g catalog.Generation, etag string, result *pollResult) {
 	before := e.state
 	changed, regressed := e.advance(g, etag)
 	switch {
@@ -91,7 +91,7 @@ func (t *tenant) apply(e *entry, g catalog.Generation, etag string, result *poll
 }
 
 // noteChange adds a new state to result.
-func (t *tenant) noteChange(e *entry, before catalog.Generation, result *pollResult) {
+func (t *tenant) noteChange(e *generation, before catalog.Generation, result *pollResult) {
 	e.foundBy = result.found
 	e.sight(result)
 	if before.State != 0 && before.State != e.state.State {
@@ -99,8 +99,8 @@ func (t *tenant) noteChange(e *entry, before catalog.Generation, result *pollRes
 	}
 }
 
-// publish marks an entry as changed in each of its subscribers.
-func (t *tenant) publish(e *entry) {
+// publish marks a generation as changed in each of its subscribers.
+func (t *tenant) publish(e *generation) {
 	for _, c := range e.subscribers {
 		c.mark(c.at)
 	}
@@ -108,7 +108,7 @@ func (t *tenant) publish(e *entry) {
 
 // detectionDelay returns the expected time for which a new state went undetected. If the schedule has no
 // expectation, each time since the last poll is equally likely.
-func (t *tenant) detectionDelay(e *entry, before catalog.Generation) time.Duration {
+func (t *tenant) detectionDelay(e *generation, before catalog.Generation) time.Duration {
 	ended := e.state.State == catalog.StateSucceeded || e.state.State == catalog.StateFailed
 	if before.State.Terminal() || !ended {
 		return e.state.ObserveTime.Sub(before.ObserveTime) / 2
@@ -118,7 +118,7 @@ func (t *tenant) detectionDelay(e *entry, before catalog.Generation) time.Durati
 }
 
 // regressed counts a record that was dropped, and logs the first of many equal ones.
-func (t *tenant) regressed(e *entry, g catalog.Generation) {
+func (t *tenant) regressed(e *generation, g catalog.Generation) {
 	t.stats.Regressions++
 	if e.dropped == g.State {
 		return
@@ -130,7 +130,7 @@ func (t *tenant) regressed(e *entry, g catalog.Generation) {
 
 // notFound applies a 404 that the catalog itself has sent. A generation that exists or existed counts as gone if the 404s
 // last; until then it is read again, as after a failure. If the list has contained it since, its record is applied.
-func (t *tenant) notFound(e *entry, err error, result *pollResult, now time.Time) {
+func (t *tenant) notFound(e *generation, err error, result *pollResult, now time.Time) {
 	hint := e.listing.hint
 	e.listing.hint = nil
 	switch {
@@ -152,7 +152,7 @@ func (t *tenant) notFound(e *entry, err error, result *pollResult, now time.Time
 
 // lasts records that a read has not found a generation, and reports whether it counts as gone. If no other read has
 // succeeded since the first 404, it requests a read of the account.
-func (t *tenant) lasts(e *entry, now time.Time) bool {
+func (t *tenant) lasts(e *generation, now time.Time) bool {
 	witnessed := t.health.read.After(e.absence.Since)
 	e.absence = e.absence.NotFound(now, witnessed)
 	if !witnessed && now.Sub(e.absence.Since) >= lifecycle.AbsentFor {
@@ -163,7 +163,7 @@ func (t *tenant) lasts(e *entry, now time.Time) bool {
 
 // noteGone records that reads no longer find a generation, and adds this to result. If lasting is false, the ledger does not
 // record it, because the generation was never known here.
-func (t *tenant) noteGone(e *entry, result *pollResult, now time.Time, lasting bool) {
+func (t *tenant) noteGone(e *generation, result *pollResult, now time.Time, lasting bool) {
 	before := e.state
 	e.absence.Lasting = lasting
 	e.markGone(now)
@@ -171,15 +171,15 @@ func (t *tenant) noteGone(e *entry, result *pollResult, now time.Time, lasting b
 }
 
 // deleted records a deletion by a call of Easel.
-func (t *tenant) deleted(e *entry, result *pollResult, now time.Time) {
+func (t *tenant) deleted(e *generation, result *pollResult, now time.Time) {
 	e.markGone(now)
 	e.missing, e.deleted, e.foundBy, e.recording.etag = false, true, result.found, ""
 	e.sight(result)
 }
 
-// addListed records that the list contains an entry, or that this process placed it. The watchers of
+// addListed records that the list contains a generation, or that this process placed it. The watchers of
 // everything subscribe to it.
-func (t *tenant) addListed(e *entry, now time.Time) {
+func (t *tenant) addListed(e *generation, now time.Time) {
 	if e.listing.seenAt.IsZero() {
 		for _, w := range t.everything {
 			if w.orders == nil && w.initialKnown && !w.watches(e) {
@@ -220,8 +220,8 @@ func (t *tenant) placed(orders map[string]ledger.Attribution, now time.Time) {
 	}
 }
 
-// removeListed removes the subscriptions of the watchers of everything to an entry.
-func (t *tenant) removeListed(e *entry, now time.Time) {
+// removeListed removes the subscriptions of the watchers of everything to a generation.
+func (t *tenant) removeListed(e *generation, now time.Time) {
 	e.listing.seenAt = time.Time{}
 	for _, c := range slices.Clone(e.subscribers) {
 		if c.everything {
@@ -242,14 +242,14 @@ func (t *tenant) endAll(err error) {
 	}
 }
 
-// merge applies the response to a sweep of these entries.
-func (t *tenant) merge(swept []*entry, list *catalog.List, result *pollResult, now time.Time) {
+// merge applies the response to a sweep of these generations.
+func (t *tenant) merge(swept []*generation, list *catalog.List, result *pollResult, now time.Time) {
 	t.list.failing, t.list.failures, t.list.answeredAt = false, 0, now
 	t.noteCut(list.Cut)
 	records := list.Records
 	t.discover(records, now)
 	for i := range records {
-		if e := t.entries[records[i].ID]; e != nil {
+		if e := t.generations[records[i].ID]; e != nil {
 			t.mergeRecord(e, &records[i], result, now)
 		}
 	}
@@ -277,7 +277,7 @@ func (t *tenant) noteCut(cut bool) {
 func (t *tenant) discover(records []catalog.Version, now time.Time) {
 	all := t.coversList()
 	for i := range records {
-		if id := records[i].ID; all || t.entries[id] != nil {
+		if id := records[i].ID; all || t.generations[id] != nil {
 			t.addListed(t.ensure(id, now), now)
 		}
 	}
@@ -296,7 +296,7 @@ func (t *tenant) discover(records []catalog.Version, now time.Time) {
 }
 
 // mergeRecord applies one record of a list. A record that may contain less than a read is only a hint to read.
-func (t *tenant) mergeRecord(e *entry, r *catalog.Version, result *pollResult, now time.Time) {
+func (t *tenant) mergeRecord(e *generation, r *catalog.Version, result *pollResult, now time.Time) {
 	known := e.fresh && e.state.State == r.State
 	switch {
 	case e.goneByNotFound() && r.State != catalog.StateDeleted:
@@ -319,7 +319,7 @@ func (t *tenant) mergeRecord(e *entry, r *catalog.Version, result *pollResult, n
 
 // recheck schedules a read of a generation that the list contains, although a read did not find it. It does so at most once a
 // minute, because the list may be wrong.
-func (t *tenant) recheck(e *entry, now time.Time) {
+func (t *tenant) recheck(e *generation, now time.Time) {
 	if now.Before(e.listing.readSinglyUntil) {
 		return
 	}

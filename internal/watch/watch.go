@@ -1,8 +1,8 @@
 // Package watch polls the catalog for all watches and delivers the changes to them.
 //
 // It hides the schedule of polls and the delivery of changes to the watchers. Each credential has one poller,
-// and each generation has one entry, independent of the number of its watchers. An entry stores the latest state. A change
-// is recorded in the ledger, marks the entry in its subscribers, and makes them ready. Events are not queued: a ready watcher
+// and each generation has one latest state, independent of the number of its watchers. A change
+// is recorded in the ledger, marks the generation in its subscribers, and makes them ready. Events are not queued: a ready watcher
 // reads the latest state. So a slow watcher skips states, does not delay other watchers, and always gets the last state.
 //
 //	hub         the API of the package; snapshot is its state for the status page
@@ -12,9 +12,9 @@
 //	tenant      applies the responses for one credential, and publishes the changes
 //	record      writes new states into the ledger before they are published, and again after a failure
 //	watcher     the subscriptions of one stream, and its next event
-//	agenda      the entries to poll with one credential and their due times, the usefulness of the list, and the health
+//	agenda      the generations to poll with one credential and their due times, the usefulness of the list, and the health
 //	            of the catalog
-//	entry       the latest state of one generation, and the transitions between states
+//	generation  the latest state of one generation, and the transitions between states
 //	presence    divides the rate of polls among the replicas
 //
 // Its subpackages do no I/O: schedule computes the times of polls, and history stores the durations of generations.

@@ -36,7 +36,7 @@ type watcher struct {
 
 	subscriptions []subscription
 	free          []int32                       // unused indexes in subscriptions
-	dirty         []int32                       // indexes of subscriptions whose entry has changed since its last delivery
+	dirty         []int32                       // indexes of subscriptions whose generation has changed since its last delivery
 	unreached     int                           // number of subscriptions that have not reached the goal
 	pending       int                           // number of undelivered generations of the initial set
 	known         map[string]string             // etags that the caller has for generations without a subscription
@@ -46,7 +46,7 @@ type watcher struct {
 	ifListed      []string                      // generations of its orders, which are watched if the first list contains them
 }
 
-// subscriber is a watcher of an entry, and the index of its subscription.
+// subscriber is a watcher of a generation, and the index of its subscription.
 type subscriber struct {
 	*watcher
 	at int32
@@ -62,9 +62,9 @@ func (w *watcher) waits(listed int) int {
 
 // subscription is a watcher's state of one generation. It is small because a watcher may have a thousand.
 type subscription struct {
-	e             *entry // nil if the goal is reached
-	deliveredEtag string // etag of the last delivery, or of the state that the caller has
-	subscriberAt  int32  // index in e.subscribers
+	e             *generation // nil if the goal is reached
+	deliveredEtag string      // etag of the last delivery, or of the state that the caller has
+	subscriberAt  int32       // index in e.subscribers
 	flags         flags
 }
 
@@ -115,8 +115,8 @@ func (w *watcher) unsubscribe(now time.Time) {
 	}
 }
 
-// add adds a subscription to one entry.
-func (w *watcher) add(e *entry, now time.Time) {
+// add adds a subscription to one generation.
+func (w *watcher) add(e *generation, now time.Time) {
 	e.ordered = e.ordered || w.ordered[e.id]
 	sub := subscription{e: e, subscriberAt: int32(len(e.subscribers))}
 	if !w.everything || !w.initialKnown {
@@ -162,7 +162,7 @@ func (w *watcher) subscribeListed(now time.Time) {
 
 // listed returns the listed generations that a watcher of everything covers. A watcher of orders visits only its own IDs, so
 // that the generations of other owners cost it no time.
-func (w *watcher) listed(now time.Time) (all []*entry) {
+func (w *watcher) listed(now time.Time) (all []*generation) {
 	a := w.agenda
 	if w.orders == nil {
 		for _, e := range a.order {
@@ -182,8 +182,8 @@ func (w *watcher) listed(now time.Time) (all []*entry) {
 	return all
 }
 
-// watches reports whether a watcher of everything already has a subscription to an entry that its request names.
-func (w *watcher) watches(e *entry) bool {
+// watches reports whether a watcher of everything already has a subscription to a generation that its request names.
+func (w *watcher) watches(e *generation) bool {
 	return w.named && slices.ContainsFunc(e.subscribers, func(s subscriber) bool { return s.watcher == w })
 }
 
@@ -224,7 +224,7 @@ func (w *watcher) remove(at int32, now time.Time) {
 	}
 }
 
-// mark records a change of the entry at an index. A change after the end of the watch is not delivered, because a slow
+// mark records a change of the generation at an index. A change after the end of the watch is not delivered, because a slow
 // watcher of a generation that changes often would never finish.
 func (w *watcher) mark(at int32) {
 	if w.err != nil {
@@ -294,7 +294,7 @@ func (w *watcher) change(now time.Time) (event *Event, found TraceRef) {
 	return nil, nil
 }
 
-// eventOf creates the event of one entry, and records the delivered etag. It returns nil if nothing is new.
+// eventOf creates the event of one generation, and records the delivered etag. It returns nil if nothing is new.
 func (w *watcher) eventOf(at int32, now time.Time) *Event {
 	sub := &w.subscriptions[at]
 	e := sub.e

@@ -22,7 +22,7 @@ type world struct {
 	cred   catalog.Credential
 	mu     sync.Mutex
 	random *rand.Rand // random numbers for responses
-	has    map[string]*generation
+	has    map[string]*render
 	order  []string // ids in the order of creation
 
 	until map[fault]time.Time
@@ -60,8 +60,8 @@ const (
 	faults
 )
 
-// generation is a generation of a world, with its history.
-type generation struct {
+// render is a generation of a world, with its history.
+type render struct {
 	model   string
 	visible time.Time
 	began   time.Time
@@ -74,7 +74,7 @@ type generation struct {
 
 func newWorld(t *testing.T, name string, cred catalog.Credential, random *rand.Rand) *world {
 	return &world{
-		t: t, name: name, cred: cred, random: random, has: map[string]*generation{}, until: map[fault]time.Time{},
+		t: t, name: name, cred: cred, random: random, has: map[string]*render{}, until: map[fault]time.Time{},
 		thin: random.IntN(2) == 0, part: []int{0, 0, 2, 5}[random.IntN(4)],
 		said: map[string]map[string]bool{}, denied: map[string]bool{}, covered: map[string]int{}, left: map[string]time.Time{},
 	}
@@ -82,7 +82,7 @@ func newWorld(t *testing.T, name string, cred catalog.Credential, random *rand.R
 
 // add creates a generation that becomes visible to reads at the given time.
 func (w *world) add(id, model string, visible time.Time) {
-	w.has[id] = &generation{
+	w.has[id] = &render{
 		model: model, visible: visible, began: time.Now(), at: time.Now(),
 		dated: w.random.IntN(2) == 0, was: []catalog.State{catalog.StateQueued},
 	}
@@ -90,10 +90,10 @@ func (w *world) add(id, model string, visible time.Time) {
 	slices.Sort(w.order)
 }
 
-func (r *generation) state() catalog.State { return r.was[len(r.was)-1] }
+func (r *render) state() catalog.State { return r.was[len(r.was)-1] }
 
 // move advances a generation to a possible next state, if there is one.
-func (r *generation) move(random *rand.Rand) {
+func (r *render) move(random *rand.Rand) {
 	next := map[catalog.State][]catalog.State{
 		catalog.StateQueued:       {catalog.StateRunning, catalog.StateRunning, catalog.StateUnrecognized, catalog.StateFailed},
 		catalog.StateRunning:      {catalog.StateSucceeded, catalog.StateSucceeded, catalog.StateFailed},
@@ -106,7 +106,7 @@ func (r *generation) move(random *rand.Rand) {
 }
 
 // record returns the catalog's record of a generation.
-func (w *world) record(id string, r *generation, listed bool) catalog.Generation {
+func (w *world) record(id string, r *render, listed bool) catalog.Generation {
 	s := r.state()
 	if w.on(behind) && len(r.was) > 1 && w.random.IntN(2) == 0 {
 		s = r.was[len(r.was)-2]

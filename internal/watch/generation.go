@@ -12,15 +12,15 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// linger is the time for which an entry without watchers is kept, without polls. A watcher that reconnects finds it,
-// and its states stay in order. An entry without a state is removed earlier, because callers can send arbitrary IDs.
+// linger is the time for which a generation without watchers is kept, without polls. A watcher that reconnects finds it,
+// and its states stay in order. A generation without a state is removed earlier, because callers can send arbitrary IDs.
 const (
 	linger        = 30 * time.Second
 	lingerUnknown = time.Second
 )
 
-// entry is the latest state of one generation, and the schedule of its polls. The mutex of its agenda guards it.
-type entry struct {
+// generation is the latest state of a generation of the catalog, and the schedule of its polls. The mutex of its agenda guards it.
+type generation struct {
 	id          string
 	subscribers []subscriber
 
@@ -31,12 +31,12 @@ type entry struct {
 	deleted       bool               // a call of Easel deleted it; no response restores it
 	ordered       bool               // an order of it exists, even if this process has not seen its state
 	absence       lifecycle.Absence  // evidence of the reads that did not find it
-	fresh         bool               // state has been read since the entry is watched, and may be delivered
+	fresh         bool               // state has been read since the generation is watched, and may be delivered
 	sharedUpdates [2]*Update         // latest state as a later and as an initial update; nil until needed
 
 	modelID   string        // model of the order, if this process placed it
 	created   time.Time     // time when this process placed the order
-	firstSeen time.Time     // time when this process created the entry
+	firstSeen time.Time     // time when this process created the generation
 	ended     time.Time     // time when this process first saw it terminal
 	observed  bool          // this process saw it before it ended
 	learned   bool          // its duration is in the history
@@ -50,7 +50,7 @@ type entry struct {
 	idleSince time.Time // time when the last watcher was removed
 }
 
-// polling is the schedule of the polls of an entry.
+// polling is the schedule of the polls of a generation.
 type polling struct {
 	due        time.Time     // time of the next poll
 	gap        time.Duration // interval from the last poll to the next, before the jitter; zero if there was no poll
@@ -61,13 +61,13 @@ type polling struct {
 	random     schedule.Source // source of its jitter
 }
 
-// notQueued is the queueIndex of an entry that is not in the queue.
+// notQueued is the queueIndex of a generation that is not in the queue.
 const notQueued = -1
 
 // listPause is the time for which a poor list is not used.
 const listPause = time.Minute
 
-// listing is an entry's state in the catalog's list.
+// listing is a generation's state in the catalog's list.
 type listing struct {
 	seenAt          time.Time           // time of the last list that contained it, or of its order by this process; zero if neither
 	etag            string              // etag of its last record in the list
@@ -76,17 +76,19 @@ type listing struct {
 	readSinglyUntil time.Time           // end of the time in which it is read singly, because the list did not contain it
 }
 
-func newEntry(id string, now time.Time, seed uint64) *entry {
-	return &entry{
+func newGeneration(id string, now time.Time, seed uint64) *generation {
+	return &generation{
 		id: id, firstSeen: now, idleSince: now,
 		polling: polling{random: schedule.NewSource(seed, id), due: now, queueIndex: notQueued},
 	}
 }
 
-func (e *entry) version() catalog.Version { return catalog.Version{Generation: e.state, Etag: e.etag} }
+func (e *generation) version() catalog.Version {
+	return catalog.Version{Generation: e.state, Etag: e.etag}
+}
 
-// isBehind reports whether a recorded state is later than the entry's.
-func (e *entry) isBehind(recorded ledger.State) bool {
+// isBehind reports whether a recorded state is later than the generation's.
+func (e *generation) isBehind(recorded ledger.State) bool {
 	switch status := StatusOf(e.state.State); {
 	case e.state.State == catalog.StateDeleted:
 		return false
@@ -97,8 +99,8 @@ func (e *entry) isBehind(recorded ledger.State) bool {
 	}
 }
 
-// sight adds the latest state to the unrecorded ones, and the entry to result. An absence is recorded only if it lasts.
-func (e *entry) sight(result *pollResult) {
+// sight adds the latest state to the unrecorded ones, and the generation to result. An absence is recorded only if it lasts.
+func (e *generation) sight(result *pollResult) {
 	if gone := e.goneByNotFound(); !gone || e.absence.Lasting {
 		e.recording.add(Sighting{e.version(), gone})
 	}
@@ -106,12 +108,12 @@ func (e *entry) sight(result *pollResult) {
 }
 
 // update returns the latest state as an event.
-func (e *entry) update() Update {
+func (e *generation) update() Update {
 	return Update{Version: e.version(), Missing: e.missing}
 }
 
-// keptUntil returns the time until which an idle entry is kept.
-func (e *entry) keptUntil() time.Time {
+// keptUntil returns the time until which an idle generation is kept.
+func (e *generation) keptUntil() time.Time {
 	if e.state.State == 0 {
 		return e.idleSince.Add(lingerUnknown)
 	}
@@ -119,7 +121,7 @@ func (e *entry) keptUntil() time.Time {
 }
 
 // sharedUpdate returns the latest state as an event that all watchers share. It is created once and never changed.
-func (e *entry) sharedUpdate(initial bool) *Update {
+func (e *generation) sharedUpdate(initial bool) *Update {
 	at := 0
 	if initial {
 		at = 1
@@ -134,7 +136,7 @@ func (e *entry) sharedUpdate(initial bool) *Update {
 
 // advance applies a record with the etag that it had when it was received. It reports whether a watcher can
 // see the difference, and whether the record was dropped because its state may not follow the current one.
-func (e *entry) advance(g catalog.Generation, etag string) (changed, regressed bool) {
+func (e *generation) advance(g catalog.Generation, etag string) (changed, regressed bool) {
 	if e.state.State != 0 && g.ObserveTime.Before(e.state.ObserveTime) {
 		return false, false // a newer response was applied first
 	}
@@ -157,10 +159,10 @@ func (e *entry) advance(g catalog.Generation, etag string) (changed, regressed b
 }
 
 // invalidate drops the shared updates, because they are no longer the latest.
-func (e *entry) invalidate() { e.sharedUpdates = [2]*Update{} }
+func (e *generation) invalidate() { e.sharedUpdates = [2]*Update{} }
 
 // confirm records that the catalog returned the same state again.
-func (e *entry) confirm(at time.Time) {
+func (e *generation) confirm(at time.Time) {
 	e.state.ObserveTime = latest(e.state.ObserveTime, at)
 	e.absence = lifecycle.Absence{}
 	e.invalidate()
@@ -168,7 +170,7 @@ func (e *entry) confirm(at time.Time) {
 
 // knownOtherwise reports whether the etag of a new watcher differs from the etag in a list. The list may contain
 // less than the read that returned the watcher's etag, so another read decides whether the state has changed.
-func (e *entry) knownOtherwise(listed string) bool {
+func (e *generation) knownOtherwise(listed string) bool {
 	return slices.ContainsFunc(e.subscribers, func(s subscriber) bool {
 		sub := &s.subscriptions[s.at]
 		return sub.flags&(pending|hasEtag) == pending|hasEtag && sub.deliveredEtag != listed
@@ -177,11 +179,11 @@ func (e *entry) knownOtherwise(listed string) bool {
 
 // setHint keeps a record of the list until a read confirms it. It keeps a copy: a pointer into the list
 // would keep the whole list in memory.
-func (e *entry) setHint(g catalog.Generation) { e.listing.hint = &g }
+func (e *generation) setHint(g catalog.Generation) { e.listing.hint = &g }
 
 // mayBecome reports whether the state next may follow the current states, by the rules of [lifecycle.Status.MayBecome].
 // Each state may become deleted. A state that this build does not recognize is not terminal.
-func (e *entry) mayBecome(next catalog.State) bool {
+func (e *generation) mayBecome(next catalog.State) bool {
 	switch {
 	case next == catalog.StateDeleted:
 		return true
@@ -212,7 +214,7 @@ var statuses = map[catalog.State]lifecycle.Status{
 }
 
 // fillIn fills the empty fields of a record with the values that this process has.
-func (e *entry) fillIn(g catalog.Generation) catalog.Generation {
+func (e *generation) fillIn(g catalog.Generation) catalog.Generation {
 	g.ModelID = cmp.Or(g.ModelID, e.modelID, e.state.ModelID)
 	g.CreateTime = cmp.Or(g.CreateTime, e.created, e.state.CreateTime)
 	if g.State.Terminal() {
@@ -228,7 +230,7 @@ func (e *entry) fillIn(g catalog.Generation) catalog.Generation {
 }
 
 // markGone records that the catalog does not have the generation.
-func (e *entry) markGone(now time.Time) {
+func (e *generation) markGone(now time.Time) {
 	e.invalidate()
 	e.missing = e.missing || e.state.State == 0 && !e.ordered
 	gone := e.state
@@ -240,21 +242,27 @@ func (e *entry) markGone(now time.Time) {
 }
 
 // exists reports whether the generation is known to exist or have existed. Then one read that does not find it is not enough.
-func (e *entry) exists() bool {
+func (e *generation) exists() bool {
 	return e.ordered || !e.listing.seenAt.IsZero() || e.state.State != 0 && !e.goneByNotFound()
 }
 
 // goneByNotFound reports whether only a 404 shows that the generation is gone.
-func (e *entry) goneByNotFound() bool { return e.state.State == catalog.StateDeleted && !e.deleted }
+func (e *generation) goneByNotFound() bool {
+	return e.state.State == catalog.StateDeleted && !e.deleted
+}
 
 // notYetVisible reports whether the catalog may not return the order yet.
-func (e *entry) notYetVisible(now time.Time) bool { return e.state.State != 0 && e.justCreated(now) }
+func (e *generation) notYetVisible(now time.Time) bool {
+	return e.state.State != 0 && e.justCreated(now)
+}
 
 // justCreated reports whether the order is so recent that a 404 may mean "not visible yet".
-func (e *entry) justCreated(now time.Time) bool { return now.Sub(e.created) < lifecycle.VisibleAfter }
+func (e *generation) justCreated(now time.Time) bool {
+	return now.Sub(e.created) < lifecycle.VisibleAfter
+}
 
 // reached reports whether the goal is reached at now.
-func (e *entry) reached(goal Goal, now time.Time, refundWindow time.Duration) bool {
+func (e *generation) reached(goal Goal, now time.Time, refundWindow time.Duration) bool {
 	if !e.fresh || !e.state.State.Terminal() {
 		return false
 	}
@@ -264,7 +272,7 @@ func (e *entry) reached(goal Goal, now time.Time, refundWindow time.Duration) bo
 // settledAt returns the time from which the charge is final. It is only meaningful for a terminal state.
 // The catalog's clock may differ from the local clock, so its time counts only if this process did not see the generation
 // end, and never if it is later than the local time.
-func (e *entry) settledAt(refundWindow time.Duration) time.Time {
+func (e *generation) settledAt(refundWindow time.Duration) time.Time {
 	if e.state.State != catalog.StateFailed {
 		return time.Time{}
 	}
@@ -276,7 +284,7 @@ func (e *entry) settledAt(refundWindow time.Duration) time.Time {
 }
 
 // startTime returns the best estimate of the start of the generation. It prefers the local clock.
-func (e *entry) startTime() time.Time {
+func (e *generation) startTime() time.Time {
 	if !e.created.IsZero() {
 		return e.created
 	}
@@ -286,12 +294,12 @@ func (e *entry) startTime() time.Time {
 	return e.firstSeen
 }
 
-// waitingSince returns the time since which the entry waits for a response.
-func (e *entry) waitingSince() time.Time { return latest(e.state.ObserveTime, e.firstSeen) }
+// waitingSince returns the time since which the generation waits for a response.
+func (e *generation) waitingSince() time.Time { return latest(e.state.ObserveTime, e.firstSeen) }
 
 // duration returns the duration of a succeeded generation, or 0 if it is unknown. It prefers two times of the catalog,
 // because they are from one clock. Without them, the generation must have been seen before it ended.
-func (e *entry) duration(g catalog.Generation, before catalog.State) time.Duration {
+func (e *generation) duration(g catalog.Generation, before catalog.State) time.Duration {
 	switch {
 	case g.State != catalog.StateSucceeded || e.learned:
 		return 0
@@ -303,9 +311,9 @@ func (e *entry) duration(g catalog.Generation, before catalog.State) time.Durati
 	return 0
 }
 
-// unsharedRequests returns the number of requests that the watches of an entry would have sent since the last poll if
+// unsharedRequests returns the number of requests that the watches of a generation would have sent since the last poll if
 // each had polled for itself by the same schedule. Watches of everything would request the list.
-func (e *entry) unsharedRequests(now time.Time) (requests float64) {
+func (e *generation) unsharedRequests(now time.Time) (requests float64) {
 	for _, c := range e.subscribers {
 		if !c.everything {
 			requests++
@@ -317,9 +325,9 @@ func (e *entry) unsharedRequests(now time.Time) (requests float64) {
 	return requests
 }
 
-// fewestWaits returns the smallest number of generations that a watcher of the entry waits for. A poll is worth more if the
+// fewestWaits returns the smallest number of generations that a watcher of the generation waits for. A poll is worth more if the
 // number is smaller. A watcher of everything waits for all active listed generations.
-func (e *entry) fewestWaits(listed int) int {
+func (e *generation) fewestWaits(listed int) int {
 	least := math.MaxInt
 	for _, c := range e.subscribers {
 		if least = min(least, c.waits(listed)); least <= 1 {
