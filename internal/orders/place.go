@@ -112,16 +112,6 @@ func (o *Orders) awaitAccount(ctx context.Context) bool {
 	return true
 }
 
-// answerBy returns the time at which a caller stops waiting for the outcome of an order. It is shortly before its deadline, so
-// that the response still reaches it.
-func answerBy(ctx context.Context) time.Time {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return time.Now().Add(submitTime)
-	}
-	return deadline.Add(-min(time.Until(deadline)/10, 100*time.Millisecond))
-}
-
 // placing is one call that places an order.
 type placing struct {
 	orders  *Orders

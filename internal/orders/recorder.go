@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	mostText      = 64 << 10    // maximum length of a text in an event, in bytes
-	recordBatch   = 100         // maximum number of states in one transaction
-	recordTimeout = time.Second // timeout of a transaction of many states, because it locks budgets
+	mostText       = 64 << 10    // maximum length of a text in an event, in bytes
+	recordBatch    = 100         // maximum number of states in one transaction
+	settleFailures = 3           // consecutive orders that the ledger does not record, after which a run or a recording ends
+	recordTimeout  = time.Second // timeout of a transaction of many states, because it locks budgets
 )
 
 // Recorder records observed states of generations in the ledger. A repeated state changes nothing.

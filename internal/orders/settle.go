@@ -18,7 +18,6 @@ const (
 	settleQuiet    = settleInterval / 2 // age of the latest observation of an order that is due
 	maxSettled     = 1000               // orders that one list may serve
 	settleTimeout  = 30 * time.Second   // limit of one request
-	settleFailures = 3                  // consecutive orders that the ledger does not record, after which a run or a recording ends
 	maxFollowed    = 10_000             // generations
 	followTTL      = 24 * time.Hour     // an older order is observed once a day
 )

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -263,4 +264,33 @@ func (s *submission) open(cause error) error {
 		last = outcomeUnknown(last, cause)
 	}
 	return &Error{outcomes[s.order.Left().Answer], last}
+}
+
+// answerBy returns the time at which a caller stops waiting for the outcome of an order. It is shortly before its deadline, so
+// that the response still reaches it.
+func answerBy(ctx context.Context) time.Time {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return time.Now().Add(submitTime)
+	}
+	return deadline.Add(-min(time.Until(deadline)/10, 100*time.Millisecond))
+}
+
+// about returns the log attributes of the order.
+func (s *submission) about(more ...any) []any { return append(about(s.order, s.cred), more...) }
+
+// debug logs progress of the order.
+func (s *submission) debug(ctx context.Context, message string, more ...any) {
+	if s.orders.Logger.Enabled(ctx, slog.LevelDebug) {
+		s.orders.Logger.DebugContext(ctx, message, s.about(more...)...)
+	}
+}
+
+// logAttempt logs the result of an attempt.
+func (s *submission) logAttempt(ctx context.Context, attempt int, g catalog.Generation, err error) {
+	if err != nil {
+		s.debug(ctx, "an attempt of an order has failed", "attempt", attempt, "kind", catalog.KindOf(err).String(), "error", err)
+		return
+	}
+	s.debug(ctx, "an attempt of an order has placed it", "attempt", attempt, "generation", g.ID)
 }

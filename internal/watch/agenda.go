@@ -11,6 +11,9 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
+// maxUnrecorded is the maximum number of idle generations that a tenant keeps because of unrecorded states.
+const maxUnrecorded = 10_000
+
 // agenda is the schedule of polls with one credential: the generations, the list, and the health of the catalog.
 // Its mutex guards them, and everything that refers to the agenda.
 type agenda struct {

@@ -19,6 +19,13 @@ const (
 	lingerUnknown = time.Second
 )
 
+// pollResult collects the effects of a response to a poll or a call while it is applied.
+type pollResult struct {
+	Outcome
+	found   TraceRef
+	changed []*generation // generations to record and to publish
+}
+
 // generation is the latest state of a generation of the catalog, and the schedule of its polls. The mutex of its agenda guards it.
 type generation struct {
 	id          string
@@ -63,9 +70,6 @@ type polling struct {
 
 // notQueued is the queueIndex of a generation that is not in the queue.
 const notQueued = -1
-
-// listPause is the time for which a poor list is not used.
-const listPause = time.Minute
 
 // listing is a generation's state in the catalog's list.
 type listing struct {
@@ -193,24 +197,6 @@ func (e *generation) mayBecome(next catalog.State) bool {
 		return !e.state.State.Terminal()
 	}
 	return e.status.MayBecome(StatusOf(next))
-}
-
-// StatusOf returns the ledger's status of a state of the catalog. A deleted or unrecognized state has none.
-func StatusOf(s catalog.State) lifecycle.Status { return statuses[s] }
-
-// StateOf returns the catalog's state of a status of the ledger. The state of a generation that was never seen is queued.
-func StateOf(s lifecycle.Status) catalog.State {
-	for state, status := range statuses {
-		if status == s {
-			return state
-		}
-	}
-	return catalog.StateQueued
-}
-
-var statuses = map[catalog.State]lifecycle.Status{
-	catalog.StateQueued: lifecycle.Queued, catalog.StateRunning: lifecycle.Running, catalog.StateSucceeded: lifecycle.Succeeded,
-	catalog.StateFailed: lifecycle.Failed, catalog.StateRefunded: lifecycle.Refunded,
 }
 
 // fillIn fills the empty fields of a record with the values that this process has.

@@ -7,6 +7,12 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
+// sweepFrom is the number of generations from which one list call is cheaper than reads.
+const sweepFrom = 3
+
+// listPause is the time for which a poor list is not used.
+const listPause = time.Minute
+
 // list records the usefulness of the catalog's list, and the sweep in flight.
 type list struct {
 	unusableUntil time.Time       // no sweep replaces reads before this time

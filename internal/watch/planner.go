@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// sweepFrom is the number of generations from which one list call is cheaper than reads.
-const sweepFrom = 3
-
 // situation is the input for the decision on the next requests of one credential.
 type situation struct {
 	now          time.Time

@@ -342,13 +342,6 @@ func (p *poller) accountAnswered(j *job, err error) {
 	p.succeeded(now)
 }
 
-// accountRead is the state of the read of the account that distinguishes a missing generation from an unavailable catalog.
-// The tenant's mutex guards it.
-type accountRead struct{ wanted, inFlight bool }
-
-// due reports whether the account must be read. Only one read is in flight at a time.
-func (r accountRead) due() bool { return r.wanted && !r.inFlight }
-
 // succeeded records that the catalog responded.
 func (p *poller) succeeded(now time.Time) {
 	p.tenant.health.succeeded(now)
@@ -361,4 +354,19 @@ func (p *poller) failed(err error, now time.Time) {
 	if catalog.KindOf(err) == catalog.KindCredentialRejected && !t.cred.IsShared() {
 		t.endAll(err)
 	}
+}
+
+// recordAgain starts another attempt to record the states of all generations if it is due.
+func (p *poller) recordAgain(now time.Time) {
+	t := p.tenant
+	if t.recordAt.IsZero() || now.Before(t.recordAt) {
+		return
+	}
+	t.recordAt = time.Time{}
+	generations := slices.Clone(t.order)
+	p.hub.work.Go(func() {
+		ctx, cancel := context.WithTimeout(p.hub.ctx, retryTimeout)
+		defer cancel()
+		t.record(ctx, generations)
+	})
 }

@@ -6,16 +6,8 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
-
-// Sighting is a state of a generation that this process has seen.
-type Sighting struct {
-	catalog.Version
-	// NotFound means that only reads show that the generation is gone, and have done so for long enough.
-	NotFound bool
-}
 
 // Recorder records states in the ledger.
 type Recorder interface {
@@ -41,47 +33,7 @@ const (
 	retryTimeout   = 10 * time.Second // timeout of a later attempt, for which no subscriber waits
 	recordRetry    = time.Second      // delay before unrecorded states are recorded again; doubles
 	maxRecordRetry = 30 * time.Second // maximum delay
-	maxUnrecorded  = 10_000           // maximum number of idle generations that a tenant keeps because of unrecorded states
 )
-
-// recording compares the states of a generation with the ledger.
-type recording struct {
-	etag       string     // etag of the latest recorded state; empty if the next state must be recorded in any case
-	unrecorded []Sighting // later states, oldest first
-}
-
-// add adds a state, unless it is recorded. The state replaces an earlier one that need not be recorded any longer.
-func (r *recording) add(s Sighting) {
-	if s.Etag == r.etag && len(r.unrecorded) == 0 {
-		return
-	}
-	s.Inputs, s.Extra = nil, nil // not recorded
-	at := slices.IndexFunc(r.unrecorded, func(old Sighting) bool { return s.supersedes(old) })
-	if at < 0 {
-		r.unrecorded = append(r.unrecorded, s)
-		return
-	}
-	if s.CostCents == nil {
-		s.CostCents = r.unrecorded[at].CostCents
-	}
-	r.unrecorded[at] = s
-}
-
-// supersedes reports whether an older state need not be recorded if this one is. A terminal state must be recorded, because it
-// has its own event and charge. So a generation has few unrecorded states.
-func (s Sighting) supersedes(older Sighting) bool {
-	if s.State == catalog.StateDeleted || older.State == catalog.StateDeleted {
-		return s.State == older.State && s.NotFound == older.NotFound
-	}
-	status, before := StatusOf(s.State), StatusOf(older.State)
-	return status == before || before <= min(status, lifecycle.Running)
-}
-
-// done removes a recorded state, unless another state has replaced it.
-func (r *recording) done(s Sighting) {
-	r.etag = s.Etag
-	r.unrecorded = slices.DeleteFunc(r.unrecorded, func(one Sighting) bool { return one.Etag == s.Etag && one.NotFound == s.NotFound })
-}
 
 // finish records the new states of a response, and then notifies the subscribers. If the ledger does not respond in time, the
 // subscribers are notified first.
@@ -149,19 +101,4 @@ func (t *tenant) recordLater(failed bool, now time.Time) {
 		t.queue.blocked = false // no request of the catalog is needed
 		t.queue.wakeBy(t.recordAt)
 	}
-}
-
-// recordAgain starts another attempt to record the states of all generations if it is due.
-func (p *poller) recordAgain(now time.Time) {
-	t := p.tenant
-	if t.recordAt.IsZero() || now.Before(t.recordAt) {
-		return
-	}
-	t.recordAt = time.Time{}
-	generations := slices.Clone(t.order)
-	p.hub.work.Go(func() {
-		ctx, cancel := context.WithTimeout(p.hub.ctx, retryTimeout)
-		defer cancel()
-		t.record(ctx, generations)
-	})
 }

@@ -14,13 +14,6 @@ import (
 // forgetAfter is the time for which a settled generation that is no longer listed remains in watches of everything.
 const forgetAfter = 5 * time.Minute
 
-// pollResult collects the effects of a response to a poll or a call while it is applied.
-type pollResult struct {
-	Outcome
-	found   TraceRef
-	changed []*generation // generations to record and to publish
-}
-
 // tenant is the state of one credential: the polled generations and their watchers. The mutex of its agenda guards it.
 type tenant struct {
 	*agenda
@@ -340,3 +333,10 @@ func (t *tenant) applyHints(result *pollResult, now time.Time) {
 		}
 	}
 }
+
+// accountRead is the state of the read of the account that distinguishes a missing generation from an unavailable catalog.
+// The tenant's mutex guards it.
+type accountRead struct{ wanted, inFlight bool }
+
+// due reports whether the account must be read. Only one read is in flight at a time.
+func (r accountRead) due() bool { return r.wanted && !r.inFlight }
