@@ -233,3 +233,8 @@ func (d dialect) open(dsn string, conns int, connector driver.Connector) (*pool,
 	db.SetConnMaxIdleTime(d.idle)
 	return d.newPool(db), nil
 }
+
+// newPool returns the pool of a database.
+func (d dialect) newPool(db *sql.DB) *pool {
+	return &pool{DB: db, words: d.words, prepares: d.kind == sqliteKind, kept: map[string]statement{}}
+}

@@ -86,3 +86,6 @@ func (e *Busy) Error() string { return fmt.Sprintf("ledger overloaded: %v", e.Er
 
 // Unwrap returns the reason.
 func (e *Busy) Unwrap() error { return e.Err }
+
+// ErrLeaseLost is the error of a job that another process has taken since.
+var ErrLeaseLost = errors.New("lease of the job lost")

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -14,9 +13,6 @@ const JobLease = 20 * time.Second
 
 // maxJobDelay is longer than any delay of a job. A job that is due later was delayed by a clock that has been corrected since.
 const maxJobDelay = 25 * time.Hour
-
-// ErrLeaseLost is the error of a job that another process has taken since.
-var ErrLeaseLost = errors.New("lease of the job lost")
 
 // Job is background work that is stored as a row of the ledger.
 type Job struct {

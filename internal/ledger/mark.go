@@ -7,20 +7,6 @@ import (
 	"time"
 )
 
-// The facts of a ledger that is a copy, or that was copied.
-const (
-	copiedFact   = "copied_time" // time when the ledger became a copy
-	databaseFact = "database"    // identity of the database of PostgreSQL that was opened last
-	sealedFact   = "sealed_time" // time when the ledger was copied into another one
-)
-
-// CopyTime returns the time when the ledger became a copy of another one, zero if it is not a copy.
-func (l *Ledger) CopyTime() time.Time { return l.copied }
-
-// IsCopy reports whether the ledger is a copy of another one. The other ledger may have orders that this one never had, so
-// a key without an order here may still have one.
-func (l *Ledger) IsCopy() bool { return !l.copied.IsZero() }
-
 // recognize marks a ledger that pg_restore has put into another database, and rejects a sealed ledger.
 func (l *Ledger) recognize(ctx context.Context) error {
 	return l.once(ctx, l.writes, nil, func(tx *transaction) error {

@@ -169,3 +169,36 @@ func (t *transaction) addEvent(e Event, delay time.Duration) error {
 	}
 	return t.addJob(Job{Kind: DeliverJob, Ref: e.ID, Owner: e.Owner, Line: e.Subject}, delay)
 }
+
+// Outbox has the owners that are notified of events, and the data of the events. Every event is written. It is delivered
+// if the process that writes it knows a receiver of its owner. The functions are called within transactions, so they must
+// not use the ledger or block.
+type Outbox struct {
+	// Teams are the owners that this process knows, by name.
+	Teams func() map[string]Team
+	// Generation returns the data of an event about the generation of an order, as JSON. text is the text of the result,
+	// or nil.
+	Generation func(o Order, text *string) string
+	// Budget returns the data of an event about a budget, as JSON.
+	Budget func(Budget) string
+}
+
+// Team is the configuration of an owner in this process.
+type Team struct {
+	Limits     Limits
+	Subscribed bool          // whether it receives events
+	Retention  time.Duration // time after which content is erased; zero means never
+	// KeepDeleted means that the copy of a result is kept when the owner deletes the generation in the catalog.
+	KeepDeleted bool
+}
+
+// teams returns the owners that this process knows.
+func (l *Ledger) teams() map[string]Team {
+	if l.outbox == nil {
+		return nil
+	}
+	return l.outbox.Teams()
+}
+
+// IsSubscriber reports whether this process knows a receiver of events of an owner.
+func (l *Ledger) IsSubscriber(owner string) bool { return l.teams()[owner].Subscribed }

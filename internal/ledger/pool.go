@@ -28,11 +28,6 @@ type statement struct {
 	prepared *sql.Stmt
 }
 
-// newPool returns the pool of a database.
-func (d dialect) newPool(db *sql.DB) *pool {
-	return &pool{DB: db, words: d.words, prepares: d.kind == sqliteKind, kept: map[string]statement{}}
-}
-
 // prepare prepares the statements that were executed for the first time since the last call. It needs a free connection, and
 // a transaction may have the only one. So a transaction calls it before it begins.
 func (p *pool) prepare(ctx context.Context) {
@@ -65,33 +60,6 @@ func (p *pool) statement(text string) statement {
 		if p.prepares {
 			p.wanted = append(p.wanted, text)
 		}
-	}
-	return s
-}
-
-// ExecContext implements [querier].
-func (t *transaction) ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error) {
-	s := t.statement(ctx, text)
-	if s.prepared != nil {
-		return s.prepared.ExecContext(ctx, args...)
-	}
-	return t.querier.ExecContext(ctx, s.text, args...)
-}
-
-// QueryContext implements [querier].
-func (t *transaction) QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
-	s := t.statement(ctx, text)
-	if s.prepared != nil {
-		return s.prepared.QueryContext(ctx, args...)
-	}
-	return t.querier.QueryContext(ctx, s.text, args...)
-}
-
-// statement returns a statement in the dialect of the database. If it is prepared, it belongs to the transaction.
-func (t *transaction) statement(ctx context.Context, text string) statement {
-	s := t.pool.statement(text)
-	if tx, ok := t.querier.(*sql.Tx); ok && s.prepared != nil {
-		s.prepared = tx.StmtContext(ctx, s.prepared)
 	}
 	return s
 }

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"path"
 	"strconv"
 	"strings"
-	"time"
 )
 
 //go:embed migrations
@@ -81,21 +79,6 @@ func schemaVersion(ctx context.Context, d dialect, db querier) (version int64, e
 		return 0, err
 	}
 	return numberFact(ctx, db, schemaFact)
-}
-
-// numberFact returns a fact that is a number, zero if it is missing.
-func numberFact(ctx context.Context, db querier, name string) (number int64, err error) {
-	err = db.QueryRowContext(ctx, `SELECT CAST(value AS BIGINT) FROM facts WHERE name = $1`, name).Scan(&number)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
-	return number, err
-}
-
-// timeFact returns a fact that is a time, zero if it is missing.
-func timeFact(ctx context.Context, db querier, name string) (time.Time, error) {
-	number, err := numberFact(ctx, db, name)
-	return fromMicros(number), err
 }
 
 // compatible rejects a ledger that a later release has changed so that this one cannot use it.

@@ -5,13 +5,6 @@ import (
 	"slices"
 )
 
-// The facts about the store of results.
-const (
-	storeFact   = "store"        // name of the ledger in the store
-	formerFact  = "store until " // prefix of the facts of earlier names; each has the time when it was replaced
-	adoptedFact = "adopted_time" // time when an operator has adopted the copies under earlier names
-)
-
 // Stores are the names of a ledger in a store of results, which several ledgers may share.
 type Stores struct {
 	// Name is the name under which results are copied, empty if no process has copied a result yet.

@@ -272,3 +272,30 @@ func ask[T any](ctx context.Context, l *Ledger, scan func(scanner, *T) error, qu
 	})
 	return all, err
 }
+
+// ExecContext implements [querier].
+func (t *transaction) ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error) {
+	s := t.statement(ctx, text)
+	if s.prepared != nil {
+		return s.prepared.ExecContext(ctx, args...)
+	}
+	return t.querier.ExecContext(ctx, s.text, args...)
+}
+
+// QueryContext implements [querier].
+func (t *transaction) QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
+	s := t.statement(ctx, text)
+	if s.prepared != nil {
+		return s.prepared.QueryContext(ctx, args...)
+	}
+	return t.querier.QueryContext(ctx, s.text, args...)
+}
+
+// statement returns a statement in the dialect of the database. If it is prepared, it belongs to the transaction.
+func (t *transaction) statement(ctx context.Context, text string) statement {
+	s := t.pool.statement(text)
+	if tx, ok := t.querier.(*sql.Tx); ok && s.prepared != nil {
+		s.prepared = tx.StmtContext(ctx, s.prepared)
+	}
+	return s
+}

@@ -1,0 +1,164 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"database/sql/driver"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// ResendWindow is the default resend window. The time for which the catalog remembers an idempotency key is unknown.
+const ResendWindow = 12 * time.Hour
+
+// Config is the configuration of a ledger.
+type Config struct {
+	// URL is [InMemory], sqlite:FILE, or postgres://….
+	URL string
+	// Catalog is the base URL of the catalog. A ledger belongs to one catalog.
+	Catalog string
+	// ResendWindow is the time after the first attempt in which an order may be resent. Zero means [ResendWindow].
+	ResendWindow time.Duration
+	// RefundWindow is the time after a failure in which a refund may arrive. Zero settles failures immediately.
+	RefundWindow time.Duration
+	// Connector connects to the database in place of the driver. The URL selects the dialect. If nil, the driver
+	// connects.
+	Connector driver.Connector
+	// Outbox has the owners that are notified of events. If nil, no events are stored.
+	Outbox *Outbox
+	// Contents means that results are copied.
+	Contents bool
+	// Audited is called with each line of the audit after its commit. It must not block or use the ledger. It may be nil.
+	Audited func(context.Context, AuditLine)
+	// Logger logs outages of the database. Nil discards them.
+	Logger *slog.Logger
+}
+
+// Open opens a ledger, and brings its schema up to date. Its errors name the setting and the remedy, and never contain
+// the password.
+func Open(ctx context.Context, config Config) (*Ledger, error) {
+	at, err := parse(config.URL)
+	if err != nil {
+		return nil, err
+	}
+	if config.Connector != nil {
+		at.file, at.reading = "", ""
+	}
+	l := &Ledger{
+		dialect: at.dialect, window: cmp.Or(config.ResendWindow, ResendWindow), refunds: config.RefundWindow,
+		catalog: config.Catalog, kind: Kind(config.URL), outbox: config.Outbox, audited: config.Audited,
+		contents: config.Contents, jobAdded: make(chan struct{}, 1),
+	}
+	l.statements, l.commits = at.operation("statements"), at.operation("commit")
+	l.available.logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler))
+	if err := l.open(ctx, at, config); err != nil {
+		_ = l.Close() // the first error is more specific
+		return nil, withSetting(ctx, err)
+	}
+	return l, nil
+}
+
+// open locks the SQLite file for this process, brings the schema up to date, and opens the pools.
+func (l *Ledger) open(ctx context.Context, at place, config Config) error {
+	if err := l.take(at.file); err != nil {
+		return err
+	}
+	db, err := at.open(at.writing, at.conns, config.Connector)
+	if err != nil {
+		return unusable(err)
+	}
+	l.writes, l.reads = db, db
+	if _, err := l.migrate(ctx); err != nil {
+		return err
+	}
+	if err := l.recognize(ctx); err != nil {
+		return unusable(err)
+	}
+	if at.reading != "" {
+		if l.reads, err = at.open(at.reading, sqliteReaders, nil); err != nil {
+			return unusable(err)
+		}
+	}
+	if !l.IsDurable() { // its journal is deleted with its orders
+		if _, err := db.ExecContext(ctx, `DROP TRIGGER movements_kept`); err != nil {
+			return unusable(err)
+		}
+	}
+	return l.belong(ctx, config.Catalog)
+}
+
+// take locks a SQLite file for this process, and makes it readable only by this user. A second process gets an error that
+// names the lock file.
+func (l *Ledger) take(file string) error {
+	if file == "" {
+		return nil
+	}
+	made, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, fileMode) //nolint:gosec // the operator names it
+	if err != nil {
+		cure := "path"
+		if errors.Is(err, os.ErrPermission) {
+			cure = "rights"
+		}
+		return &refusal{cures[cure], err}
+	}
+	if file, err = filepath.EvalSymlinks(file); err != nil { // SQLite derives other names from the target
+		return &refusal{cures["path"], errors.Join(err, made.Close())}
+	}
+	for _, part := range []string{"", "-wal", "-shm"} { // these remain after a process was killed
+		_ = os.Chmod(file+part, fileMode) // startup warns about another user's file
+	}
+	if err := made.Close(); err != nil {
+		return &refusal{cures["disk"], err}
+	}
+	lock, err := os.OpenFile(file+".lock", os.O_CREATE|os.O_RDWR, fileMode) //nolint:gosec // the operator names it
+	if err != nil {
+		return &refusal{cures["path"], err}
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = lock.Close()
+		cure := "path"
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			cure = "busy"
+		}
+		return &refusal{cures[cure], fmt.Errorf("lock %s: %w", lock.Name(), err)}
+	}
+	l.lock = lock
+	return nil
+}
+
+// fileMode is the mode of a ledger's file, which contains prompts and money.
+const fileMode = 0o600
+
+// withSetting adds the setting to an error that lacks it, because a connection can break at any time.
+func withSetting(ctx context.Context, err error) error {
+	if ctx.Err() != nil || strings.Contains(err.Error(), "EASEL_LEDGER_URL") {
+		return err
+	}
+	return &refusal{"the database does not answer: start Easel again when it does", err}
+}
+
+// belong binds the ledger to a catalog, or rejects a ledger that belongs to another catalog.
+func (l *Ledger) belong(ctx context.Context, catalog string) error {
+	tied, err := l.tie(ctx, "catalog", catalog)
+	if err == nil && tied != catalog {
+		return fmt.Errorf("EASEL_LEDGER_URL: this ledger belongs to the catalog at %s, and EASEL_UPSTREAM_URL is %s: use a separate ledger for each catalog", tied, catalog)
+	}
+	return err
+}
+
+// BelongsTo binds the ledger to the account of a shared API key, and reports whether it belongs to that account. It
+// stores the digest of the account's name.
+func (l *Ledger) BelongsTo(ctx context.Context, account string) (bool, error) {
+	sum := sha256.Sum256([]byte(account))
+	digest := hex.EncodeToString(sum[:])
+	tied, err := l.tie(ctx, "account", digest)
+	return tied == digest, err
+}
