@@ -83,7 +83,8 @@ func limiterError(op string, err error) error {
 func (q *requester) release(permit *limiter.Permit, cred Credential, err error) {
 	permit.Release(ResultOf(err))
 	if e, ok := errors.AsType[*Error](err); ok && e.Kind == KindRateLimited {
-		e.RetryAfter = max(e.RetryAfter, time.Until(q.limiter(cred.Tenant).State().Paused))
+		until, _ := q.limiter(cred.Tenant).Pause()
+		e.RetryAfter = max(e.RetryAfter, time.Until(until))
 	}
 }
 

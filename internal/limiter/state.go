@@ -41,6 +41,14 @@ func (l *Limiter) State() State {
 	return s
 }
 
+// Pause returns the end of the latest pause, zero if there was none. closed means that all requests wait for this end, or for the
+// request that goes first after it.
+func (l *Limiter) Pause() (until time.Time, closed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pause.until, l.pause.closed
+}
+
 // add adds a request to the requests of its owner and class.
 func (s *State) add(w *Permit) {
 	at := slices.IndexFunc(s.Waiting, func(all Waiting) bool { return all.Owner == w.Owner && all.Class == w.Class })

@@ -45,24 +45,35 @@ func (r *Recorder) observation(cred catalog.Credential, v catalog.Version, notFo
 // Record implements [watch.Recorder]. A state that the ledger rejects, or whose order another transaction has locked, delays no
 // other state.
 func (r *Recorder) Record(ctx context.Context, cred catalog.Credential, seen []watch.Sighting) (recorded map[string]bool) {
-	recorded = map[string]bool{}
-	for batch := range slices.Chunk(seen, recordBatch) {
-		states := map[string]ledger.Observation{}
-		for _, s := range batch {
-			state := r.observation(cred, s.Version, s.NotFound)
-			state.AtOnce = len(batch) > 1
-			states[s.ID] = state
-		}
-		if !r.recordBatch(ctx, states, recorded) {
-			break
-		}
+	states := map[string]ledger.Observation{}
+	for _, s := range seen {
+		state := r.observation(cred, s.Version, s.NotFound)
+		state.AtOnce = len(seen) > 1
+		states[s.ID] = state
 	}
+	recorded, _ = r.recordAll(ctx, states) // the hub passes the others again
 	return recorded
 }
 
+// recordAll records states in batches. If the ledger is unavailable, it returns the error and the generations whose states are
+// recorded.
+func (r *Recorder) recordAll(ctx context.Context, states map[string]ledger.Observation) (recorded map[string]bool, err error) {
+	recorded = map[string]bool{}
+	for ids := range slices.Chunk(slices.Sorted(maps.Keys(states)), recordBatch) {
+		batch := map[string]ledger.Observation{}
+		for _, id := range ids {
+			batch[id] = states[id]
+		}
+		if err := r.recordBatch(ctx, batch, recorded); err != nil {
+			return recorded, err
+		}
+	}
+	return recorded, nil
+}
+
 // recordBatch records states in one transaction, or one by one if that fails. It adds the generations with recorded states to
-// recorded, and reports whether the ledger is available.
-func (r *Recorder) recordBatch(ctx context.Context, states map[string]ledger.Observation, recorded map[string]bool) (available bool) {
+// recorded. It returns an error only if the ledger is unavailable.
+func (r *Recorder) recordBatch(ctx context.Context, states map[string]ledger.Observation, recorded map[string]bool) error {
 	bounded, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
 	if len(states) > 1 {
@@ -70,7 +81,7 @@ func (r *Recorder) recordBatch(ctx context.Context, states map[string]ledger.Obs
 			for id := range states {
 				recorded[id] = true
 			}
-			return true
+			return nil
 		}
 	}
 	failures := 0 // consecutive errors that do not concern one order
@@ -86,10 +97,10 @@ func (r *Recorder) recordBatch(ctx context.Context, states map[string]ledger.Obs
 			failures++
 		}
 		if failures == settleFailures {
-			return false
+			return err
 		}
 	}
-	return true
+	return nil
 }
 
 // observe records a state.

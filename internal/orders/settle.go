@@ -100,17 +100,19 @@ func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, e
 		return due, nil
 	}
 	l.witnessed = true
+	seen := map[string]ledger.Observation{}
 	for _, one := range due {
 		v, ok := listed.Find(one.Generation)
 		if !ok || one.Last || leavesOut(v, o.Ledger.IsSubscriber(one.Owner)) {
 			rest = append(rest, one)
 			continue
 		}
-		if err := l.observe(ctx, v.ID, o.observation(l.held, v, false)); err != nil {
-			return nil, err
-		}
+		state := o.observation(l.held, v, false)
+		state.AtOnce = true
+		seen[v.ID] = state
 	}
-	return rest, nil
+	_, err = o.recordAll(ctx, seen)
+	return rest, err
 }
 
 // leavesOut reports whether a list's record of a terminal generation lacks the charge or, if the owner receives events, the

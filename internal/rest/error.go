@@ -136,17 +136,12 @@ func unreadable(said string) service.Violation {
 		v.Description = service.TooDeep
 	case said == io.ErrUnexpectedEOF.Error():
 		v.Description = "the body is not complete JSON"
-	case v.Field != "" && unknownToParser.MatchString(said):
-		v.Description = "unknown field; /openapi.json lists the fields"
 	}
 	return v
 }
 
 // tooDeep is a part of the error of the JSON parser for a body that is nested too deeply.
 const tooDeep = "exceeded max recursion depth"
-
-// unknownToParser matches the error of the JSON parser for an unknown field, after its path.
-var unknownToParser = regexp.MustCompile(`^field "[^"]*": proto: \(line \d+:\d+\): unknown field "`)
 
 // fieldOfParser matches the field in an error of a parser.
 var fieldOfParser = regexp.MustCompile(`(?:field|list|field value:) "?([A-Za-z_][\w.]*)`)

@@ -228,11 +228,14 @@ func (a *agenda) opens(now time.Time) time.Time {
 
 // paused returns the end of the latest pause of polls. Polls pause if the catalog asks for it, is unavailable, or rejects the API
 // key.
-func (a *agenda) paused() time.Time { return latest(a.health.held, a.limiter().State().Paused) }
+func (a *agenda) paused() time.Time {
+	until, _ := a.limiter().Pause()
+	return latest(a.health.held, until)
+}
 
 // condition returns the present behavior of the catalog, which may have asked a call to slow down.
 func (a *agenda) condition() Condition {
-	closed := a.limiter().State().Closed
+	_, closed := a.limiter().Pause()
 	switch c := a.health.condition; {
 	case closed && c <= ConditionHealthy:
 		return ConditionThrottled
