@@ -54,11 +54,11 @@ func (l limited) ask(ctx context.Context, cred catalog.Credential, c limiter.Cla
 	return err
 }
 
-// Call reports a call with the result err to the hub, if the call gets a permit.
-func (h *Hub) Call(ctx context.Context, cred catalog.Credential, err error) {
-	sent := false
-	_ = h.cfg.Upstream.(limited).ask(ctx, cred, limiter.Read, func() error { sent = true; return err })
-	if sent {
+// Call sends the request of a call and reports its result to the hub, if the call gets a permit.
+func (h *Hub) Call(ctx context.Context, cred catalog.Credential, request func() error) {
+	_ = h.cfg.Upstream.(limited).ask(ctx, cred, limiter.Read, func() error {
+		err := request()
 		h.Called(cred, err)
-	}
+		return err
+	})
 }

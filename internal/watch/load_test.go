@@ -235,7 +235,7 @@ func TestAnOutageCostsFewRequestsAndEndsWithoutAStorm(t *testing.T) { // U19
 func TestA429ToACallPausesThePollsEvenIfNobodyWatchedThen(t *testing.T) { // U5
 	inBubble(t, map[string]catalog.State{"g": queued}, func(b *bench) {
 		throttled := &catalog.Error{Kind: catalog.KindRateLimited, RetryAfter: 100 * time.Second}
-		b.hub.Call(b.ctx, tenant, throttled)
+		b.hub.Call(b.ctx, tenant, func() error { return throttled })
 		pass(40 * time.Second)
 		s := b.watch("g")
 		pass(59 * time.Second)

@@ -247,15 +247,18 @@ func (c *chaos) create(w *world) {
 
 // call notifies the hub of another call, which may have failed with a 429.
 func (c *chaos) call(w *world) {
-	var err error
-	if c.random.IntN(3) == 0 && !c.cfg.Upstream.Limiter(w.cred.Tenant).State().Closed {
-		w.mu.Lock()
-		err = w.throttle()
-		w.mu.Unlock()
-	}
+	_, closed := c.cfg.Upstream.Limiter(w.cred.Tenant).Pause()
+	throttled := c.random.IntN(3) == 0 && !closed
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	defer cancel()
-	c.hub.Call(ctx, w.cred, err)
+	c.hub.Call(ctx, w.cred, func() error {
+		if !throttled {
+			return nil
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.throttle()
+	})
 }
 
 // remove deletes a generation, by a call or elsewhere.
