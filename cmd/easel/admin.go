@@ -90,7 +90,7 @@ func refusedByAdmin(code int, text, path, addr string) error {
 	case code == http.StatusNotFound:
 		problem.Text, problem.Cure = "there is no "+path+" at "+addr, "--admin-addr names the admin address of the server; events need EASEL_CALLERS_FILE"
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		problem.Exit, problem.Cure = cli.ExitCredential, "Set EASEL_API_KEY or --api-key-file to the token of an operator of the callers file."
+		problem.Exit, problem.Cure = cli.ExitCredential, "Set EASEL_API_KEY to the token of an operator in the callers file, or --api-key-file to a file with it."
 	case code == http.StatusServiceUnavailable:
 		problem.Exit = cli.ExitRetry
 	}

@@ -270,7 +270,7 @@ func TestAdminAddressIsClosedToOthersThanOperators(t *testing.T) {
 		}
 	}
 	got := easelEnv(t.Context(), nil, map[string]string{"EASEL_ADMIN_ADDR": c.admin, "EASEL_API_KEY": "poster-token"}, "audit")
-	if want := "\n       Set EASEL_API_KEY or --api-key-file to the token of an operator of the callers file.\n"; got.exit != exitCredential || !strings.HasSuffix(got.stderr, want) {
+	if want := "\n       Set EASEL_API_KEY to the token of an operator in the callers file, or --api-key-file to a file with it.\n"; got.exit != exitCredential || !strings.HasSuffix(got.stderr, want) {
 		t.Errorf("exit %d, printed\n%s", got.exit, got.stderr)
 	}
 }

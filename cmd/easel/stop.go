@@ -16,7 +16,7 @@ type stage int
 const (
 	stopOrders    stage = iota // sends no further order, and waits for the orders in flight
 	stopHub                    // ends all polling, and records the last states
-	stopJobs                   // ends the work on rows of the ledger
+	stopJobs                   // ends the background jobs
 	stopLedger                 // closes the database
 	stopTelemetry              // exports the last spans and metrics
 	stages

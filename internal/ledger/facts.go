@@ -18,7 +18,7 @@ const (
 const (
 	storeFact   = "store"        // name of the ledger in the store
 	formerFact  = "store until " // prefix of the facts of earlier names; each has the time when it was replaced
-	adoptedFact = "adopted_time" // time when an operator has adopted the copies under earlier names
+	adoptedFact = "adopted_time" // time when an operator allowed the deletion of results that were copied under earlier names
 )
 
 // numberFact returns a fact that is a number, zero if it is missing.

@@ -109,7 +109,7 @@ func (l *Ledger) take(file string) error {
 		}
 		return &refusal{cures[cure], err}
 	}
-	if file, err = filepath.EvalSymlinks(file); err != nil { // SQLite derives other names from the target
+	if file, err = filepath.EvalSymlinks(file); err != nil { // SQLite derives the names of -wal and -shm from the target of a symbolic link
 		return &refusal{cures["path"], errors.Join(err, made.Close())}
 	}
 	for _, part := range []string{"", "-wal", "-shm"} { // these remain after a process was killed

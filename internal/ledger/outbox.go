@@ -183,7 +183,7 @@ type Outbox struct {
 	Budget func(Budget) string
 }
 
-// Team is the configuration of an owner in this process.
+// Team is the configuration of one owner in this process.
 type Team struct {
 	Limits     Limits
 	Subscribed bool          // whether it receives events
@@ -200,5 +200,5 @@ func (l *Ledger) teams() map[string]Team {
 	return l.outbox.Teams()
 }
 
-// IsSubscriber reports whether this process knows a receiver of events of an owner.
+// IsSubscriber reports whether this process has an event receiver for an owner.
 func (l *Ledger) IsSubscriber(owner string) bool { return l.teams()[owner].Subscribed }

@@ -11,8 +11,8 @@ const (
 	visibleTime      = 15 * time.Second       // longer than a transaction lasts, because a row becomes visible after its time
 )
 
-// Announce passes to the hub what any process has recorded, until ctx is done: the orders that it has placed, for watches of
-// orders, and the states that have changed.
+// Announce passes new orders and ended generations of all processes to the hub, until ctx is done. Watches of orders need the
+// new orders.
 func (o *Orders) Announce(ctx context.Context) {
 	answered := time.Now()
 	for o.awaitPlaced(ctx) {

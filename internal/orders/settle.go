@@ -126,7 +126,7 @@ func isShort(v catalog.Version) bool {
 	return v.State == catalog.StateSucceeded && v.File == nil && v.Text == nil || v.State == catalog.StateFailed && v.FailureMessage == ""
 }
 
-// read checks one generation, and then publishes the read to its watchers.
+// read reads one generation, records its state, and then publishes it to its watchers.
 func (l *look) read(ctx context.Context, one ledger.Due) error {
 	o := l.orders
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)

@@ -108,7 +108,7 @@ func TestEachEndThatTheLedgerRejectedIsRecordedLaterInOrder(t *testing.T) {
 					events := s.withOutbox()
 					r := s.replica()
 					g := mustPlace(s, r, "k", "a harbour")
-					time.Sleep(time.Minute) // a deletion that is seen earlier means nothing
+					time.Sleep(time.Minute) // a 404 soon after the order would not count as a deletion
 					if fails != 0 {
 						ends := s.rejects("TRUE")
 						c.see(r, r.held("studio"), g)

@@ -140,7 +140,7 @@ func unreadable(said string) service.Violation {
 	return v
 }
 
-// tooDeep is a part of the error of the JSON parser for a body that is nested too deeply.
+// tooDeep is the part of the JSON parser's error that shows that the body is nested too deeply.
 const tooDeep = "exceeded max recursion depth"
 
 // fieldOfParser matches the field in an error of a parser.

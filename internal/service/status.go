@@ -285,8 +285,8 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	return newStatus(code, r.reason, text+remedyOf(e.Violations), metadata, details...)
 }
 
-// repeats reports whether the catalog's message could only repeat the text of its kind: that the API key is wrong, or that the
-// record that the request named is missing.
+// repeats reports whether the catalog's message would add nothing to our text for this kind of error: that the API key is wrong, or
+// that the record that the request named is missing.
 func repeats(e *catalog.Error, err error) bool {
 	_, named := errors.AsType[*aboutError](err)
 	return e.Kind == catalog.KindCredentialRejected || e.Kind == catalog.KindNotFound && named

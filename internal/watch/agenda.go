@@ -57,7 +57,7 @@ func (s *stream) fail(err error) {
 	}
 }
 
-// ensure returns the generation with an ID, and creates it if necessary.
+// ensure returns the generation with the given ID, and creates it if necessary.
 func (a *agenda) ensure(id string, now time.Time) *generation {
 	e := a.generations[id]
 	if e == nil {
@@ -172,7 +172,7 @@ func (a *agenda) pollAt(e *generation, due time.Time) {
 	a.queue.wakeBy(due)
 }
 
-// readSingly schedules a read of a generation that the list does not serve.
+// readSingly schedules a single read of a generation that list requests do not cover.
 func (a *agenda) readSingly(e *generation, now time.Time) {
 	e.listing.readSinglyUntil = now.Add(listPause)
 	a.pollAt(e, earliest(e.polling.due, now))

@@ -280,7 +280,7 @@ func (e *generation) startTime() time.Time {
 	return e.firstSeen
 }
 
-// waitingSince returns the time since which the generation waits for a response.
+// waitingSince returns the time at which the generation started to wait for a response.
 func (e *generation) waitingSince() time.Time { return latest(e.state.ObserveTime, e.firstSeen) }
 
 // duration returns the duration of a succeeded generation, or 0 if it is unknown. It prefers two times of the catalog,

@@ -10,7 +10,7 @@ import (
 // sweepFrom is the number of generations from which one list call is cheaper than reads.
 const sweepFrom = 3
 
-// listPause is the time for which a poor list is not used.
+// listPause is the time for which the list is not used after it failed or lacked wanted generations.
 const listPause = time.Minute
 
 // list records the usefulness of the catalog's list, and the sweep in flight.
@@ -54,7 +54,7 @@ func (l *list) begun(at time.Time, jitter float64) {
 	l.sweptAt, l.sweepAt, l.jitter = at, time.Time{}, jitter
 }
 
-// failed records the failure of a sweep. swept is the number of its generations.
+// failed is called after a failed sweep. swept is the number of generations that the sweep should have read.
 func (l *list) failed(err error, swept int, least time.Duration, jitter float64, now time.Time) {
 	if kind := catalog.KindOf(err); kind != catalog.KindRateLimited && kind != catalog.KindCredentialRejected {
 		l.failing = swept > 0

@@ -38,7 +38,7 @@ type plan struct {
 	reads        []*generation
 	more         bool      // more requests are due than the limit allows
 	next         time.Time // time when a sweep or another generation is due; zero if none is
-	preferHinted bool      // the last read is of a hinted generation
+	preferHinted bool      // the previous read was of a hinted generation
 }
 
 // plan decides the next requests. It is a pure function.

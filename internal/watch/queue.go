@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// queue contains the generations by the time of their next poll, and wakes the poller.
+// queue orders the generations by the time of their next poll, and wakes the poller.
 type queue struct {
 	heap byDue
 
