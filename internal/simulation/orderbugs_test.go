@@ -186,7 +186,7 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "what an operator says of an order is taken as a refusal",
-		edits:  []edit{{lifecycleDir, "Order.Resolve", `generation != ""`, "false"}},
+		edits:  []edit{{lifecycleDir, "Order.Resolve", `o.State, o.Generation, o.Resolved, o.Held = Refused, g, true, false`, `g = ""; o.State, o.Generation, o.Resolved, o.Held = Refused, g, true, false`}},
 		jobs:   seeds("ledger-T11", 1, 2, 3, 4),
 		breaks: []string{"the resolution of an operator is kept"},
 	},
@@ -220,8 +220,9 @@ var orderBugs = []bug{
 		breaks: []string{"limits hold, and are reported immediately"},
 	},
 	{
-		name:   "a proxy's 404 is the catalog's",
-		edits:  []edit{{catalogDir, "IsAbsent", "e.Own", "true"}, {lifecycleDir, "Absence.NotFound", "n.Sub(a.Since) >= AbsentFor", "n.Sub(a.Since) >= AbsentFor/6"}},
+		name: "a proxy's 404 is the catalog's",
+		edits: []edit{{catalogDir, "IsAbsent", "e.Own", "true"}, {lifecycleDir, "Absence.NotFound", "n.Sub(a.Since) >= AbsentFor", "n.Sub(a.Since) >= AbsentFor/6"},
+			{watchDir, "tenant.lasts", "n.Sub(e.absence.Since) >= lifecycle.AbsentFor", "n.Sub(e.absence.Since) >= lifecycle.AbsentFor/6"}},
 		jobs:   seeds("ledger-M4", 1, 2, 3, 4, 5, 6, 7, 8, 9),
 		breaks: []string{"no state is delivered that the catalog never had", "a generation that is deleted in the ledger does not exist"},
 	},
@@ -330,7 +331,7 @@ func (t *transaction) tellLater(before, after Order, text *string) error {
 	},
 	{
 		name:   "a refund that comes after a failure is not told",
-		edits:  []edit{{ledgerDir, "transaction.tellGeneration", "a.Status > b.Status", "a.Status > b.Status && b.Status < lifecycle.Failed"}},
+		edits:  []edit{{ledgerDir, "transaction.tellGeneration", "a.Refunded && !b.Refunded", "a.Refunded && !b.Refunded && b.Status < lifecycle.Failed"}},
 		jobs:   seeds("events-short", 1, 2, 3),
 		breaks: []string{"every recorded event arrives, and no other"},
 	},
