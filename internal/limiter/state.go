@@ -41,7 +41,7 @@ func (l *Limiter) State() State {
 	return s
 }
 
-// Pause returns the end of the latest pause, zero if there was none. closed means that all requests wait for this end, or for the
+// Pause returns the end of the latest pause, zero before the first one. closed means that all requests wait for this end, or for the
 // request that goes first after it.
 func (l *Limiter) Pause() (until time.Time, closed bool) {
 	l.mu.Lock()

@@ -224,7 +224,8 @@ func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 func (h *Hub) HasWatches() bool { return h.watches.Load() > 0 }
 
 // Ended reads the watched generations behind a shared API key at once that have ended according to the ledger, unless this process
-// has seen that. Another process has seen it first.
+// has seen that. Another process has seen it first. The end is delivered after this read, because the ledger's row has neither
+// inputs nor the text of a result.
 func (h *Hub) Ended(ended map[string]ledger.State) {
 	for _, t := range h.all() {
 		if !t.cred.IsShared() {

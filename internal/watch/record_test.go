@@ -43,7 +43,7 @@ func (r *records) Record(ctx context.Context, cred catalog.Credential, seen []Si
 	return noRecorder{}.Record(ctx, cred, seen)
 }
 
-// become makes the ledger unavailable, with off as the wait for its failure. Nil makes it available.
+// become stores the function that waits until an attempt fails. If it is nil, the ledger is available.
 func (r *records) become(off func(context.Context)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
