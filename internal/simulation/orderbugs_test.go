@@ -221,8 +221,11 @@ var orderBugs = []bug{
 	},
 	{
 		name: "a proxy's 404 is the catalog's",
-		edits: []edit{{catalogDir, "IsAbsent", "e.Own", "true"}, {lifecycleDir, "Absence.NotFound", "n.Sub(a.Since) >= AbsentFor", "n.Sub(a.Since) >= AbsentFor/6"},
-			{watchDir, "tenant.lasts", "n.Sub(e.absence.Since) >= lifecycle.AbsentFor", "n.Sub(e.absence.Since) >= lifecycle.AbsentFor/6"}},
+		edits: []edit{
+			{catalogDir, "IsAbsent", "e.Own", "true"},
+			{lifecycleDir, "Absence.NotFound", "n.Sub(a.Since) >= AbsentFor", "n.Sub(a.Since) >= AbsentFor/6"},
+			{watchDir, "tenant.lasts", "n.Sub(e.absence.Since) >= lifecycle.AbsentFor", "n.Sub(e.absence.Since) >= lifecycle.AbsentFor/6"},
+		},
 		jobs:   seeds("ledger-M4", 1, 2, 3, 4, 5, 6, 7, 8, 9),
 		breaks: []string{"no state is delivered that the catalog never had", "a generation that is deleted in the ledger does not exist"},
 	},
