@@ -116,8 +116,6 @@ type Due struct {
 	Generation, Owner string
 	// Last means that the refund window of its failure is over. The next check is the last one for now.
 	Last bool
-	// Recent means that the order is unsettled and younger than a day.
-	Recent bool
 }
 
 // doubtFor is the age up to which orders with unconfirmed money or a missing generation are checked daily. A refund can
@@ -129,12 +127,12 @@ const doubtFor = 30 * 24 * time.Hour
 // generations of forwarded API keys are excluded.
 func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) ([]Due, error) {
 	return ask(ctx, l, func(row scanner, one *Due) error {
-		return row.Scan(&one.Generation, &one.Owner, &one.Last, &one.Recent)
-	}, `SELECT generation_id, owner, is_last, is_recent FROM (
-		SELECT generation_id, owner, failed_time > 0 AND failed_time <= {now} - $1 AS is_last, order_time > {now} - $4 AS is_recent, observed_time FROM orders
+		return row.Scan(&one.Generation, &one.Owner, &one.Last)
+	}, `SELECT generation_id, owner, is_last FROM (
+		SELECT generation_id, owner, failed_time > 0 AND failed_time <= {now} - $1 AS is_last, observed_time FROM orders
 		WHERE state = {placed} AND settled = 0 AND namespace <> api_key AND `+isPast("observed_time + $2", "$2")+` AND `+isPast("placed_time + $3", "$3")+`
 		AND (order_time > {now} - $4 OR `+isPast("observed_time + $4", "$4")+`)
-		UNION ALL SELECT generation_id, owner, TRUE, FALSE, observed_time FROM orders
+		UNION ALL SELECT generation_id, owner, TRUE, observed_time FROM orders
 		WHERE state = {placed} AND settled = 1 AND (unconfirmed_cents > 0 OR gone = 1) AND namespace <> api_key AND `+isPast("observed_time + $4", "$4")+` AND order_time > {now} - $5
 		) AS due ORDER BY observed_time, generation_id LIMIT $6`,
 		l.refunds.Microseconds(), quiet.Microseconds(), lifecycle.VisibleAfter.Microseconds(), settleDaily.Microseconds(), doubtFor.Microseconds(), most)

@@ -36,29 +36,22 @@ type Orders struct {
 	work     sync.WaitGroup
 	stopping context.Context //nolint:containedctx // done when no further attempt may start
 	stop     context.CancelFunc
-	watching context.Context //nolint:containedctx // done when the orders are closed
-	unwatch  context.CancelFunc
 
 	mu          sync.Mutex
 	submissions map[string]*submission // key: ID of the order
-	followed    map[string]bool        // key: ID of a generation
 }
 
 // New creates an Orders. It sends no requests.
 func New(cfg Config) *Orders {
 	stopping, stop := context.WithCancel(context.Background())
-	watching, unwatch := context.WithCancel(stopping)
 	return &Orders{
 		Config: cfg, placed: make(chan struct{}, 1),
-		stopping: stopping, stop: stop, watching: watching, unwatch: unwatch, submissions: map[string]*submission{}, followed: map[string]bool{},
+		stopping: stopping, stop: stop, submissions: map[string]*submission{},
 	}
 }
 
 // Close waits for the orders in flight. If ctx is done first, no further attempt starts.
 func (o *Orders) Close(ctx context.Context) error {
-	o.mu.Lock()
-	o.unwatch() // no further watch starts
-	o.mu.Unlock()
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)

@@ -92,11 +92,8 @@ func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) 
 	if err != nil {
 		return Receipt{}, p.withheld(err)
 	}
-	switch {
-	case receipt.Replayed:
+	if receipt.Replayed {
 		receipt.Generation = o.newest(ctx, cred, receipt)
-	case cred.IsShared():
-		o.follow(cred, cred.Owner, receipt.Generation.ID) //nolint:contextcheck // it outlives the call
 	}
 	return receipt, nil
 }

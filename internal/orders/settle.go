@@ -9,21 +9,18 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/jobs"
 	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/watch"
 )
 
 const (
-	settleInterval = time.Minute
-	settleReads    = 10                 // single reads in each run, in addition to one list
+	settleInterval = 30 * time.Second
+	settleReads    = 5                  // single reads in each run, in addition to one list
 	settleQuiet    = settleInterval / 2 // age of the latest observation of an order that is due
 	maxSettled     = 1000               // orders that one list may serve
 	settleTimeout  = 30 * time.Second   // limit of one request
-	maxFollowed    = 10_000             // generations
-	followTTL      = 24 * time.Hour     // an older order is observed once a day
 )
 
-// Settle returns the kind of the job that observes the generations of orders until they are settled, even without a watch. A
-// run sends at most one list and ten single reads, and starts with the oldest observation.
+// Settle returns the kind of the job that observes the generations of orders until they are settled, if no process polls them.
+// A run sends at most one list and five single reads, and starts with the oldest observation.
 func (o *Orders) Settle(held catalog.Credential) jobs.Kind {
 	return jobs.Kind{
 		Name: "settle", Interval: settleInterval, Places: 1, Catalog: o.Catalog, MinRetry: settleInterval, MaxRetry: settleInterval,
@@ -31,24 +28,6 @@ func (o *Orders) Settle(held catalog.Credential) jobs.Kind {
 			return ledger.Outcome{}, o.settle(ctx, held)
 		},
 	}
-}
-
-// follow watches a generation of an owner with a receiver until it is settled, so that its events are written soon. It does not
-// wait.
-func (o *Orders) follow(cred catalog.Credential, owner, id string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.watching.Err() != nil || !o.Ledger.IsSubscriber(owner) || o.followed[id] || len(o.followed) >= maxFollowed {
-		return
-	}
-	o.followed[id] = true
-	o.work.Go(func() {
-		request := watch.Request{Credential: cred, IDs: []string{id}, Ordered: map[string]bool{id: true}, Goal: watch.Settled, Until: time.Now().Add(followTTL)}
-		_ = o.Hub.Watch(o.watching, &request, func(watch.Event) error { return nil })
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		delete(o.followed, id)
-	})
 }
 
 // settle observes due generations once. If the catalog or the ledger fails, it returns an error.
@@ -59,11 +38,6 @@ func (o *Orders) settle(ctx context.Context, held catalog.Credential) error {
 	}
 	ctx, span := traced(ctx, "settle", attribute.Int("easel.settle.size", len(due)))
 	defer span.End()
-	for _, one := range due {
-		if one.Recent {
-			o.follow(held, one.Owner, one.Generation) //nolint:contextcheck // it outlives the job
-		}
-	}
 	look := &look{orders: o, held: held}
 	if len(due) > settleReads {
 		if due, err = look.list(ctx, due); err != nil {

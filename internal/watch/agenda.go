@@ -11,8 +11,11 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// maxUnrecorded is the maximum number of idle generations that a tenant keeps because of unrecorded states.
-const maxUnrecorded = 10_000
+const (
+	maxUnrecorded = 10_000         // maximum number of idle generations that a tenant keeps because of unrecorded states
+	maxKept       = 10_000         // number of generations from which the orders of this process are not polled without a watcher
+	keepTime      = 24 * time.Hour // maximum age of an order that is polled without a watcher
+)
 
 // agenda is the schedule of polls with one credential: the generations, the list, and the health of the catalog.
 // Its mutex guards them, and everything that refers to the agenda.
@@ -89,6 +92,9 @@ func (a *agenda) prune(now time.Time) time.Time {
 		switch {
 		case len(e.subscribers) > 0:
 			return false
+		case a.keeps(e, now):
+			next = earliest(next, now.Add(linger))
+			return false
 		case e.polling.inFlight:
 			next = earliest(next, latest(until, now.Add(time.Second)))
 			return false
@@ -108,8 +114,17 @@ func (a *agenda) prune(now time.Time) time.Time {
 	return a.pruneAt
 }
 
-// wanted reports whether a watcher waits for a poll of a generation.
+// keeps reports whether a generation is polled even without a watcher, because this process placed its order. Its states, its
+// charge and its events are then recorded soon. It ends when the charge is final.
+func (a *agenda) keeps(e *generation, now time.Time) bool {
+	return e.kept && now.Sub(e.created) < keepTime && !e.reached(Settled, now, a.cfg.RefundWindow)
+}
+
+// wanted reports whether a watcher or an order waits for a poll of a generation.
 func (a *agenda) wanted(e *generation, now time.Time) bool {
+	if a.keeps(e, now) {
+		return true
+	}
 	for _, c := range e.subscribers {
 		if !e.reached(c.goal, now, a.cfg.RefundWindow) {
 			return true
@@ -160,11 +175,11 @@ func (a *agenda) nextSweep(everything bool, now time.Time) time.Time {
 	return a.list.sweptAt.Add(schedule.Jitter(every, a.list.jitter))
 }
 
-// pollAt sets the next poll of a generation. The queue contains the generations that have
-// watchers and no poll in flight.
+// pollAt sets the next poll of a generation. The queue contains the generations that have watchers or are kept, and
+// have no poll in flight.
 func (a *agenda) pollAt(e *generation, due time.Time) {
 	e.polling.due = due
-	if len(e.subscribers) == 0 || e.polling.inFlight {
+	if len(e.subscribers) == 0 && !e.kept || e.polling.inFlight {
 		a.queue.remove(e)
 		return
 	}

@@ -43,6 +43,7 @@ type generation struct {
 
 	modelID   string        // model of the order, if this process placed it
 	created   time.Time     // time when this process placed the order
+	kept      bool          // this process placed its order behind a shared API key: it is polled even without a watcher, see [agenda.keeps]
 	firstSeen time.Time     // time when this process created the generation
 	ended     time.Time     // time when this process first saw it terminal
 	observed  bool          // this process saw it before it ended

@@ -194,11 +194,13 @@ func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog
 }
 
 // Created records an order that this process placed at the given time. For a short time, a
-// 404 of it means "not visible yet". ctx is the context of the call, used only for its trace.
+// 404 of it means "not visible yet". Behind a shared API key, the generation is polled until its charge is final, even
+// without a watch. ctx is the context of the call, used only for its trace.
 func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Generation, modelID string, placed time.Time) (update Update) {
 	answered := g.Version()
 	h.apply(ctx, cred, g.ID, true, func(t *tenant, e *generation, result *pollResult, now time.Time) {
 		e.modelID, e.created, e.orderRef = modelID, placed, result.found
+		e.kept = cred.IsShared() && len(t.generations) <= maxKept
 		e.recording.etag = ""
 		if g.State == catalog.StateQueued { // the ledger has each new order as queued
 			e.recording.etag = answered.Etag

@@ -238,6 +238,7 @@ func (c *chaos) create(w *world) {
 	visible := time.Now().Add(time.Duration(max(0, c.random.IntN(50)-25)) * time.Second)
 	w.add(id, "m0", visible)
 	g := w.record(id, w.has[id], false)
+	w.kept[id] = w.cred.IsShared()
 	w.mu.Unlock()
 	c.hub.Created(context.Background(), w.cred, g, "m0", time.Now())
 	if c.random.IntN(2) == 0 {
@@ -326,7 +327,7 @@ func (c *chaos) checkQueued(one *tenant, e *generation, now time.Time) {
 	if one.wanted(e, now) && !e.polling.inFlight && at < 0 {
 		c.t.Errorf("%s is waited for, and is not in the queue", e.id)
 	}
-	if at >= 0 && (e.polling.inFlight || len(e.subscribers) == 0) {
+	if at >= 0 && (e.polling.inFlight || len(e.subscribers) == 0 && !e.kept) {
 		c.t.Errorf("%s is in the queue, and nobody waits for a poll of it", e.id)
 	}
 }

@@ -149,7 +149,7 @@ type Heartbeat struct {
 type Stats struct {
 	Pollers     int // number of credentials with current or recent watches
 	Generations int // number of generations with current or recent watches
-	Active      int // number of polled generations: watched, and not at their goal
+	Active      int // number of polled generations: not at the goal of their watches, or unsettled orders of this process
 	Watches     int // number of open watches, including waits
 
 	Conditions [ConditionCredentialRejected + 1]int // number of pollers by the condition of the catalog

@@ -39,6 +39,7 @@ type world struct {
 	said     map[string]map[string]bool // digests of a generation that were delivered
 	denied   map[string]bool            // generations that were reported as missing
 	covered  map[string]int             // open watches by generation; "" is everything
+	kept     map[string]bool            // generations whose orders this process placed
 	left     map[string]time.Time       // end times of the last watches, by generation, as in covered
 }
 
@@ -76,7 +77,7 @@ func newWorld(t *testing.T, name string, cred catalog.Credential, random *rand.R
 	return &world{
 		t: t, name: name, cred: cred, random: random, has: map[string]*render{}, until: map[fault]time.Time{},
 		thin: random.IntN(2) == 0, part: []int{0, 0, 2, 5}[random.IntN(4)],
-		said: map[string]map[string]bool{}, denied: map[string]bool{}, covered: map[string]int{}, left: map[string]time.Time{},
+		said: map[string]map[string]bool{}, denied: map[string]bool{}, covered: map[string]int{}, kept: map[string]bool{}, left: map[string]time.Time{},
 	}
 }
 
@@ -141,7 +142,7 @@ func (w *world) on(f fault) bool { return time.Now().Before(w.until[f]) }
 func (w *world) begin(id string) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	watched := w.covered[id]+w.covered[""] > 0 || id == "" && len(w.covered) > 0
+	watched := w.covered[id]+w.covered[""] > 0 || id == "" && len(w.covered)+len(w.kept) > 0 || w.kept[id]
 	if now := time.Now(); !watched && !w.left[id].Equal(now) {
 		w.t.Errorf("%s: %q is polled and nobody watches it", w.name, id)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"path"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -18,40 +17,20 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// watchesOf returns the number of watches of a generation in some replicas.
-func watchesOf(id string, all ...*replica) (n int) {
-	for _, r := range all {
-		shown := r.orders.Hub.Snapshot().Generations
-		if at := slices.IndexFunc(shown, func(g watch.PolledGeneration) bool { return g.ID == id }); at >= 0 {
-			n += shown[at].Watches
+func TestAnOrderIsPolledUntilItIsSettledWithoutAWatch(t *testing.T) {
+	inShop(t, 1000, func(s *shop) {
+		r := s.replica()
+		mine := mustPlace(s, r, "k", "a harbour")
+		r.orders.Hub.Created(s.Context(), r.held("studio"), mine, "studio/haiku", time.Now())
+		if stats := r.orders.Hub.Stats(); stats.Active != 1 || stats.Watches != 0 {
+			s.Errorf("%d generations are polled for %d watches, want 1 for 0", stats.Active, stats.Watches)
 		}
-	}
-	return n
-}
-
-func TestOrderOfAnOwnerWithAReceiverIsWatched(t *testing.T) {
-	inShopOf(t, sandbox.Config{Speed: 1e-6}, 1000, func(s *shop) {
-		s.outbox = &ledger.Outbox{Teams: func() map[string]ledger.Team { return teamsTold("studio") }}
-		if err := s.ledger.Close(); err != nil {
-			s.Fatal(err)
+		time.Sleep(time.Minute)
+		if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Succeeded || !one.Settled {
+			s.Errorf("after a minute it is %+v", one)
 		}
-		s.open()
-		first, second := s.replica(), s.replica()
-		mine, others := mustPlace(s, first, "k", "a harbour"), mustPlaceOf(s, "print", first, "k", "a harbour")
-		time.Sleep(time.Second)
-		if watchesOf(mine.ID, first) != 1 || watchesOf(others.ID, first) != 0 {
-			s.Errorf("an owner with a receiver has %d watches, another owner %d", watchesOf(mine.ID, first), watchesOf(others.ID, first))
-		}
-		if err := first.orders.Close(s.Context()); err != nil {
-			s.Error(err)
-		}
-		settles(2*time.Minute, second)
-		if watchesOf(mine.ID, second) != 1 || watchesOf(others.ID, second) != 0 {
-			s.Errorf("after the end of the process that placed the orders, the owner has %d watches in another process, and another owner %d", watchesOf(mine.ID, second), watchesOf(others.ID, second))
-		}
-		settles(10*time.Minute, second)
-		if n := watchesOf(mine.ID, second); n != 1 {
-			s.Errorf("after ten minutes it has %d watches", n)
+		if stats := r.orders.Hub.Stats(); stats.Pollers != 0 {
+			s.Errorf("after its end %d pollers run", stats.Pollers)
 		}
 	})
 }
