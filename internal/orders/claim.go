@@ -12,6 +12,20 @@ import (
 // errClaimAges interrupts the wait for a permit, so that the claim can be renewed.
 var errClaimAges = errors.New("the claim has to be renewed")
 
+// prepare starts an attempt, and returns its permit. It returns an error if no attempt may start.
+func (s *submission) prepare(ctx context.Context, attempt int) (permit *limiter.Permit, err error) {
+	if err = s.over(); err == nil && attempt > 0 {
+		err = s.renew(ctx)
+	}
+	if err == nil {
+		permit, err = s.acquire(ctx)
+	}
+	if err == nil {
+		err = s.begin()
+	}
+	return permit, err
+}
+
 // acquire waits for the permit of an attempt, and renews the claim while it waits. It returns an error as soon as no further
 // attempt may start.
 func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {

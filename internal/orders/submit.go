@@ -112,23 +112,12 @@ func (o *Orders) joined(ctx context.Context, orderID string) *submission {
 	return s
 }
 
-// submit sends an order until it has an outcome, the claim is lost, or the time of all callers is over. Each attempt acquires
-// a permit, renews the claim except at the first attempt, posts the order once, and records the result.
+// submit sends an order until it has an outcome, the claim is lost, or the time of all callers is over. Each attempt renews the
+// claim except at the first attempt, acquires a permit, posts the order once, and records the result.
 func (o *Orders) submit(ctx context.Context, s *submission) {
 	s.debug(ctx, "an order is claimed", "claims", s.order.Claims)
 	for attempt := 0; ; attempt++ {
-		permit, err := s.acquire(ctx)
-		if err == nil && attempt > 0 {
-			err = s.renew(ctx)
-		}
-		if err == nil && !permit.IsValid() { // a pause started during the renewal of the claim
-			permit.Release(limiter.Result{Outcome: limiter.Unused})
-			attempt--
-			continue
-		}
-		if err == nil {
-			err = s.begin()
-		}
+		permit, err := s.prepare(ctx, attempt)
 		if err != nil {
 			permit.Release(limiter.Result{Outcome: limiter.Unused})
 			if !s.lost {
