@@ -6,66 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 )
-
-// Action is an audited action on the ledger or a server. The orders of callers are not audited.
-type Action string
-
-// The actions.
-const (
-	ActResolve  Action = "order.resolve"
-	ActErase    Action = "order.erase"
-	ActDelete   Action = "generation.delete"
-	ActReplay   Action = "events.replay"
-	ActMigrate  Action = "ledger.migrate"
-	ActCopy     Action = "ledger.copy"
-	ActSeal     Action = "ledger.seal"
-	ActUnseal   Action = "ledger.unseal"
-	ActRestored Action = "ledger.restored"
-	ActAdopt    Action = "content.adopt"
-	ActFetch    Action = "content.fetch"
-)
-
-// By identifies the actor of an action, and its origin.
-type By struct {
-	// Actor is the name of the operator, "anonymous" without one, or the cause of an automatic change, such as a file.
-	Actor string
-	// Origin is the client address, the file or the host.
-	Origin string
-}
-
-// Act is an audited action with its details.
-type Act struct {
-	By
-
-	Action  Action
-	Subject string // object of the action; empty means the complete ledger
-	// Was and Became are the values before and after, encoded as JSON. Nil means no value. They must not contain secrets
-	// or the content of orders.
-	Was, Became any
-}
-
-// Deletion returns the act of a request to delete another owner's generation in the catalog.
-func Deletion(by By, generation, owner, state string) Act {
-	type known struct {
-		Owner string `json:"owner,omitempty"`
-		State string `json:"state,omitempty"`
-		Asked string `json:"asked,omitempty"`
-	}
-	return Act{By: by, Action: ActDelete, Subject: generation, Was: known{Owner: owner, State: state}, Became: known{Asked: "deleted"}}
-}
-
-// AuditLine is a line of the audit. The database rejects every change except a new line.
-type AuditLine struct {
-	By
-
-	ID          string
-	Time        time.Time
-	Action      Action
-	Subject     string
-	Was, Became string // JSON documents; empty means no value
-}
 
 // Audit writes a line. Before an action outside the transactions of the ledger, its caller writes the line, and aborts
 // the action if that fails.

@@ -63,6 +63,9 @@ func fromMicros(micros int64) time.Time {
 	return time.UnixMicro(micros).UTC()
 }
 
+// scanner scans a row.
+type scanner interface{ Scan(into ...any) error }
+
 // moment scans a time of the ledger.
 type moment struct{ into *time.Time }
 

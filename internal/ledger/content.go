@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 	"time"
-
-	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
 // ContentState is the state of the copy of a result.
@@ -61,22 +59,7 @@ func scanContent(row scanner, c *Content) error {
 	return row.Scan(&c.Generation, &c.Owner, &c.State, &c.Problem, &c.Object, &c.Size, &c.SHA256, &c.ContentType, &c.Etag, moment{&c.Time}, &c.Record)
 }
 
-// keeps reports whether copies outlive the deletion of their generation by the owner. It is true for a team that this
-// process does not know, because another process may. It is false for anonymous callers and without a callers file.
-func (l *Ledger) keeps(owner string) bool {
-	teams := l.teams()
-	team, known := teams[owner]
-	return team.KeepDeleted || !known && owner != "" && len(teams) > 0
-}
-
-// wantsCopy reports whether a change of an order requires a copy of its result: the generation has just succeeded, and
-// this process has a store.
-func (t *transaction) wantsCopy(before, after Order) bool {
-	ended := before.Status != lifecycle.Succeeded && after.Status == lifecycle.Succeeded
-	return t.l.contents && ended && !after.isForwarded() && !after.Erased && (!after.Deleted || t.l.keeps(after.Owner))
-}
-
-// followContent requests a copy of the result if [transaction.wantsCopy]. If a call through Easel deleted the generation,
+// followContent requests a copy of the result if [Ledger.wantsCopy]. If a call through Easel deleted the generation,
 // it deletes the copy, which another process may have made, unless the team keeps copies.
 func (t *transaction) followContent(before, after Order) error {
 	switch {
@@ -84,7 +67,7 @@ func (t *transaction) followContent(before, after Order) error {
 		return nil
 	case after.Deleted && !before.Deleted && !t.l.keeps(after.Owner):
 		return doomContents(t, after.Generation)
-	case !t.wantsCopy(before, after):
+	case !t.l.wantsCopy(before, after):
 		return nil
 	}
 	rows, err := t.exec(`INSERT INTO contents (generation_id, owner) VALUES ($1, $2) ON CONFLICT DO NOTHING`, after.Generation, after.Owner)

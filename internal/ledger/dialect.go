@@ -5,7 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -14,8 +13,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	modernc "modernc.org/sqlite"
-
-	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
 // kind is the name of a kind of database, and of the folder of its migrations.
@@ -32,7 +29,7 @@ type dialect struct {
 	kind   kind
 	system attribute.KeyValue
 	conns  int
-	words  *strings.Replacer // placeholders of statements, with their replacements
+	words  *strings.Replacer // placeholders of statements, with their replacements: see words.go
 
 	snapshot *sql.TxOptions // options of a transaction that reads the complete ledger
 	still    *sql.TxOptions // options of the transaction that copies the ledger
@@ -44,18 +41,11 @@ type dialect struct {
 	idle       time.Duration // time after which an idle connection is closed; zero means never
 }
 
-// databaseIdentity changes when pg_restore fills a database, because the OID of the database or of a table changes.
-const databaseIdentity = `((SELECT oid FROM pg_database WHERE datname = current_database()) || '/' || 'orders'::regclass::oid)`
-
 var postgres = dialect{
-	driver: "pgx",
-	kind:   postgresKind,
-	system: semconv.DBSystemNamePostgreSQL,
-	conns:  16,
-	words: words("{now}", "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT", "{same database}", "(SELECT value FROM facts WHERE name = '"+databaseFact+"') = "+databaseIdentity, "{lock}", "FOR UPDATE", "{lock at once}", "FOR UPDATE NOWAIT", "{take}", "FOR UPDATE SKIP LOCKED",
-		"{in ids}", "= ANY (ARRAY(SELECT json_array_elements_text($1::json)))", "{in times}", "= ANY (ARRAY(SELECT json_array_elements_text($2::json)::BIGINT))", "{ids}", "json_array_elements_text($1::json) AS ids (id)",
-		"{bytes}", `COLLATE "C"`, "{labels}", "json_each_text($1::json) AS labels (name, value)", "{labels of order}", "(SELECT json_object_agg(name, value)::TEXT FROM labels WHERE order_id = orders.id AND orders.erased = 0)",
-		"{month of order_time}", "(EXTRACT(EPOCH FROM date_trunc('month', to_timestamp(order_time / 1000000) AT TIME ZONE 'UTC')) * 1000000)::BIGINT"),
+	driver:        "pgx",
+	kind:          postgresKind,
+	system:        semconv.DBSystemNamePostgreSQL,
+	conns:         16,
 	hasFacts:      `SELECT to_regclass('facts') IS NOT NULL`,
 	migrationLock: `SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock(hashtext('easel schema'))`,
 
@@ -70,30 +60,11 @@ var postgres = dialect{
 // A SQLite transaction locks the complete file: it starts with BEGIN IMMEDIATE, and only one connection writes. The clock
 // is the clock of its one process.
 var sqlite = dialect{
-	driver: "sqlite",
-	kind:   sqliteKind,
-	system: semconv.DBSystemNameSQLite,
-	conns:  1,
-	words: words("{now}", "easel_now()", "{same database}", "TRUE", "{lock}", "", "{lock at once}", "", "{take}", "",
-		"{in ids}", "IN (SELECT value FROM json_each($1))", "{in times}", "IN (SELECT value FROM json_each($2))", "{ids}", "(SELECT value AS id FROM json_each($1)) AS ids", " {bytes}", "", "{labels}", "(SELECT key AS name, value FROM json_each($1)) AS labels", "{labels of order}", "(SELECT json_group_object(name, value) FROM labels WHERE order_id = orders.id AND orders.erased = 0)",
-		"{month of order_time}", "CAST(strftime('%s', order_time / 1000000, 'unixepoch', 'start of month') AS INTEGER) * 1000000"),
-
+	driver:   "sqlite",
+	kind:     sqliteKind,
+	system:   semconv.DBSystemNameSQLite,
+	conns:    1,
 	hasFacts: `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'facts')`,
-}
-
-// words returns a replacer for the placeholders of a database and for the names of constants.
-func words(own ...string) *strings.Replacer {
-	for name, constant := range map[string]int{
-		"{most open}": MostOpen, "{most refused}": MostRefused,
-		"{open}": int(lifecycle.Open), "{placed}": int(lifecycle.Placed), "{refused}": int(lifecycle.Refused),
-		"{failed}": int(lifecycle.Failed), "{succeeded}": int(lifecycle.Succeeded), "{refunded}": int(lifecycle.Refunded),
-		"{reserve}": int(Reserve), "{charge}": int(Charge), "{refund}": int(Refund), "{release}": int(Release), "{resolve}": int(Resolve),
-		"{waiting}": int(ContentWaiting), "{copied}": int(ContentCopied), "{not copied}": int(ContentFailed), "{doomed}": int(ContentDoomed),
-		"{pending}": int(EventPending), "{sent}": int(EventSent), "{given up}": int(EventGivenUp), "{kept}": int(EventKept),
-	} {
-		own = append(own, name, strconv.Itoa(constant))
-	}
-	return strings.NewReplacer(own...)
 }
 
 func init() {

@@ -1,8 +1,13 @@
 package ledger
 
 import (
-	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
 const (
@@ -17,28 +22,133 @@ const (
 	copyTimeout = time.Minute
 )
 
-// Event returns an event by its id.
-func (l *Ledger) Event(ctx context.Context, id string) (e Event, found bool, err error) {
-	all, err := ask(ctx, l, scanEvent, selectEvents+`id = $1`, id)
-	if err != nil || len(all) == 0 {
-		return e, false, err
-	}
-	return all[0], true, nil
+// The types of events.
+const (
+	EventSucceeded = "easel.generation.succeeded"
+	EventFailed    = "easel.generation.failed"
+	EventRefunded  = "easel.generation.refunded"
+	EventDeleted   = "easel.generation.deleted"
+	EventBudget    = "easel.budget.threshold"
+)
+
+// EventState is the state of the delivery of an event.
+type EventState int
+
+// The states of the delivery of an event. A pending event has a job.
+const (
+	EventPending EventState = iota
+	EventSent
+	EventGivenUp
+	EventKept // its owner had no receiver
+)
+
+func (s EventState) String() string { return [...]string{"pending", "sent", "given up", "kept"}[s] }
+
+// Event is a notification for an owner.
+type Event struct {
+	// ID is the same for each delivery of the event.
+	ID, Owner, Type string
+	// Subject is the generation or the budget. Events of one subject are sent one at a time.
+	Subject string
+	// Percent is the threshold of a budget.
+	Percent int64
+	// Data is a JSON document.
+	Data string
+	// Time is the time when the event was written, together with the change that it reports.
+	Time     time.Time
+	State    EventState
+	Attempts int64
+	// Problem is the reason why the last attempt failed.
+	Problem string
 }
 
-// Delivered returns the change that records the delivery of an event, after a number of attempts.
-func Delivered(id string, attempts int64) Change {
-	return func(tx *transaction) error {
-		_, err := tx.exec(`UPDATE events SET state = {sent}, attempts = $1, problem = '' WHERE id = $2`, attempts, id)
-		return err
-	}
+// selectEvents is the beginning of a query for events, which scanEvent scans.
+const selectEvents = `SELECT id, owner, type, subject, percent, data, event_time, state, COALESCE((SELECT attempts FROM jobs WHERE kind = '` + DeliverJob + `' AND ref = e.id), attempts),
+	COALESCE((SELECT problem FROM jobs WHERE kind = '` + DeliverJob + `' AND ref = e.id), problem) FROM events AS e WHERE `
+
+func scanEvent(row scanner, e *Event) error {
+	return row.Scan(&e.ID, &e.Owner, &e.Type, &e.Subject, &e.Percent, &e.Data, moment{&e.Time}, &e.State, &e.Attempts, &e.Problem)
 }
 
-// deliverNow ends the delay of the event of a success, which waits for the copy of the result.
-func (t *transaction) deliverNow(owner, generation string) error {
-	rows, err := t.exec(`UPDATE jobs SET run_time = {now} WHERE kind = '`+DeliverJob+`' AND ref = $1 AND fence = 0`, t.l.eventID(Event{Owner: owner, Type: EventSucceeded, Subject: generation}))
-	t.jobAdded = t.jobAdded || rows > 0
-	return err
+// eventTypes are the types of events by state.
+var eventTypes = map[lifecycle.Status]string{lifecycle.Succeeded: EventSucceeded, lifecycle.Failed: EventFailed, lifecycle.Refunded: EventRefunded}
+
+// thresholds are the percentages of a budget's limit at which its owner is notified.
+var thresholds = []int64{80, 100}
+
+// tellGeneration writes the events of a change of an order.
+func (t *transaction) tellGeneration(before, after Order, text *string) error {
+	var types []string
+	if after.Status > before.Status && after.Status != lifecycle.Refunded && eventTypes[after.Status] != "" {
+		types = append(types, eventTypes[after.Status])
+	}
+	if after.Refunded && !before.Refunded {
+		types = append(types, EventRefunded)
+	}
+	if after.IsGone() && !before.IsGone() {
+		types = append(types, EventDeleted)
+	}
+	if len(types) == 0 || t.l.outbox == nil || after.isForwarded() {
+		return nil
+	}
+	delay := time.Duration(0)
+	if t.l.wantsCopy(before, after) {
+		delay = copyTimeout
+	}
+	for _, eventType := range types {
+		if err := t.addEvent(Event{Owner: after.Owner, Type: eventType, Subject: after.Generation, Data: t.l.outbox.Generation(after.as(eventType), text)}, delay); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// as returns the order as an event of the given type reports it. A state may be recorded after a deletion.
+func (o Order) as(eventType string) Order {
+	if o.Deleted = eventType == EventDeleted; o.Deleted {
+		return o
+	}
+	o.Absence = lifecycle.Absence{}
+	for status, told := range eventTypes {
+		if told == eventType && (status != lifecycle.Refunded || o.Status != lifecycle.Succeeded) { // a refund changes no success
+			o.Status = status
+		}
+	}
+	return o
+}
+
+// tellBudgets writes the events of the changed budgets of the time of an order, each threshold once.
+func (t *transaction) tellBudgets(o Order, changed []usage) error {
+	if t.l.outbox == nil {
+		return nil
+	}
+	for _, b := range t.l.teams()[o.Owner].Limits.periods(o.Time) {
+		u, ok := b.find(o.Owner, changed)
+		if !ok || b.LimitCents == unlimited {
+			continue
+		}
+		if err := t.tellBudget(o.Owner, b.with(u), u.notified); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *transaction) tellBudget(owner string, b Budget, notified int64) error {
+	used := b.SpentCents + b.ReservedCents
+	for _, percent := range thresholds {
+		if percent <= notified || used <= 0 || used*100 < b.LimitCents*percent {
+			continue
+		}
+		if _, err := t.exec(`UPDATE budgets SET told_percent = $1 WHERE owner = $2 AND period = $3 AND start_time = $4 AND told_percent < $1`, percent, owner, b.Period, b.Start.UnixMicro()); err != nil {
+			return err
+		}
+		subject := fmt.Sprintf("%s.%s", b.Period, b.Start.Format(time.DateOnly))
+		if err := t.addEvent(Event{Owner: owner, Type: EventBudget, Subject: subject, Percent: percent, Data: t.l.outbox.Budget(b)}, 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // addDeliveries is a statement that writes the jobs of events. A condition of the events follows, and then inLine.
@@ -47,149 +157,42 @@ const (
 	inLine        = ` ORDER BY subject, position`
 )
 
-// overdue selects deliveries that are too old, first in their line, and not being attempted by a process.
-var overdue = `SELECT ref, line, begin_time, attempts, problem FROM jobs AS due WHERE kind = '` + DeliverJob + `' AND owner = $1 AND begin_time >= $2 AND begin_time <= (SELECT {now}) - ` + micro(DeliverTimeout) + `
-	AND ` + isPast("run_time", micro(JobLease)) + ` AND ` + firstInLine + ` ORDER BY begin_time LIMIT $3 {take}`
+// eventID returns the id of an event. It is the same for the same event, in each process.
+func (l *Ledger) eventID(e Event) string {
+	event := e.Type
+	if e.Percent > 0 {
+		event = fmt.Sprint(e.Type, e.Percent)
+	}
+	sum := sha256.Sum256([]byte(strings.Join([]string{l.catalog, e.Owner, e.Subject, event}, "\x00")))
+	return "evt_" + hex.EncodeToString(sum[:16])
+}
 
-// GiveUp abandons, in steps, the events of an owner that were not delivered in time. A later event of the same subject then
-// has its full time. It returns the number of events, even after an error.
-func (l *Ledger) GiveUp(ctx context.Context, owner string) (events int, err error) {
-	return l.inSteps(ctx, func(tx *transaction, from int64) (times []int64, err error) {
-		all, err := collect(tx, func(row scanner, d *delivery) error {
-			return row.Scan(&d.event, &d.line, &d.begin, &d.attempts, &d.problem)
-		}, overdue, owner, from, stepRows)
-		for _, d := range all {
-			times = append(times, d.begin)
-			if err == nil {
-				err = tx.giveUp(owner, d)
-			}
+// addEvent writes an event behind the others of its subject. If this process knows a receiver of its owner, it writes the job that
+// delivers the event after a delay, and the jobs of kept events before it.
+func (t *transaction) addEvent(e Event, delay time.Duration) error {
+	if e.ID, e.State = t.l.eventID(e), EventKept; t.l.IsSubscriber(e.Owner) {
+		e.State = EventPending
+	}
+	position := int64(0)
+	added, err := t.maybeRow([]any{&position}, `INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time)
+		VALUES ($1, $2, $3, $4, (SELECT COALESCE(MAX(position), 0) + 1 FROM events WHERE owner = $2 AND subject = $4), $5, $6, $7, {now}) ON CONFLICT DO NOTHING RETURNING position`,
+		e.ID, e.Owner, e.Type, e.Subject, e.Percent, e.Data, e.State)
+	if err != nil || !added || e.State != EventPending {
+		return err
+	}
+	if position > 1 {
+		if _, err := t.deliverKept(e.Owner, e.Subject); err != nil {
+			return err
 		}
-		return times, err
-	})
+	}
+	return t.addJob(Job{Kind: DeliverJob, Ref: e.ID, Owner: e.Owner, Line: e.Subject}, delay)
 }
 
-// delivery is a job that delivers an event.
-type delivery struct {
-	event, line, problem string
-	begin, attempts      int64
-}
-
-// giveUp abandons the event of a delivery.
-func (t *transaction) giveUp(owner string, d delivery) error {
-	_, err := t.exec(`UPDATE events SET state = {given up}, attempts = $1, problem = $2 WHERE id = $3`, d.attempts, d.problem, d.event)
-	if err == nil {
-		_, err = t.exec(`DELETE FROM jobs WHERE kind = '`+DeliverJob+`' AND ref = $1`, d.event)
-	}
-	if err == nil {
-		_, err = t.exec(`UPDATE jobs SET begin_time = {now} WHERE kind = '`+DeliverJob+`' AND owner = $1 AND line = $2 AND line <> ''`, owner, d.line)
-	}
+// deliverNow ends the delay of the event of a success, which waits for the copy of the result.
+func (t *transaction) deliverNow(owner, generation string) error {
+	rows, err := t.exec(`UPDATE jobs SET run_time = {now} WHERE kind = '`+DeliverJob+`' AND ref = $1 AND fence = 0`, t.l.eventID(Event{Owner: owner, Type: EventSucceeded, Subject: generation}))
+	t.jobAdded = t.jobAdded || rows > 0
 	return err
-}
-
-// ForgetEvents deletes, in steps, old events that are not pending.
-func (l *Ledger) ForgetEvents(ctx context.Context) error {
-	_, err := l.changeInSteps(ctx, `DELETE FROM events WHERE id IN (SELECT id FROM events WHERE state <> {pending} AND event_time >= $1
-		AND event_time <= (SELECT {now}) - $3 ORDER BY event_time LIMIT $2) RETURNING event_time`, KeepEvents.Microseconds())
-	return err
-}
-
-// EventFilter selects events.
-type EventFilter struct {
-	// Owner is the owner of the events. Empty means all owners.
-	Owner string
-	// Since is the earliest time of an event.
-	Since time.Time
-	// GivenUp selects only abandoned events.
-	GivenUp bool
-}
-
-// clauses returns the conditions of a filter.
-func (f EventFilter) clauses() *clauses {
-	c := &clauses{}
-	c.add("event_time >= %s", f.Since.UnixMicro())
-	if f.Owner != "" {
-		c.add("owner = %s", f.Owner)
-	}
-	if f.GivenUp {
-		c.add("state = {given up}")
-	}
-	return c
-}
-
-// Events returns the latest events that match a filter.
-func (l *Ledger) Events(ctx context.Context, f EventFilter, most int) ([]Event, error) {
-	c := f.clauses()
-	c.add("TRUE ORDER BY event_time DESC, id LIMIT %s", most)
-	return ask(ctx, l, scanEvent, selectEvents+c.String(), c.args...)
-}
-
-// EventPosition is a position in the events of an owner. The zero value is before the first one.
-type EventPosition struct {
-	Subject  string `json:"subject"`
-	Position int64  `json:"position"`
-}
-
-// Replay resets events to pending, with their ids, in one step. Among the next events of an owner after a position, it
-// selects the events that match the filter. It returns the number of events, and the position of the next step or nil
-// after the last one. The audit has a line for each step that changes something.
-func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition, by By) (events int64, next *EventPosition, err error) {
-	err = l.tx(ctx, func(tx *transaction) error {
-		c := f.clauses()
-		c.add("state <> {pending} AND (subject, position) > (%s, %s) ORDER BY subject, position LIMIT %s", after.Subject, after.Position, stepRows)
-		var ids, subjects []string
-		var last EventPosition
-		err := tx.query(func(row scanner) error {
-			id := ""
-			err := row.Scan(&id, &last.Subject, &last.Position)
-			ids, subjects = append(ids, id), append(subjects, last.Subject)
-			return err
-		}, `SELECT id, subject, position FROM events WHERE `+c.String(), c.args...)
-		if next = nil; len(ids) == stepRows {
-			next = &last
-		}
-		if events = 0; err != nil || len(ids) == 0 {
-			return err
-		}
-		events, err = tx.replay(f.Owner, ids, subjects)
-		if err != nil || events == 0 {
-			return err
-		}
-		return tx.audit(Act{By: by, Action: ActReplay, Subject: f.Owner, Became: struct {
-			Since   time.Time `json:"since"`
-			GivenUp bool      `json:"given_up,omitempty"`
-			Events  int64     `json:"events"`
-		}{f.Since.UTC(), f.GivenUp, events}})
-	})
-	return events, next, err
-}
-
-// replay sets events of an owner to pending. It replaces the jobs of pending events of the same subjects, so that later events
-// follow earlier ones.
-func (t *transaction) replay(owner string, ids, subjects []string) (events int64, err error) {
-	_, err = t.exec(`DELETE FROM jobs WHERE kind = '`+DeliverJob+`' AND owner = $2 AND line {in ids} AND line <> ''`, asList(subjects), owner)
-	if err == nil {
-		events, err = t.exec(`UPDATE events SET state = {pending}, attempts = 0, problem = '' WHERE id {in ids} AND state <> {pending}`, asList(ids))
-	}
-	if err == nil {
-		_, err = t.exec(addDeliveries+`subject {in ids} AND owner = $2 AND state = {pending}`+inLine, asList(subjects), owner)
-	}
-	t.jobAdded = true
-	return events, err
-}
-
-// DeliverKept requests the delivery of the kept events of an owner, unless they are older than [DeliverTimeout]. The process that
-// wrote them did not know a receiver of the owner.
-func (l *Ledger) DeliverKept(ctx context.Context, owner string) error {
-	for events := int64(stepRows); events == stepRows; {
-		err := l.tx(ctx, func(tx *transaction) (err error) {
-			events, err = tx.deliverKept(owner, "")
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // deliverKept requests the delivery of kept events of an owner and a subject, or of any subject if it is empty. It returns their
@@ -209,22 +212,16 @@ func (t *transaction) deliverKept(owner, subject string) (events int64, err erro
 	return t.replay(owner, ids, subjects)
 }
 
-// EventSummary has the totals of the events of an owner.
-type EventSummary struct {
-	Owner            string
-	Pending, GivenUp int64
-	// Oldest is the age of the oldest pending event.
-	Oldest time.Duration
-}
-
-// summarizeEvents returns the totals of each owner that has pending or abandoned events.
-func summarizeEvents(tx *transaction) (all []EventSummary, err error) {
-	return collect(tx, func(row scanner, s *EventSummary) error {
-		oldest := int64(0)
-		err := row.Scan(&s.Owner, &s.Pending, &s.GivenUp, &oldest)
-		s.Oldest = time.Duration(oldest) * time.Microsecond
-		return err
-	}, `SELECT owner, CAST(SUM(pending) AS BIGINT), CAST(SUM(given_up) AS BIGINT), MAX(age) FROM (
-		SELECT owner, COUNT(*) AS pending, 0 AS given_up, {now} - MIN(begin_time) AS age FROM jobs WHERE kind = $1 GROUP BY owner
-		UNION ALL SELECT owner, 0, COUNT(*), 0 FROM events WHERE state = {given up} GROUP BY owner) AS counts GROUP BY owner ORDER BY owner`, DeliverJob)
+// replay sets events of an owner to pending. It replaces the jobs of pending events of the same subjects, so that later events
+// follow earlier ones.
+func (t *transaction) replay(owner string, ids, subjects []string) (events int64, err error) {
+	_, err = t.exec(`DELETE FROM jobs WHERE kind = '`+DeliverJob+`' AND owner = $2 AND line {in ids} AND line <> ''`, asList(subjects), owner)
+	if err == nil {
+		events, err = t.exec(`UPDATE events SET state = {pending}, attempts = 0, problem = '' WHERE id {in ids} AND state <> {pending}`, asList(ids))
+	}
+	if err == nil {
+		_, err = t.exec(addDeliveries+`subject {in ids} AND owner = $2 AND state = {pending}`+inLine, asList(subjects), owner)
+	}
+	t.jobAdded = true
+	return events, err
 }

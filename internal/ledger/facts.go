@@ -9,9 +9,8 @@ import (
 
 // The facts of a ledger that is a copy, or that was copied.
 const (
-	copiedFact   = "copied_time" // time when the ledger became a copy
-	databaseFact = "database"    // identity of the database of PostgreSQL that was opened last
-	sealedFact   = "sealed_time" // time when the ledger was copied into another one
+	copiedFact = "copied_time" // time when the ledger became a copy
+	sealedFact = "sealed_time" // time when the ledger was copied into another one
 )
 
 // The facts about the store of results.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
 // Ledger stores orders. All its times are read from the database's clock.
@@ -69,4 +71,30 @@ func (l *Ledger) Close() (err error) {
 		}
 	}
 	return err
+}
+
+// teams returns the owners that this process knows.
+func (l *Ledger) teams() map[string]Team {
+	if l.outbox == nil {
+		return nil
+	}
+	return l.outbox.Teams()
+}
+
+// IsSubscriber reports whether this process has an event receiver for an owner.
+func (l *Ledger) IsSubscriber(owner string) bool { return l.teams()[owner].Subscribed }
+
+// keeps reports whether copies outlive the deletion of their generation by the owner. It is true for a team that this
+// process does not know, because another process may. It is false for anonymous callers and without a callers file.
+func (l *Ledger) keeps(owner string) bool {
+	teams := l.teams()
+	team, known := teams[owner]
+	return team.KeepDeleted || !known && owner != "" && len(teams) > 0
+}
+
+// wantsCopy reports whether a change of an order requires a copy of its result: the generation has just succeeded, and
+// this process has a store.
+func (l *Ledger) wantsCopy(before, after Order) bool {
+	ended := before.Status != lifecycle.Succeeded && after.Status == lifecycle.Succeeded
+	return l.contents && ended && !after.isForwarded() && !after.Erased && (!after.Deleted || l.keeps(after.Owner))
 }

@@ -57,7 +57,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 		catalog: config.Catalog, kind: Kind(config.URL), outbox: config.Outbox, audited: config.Audited,
 		contents: config.Contents, jobAdded: make(chan struct{}, 1),
 	}
-	l.statements, l.commits = at.operation("statements"), at.operation("commit")
+	l.statements, l.commits = newOperation(at.system, "statements"), newOperation(at.system, "commit")
 	l.available.logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler))
 	if err := l.open(ctx, at, config); err != nil {
 		_ = l.Close() // the first error is more specific

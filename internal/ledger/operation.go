@@ -25,10 +25,10 @@ type operation struct {
 	recorded   []metric.RecordOption
 }
 
-// operation returns an operation of the databases of a dialect.
-func (d dialect) operation(name string) operation {
+// newOperation returns an operation of a kind of database.
+func newOperation(system attribute.KeyValue, name string) operation {
 	duration, _ := otel.Meter(scope).Float64Histogram("db.client.operation.duration", metric.WithUnit("s")) // the name is valid
-	attributes := attribute.NewSet(d.system, semconv.DBOperationName(name))
+	attributes := attribute.NewSet(system, semconv.DBOperationName(name))
 	return operation{
 		span: "sql." + name, attributes: attributes, duration: duration,
 		started:  []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attributes.ToSlice()...)},

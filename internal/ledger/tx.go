@@ -18,9 +18,6 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// scanner scans a row.
-type scanner interface{ Scan(into ...any) error }
-
 // transaction executes statements in the dialect of its database, and records the notifications that follow its commit.
 type transaction struct {
 	querier

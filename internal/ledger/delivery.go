@@ -1,0 +1,174 @@
+package ledger
+
+import (
+	"context"
+	"time"
+)
+
+// Event returns an event by its id.
+func (l *Ledger) Event(ctx context.Context, id string) (e Event, found bool, err error) {
+	all, err := ask(ctx, l, scanEvent, selectEvents+`id = $1`, id)
+	if err != nil || len(all) == 0 {
+		return e, false, err
+	}
+	return all[0], true, nil
+}
+
+// Delivered returns the change that records the delivery of an event, after a number of attempts.
+func Delivered(id string, attempts int64) Change {
+	return func(tx *transaction) error {
+		_, err := tx.exec(`UPDATE events SET state = {sent}, attempts = $1, problem = '' WHERE id = $2`, attempts, id)
+		return err
+	}
+}
+
+// overdue selects deliveries that are too old, first in their line, and not being attempted by a process.
+var overdue = `SELECT ref, line, begin_time, attempts, problem FROM jobs AS due WHERE kind = '` + DeliverJob + `' AND owner = $1 AND begin_time >= $2 AND begin_time <= (SELECT {now}) - ` + micro(DeliverTimeout) + `
+	AND ` + isPast("run_time", micro(JobLease)) + ` AND ` + firstInLine + ` ORDER BY begin_time LIMIT $3 {take}`
+
+// GiveUp abandons, in steps, the events of an owner that were not delivered in time. A later event of the same subject then
+// has its full time. It returns the number of events, even after an error.
+func (l *Ledger) GiveUp(ctx context.Context, owner string) (events int, err error) {
+	return l.inSteps(ctx, func(tx *transaction, from int64) (times []int64, err error) {
+		all, err := collect(tx, func(row scanner, d *delivery) error {
+			return row.Scan(&d.event, &d.line, &d.begin, &d.attempts, &d.problem)
+		}, overdue, owner, from, stepRows)
+		for _, d := range all {
+			times = append(times, d.begin)
+			if err == nil {
+				err = tx.giveUp(owner, d)
+			}
+		}
+		return times, err
+	})
+}
+
+// delivery is a job that delivers an event.
+type delivery struct {
+	event, line, problem string
+	begin, attempts      int64
+}
+
+// giveUp abandons the event of a delivery.
+func (t *transaction) giveUp(owner string, d delivery) error {
+	_, err := t.exec(`UPDATE events SET state = {given up}, attempts = $1, problem = $2 WHERE id = $3`, d.attempts, d.problem, d.event)
+	if err == nil {
+		_, err = t.exec(`DELETE FROM jobs WHERE kind = '`+DeliverJob+`' AND ref = $1`, d.event)
+	}
+	if err == nil {
+		_, err = t.exec(`UPDATE jobs SET begin_time = {now} WHERE kind = '`+DeliverJob+`' AND owner = $1 AND line = $2 AND line <> ''`, owner, d.line)
+	}
+	return err
+}
+
+// ForgetEvents deletes, in steps, old events that are not pending.
+func (l *Ledger) ForgetEvents(ctx context.Context) error {
+	_, err := l.changeInSteps(ctx, `DELETE FROM events WHERE id IN (SELECT id FROM events WHERE state <> {pending} AND event_time >= $1
+		AND event_time <= (SELECT {now}) - $3 ORDER BY event_time LIMIT $2) RETURNING event_time`, KeepEvents.Microseconds())
+	return err
+}
+
+// EventFilter selects events.
+type EventFilter struct {
+	// Owner is the owner of the events. Empty means all owners.
+	Owner string
+	// Since is the earliest time of an event.
+	Since time.Time
+	// GivenUp selects only abandoned events.
+	GivenUp bool
+}
+
+// clauses returns the conditions of a filter.
+func (f EventFilter) clauses() *clauses {
+	c := &clauses{}
+	c.add("event_time >= %s", f.Since.UnixMicro())
+	if f.Owner != "" {
+		c.add("owner = %s", f.Owner)
+	}
+	if f.GivenUp {
+		c.add("state = {given up}")
+	}
+	return c
+}
+
+// Events returns the latest events that match a filter.
+func (l *Ledger) Events(ctx context.Context, f EventFilter, most int) ([]Event, error) {
+	c := f.clauses()
+	c.add("TRUE ORDER BY event_time DESC, id LIMIT %s", most)
+	return ask(ctx, l, scanEvent, selectEvents+c.String(), c.args...)
+}
+
+// EventPosition is a position in the events of an owner. The zero value is before the first one.
+type EventPosition struct {
+	Subject  string `json:"subject"`
+	Position int64  `json:"position"`
+}
+
+// Replay resets events to pending, with their ids, in one step. Among the next events of an owner after a position, it
+// selects the events that match the filter. It returns the number of events, and the position of the next step or nil
+// after the last one. The audit has a line for each step that changes something.
+func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition, by By) (events int64, next *EventPosition, err error) {
+	err = l.tx(ctx, func(tx *transaction) error {
+		c := f.clauses()
+		c.add("state <> {pending} AND (subject, position) > (%s, %s) ORDER BY subject, position LIMIT %s", after.Subject, after.Position, stepRows)
+		var ids, subjects []string
+		var last EventPosition
+		err := tx.query(func(row scanner) error {
+			id := ""
+			err := row.Scan(&id, &last.Subject, &last.Position)
+			ids, subjects = append(ids, id), append(subjects, last.Subject)
+			return err
+		}, `SELECT id, subject, position FROM events WHERE `+c.String(), c.args...)
+		if next = nil; len(ids) == stepRows {
+			next = &last
+		}
+		if events = 0; err != nil || len(ids) == 0 {
+			return err
+		}
+		events, err = tx.replay(f.Owner, ids, subjects)
+		if err != nil || events == 0 {
+			return err
+		}
+		return tx.audit(Act{By: by, Action: ActReplay, Subject: f.Owner, Became: struct {
+			Since   time.Time `json:"since"`
+			GivenUp bool      `json:"given_up,omitempty"`
+			Events  int64     `json:"events"`
+		}{f.Since.UTC(), f.GivenUp, events}})
+	})
+	return events, next, err
+}
+
+// DeliverKept requests the delivery of the kept events of an owner, unless they are older than [DeliverTimeout]. The process that
+// wrote them did not know a receiver of the owner.
+func (l *Ledger) DeliverKept(ctx context.Context, owner string) error {
+	for events := int64(stepRows); events == stepRows; {
+		err := l.tx(ctx, func(tx *transaction) (err error) {
+			events, err = tx.deliverKept(owner, "")
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// EventSummary has the totals of the events of an owner.
+type EventSummary struct {
+	Owner            string
+	Pending, GivenUp int64
+	// Oldest is the age of the oldest pending event.
+	Oldest time.Duration
+}
+
+// summarizeEvents returns the totals of each owner that has pending or abandoned events.
+func summarizeEvents(tx *transaction) (all []EventSummary, err error) {
+	return collect(tx, func(row scanner, s *EventSummary) error {
+		oldest := int64(0)
+		err := row.Scan(&s.Owner, &s.Pending, &s.GivenUp, &oldest)
+		s.Oldest = time.Duration(oldest) * time.Microsecond
+		return err
+	}, `SELECT owner, CAST(SUM(pending) AS BIGINT), CAST(SUM(given_up) AS BIGINT), MAX(age) FROM (
+		SELECT owner, COUNT(*) AS pending, 0 AS given_up, {now} - MIN(begin_time) AS age FROM jobs WHERE kind = $1 GROUP BY owner
+		UNION ALL SELECT owner, 0, COUNT(*), 0 FROM events WHERE state = {given up} GROUP BY owner) AS counts GROUP BY owner ORDER BY owner`, DeliverJob)
+}

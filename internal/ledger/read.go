@@ -1,0 +1,73 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+)
+
+// columns are the columns that scan reads.
+var columns = `id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, COALESCE(inputs, ''), digest, inputs_digest, state, COALESCE(generation_id, ''), resolved = 1, claims,
+	NOT ` + lapsed + `, {now} - order_time, order_time, price_cents, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents,
+	status, COALESCE(record, ''), deleted = 1, gone = 1, absent_time, settled = 1, charge_final = 1, refunded = 1, placed_time, failed_time, problem, erased = 1, held = 1, {labels of order}`
+
+// order reads and locks the order that matches a condition, or returns nil. apiKey is the current one.
+func (l *Ledger) order(tx *transaction, apiKey, condition string, args ...any) (*Order, error) {
+	all, err := l.orders(tx, apiKey, condition+" {lock}", args...)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	return &all[0], nil
+}
+
+// orders reads the orders that match a condition.
+func (l *Ledger) orders(tx *transaction, apiKey, condition string, args ...any) ([]Order, error) {
+	return l.ordersOf(tx, apiKey, "orders", condition, args...)
+}
+
+// ordersOf reads the orders of some tables that match a condition.
+func (l *Ledger) ordersOf(tx *transaction, apiKey, tables, condition string, args ...any) (all []Order, err error) {
+	return collect(tx, func(row scanner, o *Order) error { return l.scan(row, o, apiKey) }, `SELECT `+columns+` FROM `+tables+` WHERE `+condition, args...)
+}
+
+// scan reads a row of the columns.
+func (l *Ledger) scan(row scanner, o *Order, apiKey string) error {
+	var age, written, absent, failed int64
+	if err := row.Scan(
+		&o.ID, &o.Namespace, &o.Owner, &o.Caller, &o.IdempotencyKey, &o.UpstreamKey, &o.APIKey, &o.ModelID, &o.Inputs, &o.Digest, &o.InputsDigest, &o.State, &o.Generation, &o.Resolved, &o.Claims,
+		&o.Claimed, &age, &written, &o.PriceCents, &o.ReservedCents, &o.CostCents, &o.RefundedCents, &o.UnconfirmedCents,
+		&o.Status, &o.Record, &o.Deleted, &o.Absence.Lasting, &absent, &o.Settled, &o.Final, &o.Refunded, &o.placed, &failed, &o.Problem, &o.Erased, &o.Held, labels{&o.Labels}); err != nil {
+		return err
+	}
+	o.Claimed = o.Claimed && o.State == lifecycle.Open
+	o.Expired = age >= l.window.Microseconds()
+	o.Rotated = o.APIKey != apiKey
+	o.Time, o.Age = fromMicros(written), time.Duration(age)*time.Microsecond
+	o.Deleted = o.Deleted && !o.Absence.Lasting
+	o.Absence.Since, o.FailedTime, o.ChargedCents = fromMicros(absent), fromMicros(max(0, failed)), o.CostCents
+	return nil
+}
+
+// read reads the orders of some tables that match a condition.
+func (l *Ledger) read(ctx context.Context, tables, condition string, args ...any) (all []Order, err error) {
+	err = l.reading(ctx, func(tx *transaction) error {
+		all, err = l.ordersOf(tx, "", tables, condition, args...)
+		return err
+	})
+	return all, err
+}
+
+// labels scans the labels of an order, which a query returns as JSON. An order without labels has an empty map. An erased order
+// has none, even if the query has waited for the row and reads its labels as of an earlier moment.
+type labels struct{ into *map[string]string }
+
+// Scan implements [sql.Scanner].
+func (l labels) Scan(value any) error {
+	*l.into = map[string]string{}
+	if text, _ := value.(string); text != "" && text != "{}" {
+		return json.Unmarshal([]byte(text), l.into)
+	}
+	return nil
+}
