@@ -35,6 +35,32 @@ func TestAnOrderIsPolledUntilItIsSettledWithoutAWatch(t *testing.T) {
 	})
 }
 
+func TestAfterARestartAnEndIsRecordedWithinAMinute(t *testing.T) {
+	for at := range 6 { // the previous process ends at another time before the end of the render
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			inShopOf(t, sandbox.Config{Speed: 0.1}, 1000, func(s *shop) {
+				before, after := s.replica(), s.replica()
+				mine := mustPlace(s, before, "k", "a harbour")
+				before.orders.Hub.Created(s.Context(), before.held("studio"), mine, "studio/haiku", time.Now())
+				ctx, stop := context.WithCancel(s.Context())
+				var settling sync.WaitGroup
+				settling.Go(func() { after.settle(ctx) })
+				time.Sleep(time.Duration(at) * 4 * time.Second)
+				before.orders.Hub.Close()
+				for s.list(ledger.Filter{})[0].Status != lifecycle.Succeeded {
+					time.Sleep(time.Second)
+				}
+				read, err := after.client.Generation(s.Context(), after.held("studio"), mine.ID)
+				if late := time.Since(read.TerminalTime); err != nil || late > time.Minute {
+					s.Errorf("the end is recorded %v late, %v", late, err)
+				}
+				stop()
+				settling.Wait()
+			})
+		})
+	}
+}
+
 func TestDeadSettlerIsReplacedAfterItsLease(t *testing.T) {
 	inShop(t, 1000, func(s *shop) {
 		r := s.replica()
