@@ -350,3 +350,46 @@ func TestStoppedProcessReleasesItsJobs(t *testing.T) {
 		}
 	})
 }
+
+func TestLeaseOfARunningJobIsRenewed(t *testing.T) {
+	inSimulatedTime(t, func(o *office) {
+		for range 2 {
+			defer o.start(o.kind(func(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
+				o.note(job.Ref)
+				select {
+				case <-time.After(5 * ledger.JobLease):
+				case <-ctx.Done():
+				}
+				return ledger.Outcome{}, ctx.Err()
+			}))()
+		}
+		o.add("studio", "", "job")
+		time.Sleep(10 * ledger.JobLease)
+		synctest.Wait()
+		if got := o.ran(); !slices.Equal(got, []string{"job"}) {
+			o.Errorf("%q ran, although its lease can be renewed", got)
+		}
+	})
+}
+
+func TestJobEndsBeforeALeaseThatCannotBeRenewed(t *testing.T) {
+	inSimulatedTime(t, func(o *office) {
+		began, lasted := time.Time{}, time.Duration(0)
+		stop := o.start(o.kind(func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
+			began = time.Now()
+			if err := o.Close(); err != nil { // the ledger does not answer any longer
+				o.Error(err)
+			}
+			<-ctx.Done()
+			lasted = time.Since(began)
+			return ledger.Outcome{}, ctx.Err()
+		}))
+		o.add("studio", "", "job")
+		time.Sleep(10 * ledger.JobLease)
+		synctest.Wait()
+		if lasted == 0 || lasted > ledger.JobLease {
+			o.Errorf("it runs for %v, and the lease of %v has ended", lasted, ledger.JobLease)
+		}
+		stop()
+	})
+}

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -142,6 +143,21 @@ func TestOneClaimAtATime(t *testing.T) { // T9
 		second, step := call(t, open(t, url), request("k"))
 		if step.Action != lifecycle.Submit || second.Claims != 2 || second.Inputs != first.Inputs {
 			t.Fatalf("when the claim has lapsed: %+v, %+v", second, step)
+		}
+	})
+}
+
+func TestARenewedClaimEndsWithTheResendWindow(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		o := write(t, l, request("k"))
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		const rest = 5 * time.Second
+		change(t, url, fmt.Sprint("UPDATE orders SET order_time = order_time - ", (window-rest).Microseconds()))
+		if may, left, err := open(t, url).Renew(t.Context(), o.ID, 1, theAPIKey); !may || left <= 0 || left > rest || err != nil {
+			t.Errorf("with %v left of the resend window, an attempt may be sent for %v: %v, %v", rest, left, may, err)
 		}
 	})
 }

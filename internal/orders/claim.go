@@ -21,7 +21,7 @@ func (s *submission) prepare(ctx context.Context, attempt int) (permit *limiter.
 		permit, err = s.acquire(ctx)
 	}
 	if err == nil {
-		err = s.begin()
+		s.begin()
 	}
 	return permit, err
 }
@@ -92,10 +92,6 @@ func (s *submission) end() time.Time {
 func (s *submission) over() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.isOver()
-}
-
-func (s *submission) isOver() error {
 	switch {
 	case time.Now().Before(s.end()) && (s.waiting > 0 || s.mayExist) && s.orders.stopping.Err() == nil:
 		return nil
@@ -105,15 +101,11 @@ func (s *submission) isOver() error {
 	return unknown(nil)
 }
 
-// begin starts an attempt, unless no attempt may start.
-func (s *submission) begin() error {
+// begin records that an attempt is in flight.
+func (s *submission) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err := s.isOver()
-	if s.wake = nil; err == nil {
-		s.last = nil
-	}
-	return err
+	s.wake, s.last = nil, nil
 }
 
 // renew renews the claim, unless it is lost.

@@ -107,6 +107,23 @@ func TestAFailureWithoutARefundIsUnconfirmedAfterTheWindow(t *testing.T) {
 	})
 }
 
+func TestTheLastLookIsASingleRead(t *testing.T) {
+	inShopOf(t, sandbox.Config{RefundDelay: 5 * time.Minute}, 100_000, func(s *shop) {
+		r, listed := s.replica(), []string{}
+		for n := range 12 {
+			g := mustPlace(s, r, fmt.Sprint("k", n), "a harbour [fail]")
+			listed = append(listed, fmt.Sprintf(`{"id": %q, "status": "failed", "cost": 0.07}`, g.ID))
+		}
+		s.box.Inject(sandbox.Fault{Route: "GET /generations", Body: "[" + strings.Join(listed, ",") + "]"}) // it lags behind
+		settles(refundWindow+10*time.Minute, r)
+		for _, one := range s.list(ledger.Filter{}) {
+			if one.Status != lifecycle.Refunded || !one.Settled {
+				s.Errorf("it is %+v", one)
+			}
+		}
+	})
+}
+
 func TestARefundAfterASuccessCountsWheneverItIsSeen(t *testing.T) { // T6
 	for name, sees := range map[string]func(*shop, *replica, catalog.Version){
 		"by a read": func(s *shop, r *replica, read catalog.Version) {
