@@ -122,7 +122,7 @@ test-system: .build/deploy .build/validators .build/anylanguage .build/restclien
 	$@/bin/pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-# Library with which docs/clients.md reads the descriptors in a language without stubs.
+# Library with which docs/callers.md reads the descriptors in a language without stubs.
 .build/anylanguage: internal/systemtest/testdata/package-lock.json
 	@$(call need,npm,the descriptors' test,Node 20)
 	@rm -rf $@ && mkdir -p $@ && cp internal/systemtest/testdata/package.json $< $@

@@ -47,7 +47,7 @@ func TestThePagesOfClientsRunTheExamplesAsTheTestsDo(t *testing.T) {
 	for language, command := range commands {
 		page := pageOf(strings.Replace(language, "asyncio", "python", 1))
 		if language == "rust" {
-			page = filepath.Join(proctest.Root, "docs", "clients.md")
+			page = filepath.Join(proctest.Root, "docs", "callers.md")
 		}
 		line := strings.Join(command, " ") + ` studio/landscape "a calm sea at dusk" sea.png`
 		if !strings.Contains(strings.ReplaceAll(string(readFile(t, page)), "'", ""), line) {

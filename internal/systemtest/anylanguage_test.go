@@ -60,7 +60,7 @@ func theirs(t *testing.T, path string) map[string]*descriptorpb.FileDescriptorPr
 	return files
 }
 
-// TestAnyOtherLanguageReadsTheDescriptors runs the commands in docs/clients.md, and a client in each of the two
+// TestAnyOtherLanguageReadsTheDescriptors runs the commands in docs/callers.md, and a client in each of the two
 // languages against a server.
 func TestAnyOtherLanguageReadsTheDescriptors(t *testing.T) {
 	t.Parallel()
@@ -138,12 +138,12 @@ func runInWorkplace(t *testing.T, work string, dev map[string]string, words ...s
 	return string(out)
 }
 
-// pageBlock returns the code block of docs/clients.md with the given beginning.
+// pageBlock returns the code block of docs/callers.md with the given beginning.
 func pageBlock(t *testing.T, beginning string) string {
 	t.Helper()
-	found := regexp.MustCompile("(?s)```[a-z]*\n(" + regexp.QuoteMeta(beginning) + ".*?)```").FindStringSubmatch(readFile(t, "docs", "clients.md"))
+	found := regexp.MustCompile("(?s)```[a-z]*\n(" + regexp.QuoteMeta(beginning) + ".*?)```").FindStringSubmatch(readFile(t, "docs", "callers.md"))
 	if found == nil {
-		t.Fatalf("no block of docs/clients.md begins with %q", beginning)
+		t.Fatalf("no block of docs/callers.md begins with %q", beginning)
 	}
 	return found[1]
 }

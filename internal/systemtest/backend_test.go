@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The backend is the example in docs/clients.md.
+// The backend is the example in docs/callers.md.
 func TestABackendStreamsAWatchOnToABrowser(t *testing.T) {
 	t.Parallel()
 	node, dev := tool(t, "node"), startDev(t)

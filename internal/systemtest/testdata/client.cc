@@ -1,4 +1,4 @@
-// A client with the C++ stubs of docs/clients.md. It reads the account, and the reason of an error.
+// A client with the C++ stubs of docs/callers.md. It reads the account, and the reason of an error.
 #include <grpcpp/grpcpp.h>
 
 #include <cstdlib>

@@ -32,7 +32,7 @@ func (d *document) writeErrors(table errorTable) error {
 	d.home = "contract.md"
 	e := d.enum(reasons)
 	d.printf("# Errors\n\nThe reasons of errors. `make generate` writes this page from the comments of\n"+
-		"[`error.proto`](../proto/easel/v1/error.proto). [Clients](clients.md#errors) describes how a program reads errors.\n"+
+		"[`error.proto`](../proto/easel/v1/error.proto). [Callers](callers.md#errors) describes how a program reacts.\n"+
 		"Each client has a class for each kind of error: `BudgetExceeded` in Python and TypeScript, `*BudgetExceededError` in Go, `BudgetExceededException` in Java.\n\n%s\n\n"+
 		"| reason | class | code | over REST | meaning | retryable | remedy |\n|---|---|---|---|---|---|---|\n", d.prose(e))
 	for value := range all(e.Values()) {
