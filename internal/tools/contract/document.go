@@ -89,10 +89,21 @@ func (d *document) message(level string, m protoreflect.MessageDescriptor) {
 	if m.Fields().Len() == 0 {
 		return
 	}
+	d.fields(m)
+}
+
+// fields writes a table with the first paragraph of each field's comment, and then the other paragraphs.
+func (d *document) fields(m protoreflect.MessageDescriptor) {
 	d.printf("\n| field | type | |\n|---|---|---|\n")
+	var details strings.Builder
 	for f := range all(m.Fields()) {
-		d.printf("| `%s` | %s | %s |\n", f.Name(), d.typeOf(f), cell(d.prose(f)))
+		summary, rest, more := strings.Cut(d.prose(f), "\n\n")
+		d.printf("| `%s` | %s | %s |\n", f.Name(), d.typeOf(f), cell(summary))
+		if more {
+			fmt.Fprintf(&details, "\n`%s`: %s\n", f.Name(), rest)
+		}
 	}
+	d.out.WriteString(details.String())
 }
 
 func (d *document) enums() {
@@ -142,8 +153,7 @@ func (d *document) anchor(name string) string { return d.home + "#" + strings.To
 
 // cell returns prose as one line, for a table.
 func cell(prose string) string {
-	prose = strings.ReplaceAll(prose, "|", `\|`)
-	return strings.ReplaceAll(strings.ReplaceAll(prose, "\n\n", "<br>"), "\n", " ")
+	return strings.ReplaceAll(strings.ReplaceAll(prose, "|", `\|`), "\n", " ")
 }
 
 // token matches text that is not plain English: marked code, names with underscores or dots, and names of calls,

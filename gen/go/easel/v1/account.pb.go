@@ -146,18 +146,16 @@ func (UsageDimension) EnumDescriptor() ([]byte, []int) {
 // catalog's own studio, share its balance.
 type Account struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Remaining balance in euro cents. Unset if the catalog did not send a readable amount. Also
-	// unset for callers that are not operators if the server has a callers file. Unset does not mean
-	// zero.
+	// Remaining balance in euro cents. Unset does not mean zero: the catalog sent no readable
+	// amount, or the server has a callers file and the caller is not an operator.
 	BalanceCents *int64 `protobuf:"varint,1,opt,name=balance_cents,json=balanceCents,proto3,oneof" json:"balance_cents,omitempty"`
 	// ISO 4217 code of all amounts, which currently is always "EUR".
 	CurrencyCode string `protobuf:"bytes,2,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`
 	// Time when the catalog returned this record, by Easel's clock. If the caller may not see the
 	// balance, the time when its budgets were read.
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
-	// Members of the catalog's record that have no field in this contract, unchanged. It never
-	// contains an API key. Numbers are doubles; do not rely on integers beyond 2^53. Unset if the
-	// caller may not see the balance.
+	// Members of the catalog's record without a field in this contract, unchanged. Never contains an
+	// API key. Integers beyond 2^53 are not exact. Unset without access to the balance.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,4,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
 	// Budgets of the caller's team: one for each window with a limit, the day before the month. Empty
 	// without limits.
@@ -251,8 +249,8 @@ type Budget struct {
 	Window BudgetWindow `protobuf:"varint,1,opt,name=window,proto3,enum=easel.v1.BudgetWindow" json:"window,omitempty"`
 	// Maximum spending in the window, in euro cents.
 	LimitCents int64 `protobuf:"varint,2,opt,name=limit_cents,json=limitCents,proto3" json:"limit_cents,omitempty"`
-	// Cost of the orders of the window minus refunds, in euro cents. It can exceed the limit if the
-	// catalog charges more than it quoted, or if the operator has lowered the limit.
+	// Cost of the orders of the window minus refunds, in euro cents. It can exceed the limit after a
+	// charge above its quote, or if the operator lowers the limit.
 	SpentCents int64 `protobuf:"varint,3,opt,name=spent_cents,json=spentCents,proto3" json:"spent_cents,omitempty"`
 	// Amount reserved for orders of the window whose cost is not known yet, in euro cents.
 	ReservedCents int64 `protobuf:"varint,4,opt,name=reserved_cents,json=reservedCents,proto3" json:"reserved_cents,omitempty"`
@@ -368,20 +366,20 @@ type UsageRow struct {
 	// Number of these orders whose render failed, refunded or not.
 	FailedCount int64 `protobuf:"varint,7,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
 	// Number of orders for which it is unknown whether the catalog accepted them. They are not part
-	// of order_count. Their quoted price is part of reserved_cents. Orders without a budget and
-	// without max_cost_cents have no quote, and nothing is reserved for them.
+	// of order_count; their quoted price is part of reserved_cents.
 	UnknownCount int64 `protobuf:"varint,8,opt,name=unknown_count,json=unknownCount,proto3" json:"unknown_count,omitempty"`
 	// Price that was charged for the renders, in euro cents, before refunds.
 	CostCents int64 `protobuf:"varint,9,opt,name=cost_cents,json=costCents,proto3" json:"cost_cents,omitempty"`
 	// Refunds of these charges, in euro cents.
 	RefundedCents int64 `protobuf:"varint,10,opt,name=refunded_cents,json=refundedCents,proto3" json:"refunded_cents,omitempty"`
-	// Amount reserved for orders whose cost is not known yet, in euro cents: their quoted price.
-	// Orders without a budget and without max_cost_cents have no quote, and nothing is reserved for
-	// them.
+	// Quoted prices of orders whose cost is not known yet, in euro cents. An order without a budget
+	// and without max_cost_cents has no quote, and reserves nothing.
 	ReservedCents int64 `protobuf:"varint,11,opt,name=reserved_cents,json=reservedCents,proto3" json:"reserved_cents,omitempty"`
-	// Amount that counts as spent without confirmation, in euro cents. It belongs to renders without
-	// a known refund that failed, were deleted, or finished without a readable price. For renders
-	// with a known price it is part of cost_cents; for the others it is in addition to cost_cents.
+	// Amount that counts as spent without confirmation, in euro cents: renders without a known
+	// refund that failed, were deleted, or finished without a readable price.
+	//
+	// For renders with a known price it is part of cost_cents; for the others it is in addition to
+	// cost_cents.
 	UnconfirmedCents int64 `protobuf:"varint,12,opt,name=unconfirmed_cents,json=unconfirmedCents,proto3" json:"unconfirmed_cents,omitempty"`
 	// ISO 4217 code of the amounts, which currently is always "EUR".
 	CurrencyCode  string `protobuf:"bytes,13,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`

@@ -42,8 +42,8 @@ const (
 	State_STATE_FAILED State = 4
 	// Finished without a result, and the price was refunded. Terminal and settled.
 	State_STATE_REFUNDED State = 5
-	// Deleted from the catalog, or never in it: the catalog does not distinguish the two. It ends a
-	// watch. Only watches and waits send it, and lists that ask for it.
+	// Deleted from the catalog, or never in it: the catalog does not distinguish the two. Ends a
+	// watch. Only watches, waits, and lists that ask for it send it.
 	State_STATE_DELETED State = 6
 	// A status that this version of Easel does not know. See Generation.upstream_status. Not
 	// terminal, so polling continues.
@@ -131,33 +131,33 @@ type Generation struct {
 	// Message of the catalog about the failure, shortened to 1 KiB. Empty if the render did not fail
 	// or the catalog sends no message.
 	FailureMessage string `protobuf:"bytes,10,opt,name=failure_message,json=failureMessage,proto3" json:"failure_message,omitempty"`
-	// Time of the order. It is the catalog's time if the catalog sends a readable one, or otherwise
-	// the time when this process placed the order. Unset if both are unknown.
+	// Time of the order: the catalog's, if it sends a readable one, otherwise the time when this
+	// process placed the order. Unset if both are unknown.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// Time when the render became terminal. It is the catalog's time if the catalog sends a readable
-	// one, or otherwise the time when this process first saw the terminal state. Unset while the
-	// render is not terminal.
+	// Time when the render became terminal: the catalog's, if it sends a readable one, otherwise the
+	// time when this process first saw the state. Unset until then.
 	TerminalTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=terminal_time,json=terminalTime,proto3" json:"terminal_time,omitempty"`
 	// Time when the catalog returned this record, by Easel's clock.
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
-	// Digest of all fields that a caller can see change, except the times of polls. It is the same on
-	// every replica and after every restart. Send it to WatchGeneration as known_etag.
+	// Digest of all fields that a caller can see change, except poll times. The same on every
+	// replica and after a restart. Send it to WatchGeneration as known_etag.
 	Etag string `protobuf:"bytes,14,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Members of the catalog's record that have no field in this contract, unchanged. It never
 	// contains an API key or the catalog's content URL.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,15,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
-	// Owner of the render: the team of the caller that ordered it, or the caller if it has no team.
-	// Empty if callers forward their own API keys. Not part of the etag.
+	// Owner of the render: the team of the caller that ordered it, or a caller without a team. Empty
+	// if callers forward their own API keys. Not in the etag.
 	Owner string `protobuf:"bytes,16,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Name of the caller that ordered the render. Empty if callers forward their own API keys. Not
 	// part of the etag.
 	Caller string `protobuf:"bytes,17,opt,name=caller,proto3" json:"caller,omitempty"`
 	// Labels of the order. See CreateGenerationRequest.labels. Not part of the etag.
 	Labels map[string]string `protobuf:"bytes,18,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Names of the fields that the server left out because the response would exceed the
-	// 4 MiB that a gRPC client accepts: "upstream_fields", then "inputs", then "text". Such a
-	// field is empty. A list also leaves out long fields; GetGeneration returns them. Not part
-	// of the etag.
+	// Names of the fields that the server left out because the response would exceed the 4 MiB that
+	// a gRPC client accepts. Such a field is empty.
+	//
+	// "upstream_fields" is left out first, then "inputs", then "text". A list also leaves out long
+	// fields; GetGeneration returns them. Not part of the etag.
 	OmittedFields []string `protobuf:"bytes,19,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
 	// ISO 4217 code of cost_cents, which currently is always "EUR". Empty if cost_cents is unset. Not
 	// part of the etag.

@@ -254,12 +254,11 @@ type QuoteGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the model. 1 to 256 bytes without control characters.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// Input values by the names of the model's input fields. At most 20,000 values, including those
-	// in lists and objects. Numbers are doubles, and integers beyond 2^53 are rejected. Use
-	// inputs_json for these and for more values.
+	// Input values by the names of the model's input fields. Integers beyond 2^53, and more than
+	// 20,000 values including nested ones, are rejected: use inputs_json for these.
 	Inputs *structpb.Struct `protobuf:"bytes,2,opt,name=inputs,proto3" json:"inputs,omitempty"`
-	// The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB,
-	// unless the operator has set another limit of up to 16 MiB.
+	// The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB;
+	// the operator may set up to 16 MiB.
 	InputsJson    string `protobuf:"bytes,3,opt,name=inputs_json,json=inputsJson,proto3" json:"inputs_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -367,29 +366,33 @@ type CreateGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the model. 1 to 256 bytes without control characters.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// Input values by the names of the model's input fields. At most 20,000 values, including those
-	// in lists and objects. Numbers are doubles, and integers beyond 2^53 are rejected. Use
-	// inputs_json for these and for more values.
+	// Input values by the names of the model's input fields. Integers beyond 2^53, and more than
+	// 20,000 values including nested ones, are rejected: use inputs_json for these.
 	Inputs *structpb.Struct `protobuf:"bytes,2,opt,name=inputs,proto3" json:"inputs,omitempty"`
-	// The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB,
-	// unless the operator has set another limit of up to 16 MiB.
+	// The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB;
+	// the operator may set up to 16 MiB.
 	InputsJson string `protobuf:"bytes,3,opt,name=inputs_json,json=inputsJson,proto3" json:"inputs_json,omitempty"`
-	// Identifies this order. Create a new key for each new order (for example a UUID), store it
-	// before the first call, and send the same key until the outcome is known. 1 to 255 visible ASCII
-	// characters, unique under the API key. If the server has one API key for many callers, keys are
-	// scoped to the caller: two callers that choose the same key place two orders. All anonymous
-	// callers count as one caller. Over REST, the header Idempotency-Key may contain the key.
+	// Identifies this order. Create a new key for each order (for example a UUID), store it before
+	// the first call, and send it until the outcome is known.
+	//
+	// 1 to 255 visible ASCII characters, unique under the API key. If the server has one API key for
+	// many callers, keys are scoped to the owner: two teams that choose the same key place two
+	// orders. All anonymous callers count as one caller. Over REST, the header Idempotency-Key may
+	// contain the key.
 	IdempotencyKey string `protobuf:"bytes,4,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// Maximum cost of the order, in euro cents. If set, the inputs are priced first, and an order
-	// with a higher price is rejected with PRICE_ABOVE_LIMIT. If unset, there is no limit. The
-	// catalog has no such limit: a price that rises between the quote and the order is charged and
-	// returned in cost_cents. An order that may already exist is not priced again. If several calls
-	// with the same idempotency_key run concurrently, the limit of the first call applies.
+	// Maximum cost of the order, in euro cents. If set, the inputs are priced first, and a higher
+	// price is rejected with PRICE_ABOVE_LIMIT. If unset, there is no limit.
+	//
+	// The catalog has no such limit: a price that rises between the quote and the order is charged
+	// and returned in cost_cents. An order that may already exist is not priced again. If several
+	// calls with the same idempotency_key run concurrently, the limit of the first call applies.
 	MaxCostCents *int64 `protobuf:"varint,5,opt,name=max_cost_cents,json=maxCostCents,proto3,oneof" json:"max_cost_cents,omitempty"`
-	// Labels for people and reports. See Generation.labels, GenerationFilter and ListUsage. They are
-	// never sent to the catalog and are not part of the order's identity: repeated requests do not
-	// change the labels of the first. At most 16 labels. A name has up to 63 lower-case letters,
-	// digits, '_', '.' and '-', and starts with a letter. A value has up to 256 bytes without U+0000.
+	// Labels for lists and reports, at most 16, which are never sent to the catalog. See
+	// Generation.labels, GenerationFilter and ListUsage.
+	//
+	// They are not part of the order's identity: repeated requests do not change the labels of the
+	// first. A name has up to 63 lower-case letters, digits, '_', '.' and '-', and starts with a
+	// letter. A value has up to 256 bytes without U+0000.
 	Labels        map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -529,9 +532,8 @@ type GetGenerationRequest struct {
 	// ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
 	// "..".
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
-	// Maximum age of a state from a watch. An older state is read from the catalog again, and the
-	// call fails if the catalog does not respond. Zero always reads the catalog. If unset, any age is
-	// accepted.
+	// Maximum age of a state from a watch. An older state is read from the catalog, or the call
+	// fails. Zero always reads the catalog; unset accepts any age.
 	MaxStaleness  *durationpb.Duration `protobuf:"bytes,2,opt,name=max_staleness,json=maxStaleness,proto3" json:"max_staleness,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -946,9 +948,8 @@ type WatchGenerationRequest struct {
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
 	// Goal of the watch.
 	Until WatchUntil `protobuf:"varint,2,opt,name=until,proto3,enum=easel.v1.WatchUntil" json:"until,omitempty"`
-	// The etag of the last update that the caller has. If nothing has changed since, the stream
-	// starts with a heartbeat instead of that update. Over REST, the header Last-Event-ID may contain
-	// it.
+	// The etag of the last update that the caller has. Without a change since, the stream starts
+	// with a heartbeat. Over REST, the header Last-Event-ID may contain it.
 	KnownEtag string `protobuf:"bytes,3,opt,name=known_etag,json=knownEtag,proto3" json:"known_etag,omitempty"`
 	// Whether the bytes of the result follow the last update on the same stream, as in
 	// DownloadGeneration. A result without a file has no bytes.
@@ -1221,9 +1222,10 @@ type Heartbeat struct {
 	UpstreamCondition UpstreamCondition `protobuf:"varint,3,opt,name=upstream_condition,json=upstreamCondition,proto3,enum=easel.v1.UpstreamCondition" json:"upstream_condition,omitempty"`
 	// Number of polls that have failed in a row.
 	ConsecutivePollFailures int32 `protobuf:"varint,4,opt,name=consecutive_poll_failures,json=consecutivePollFailures,proto3" json:"consecutive_poll_failures,omitempty"`
-	// Error of the last failed poll, shortened to 1 KiB. Empty after a success. If the server has one
-	// API key for all callers and the poll read a render of another owner, it is only the kind of the
-	// error, such as "unavailable". Operators see the whole error.
+	// Error of the last failed poll, shortened to 1 KiB. Empty after a success.
+	//
+	// If the server has one API key for all callers and the poll read a render of another owner, it
+	// is only the kind of the error, such as "unavailable". Operators see the whole error.
 	LastError string `protobuf:"bytes,5,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	// Typical time until such a render finishes, measured from earlier renders of the same model
 	// under the same API key. Unset without earlier renders.
@@ -1373,23 +1375,25 @@ type WatchGenerationsRequest struct {
 	// Maximum time without a message on the whole stream before a heartbeat is sent, 1 to 60 s. If
 	// unset, 15 s.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
-	// The etags of the last updates that the caller has, by render ID, up to 1000. A render that has
-	// not changed since is not sent again. If none has changed, the stream starts with caught_up,
-	// which counts all renders of the stream.
+	// The etags of the last updates that the caller has, by render ID, up to 1000. Renders that have
+	// not changed since are not sent again.
 	//
-	// With named renders, the etags of other renders are ignored. Without named renders, each render
-	// here that the catalog no longer lists is read once. It is included if it still exists;
-	// otherwise it is reported with STATE_DELETED, as is a render of another owner. Each of these
-	// reads counts as a poll, so omit settled renders that are no longer of interest. Renders that
-	// filter excludes are ignored.
+	// If no render has changed, the stream starts with caught_up, which counts all renders of the
+	// stream. With named renders, the etags of other renders are ignored. Without named renders,
+	// each render here that the catalog no longer lists is read once. It is included if it still
+	// exists; otherwise it is reported with STATE_DELETED, as is a render of another owner. Each of
+	// these reads counts as a poll, so omit settled renders that are no longer of interest. Renders
+	// that filter excludes are ignored.
 	//
 	// Over REST, use knownEtags[id]=etag in a query for each render, or send many in the body of a
 	// POST.
 	KnownEtags map[string]string `protobuf:"bytes,4,rep,name=known_etags,json=knownEtags,proto3" json:"known_etags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Filter of the renders. If unset, all renders are sent. Its states must be empty because states
-	// change. Excluded renders are neither sent nor counted, and a stream of named renders does not
-	// wait for them. A named render that does not exist is reported with STATE_DELETED even if a
-	// filter is set. See ListGenerationsRequest.filter.
+	// change. See ListGenerationsRequest.filter.
+	//
+	// Excluded renders are neither sent nor counted, and a stream of named renders does not wait for
+	// them. A named render that does not exist is reported with STATE_DELETED even if a filter is
+	// set.
 	Filter        *GenerationFilter `protobuf:"bytes,5,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

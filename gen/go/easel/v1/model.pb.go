@@ -166,9 +166,10 @@ type Model struct {
 	// Members of the catalog's record that have no field in this contract, unchanged.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,7,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
 	// Names of the fields that the server omitted because the message would exceed the 4 MiB that a
-	// gRPC client accepts, or because a list has too many items: "upstream_fields", "input_fields",
-	// or a field inside these, such as "input_fields.allowed_values". The named field is empty in at
-	// least one input field.
+	// gRPC client accepts, or because a list has too many items.
+	//
+	// "upstream_fields", "input_fields", or a field inside these, such as
+	// "input_fields.allowed_values". The named field is empty in at least one input field.
 	OmittedFields []string `protobuf:"bytes,8,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

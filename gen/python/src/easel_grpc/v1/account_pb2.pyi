@@ -96,9 +96,8 @@ class Account(_message.Message):
     BUDGETS_FIELD_NUMBER: _builtins.int
     OMITTED_FIELDS_FIELD_NUMBER: _builtins.int
     balance_cents: _builtins.int
-    """Remaining balance in euro cents. Unset if the catalog did not send a readable amount. Also
-    unset for callers that are not operators if the server has a callers file. Unset does not mean
-    zero.
+    """Remaining balance in euro cents. Unset does not mean zero: the catalog sent no readable
+    amount, or the server has a callers file and the caller is not an operator.
     """
     currency_code: _builtins.str
     """ISO 4217 code of all amounts, which currently is always "EUR"."""
@@ -110,9 +109,8 @@ class Account(_message.Message):
 
     @_builtins.property
     def upstream_fields(self) -> _struct_pb2.Struct:
-        """Members of the catalog's record that have no field in this contract, unchanged. It never
-        contains an API key. Numbers are doubles; do not rely on integers beyond 2^53. Unset if the
-        caller may not see the balance.
+        """Members of the catalog's record without a field in this contract, unchanged. Never contains an
+        API key. Integers beyond 2^53 are not exact. Unset without access to the balance.
         """
 
     @_builtins.property
@@ -169,8 +167,8 @@ class Budget(_message.Message):
     limit_cents: _builtins.int
     """Maximum spending in the window, in euro cents."""
     spent_cents: _builtins.int
-    """Cost of the orders of the window minus refunds, in euro cents. It can exceed the limit if the
-    catalog charges more than it quoted, or if the operator has lowered the limit.
+    """Cost of the orders of the window minus refunds, in euro cents. It can exceed the limit after a
+    charge above its quote, or if the operator lowers the limit.
     """
     reserved_cents: _builtins.int
     """Amount reserved for orders of the window whose cost is not known yet, in euro cents."""
@@ -247,22 +245,22 @@ class UsageRow(_message.Message):
     """Number of these orders whose render failed, refunded or not."""
     unknown_count: _builtins.int
     """Number of orders for which it is unknown whether the catalog accepted them. They are not part
-    of order_count. Their quoted price is part of reserved_cents. Orders without a budget and
-    without max_cost_cents have no quote, and nothing is reserved for them.
+    of order_count; their quoted price is part of reserved_cents.
     """
     cost_cents: _builtins.int
     """Price that was charged for the renders, in euro cents, before refunds."""
     refunded_cents: _builtins.int
     """Refunds of these charges, in euro cents."""
     reserved_cents: _builtins.int
-    """Amount reserved for orders whose cost is not known yet, in euro cents: their quoted price.
-    Orders without a budget and without max_cost_cents have no quote, and nothing is reserved for
-    them.
+    """Quoted prices of orders whose cost is not known yet, in euro cents. An order without a budget
+    and without max_cost_cents has no quote, and reserves nothing.
     """
     unconfirmed_cents: _builtins.int
-    """Amount that counts as spent without confirmation, in euro cents. It belongs to renders without
-    a known refund that failed, were deleted, or finished without a readable price. For renders
-    with a known price it is part of cost_cents; for the others it is in addition to cost_cents.
+    """Amount that counts as spent without confirmation, in euro cents: renders without a known
+    refund that failed, were deleted, or finished without a readable price.
+
+    For renders with a known price it is part of cost_cents; for the others it is in addition to
+    cost_cents.
     """
     currency_code: _builtins.str
     """ISO 4217 code of the amounts, which currently is always "EUR"."""

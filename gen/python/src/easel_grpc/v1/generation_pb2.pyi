@@ -42,8 +42,8 @@ class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_State.ValueType
     STATE_REFUNDED: _State.ValueType  # 5
     """Finished without a result, and the price was refunded. Terminal and settled."""
     STATE_DELETED: _State.ValueType  # 6
-    """Deleted from the catalog, or never in it: the catalog does not distinguish the two. It ends a
-    watch. Only watches and waits send it, and lists that ask for it.
+    """Deleted from the catalog, or never in it: the catalog does not distinguish the two. Ends a
+    watch. Only watches, waits, and lists that ask for it send it.
     """
     STATE_UNRECOGNIZED: _State.ValueType  # 7
     """A status that this version of Easel does not know. See Generation.upstream_status. Not
@@ -70,8 +70,8 @@ STATE_FAILED: State.ValueType  # 4
 STATE_REFUNDED: State.ValueType  # 5
 """Finished without a result, and the price was refunded. Terminal and settled."""
 STATE_DELETED: State.ValueType  # 6
-"""Deleted from the catalog, or never in it: the catalog does not distinguish the two. It ends a
-watch. Only watches and waits send it, and lists that ask for it.
+"""Deleted from the catalog, or never in it: the catalog does not distinguish the two. Ends a
+watch. Only watches, waits, and lists that ask for it send it.
 """
 STATE_UNRECOGNIZED: State.ValueType  # 7
 """A status that this version of Easel does not know. See Generation.upstream_status. Not
@@ -146,12 +146,12 @@ class Generation(_message.Message):
     or the catalog sends no message.
     """
     etag: _builtins.str
-    """Digest of all fields that a caller can see change, except the times of polls. It is the same on
-    every replica and after every restart. Send it to WatchGeneration as known_etag.
+    """Digest of all fields that a caller can see change, except poll times. The same on every
+    replica and after a restart. Send it to WatchGeneration as known_etag.
     """
     owner: _builtins.str
-    """Owner of the render: the team of the caller that ordered it, or the caller if it has no team.
-    Empty if callers forward their own API keys. Not part of the etag.
+    """Owner of the render: the team of the caller that ordered it, or a caller without a team. Empty
+    if callers forward their own API keys. Not in the etag.
     """
     caller: _builtins.str
     """Name of the caller that ordered the render. Empty if callers forward their own API keys. Not
@@ -177,15 +177,14 @@ class Generation(_message.Message):
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """Time of the order. It is the catalog's time if the catalog sends a readable one, or otherwise
-        the time when this process placed the order. Unset if both are unknown.
+        """Time of the order: the catalog's, if it sends a readable one, otherwise the time when this
+        process placed the order. Unset if both are unknown.
         """
 
     @_builtins.property
     def terminal_time(self) -> _timestamp_pb2.Timestamp:
-        """Time when the render became terminal. It is the catalog's time if the catalog sends a readable
-        one, or otherwise the time when this process first saw the terminal state. Unset while the
-        render is not terminal.
+        """Time when the render became terminal: the catalog's, if it sends a readable one, otherwise the
+        time when this process first saw the state. Unset until then.
         """
 
     @_builtins.property
@@ -204,10 +203,11 @@ class Generation(_message.Message):
 
     @_builtins.property
     def omitted_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of the fields that the server left out because the response would exceed the
-        4 MiB that a gRPC client accepts: "upstream_fields", then "inputs", then "text". Such a
-        field is empty. A list also leaves out long fields; GetGeneration returns them. Not part
-        of the etag.
+        """Names of the fields that the server left out because the response would exceed the 4 MiB that
+        a gRPC client accepts. Such a field is empty.
+
+        "upstream_fields" is left out first, then "inputs", then "text". A list also leaves out long
+        fields; GetGeneration returns them. Not part of the etag.
         """
 
     def __init__(

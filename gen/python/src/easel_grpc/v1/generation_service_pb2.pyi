@@ -149,14 +149,13 @@ class QuoteGenerationRequest(_message.Message):
     model_id: _builtins.str
     """ID of the model. 1 to 256 bytes without control characters."""
     inputs_json: _builtins.str
-    """The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB,
-    unless the operator has set another limit of up to 16 MiB.
+    """The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB;
+    the operator may set up to 16 MiB.
     """
     @_builtins.property
     def inputs(self) -> _struct_pb2.Struct:
-        """Input values by the names of the model's input fields. At most 20,000 values, including those
-        in lists and objects. Numbers are doubles, and integers beyond 2^53 are rejected. Use
-        inputs_json for these and for more values.
+        """Input values by the names of the model's input fields. Integers beyond 2^53, and more than
+        20,000 values including nested ones, are rejected: use inputs_json for these.
         """
 
     def __init__(
@@ -233,36 +232,40 @@ class CreateGenerationRequest(_message.Message):
     model_id: _builtins.str
     """ID of the model. 1 to 256 bytes without control characters."""
     inputs_json: _builtins.str
-    """The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB,
-    unless the operator has set another limit of up to 16 MiB.
+    """The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB;
+    the operator may set up to 16 MiB.
     """
     idempotency_key: _builtins.str
-    """Identifies this order. Create a new key for each new order (for example a UUID), store it
-    before the first call, and send the same key until the outcome is known. 1 to 255 visible ASCII
-    characters, unique under the API key. If the server has one API key for many callers, keys are
-    scoped to the caller: two callers that choose the same key place two orders. All anonymous
-    callers count as one caller. Over REST, the header Idempotency-Key may contain the key.
+    """Identifies this order. Create a new key for each order (for example a UUID), store it before
+    the first call, and send it until the outcome is known.
+
+    1 to 255 visible ASCII characters, unique under the API key. If the server has one API key for
+    many callers, keys are scoped to the owner: two teams that choose the same key place two
+    orders. All anonymous callers count as one caller. Over REST, the header Idempotency-Key may
+    contain the key.
     """
     max_cost_cents: _builtins.int
-    """Maximum cost of the order, in euro cents. If set, the inputs are priced first, and an order
-    with a higher price is rejected with PRICE_ABOVE_LIMIT. If unset, there is no limit. The
-    catalog has no such limit: a price that rises between the quote and the order is charged and
-    returned in cost_cents. An order that may already exist is not priced again. If several calls
-    with the same idempotency_key run concurrently, the limit of the first call applies.
+    """Maximum cost of the order, in euro cents. If set, the inputs are priced first, and a higher
+    price is rejected with PRICE_ABOVE_LIMIT. If unset, there is no limit.
+
+    The catalog has no such limit: a price that rises between the quote and the order is charged
+    and returned in cost_cents. An order that may already exist is not priced again. If several
+    calls with the same idempotency_key run concurrently, the limit of the first call applies.
     """
     @_builtins.property
     def inputs(self) -> _struct_pb2.Struct:
-        """Input values by the names of the model's input fields. At most 20,000 values, including those
-        in lists and objects. Numbers are doubles, and integers beyond 2^53 are rejected. Use
-        inputs_json for these and for more values.
+        """Input values by the names of the model's input fields. Integers beyond 2^53, and more than
+        20,000 values including nested ones, are rejected: use inputs_json for these.
         """
 
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Labels for people and reports. See Generation.labels, GenerationFilter and ListUsage. They are
-        never sent to the catalog and are not part of the order's identity: repeated requests do not
-        change the labels of the first. At most 16 labels. A name has up to 63 lower-case letters,
-        digits, '_', '.' and '-', and starts with a letter. A value has up to 256 bytes without U+0000.
+        """Labels for lists and reports, at most 16, which are never sent to the catalog. See
+        Generation.labels, GenerationFilter and ListUsage.
+
+        They are not part of the order's identity: repeated requests do not change the labels of the
+        first. A name has up to 63 lower-case letters, digits, '_', '.' and '-', and starts with a
+        letter. A value has up to 256 bytes without U+0000.
         """
 
     def __init__(
@@ -329,9 +332,8 @@ class GetGenerationRequest(_message.Message):
     """
     @_builtins.property
     def max_staleness(self) -> _duration_pb2.Duration:
-        """Maximum age of a state from a watch. An older state is read from the catalog again, and the
-        call fails if the catalog does not respond. Zero always reads the catalog. If unset, any age is
-        accepted.
+        """Maximum age of a state from a watch. An older state is read from the catalog, or the call
+        fails. Zero always reads the catalog; unset accepts any age.
         """
 
     def __init__(
@@ -581,9 +583,8 @@ class WatchGenerationRequest(_message.Message):
     until: Global___WatchUntil.ValueType
     """Goal of the watch."""
     known_etag: _builtins.str
-    """The etag of the last update that the caller has. If nothing has changed since, the stream
-    starts with a heartbeat instead of that update. Over REST, the header Last-Event-ID may contain
-    it.
+    """The etag of the last update that the caller has. Without a change since, the stream starts
+    with a heartbeat. Over REST, the header Last-Event-ID may contain it.
     """
     include_content: _builtins.bool
     """Whether the bytes of the result follow the last update on the same stream, as in
@@ -705,9 +706,10 @@ class Heartbeat(_message.Message):
     consecutive_poll_failures: _builtins.int
     """Number of polls that have failed in a row."""
     last_error: _builtins.str
-    """Error of the last failed poll, shortened to 1 KiB. Empty after a success. If the server has one
-    API key for all callers and the poll read a render of another owner, it is only the kind of the
-    error, such as "unavailable". Operators see the whole error.
+    """Error of the last failed poll, shortened to 1 KiB. Empty after a success.
+
+    If the server has one API key for all callers and the poll read a render of another owner, it
+    is only the kind of the error, such as "unavailable". Operators see the whole error.
     """
     @_builtins.property
     def observe_time(self) -> _timestamp_pb2.Timestamp:
@@ -823,15 +825,15 @@ class WatchGenerationsRequest(_message.Message):
 
     @_builtins.property
     def known_etags(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """The etags of the last updates that the caller has, by render ID, up to 1000. A render that has
-        not changed since is not sent again. If none has changed, the stream starts with caught_up,
-        which counts all renders of the stream.
+        """The etags of the last updates that the caller has, by render ID, up to 1000. Renders that have
+        not changed since are not sent again.
 
-        With named renders, the etags of other renders are ignored. Without named renders, each render
-        here that the catalog no longer lists is read once. It is included if it still exists;
-        otherwise it is reported with STATE_DELETED, as is a render of another owner. Each of these
-        reads counts as a poll, so omit settled renders that are no longer of interest. Renders that
-        filter excludes are ignored.
+        If no render has changed, the stream starts with caught_up, which counts all renders of the
+        stream. With named renders, the etags of other renders are ignored. Without named renders,
+        each render here that the catalog no longer lists is read once. It is included if it still
+        exists; otherwise it is reported with STATE_DELETED, as is a render of another owner. Each of
+        these reads counts as a poll, so omit settled renders that are no longer of interest. Renders
+        that filter excludes are ignored.
 
         Over REST, use knownEtags[id]=etag in a query for each render, or send many in the body of a
         POST.
@@ -840,9 +842,11 @@ class WatchGenerationsRequest(_message.Message):
     @_builtins.property
     def filter(self) -> Global___GenerationFilter:
         """Filter of the renders. If unset, all renders are sent. Its states must be empty because states
-        change. Excluded renders are neither sent nor counted, and a stream of named renders does not
-        wait for them. A named render that does not exist is reported with STATE_DELETED even if a
-        filter is set. See ListGenerationsRequest.filter.
+        change. See ListGenerationsRequest.filter.
+
+        Excluded renders are neither sent nor counted, and a stream of named renders does not wait for
+        them. A named render that does not exist is reported with STATE_DELETED even if a filter is
+        set.
         """
 
     def __init__(

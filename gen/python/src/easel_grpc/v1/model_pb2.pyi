@@ -126,9 +126,10 @@ class Model(_message.Message):
     @_builtins.property
     def omitted_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of the fields that the server omitted because the message would exceed the 4 MiB that a
-        gRPC client accepts, or because a list has too many items: "upstream_fields", "input_fields",
-        or a field inside these, such as "input_fields.allowed_values". The named field is empty in at
-        least one input field.
+        gRPC client accepts, or because a list has too many items.
+
+        "upstream_fields", "input_fields", or a field inside these, such as
+        "input_fields.allowed_values". The named field is empty in at least one input field.
         """
 
     def __init__(

@@ -19,9 +19,8 @@ export declare const file_easel_v1_account: GenFile;
  */
 export declare type Account = Message<"easel.v1.Account"> & {
   /**
-   * Remaining balance in euro cents. Unset if the catalog did not send a readable amount. Also
-   * unset for callers that are not operators if the server has a callers file. Unset does not mean
-   * zero.
+   * Remaining balance in euro cents. Unset does not mean zero: the catalog sent no readable
+   * amount, or the server has a callers file and the caller is not an operator.
    *
    * @generated from field: optional int64 balance_cents = 1;
    */
@@ -43,9 +42,8 @@ export declare type Account = Message<"easel.v1.Account"> & {
   observeTime?: Timestamp | undefined;
 
   /**
-   * Members of the catalog's record that have no field in this contract, unchanged. It never
-   * contains an API key. Numbers are doubles; do not rely on integers beyond 2^53. Unset if the
-   * caller may not see the balance.
+   * Members of the catalog's record without a field in this contract, unchanged. Never contains an
+   * API key. Integers beyond 2^53 are not exact. Unset without access to the balance.
    *
    * @generated from field: google.protobuf.Struct upstream_fields = 4;
    */
@@ -98,8 +96,8 @@ export declare type Budget = Message<"easel.v1.Budget"> & {
   limitCents: bigint;
 
   /**
-   * Cost of the orders of the window minus refunds, in euro cents. It can exceed the limit if the
-   * catalog charges more than it quoted, or if the operator has lowered the limit.
+   * Cost of the orders of the window minus refunds, in euro cents. It can exceed the limit after a
+   * charge above its quote, or if the operator lowers the limit.
    *
    * @generated from field: int64 spent_cents = 3;
    */
@@ -202,8 +200,7 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
 
   /**
    * Number of orders for which it is unknown whether the catalog accepted them. They are not part
-   * of order_count. Their quoted price is part of reserved_cents. Orders without a budget and
-   * without max_cost_cents have no quote, and nothing is reserved for them.
+   * of order_count; their quoted price is part of reserved_cents.
    *
    * @generated from field: int64 unknown_count = 8;
    */
@@ -224,18 +221,19 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
   refundedCents: bigint;
 
   /**
-   * Amount reserved for orders whose cost is not known yet, in euro cents: their quoted price.
-   * Orders without a budget and without max_cost_cents have no quote, and nothing is reserved for
-   * them.
+   * Quoted prices of orders whose cost is not known yet, in euro cents. An order without a budget
+   * and without max_cost_cents has no quote, and reserves nothing.
    *
    * @generated from field: int64 reserved_cents = 11;
    */
   reservedCents: bigint;
 
   /**
-   * Amount that counts as spent without confirmation, in euro cents. It belongs to renders without
-   * a known refund that failed, were deleted, or finished without a readable price. For renders
-   * with a known price it is part of cost_cents; for the others it is in addition to cost_cents.
+   * Amount that counts as spent without confirmation, in euro cents: renders without a known
+   * refund that failed, were deleted, or finished without a readable price.
+   *
+   * For renders with a known price it is part of cost_cents; for the others it is in addition to
+   * cost_cents.
    *
    * @generated from field: int64 unconfirmed_cents = 12;
    */

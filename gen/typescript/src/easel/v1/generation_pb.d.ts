@@ -101,17 +101,16 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
   failureMessage: string;
 
   /**
-   * Time of the order. It is the catalog's time if the catalog sends a readable one, or otherwise
-   * the time when this process placed the order. Unset if both are unknown.
+   * Time of the order: the catalog's, if it sends a readable one, otherwise the time when this
+   * process placed the order. Unset if both are unknown.
    *
    * @generated from field: google.protobuf.Timestamp create_time = 11;
    */
   createTime?: Timestamp | undefined;
 
   /**
-   * Time when the render became terminal. It is the catalog's time if the catalog sends a readable
-   * one, or otherwise the time when this process first saw the terminal state. Unset while the
-   * render is not terminal.
+   * Time when the render became terminal: the catalog's, if it sends a readable one, otherwise the
+   * time when this process first saw the state. Unset until then.
    *
    * @generated from field: google.protobuf.Timestamp terminal_time = 12;
    */
@@ -125,8 +124,8 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
   observeTime?: Timestamp | undefined;
 
   /**
-   * Digest of all fields that a caller can see change, except the times of polls. It is the same on
-   * every replica and after every restart. Send it to WatchGeneration as known_etag.
+   * Digest of all fields that a caller can see change, except poll times. The same on every
+   * replica and after a restart. Send it to WatchGeneration as known_etag.
    *
    * @generated from field: string etag = 14;
    */
@@ -141,8 +140,8 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
   upstreamFields?: JsonObject | undefined;
 
   /**
-   * Owner of the render: the team of the caller that ordered it, or the caller if it has no team.
-   * Empty if callers forward their own API keys. Not part of the etag.
+   * Owner of the render: the team of the caller that ordered it, or a caller without a team. Empty
+   * if callers forward their own API keys. Not in the etag.
    *
    * @generated from field: string owner = 16;
    */
@@ -164,10 +163,11 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
   labels: { [key: string]: string };
 
   /**
-   * Names of the fields that the server left out because the response would exceed the
-   * 4 MiB that a gRPC client accepts: "upstream_fields", then "inputs", then "text". Such a
-   * field is empty. A list also leaves out long fields; GetGeneration returns them. Not part
-   * of the etag.
+   * Names of the fields that the server left out because the response would exceed the 4 MiB that
+   * a gRPC client accepts. Such a field is empty.
+   *
+   * "upstream_fields" is left out first, then "inputs", then "text". A list also leaves out long
+   * fields; GetGeneration returns them. Not part of the etag.
    *
    * @generated from field: repeated string omitted_fields = 19;
    */
@@ -336,8 +336,8 @@ export enum State {
   REFUNDED = 5,
 
   /**
-   * Deleted from the catalog, or never in it: the catalog does not distinguish the two. It ends a
-   * watch. Only watches and waits send it, and lists that ask for it.
+   * Deleted from the catalog, or never in it: the catalog does not distinguish the two. Ends a
+   * watch. Only watches, waits, and lists that ask for it send it.
    *
    * @generated from enum value: STATE_DELETED = 6;
    */

@@ -70,9 +70,10 @@ export declare type Model = Message<"easel.v1.Model"> & {
 
   /**
    * Names of the fields that the server omitted because the message would exceed the 4 MiB that a
-   * gRPC client accepts, or because a list has too many items: "upstream_fields", "input_fields",
-   * or a field inside these, such as "input_fields.allowed_values". The named field is empty in at
-   * least one input field.
+   * gRPC client accepts, or because a list has too many items.
+   *
+   * "upstream_fields", "input_fields", or a field inside these, such as
+   * "input_fields.allowed_values". The named field is empty in at least one input field.
    *
    * @generated from field: repeated string omitted_fields = 8;
    */
