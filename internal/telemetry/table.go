@@ -90,7 +90,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "http.client.request.duration", Kind: Histogram, Unit: "s", Buckets: attempts,
-		Labels: []Label{httpMethod, {Name: "url.template", Of: "the routes of the catalog"}, httpCode, {Name: "error.type", Of: "types of errors in Go if there was no response"}},
+		Labels: []Label{httpMethod, {Name: "url.template", Of: "the routes of the catalog"}, httpCode, {Name: "error.type", Of: "Go error types without a response"}},
 		Text:   "Attempts of requests to the catalog, until the header of the response. The status 429 asks to slow down.",
 	},
 	{
@@ -194,7 +194,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.order.charged", Kind: Counter, Unit: "{cent}", Labels: []Label{model, caller},
-		Text: "Euro cents charged according to the responses to orders, refunds not subtracted. A process counts an idempotency key once, as long as it remembers the key: for a day, and for 100,000 keys. A repeat after a restart or on another replica counts again, because its response looks like that of a new order.",
+		Text: "Euro cents charged according to the responses to orders, refunds not subtracted. With a ledger in memory, a repeat counts again if the ledger no longer has the order.",
 	},
 	{
 		Name: "easel.ledger.up", Kind: Gauge, Unit: "{ledger}", From: Book,
@@ -242,7 +242,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.events", Kind: Counter, Unit: "{event}", Labels: []Label{owner, eventOutcome},
-		Text: "Attempts of this process to send an event to the receiver of a team. sent: the receiver accepted it; failed: it is sent again; given_up: it is no longer sent, unless easel events replay is run.",
+		Text: "Attempts of this process to send an event to a team's receiver. sent: accepted; failed: sent again later; given_up: sent again only by easel events replay.",
 	},
 	{
 		Name: "easel.event.pending", Kind: Gauge, Unit: "{event}", From: Book, Labels: []Label{owner},
