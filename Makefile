@@ -20,7 +20,7 @@ PACKAGE_VERSION = $(or $(shell echo '$(VERSION)' | sed -nE 's/^v([0-9]+\.[0-9]+\
 # Python's spelling is 1.2.3rc1.
 PYTHON_VERSION = $(subst -alpha.,a,$(subst -beta.,b,$(subst -rc.,rc,$(PACKAGE_VERSION))))
 stamp = for file in $(1); do sed 's/\([">]\)0\.0\.0\(["<]\)/\1$(2)\2/' $$file > $$file.new && mv $$file.new $$file || exit; done
-# Commit with which `make check` compares the contract.
+# Commit with which `make check` compares the contract and the prose.
 BASE    ?= main
 # Simulated time of `make simulate` in hours, and its first seed.
 HOURS   ?= 10000
@@ -31,7 +31,7 @@ LANGUAGES ?= python typescript java
 
 .DEFAULT_GOAL := help
 .PHONY: help build grpcurl demo run test test-race test-system test-clients test-attacks test-replicas test-content test-postgres torture simulate simulate-bugs one-order bench bench-counts bench-ledger bench-schedule \
-  check lint tidy licences page-licences breaking vulnerabilities reproducible generate version packages image fmt clean \
+  check lint prose tidy licences page-licences breaking vulnerabilities reproducible generate version packages image fmt clean \
   package-python package-typescript package-java client-python client-python-oldest client-python-newest client-typescript client-java client-rust
 
 # need COMMAND,PURPOSE,PACKAGE fails with a one-line message if a command is missing.
@@ -232,7 +232,7 @@ bench-schedule:
 .build/bench:
 	$(GO) build -o $@ ./internal/bench
 
-check: lint tidy licences breaking vulnerabilities reproducible ## Vet, lint, check for known vulnerabilities, compare the contract with BASE (default: main) and two builds
+check: lint prose tidy licences breaking vulnerabilities reproducible ## Vet, lint, check prose and known vulnerabilities, compare the contract with BASE (default: main) and two builds
 
 tidy:
 	@for module in internal/tools internal/tools/deploy internal/tools/issuers internal/tools/lint; do $(ALONE_GO) mod tidy -C $$module -diff || exit; done
@@ -269,6 +269,11 @@ lint: .build/protodeps
 	$(GO) vet ./... ./clients/go/... ./internal/bench
 	$(LINT) run --allow-parallel-runners ./... ./clients/go/... ./internal/bench
 	$(TOOL) buf lint
+
+# Comments, messages and pages that differ from BASE.
+prose:
+	$(ALONE_GO) test -C internal/tools ./prosecheck
+	$(ALONE_GO) run -C internal/tools ./prosecheck '$(CURDIR)' '$(BASE)'
 
 breaking: .build/protodeps
 	@if git rev-parse -q --verify '$(BASE)^{commit}' >/dev/null; then \

@@ -1,0 +1,102 @@
+// Command prosecheck finds phrases in changed prose that readers stumble over. It reads comments, messages and pages, and fails if
+// a line that differs from a commit contains one. A change without a finding still needs a reader.
+package main
+
+import (
+	"fmt"
+	"log"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+)
+
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) != 3 {
+		log.Fatal("usage: prosecheck ROOT COMMIT")
+	}
+	// The diff contains complete files, because the lines before a change show whether it is code.
+	diff := exec.Command("git", "-C", os.Args[1], "diff", "--unified=1000000", "--no-color", "--no-ext-diff", "--diff-filter=d", os.Args[2], "--")
+	diff.Stderr = os.Stderr
+	out, err := diff.Output()
+	if err != nil {
+		log.Fatal("prosecheck: git diff: ", err)
+	}
+	if findings := check(string(out)); len(findings) > 0 {
+		log.Fatal(strings.Join(findings, "\n"))
+	}
+}
+
+// check returns the findings in the added lines of a diff.
+func check(diff string) (findings []string) {
+	var f file
+	for line := range strings.Lines(diff) {
+		if path, ok := strings.CutPrefix(line, "+++ b/"); ok {
+			f = file{path: strings.TrimSpace(path)}
+		} else if line[0] == ' ' || line[0] == '+' {
+			for _, found := range phrases(f.prose(strings.TrimSpace(line[1:]))) {
+				if finding := fmt.Sprintf("%s:%d: %s", f.path, f.line, found); line[0] == '+' && !allowed.MatchString(finding) {
+					findings = append(findings, finding)
+				}
+			}
+		}
+	}
+	return findings
+}
+
+type file struct {
+	path    string
+	line    int
+	block   bool // the line is in a block of code of a page
+	comment bool // the line before is a comment
+}
+
+var (
+	generated = regexp.MustCompile(`^(gen/|docs/(contract|errors|command-line)\.md|.*testdata/)`)
+	pages     = regexp.MustCompile(`(\.md|help\.txt)$`)
+	programs  = regexp.MustCompile(`\.(go|proto|java|ts|py|rs)$`)
+	code      = regexp.MustCompile("`[^`]*`|\\]\\([^)]*\\)")
+	comment   = regexp.MustCompile(`(^|\s)(?://+|/?\*+|#) ([^*/].*)$`)
+	message   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+)
+
+// prose returns the part of the next line that people read: of a page the text outside its code, of a program a comment or a
+// message. "¶" marks the beginning of a comment.
+func (f *file) prose(line string) string {
+	f.line++
+	page := pages.MatchString(f.path)
+	fence := page && strings.HasPrefix(line, "```")
+	f.block = f.block != fence
+	switch {
+	case page && !f.block && !fence && !generated.MatchString(f.path):
+		return code.ReplaceAllString(line, "")
+	case programs.MatchString(f.path) && !generated.MatchString(f.path):
+		return f.programProse(line)
+	}
+	return ""
+}
+
+func (f *file) programProse(line string) string {
+	found, inComment := comment.FindStringSubmatch(line), f.comment
+	f.comment = found != nil
+	switch {
+	case found == nil && strings.HasSuffix(f.path, "_test.go"):
+		return ""
+	case found == nil:
+		return strings.Join(message.FindAllString(line, -1), " ")
+	case found[1] == "" && inComment:
+		return found[2]
+	}
+	return "¶" + found[2]
+}
+
+// phrases returns a message for each pattern that a line matches.
+func phrases(line string) (found []string) {
+	for _, one := range patterns {
+		if match := one.find.FindString(line); match != "" && !one.unless.MatchString(match) {
+			found = append(found, fmt.Sprintf("%q: %s", strings.Trim(match, "¶ "), one.instead))
+		}
+	}
+	return found
+}
