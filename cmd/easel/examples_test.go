@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -54,17 +52,4 @@ func wordsOf(line string) []string {
 		words[i] = strings.NewReplacer(`"`, "", "'", "").Replace(word)
 	}
 	return words
-}
-
-func TestThePageOfTheCommandLineHasTheExitCodes(t *testing.T) {
-	text := pageText(t, "docs", "command-line.md")
-	rows := regexp.MustCompile(`(?m)^ +(\d+)   (.+)$`).FindAllStringSubmatch(easel(t.Context(), nil, "exit-codes").stdout, -1)
-	if len(rows) != 9 {
-		t.Fatalf("found %q", rows)
-	}
-	for _, row := range rows {
-		if want := fmt.Sprintf("| %s | %s |", row[1], row[2]); !strings.Contains(text, want) {
-			t.Errorf("the page lacks %s", want)
-		}
-	}
 }

@@ -79,18 +79,42 @@ func TestEveryLinkOfThePagesLeadsSomewhere(t *testing.T) {
 	}
 }
 
-// TestEachChangeOfCONTRIBUTINGLeadsToItsCode checks the table "Where to change what".
-func TestEachChangeOfCONTRIBUTINGLeadsToItsCode(t *testing.T) {
-	_, section, _ := strings.Cut(pageText(t, ".github", "CONTRIBUTING.md"), "\n## Where to change what\n")
+// TestEachChangeOfThePageOfContributorsLeadsToItsCode checks the table "Where to change what".
+func TestEachChangeOfThePageOfContributorsLeadsToItsCode(t *testing.T) {
+	_, section, _ := strings.Cut(pageText(t, "docs", "contributors.md"), "\n## Where to change what\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	rows := regexp.MustCompile(`(?m)^\| .*$`).FindAllString(section, -1)
-	if len(rows) < 11 {
+	rows := regexp.MustCompile(`(?m)^\| .*$`).FindAllStringSubmatch(section, -1)
+	if len(rows) < 20 {
 		t.Fatalf("found only %q", rows)
 	}
 	for _, row := range rows[1:] {
-		if !regexp.MustCompile("\\[`\\w+(?:\\.\\w+)?`\\]\\([^)]+\\.go\\)").MatchString(row) {
-			t.Errorf("no name of the code is in %s", row)
+		if !regexp.MustCompile("\\[[^\\]]+\\]\\(\\.\\./[^)]+\\)").MatchString(row[0]) {
+			t.Errorf("no file of the code is in %s", row)
 		}
+	}
+}
+
+// TestNoCellOfATableIsLong counts the words of each cell, without the targets of its links.
+func TestNoCellOfATableIsLong(t *testing.T) {
+	const most = 30
+	cells := 0
+	for path, text := range pages(t) {
+		for n, part := range strings.Split(text, "```") {
+			if n%2 == 1 {
+				continue // a block of code
+			}
+			for _, row := range regexp.MustCompile(`(?m)^\|.*$`).FindAllString(part, -1) {
+				row = strings.ReplaceAll(link.ReplaceAllString(row, "$1"), `\|`, "")
+				for cell := range strings.SplitSeq(row, "|") {
+					if cells++; len(strings.Fields(cell)) > most {
+						t.Errorf("%s: a cell of %d words: %s", path, len(strings.Fields(cell)), cell)
+					}
+				}
+			}
+		}
+	}
+	if cells < 1000 {
+		t.Errorf("found only %d cells", cells)
 	}
 }
 

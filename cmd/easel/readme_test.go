@@ -183,8 +183,10 @@ func runBlocks(t *testing.T, dev map[string]string, bin, text, work string) {
 					t.Skip("grpcurl takes long to build: make test-system runs this block")
 				}
 			case "curl":
-				if _, err := exec.LookPath("curl"); err != nil {
-					t.Skip("there is no curl on this machine")
+				for _, program := range []string{"curl", "jq"} {
+					if _, err := exec.LookPath(program); err != nil {
+						t.Skipf("there is no %s on this machine", program)
+					}
 				}
 			}
 			script := "set -eu\n" + atTheServer(dev).Replace(strings.Join(block, "\n"))
@@ -207,7 +209,7 @@ func atTheServer(dev map[string]string) *strings.Replacer {
 	return strings.NewReplacer("localhost:50051", dev["EASEL_ADDR"], "localhost:8080", dev["REST"])
 }
 
-// wantPictures reads the pictures that commands have written into a directory. hills.png needs curl, which may be missing.
+// wantPictures reads the pictures that commands have written into a directory. hills.png needs curl and jq, which may be missing.
 func wantPictures(t *testing.T, work string, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -221,28 +223,6 @@ func wantPictures(t *testing.T, work string, names ...string) {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-// TestThePageOfSettingsIsThatOfServe compares names and defaults in both directions.
-func TestThePageOfSettingsIsThatOfServe(t *testing.T) {
-	said := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(EASEL_\\w+)` \\| ([^|]+) \\| ").FindAllStringSubmatch(pageText(t, "docs", "settings.md"), -1) {
-		said[row[1]] = row[2]
-	}
-	tags := regexp.MustCompile(`env:"(EASEL_\w+)"(?: enum:"[^"]*")?(?: default:"([^"]*)")?`).FindAllStringSubmatch(tagsOf(reflect.TypeFor[serveCmd]()), -1)
-	for _, tag := range tags {
-		name, fallback := tag[1], tag[2]
-		text, ok := said[name]
-		if delete(said, name); !ok {
-			t.Errorf("the page does not name %s", name)
-		}
-		if fallback != "" && text != "`"+fallback+"`" {
-			t.Errorf("the page says %s for %s, whose default is %q", text, name, fallback)
-		}
-	}
-	if len(tags) < 28 || len(said) > 0 {
-		t.Errorf("serve has %d settings, and not %v", len(tags), said)
 	}
 }
 
