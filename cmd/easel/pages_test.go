@@ -88,7 +88,7 @@ func TestEachChangeOfThePageOfContributorsLeadsToItsCode(t *testing.T) {
 		t.Fatalf("found only %q", rows)
 	}
 	for _, row := range rows[1:] {
-		if !regexp.MustCompile("\\[[^\\]]+\\]\\(\\.\\./[^)]+\\)").MatchString(row[0]) {
+		if !regexp.MustCompile(`\[[^\]]+\]\(\.\./[^)]+\)`).MatchString(row[0]) {
 			t.Errorf("no file of the code is in %s", row)
 		}
 	}
@@ -172,10 +172,10 @@ func receiver(f *ast.FuncDecl) string {
 	return ""
 }
 
-// TestThePagesNameOnlyFilesThatThereAre checks the paths in the inline code of a text.
+// TestThePagesNameOnlyFilesThatThereAre checks the paths in the inline code of a text, and of its pictures.
 func TestThePagesNameOnlyFilesThatThereAre(t *testing.T) {
 	for path, text := range pages(t) {
-		for _, found := range regexp.MustCompile("`((?:clients|cmd|deploy|docs|gen|internal|proto)/[^`\\s*]+)`").FindAllStringSubmatch(text, -1) {
+		for _, found := range regexp.MustCompile("(?:`|src=\")((?:clients|cmd|deploy|docs|gen|internal|proto)/[^`\"\\s*]+)[`\"]").FindAllStringSubmatch(text, -1) {
 			if _, err := os.Stat(filepath.Join("..", "..", found[1])); err != nil {
 				t.Errorf("%s: there is no %s", path, found[1])
 			}
@@ -204,11 +204,16 @@ func TestEveryVariableOnThePagesIsASetting(t *testing.T) {
 
 var variable = regexp.MustCompile(`\bEASEL_[A-Z_]*[A-Z]\b`)
 
-func TestTheREADMEIsShortAndItsFirstScreenHasTheWayToACall(t *testing.T) {
-	text := pageText(t, "README.md")
-	if n := len(strings.Fields(text)); n > 700 {
-		t.Errorf("it has %d words", n)
+func TestThePagesOfEachRoleAreShort(t *testing.T) {
+	for path, most := range map[string]int{"README.md": 700, "docs/callers.md": 2000, "docs/contributors.md": 2500, operatorsPage: 4500} {
+		if n := len(strings.Fields(pageText(t, path))); n > most {
+			t.Errorf("%s has %d words", path, n)
+		}
 	}
+}
+
+func TestTheFirstScreenOfTheREADMEHasTheWayToACall(t *testing.T) {
+	text := pageText(t, "README.md")
 	screen := strings.Join(strings.Split(text, "\n")[:30], "\n")
 	for _, want := range []string{"make demo ", "make run ", "\neasel generate "} {
 		if !strings.Contains(screen, want) {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -52,6 +53,35 @@ func TestThePagesOfClientsRunTheExamplesAsTheTestsDo(t *testing.T) {
 		line := strings.Join(command, " ") + ` studio/landscape "a calm sea at dusk" sea.png`
 		if !strings.Contains(strings.ReplaceAll(string(readFile(t, page)), "'", ""), line) {
 			t.Errorf("%s does not run the example in %s by %s", page, language, line)
+		}
+	}
+}
+
+// TestTheClientsHaveTheStepsOfAService checks that each client has the functions that the page of callers names.
+func TestTheClientsHaveTheStepsOfAService(t *testing.T) {
+	sources := map[string]string{
+		"go": "*.go", "python": "src/easel_grpc/*.py", "typescript": "src/*.ts", "java": "src/main/java/io/github/easelgrpc/easel/*.java",
+	}
+	text := map[string]string{}
+	for language, pattern := range sources {
+		files, err := filepath.Glob(filepath.Join(proctest.Root, "clients", language, filepath.FromSlash(pattern)))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", language, len(files), err)
+		}
+		for _, file := range files {
+			text[language] += string(readFile(t, file))
+		}
+	}
+	page := string(readFile(t, filepath.Join(proctest.Root, "docs", "callers.md")))
+	rows := regexp.MustCompile("(?m)^\\| \\d\\. [^|]+ \\| `(\\w+)` \\| `(\\w+)` \\| `(\\w+)` \\| `(\\w+)` \\|$").FindAllStringSubmatch(page, -1)
+	if len(rows) != 4 {
+		t.Fatalf("found %q", rows)
+	}
+	for _, row := range rows {
+		for n, language := range []string{"go", "python", "typescript", "java"} {
+			if name := row[n+1]; !strings.Contains(text[language], " "+name+"(") {
+				t.Errorf("the client in %s has no %s", language, name)
+			}
 		}
 	}
 }
