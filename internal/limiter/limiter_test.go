@@ -117,6 +117,23 @@ func TestPausesWithoutRetryAfterDoubleUpToAMinute(t *testing.T) {
 	})
 }
 
+func TestALateThrottleDoesNotLengthenTheNextPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, late := limiter.New(8), limiter.Result{Outcome: limiter.Throttled}
+		first, second, third := acquire(t, l, limiter.Request{}), acquire(t, l, limiter.Request{}), acquire(t, l, limiter.Request{})
+		for _, p := range []*limiter.Permit{first, second, third} { // all started before the pause
+			p.Release(late)
+		}
+		if got := time.Until(l.State().Paused); got != time.Second {
+			t.Errorf("the first pause lasts %v", got)
+		}
+		acquire(t, l, limiter.Request{}).Release(late)
+		if got := time.Until(l.State().Paused); got != 2*time.Second {
+			t.Errorf("the second pause lasts %v", got)
+		}
+	})
+}
+
 func TestRequestsAreRejectedWhenAPauseExceedsTheirDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, rejected := limiter.New(8), make(chan error)

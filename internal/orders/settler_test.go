@@ -35,6 +35,22 @@ func TestAnOrderIsPolledUntilItIsSettledWithoutAWatch(t *testing.T) {
 	})
 }
 
+func TestAnOrderIsPolledWithoutAWatchForADay(t *testing.T) {
+	inShopOf(t, sandbox.Config{Speed: 1e-6}, 1000, func(s *shop) {
+		r := s.replica()
+		mine := mustPlace(s, r, "k", "a harbour")
+		r.orders.Hub.Created(s.Context(), r.held("studio"), mine, "studio/haiku", time.Now())
+		time.Sleep(23 * time.Hour)
+		if active := r.orders.Hub.Stats().Active; active != 1 {
+			s.Errorf("after 23 hours, %d generations are polled", active)
+		}
+		time.Sleep(2 * time.Hour)
+		if active := r.orders.Hub.Stats().Active; active != 0 {
+			s.Errorf("after 25 hours, %d generations are polled", active)
+		}
+	})
+}
+
 func TestAfterARestartAnEndIsRecordedWithinAMinute(t *testing.T) {
 	for at := range 6 { // the previous process ends at another time before the end of the render
 		t.Run(fmt.Sprint(at), func(t *testing.T) {

@@ -1,0 +1,30 @@
+package watch
+
+import (
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+func TestALateFailureDoesNotLengthenThePause(t *testing.T) {
+	h, now := health{least: time.Second}, time.Now()
+	unavailable := &catalog.Error{Kind: catalog.KindUnavailable}
+	for range outageFailures {
+		h.failed(unavailable, false, now)
+	}
+	pause := h.held
+	if !pause.After(now) {
+		t.Fatalf("after %d failures there is no pause", outageFailures)
+	}
+	for range 5 { // of requests that were sent before the pause
+		h.failed(unavailable, false, now.Add(time.Millisecond))
+	}
+	if h.held != pause {
+		t.Errorf("the pause ends %v later", h.held.Sub(pause))
+	}
+	h.failed(unavailable, false, pause)
+	if length := h.held.Sub(pause); length < 1500*time.Millisecond {
+		t.Errorf("the second pause lasts %v, want about 2 s", length)
+	}
+}
