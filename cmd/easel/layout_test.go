@@ -43,16 +43,16 @@ var allowed = map[string][]string{
 	"internal/admin":                 {module + "/gen/", module + "/internal/catalog", module + "/internal/content", module + "/internal/limiter", module + "/internal/crossorigin", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/service", module + "/internal/telemetry", module + "/internal/watch", "google.golang.org/"},
 	"internal/rest/page":             {},
 	"internal/server/servertest":     {module + "/gen/", module + "/internal/auth", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/"},
-	"internal/telemetry":             {module + "/internal/limiter", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/watch", "go.opentelemetry.io/", "github.com/prometheus/", "golang.org/x/time/rate"},
+	"internal/telemetry":             {module + "/internal/limiter", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/watch", "go.opentelemetry.io/", "github.com/prometheus/", "golang.org/x/sync/errgroup", "golang.org/x/time/rate"},
 	"internal/sandbox":               {module + "/internal/sandbox/paint", "golang.org/x/time/rate", "modernc.org/sqlite"},
 	"internal/sandbox/paint":         {},
 	"internal/simulation":            {}, // only test code
 	"internal/bench":                 {module + "/gen/", module + "/internal/proctest", "google.golang.org/", "github.com/grpc-ecosystem/", "go.opentelemetry.io/", "github.com/prometheus/", "buf.build/", "golang.org/x/"},
 	"internal/auth":                  {module + "/deploy", module + "/gen/", module + "/internal/catalog", module + "/internal/reload", "google.golang.org/grpc/metadata", "github.com/go-jose/go-jose/v4", "github.com/go-jose/go-jose/v4/jwt", "github.com/santhosh-tekuri/jsonschema/v6", "github.com/santhosh-tekuri/jsonschema/v6/kind", "go.yaml.in/yaml/v3"},
-	"internal/cli":                   {module + "/gen/", module + "/clients/go", module + "/internal/terminal", "github.com/alecthomas/kong", "google.golang.org/"},
+	"internal/cli":                   {module + "/gen/", module + "/clients/go", module + "/internal/terminal", "github.com/alecthomas/kong", "github.com/dustin/go-humanize", "google.golang.org/"},
 	"internal/doctor":                {module + "/internal/catalog", module + "/internal/terminal"},
 	"internal/terminal":              {"github.com/mattn/go-runewidth", "golang.org/x/term"},
-	"internal/terminal/terminaltest": {"golang.org/x/sys/unix"},
+	"internal/terminal/terminaltest": {},                                 // imported by tests only
 	"internal/torture":               {},                                 // only test code
 	"internal/clients":               {},                                 // only test code
 	"internal/systemtest":            {},                                 // only test code

@@ -153,7 +153,7 @@ func TestAWrongSandboxSettingIsNamed(t *testing.T) {
 		{[]string{"account", "--tls-cert-file", write(t, "x")}, "--tls-cert-file"},
 		{[]string{"account", "--timeout="}, `--timeout: expected duration`},
 		{[]string{"account", "--timeout"}, "--timeout needs a value"},
-		{[]string{"orders", "frobnicate"}, "unknown command frobnicate"},
+		{[]string{"orders", "frobnicate"}, "unexpected argument frobnicate"},
 		{[]string{"orders", "list", "--state", "wrong"}, `--state must be one of "unknown",`},
 		{[]string{"quote", "m", "a=1", "--inputs-json", "{}"}, "--inputs-json"},
 		{[]string{"sandbox", "--speed", "-1"}, `--speed="-1"`},

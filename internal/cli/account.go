@@ -31,7 +31,7 @@ func (c *accountCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// budgetText returns a bar for the used share of a budget, and its description.
+// budgetText returns the used part of a budget, its limit and its end, with a color for its share.
 func budgetText(b *easelv1.Budget, currency string, look terminal.Style) string {
 	used, share, colour := b.SpentCents+b.ReservedCents, 1.0, terminal.Green
 	if b.LimitCents > 0 {
@@ -47,5 +47,5 @@ func budgetText(b *easelv1.Budget, currency string, look terminal.Style) string 
 	if b.ReservedCents > 0 {
 		text += " (" + Money(b.ReservedCents, currency) + " reserved)"
 	}
-	return look.Bar(share, 20) + " " + look.Paint(colour, text) + ", until " + formatTime(b.ResetTime)
+	return look.Paint(colour, text) + ", until " + formatTime(b.ResetTime)
 }

@@ -24,7 +24,7 @@ func TestAnOldStateIsToldWithItsAge(t *testing.T) {
 		ago   time.Duration
 		want  string
 	}{
-		"an outage":           {queued, 3 * time.Minute, "as of 3m00s ago: the catalog has not answered since"},
+		"an outage":           {queued, 3 * time.Minute, "as of 3m0s ago: the catalog has not answered since"},
 		"a poll ago":          {queued, 10 * time.Second, ""},
 		"one that has ended":  {succeeded, time.Hour, ""},
 		"a clock that is off": {queued, -time.Hour, ""},

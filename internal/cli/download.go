@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -125,13 +124,15 @@ func (s *session) fetch(ctx context.Context, id, path string, options easel.Fetc
 			return saved{}, exists(path)
 		}
 	}
-	now, started := progress{}, time.Now()
 	options.Progress = func(done, all int64) {
 		s.responded()
-		now.done.Store(done)
-		now.all.Store(all)
+		text := formatBytes(done)
+		if all > 0 {
+			text += " of " + formatBytes(all)
+		}
+		s.progress(text)
 	}
-	defer s.ticking(func() { s.ShowLive(now.line(s.ErrStyle, s.BarWidth(), time.Since(started))) })()
+	defer s.ShowLive("")
 	content, err := s.Fetch(ctx, id, path, options)
 	if there := (&fs.PathError{Path: path}); errors.Is(err, fs.ErrExist) {
 		_ = errors.As(err, &there) // get the path of the file
@@ -141,24 +142,6 @@ func (s *session) fetch(ctx context.Context, id, path string, options easel.Fetc
 		return saved{}, err
 	}
 	return saved{content.Path, content.ContentType, content.SizeBytes, content.SHA256, content.Source}, nil
-}
-
-// progress is the progress of a download, in bytes. The live line reads it.
-type progress struct{ done, all atomic.Int64 }
-
-// line returns the live line of a download, with a bar of a width.
-func (p *progress) line(look terminal.Style, bar int, elapsed time.Duration) string {
-	done, all, rate := p.done.Load(), p.all.Load(), ""
-	if elapsed > 100*time.Millisecond {
-		rate = "  " + formatBytes(int64(float64(done)/elapsed.Seconds())) + "/s"
-	}
-	switch {
-	case done == 0:
-		return "waiting for the first byte" + look.Paint(terminal.Dim, "  "+formatDuration(elapsed))
-	case all == 0:
-		return "downloading " + formatBytes(done) + look.Paint(terminal.Dim, rate)
-	}
-	return look.Bar(float64(done)/float64(all), bar) + " " + formatBytes(done) + " of " + formatBytes(all) + look.Paint(terminal.Dim, rate)
 }
 
 // isDir reports whether a path is a directory or ends with a separator.

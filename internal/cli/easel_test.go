@@ -106,6 +106,6 @@ func write(t *testing.T, text string) string {
 func onTerminal(look terminal.Style) (*terminal.Console, *bytes.Buffer) {
 	var screen bytes.Buffer
 	c := terminal.NewConsole(&screen, &screen, func(string) string { return "" })
-	c.OutStyle, c.ErrStyle, c.Columns = look, look, func() int { return 20 }
+	c.OutStyle, c.ErrStyle = look, look
 	return c, &screen
 }

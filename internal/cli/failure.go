@@ -37,31 +37,13 @@ type badField struct {
 	Description string `json:"description"`
 }
 
-// advisedError is an error with advice that depends on the order or the render.
-type advisedError struct {
-	error
-
-	advice       string
-	more         bool // whether the hint for the error itself follows
-	generationID string
-}
-
 // explain returns the failure of an error. The context is the context of the program.
 func explain(ctx context.Context, err error) failure {
-	if a, ok := errors.AsType[advisedError](err); ok {
-		f := explain(ctx, a.error)
-		if f.GenerationID = cmp.Or(a.generationID, f.GenerationID); !a.more {
-			f.Cure = ""
-		}
-		f.Cure = strings.TrimSpace(a.advice + " " + f.Cure)
-		return f
+	if own, ok := errors.AsType[*Problem](err); ok {
+		return own.explain(ctx)
 	}
 	e := baseOf(err)
 	f := detailsOf(e)
-	if own, ok := errors.AsType[*Problem](err); ok {
-		f.ExitCode, f.Message, f.Cure, f.GenerationID = own.Exit, own.Text, own.Cure, own.generationID
-		return f
-	}
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled): // the call's error shows only that it was canceled
 		return failure{ExitCode: ExitInterrupted, Message: "interrupted"}
@@ -82,6 +64,20 @@ func explain(ctx context.Context, err error) failure {
 			f.Cure = byCode.cure
 		}
 	}
+	return f
+}
+
+// explain returns the failure of a problem: that of its cause, with its own exit code, text, hint and render.
+func (p *Problem) explain(ctx context.Context) (f failure) {
+	cure := ""
+	if p.Err != nil {
+		f = explain(ctx, p.Err)
+	}
+	if p.keepCure {
+		cure = f.Cure
+	}
+	f.ExitCode, f.Message, f.GenerationID = cmp.Or(p.Exit, f.ExitCode), cmp.Or(p.Text, f.Message), cmp.Or(p.generationID, f.GenerationID)
+	f.Cure = strings.TrimSpace(p.Cure + " " + cure)
 	return f
 }
 
@@ -125,21 +121,13 @@ func messageOf(err error) string {
 	return terminal.OneLine(plainMessage(text))
 }
 
-// write prints the failure for a person: one line for the failure and one for the hint. On a terminal, lines are
-// wrapped between words, and the command to copy has its own line.
-func (f failure) write(w io.Writer, width int) {
-	lines := terminal.Wrap("easel: "+f.line(), width, 7)
-	cure, command := terminal.OneLine(f.Cure), ""
-	if before, after, found := strings.Cut(cure, ": easel "); found && width > 0 {
-		cure, command = before+":", "         easel "+after
+// write prints the failure for a person: one line for the failure and one for the hint.
+func (f failure) write(w io.Writer) {
+	text := "easel: " + f.line() + "\n"
+	if f.Cure != "" {
+		text += "       " + terminal.OneLine(f.Cure) + "\n"
 	}
-	if cure != "" {
-		lines = append(lines, terminal.Wrap("       "+cure, width, 7)...)
-	}
-	if command != "" {
-		lines = append(lines, command)
-	}
-	_, _ = io.WriteString(w, terminal.Sanitize(strings.Join(lines, "\n")+"\n")) // a failure to write an error can't be reported
+	_, _ = io.WriteString(w, terminal.Sanitize(text)) // a failure to write an error can't be reported
 }
 
 // line returns the failure in one line.
@@ -191,18 +179,24 @@ func (exitCodesCmd) Run(p *Program) error {
 	return err
 }
 
-// Problem is an error of this program itself.
+// Problem is an error of this program itself, or adds advice to another error.
 type Problem struct {
-	Exit int
-	Text string
+	Exit int    // zero means that of the cause
+	Text string // empty means that of the cause
 	Cure string // hint; empty if it is obvious
 	Err  error  // the cause, or nil
 
+	keepCure     bool   // whether the hint of the cause follows
 	generationID string // related render, empty if there is not exactly one
 }
 
 // Error returns the first line that is printed.
-func (p *Problem) Error() string { return p.Text }
+func (p *Problem) Error() string {
+	if p.Text == "" {
+		return p.Err.Error()
+	}
+	return p.Text
+}
 
 // Unwrap returns the cause.
 func (p *Problem) Unwrap() error { return p.Err }

@@ -65,7 +65,7 @@ func TestAnErrorTellsEveryBadFieldAndWhenToRetry(t *testing.T) {
 			},
 		})
 	}}).serve(t)
-	const want = "easel: it failed; inputs.seed: must be a number; model_id: is empty (INVALID_ARGUMENT INVALID_REQUEST); try again in 3.0s\n"
+	const want = "easel: it failed; inputs.seed: must be a number; model_id: is empty (INVALID_ARGUMENT INVALID_REQUEST); try again in 3s\n"
 	if got := easelRun(t.Context(), dial, "get", "gen_1"); got.stderr != want {
 		t.Errorf("got  %swant %s", got.stderr, want)
 	}
@@ -98,7 +98,7 @@ func TestErrorsAreJSONWhereTheOutputIs(t *testing.T) {
 
 func TestAForeignMessageStaysOnItsLine(t *testing.T) {
 	var text bytes.Buffer
-	explain(t.Context(), errors.New("one\n\x1b[31mtwo")).write(&text, 0)
+	explain(t.Context(), errors.New("one\n\x1b[31mtwo")).write(&text)
 	if text.String() != "easel: one \\u001b[31mtwo\n" {
 		t.Errorf("got %q", text.String())
 	}
@@ -192,25 +192,6 @@ func TestAWrongKeySaysWhereOneStandsAndNotWhatItIs(t *testing.T) {
 		if got.exit != ExitCredential || !strings.Contains(got.stderr, "EASEL_API_KEY or --api-key-file") || strings.Contains(got.stderr, "wrong-token") {
 			t.Errorf("%s: exit %d\n%s", reason, got.exit, got.stderr)
 		}
-	}
-}
-
-func TestOnATerminalAFailureIsWrappedBetweenWordsAndItsCommandIsNot(t *testing.T) {
-	f := explain(t.Context(), &Problem{Text: "interrupted while nobody was looking", Cure: "The render goes on at the catalog. Pick it up with: easel watch gen_0123456789012345678901234567890123456789"})
-	var out strings.Builder
-	f.write(&out, 40)
-	want := `easel: interrupted while nobody was
-       looking
-       The render goes on at the
-       catalog. Pick it up with:
-         easel watch gen_0123456789012345678901234567890123456789
-`
-	if out.String() != want {
-		t.Errorf("got\n%s", out.String())
-	}
-	out.Reset()
-	if f.write(&out, 0); len(linesOf(out.String())) != 2 {
-		t.Errorf("in a pipe it is\n%s", out.String())
 	}
 }
 

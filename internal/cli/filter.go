@@ -24,20 +24,6 @@ func (f *filterFlags) filter() easel.Filter {
 
 func (f *filterFlags) isZero() bool { return f.Model == "" && f.Owner == "" && len(f.Label) == 0 }
 
-// words returns the flags of a command line.
-func (f *filterFlags) words() (words []string) {
-	if f.Model != "" {
-		words = append(words, "--model", f.Model)
-	}
-	for _, name := range slices.Sorted(maps.Keys(f.Label)) {
-		words = append(words, "--label", name+"="+f.Label[name])
-	}
-	if f.Owner != "" {
-		words = append(words, "--owner", f.Owner)
-	}
-	return words
-}
-
 // Labels are the labels of an order by name. Each is NAME=VALUE on a command line.
 type Labels map[string]string
 

@@ -104,13 +104,13 @@ func (c *generateCmd) advised(err error, key string, outcome easel.Outcome) erro
 	unknown := (*easel.OutcomeUnknownError)(nil)
 	switch {
 	case outcome == easel.OutcomeNotPlaced, outcome == easel.OutcomeNotPlacedByThisCall && c.IdempotencyKey == "":
-		return advisedError{error: err, advice: nothingOrdered, more: true}
+		return &Problem{Err: err, Cure: nothingOrdered, keepCure: true}
 	case outcome == easel.OutcomeNotPlacedByThisCall:
-		return advisedError{error: err, advice: nothingSent}
+		return &Problem{Err: err, Cure: nothingSent}
 	case errors.As(err, &unknown) && unknown.RetryAfter == 0:
-		return advisedError{error: err, advice: neverResent}
+		return &Problem{Err: err, Cure: neverResent}
 	}
-	return advisedError{error: err, advice: mayBeOrdered(key)}
+	return &Problem{Err: err, Cure: mayBeOrdered(key)}
 }
 
 // follow watches the render to its end and downloads its result. Its states go to standard error, so that the output is
@@ -123,7 +123,7 @@ func (c *generateCmd) follow(ctx context.Context, s *session, g *easelv1.Generat
 	err := v.follow(s.Watch(ctx, g.GenerationId))
 	last := cmp.Or(v.generations[g.GenerationId], g)
 	if err != nil {
-		err = c.paid(s, s.stillGoing(ctx, err, nil, g.GenerationId), last)
+		err = c.paid(s, s.stillGoing(ctx, err, s.commandLine("watch", g.GenerationId), g.GenerationId), last)
 	} else if err = verdict(last); err == nil {
 		err = c.deliver(ctx, s, last)
 	}
@@ -167,5 +167,5 @@ func (c *generateCmd) paid(s *session, err error, g *easelv1.Generation) error {
 	if c.Force {
 		words = append(words, "--force")
 	}
-	return advisedError{error: err, advice: advice + s.commandLine(words...), generationID: g.GenerationId}
+	return &Problem{Err: err, Cure: advice + s.commandLine(words...), generationID: g.GenerationId}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -95,30 +96,14 @@ func (a *Amount) UnmarshalText(text []byte) error {
 var amountForm = regexp.MustCompile(`^(?:(\d+)\.(\d\d)|(\d+)c)$`)
 
 // formatBytes returns a number of bytes for display.
-func formatBytes(bytes int64) string {
-	if bytes < 1000 {
-		return fmt.Sprintf("%d B", bytes)
-	}
-	value, unit := float64(bytes), 0
-	for ; value >= 999.95; unit++ {
-		value /= 1000
-	}
-	return fmt.Sprintf("%.1f %cB", value, " kMGTPE"[unit])
-}
+func formatBytes(bytes int64) string { return humanize.Bytes(uint64(max(bytes, 0))) }
 
 // formatDuration returns a duration for display.
 func formatDuration(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "0s"
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%.0fs", d.Seconds())
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	if d < 10*time.Second {
+		return max(d, 0).Round(100 * time.Millisecond).String()
 	}
-	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	return d.Round(time.Second).String()
 }
 
 // formatTime returns a local time for display.

@@ -40,6 +40,7 @@ type Program struct {
 
 	JSONErrors bool // whether errors are JSON, like the output
 
+	line            string // command line as given, quoted for a shell
 	connectionFlags string // connection flags as given
 }
 
@@ -91,8 +92,7 @@ func Run(ctx context.Context, args []string, p *Program) int {
 	if p.JSONErrors {
 		writeJSONLine(p.Stderr, map[string]failure{"error": f})
 	} else {
-		console := p.Console()
-		f.write(p.Stderr, console.WidthOf(console.ErrStyle))
+		f.write(p.Stderr)
 	}
 	return f.ExitCode
 }
@@ -122,7 +122,7 @@ func (p *Program) do(ctx context.Context, args []string) error {
 		return badUsage(strings.Join(faults, "; "), "")
 	}
 	p.warn(line, unknown)
-	p.connectionFlags = connectionFlags(line)
+	p.line, p.connectionFlags = ShellLine(args), connectionFlags(line)
 	return p.run(ctx, line)
 }
 
@@ -139,7 +139,7 @@ func (p *Program) parser(env *environment, helped *bool) (*kong.Kong, error) {
 }
 
 // commandFirst converts "easel help generate" to "easel generate --help", "easel --version" to "easel version", and
-// "easel --addr X account" to "easel account --addr X". A word is the command if the flags before it are complete.
+// "easel --addr X account" to "easel account --addr X". A word is the command if the line is complete with it.
 func commandFirst(k *kong.Kong, args []string) []string {
 	switch {
 	case len(args) == 0:
@@ -150,28 +150,16 @@ func commandFirst(k *kong.Kong, args []string) []string {
 		return append(args[1:len(args):len(args)], "--help")
 	case args[0] == "--version":
 		return append([]string{"version"}, args[1:]...)
+	case !strings.HasPrefix(args[0], "-"):
+		return args
 	}
 	for i := range args {
-		if i > 0 && !strings.HasPrefix(args[0], "-") {
-			break
-		}
-		end := commandEnd(k.Model.Node, args, i)
-		moved := slices.Concat(args[i:end], args[:i])
-		if trace, err := kong.Trace(k, moved); end > i && err == nil && trace.Error == nil {
-			return append(moved, args[end:]...)
+		moved := slices.Concat(args[i:], args[:i])
+		if trace, err := kong.Trace(k, moved); err == nil && trace.Error == nil && trace.Selected() != nil {
+			return moved
 		}
 	}
 	return args
-}
-
-// commandEnd returns the end of the words from i on that name a command below a node.
-func commandEnd(node *kong.Node, args []string, i int) int {
-	for _, child := range node.Children {
-		if i < len(args) && child.Name == args[i] {
-			return commandEnd(child, args, i+1)
-		}
-	}
-	return i
 }
 
 // commandOf returns the command of a line, with its flags, or nil for a line without a command.
@@ -233,9 +221,6 @@ func usage(line *kong.Context, err error) error {
 	}
 	if flag, got, _ := strings.Cut(text, ": expected "); strings.HasSuffix(got, `got "EOL" (<EOL>)`) {
 		text = flag + " needs a value"
-	}
-	if rest, ok := strings.CutPrefix(text, "unexpected argument "); ok && (line.Selected() == nil || !line.Selected().Leaf()) {
-		text = "unknown command " + rest
 	}
 	text = strings.Replace(text, `one of "",`, "one of ", 1) // the empty value means the default
 	return badUsage(text, "See "+path+" --help.")

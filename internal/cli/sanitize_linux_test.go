@@ -15,7 +15,7 @@ import (
 )
 
 // ownCodes matches the terminal codes of the program itself: its colors, and the removal of live lines.
-var ownCodes = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33|36)m|\r(?:\x1b\[\d+A)?\x1b\[J|\r\n`)
+var ownCodes = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33|36)m|\r\x1b\[J|\r\n`)
 
 func TestAttackOfEveryTextOnATerminalWithColours(t *testing.T) { // A15
 	if testing.Short() {
@@ -24,19 +24,18 @@ func TestAttackOfEveryTextOnATerminalWithColours(t *testing.T) { // A15
 	env := map[string]string{"LANG": "C.UTF-8"}
 	for _, state := range []easelv1.State{easelv1.State_STATE_SUCCEEDED, easelv1.State_STATE_QUEUED} {
 		dial := evilServer(state, false, codes.OK, "file.png").serve(t)
-		term := terminaltest.Open(t, 60, 24)
+		term := openTerminal(t)
 		for _, command := range evilCommands(t.TempDir()) {
 			for _, form := range [][]string{{}, {"-q"}, {"-o", "json"}} {
 				Run(t.Context(), slices.Concat(command, form, []string{"--timeout", "200ms"}), &Program{
 					Grammar: grammar(),
-					Stdin:   strings.NewReader(""), Stdout: term.Child, Stderr: term.Child, Dial: dial,
+					Stdin:   strings.NewReader(""), Stdout: term.child, Stderr: term.child, Dial: dial,
 					Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 				})
 			}
 		}
-		fmt.Fprintln(term.Child, "the end")
-		term.Until(t, "end", func(screen string) bool { return strings.Contains(screen, "the end") })
-		written := term.Written()
+		fmt.Fprintln(term.child, "the end")
+		written := term.until(t, "the end")
 		if !strings.Contains(written, "\x1b[1m") || state == easelv1.State_STATE_QUEUED && !strings.Contains(written, "\x1b[J") {
 			t.Errorf("no colours or no live lines are written, which proves nothing: %q", written)
 		}
@@ -67,15 +66,14 @@ func TestAttackOfAResultOnStandardOutput(t *testing.T) { // A15
 		{"download of a file", dialFile, []string{"download", "gen_1", "--out", "-"}, evil},
 	} {
 		for _, env := range []map[string]string{{}, {"TERM": "dumb"}} {
-			term := terminaltest.Open(t, 200, 24)
+			term := openTerminal(t)
 			exit := Run(t.Context(), c.args, &Program{
 				Grammar: grammar(),
-				Stdin:   strings.NewReader(""), Stdout: term.Child, Stderr: term.Child, Dial: c.dial,
+				Stdin:   strings.NewReader(""), Stdout: term.child, Stderr: term.child, Dial: c.dial,
 				Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 			})
-			fmt.Fprintln(term.Child, "the end")
-			term.Until(t, "end", func(screen string) bool { return strings.Contains(screen, "the end") })
-			written := ownCodes.ReplaceAllString(term.Written(), "\n")
+			fmt.Fprintln(term.child, "the end")
+			written := ownCodes.ReplaceAllString(term.until(t, "the end"), "\n")
 			if exit != ExitOK || !strings.Contains(written, `evil\u001b[2J\u001b[31m`) {
 				t.Errorf("%s, %v: exit %d, the terminal got %q", c.name, env, exit, written)
 			}

@@ -69,6 +69,7 @@ type session struct {
 	*terminal.Console
 	json, quiet bool
 	stdin       io.Reader
+	line        string                       // command line of this command
 	commandLine func(words ...string) string // returns a command that reaches the same server in the same way
 	message     func(easel.Message)          // receives each message of a watch
 
@@ -79,7 +80,7 @@ type session struct {
 // because a person with a mistyped address should not wait.
 func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 	s := &session{
-		Console: p.Console(), json: c.Output == "json", quiet: c.Quiet, stdin: p.Stdin, message: func(easel.Message) {},
+		Console: p.Console(), json: c.Output == "json", quiet: c.Quiet, stdin: p.Stdin, message: func(easel.Message) {}, line: p.line,
 		commandLine: func(words ...string) string { return ShellLine(words) + p.connectionFlags },
 	}
 	key, err := c.Key(p)
@@ -123,6 +124,13 @@ func (s *session) retried(r easel.Retry) {
 func (s *session) responded() {
 	if lost, _ := s.lost.Swap("").(string); lost != "" {
 		s.aside("the server answers again")
+	}
+}
+
+// progress shows the progress of the command on a terminal, unless --quiet is set.
+func (s *session) progress(text string) {
+	if !s.quiet {
+		s.ShowLive(text)
 	}
 }
 

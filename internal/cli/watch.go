@@ -3,9 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"slices"
-	"sync"
-	"time"
 
 	easel "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -28,34 +25,9 @@ func (c *watchCmd) Run(ctx context.Context, s *session) error {
 		renders = s.Watch(ctx, c.IDs[0], c.options()...)
 	}
 	if err := v.follow(renders); err != nil {
-		return s.stillGoing(ctx, err, c.words(), c.IDs...)
+		return s.stillGoing(ctx, err, s.line, c.IDs...)
 	}
 	return v.worst()
-}
-
-// ticking redraws the live line until its result is called. Without a terminal it does nothing.
-func (s *session) ticking(redraw func()) (stop func()) {
-	if !s.ErrStyle.Terminal || s.quiet {
-		return func() {}
-	}
-	var drawing sync.WaitGroup
-	ticker, done := time.NewTicker(120*time.Millisecond), make(chan struct{})
-	drawing.Go(func() {
-		for {
-			select {
-			case <-ticker.C:
-				redraw()
-			case <-done:
-				return
-			}
-		}
-	})
-	return func() {
-		ticker.Stop()
-		close(done)
-		drawing.Wait()
-		s.ShowLive("")
-	}
 }
 
 // goalFlags set the end of a watch or wait.
@@ -86,24 +58,24 @@ func (c *waitCmd) Run(ctx context.Context, s *session) error {
 		s.printGeneration(last, stateWord(last))
 	}
 	if err != nil {
-		return s.stillGoing(ctx, err, nil, c.ID)
+		return s.stillGoing(ctx, err, s.line, c.ID)
 	}
 	return verdict(last)
 }
 
-// stillGoing adds to the error of a command that its renders continue. flags are the flags of the watch that resumes.
-func (s *session) stillGoing(ctx context.Context, err error, flags []string, ids ...string) error {
+// stillGoing adds to the error of an interrupted command that its renders continue, and the command that follows them.
+func (s *session) stillGoing(ctx context.Context, err error, again string, ids ...string) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	p := &Problem{Exit: ExitInterrupted, Text: "interrupted", Cure: "The renders continue at the catalog, and stay paid. Watch them with: "}
+	p := &Problem{Exit: ExitInterrupted, Text: "interrupted", Cure: "The renders continue at the catalog, and stay paid. Follow them with: "}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		p.Exit, p.Text = ExitRetry, "not finished when --timeout ran out"
 	}
 	if len(ids) == 1 {
-		p.generationID, p.Cure = ids[0], "The render continues at the catalog, and stays paid. Watch it with: "
+		p.generationID, p.Cure = ids[0], "The render continues at the catalog, and stays paid. Follow it with: "
 	}
-	p.Cure += s.commandLine(slices.Concat([]string{"watch"}, flags, ids)...)
+	p.Cure += again
 	return p
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/terminal"
@@ -356,25 +358,22 @@ func TestALostWatchOfEverythingSaysWhatIsKnownAndKeepsItsFilter(t *testing.T) {
 }
 
 func TestTheLiveLineSaysHowLongItMayTake(t *testing.T) {
-	now := time.Now()
-	v := newWatchView(&session{Console: &terminal.Console{ErrStyle: terminal.Style{Terminal: true}, Columns: func() int { return 80 }}}, terminal.Style{}, func(string) {})
-	v.started = now.Add(-6 * time.Second)
-	v.generations["gen_1"] = render("gen_1", queued)
-	for _, test := range []struct {
-		end  time.Time
-		want string
-	}{
-		{time.Time{}, `| queued 6.0s`},
-		{now.Add(2 * time.Second), `| queued ##################...... 6.0s, about 2.0s left`},
-		{now.Add(-time.Second), `| queued ######################## 6.0s, longer than usual`},
-	} {
-		v.end = test.end
-		if got := v.liveLine(now); got != test.want {
-			t.Errorf("got %q, want %q", got, test.want)
+	synctest.Test(t, func(t *testing.T) {
+		var screen *bytes.Buffer
+		s := &session{}
+		s.Console, screen = onTerminal(terminal.Style{Terminal: true})
+		v := newWatchView(s, terminal.Style{}, func(string) {})
+		g := render("gen_1", queued)
+		g.CreateTime = timestamppb.New(time.Now().Add(-6 * time.Second))
+		v.generations["gen_1"] = g
+		v.showProgress(0)
+		v.showProgress(2 * time.Second)
+		v.generations["gen_2"] = render("gen_2", succeeded)
+		v.showProgress(2 * time.Second)
+		const erased = "\r\x1b[J"
+		want := "queued 6s" + erased + "queued 6s, about 2s left" + erased + "1 in progress, 1 finished"
+		if got := screen.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
-	}
-	v.condition = easelv1.UpstreamCondition_UPSTREAM_CONDITION_THROTTLED
-	if got := v.liveLine(now); !strings.HasSuffix(got, "catalog throttled") {
-		t.Errorf("the condition is missing: %q", got)
-	}
+	})
 }

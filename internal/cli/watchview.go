@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	easel "github.com/easel-grpc/easel/clients/go"
@@ -15,38 +14,31 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// watchView prints a watch: a line for each change and, on a terminal, a live line with the elapsed and the estimated
-// remaining time.
+// watchView prints a watch: a line for each change and, on a terminal, a live line that each message renews.
 type watchView struct {
 	*session
-	tell    func(string)   // prints a state
-	look    terminal.Style // style of the output stream
-	started time.Time
-	raw     bool // whether each message is printed as JSON
+	tell func(string)   // prints a state
+	look terminal.Style // style of the output stream
+	raw  bool           // whether each message is printed as JSON
 
-	mu          sync.Mutex
 	generations map[string]*easelv1.Generation
 	condition   easelv1.UpstreamCondition
-	end         time.Time // estimated end, zero if unknown
-	frame       int
 }
 
 func newWatchView(s *session, look terminal.Style, tell func(string)) *watchView {
-	return &watchView{session: s, tell: tell, look: look, started: time.Now(), generations: map[string]*easelv1.Generation{}}
+	return &watchView{session: s, tell: tell, look: look, generations: map[string]*easelv1.Generation{}}
 }
 
 // follow prints a watch until its end.
 func (v *watchView) follow(renders iter.Seq2[*easel.Render, error]) error {
 	v.message = v.received
-	defer v.ticking(v.redraw)()
+	defer v.ShowLive("")
 	for render, err := range renders {
 		if err != nil {
 			return err
 		}
 		g := render.Raw
-		v.mu.Lock()
 		v.generations[g.GenerationId] = g
-		v.mu.Unlock()
 		switch {
 		case v.raw:
 		case !v.quiet:
@@ -54,6 +46,7 @@ func (v *watchView) follow(renders iter.Seq2[*easel.Render, error]) error {
 		case g.Terminal:
 			v.tell(terminal.OneLine(g.GenerationId) + " " + stateWord(g))
 		}
+		v.showProgress(0)
 	}
 	return nil
 }
@@ -100,76 +93,33 @@ var conditions = map[easelv1.UpstreamCondition]string{
 	easelv1.UpstreamCondition_UPSTREAM_CONDITION_CREDENTIAL_REJECTED: "the catalog rejects the server's key, its operator must act; the watch continues",
 }
 
-// applyHeartbeat records the estimate in a heartbeat, and prints a change of the catalog's condition.
+// applyHeartbeat shows the estimate in a heartbeat, and prints a change of the catalog's condition.
 func (v *watchView) applyHeartbeat(h *easelv1.Heartbeat) {
-	v.mu.Lock()
-	if v.end = (time.Time{}); h.TypicalRemaining != nil {
-		v.end = time.Now().Add(h.TypicalRemaining.AsDuration())
+	before, now := v.condition, max(h.UpstreamCondition, easelv1.UpstreamCondition_UPSTREAM_CONDITION_HEALTHY)
+	if v.condition = now; now != max(before, easelv1.UpstreamCondition_UPSTREAM_CONDITION_HEALTHY) {
+		text := cmp.Or(conditions[now], "the catalog answers")
+		if h.LastError != "" {
+			text += " (" + terminal.OneLine(h.LastError) + ")"
+		}
+		v.aside(text)
 	}
-	before := v.condition
-	v.condition = max(h.UpstreamCondition, easelv1.UpstreamCondition_UPSTREAM_CONDITION_HEALTHY)
-	changed := v.condition != max(before, easelv1.UpstreamCondition_UPSTREAM_CONDITION_HEALTHY)
-	v.mu.Unlock()
-	if !changed {
-		return
-	}
-	text := cmp.Or(conditions[h.UpstreamCondition], "the catalog answers")
-	if h.LastError != "" {
-		text += " (" + terminal.OneLine(h.LastError) + ")"
-	}
-	v.aside(text)
+	v.showProgress(h.TypicalRemaining.AsDuration())
 }
 
-// redraw draws the next frame of the live line.
-func (v *watchView) redraw() {
-	v.mu.Lock()
-	v.frame++
-	line := v.liveLine(time.Now())
-	v.mu.Unlock()
-	v.ShowLive(line)
-}
-
-func (v *watchView) liveLine(now time.Time) string {
-	look := v.ErrStyle
-	lost, _ := v.lost.Load().(string)
-	line := look.Paint(terminal.Blue, look.Spinner(v.frame)) + " " + v.progress(now)
-	switch {
-	case lost != "":
-		line += look.Paint(terminal.Yellow, "  connecting")
-	case v.condition > easelv1.UpstreamCondition_UPSTREAM_CONDITION_HEALTHY:
-		word := strings.ReplaceAll(strings.TrimPrefix(v.condition.String(), "UPSTREAM_CONDITION_"), "_", " ")
-		line += look.Paint(terminal.Yellow, "  catalog "+strings.ToLower(word))
-	}
-	return line
-}
-
-// progress describes the progress of one generation, or returns counts for several.
-func (v *watchView) progress(now time.Time) string {
-	going := 0
+// showProgress shows the state of one render, or counts of several. left is the estimated time to the end, zero if it is
+// unknown.
+func (v *watchView) showProgress(left time.Duration) {
+	line, active := "", 0
 	for _, g := range v.generations {
-		if len(v.generations) == 1 {
-			return v.progressOf(g, now)
-		}
-		if !g.Terminal {
-			going++
+		if line = stateWord(g) + " " + formatDuration(timeTaken(g, time.Now())); !g.Terminal {
+			active++
 		}
 	}
-	return fmt.Sprintf("%d in progress, %d finished  %s", going, len(v.generations)-going, formatDuration(now.Sub(v.started)))
-}
-
-func (v *watchView) progressOf(g *easelv1.Generation, now time.Time) string {
-	look, elapsed := v.ErrStyle, now.Sub(v.started)
-	if g.CreateTime != nil {
-		elapsed = timeTaken(g, now)
+	switch {
+	case len(v.generations) > 1:
+		line = fmt.Sprintf("%d in progress, %d finished", active, len(v.generations)-active)
+	case left > 0:
+		line += ", about " + formatDuration(left) + " left"
 	}
-	text := look.Paint(stateColour(g.State), stateWord(g)) + " "
-	if v.end.IsZero() || g.Terminal {
-		return text + formatDuration(elapsed)
-	}
-	left := max(v.end.Sub(now), 0)
-	text += look.Bar(float64(elapsed)/float64(max(elapsed+left, 1)), v.BarWidth()) + " " + formatDuration(elapsed)
-	if left == 0 {
-		return text + look.Paint(terminal.Dim, ", longer than usual")
-	}
-	return text + look.Paint(terminal.Dim, ", about "+formatDuration(left)+" left")
+	v.progress(line)
 }

@@ -1,4 +1,4 @@
-// Package terminal writes output for people: results and remarks, live lines, colors, and untrusted text in a form that
+// Package terminal writes output for people: results and remarks, a live line, colors, and untrusted text in a form that
 // can't control a terminal.
 package terminal
 
@@ -17,8 +17,7 @@ import (
 type Console struct {
 	mu       sync.Mutex
 	out, err io.Writer
-	live     string // live line, if any
-	drawn    int    // columns of the live line
+	live     string // live line, empty if none is shown
 	failed   error  // first failure to write a line of the result
 
 	OutStyle, ErrStyle Style
@@ -38,7 +37,7 @@ func NewConsole(out, err io.Writer, env func(name string) string) *Console {
 }
 
 // Print writes a line of the result.
-func (c *Console) Print(line string) { c.printAbove(c.out, c.OutStyle, line) }
+func (c *Console) Print(line string) { c.print(c.out, c.OutStyle, line) }
 
 // PrintText writes lines of the result.
 func (c *Console) PrintText(text string) {
@@ -48,25 +47,19 @@ func (c *Console) PrintText(text string) {
 }
 
 // Note writes a line about the result.
-func (c *Console) Note(line string) { c.printAbove(c.err, c.ErrStyle, line) }
+func (c *Console) Note(line string) { c.print(c.err, c.ErrStyle, line) }
 
-// Hint writes a remark in dim lines that fit the terminal.
-func (c *Console) Hint(text string) {
-	for _, line := range Wrap(text, c.WidthOf(c.ErrStyle), 4) {
-		c.Note(c.ErrStyle.Paint(Dim, line))
-	}
-}
+// Hint writes a remark in dim letters.
+func (c *Console) Hint(text string) { c.Note(c.ErrStyle.Paint(Dim, text)) }
 
-// printAbove writes a line above the live line.
-func (c *Console) printAbove(w io.Writer, style Style, line string) {
+// print replaces the live line by a line that stays.
+func (c *Console) print(w io.Writer, style Style, line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	live := c.live
 	c.erase()
 	if _, err := fmt.Fprintln(w, colourCodes.Replace(style.visible(line))); err != nil && w == c.out && c.failed == nil {
 		c.failed = err
 	}
-	c.draw(live)
 }
 
 // Err returns the reason for an incomplete result, such as a full disk or a closed pipe.
@@ -76,49 +69,27 @@ func (c *Console) Err() error {
 	return c.failed
 }
 
-// ShowLive replaces the live line. An empty line removes it. Without a terminal nothing is shown.
+// ShowLive shows a dim line until the next output, or removes it if the line is empty. It shortens the line to the width of the
+// terminal. Without a terminal nothing is shown.
 func (c *Console) ShowLive(line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if line != c.live {
-		c.erase()
-		c.draw(line)
-	}
-}
-
-// erase removes the live line. On a terminal that has become narrower, it occupies several rows.
-func (c *Console) erase() {
-	if c.live == "" {
+	if line == c.live || !c.ErrStyle.Terminal {
 		return
 	}
-	up := ""
-	if rows := (c.drawn - 1) / c.Columns(); rows > 0 {
-		up = fmt.Sprintf("\x1b[%dA", rows)
-	}
-	_, _ = io.WriteString(c.err, "\r"+up+"\x1b[J")
-	c.live = ""
-}
-
-func (c *Console) draw(line string) {
-	if line == "" || !c.ErrStyle.Terminal {
-		return
-	}
+	c.erase()
 	c.live = line
-	line = Cut(c.ErrStyle.visible(line), c.Columns()-1)
-	c.drawn = Width(line)
-	_, _ = io.WriteString(c.err, colourCodes.Replace(line))
+	line = columns.Truncate(Sanitize(line), c.Columns()-1, "")
+	_, _ = io.WriteString(c.err, colourCodes.Replace(c.ErrStyle.Paint(Dim, line)))
 }
 
-// WidthOf returns the width of the terminal behind a stream with this style, or 0 without a terminal.
-func (c *Console) WidthOf(stream Style) int {
-	if stream.Terminal {
-		return c.Columns()
+// erase removes the live line.
+func (c *Console) erase() {
+	if c.live != "" {
+		_, _ = io.WriteString(c.err, "\r\x1b[J")
+		c.live = ""
 	}
-	return 0
 }
-
-// BarWidth returns the width of a bar that leaves space for the text after it.
-func (c *Console) BarWidth() int { return min(max(c.Columns()-44, 6), 24) }
 
 // Copy writes bytes of the result. It sanitizes them for a terminal.
 func (c *Console) Copy(from io.Reader) error {

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// testTerminal is a pseudoterminal of 80 columns. It keeps all output.
+type testTerminal struct {
+	child *os.File // the program's side
+
+	mu      sync.Mutex
+	written strings.Builder
+}
+
+// openTerminal opens a terminal until the end of the test.
+func openTerminal(t *testing.T) *testTerminal {
+	t.Helper()
+	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("this machine has no terminals: %v", err)
+	}
+	number, err := unix.IoctlGetInt(int(user.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(user.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	child, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	term := &testTerminal{child: child}
+	var reading sync.WaitGroup
+	reading.Go(func() { term.read(user) })
+	t.Cleanup(func() {
+		_ = child.Close() // unblocks read
+		reading.Wait()
+		_ = user.Close()
+	})
+	return term
+}
+
+// read keeps the output until the terminal is closed.
+func (term *testTerminal) read(user *os.File) {
+	buffer := make([]byte, 4096)
+	for {
+		n, err := user.Read(buffer)
+		if err != nil {
+			return
+		}
+		term.mu.Lock()
+		term.written.Write(buffer[:n])
+		term.mu.Unlock()
+	}
+}
+
+// until waits until the output contains a text, and returns all output.
+func (term *testTerminal) until(t *testing.T, text string) string {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		term.mu.Lock()
+		written := term.written.String()
+		term.mu.Unlock()
+		if strings.Contains(written, text) {
+			return written
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%q was not written in\n%s", text, written)
+		}
+		time.Sleep(10 * time.Millisecond) // output sends no notification
+	}
+}
+
+func TestColourAndLiveLinesFollowTheTerminal(t *testing.T) {
+	dial := (&scripted{
+		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
+		create: func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
+			return render("gen_1", queued), nil
+		},
+		watch: func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
+			sendState(s, queued)
+			sendState(s, failed)
+			return nil
+		},
+	}).serve(t)
+	for name, test := range map[string]struct {
+		env          map[string]string
+		colour, live bool
+	}{
+		"a usual terminal": {map[string]string{"TERM": "xterm"}, true, true},
+		"no colour":        {map[string]string{"NO_COLOR": "1"}, false, true},
+		"a dumb terminal":  {map[string]string{"TERM": "dumb"}, false, false},
+	} {
+		term := openTerminal(t)
+		exit := Run(t.Context(), []string{"generate", "studio/any", "--watch"}, &Program{
+			Grammar: grammar(),
+			Stdin:   strings.NewReader(""), Stdout: term.child, Stderr: term.child, Dial: dial,
+			Lookup: func(name string) (string, bool) { v, ok := test.env[name]; return v, ok },
+		})
+		got := term.until(t, "easel: the render gen_1 failed\r\n")
+		colour, live := strings.Contains(got, "\x1b[3"), strings.Contains(got, "queued 0s")
+		if exit != ExitGenerationFailed || colour != test.colour || live != test.live {
+			t.Errorf("%s: exit %d, colour %v, live lines %v in\n%q", name, exit, colour, live, got)
+		}
+		if live && !strings.Contains(got, "\r\x1b[Jeasel: ") {
+			t.Errorf("%s: the live line remains before the error: %q", name, got)
+		}
+	}
+}
