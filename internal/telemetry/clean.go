@@ -30,22 +30,13 @@ type cleanSpan struct{ trace.ReadOnlySpan }
 
 // Attributes implements trace.ReadOnlySpan.
 func (s cleanSpan) Attributes() []attribute.KeyValue {
-	all := s.ReadOnlySpan.Attributes()
-	if !slices.ContainsFunc(all, unclean) {
-		return all
-	}
-	all = slices.Clone(all)
+	all := slices.Clone(s.ReadOnlySpan.Attributes())
 	for i, one := range all {
-		if unclean(one) {
+		if one.Value.Type() == attribute.STRING && !utf8.ValidString(one.Value.AsString()) {
 			all[i].Value = attribute.StringValue(validText(one.Value.AsString()))
 		}
 	}
 	return all
-}
-
-// unclean reports whether an attribute is a string with invalid UTF-8.
-func unclean(one attribute.KeyValue) bool {
-	return one.Value.Type() == attribute.STRING && !utf8.ValidString(one.Value.AsString())
 }
 
 // Status implements trace.ReadOnlySpan.

@@ -17,6 +17,7 @@ import (
 	promexporter "go.opentelemetry.io/otel/exporters/prometheus"
 	otelmetric "go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/exemplar"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
 )
@@ -32,21 +33,17 @@ const (
 // otlpSettings is the prefix of the variables of the OTLP exporter.
 const otlpSettings = "OTEL_EXPORTER_OTLP_"
 
-// exported reports whether the environment enables the export of a signal. Naming an exporter enables it, and so does
-// any setting of the OTLP exporter that applies to the signal.
+// exported reports whether the environment exports a signal: it names an exporter, or the endpoint of a collector.
 func (s signal) exported() bool {
-	if disabled() {
+	exporter := os.Getenv("OTEL_" + string(s) + "_EXPORTER")
+	_, endpoint := s.setting("ENDPOINT")
+	switch {
+	case disabled() || exporter == "none":
 		return false
+	case exporter == "":
+		return endpoint != ""
 	}
-	switch os.Getenv("OTEL_" + string(s) + "_EXPORTER") {
-	case "none":
-		return false
-	case "":
-		return s.hasOTLPSetting()
-	case "prometheus": // Prometheus metrics always exist, on a separate listener
-		return s != metricSignal
-	}
-	return true
+	return s != metricSignal || exporter != "prometheus" // Prometheus metrics always exist, on a separate listener
 }
 
 // Exported returns the signals that the environment exports.
@@ -62,34 +59,13 @@ func Exported() (names []string) {
 // disabled reports whether the environment disables traces and metrics.
 func disabled() bool { return strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") }
 
-func (s signal) hasOTLPSetting() bool {
-	for _, setting := range os.Environ() {
-		name, value, _ := strings.Cut(setting, "=")
-		rest, otlp := strings.CutPrefix(name, otlpSettings)
-		if otlp && value != "" && s.concerns(rest) {
-			return true
-		}
-	}
-	return false
-}
-
-// concerns reports whether an OTLP setting applies to this signal.
-func (s signal) concerns(setting string) bool {
-	for _, other := range []signal{traceSignal, metricSignal, "LOGS", "PROFILES"} {
-		if strings.HasPrefix(setting, string(other)+"_") {
-			return other == s
-		}
-	}
-	return true
-}
-
 // setting returns the name and the value of a setting of the OTLP exporter. The variable of the signal has priority
 // over the common one.
 func (s signal) setting(of string) (name, value string) {
 	name = otlpSettings + string(s) + "_" + of
-	if value = os.Getenv(name); value == "" {
+	if value = strings.TrimSpace(os.Getenv(name)); value == "" {
 		name = otlpSettings + of
-		value = os.Getenv(name)
+		value = strings.TrimSpace(os.Getenv(name))
 	}
 	return name, value
 }
@@ -102,11 +78,8 @@ func (s signal) endpointFault() error {
 	}
 	_, protocol := s.setting("PROTOCOL")
 	name, endpoint := s.setting("ENDPOINT")
-	if endpoint = strings.TrimSpace(endpoint); endpoint == "" {
-		return nil
-	}
 	u, err := url.Parse(endpoint)
-	if err == nil && (protocol == "grpc" || u.Host != "" && (strings.EqualFold(u.Scheme, "http") || strings.EqualFold(u.Scheme, "https"))) {
+	if endpoint == "" || err == nil && (protocol == "grpc" || u.Host != "" && (strings.EqualFold(u.Scheme, "http") || strings.EqualFold(u.Scheme, "https"))) {
 		return nil
 	}
 	port := "4318"
@@ -145,7 +118,7 @@ func newMeterProvider(ctx context.Context, about *resource.Resource, build strin
 	if err != nil {
 		return nil, err
 	}
-	options := []metric.Option{metric.WithResource(about), metric.WithReader(reader), metric.WithView(onlyTheTable()), metric.WithCardinalityLimit(maxSeries)}
+	options := []metric.Option{metric.WithResource(about), metric.WithReader(reader), metric.WithView(onlyTheTable()), metric.WithCardinalityLimit(maxSeries), metric.WithExemplarFilter(exemplar.AlwaysOffFilter)}
 	if metricSignal.exported() {
 		exporter, err := autoexport.NewMetricReader(ctx)
 		if err != nil {
@@ -157,7 +130,7 @@ func newMeterProvider(ctx context.Context, about *resource.Resource, build strin
 	if err := runtime.Start(runtime.WithMeterProvider(provider)); err != nil {
 		return nil, err
 	}
-	if err := measureBuild(provider.Meter(scope), build); err != nil {
+	if err := measureBuild(ctx, provider.Meter(scope), build); err != nil {
 		return nil, err
 	}
 	return provider, nil
@@ -187,12 +160,11 @@ func nameless(registry prometheus.Gatherer) prometheus.GathererFunc {
 	}
 }
 
-// measureBuild registers the metric for the version of this build.
-func measureBuild(meter otelmetric.Meter, build string) error {
-	of := otelmetric.WithAttributes(version.is(build), goVersion.is(goruntime.Version()))
-	_, err := meter.Int64ObservableGauge("easel.build.info", otelmetric.WithInt64Callback(func(_ context.Context, out otelmetric.Int64Observer) error {
-		out.Observe(1, of)
-		return nil
-	}))
+// measureBuild records the metric for the version of this build.
+func measureBuild(ctx context.Context, meter otelmetric.Meter, build string) error {
+	info, err := meter.Int64Gauge("easel.build.info")
+	if err == nil {
+		info.Record(ctx, 1, otelmetric.WithAttributes(version.is(build), goVersion.is(goruntime.Version())))
+	}
 	return err
 }

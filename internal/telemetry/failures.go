@@ -4,31 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync/atomic"
-	"time"
-
-	"golang.org/x/time/rate"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-const (
-	failureInterval = 10 * time.Second // interval between two lines about catalog failures
-	failureBurst    = 10               // maximum number of lines at once
-)
-
 // Failures logs failures of the catalog. In an outage each poll fails in the same way, so the number of lines is limited.
 // The metrics count all failures.
-type Failures struct {
-	logger     *slog.Logger
-	lines      *rate.Limiter
-	suppressed atomic.Int64
-}
-
-func newFailures(logger *slog.Logger) *Failures {
-	return &Failures{logger: logger, lines: rate.NewLimiter(rate.Every(failureInterval), failureBurst)}
-}
+type Failures struct{ *limitedLog }
 
 // Polled logs the result of a poll for debugging, and its failure. ctx is the context of the poll.
 func (f *Failures) Polled(ctx context.Context, p watch.Poll, out watch.Outcome) {
@@ -52,9 +35,5 @@ func (f *Failures) Called(ctx context.Context, cred catalog.Credential, err erro
 }
 
 func (f *Failures) log(ctx context.Context, tenant catalog.Tenant, err error) {
-	if !f.lines.Allow() {
-		f.suppressed.Add(1)
-		return
-	}
-	f.logger.WarnContext(ctx, "catalog failed", "api_key", tenant.Fingerprint(), "kind", catalog.KindOf(err).String(), "error", err.Error(), "suppressed", f.suppressed.Swap(0))
+	f.warn(ctx, "catalog failed", "api_key", tenant.Fingerprint(), "kind", catalog.KindOf(err).String(), "error", err.Error())
 }

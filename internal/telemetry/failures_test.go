@@ -36,7 +36,7 @@ func failureLines(t *testing.T, out *bytes.Buffer) (lines []failureLine) {
 
 func TestFailuresOfTheCatalogAreLogged(t *testing.T) {
 	out := &bytes.Buffer{}
-	f := newFailures(slog.New(slog.NewJSONHandler(out, nil)))
+	f := Failures{newLimitedLog(slog.New(slog.NewJSONHandler(out, nil)))}
 	one := catalog.Forwarded(catalog.NewSecret("one"))
 	f.Polled(t.Context(), watch.Poll{Tenant: one.Tenant}, watch.Outcome{Err: &catalog.Error{Kind: catalog.KindRateLimited, Op: "GET /generations"}})
 	f.Polled(t.Context(), watch.Poll{Tenant: one.Tenant}, watch.Outcome{Err: &catalog.Error{Kind: catalog.KindNotFound, Op: "GET /generations/{id}"}})
@@ -54,16 +54,16 @@ func TestFailuresOfTheCatalogAreLogged(t *testing.T) {
 func TestOutageHasALimitedNumberOfLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &bytes.Buffer{}
-		f := newFailures(slog.New(slog.NewJSONHandler(out, nil)))
+		f := Failures{newLimitedLog(slog.New(slog.NewJSONHandler(out, nil)))}
 		down := &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /generations"}
 		for i := range 1000 {
 			f.Polled(t.Context(), watch.Poll{Tenant: catalog.Forwarded(catalog.NewSecret(fmt.Sprint("key ", i))).Tenant}, watch.Outcome{Err: down})
 		}
-		time.Sleep(failureInterval)
+		time.Sleep(limitedInterval)
 		for range 10 {
 			f.Called(t.Context(), catalog.Forwarded(catalog.NewSecret("one")), down)
 		}
-		if got := failureLines(t, out); len(got) != failureBurst+1 || got[failureBurst].Suppressed != 1000-failureBurst {
+		if got := failureLines(t, out); len(got) != limitedBurst+1 || got[limitedBurst].Suppressed != 1000-limitedBurst {
 			t.Errorf("logged %v", got)
 		}
 	})

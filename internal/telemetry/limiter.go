@@ -13,17 +13,16 @@ type waiters struct{ owner, class string }
 // limitersReading combines the states of all limiters: sums of requests and limiters, and the longest times.
 type limitersReading struct {
 	waiting map[waiters]int
-	owners  map[string]bool
 	wait    time.Duration
 	closed  map[string]int // number of limiters by reason
 	opens   time.Duration
 }
 
 func readLimiters(states map[string]limiter.State, now time.Time) limitersReading {
-	r := limitersReading{waiting: map[waiters]int{}, owners: map[string]bool{}, closed: map[string]int{}}
+	r := limitersReading{waiting: map[waiters]int{}, closed: map[string]int{}}
 	for _, s := range states {
 		for _, w := range s.Waiting {
-			r.waiting[waiters{r.nameOf(w.Owner), w.Class.String()}] += w.Count
+			r.waiting[waiters{cmp.Or(w.Owner, "forwarded"), w.Class.String()}] += w.Count
 			r.wait = max(r.wait, now.Sub(w.Since))
 		}
 		if s.Closed {
@@ -35,16 +34,6 @@ func readLimiters(states map[string]limiter.State, now time.Time) limitersReadin
 		}
 	}
 	return r
-}
-
-// nameOf returns the label of an owner in metrics. Only the first owners have their own label; all others share "other".
-func (r limitersReading) nameOf(owner string) string {
-	name := cmp.Or(owner, "forwarded")
-	if !r.owners[name] && len(r.owners) >= measuredOwners {
-		return "other"
-	}
-	r.owners[name] = true
-	return name
 }
 
 func reasonOf(reason limiter.Outcome) string {

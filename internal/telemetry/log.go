@@ -55,25 +55,32 @@ func (h tracedHandler) WithGroup(name string) slog.Handler {
 	return tracedHandler{h.Handler.WithGroup(name)}
 }
 
-// errorInterval is the minimum interval between two lines about OpenTelemetry's own errors.
-const errorInterval = 30 * time.Second
+// Limits of lines about repeated failures.
+const (
+	limitedInterval = 10 * time.Second // interval between two lines
+	limitedBurst    = 10               // maximum number of lines at once
+)
 
-// errorHandler logs OpenTelemetry's own errors. If a collector is down, there is an error for each batch, so lines are
-// limited.
-type errorHandler struct {
+// limitedLog logs failures that repeat, and drops lines above a limit. The next line has the number of dropped lines.
+type limitedLog struct {
 	logger     *slog.Logger
-	sometimes  rate.Sometimes
+	lines      *rate.Limiter
 	suppressed atomic.Int64
 }
 
-func newErrorHandler(logger *slog.Logger) *errorHandler {
-	return &errorHandler{logger: logger, sometimes: rate.Sometimes{Interval: errorInterval}}
+func newLimitedLog(logger *slog.Logger) *limitedLog {
+	return &limitedLog{logger: logger, lines: rate.NewLimiter(rate.Every(limitedInterval), limitedBurst)}
 }
 
-// Handle implements otel.ErrorHandler.
-func (h *errorHandler) Handle(err error) {
-	h.suppressed.Add(1)
-	h.sometimes.Do(func() {
-		h.logger.Warn("OpenTelemetry reports an error", "error", err, "suppressed", h.suppressed.Swap(0)-1)
-	})
+func (l *limitedLog) warn(ctx context.Context, message string, attributes ...any) {
+	if l.lines.Allow() {
+		l.logger.WarnContext(ctx, message, append(attributes, "suppressed", l.suppressed.Swap(0))...)
+	} else {
+		l.suppressed.Add(1)
+	}
+}
+
+// Handle implements otel.ErrorHandler. If a collector is down, there is an error for each batch.
+func (l *limitedLog) Handle(err error) {
+	l.warn(context.Background(), "OpenTelemetry reports an error", "error", err)
 }

@@ -156,23 +156,20 @@ func pollOutcome(err error) string {
 	return cmp.Or(pollOutcomes[catalog.KindOf(err)], "failed")
 }
 
-// Delivery implements watch.Observer. It counts without an exemplar, because choosing one costs more than counting, and
-// an update has its own span.
-//
-//nolint:contextcheck // see above
+// Delivery implements watch.Observer.
 func (o *Observer) Delivery(ctx context.Context, watching watch.TraceRef, event watch.Event, found watch.TraceRef) (delivered func()) {
 	switch {
 	case event.Heartbeat != nil:
-		o.delivered.Add(context.Background(), 1, heartbeatEvent)
+		o.delivered.Add(ctx, 1, heartbeatEvent)
 		if at := event.Heartbeat.ObserveTime; !at.IsZero() {
 			o.heartbeatAge.Record(ctx, time.Since(at).Seconds())
 		}
 		return nil
 	case event.CaughtUp:
-		o.delivered.Add(context.Background(), 1, caughtUpEvent)
+		o.delivered.Add(ctx, 1, caughtUpEvent)
 		return nil
 	}
-	o.delivered.Add(context.Background(), 1, updateEvent)
+	o.delivered.Add(ctx, 1, updateEvent)
 	if watching == nil || !o.pushes.Allow() {
 		return nil
 	}

@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -29,34 +28,89 @@ type Readings struct {
 
 // Measure registers the metrics that are read at each collection. The returned function unregisters them.
 func Measure(r Readings) (stop func(), err error) {
-	var stops []func()
-	stop = func() {
-		for _, one := range stops {
-			one()
-		}
+	reads := map[Source]func(observe){}
+	if r.Hub != nil {
+		reads[Hub] = func(value observe) { readHub(r.Hub(), value) }
 	}
-	for _, source := range []struct {
-		name  Source
-		there bool
-		read  func(observe)
-	}{
-		{Hub, r.Hub != nil, func(value observe) { readHub(r.Hub(), value) }},
-		{Limiters, r.Limiters != nil, func(value observe) { readLimiters(r.Limiters(), time.Now()).observe(value) }},
-		{Book, r.Ledger != nil, func(value observe) { readLedger(r.Ledger(), value) }},
-		{Contents, r.Copies != nil, func(value observe) { readContents(r.Copies(), r.Ledger().Contents, value) }},
-		{Settings, r.Settings != nil, func(value observe) { readSettings(r.Settings(), value) }},
-	} {
-		if !source.there {
-			continue
-		}
-		one, err := measured(source.name, source.read)
-		if err != nil {
-			stop()
-			return nil, err
-		}
-		stops = append(stops, one)
+	if r.Limiters != nil {
+		reads[Limiters] = func(value observe) { readLimiters(r.Limiters(), time.Now()).observe(value) }
 	}
-	return stop, nil
+	if r.Ledger != nil {
+		reads[Book] = func(value observe) { readLedger(r.Ledger(), value) }
+	}
+	if r.Copies != nil {
+		reads[Contents] = func(value observe) { readContents(r.Copies(), r.Ledger().Contents, value) }
+	}
+	if r.Settings != nil {
+		reads[Settings] = func(value observe) { readSettings(r.Settings(), value) }
+	}
+	return register(reads)
+}
+
+func readHub(s watch.Stats, value observe) {
+	value("easel.watch.open", float64(s.Watches))
+	value("easel.generation.active", float64(s.Active))
+	value("easel.generation.stalest", s.Stalest.Seconds())
+	for i, name := range condition.Values {
+		value("easel.credentials", float64(s.Conditions[i]), condition.is(name))
+	}
+	value("easel.credential.paused", float64(s.Paused))
+	value("easel.poll.ready", s.Ready)
+	value("easel.poll.rate", s.Rate)
+	value("easel.poll.unshared", s.Unshared)
+	value("easel.update.conflated", float64(s.Conflated))
+	value("easel.update.regressed", float64(s.Regressions))
+}
+
+func readLedger(l ledger.Reading, value observe) {
+	up := 0.0
+	if l.Up {
+		up = 1
+	}
+	value("easel.ledger.up", up)
+	value("easel.ledger.order.unknown", float64(l.Unknown))
+	value("easel.ledger.order.oldest", l.OldestUnknown.Seconds())
+	value("easel.ledger.faults", float64(l.Faults))
+	value("easel.ledger.dearer", float64(l.Dearer))
+	for _, o := range l.Owners {
+		readOwner(o, value)
+	}
+	for _, e := range l.Events {
+		value("easel.event.pending", float64(e.Pending), owner.is(e.Owner))
+		value("easel.event.oldest", e.Oldest.Seconds(), owner.is(e.Owner))
+	}
+}
+
+// readOwner reads the metrics of an owner.
+func readOwner(o ledger.OwnerSummary, value observe) {
+	name := owner.is(o.Owner)
+	value("easel.ledger.spent", float64(o.SpentCents), name)
+	value("easel.ledger.refunded", float64(o.RefundedCents), name)
+	value("easel.ledger.reserved", float64(o.ReservedCents), name)
+	value("easel.ledger.unconfirmed", float64(o.UnconfirmedCents), name)
+	for _, b := range o.Budgets {
+		value("easel.ledger.budget.limit", float64(b.LimitCents), name, window.is(b.Period))
+		value("easel.ledger.budget.left", float64(b.LeftCents()), name, window.is(b.Period))
+	}
+}
+
+// CopyCounts counts operations on copies of results in this process since its start.
+type CopyCounts struct {
+	Copied, Failures int64 // numbers of attempts
+	Bytes            int64 // bytes of successful copies
+	Reads, Rescued   int64 // reads of copies; those that fell back to the catalog
+}
+
+// readContents reads the metrics of copies: the counts of this process and the state in the ledger.
+func readContents(done CopyCounts, known ledger.ContentSummary, value observe) {
+	value("easel.content.waiting", float64(known.Waiting))
+	value("easel.content.failed", float64(known.Failed))
+	value("easel.content.oldest_waiting", known.Oldest.Seconds())
+	value("easel.content.copies", float64(done.Copied), copyOutcome.is("copied"))
+	value("easel.content.copies", float64(done.Failures), copyOutcome.is("failed"))
+	value("easel.content.copied", float64(done.Bytes))
+	value("easel.content.reads", float64(done.Reads), contentSource.is("copy"))
+	value("easel.content.reads", float64(done.Rescued), contentSource.is("catalog"))
 }
 
 func readSettings(broken map[string]int, value observe) {
@@ -65,21 +119,29 @@ func readSettings(broken map[string]int, value observe) {
 	}
 }
 
-// measured registers the metrics of a source. The returned function unregisters them.
-func measured(from Source, read func(observe)) (stop func(), err error) {
-	meter := otel.Meter(scope)
-	made, all, err := instruments(meter, from)
-	if err != nil {
-		return nil, err
+// register creates the instruments of the sources, and reads the sources at each collection.
+func register(reads map[Source]func(observe)) (stop func(), err error) {
+	meter, made, all := otel.Meter(scope), map[string]metric.Float64Observable{}, []metric.Observable{}
+	for _, row := range Table {
+		if reads[row.From] == nil {
+			continue
+		}
+		one, err := instrument(meter, row)
+		if err != nil {
+			return nil, err
+		}
+		made[row.Name], all = one, append(all, one)
 	}
 	registered, err := meter.RegisterCallback(func(_ context.Context, out metric.Observer) error {
-		read(func(name string, value float64, labels ...attribute.KeyValue) {
-			out.ObserveFloat64(made[name], value, metric.WithAttributes(labels...))
-		})
+		for _, read := range reads {
+			read(func(name string, value float64, labels ...attribute.KeyValue) {
+				out.ObserveFloat64(made[name], value, metric.WithAttributes(labels...))
+			})
+		}
 		return nil
 	}, all...)
 	if err != nil {
-		return nil, fmt.Errorf("measure the %s: %w", from, err)
+		return nil, fmt.Errorf("register the metrics of a collection: %w", err)
 	}
 	return func() {
 		if err := registered.Unregister(); err != nil {
@@ -88,26 +150,15 @@ func measured(from Source, read func(observe)) (stop func(), err error) {
 	}, nil
 }
 
-// instruments creates the instruments of a source, each of the kind in the table.
-func instruments(meter metric.Meter, from Source) (made map[string]metric.Float64Observable, all []metric.Observable, err error) {
-	made = map[string]metric.Float64Observable{}
-	for _, row := range Table {
-		if row.From != from {
-			continue
-		}
-		var one metric.Float64Observable
-		var fault error
-		switch row.Kind {
-		case Counter:
-			one, fault = meter.Float64ObservableCounter(row.Name)
-		case UpDown:
-			one, fault = meter.Float64ObservableUpDownCounter(row.Name)
-		default:
-			one, fault = meter.Float64ObservableGauge(row.Name)
-		}
-		made[row.Name], all, err = one, append(all, one), errors.Join(err, fault)
+// instrument creates the instrument of a row that is read at each collection.
+func instrument(meter metric.Meter, row Metric) (metric.Float64Observable, error) {
+	switch row.Kind {
+	case Counter:
+		return meter.Float64ObservableCounter(row.Name)
+	case UpDown:
+		return meter.Float64ObservableUpDownCounter(row.Name)
 	}
-	return made, all, err
+	return meter.Float64ObservableGauge(row.Name)
 }
 
 // is returns the attribute with a value of the label.

@@ -58,12 +58,12 @@ var (
 		"placed", "placed_unpriced", "invalid_input", "credential_rejected", "insufficient_balance", "forbidden", "price_above_limit",
 		"daily_cap", "inputs_too_large", "rate_limited", "outcome_unknown", "failed",
 	}}
-	owner           = Label{Name: "easel.owner", Of: "names of owners behind a shared API key, the first 200"}
+	owner           = Label{Name: "easel.owner", Of: "names of owners behind a shared API key"}
 	window          = Label{Name: "easel.budget.window", Values: []string{"day", "month"}}
 	eventOutcome    = Label{Name: "easel.event.outcome", Values: []string{"sent", "failed", "given_up"}}
 	copyOutcome     = Label{Name: "easel.content.outcome", Values: []string{"copied", "failed"}}
 	contentSource   = Label{Name: "easel.content.source", Values: []string{"copy", "catalog"}}
-	waiter          = Label{Name: "easel.owner", Of: "names of owners behind a shared API key, the first 200, then other; polls; forwarded is a caller with its own API key"}
+	waiter          = Label{Name: "easel.owner", Of: "names of owners behind a shared API key; polls; forwarded is a caller with its own API key"}
 	class           = Label{Name: "easel.limiter.class", Values: []string{"order", "read", "poll"}}
 	setting         = Label{Name: "easel.setting", Values: []string{"EASEL_CALLERS_FILE", "EASEL_UPSTREAM_KEY_FILE", "EASEL_TLS_CERT_FILE", "issuers"}}
 	closedBy        = Label{Name: "easel.limiter.reason", Values: []string{"rate_limited", "unavailable", "daily_cap"}}

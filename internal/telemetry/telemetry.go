@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	notrace "go.opentelemetry.io/otel/trace/noop"
+	"golang.org/x/sync/errgroup"
 )
 
 // shutdownLimit is the maximum time for the export of the last spans and metrics. An unavailable collector must not
@@ -60,14 +61,10 @@ func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context
 	if err != nil {
 		return nil, nil, err
 	}
-	otel.SetErrorHandler(newErrorHandler(logger))
+	otel.SetErrorHandler(newLimitedLog(logger))
 	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
-	t := &Telemetry{Logger: logger, Failures: newFailures(logger)}
-	begin := t.begin
-	if disabled() {
-		begin = t.beginNone
-	}
-	end, err := begin(ctx, config)
+	t := &Telemetry{Logger: logger, Failures: &Failures{newLimitedLog(logger)}}
+	end, err := t.begin(ctx, config)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,8 +75,16 @@ func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context
 	return t, end, nil
 }
 
-// begin enables traces and metrics. The returned function ends them.
+// begin enables traces and metrics, unless the environment disables them. The returned function ends them. If they are
+// disabled, the IDs of a caller's trace are forwarded to the catalog unchanged, and only process metrics are served.
 func (t *Telemetry) begin(ctx context.Context, config Config) (end func(context.Context) error, err error) {
+	registry := newRegistry()
+	t.Metrics, t.Nameless = scrapes(registry), scrapes(nameless(registry))
+	if disabled() {
+		otel.SetTracerProvider(notrace.NewTracerProvider())
+		otel.SetMeterProvider(nometric.NewMeterProvider())
+		return func(context.Context) error { return nil }, nil
+	}
 	for _, s := range []signal{traceSignal, metricSignal} {
 		if err := s.endpointFault(); err != nil {
 			return nil, err
@@ -93,29 +98,20 @@ func (t *Telemetry) begin(ctx context.Context, config Config) (end func(context.
 	if err != nil {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
-	registry := newRegistry()
 	metrics, err := newMeterProvider(ctx, about, config.Version, registry)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), traces.Shutdown(ctx))
 	}
 	otel.SetTracerProvider(traces)
 	otel.SetMeterProvider(metrics)
-	t.serve(registry)
-	return func(ctx context.Context) error { return shutdownAll(ctx, traces.Shutdown, metrics.Shutdown) }, nil
-}
-
-// beginNone disables traces and metrics. The IDs of a caller's trace are forwarded to the catalog unchanged, and only
-// process metrics are served.
-func (t *Telemetry) beginNone(context.Context, Config) (end func(context.Context) error, err error) {
-	otel.SetTracerProvider(notrace.NewTracerProvider())
-	otel.SetMeterProvider(nometric.NewMeterProvider())
-	t.serve(newRegistry())
-	return func(context.Context) error { return nil }, nil
-}
-
-// serve sets the handlers for the metrics of a registry.
-func (t *Telemetry) serve(registry prometheus.Gatherer) {
-	t.Metrics, t.Nameless = scrapes(registry), scrapes(nameless(registry))
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, shutdownLimit)
+		defer cancel()
+		var both errgroup.Group
+		both.Go(func() error { return traces.Shutdown(ctx) })
+		both.Go(func() error { return metrics.Shutdown(ctx) })
+		return both.Wait()
+	}, nil
 }
 
 // Maximum number of concurrent scrapes, and the maximum time to read a response.
@@ -145,24 +141,4 @@ func describe(ctx context.Context, config Config) (*resource.Resource, error) {
 		),
 		resource.WithFromEnv(),
 	)
-}
-
-// shutdownAll runs the steps concurrently, and does not wait for one that ignores its context.
-func shutdownAll(ctx context.Context, steps ...func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, shutdownLimit)
-	defer cancel()
-	done := make(chan error, len(steps))
-	for _, step := range steps {
-		go func() { done <- step(ctx) }()
-	}
-	var failed error
-	for range steps {
-		select {
-		case err := <-done:
-			failed = errors.Join(failed, err)
-		case <-ctx.Done():
-			return errors.Join(failed, fmt.Errorf("telemetry was not sent in full: %w", ctx.Err()))
-		}
-	}
-	return failed
 }

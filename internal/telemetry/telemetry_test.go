@@ -46,6 +46,7 @@ func TestNothingIsExportedUnlessTheEnvironmentSaysSo(t *testing.T) {
 		{name: "an endpoint for both", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}, traces: true, metrics: true},
 		{name: "an endpoint for traces", env: map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://collector:4318"}, traces: true},
 		{name: "an endpoint for metrics", env: map[string]string{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://collector:4318"}, metrics: true},
+		{name: "a setting that is no endpoint", env: map[string]string{"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}},
 		{name: "an endpoint for logs", env: map[string]string{"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": "http://collector:4318"}},
 		{name: "an exporter by name", env: map[string]string{"OTEL_TRACES_EXPORTER": "console"}, traces: true},
 		{name: "none despite an endpoint", env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_TRACES_EXPORTER": "none"}, metrics: true},
@@ -86,31 +87,20 @@ func TestSpansReachTheCollectorThatTheEnvironmentNames(t *testing.T) {
 }
 
 func TestADeadCollectorDoesNotHoldTheExit(t *testing.T) { // N5
-	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		defer close(release)
-		began := time.Now()
-		err := shutdownAll(t.Context(), func(context.Context) error {
-			<-release // ignores its context
-			return nil
-		})
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("shutdown says %v", err)
-		}
-		if took := time.Since(began); took > shutdownLimit {
-			t.Errorf("shutdown took %v", took)
-		}
-	})
-}
-
-func TestEveryStepOfAShutdownIsReported(t *testing.T) {
-	one, two := errors.New("one"), errors.New("two")
-	fails := func(err error) func(context.Context) error {
-		return func(context.Context) error { return err }
-	}
-	err := shutdownAll(t.Context(), fails(one), fails(nil), fails(two))
-	if !errors.Is(err, one) || !errors.Is(err, two) {
-		t.Errorf("shutdown says %v", err)
+	hang := make(chan struct{})
+	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
+	defer collector.Close()
+	defer close(hang)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
+	_, shutdown := start(t, Config{LogOutput: io.Discard})
+	_, span := otel.Tracer("test").Start(t.Context(), "work")
+	span.End()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	err := shutdown(ctx)
+	if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > shutdownLimit {
+		t.Errorf("shutdown took %v and says %v", took, err)
 	}
 }
 
@@ -182,16 +172,16 @@ func TestAnUnknownExporterIsRefused(t *testing.T) {
 func TestErrorsOfOpenTelemetryAreLoggedNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines bytes.Buffer
-		handler := newErrorHandler(slog.New(slog.NewTextHandler(&lines, nil)))
+		handler := newLimitedLog(slog.New(slog.NewTextHandler(&lines, nil)))
 		for range 100 {
 			handler.Handle(errors.New("no route to the collector"))
 		}
-		if got := strings.Count(lines.String(), "\n"); got != 1 {
+		if got := strings.Count(lines.String(), "\n"); got != limitedBurst {
 			t.Errorf("%d lines for a hundred errors at once", got)
 		}
-		time.Sleep(errorInterval)
+		time.Sleep(limitedInterval)
 		handler.Handle(errors.New("still none"))
-		if got := lines.String(); !strings.Contains(got, "still none") || !strings.Contains(got, "suppressed=99") {
+		if got := lines.String(); !strings.Contains(got, "still none") || !strings.Contains(got, "suppressed=90") {
 			t.Errorf("logged %s", got)
 		}
 	})

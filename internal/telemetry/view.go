@@ -1,14 +1,11 @@
 package telemetry
 
 import (
-	"context"
 	"strings"
-	"time"
 
 	"github.com/prometheus/otlptranslator"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/exemplar"
 )
 
 // onlyTheTable returns a view that measures only the metrics in the table, with its unit, description, labels and
@@ -31,26 +28,13 @@ func onlyTheTable() metric.View {
 		}
 		stream := metric.Stream{
 			Name: row.Name, Description: row.Text, Unit: row.Unit,
-			AttributeFilter: attribute.NewAllowKeysFilter(labels...), ExemplarReservoirProviderSelector: withoutDropped,
+			AttributeFilter: attribute.NewAllowKeysFilter(labels...),
 		}
 		if row.Kind == Histogram {
 			stream.Aggregation = metric.AggregationExplicitBucketHistogram{Boundaries: row.Buckets}
 		}
 		return stream, true
 	}
-}
-
-// withoutDropped also removes labels that the view drops from exemplars, because Prometheus limits their size.
-func withoutDropped(aggregation metric.Aggregation) exemplar.ReservoirProvider {
-	usual := metric.DefaultExemplarReservoirProviderSelector(aggregation)
-	return func(labels attribute.Set) exemplar.Reservoir { return plainReservoir{usual(labels)} }
-}
-
-type plainReservoir struct{ exemplar.Reservoir }
-
-// Offer implements exemplar.Reservoir.
-func (r plainReservoir) Offer(ctx context.Context, at time.Time, value exemplar.Value, _ []attribute.KeyValue) {
-	r.Reservoir.Offer(ctx, at, value, nil)
 }
 
 // Prometheus returns the name of the metric in Prometheus. For a histogram it is the name of the family.
