@@ -33,11 +33,11 @@ type ordersListCmd struct {
 	Owner    string `placeholder:"OWNER" help:"Only orders of this owner: a team, or a caller without a team."`
 	Unowned  bool   `help:"Only orders of owners that are not in the current callers file."`
 
-	State  string     `placeholder:"STATE" enum:",${orderstates}" default:"" help:"Orders in this state: ${orderstates}."`
-	Since  string     `placeholder:"TIME" help:"Orders since then: a time in RFC 3339, or a duration before now, such as 90m or 48h."`
-	Label  cli.Labels `placeholder:"NAME=VALUE" help:"Orders with this label. Repeat the flag for orders that have several."`
-	Limit  int        `default:"100" placeholder:"N" help:"Maximum number of orders to show, up to 1000."`
-	Output string     `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
+	State  string            `placeholder:"STATE" enum:",${orderstates}" default:"" help:"Orders in this state: ${orderstates}."`
+	Since  string            `placeholder:"TIME" help:"Orders since then: a time in RFC 3339, or a duration before now, such as 90m or 48h."`
+	Label  map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Orders with this label. Repeat the flag for orders that have several."`
+	Limit  int               `default:"100" placeholder:"N" help:"Maximum number of orders to show, up to 1000."`
+	Output string            `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
 }
 
 // Run prints orders.

@@ -84,7 +84,7 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // T11
 	run(exitOK, "Nothing found", "list", "--label", "campaign=autumn")
 	run(exitOK, "Nothing found", "list", "--since", time.Now().Add(time.Hour).Format(time.RFC3339))
 	run(exitUsage, "--since must be", "list", "--since", "yesterday")
-	run(exitUsage, "not NAME=VALUE", "list", "--label", "campaign")
+	run(exitUsage, `expected "<key>=<value>"`, "list", "--label", "campaign")
 	run(exitOK, rotated, "list", "--reserved", "--owner", "studio")
 	run(exitOK, "Nothing found", "list", "--reserved", "--owner", "shop")
 	run(exitUsage, "no callers file", "list", "--unowned")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -32,11 +33,7 @@ func (c *downloadCmd) Faults() []string { return c.faultsOfOut(c.Out) }
 
 // Run writes the result to a file.
 func (c *downloadCmd) Run(ctx context.Context, s *session) error {
-	wait := c.Wait
-	if wait == 0 {
-		wait = -1
-	}
-	file, err := s.download(ctx, c.ID, c.Out, easel.FetchOptions{Wait: wait, Keep: !c.Force})
+	file, err := s.download(ctx, c.ID, c.Out, easel.FetchOptions{Wait: cmp.Or(c.Wait, -1), Keep: !c.Force})
 	if errors.As(err, new(*easel.NoContentError)) { // a text result has this error too, because the text is part of the render
 		request := &easelv1.GetGenerationRequest{GenerationId: c.ID, MaxStaleness: &durationpb.Duration{}}
 		if response, failure := s.Generations.GetGeneration(ctx, request); failure != nil {

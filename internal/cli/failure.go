@@ -137,11 +137,8 @@ func (f failure) line() string {
 		line = strings.TrimSuffix(line, ".") + ": " + f.Resource
 	}
 	for _, field := range f.Fields {
-		// The message about one invalid field often contains its description.
-		if !strings.Contains(f.Message, field.Description) {
+		if !strings.Contains(f.Message, field.Description) { // the message about one field often has it
 			line += "; " + field.Field + ": " + field.Description
-		} else if !strings.Contains(f.Message, field.Field) {
-			line += "; see " + field.Field
 		}
 	}
 	if f.Code != "" {
@@ -238,7 +235,6 @@ var remedies = map[string]struct {
 	"UNAVAILABLE":        {ExitRetry, "Check --addr, and that the server is running there."},
 	"RESOURCE_EXHAUSTED": {ExitUsage, "Send a smaller request."},
 	"ABORTED":            {ExitRetry, ""},
-	"DEADLINE_EXCEEDED":  {ExitRetry, ""},
 	"CANCELLED":          {ExitInterrupted, ""},
 	"UNIMPLEMENTED":      {ExitFailure, "Is this the gRPC address of Easel? See --addr."},
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,33 +11,17 @@ import (
 
 // filterFlags select renders.
 type filterFlags struct {
-	Model string `placeholder:"MODEL" help:"Only renders of this model."`
-	Label Labels `placeholder:"NAME=VALUE" help:"Only renders whose order has this label. Repeat the flag for renders that have several."`
-	Owner string `placeholder:"OWNER" help:"Only renders of this owner. For operators."`
+	Model string            `placeholder:"MODEL" help:"Only renders of this model."`
+	Label map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Only renders whose order has this label. Repeat the flag for renders that have several."`
+	Owner string            `placeholder:"OWNER" help:"Only renders of this owner. For operators."`
 }
 
-// filter returns the filter of a watch.
+// filter returns the filter of a list or a watch.
 func (f *filterFlags) filter() easel.Filter {
 	return easel.Filter{Model: f.Model, Labels: f.Label, Owner: f.Owner}
 }
 
 func (f *filterFlags) isZero() bool { return f.Model == "" && f.Owner == "" && len(f.Label) == 0 }
-
-// Labels are the labels of an order by name. Each is NAME=VALUE on a command line.
-type Labels map[string]string
-
-// UnmarshalText adds a label. The parser has created the map.
-func (l *Labels) UnmarshalText(text []byte) error {
-	name, value, ok := strings.Cut(string(text), "=")
-	if !ok || name == "" {
-		return fmt.Errorf("%q is not NAME=VALUE", text)
-	}
-	if _, given := (*l)[name]; given {
-		return fmt.Errorf("%s is given twice", name)
-	}
-	(*l)[name] = value
-	return nil
-}
 
 // labelsText returns labels for people, in the order of their names.
 func labelsText(labels map[string]string) string {

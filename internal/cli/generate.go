@@ -15,12 +15,12 @@ import (
 type generateCmd struct {
 	callFlags
 	inputFlags
-	IdempotencyKey string `placeholder:"KEY" help:"Name of this order. Within 12 hours, and under the same API key, an order with the same name is not charged twice: use it to continue after a crash. Without it a name is created, and printed before anything is sent."`
-	MaxCost        Amount `placeholder:"AMOUNT" help:"Maximum price: 0.50 (euros) or 50c (cents)."`
-	Label          Labels `placeholder:"NAME=VALUE" help:"A label of the order, for lists and reports; it is never sent to the catalog. Repeat the flag for several."`
-	Watch          bool   `help:"Wait until the render is finished, and print each state change."`
-	Out            string `placeholder:"FILE|DIR|-" help:"File or directory for the finished result; - is standard output. Implies --watch."`
-	Force          bool   `help:"Let --out overwrite a file."`
+	IdempotencyKey string            `placeholder:"KEY" help:"Name of this order. Within 12 hours, and under the same API key, an order with the same name is not charged twice: use it to continue after a crash. Without it a name is created, and printed before anything is sent."`
+	MaxCost        Amount            `placeholder:"AMOUNT" help:"Maximum price: 0.50 (euros) or 50c (cents)."`
+	Label          map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"A label of the order, for lists and reports; it is never sent to the catalog. Repeat the flag for several."`
+	Watch          bool              `help:"Wait until the render is finished, and print each state change."`
+	Out            string            `placeholder:"FILE|DIR|-" help:"File or directory for the finished result; - is standard output. Implies --watch."`
+	Force          bool              `help:"Let --out overwrite a file."`
 }
 
 // Faults returns the faults of the flags.

@@ -2,13 +2,13 @@ package cli
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	easel "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
@@ -82,68 +82,34 @@ type listCmd struct {
 	State []string `placeholder:"STATE" enum:"queued,running,succeeded,failed,refunded,deleted,unrecognized" help:"Only renders in this state: ${enum}. Separate several states with commas. Deleted renders are shown only with the state deleted."`
 }
 
-// filter returns the filter of the list, nil for every render.
-func (c *listCmd) filter() *easelv1.GenerationFilter {
-	if c.isZero() && len(c.State) == 0 {
-		return nil
-	}
-	f := &easelv1.GenerationFilter{ModelId: c.Model, Owner: c.Owner, Labels: c.Label}
-	for _, word := range c.State {
-		f.States = append(f.States, easelv1.State(easelv1.State_value["STATE_"+strings.ToUpper(word)]))
-	}
-	return f
-}
-
 // Run lists the recent generations.
 func (c *listCmd) Run(ctx context.Context, s *session) error {
-	all, err := s.recent(ctx, c.filter(), c.Limit)
-	if err != nil {
-		return err
+	filter := c.filter()
+	for _, word := range c.State {
+		filter.States = append(filter.States, easel.State(easelv1.State_value["STATE_"+strings.ToUpper(word)]))
 	}
-	switch {
-	case s.json:
-		s.printJSON(all)
-	case s.quiet:
-		for _, g := range all.Generations {
-			s.Print(terminal.OneLine(g.GenerationId))
-		}
-	case len(all.Generations) == 0:
-		s.Note("There are no such renders.")
-	default:
-		s.printGenerations(all.Generations)
-	}
-	return nil
-}
-
-// recent reads pages until there are enough generations or the last page is read. The response has the token of the next page.
-func (s *session) recent(ctx context.Context, filter *easelv1.GenerationFilter, limit int) (*easelv1.ListGenerationsResponse, error) {
 	all := &easelv1.ListGenerationsResponse{}
-	for {
-		request := &easelv1.ListGenerationsRequest{PageToken: all.NextPageToken, Filter: filter}
-		if limit > 0 {
-			request.PageSize = int32(min(limit-len(all.Generations), 1000)) // the maximum of a page
-		}
-		answer, err := s.Generations.ListGenerations(ctx, request)
+	var ids []string
+	for render, err := range s.List(ctx, filter) {
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all.Generations = append(all.Generations, answer.Generations...)
-		all.NextPageToken = answer.NextPageToken
-		if all.NextPageToken == "" || limit > 0 && len(all.Generations) >= limit {
-			return all, nil
+		all.Generations, ids = append(all.Generations, render.Raw), append(ids, terminal.OneLine(render.Raw.GenerationId))
+		if len(ids) == c.Limit {
+			break
 		}
 	}
+	if len(ids) == 0 && !s.json {
+		s.Note("There are no such renders.")
+		return nil
+	}
+	return s.answer(all, strings.Join(ids, "\n"), func() { s.printGenerations(all.Generations) })
 }
 
 func (s *session) printGenerations(generations []*easelv1.Generation) {
-	several := slices.ContainsFunc(generations, func(g *easelv1.Generation) bool { return g.Owner != generations[0].Owner })
 	var rows [][]terminal.Cell
 	for _, g := range generations {
-		owner := "" // a single owner is not worth a column
-		if several {
-			owner = g.Owner
-		}
-		row := terminal.Cells(g.GenerationId, stateWord(g), costText(g), g.ModelId, owner, formatTime(g.CreateTime), resultSummary(g))
+		row := terminal.Cells(g.GenerationId, stateWord(g), costText(g), g.ModelId, g.Owner, formatTime(g.CreateTime), resultSummary(g))
 		row[0].Colour, row[1].Colour, row[6].Colour = terminal.Bold, stateColour(g.State), terminal.Dim
 		rows = append(rows, row)
 	}

@@ -152,9 +152,6 @@ func jsonString(text string) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// maxInputFile is the maximum size of an input from a file, in bytes. No server accepts more for all inputs together.
-const maxInputFile = 16 << 20
-
 // fileInput returns the value of an argument. "@FILE" is replaced by the content of the file, without a final line
 // break. "@@text" means the literal "@text".
 func fileInput(name, value string) (string, error) {
@@ -162,15 +159,7 @@ func fileInput(name, value string) (string, error) {
 	if !isFile || strings.HasPrefix(path, "@") {
 		return path, nil
 	}
-	var text []byte
-	file, err := os.Open(path) //nolint:gosec // the user names the file
-	if err == nil {
-		defer func() { _ = file.Close() }()
-		text, err = io.ReadAll(io.LimitReader(file, maxInputFile+1)) // a device has no end
-	}
-	if err == nil && len(text) > maxInputFile {
-		err = errors.New("it is larger than 16 MiB")
-	}
+	text, err := os.ReadFile(path) //nolint:gosec // the user names the file
 	if err != nil {
 		return "", badInput(name, fmt.Sprintf("can't be read from the file %s: %s", terminal.OneLine(path), reasonOf(err)), "A text that begins with @ is written with @@.")
 	}

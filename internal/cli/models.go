@@ -125,14 +125,11 @@ func (c *quoteCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	q, balance, missing := quote.Raw, "", ""
+	q, balance := quote.Raw, ""
 	if q.BalanceCents != nil {
 		balance = Money(q.GetBalanceCents(), q.CurrencyCode)
 	}
-	if q.Affordable != nil && !q.GetAffordable() {
-		missing = Money(q.PriceCents-q.GetBalanceCents(), q.CurrencyCode)
-	}
 	return s.answer(q, strconv.FormatInt(q.PriceCents, 10), func() {
-		s.Fields([][2]string{{"price", Money(q.PriceCents, q.CurrencyCode)}, {"balance", balance}, {"missing", missing}})
+		s.Fields([][2]string{{"price", Money(q.PriceCents, q.CurrencyCode)}, {"balance", balance}})
 	})
 }

@@ -25,13 +25,7 @@ func TestAnAmountNamesItsUnit(t *testing.T) {
 			t.Errorf("%s: got %v, %v; want %d", text, a.Cents, err, want)
 		}
 	}
-	for text, readings := range map[string][]string{"50": {"50.00", "50c"}, "5": {"5.00", "5c"}} {
-		err := new(Amount).UnmarshalText([]byte(text))
-		if err == nil || !strings.Contains(err.Error(), readings[0]) || !strings.Contains(err.Error(), readings[1]) {
-			t.Errorf("%q: %v does not offer %q", text, err, readings)
-		}
-	}
-	for _, text := range []string{"0.5", "0.500", ".50", "-0.50", "-5c", "c", "", "1,50", "0.5c", "1e2c", "+5c", "99999999999999999999.00"} {
+	for _, text := range []string{"50", "0.5", "0.500", ".50", "-0.50", "-5c", "c", "", "1,50", "0.5c", "1e2c", "+5c", "99999999999999999999.00"} {
 		var a Amount
 		if err := a.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), "0.50") {
 			t.Errorf("%q is taken for %v, %v", text, a.Cents, err)

@@ -144,8 +144,6 @@ func commandFirst(k *kong.Kong, args []string) []string {
 	switch {
 	case len(args) == 0:
 		return []string{"--help"}
-	case args[0] == "help" && slices.Contains(args, "exit-codes"):
-		return args[1:]
 	case args[0] == "help":
 		return append(args[1:len(args):len(args)], "--help")
 	case args[0] == "--version":

@@ -5,13 +5,11 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -57,10 +55,10 @@ func (c *callFlags) Faults() []string {
 // flags returns the flags of every client command.
 func (c *callFlags) flags() *callFlags { return c }
 
-// Default timeouts of a read and of an order, if --timeout is not set.
 const (
-	questionLimit = 30 * time.Second
-	orderLimit    = 2 * time.Minute
+	questionLimit     = 30 * time.Second // default timeout of a read
+	orderLimit        = 2 * time.Minute  // default timeout of an order
+	heartbeatInterval = 5 * time.Second
 )
 
 // session is the state of one running client command.
@@ -73,7 +71,7 @@ type session struct {
 	commandLine func(words ...string) string // returns a command that reaches the same server in the same way
 	message     func(easel.Message)          // receives each message of a watch
 
-	lost atomic.Value // string: error of the last failed attempt of a call, empty after a response
+	lost string // error of the last failed attempt of a call, empty after a response
 }
 
 // open creates the client. Nothing is sent before the first call. A read is retried only if the server requests it,
@@ -87,13 +85,9 @@ func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	heartbeat := 15 * time.Second
-	if s.ErrStyle.Terminal { // a person sees progress more often
-		heartbeat = 3 * time.Second
-	}
 	options := []easel.Option{
 		easel.WithAddress(c.Addr), easel.WithAPIKey(key), easel.WithAttempts(1), easel.WithTimeout(questionLimit), easel.WithLogger(slog.New(slog.DiscardHandler)),
-		easel.WithHeartbeatInterval(heartbeat), easel.WithRetryHook(s.retried), easel.WithMessageHook(func(m easel.Message) { s.responded(); s.message(m) }),
+		easel.WithHeartbeatInterval(heartbeatInterval), easel.WithRetryHook(s.retried), easel.WithMessageHook(func(m easel.Message) { s.responded(); s.message(m) }),
 		easel.WithDialOptions(grpc.WithUserAgent("easel/"+p.Build.Version), grpc.WithDisableHealthCheck()), // a command is short
 	}
 	if c.AllowPlaintext {
@@ -115,14 +109,16 @@ func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 
 // retried prints the reason for a retry, once until the reason changes.
 func (s *session) retried(r easel.Retry) {
-	if why := messageOf(r.Err); s.lost.Swap(why) != why {
+	if why := messageOf(r.Err); s.lost != why {
+		s.lost = why
 		s.aside("no answer yet (" + why + "); trying again in " + formatDuration(r.Delay))
 	}
 }
 
 // responded records that the server has responded, and prints it after a failure.
 func (s *session) responded() {
-	if lost, _ := s.lost.Swap("").(string); lost != "" {
+	if s.lost != "" {
+		s.lost = ""
 		s.aside("the server answers again")
 	}
 }
@@ -156,28 +152,21 @@ func (s *session) remark(name, value, text string) {
 
 // Key returns the API key, or "" without one, because the server may have one.
 func (c KeyFlags) Key(p *Program) (string, error) {
-	key, source, err := p.APIKey(), apiKeyVariable, error(nil)
+	key, source := p.APIKey(), apiKeyVariable
 	if c.APIKeyFile != "" {
-		source = "--api-key-file"
-		key, err = c.keyInFile()
+		content, err := os.ReadFile(c.APIKeyFile)
+		if err != nil {
+			return "", badUsage("--api-key-file: "+err.Error(), "")
+		}
+		key, source = strings.TrimSpace(string(content)), "--api-key-file"
+		if key == "" {
+			return "", badUsage(source+": "+c.APIKeyFile+" is empty", "")
+		}
 	}
-	if err == nil && strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		err = errors.New("the API key contains spaces, line breaks or invalid characters")
-	}
-	if err != nil {
-		return "", badUsage(source+": "+err.Error(), "")
+	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", badUsage(source+": the API key contains spaces, line breaks or invalid characters", "")
 	}
 	return key, nil
-}
-
-// keyInFile returns the API key in the file of the flag.
-func (c KeyFlags) keyInFile() (string, error) {
-	content, err := os.ReadFile(c.APIKeyFile)
-	key := strings.TrimSpace(string(content))
-	if err == nil && key == "" {
-		err = fmt.Errorf("%s is empty", c.APIKeyFile)
-	}
-	return key, err
 }
 
 // APIKey returns the API key in the environment, or "".

@@ -159,8 +159,8 @@ func TestSilenceForThreeHeartbeatsIsALostStream(t *testing.T) {
 			},
 			func(_ *easelv1.WatchGenerationRequest, s oneStream) error { sendState(s, succeeded); return nil })
 		got := easelRun(t.Context(), dial, "watch", "gen_1")
-		if silent := lost.Sub(began); got.exit != ExitOK || silent != 45*time.Second {
-			t.Errorf("exit %d, lost after %v, want 45s\n%s", got.exit, silent, got.stderr)
+		if silent := lost.Sub(began); got.exit != ExitOK || silent != 3*heartbeatInterval {
+			t.Errorf("exit %d, lost after %v, want 15s\n%s", got.exit, silent, got.stderr)
 		}
 		if !strings.Contains(got.stderr, "silent for three heartbeats") {
 			t.Errorf("nobody is told why:\n%s", got.stderr)

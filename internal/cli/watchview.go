@@ -75,10 +75,7 @@ func (v *watchView) worst() error {
 }
 
 func (v *watchView) stateLine(g *easelv1.Generation) string {
-	clock := time.Now().Format(time.RFC3339) // a log needs the date
-	if v.look.Terminal {
-		clock = v.look.Paint(terminal.Dim, time.Now().Format(time.TimeOnly))
-	}
+	clock := v.look.Paint(terminal.Dim, time.Now().Format(time.RFC3339))
 	state := v.look.Paint(stateColour(g.State), fmt.Sprintf("%-9s", stateWord(g)))
 	facts := joinNonEmpty(terminal.OneLine(g.ModelId), costText(g), v.look.Paint(terminal.Yellow, ageText(g, time.Now())))
 	if g.Terminal {
