@@ -2,7 +2,6 @@ package sandbox_test
 
 import (
 	"fmt"
-	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,34 +14,17 @@ import (
 
 // TestNoReaderSeesAGenerationGoBackwards runs readers of records and of lists concurrently with the renders.
 func TestNoReaderSeesAGenerationGoBackwards(t *testing.T) {
-	s, err := sandbox.Open(sandbox.Config{Seed: 5, Speed: 3000, RefundDelay: 5 * time.Second, FailureRate: 0.5})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	key, err := s.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 1 << 30})
-	if err != nil {
-		t.Fatal(err)
-	}
-	read := func(method, path, body string) string {
-		r := httptest.NewRequest(method, sandbox.BasePath+path, strings.NewReader(body))
-		r.Header.Set("Authorization", "Bearer "+key)
-		r.Header.Set("Content-Type", "application/json")
-		w := httptest.NewRecorder()
-		s.ServeHTTP(w, r)
-		return w.Body.String()
-	}
+	sh := newShop(t, sandbox.Config{Seed: 5, Speed: 3000, RefundDelay: 5 * time.Second, FailureRate: 0.5})
 	var steps atomic.Int64
 	var group errgroup.Group
 	for range 4 {
 		group.Go(func() error {
 			for range 30 {
-				_, id, _ := strings.Cut(read("POST", "/generations", haiku), `"id":"`)
-				id, _, _ = strings.Cut(id, `"`)
+				id := sh.create(haiku)
 				last := 0
 				for last < 2 {
 					for _, path := range []string{"/generations/" + id, "/generations"} {
-						_, after, _ := strings.Cut(read("GET", path, ""), `"id":"`+id+`"`)
+						_, after, _ := strings.Cut(string(sh.do("GET", path, "").body), `"id":"`+id+`"`)
 						_, after, _ = strings.Cut(after, `"status":"`)
 						status, _, _ := strings.Cut(after, `"`)
 						now, known := map[string]int{"queued": 0, "failed": 1, "succeeded": 2, "refunded": 2}[status]

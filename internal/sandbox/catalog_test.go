@@ -140,38 +140,30 @@ func TestEveryModelListsItsFieldsAndTakesItsOwnDefaults(t *testing.T) {
 	}
 }
 
-func TestInputsComeBackDigitForDigit(t *testing.T) {
-	sh := open(t, fast())
-	const inputs = `{"seed":9007199254740993,"prompt":"x"}`
-	_, record := sh.create(`{"modelId":"studio/haiku","inputs":` + inputs + `}`)
-	if got := record["inputs"].(map[string]any)["seed"]; got != json.Number("9007199254740993") {
-		t.Errorf("seed came back as %v", got)
-	}
-}
-
-func TestTheListShowsTheNewestHundredFirst(t *testing.T) {
-	sh := open(t, sandbox.Config{Speed: 0.001})
-	var ids []string
-	for range 105 {
-		id, _ := sh.create(haiku)
-		ids = append([]string{id}, ids...)
-	}
-	var list []struct{ ID string }
-	if err := json.Unmarshal(sh.do("GET", "/generations", "").body, &list); err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, one := range list {
-		got = append(got, one.ID)
-	}
-	if diff := cmp.Diff(ids[:100], got); diff != "" {
-		t.Error(diff)
+func TestTheListShowsTheNewestFirst(t *testing.T) {
+	for limit, want := range map[int]int{0: 100, 2: 2} {
+		sh := newShop(t, sandbox.Config{Speed: 0.001, Dialect: sandbox.Dialect{ListLimit: limit}})
+		var ids []string
+		for range 105 {
+			ids = append([]string{sh.create(haiku)}, ids...)
+		}
+		var list []struct{ ID string }
+		if err := json.Unmarshal(sh.do("GET", "/generations", "").body, &list); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, one := range list {
+			got = append(got, one.ID)
+		}
+		if diff := cmp.Diff(ids[:want], got); diff != "" {
+			t.Error(diff)
+		}
 	}
 }
 
 func TestAGenerationOfAnotherAPIKeyIsNotFound(t *testing.T) {
 	sh := open(t, fast())
-	id, _ := sh.create(haiku)
+	id := sh.create(haiku)
 	sh.await(id, "succeeded")
 	other := "Bearer " + sh.newKey(0)
 	for _, route := range []string{"GET /generations/", "GET /generations/content", "DELETE /generations/"} {
@@ -194,23 +186,23 @@ func TestAGenerationOfAnotherAPIKeyIsNotFound(t *testing.T) {
 func TestContentIsReadyOnlyAfterSuccess(t *testing.T) {
 	sh := open(t, fast())
 	slow := open(t, sandbox.Config{Speed: 0.001})
-	queued, _ := slow.create(small)
+	queued := slow.create(small)
 	slow.do("GET", "/generations/"+queued+"/content", "").want(t, http.StatusConflict, "CONTENT_NOT_READY")
 
-	text, _ := sh.create(haiku)
+	text := sh.create(haiku)
 	if got := sh.await(text, "succeeded"); got["textOutput"] == "" || got["contentUrl"] != nil {
 		t.Errorf("a text generation is %v", got)
 	}
 	sh.do("GET", "/generations/"+text+"/content", "").want(t, http.StatusNotFound, "NO_CONTENT")
 
-	failed, _ := sh.create(doomed)
+	failed := sh.create(doomed)
 	sh.await(failed, "refunded")
 	sh.do("GET", "/generations/"+failed+"/content", "").want(t, http.StatusNotFound, "NO_CONTENT")
 }
 
 func TestContentCanBeReadInPieces(t *testing.T) {
 	sh := open(t, fast())
-	id, _ := sh.create(`{"modelId":"studio/print","inputs":{"prompt":"x"}}`) // larger than several parts
+	id := sh.create(`{"modelId":"studio/print","inputs":{"prompt":"x"}}`) // larger than several parts
 	got := sh.await(id, "succeeded")
 	path := strings.TrimPrefix(got["contentUrl"].(string), sh.url+sandbox.BasePath)
 	whole := sh.do("GET", path, "").want(t, 200, "")
@@ -240,7 +232,7 @@ func TestContentCanBeReadInPieces(t *testing.T) {
 
 func TestADeletedGenerationIsGone(t *testing.T) {
 	sh := open(t, fast())
-	id, _ := sh.create(small)
+	id := sh.create(small)
 	sh.await(id, "succeeded")
 	if r := sh.do("DELETE", "/generations/"+id, ""); r.status != 204 || len(r.body) != 0 {
 		t.Errorf("DELETE: %d %q", r.status, r.body)
@@ -255,27 +247,27 @@ func TestADeletedGenerationIsGone(t *testing.T) {
 
 func TestTooManyRequestsGetARetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := openBubble(t, sandbox.Config{RateLimit: 0.5})
-		b.send("GET", "/me", "").want(t, 200, "")
-		r := b.send("GET", "/me", "").want(t, 429, "RATE_LIMITED")
+		b := newShop(t, sandbox.Config{RateLimit: 0.5})
+		b.do("GET", "/me", "").want(t, 200, "")
+		r := b.do("GET", "/me", "").want(t, 429, "RATE_LIMITED")
 		if r.header.Get("Retry-After") != "2" {
 			t.Errorf("Retry-After is %q", r.header.Get("Retry-After"))
 		}
 		time.Sleep(time.Second)
-		b.send("GET", "/me", "").want(t, 429, "")
+		b.do("GET", "/me", "").want(t, 429, "")
 		time.Sleep(time.Second)
-		b.send("GET", "/me", "").want(t, 200, "")
-		b.key = b.newKey(t)
-		b.send("GET", "/me", "").want(t, 200, "") // each key has its own bucket
+		b.do("GET", "/me", "").want(t, 200, "")
+		b.key = b.newKey(1000)
+		b.do("GET", "/me", "").want(t, 200, "") // each key has its own bucket
 	})
 }
 
 func TestARateOfOneRouteLimitsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := openBubble(t, sandbox.Config{RateLimit: 1, RateRoute: "GET /models"})
-		b.send("GET", "/models", "").want(t, 200, "")
-		b.send("GET", "/models", "").want(t, 429, "RATE_LIMITED")
-		b.send("GET", "/me", "").want(t, 200, "")
+		b := newShop(t, sandbox.Config{RateLimit: 1, RateRoute: "GET /models"})
+		b.do("GET", "/models", "").want(t, 200, "")
+		b.do("GET", "/models", "").want(t, 429, "RATE_LIMITED")
+		b.do("GET", "/me", "").want(t, 200, "")
 	})
 }
 

@@ -44,7 +44,7 @@ func runChild(path string) {
 func TestTheBooksAreRightAfterEveryKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	key := prepareKey(t, path)
-	life := &client{key: key, accepted: map[string]string{}}
+	life := &client{shop: &shop{t: t, key: key}, accepted: map[string]string{}}
 	for range 10 {
 		life.surviveKill(t, path)
 	}
@@ -107,9 +107,9 @@ func allEnded(a sandbox.Audit) bool {
 	return true
 }
 
-// client records the responses of the catalog.
+// client orders and records the responses of the catalog.
 type client struct {
-	key      string
+	*shop
 	accepted map[string]string // generations by idempotency key
 	sent     int
 }
@@ -144,6 +144,7 @@ func (c *client) surviveKill(t *testing.T, path string) {
 	t.Helper()
 	child, url := startChild(t, path)
 	defer child.Wait()
+	c.url = url
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var answers atomic.Int64
@@ -157,7 +158,7 @@ func (c *client) surviveKill(t *testing.T, path string) {
 		group.Go(func() error {
 			for i := first; ctx.Err() == nil; i++ {
 				idempotency := fmt.Sprintf("k%d", i)
-				if id := c.order(ctx, url, idempotency, i); id != "" {
+				if id := c.order(ctx, idempotency, i); id != "" {
 					promises <- promise{idempotency, id}
 					if answers.Add(1) == enough {
 						time.AfterFunc(rand.N(20*time.Millisecond), cancel)
@@ -179,19 +180,12 @@ func (c *client) surviveKill(t *testing.T, path string) {
 }
 
 // order creates a generation and returns its ID, or "" without a response.
-func (c *client) order(ctx context.Context, url, idempotency string, i int) string {
+func (c *client) order(ctx context.Context, idempotency string, i int) string {
 	body := haiku
 	if i%5 == 0 {
-		body = `{"modelId":"studio/landscape","inputs":{"prompt":"x","size":"64x40"}}`
+		body = small
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+sandbox.BasePath+"/generations", strings.NewReader(body))
-	if err != nil {
-		return ""
-	}
-	req.GetBody = nil
-	req.Header.Set("Authorization", "Bearer "+c.key)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Idempotency-Key", idempotency)
+	req := c.request(ctx, "POST", "/generations", body, "Idempotency-Key", idempotency)
 	req.Close = true
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -202,9 +196,7 @@ func (c *client) order(ctx context.Context, url, idempotency string, i int) stri
 	if err != nil || res.StatusCode != http.StatusCreated {
 		return ""
 	}
-	_, id, _ := strings.Cut(string(text), `"id":"`)
-	id, _, _ = strings.Cut(id, `"`)
-	return id
+	return reply{body: text}.record(c.t)["id"].(string)
 }
 
 func TestGenerationsOfAnEarlierProcessAreResumed(t *testing.T) {
@@ -217,12 +209,13 @@ func TestGenerationsOfAnEarlierProcessAreResumed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bubble{t: t, s: s, key: key}
+	b := &shop{t: t, s: s, url: "http://catalog", key: key}
+	b.c = &http.Client{Transport: direct{b}}
 	later := b.create(haiku)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if r := b.send("GET", "/me", ""); r.status < 500 {
+	if r := b.do("GET", "/me", ""); r.status < 500 {
 		t.Errorf("a closed catalog answers %d", r.status)
 	}
 
@@ -241,7 +234,7 @@ func TestGenerationsOfAnEarlierProcessAreResumed(t *testing.T) {
 	defer s.Close()
 	b.s = s
 	eventually(t, func() bool { return b.status(due) == "succeeded" && b.status(failing) == "refunded" })
-	b.send("GET", "/generations/"+due+"/content", "").want(t, 200, "PNG")
+	b.do("GET", "/generations/"+due+"/content", "").want(t, 200, "PNG")
 	if got := b.status(later); got != "queued" {
 		t.Errorf("a render that is not due yet is %s", got)
 	}

@@ -104,17 +104,9 @@ func (sh *shop) leaveWhen(fault *sandbox.Injected, fired int, method, path, idem
 	sh.t.Helper()
 	ctx, leave := context.WithCancel(sh.t.Context())
 	defer leave()
-	req, err := http.NewRequestWithContext(ctx, method, sh.url+sandbox.BasePath+path, strings.NewReader(haiku))
-	if err != nil {
-		sh.t.Fatal(err)
-	}
-	req.GetBody = nil
-	req.Header.Set("Authorization", "Bearer "+sh.key)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Idempotency-Key", idempotency)
 	ended := make(chan error, 1)
 	go func() {
-		res, err := sh.c.Do(req)
+		res, err := sh.c.Do(sh.request(ctx, method, path, haiku, "Idempotency-Key", idempotency))
 		if err == nil {
 			res.Body.Close()
 		}
@@ -125,11 +117,6 @@ func (sh *shop) leaveWhen(fault *sandbox.Injected, fired int, method, path, idem
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		sh.t.Errorf("%s %s was answered: %v", method, path, err)
 	}
-}
-
-func isTimeout(err error) bool {
-	var timeout interface{ Timeout() bool }
-	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 func TestClosingEndsWhatAFaultHolds(t *testing.T) {
@@ -184,7 +171,7 @@ func TestAnOversizedBodyIsStreamed(t *testing.T) {
 
 // content creates a file for faults.
 func (sh *shop) content() (path string, whole []byte) {
-	id, _ := sh.create(small)
+	id := sh.create(small)
 	sh.await(id, "succeeded")
 	path = "/generations/" + id + "/content"
 	return path, sh.do("GET", path, "").body
@@ -231,12 +218,7 @@ func TestABodyCanDrip(t *testing.T) {
 	sh.inject(sandbox.Fault{Route: "GET /me", Count: 1, Drip: 1})
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, sh.url+sandbox.BasePath+"/me", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+sh.key)
-	res, err := sh.c.Do(req)
+	res, err := sh.c.Do(sh.request(ctx, "GET", "/me", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +234,7 @@ func TestABodyCanDrip(t *testing.T) {
 
 func TestMembersCanBeChangedOnTheWay(t *testing.T) {
 	sh := open(t, fast())
-	id, _ := sh.create(haiku)
+	id := sh.create(haiku)
 	sh.await(id, "succeeded")
 	sh.inject(sandbox.Fault{Set: map[string]any{"status": "sleeping", "id": nil}, Count: 2})
 	one := sh.do("GET", "/generations/"+id, "").record(t)

@@ -2,6 +2,8 @@ package sandbox_test
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,7 +27,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// shop is a sandbox behind a real server, with one API key.
+// shop is a sandbox with one API key.
 type shop struct {
 	t   *testing.T
 	s   *sandbox.Sandbox
@@ -34,28 +36,48 @@ type shop struct {
 	c   *http.Client
 }
 
-// open starts a shop with a balance of 1,000 cents. At the end of the test, its ledger must be correct.
-func open(t *testing.T, cfg sandbox.Config) *shop {
+// newShop opens a sandbox that is called without a network, so that it works in virtual time. Its balance is 1,000 cents. At the
+// end of the test, its ledger must be correct.
+func newShop(t *testing.T, cfg sandbox.Config) *shop {
 	t.Helper()
-	if cfg.Seed == 0 {
-		cfg.Seed = 1
-	}
+	cfg.Seed = cmp.Or(cfg.Seed, 7)
 	s, err := sandbox.Open(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(s)
-	transport := &http.Transport{MaxIdleConnsPerHost: 100}
-	sh := &shop{t: t, s: s, url: server.URL, c: &http.Client{Transport: transport, CheckRedirect: noRedirect}}
+	sh := &shop{t: t, s: s, url: "http://catalog"}
+	sh.c = &http.Client{Transport: direct{sh}, CheckRedirect: noRedirect}
 	sh.key = sh.newKey(1000)
 	t.Cleanup(func() {
 		sh.books()
 		if err := sh.s.Close(); err != nil { // before the server, because it ends the waits of faults
 			t.Error(err)
 		}
+	})
+	return sh
+}
+
+// direct is a transport that calls the handler of a shop.
+type direct struct{ *shop }
+
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	d.s.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+// open starts a shop behind a real server.
+func open(t *testing.T, cfg sandbox.Config) *shop {
+	t.Helper()
+	server, transport := httptest.NewUnstartedServer(nil), &http.Transport{MaxIdleConnsPerHost: 100}
+	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		server.Close()
 	})
+	sh := newShop(t, cfg)
+	server.Config.Handler = sh.s
+	server.Start()
+	sh.url, sh.c.Transport = server.URL, transport
 	return sh
 }
 
@@ -95,9 +117,10 @@ type reply struct {
 	body   []byte
 }
 
-// try sends a request with the shop's key. head contains names and values in turn.
-func (sh *shop) try(method, path, body string, head ...string) (reply, error) {
-	req, err := http.NewRequest(method, sh.url+sandbox.BasePath+path, strings.NewReader(body))
+// request returns a request with the shop's key. head contains names and values in turn.
+func (sh *shop) request(ctx context.Context, method, path, body string, head ...string) *http.Request {
+	sh.t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, sh.url+sandbox.BasePath+path, strings.NewReader(body))
 	if err != nil {
 		sh.t.Fatal(err)
 	}
@@ -107,7 +130,12 @@ func (sh *shop) try(method, path, body string, head ...string) (reply, error) {
 	for i := 0; i < len(head); i += 2 {
 		req.Header.Set(head[i], head[i+1])
 	}
-	res, err := sh.c.Do(req)
+	return req
+}
+
+// try sends a request and reads its response.
+func (sh *shop) try(method, path, body string, head ...string) (reply, error) {
+	res, err := sh.c.Do(sh.request(context.Background(), method, path, body, head...))
 	if err != nil {
 		return reply{}, err
 	}
@@ -150,11 +178,16 @@ func (r reply) record(t *testing.T) map[string]any {
 	return out
 }
 
-// create starts a render, which must be accepted.
-func (sh *shop) create(body string, head ...string) (id string, record map[string]any) {
+// create starts a render, which must be accepted, and returns its ID.
+func (sh *shop) create(body string, head ...string) (id string) {
 	sh.t.Helper()
-	record = sh.do("POST", "/generations", body, head...).want(sh.t, http.StatusCreated, "").record(sh.t)
-	return record["id"].(string), record
+	return sh.do("POST", "/generations", body, head...).want(sh.t, http.StatusCreated, "").record(sh.t)["id"].(string)
+}
+
+// status returns the status of a generation.
+func (sh *shop) status(id string) string {
+	sh.t.Helper()
+	return sh.do("GET", "/generations/"+id, "").want(sh.t, http.StatusOK, "").record(sh.t)["status"].(string)
 }
 
 // await polls a generation until it has one of the wanted statuses.

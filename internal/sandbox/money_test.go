@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -34,7 +33,7 @@ func TestTheQuoteIsTheCharge(t *testing.T) {
 	} {
 		price := sh.do("POST", "/quote", body).want(t, 200, "").record(t)["priceCents"].(json.Number)
 		before := sh.books().BalanceCents
-		_, record := sh.create(body)
+		record := sh.do("POST", "/generations", body).want(t, 201, "").record(t)
 		if record["costCents"] != price || fmt.Sprint(before-sh.books().BalanceCents) != price.String() {
 			t.Errorf("%.60s: quoted %s, cost %v", body, price, record["costCents"])
 		}
@@ -118,7 +117,7 @@ func TestOneIdempotencyKeyWithTwoBodiesAtOnceIsOneCharge(t *testing.T) {
 // S4
 func TestAnIdempotencyKeyWithAnotherBodyIsRefused(t *testing.T) {
 	sh := open(t, fast())
-	id, _ := sh.create(haiku, "Idempotency-Key", "k")
+	id := sh.create(haiku, "Idempotency-Key", "k")
 	sh.do("POST", "/generations", small, "Idempotency-Key", "k").want(t, 422, "IDEMPOTENCY_KEY_REUSED")
 
 	reordered := `{ "inputs": {"prompt": "the sea"}, "modelId": "studio/haiku" }`
@@ -149,7 +148,7 @@ func TestARefusedCreateIsNotRemembered(t *testing.T) {
 
 func TestTheIdempotencyKeyOfADeletedGenerationChargesOnce(t *testing.T) {
 	sh := open(t, fast())
-	id, _ := sh.create(haiku, "Idempotency-Key", "k")
+	id := sh.create(haiku, "Idempotency-Key", "k")
 	sh.do("DELETE", "/generations/"+id, "").want(t, 204, "")
 	if got := sh.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "").record(t)["id"]; got != id {
 		t.Errorf("id is %v, want %s", got, id)
@@ -158,20 +157,20 @@ func TestTheIdempotencyKeyOfADeletedGenerationChargesOnce(t *testing.T) {
 
 func TestTheDailyCapCountsTheChargesOfADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := openBubble(t, sandbox.Config{DailyCapCents: 3})
+		b := newShop(t, sandbox.Config{DailyCapCents: 3})
 		midnight := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
 		for range 2 {
 			b.create(haiku)
 		}
 		b.create(doomed)
 		time.Sleep(time.Minute) // until the refund, which does not lower the sum
-		b.send("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 409, "API_KEY_DAILY_CAP")
-		b.send("POST", "/quote", haiku).want(t, 200, "")
+		b.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 409, "API_KEY_DAILY_CAP")
+		b.do("POST", "/quote", haiku).want(t, 200, "")
 		time.Sleep(time.Until(midnight) - time.Second)
-		b.send("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 409, "API_KEY_DAILY_CAP")
+		b.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 409, "API_KEY_DAILY_CAP")
 		time.Sleep(2 * time.Second)
 		b.create(haiku, "Idempotency-Key", "k")
-		if got := b.send("GET", "/me", "").record(t)["spentTodayCents"]; got != json.Number("1") {
+		if got := b.do("GET", "/me", "").record(t)["spentTodayCents"]; got != json.Number("1") {
 			t.Errorf("spentTodayCents is %v", got)
 		}
 	})
@@ -226,15 +225,7 @@ func TestACreateWhoseClientLeavesIsCommittedWholeOrNotAtAll(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), stay)
 			defer cancel()
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, sh.url+sandbox.BasePath+"/generations", strings.NewReader(haiku))
-			if err != nil {
-				return err
-			}
-			req.GetBody = nil
-			req.Header.Set("Authorization", "Bearer "+sh.key)
-			req.Header.Set("Content-Type", "application/json")
-			req.Header.Set("Idempotency-Key", fmt.Sprintf("k%d", i))
-			if res, err := sh.c.Do(req); err == nil {
+			if res, err := sh.c.Do(sh.request(ctx, "POST", "/generations", haiku, "Idempotency-Key", fmt.Sprintf("k%d", i))); err == nil {
 				answered.Add(1)
 				res.Body.Close()
 			}

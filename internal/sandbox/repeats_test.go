@@ -85,18 +85,18 @@ func TestACatalogMayCheckTheBalanceFirst(t *testing.T) {
 
 func TestCatalogMayForgetIdempotencyKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := openBubble(t, sandbox.Config{Repeats: sandbox.Repeats{Forget: time.Hour}})
+		b := newShop(t, sandbox.Config{Repeats: sandbox.Repeats{Forget: time.Hour}})
 		key := b.key
 		first := b.create(haiku, "Idempotency-Key", "k")
 		time.Sleep(time.Hour - time.Second)
-		if again := b.send("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "").record(t)["id"]; again != first {
+		if again := b.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "").record(t)["id"]; again != first {
 			t.Errorf("within the hour the repeat is %s, want %s", again, first)
 		}
 		time.Sleep(2 * time.Second)
 		if again := b.create(haiku, "Idempotency-Key", "k"); again == first {
 			t.Error("the key is known after the hour")
 		}
-		b.key = b.newKey(t) // its ledger passes the audit; that of the other key has two charges
+		b.key = b.newKey(1000) // its ledger passes the audit; that of the other key has two charges
 		if books, err := b.s.Audit(t.Context(), key); err != nil || books.ChargesByIdempotencyKey["k"] != 2 {
 			t.Errorf("charges %v, %v", books.ChargesByIdempotencyKey, err)
 		}

@@ -23,7 +23,7 @@ func TestServerClosesSlowAndIdleConnections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := openBubble(t, sandbox.Config{})
+				b := newShop(t, sandbox.Config{})
 				listener, server := bufconn.Listen(1<<20), b.s.Server(false)
 				go server.Serve(listener)
 				defer server.Close()
