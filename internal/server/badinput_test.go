@@ -29,7 +29,6 @@ var badInputs = []struct {
 	{"a page size below 0", "ModelService/ListModels", &easelv1.ListModelsRequest{PageSize: -1}, []string{"page_size"}},
 	{"a page token that is forged", "ModelService/ListModels", &easelv1.ListModelsRequest{PageToken: "Zm9yZ2Vk"}, []string{"page_token"}},
 	{"a page token of another list", "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{PageToken: "bW9kZWxzOmE"}, []string{"page_token"}},
-	{"a page size below 0, of generations", "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{PageSize: -5}, []string{"page_size"}},
 
 	{"a quote without a model", "GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{InputsJson: "{}"}, []string{"model_id"}},
 	{"a quote without inputs", "GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{ModelId: "m"}, []string{"inputs"}},
@@ -39,9 +38,6 @@ var badInputs = []struct {
 	{"a key with a blank", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) { r.IdempotencyKey = "a b" }), []string{"idempotency_key"}},
 	{"a key with a control character", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) { r.IdempotencyKey = "a\nb" }), []string{"idempotency_key"}},
 	{"a label with a name in capitals", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) { r.Labels = map[string]string{"Job": "7"} }), []string{`labels["Job"]`}},
-	{"a label with a name of 64 characters", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) {
-		r.Labels = map[string]string{strings.Repeat("a", 64): "7"}
-	}), []string{`labels["` + strings.Repeat("a", 64) + `"]`}},
 	{"a label with a value of 257 bytes", "GenerationService/CreateGeneration", orderWith(func(r *easelv1.CreateGenerationRequest) {
 		r.Labels = map[string]string{"job": strings.Repeat("é", 128) + "x"}
 	}), []string{`labels["job"]`}},

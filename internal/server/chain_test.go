@@ -174,3 +174,21 @@ func TestMetadataOfRESTIsBelievedInMemoryOnly(t *testing.T) {
 		t.Errorf("logged %v", lines)
 	}
 }
+
+func TestLineOfACallHasShortNames(t *testing.T) {
+	studio := servertest.NewStudio()
+	studio.Get = func(_ context.Context, req *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
+		return &easelv1.GetGenerationResponse{Generation: &easelv1.Generation{GenerationId: req.GetGenerationId(), ModelId: strings.Repeat("é", maxNameBytes)}}, nil
+	}
+	s := serve(t, studio)
+	if _, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: strings.Repeat("g", 200)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	lines := s.Lines(t, "call")
+	if len(lines) != 1 || lines[0]["generation"] != strings.Repeat("g", maxNameBytes) || lines[0]["model"] != strings.Repeat("é", maxNameBytes/2) || lines[0]["order"] != nil {
+		t.Errorf("logged %v", lines)
+	}
+}

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -24,16 +23,12 @@ import (
 // overTeams runs a scenario over both forms and on both databases, with a shared API key and a ledger. poster and banner are
 // in the team studio, which has a budget. shop has no team, and ops is an operator.
 func overTeams(t *testing.T, scenario func(t *testing.T, s *stack, as func(name string) caller), change ...func(*options)) {
-	lines := "teams:\n  studio: {budget: {daily_cents: 2000, monthly_cents: 30000}}\ncallers:\n"
-	for _, who := range []string{"poster, team: studio", "banner, team: studio", "shop", "ops, operator: true"} {
-		name, _, _ := strings.Cut(who, ",")
-		lines += fmt.Sprintf("  - {name: %s, tokens: [sha256:%x]}\n", who, sha256.Sum256([]byte(name)))
-	}
 	for name, database := range databases() {
 		for form, as := range forms {
 			t.Run(form+", "+name, func(t *testing.T) {
 				file := filepath.Join(t.TempDir(), "callers")
-				writeText(t, file, lines)
+				writeCallers(t, file, "studio: {budget: {daily_cents: 2000, monthly_cents: 30000}}",
+					"poster, team: studio", "banner, team: studio", "shop", "ops, operator: true")
 				s := heldStackFrom(t, file, append([]func(*options){func(o *options) { o.ledger, o.sandbox.Speed = database(t), 0.01 }}, change...)...)
 				scenario(t, s, func(name string) caller { return as(s, name) })
 			})

@@ -1,11 +1,15 @@
 package server_test
 
 import (
+	"context"
 	"crypto/rand"
+	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
@@ -44,11 +48,53 @@ func settledElsewhere(s *stack, o ledger.Order, id string) {
 	}
 }
 
+// delivered counts the messages of watches: updates, and the generations of each watch.
+type delivered struct {
+	atomic.Int64
+	generations atomic.Int64
+}
+
+// everythingOf opens watches of everything, and waits for their first states.
+func everythingOf(t *testing.T, c caller, n int) (updates *delivered) {
+	t.Helper()
+	updates = new(delivered)
+	caughtUp := make(chan int32, n)
+	for range n {
+		ctx, leave := context.WithCancel(t.Context())
+		t.Cleanup(leave)
+		go func() {
+			seen := map[string]bool{}
+			_ = c.watchMany(ctx, &easelv1.WatchGenerationsRequest{}, func(m *easelv1.WatchGenerationsResponse) bool {
+				if update := m.GetUpdate(); update != nil {
+					updates.Add(1)
+					if id := update.GetGeneration().GetGenerationId(); !seen[id] {
+						seen[id] = true
+						updates.generations.Add(1)
+					}
+				}
+				if m.GetCaughtUp() != nil {
+					caughtUp <- m.GetCaughtUp().GetGenerationCount()
+				}
+				return true
+			})
+		}()
+	}
+	for range n {
+		select {
+		case <-caughtUp:
+		case <-time.After(time.Minute):
+			t.Fatal("a watch does not catch up")
+		}
+	}
+	return updates
+}
+
 // moreThanAPage is a number of orders beyond one page of a query for the latest orders.
 const moreThanAPage = 110
 
 func TestAWatchIsToldOfHoweverManyOrdersOthersHaveSettled(t *testing.T) {
-	file := crowd(t, 2)
+	file := filepath.Join(t.TempDir(), "callers")
+	writeCallers(t, file, "", "team-0", "team-1")
 	scenario := func(t *testing.T, s *stack, waits func(what string, until func() bool)) {
 		settledElsewhere(s, writtenElsewhere(s, "team-0"), "gen_before") // the catalog no longer lists it
 		own, foreign := everythingOf(t, grpcCaller{s, "team-0"}, 2), everythingOf(t, grpcCaller{s, "team-1"}, 2)

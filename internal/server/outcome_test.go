@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"log/slog"
@@ -142,16 +141,18 @@ func TestAnOrderThatRESTRefusesItselfWasNotSent(t *testing.T) { // A10
 func heldStack(t *testing.T, names []string, change ...func(*options)) *stack {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "callers")
-	writeCallers(t, file, names...)
+	writeCallers(t, file, "", names...)
 	return heldStackFrom(t, file, change...)
 }
 
-// writeCallers writes a callers file of callers whose tokens are their names.
-func writeCallers(t *testing.T, file string, names ...string) {
+// writeCallers writes a callers file with teams. Each caller is a name, with its other fields if it has any. Its token is its
+// name.
+func writeCallers(t *testing.T, file, teams string, callers ...string) {
 	t.Helper()
-	lines := "callers:\n"
-	for _, name := range names {
-		lines += fmt.Sprintf("  - {name: %s, tokens: [sha256:%x]}\n", name, sha256.Sum256([]byte(name)))
+	lines := "teams: {" + teams + "}\ncallers:\n"
+	for _, caller := range callers {
+		name, _, _ := strings.Cut(caller, ",")
+		lines += fmt.Sprintf("  - {name: %s, tokens: [%s]}\n", caller, auth.Hash(name))
 	}
 	writeText(t, file, lines)
 }

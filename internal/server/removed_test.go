@@ -2,9 +2,7 @@ package server_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -14,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/reload"
 	"github.com/easel-grpc/easel/internal/service"
 )
@@ -40,7 +39,7 @@ func TestAttackOfACallerThatWasRemoved(t *testing.T) { // A9
 			t.Run(form+", "+name, func(t *testing.T) {
 				file := filepath.Join(t.TempDir(), "callers")
 				synctest.Test(t, func(t *testing.T) {
-					writeCallers(t, file, "shop", "blog")
+					writeCallers(t, file, "", "shop", "blog")
 					s := heldStackFrom(t, file, func(o *options) { o.memory, o.sandbox.Speed = true, 0.01 })
 					ctx, leave := context.WithCancel(t.Context())
 					id := create(t, as(s, "shop"), order(t, picture, "k", "a lake")).GetGenerationId()
@@ -50,7 +49,7 @@ func TestAttackOfACallerThatWasRemoved(t *testing.T) { // A9
 					go func() { neighbour <- stream(ctx, as(s, "blog"), neighbours, heartbeat) }()
 					time.Sleep(heartbeat / 2)
 
-					writeCallers(t, file, "blog")
+					writeCallers(t, file, "", "blog")
 					began := time.Now()
 					wantRemoved(t, <-removed)
 					if took := time.Since(began); took > heartbeat+reload.Interval {
@@ -88,12 +87,7 @@ func TestACallerThatHasChangedItsTeamIsOut(t *testing.T) { // T8
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "callers")
-			write := func(text string) {
-				tokens := fmt.Sprintf("tokens: [sha256:%x]", sha256.Sum256([]byte("shop")))
-				if err := os.WriteFile(file, fmt.Appendf(nil, text, tokens), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
+			write := func(text string) { writeText(t, file, fmt.Sprintf(text, "tokens: ["+auth.Hash("shop")+"]")) }
 			synctest.Test(t, func(t *testing.T) {
 				write("teams: {a: {}}\ncallers: [{name: shop, team: a, operator: true, %s}]\n")
 				s := heldStackFrom(t, file, func(o *options) { o.memory, o.sandbox.Speed = true, 0.01 })

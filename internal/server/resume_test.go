@@ -48,37 +48,6 @@ func TestAnInterruptedDownloadGoesOnExactlyWhereItBroke(t *testing.T) { // U16
 	}
 }
 
-func TestASummaryIsOnlySentWhereTheWholeWasRead(t *testing.T) {
-	s := newStack(t)
-	c := grpcCaller{s, s.key}
-	id := finished(t, c, "64x40")
-	whole, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: id})
-	if err != nil {
-		t.Fatal(err)
-	}
-	size := int64(len(whole))
-	for _, row := range []struct {
-		offset, limit int64
-		want          bool
-	}{{0, 0, true}, {0, size, true}, {0, size + 1, true}, {0, size - 1, false}, {1, 0, false}, {1, size, false}, {size, 0, false}} {
-		stream, err := easelv1.NewGenerationServiceClient(s.grpc).DownloadGeneration(c.keyed(t.Context()),
-			&easelv1.DownloadGenerationRequest{GenerationId: id, ReadOffset: row.offset, ReadLimit: row.limit})
-		got, infos := false, 0
-		for err == nil {
-			var m *easelv1.DownloadGenerationResponse
-			if m, err = stream.Recv(); err == nil {
-				got = got || m.GetChunk().GetSummary() != nil
-				if m.GetChunk().GetInfo() != nil {
-					infos++
-				}
-			}
-		}
-		if unlessEOF(err) != nil || got != row.want || infos != 1 {
-			t.Errorf("from %d, at most %d: summary %v with %d infos and %v", row.offset, row.limit, got, infos, err)
-		}
-	}
-}
-
 func TestAReconnectWithTheKnownEtagStillGetsTheBytes(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
@@ -133,26 +102,4 @@ func TestAnOrderThatTheCatalogDoesNotShowYetIsNotSaidToBeMissing(t *testing.T) {
 			t.Errorf("the same key gives %v after %d faults", again, hidden.Fired())
 		}
 	}, func(o *options) { o.sandbox.Speed = 0.1 })
-}
-
-func TestAModelThatIsNotThereIsNamedWhereverItIsAskedFor(t *testing.T) {
-	t.Parallel()
-	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
-		gone := sandbox.Fault{Status: 404, Body: `{"code":"MODEL_NOT_FOUND"}`}
-		for method, route := range map[string]string{"QuoteGeneration": "POST /quote", "CreateGeneration": "POST /generations"} {
-			gone.Route = route
-			s.sandbox.Inject(gone)
-			req := order(t, text, "k", "a lake")
-			var err error
-			if method == "QuoteGeneration" {
-				err = c.call(t.Context(), "GenerationService/"+method, &easelv1.QuoteGenerationRequest{ModelId: text, Inputs: req.GetInputs()}, &easelv1.QuoteGenerationResponse{})
-			} else {
-				err = c.call(t.Context(), "GenerationService/"+method, req, &easelv1.CreateGenerationResponse{})
-			}
-			st := wantStatus(t, err, codes.NotFound, "MODEL_NOT_FOUND", 404)
-			if about, _ := detailOf[*errdetails.ResourceInfo](t, st); about.GetResourceName() != text {
-				t.Errorf("%s: ResourceInfo %v", method, about)
-			}
-		}
-	})
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -81,43 +79,6 @@ func TestAnAddressThatIsTakenLeavesNothingBound(t *testing.T) {
 	}
 	if server.GRPCAddr() != "" {
 		t.Errorf("%s stays bound", server.GRPCAddr())
-	}
-}
-
-func TestARESTRequestAndItsCallAreOneTrace(t *testing.T) {
-	exporter := servertest.RecordSpans(t)
-	studio := servertest.NewStudio()
-	var inside trace.SpanContext
-	studio.Get = func(ctx context.Context, _ *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
-		inside = trace.SpanContextFromContext(ctx)
-		return &easelv1.GetGenerationResponse{}, nil
-	}
-	s := serve(t, studio)
-	answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/gen_1", "",
-		"Traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"))
-	servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v9/gen_1", ""))
-	if err := s.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	const id = "0af7651916cd43dd8448eb211c80319c"
-	spans := map[string]tracetest.SpanStub{}
-	for _, span := range exporter.GetSpans() {
-		if strings.Contains(span.Name, "gen_1") {
-			t.Errorf("the span %q is named by an id", span.Name)
-		}
-		if span.SpanContext.TraceID().String() == id {
-			spans[span.Name] = span
-		}
-	}
-	rest, call := spans["GET /v1/generations/{generation_id}"], spans["easel.v1.GenerationService/GetGeneration"]
-	if len(spans) != 2 || call.Parent.SpanID() != rest.SpanContext.SpanID() || rest.Parent.SpanID().String() != "b7ad6b7169203331" {
-		t.Errorf("the trace is %v", spans)
-	}
-	if inside.SpanID() != call.SpanContext.SpanID() {
-		t.Errorf("the handler is in the span %v", inside.SpanID())
-	}
-	if got := answer.Header.Get("Traceparent"); !strings.HasPrefix(got, "00-"+id) {
-		t.Errorf("the answer names the trace %q", got)
 	}
 }
 

@@ -1,8 +1,6 @@
 package server_test
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -59,6 +57,6 @@ func TestRepeatedReadAsksTheLedgerOnceAndWritesNothing(t *testing.T) {
 func studioStack(t *testing.T) *stack {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "callers.yaml")
-	writeText(t, file, fmt.Sprintf("teams: {studio: {budget: {daily_cents: 10000}}}\ncallers: [{name: shop, team: studio, tokens: [sha256:%x]}]\n", sha256.Sum256([]byte("shop"))))
+	writeCallers(t, file, "studio: {budget: {daily_cents: 10000}}", "shop, team: studio")
 	return heldStackFrom(t, file)
 }

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"crypto/sha256"
 	"crypto/x509"
 	"fmt"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/reload"
 	"github.com/easel-grpc/easel/internal/server"
 )
@@ -32,8 +32,8 @@ func overTeamOfModels(t *testing.T, scenario func(t *testing.T, s *stack, team m
 			issuers, _, _ := strings.Cut(string(head), "callers:")
 			write := func(models string) {
 				writeText(t, issuer.file, issuers+fmt.Sprintf("teams: {studio: {models: %s}}\ncallers:\n  - {name: a, team: studio, certificates: [poster]}\n"+
-					"  - {name: b, team: studio, subjects: [poster]}\n  - {name: c, team: studio, tokens: [sha256:%x]}\n  - {name: ops, team: studio, operator: true, tokens: [sha256:%x]}\n",
-					models, sha256.Sum256([]byte("token-of-c")), sha256.Sum256([]byte("token-of-ops"))))
+					"  - {name: b, team: studio, subjects: [poster]}\n  - {name: c, team: studio, tokens: [%s]}\n  - {name: ops, team: studio, operator: true, tokens: [%s]}\n",
+					models, auth.Hash("token-of-c"), auth.Hash("token-of-ops")))
 			}
 			write("[" + text + "]")
 			synctest.Test(t, func(t *testing.T) {

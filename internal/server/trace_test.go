@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -99,6 +100,10 @@ func TestEveryErrorSaysWhichTraceItIsOf(t *testing.T) {
 		} {
 			if info, _ := detailOf[*errdetails.RequestInfo](t, statusOf(t, err)); info.GetRequestId() != parent[3:35] {
 				t.Errorf("%s, %s: the request id is %q (%v)", name, what, info.GetRequestId(), err)
+			}
+			var rest *restFailure
+			if errors.As(err, &rest) && !strings.HasPrefix(rest.header.Get("Traceparent"), parent[:35]) {
+				t.Errorf("%s, %s: the answer names the trace %q", name, what, rest.header.Get("Traceparent"))
 			}
 		}
 	}

@@ -120,22 +120,3 @@ func TestEveryDialectIsOrderedAndWatchedThroughTheWholeStack(t *testing.T) {
 		})
 	}
 }
-
-func TestAWatchThatHasBegunHearsOfARenderThatIsNotThereAsDeleted(t *testing.T) {
-	t.Parallel()
-	overBoth(t, func(t *testing.T, s *stack, c caller) {
-		trouble := s.sandbox.Inject(sandbox.Fault{Route: "GET /generations/{id}", Status: 503})
-		var state easelv1.State
-		err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{
-			GenerationId: "nothing", HeartbeatInterval: durationpb.New(time.Second),
-		}, func(m *easelv1.WatchGenerationResponse) {
-			if m.GetHeartbeat() != nil {
-				s.sandbox.ClearFaults()
-			}
-			state = m.GetUpdate().GetGeneration().GetState()
-		})
-		if err != nil || trouble.Fired() == 0 || state != easelv1.State_STATE_DELETED {
-			t.Errorf("ended as %v with %v after %d faults", state, err, trouble.Fired())
-		}
-	})
-}

@@ -4,9 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"runtime"
-	"sync"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -65,65 +63,30 @@ func TestAWatchThatAsksForItCarriesTheBytesOfTheResult(t *testing.T) {
 	})
 }
 
-func TestADrainTellsEveryWatchAndEndsInTime(t *testing.T) { // N4
-	s := newStack(t, func(o *options) { o.sandbox.Speed = 0.1 })
-	const watchers = 500
-	c := grpcCaller{s, s.key}
-	g := create(t, c, order(t, picture, "k", "a lake"))
-	var ready, all sync.WaitGroup
-	var mu sync.Mutex
-	delays := map[time.Duration]bool{}
-	ready.Add(watchers)
-	for range watchers {
-		all.Go(func() {
-			var first sync.Once
-			closing := false
-			err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}, func(m *easelv1.WatchGenerationResponse) {
-				first.Do(ready.Done)
-				closing = closing || m.GetClosing().GetReason() == easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING
-			})
-			st := statusOf(t, err)
-			mu.Lock()
-			delays[retryDelay(st)] = true
-			mu.Unlock()
-			if !closing || st.Code() != codes.Unavailable || retryDelay(st) == 0 {
-				t.Errorf("closing %v, %v", closing, err)
-			}
-		})
-	}
-	ready.Wait()
-	// The delays are random, so that not all clients reconnect concurrently.
-	defer func() {
-		if len(delays) < watchers/2 {
-			t.Errorf("%d watchers were given only %d different delays", watchers, len(delays))
-		}
-	}()
-	begun := time.Now()
-	s.stop()
-	all.Wait()
-	if err := <-s.stopped; err != nil {
-		t.Error(err)
-	}
-	s.stopped <- nil
-	if took := time.Since(begun); took > 10*time.Second {
-		t.Errorf("the drain took %v", took)
-	}
-}
-
-func TestADrainEndsAWaitAndSaysWhenToComeBack(t *testing.T) {
+func TestADrainEndsAWaitAndAWatchAndSaysWhenToComeBack(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
-		ended := make(chan error, 1)
+		waited, watched := make(chan error, 1), make(chan error, 1)
 		go func() {
-			ended <- c.call(t.Context(), "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{GenerationId: g.GetGenerationId()}, &easelv1.WaitGenerationResponse{})
+			waited <- c.call(t.Context(), "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{GenerationId: g.GetGenerationId()}, &easelv1.WaitGenerationResponse{})
 		}()
-		for s.hub.Stats().Watches == 0 && t.Context().Err() == nil {
+		var closing easelv1.StreamClosingReason
+		go func() {
+			watched <- c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}, func(m *easelv1.WatchGenerationResponse) {
+				closing = m.GetClosing().GetReason()
+			})
+		}()
+		for s.hub.Stats().Watches < 2 && t.Context().Err() == nil {
 			runtime.Gosched()
 		}
 		s.stop()
-		if st := wantStatus(t, <-ended, codes.Unavailable, "SERVER_DRAINING", 503); retryDelay(st) == 0 {
-			t.Errorf("it does not say when to come back: %v", st)
+		of := wantStatus(t, <-waited, codes.Unavailable, "SERVER_DRAINING", 503)
+		if st := wantStatus(t, <-watched, codes.Unavailable, "SERVER_DRAINING", 200); retryDelay(of) == 0 || retryDelay(st) == 0 {
+			t.Errorf("they do not say when to come back: %v, %v", of, st)
+		}
+		if closing != easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING {
+			t.Errorf("the watch was closed for %v", closing)
 		}
 	}, func(o *options) { o.sandbox.Speed = 0.1 })
 }
