@@ -248,25 +248,6 @@ func TestEveryClientEndsWhenItsKeyIsRevokedInTheMiddle(t *testing.T) {
 	}
 }
 
-func TestEveryClientOrdersThroughRefusedConnections(t *testing.T) {
-	t.Parallel() // the test mostly waits
-	s := startStack(t)
-	clients := newClients(t, s)
-	for _, c := range clients {
-		c.wire.refuse.Store(2)
-		c.start(t, "studio/landscape", "a calm sea at dusk", c.file)
-	}
-	together(t, clients, func(c *client) error {
-		if _, err := c.run.Await(0, `(?m)^ordered: (\S+)`, patience); err != nil {
-			return err
-		}
-		if n := c.wire.refused.Load(); n != 2 {
-			return fmt.Errorf("%d connections were refused", n)
-		}
-		return nil
-	})
-}
-
 func TestEveryClientPrintsTheReasonAndTheFieldOfAFailure(t *testing.T) {
 	t.Parallel() // the test mostly waits
 	s := startStack(t)

@@ -7,12 +7,8 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
-	"io/fs"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -151,52 +147,4 @@ func holds(files map[string]string, name, text *regexp.Regexp) bool {
 		}
 	}
 	return false
-}
-
-// hideOtherLanguages links all commands of this machine into bin, except the commands of other languages than Python.
-func hideOtherLanguages(t *testing.T, bin string) {
-	t.Helper()
-	others := []string{"go", "gofmt", "node", "npm", "npx", "mvn", "java", "javac", "cargo", "rustc"}
-	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-		entries, err := os.ReadDir(dir)
-		if err != nil {
-			continue // PATH may have missing directories
-		}
-		for _, entry := range entries {
-			if slices.Contains(others, entry.Name()) {
-				continue
-			}
-			if err := os.Symlink(filepath.Join(dir, entry.Name()), filepath.Join(bin, entry.Name())); err != nil && !errors.Is(err, fs.ErrExist) {
-				t.Fatal(err)
-			}
-		}
-	}
-}
-
-// TestThePackageForPythonNeedsPythonAlone builds the package with a PATH that has only Python of all languages.
-func TestThePackageForPythonNeedsPythonAlone(t *testing.T) {
-	t.Parallel()
-	if !strings.Contains(*languages, "python") {
-		t.Skip("make test-clients builds packages")
-	}
-	work, bin := t.TempDir(), t.TempDir()
-	hideOtherLanguages(t, bin)
-	for _, name := range []string{"Makefile", "LICENSE", "NOTICE", "clients/python", "gen/python", "internal/tools/python"} {
-		from, to := filepath.Join(proctest.Root, name), filepath.Join(work, name)
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if out, err := exec.CommandContext(t.Context(), "cp", "-R", from, to).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-	}
-	build := exec.CommandContext(t.Context(), "make", "package-python", "VERSION=v1.2.3-rc.1")
-	build.Dir, build.Env = work, []string{"PATH=" + bin, "HOME=" + work}
-	for _, name := range []string{"PIP_INDEX_URL", "PIP_CERT", "SSL_CERT_FILE", "HTTPS_PROXY", "NO_PROXY"} { // settings with which pip reaches its index
-		build.Env = append(build.Env, name+"="+os.Getenv(name))
-	}
-	out, err := build.CombinedOutput()
-	if _, missing := os.Stat(filepath.Join(work, ".build", "packages", "easel_grpc-1.2.3rc1-py3-none-any.whl")); err != nil || missing != nil {
-		t.Errorf("%v, %v\n%s", err, missing, out)
-	}
 }

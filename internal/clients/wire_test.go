@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// wire is a proxy between one client and the server. It can interrupt, refuse and freeze connections.
+// wire is a proxy between one client and the server. It can interrupt and freeze connections.
 type wire struct {
 	addr     string
 	target   string
@@ -17,9 +17,6 @@ type wire struct {
 
 	cutAt atomic.Int64 // bytes to the client after which one connection is cut; zero means never
 	cuts  atomic.Int64 // number of connections that were cut
-
-	refuse  atomic.Int64 // number of next connections to close immediately
-	refused atomic.Int64 // number of connections that were refused
 
 	mu    sync.Mutex
 	conns []*carried
@@ -59,11 +56,6 @@ func newWire(t *testing.T, target string) *wire {
 }
 
 func (w *wire) carry(client net.Conn) {
-	if w.refuse.Add(-1) >= 0 {
-		w.refused.Add(1)
-		_ = client.Close()
-		return
-	}
 	server, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", w.target)
 	if err != nil {
 		_ = client.Close() // the server is down
