@@ -38,9 +38,7 @@ type upstream struct {
 	kind    string // content type, if it is not image/png
 	chunked bool   // files have no Content-Length and no ranges
 	down    bool
-	rejects bool // it rejects the API key
-	delay   time.Duration
-	slow    string         // prefix of the generations with one byte per second
+	rejects bool           // it rejects the API key
 	opened  map[string]int // number of reads of content by generation
 }
 
@@ -48,8 +46,7 @@ type upstream struct {
 func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	id, isContent := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/generations/"), "/content")
 	u.mu.Lock()
-	down, rejects, delay := u.down, u.rejects, u.delay
-	slow := isContent && u.slow != "" && strings.HasPrefix(id, u.slow)
+	down, rejects := u.down, u.rejects
 	if isContent {
 		u.opened[id]++
 	}
@@ -59,11 +56,6 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	u.mu.Unlock()
 	if down {
 		return nil, errors.New("connection refused")
-	}
-	select {
-	case <-time.After(delay):
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
 	}
 	w := httptest.NewRecorder()
 	switch {
@@ -100,19 +92,7 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 		answer.ContentLength, answer.TransferEncoding = -1, []string{"chunked"}
 		answer.Header.Del("Content-Length")
 	}
-	if slow {
-		answer.Body = drops{answer.Body}
-	}
 	return answer, nil
-}
-
-// drops is a body with one byte per second.
-type drops struct{ io.ReadCloser }
-
-// Read implements [io.Reader].
-func (d drops) Read(p []byte) (int, error) {
-	time.Sleep(time.Second)
-	return d.ReadCloser.Read(p[:1])
 }
 
 func (u *upstream) set(change func()) {
@@ -392,11 +372,9 @@ func (s *studio) run(results *content.Results) (stop func()) {
 }
 
 // order places an order, and returns it with its generation.
-func (s *studio) order(id string) ledger.Order { return s.orderOf("studio", id) }
-
-func (s *studio) orderOf(team, id string) ledger.Order {
+func (s *studio) order(id string) ledger.Order {
 	s.Helper()
-	o, _, err := s.book.Write(s.Context(), ledger.Request{Namespace: team, Owner: team, Caller: "c", IdempotencyKey: id, UpstreamKey: id, APIKey: "a", ModelID: "m", PriceCents: 1})
+	o, _, err := s.book.Write(s.Context(), ledger.Request{Namespace: "studio", Owner: "studio", Caller: "c", IdempotencyKey: id, UpstreamKey: id, APIKey: "a", ModelID: "m", PriceCents: 1})
 	if err == nil {
 		_, err = s.book.Conclude(s.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: id})
 	}
