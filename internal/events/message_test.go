@@ -62,7 +62,7 @@ func TestADocumentIsACloudEvent(t *testing.T) {
 // onEach runs a test with each database, in real time.
 func onEach(t *testing.T, test func(*office)) {
 	t.Helper()
-	proctest.OnEach(t, func(t *testing.T, url string) { test(newOffice(t, url, nil)) })
+	proctest.OnEach(t, func(t *testing.T, url string) { test(newOffice(t, url)) })
 }
 
 func TestAReceiverGetsASignedDocumentOverHTTP(t *testing.T) {

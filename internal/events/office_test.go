@@ -2,10 +2,7 @@ package events_test
 
 import (
 	"context"
-	"database/sql"
-	"database/sql/driver"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,6 +79,7 @@ func (r *receivers) got(host string) []post {
 type office struct {
 	*testing.T
 	*receivers
+	url     string // URL of the ledger
 	book    *ledger.Ledger
 	teams   *events.Teams
 	secrets string // path of the secrets file
@@ -115,61 +112,19 @@ func (o *office) logged(text string) (n int) {
 
 func inOffice(t *testing.T, test func(*office)) {
 	synctest.Test(t, func(t *testing.T) {
-		test(newOffice(t, "sqlite:"+filepath.Join(t.TempDir(), "ledger.db"), nil))
+		test(newOffice(t, "sqlite:"+filepath.Join(t.TempDir(), "ledger.db")))
 	})
 }
 
-// watched is a database that rejects writes while it is full.
-type watched struct {
-	sqlite driver.Driver
-	dsn    string
-	full   atomic.Bool
-}
-
-func (w *watched) Connect(context.Context) (driver.Conn, error) {
-	conn, err := w.sqlite.Open(w.dsn)
-	return watchedConn{conn, w}, err
-}
-
-func (w *watched) Driver() driver.Driver { return w.sqlite }
-
-// watchedConn supports only prepared statements.
-type watchedConn struct {
-	driver.Conn
-	*watched
-}
-
-func (c watchedConn) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx, error) {
-	if c.full.Load() {
-		return nil, errors.New("the disk is full")
-	}
-	return c.Conn.(driver.ConnBeginTx).BeginTx(ctx, options)
-}
-
-// inWatchedOffice runs a test like inOffice, over a watched database.
-func inWatchedOffice(t *testing.T, test func(*office, *watched)) {
-	synctest.Test(t, func(t *testing.T) {
-		file := filepath.Join(t.TempDir(), "ledger.db")
-		w := &watched{dsn: "file:" + file + "?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(OFF)&_pragma=busy_timeout(5000)"}
-		known, err := sql.Open("sqlite", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.sqlite = known.Driver()
-		_ = known.Close() // it was never open
-		test(newOffice(t, "sqlite:"+file, w), w)
-	})
-}
-
-func newOffice(t *testing.T, url string, connector driver.Connector) *office {
+func newOffice(t *testing.T, url string) *office {
 	o := &office{
-		T: t, teams: &events.Teams{}, secrets: filepath.Join(t.TempDir(), "secrets"), counts: map[string]int64{},
+		T: t, url: url, teams: &events.Teams{}, secrets: filepath.Join(t.TempDir(), "secrets"), counts: map[string]int64{},
 		receivers: &receivers{t: t, all: map[string][]post{}, answer: func(string, post) (int, error) { return http.StatusNoContent, nil }},
 	}
 	o.write(oneSecret + "\n")
 	o.register("studio", "print")
 	var err error
-	o.book, err = ledger.Open(t.Context(), ledger.Config{URL: url, Connector: connector, Catalog: "https://catalog.example", ResendWindow: time.Hour, RefundWindow: time.Hour, Outbox: &ledger.Outbox{
+	o.book, err = ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "https://catalog.example", ResendWindow: time.Hour, RefundWindow: time.Hour, Outbox: &ledger.Outbox{
 		Teams: o.teams.Known, Generation: func(o ledger.Order, _ *string) string { return fmt.Sprintf(`{"generationId":%q}`, o.Generation) },
 		Budget: func(ledger.Budget) string { return "{}" },
 	}})

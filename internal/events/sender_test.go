@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -295,10 +297,24 @@ func TestOneOfTwoProcessesDeliversAnEvent(t *testing.T) {
 
 // An event that was delivered but not recorded is sent again, with its id, after the lease of its delivery.
 func TestUnrecordedDeliveryIsRepeated(t *testing.T) {
-	inWatchedOffice(t, func(o *office, w *watched) {
-		var room atomic.Bool
+	inOffice(t, func(o *office) {
+		db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(o.url, "sqlite:")+"?_pragma=busy_timeout(5000)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		jobs := func(statement string) { // for each change of a job
+			for _, change := range []string{"UPDATE", "DELETE"} {
+				if _, err := db.Exec(strings.ReplaceAll(statement, "CHANGE", change)); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		var full sync.Once
 		o.answer = func(string, post) (int, error) {
-			w.full.Store(!room.Load())
+			full.Do(func() {
+				jobs("CREATE TRIGGER full_CHANGE BEFORE CHANGE ON jobs BEGIN SELECT RAISE(ABORT, 'the disk is full'); END")
+			})
 			return 200, nil
 		}
 		defer o.run(o.sender)()
@@ -307,8 +323,7 @@ func TestUnrecordedDeliveryIsRepeated(t *testing.T) {
 		if got := o.got("studio"); len(got) != 1 {
 			t.Errorf("while the lease lasts it has got %q", kinds(got))
 		}
-		room.Store(true)
-		w.full.Store(false)
+		jobs("DROP TRIGGER full_CHANGE")
 		time.Sleep(time.Hour)
 		got := o.got("studio")
 		if len(got) != 2 || got[1].id != got[0].id || !bytes.Equal(got[1].body, got[0].body) {
