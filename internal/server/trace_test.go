@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -192,6 +193,43 @@ func TestEachAttemptIsASpanThatSaysWhichItIs(t *testing.T) {
 		if n, got := attributeOf(attempts[i], "http.request.resend_count").AsInt64(), attributeOf(attempts[i], "http.response.status_code").AsInt64(); n != int64(i) || got != code {
 			t.Errorf("attempt %d says that %d were before it, and was answered %d", i+1, n, got)
 		}
+	}
+}
+
+func TestAPushLeadsToThePollThatFoundTheEnd(t *testing.T) {
+	spans := servertest.RecordSpans(t)
+	s := newStack(t)
+	c := grpcCaller{s, s.key}
+	g := create(t, c, order(t, picture, "k", "a lake"))
+	watched(t, c, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()})
+	const service = "easel.v1.GenerationService/"
+	eventually(t, "the span of the watch has ended", func() bool { return len(spansNamed(spans, service+"WatchGeneration")) > 0 })
+	byID := map[trace.SpanID]tracetest.SpanStub{}
+	for _, span := range spans.GetSpans() {
+		byID[span.SpanContext.SpanID()] = span
+	}
+	linked := func(span tracetest.SpanStub, as string) tracetest.SpanStub {
+		for _, link := range span.Links {
+			if slices.Contains(link.Attributes, attribute.String("easel.link", as)) {
+				return byID[link.SpanContext.SpanID()]
+			}
+		}
+		return tracetest.SpanStub{}
+	}
+	pushes := spansNamed(spans, "push")
+	last := pushes[len(pushes)-1]
+	poll := linked(last, "found_by")
+	if len(pushes) < 2 || byID[last.Parent.SpanID()].Name != service+"WatchGeneration" || poll.Name != "poll" || poll.Parent.IsValid() {
+		t.Fatalf("the last of %d pushes was found by %q", len(pushes), poll.Name)
+	}
+	if from, to := linked(poll, "order"), linked(poll, "watch"); from.Name != service+"CreateGeneration" || to.SpanContext.SpanID() != last.Parent.SpanID() {
+		t.Errorf("the poll is of the order %q and the watch %q", from.Name, to.Name)
+	}
+	if !slices.ContainsFunc(spansNamed(spans, "GET /generations/{id}"), func(get tracetest.SpanStub) bool { return get.Parent.SpanID() == poll.SpanContext.SpanID() }) {
+		t.Error("the poll has sent no request")
+	}
+	if got := attributeOf(last, "easel.generation.state").AsString(); got != "succeeded" {
+		t.Errorf("the last push is of the state %q", got)
 	}
 }
 

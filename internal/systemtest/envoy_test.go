@@ -40,9 +40,7 @@ func envoyBefore(t *testing.T, env map[string]string, swaps ...[2]string) proxie
 		text = strings.ReplaceAll(text, swap[0], swap[1])
 	}
 	file := filepath.Join(t.TempDir(), "envoy.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	put(t, file, text)
 	p := proctest.Start(t, os.Environ(), binary, "-c", file, "--use-dynamic-base-id", "--concurrency", "1", "-l", "warn")
 	t.Cleanup(func() { p.Stop() })
 	dial := func(ctx context.Context, port string) (net.Conn, error) {

@@ -47,9 +47,7 @@ func TestTheReceiversOfThePageTakeEveryKindOfEvent(t *testing.T) {
 			}
 			write := func(name, text string) string {
 				path := filepath.Join(work, name)
-				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				put(t, path, text)
 				return path
 			}
 			command := exec.CommandContext(t.Context(), tool(t, run.program), write(run.file, strings.ReplaceAll(source, "9000", port)))

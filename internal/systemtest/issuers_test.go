@@ -75,18 +75,11 @@ func (a *asked) ask(format string, args ...any) string {
 // behindIssuers starts a facade whose callers have tokens of issuers. lines are the lines of its callers file.
 func behindIssuers(t *testing.T, lines ...string) *facility {
 	t.Helper()
-	f := newFacility(t, 1)
-	f.served.Stop()
-	key, callers := filepath.Join(t.TempDir(), "key"), filepath.Join(t.TempDir(), "callers")
-	for path, text := range map[string]string{key: f.keys[0], callers: strings.Join(lines, "\n") + "\n"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	f, callers := newCatalog(t, 1), fileOf(t, strings.Join(lines, "\n")+"\n")
 	if got := easel(t, nil, "callers", "check", callers); got.exit != exitOK {
 		t.Fatalf("the callers file: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
-	f.serve(map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": callers, "EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "book.db")})
+	f.serveShared(callers, sqliteLedger(t), nil)
 	return f
 }
 
@@ -161,13 +154,8 @@ func TestServiceAccountsOfKubernetesProveCallers(t *testing.T) {
 		_, _ = io.WriteString(w, keys.Load().(string))
 	}))
 	defer api.Close()
-	dir := t.TempDir()
-	authority, pod := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "token")
-	for path, text := range map[string][]byte{authority: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw}), pod: []byte("of-this-pod")} {
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	authority := fileOf(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw})))
+	pod := fileOf(t, "of-this-pod")
 	f := behindIssuers(t, "total: {daily_cents: 100}",
 		fmt.Sprintf("issuers: [{issuer: %q, audience: easel, jwks_url: %q, ca_file: %q, token_file: %q}]", name, api.URL+"/openid/v1/jwks", authority, pod),
 		"teams: {studio: {}}", "callers: [{name: poster, team: studio, subjects: ['system:serviceaccount:media:poster']}]")

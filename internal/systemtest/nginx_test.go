@@ -94,9 +94,7 @@ func writeNginxFiles(t *testing.T, dir string, env map[string]string, swaps ...[
 		frame += "  " + kind + "_temp_path " + kind + ";\n"
 	}
 	for name, text := range map[string]string{"easel.conf": text, "nginx.conf": frame + "  include easel.conf;\n}\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		put(t, filepath.Join(dir, name), text)
 	}
 }
 

@@ -30,12 +30,8 @@ func startPrometheus(t *testing.T, f *facility, others ...string) *prometheus {
 		t.Fatal(err)
 	}
 	directory := t.TempDir()
-	config := filepath.Join(directory, "prometheus.yaml")
 	text := fmt.Sprintf("global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [%q]\nscrape_configs: [{job_name: easel, static_configs: [{targets: [%q]}]}, {job_name: others, static_configs: [{targets: [%s]}]}]\n", rules, f.admin, strings.Join(others, ", "))
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	p := proctest.Start(t, os.Environ(), program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(directory, "data"), "--web.listen-address=127.0.0.1:0")
+	p := proctest.Start(t, os.Environ(), program, "--config.file="+fileOf(t, text), "--storage.tsdb.path="+filepath.Join(directory, "data"), "--web.listen-address=127.0.0.1:0")
 	t.Cleanup(func() { p.Stop() })
 	const listening = `Listening on" address=(\S+)`
 	p.Ready(t, func(_, stderr string) bool { return regexp.MustCompile(listening).MatchString(stderr) })
@@ -65,16 +61,11 @@ func (p *prometheus) series(query string) int {
 
 func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
 	t.Parallel()
-	f := newFacility(t, 2)
-	f.served.Stop()
+	f := newCatalog(t, 2)
 	f.serve(map[string]string{"EASEL_LEDGER_URL": proctest.Database(t)})
-	key := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(key, []byte(f.keys[0]), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	keeps := serve(t, map[string]string{ // stores results, so that this part of the dashboard has data
-		"EASEL_UPSTREAM_URL": f.upstream, "EASEL_UPSTREAM_KEY_FILE": key,
-		"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "ledger.db"), "EASEL_CONTENT_URL": "file:" + t.TempDir(),
+		"EASEL_UPSTREAM_URL": f.upstream, "EASEL_UPSTREAM_KEY_FILE": fileOf(t, f.keys[0]),
+		"EASEL_LEDGER_URL": sqliteLedger(t), "EASEL_CONTENT_URL": "file:" + t.TempDir(),
 	})
 	p := startPrometheus(t, f, strconv.Quote(address(t, keeps, "admin")))
 	f.watch(f.keys[0], 4, 2)

@@ -9,9 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/easel-grpc/easel/internal/proctest"
 )
@@ -33,11 +31,7 @@ service:
 // startRealCollector starts the Collector with the shipped configuration and a sink of the test as exporter.
 func startRealCollector(t *testing.T, program string, sink *collector) (*proctest.Process, string) {
 	t.Helper()
-	changes := filepath.Join(t.TempDir(), "changes.yaml")
-	if err := os.WriteFile(changes, fmt.Appendf(nil, forThisMachine, sink.addr), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r := proctest.Start(t, os.Environ(), program, "--config="+shippedCollector, "--config="+changes)
+	r := proctest.Start(t, os.Environ(), program, "--config="+shippedCollector, "--config="+fileOf(t, fmt.Sprintf(forThisMachine, sink.addr)))
 	r.Ready(t, func(_, stderr string) bool { return strings.Contains(stderr, "Everything is ready") })
 	return r, proctest.Find(t, `Starting GRPC server.*"endpoint": "([^"]+)"`, r.Stderr.String())
 }
@@ -47,11 +41,7 @@ func TestTheCollectorTakesTheShippedConfigurationAndRefusesASlip(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), program, "validate", "--config="+filepath.Join(proctest.Root, shippedCollector)).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	slip := filepath.Join(t.TempDir(), "slip.yaml")
-	text := strings.Replace(readFile(t, "deploy", "otel", "collector.yaml"), "limit_mib", "limit_mb", 1)
-	if err := os.WriteFile(slip, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	slip := fileOf(t, strings.Replace(readFile(t, "deploy", "otel", "collector.yaml"), "limit_mib", "limit_mb", 1))
 	if out, err := exec.CommandContext(t.Context(), program, "validate", "--config="+slip).CombinedOutput(); err == nil || !regexp.MustCompile(`limit_mb\b`).Match(out) {
 		t.Errorf("a member that does not exist is taken: %v\n%s", err, out)
 	}
@@ -60,51 +50,18 @@ func TestTheCollectorTakesTheShippedConfigurationAndRefusesASlip(t *testing.T) {
 func TestARealCollectorHandsOnTheTraceOfAJobAndTheMetrics(t *testing.T) {
 	t.Parallel()
 	program := tool(t, "otelcol")
-	for form, run := range forms {
-		t.Run(form, func(t *testing.T) {
-			t.Parallel()
-			sink := startCollector(t)
-			between, endpoint := startRealCollector(t, program, sink)
-			s := startExporting(t, "http://"+endpoint, nil)
-			s.collector = sink
-			j := run(s, t)
-			if code := s.served.Stop(); code != exitOK {
-				t.Fatalf("easel ended with %d\n%s", code, s.served.Stderr)
-			}
-			if code := between.Stop(); code != 0 { // it first forwards what it has received
-				t.Fatalf("the Collector ended with %d\n%s", code, between.Stderr)
-			}
-			if strings.Contains(s.served.Stderr.String(), "OpenTelemetry reports an error") {
-				t.Errorf("not all was taken:\n%s", s.served.Stderr)
-			}
-			holdJob(t, s, form, j)
-		})
-	}
-}
-
-func TestARealCollectorThatIsStoppedHoldsNeitherACallNorTheExit(t *testing.T) { // N5
-	t.Parallel()
-	program := tool(t, "otelcol")
-	sink := startCollector(t)
-	process, endpoint := startRealCollector(t, program, sink)
-	if err := process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = process.Signal(syscall.SIGCONT) })
+	sink := startCollector(t, 0)
+	between, endpoint := startRealCollector(t, program, sink)
 	s := startExporting(t, "http://"+endpoint, nil)
-	s.overGRPC(t)
-	began := time.Now()
+	id := s.job(t)
 	if code := s.served.Stop(); code != exitOK {
-		t.Errorf("easel ended with %d\n%s", code, s.served.Stderr)
+		t.Fatalf("easel ended with %d\n%s", code, s.served.Stderr)
 	}
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("the exit took %v", took)
+	if code := between.Stop(); code != 0 { // it first forwards what it has received
+		t.Fatalf("the Collector ended with %d\n%s", code, between.Stderr)
 	}
-	if sink.mu.Lock(); len(sink.spans) > 0 {
-		t.Error("the Collector was not stopped")
+	if strings.Contains(s.served.Stderr.String(), "OpenTelemetry reports an error") {
+		t.Errorf("not all was taken:\n%s", s.served.Stderr)
 	}
-	sink.mu.Unlock()
-	if !strings.Contains(s.served.Stderr.String(), `"stage not stopped","stage":"telemetry"`) {
-		t.Errorf("it is not said that traces were lost:\n%s", s.served.Stderr)
-	}
+	sink.holdJob(t, s.key, id)
 }

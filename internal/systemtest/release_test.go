@@ -18,7 +18,6 @@ import (
 type workflow struct {
 	Permissions any
 	Jobs        map[string]struct {
-		Timeout     int `yaml:"timeout-minutes"`
 		Permissions map[string]string
 		Environment any
 		Steps       []struct {
@@ -67,58 +66,6 @@ func TestEveryActionOfAWorkflowIsPinnedByItsCommit(t *testing.T) {
 	}
 }
 
-func TestAWorkflowRunsWhatAnybodyCanRun(t *testing.T) {
-	targets := regexp.MustCompile(`(?m)^([a-z][a-z-]*):`).FindAllString(readFile(t, "Makefile"), -1)
-	ran := 0
-	for name, w := range workflows(t) {
-		for job, j := range w.Jobs {
-			if j.Timeout == 0 {
-				t.Errorf("%s: %s may run for ever", name, job)
-			}
-			for _, step := range j.Steps {
-				target, made := strings.CutPrefix(step.Run, "make ")
-				switch {
-				case made:
-					if ran++; !slices.Contains(targets, target+":") {
-						t.Errorf("%s: the Makefile has no target %q", name, target)
-					}
-				case step.Run == "":
-				case strings.HasPrefix(step.Run, ".ci/"):
-					ran++
-					readFile(t, strings.Fields(step.Run)[0])
-				default:
-					t.Errorf("%s: %s runs %q, which is neither a script of .ci nor a target of the Makefile", name, job, step.Run)
-				}
-			}
-		}
-	}
-	if ran < 5 {
-		t.Errorf("found only %d scripts and targets", ran)
-	}
-}
-
-// TestMakeFetchesWhatTestsNeed checks that some target requires each program and library. Otherwise tests would be skipped.
-func TestMakeFetchesWhatTestsNeed(t *testing.T) {
-	rules := regexp.MustCompile(`(?m)^([.a-z][a-z./-]*(?: [.a-z][a-z./-]*)*):([^=\n]*)`).FindAllStringSubmatch(readFile(t, "Makefile"), -1)
-	asked := map[string]bool{}
-	for _, rule := range rules {
-		for _, name := range strings.Fields(strings.Split(rule[2], "##")[0]) {
-			asked[name] = true
-		}
-	}
-	fetched := 0
-	for _, rule := range rules {
-		if strings.HasPrefix(rule[1], ".build/") {
-			if fetched++; !asked[rule[1]] {
-				t.Errorf("no target of the Makefile asks for %s", rule[1])
-			}
-		}
-	}
-	if fetched < 15 {
-		t.Errorf("found only %d", fetched)
-	}
-}
-
 func TestAJobOfAWorkflowThatHoldsCredentialsBuildsNothing(t *testing.T) {
 	harmless := regexp.MustCompile(`^(actions/checkout|actions/download-artifact|actions/attest|docker/login-action)@`)
 	publishing := 0
@@ -148,15 +95,6 @@ func TestAJobOfAWorkflowThatHoldsCredentialsBuildsNothing(t *testing.T) {
 	}
 }
 
-// TestTheOldestPythonIsTriedThatThePackageAllows compares the job with the package metadata.
-func TestTheOldestPythonIsTriedThatThePackageAllows(t *testing.T) {
-	oldest := proctest.Find(t, `(?m)^requires-python = ">=(3\.\d+)"$`, readFile(t, "clients", "python", "pyproject.toml"))
-	steps := workflows(t)["nightly.yaml"].Jobs["python-oldest"].Steps
-	if len(steps) != 3 || steps[1].With["python-version"] != oldest || steps[2].Run != "make client-python-oldest" {
-		t.Errorf("the package allows Python %s, and the job does %+v", oldest, steps)
-	}
-}
-
 func TestAReleaseIsBuiltAsTheMakefileBuilds(t *testing.T) {
 	var config struct {
 		Builds []struct {
@@ -180,17 +118,5 @@ func TestAReleaseIsBuiltAsTheMakefileBuilds(t *testing.T) {
 	}
 	if !slices.Equal(b.Env, []string{"CGO_ENABLED=0"}) || !slices.Equal(b.GOOS, []string{"linux", "darwin"}) || !slices.Equal(b.GOARCH, []string{"amd64", "arm64"}) || len(config.SBOMs) != 1 {
 		t.Errorf("it is %+v", config)
-	}
-}
-
-func TestTheChangelogBeginsWithWhatIsNotReleased(t *testing.T) {
-	sections := regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(readFile(t, "CHANGELOG.md"), -1)
-	for i, section := range sections {
-		if want := regexp.MustCompile(`^(v\d+\.\d+\.\d+\S*)( .*)?$`); (section[1] == "Unreleased") != (i == 0) && !want.MatchString(section[1]) {
-			t.Errorf("section %q", section[1])
-		}
-	}
-	if len(sections) == 0 {
-		t.Error("it has no section")
 	}
 }

@@ -1,15 +1,12 @@
 package systemtest
 
 import (
-	"maps"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
@@ -23,39 +20,26 @@ func TestOnlyCallsAndWorkAreRootsOfTraces(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			collector := startCollector(t)
-			work(t, map[string]string{
-				"EASEL_LEDGER_URL": ledger(t), "OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + collector.addr, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
-			})
+			collector := startCollector(t, 0)
+			work(t, ledger(t), collector)
 			holdRoots(t, collector)
 		})
 	}
 }
 
 // work runs a server with two teams that serves, polls, recovers, sends events, and idles.
-func work(t *testing.T, settings map[string]string) {
+func work(t *testing.T, ledger string, collector *collector) {
 	t.Helper()
-	f := newFacility(t, 1, "--speed", "10")
+	f := newCatalog(t, 1, "--speed", "10")
 	f.operator = "ops"
-	f.served.Stop()
-	dir := t.TempDir()
-	put := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	env := map[string]string{
-		"EASEL_UPSTREAM_KEY_FILE": put("key", f.keys[0]), "EASEL_POLL_MIN_INTERVAL": "200ms",
-		"EASEL_CALLERS_FILE": put("callers.yaml", "teams: {studio: {retention_days: 1, budget: {daily_cents: 1000}, events: {url: \"http://127.0.0.1:1/\", secret_file: "+put("secret", eventSecret+"\n")+"}}}\n"+
-			"callers: [{name: poster, team: studio, tokens: [\""+auth.Hash("poster")+"\"]}, {name: ops, operator: true, tokens: [\""+auth.Hash("ops")+"\"]}]\n"),
-	}
-	maps.Copy(env, settings)
-	f.serve(env)
+	callers := fileOf(t, "teams: {studio: {retention_days: 1, budget: {daily_cents: 1000}, events: {url: \"http://127.0.0.1:1/\", secret_file: "+fileOf(t, eventSecret+"\n")+"}}}\n"+
+		"callers: [{name: poster, team: studio, "+tokenOf("poster")+"}, {name: ops, operator: true, "+tokenOf("ops")+"}]\n")
+	f.serveShared(callers, ledger, map[string]string{
+		"EASEL_POLL_MIN_INTERVAL": "200ms", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + collector.addr, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
+	})
 	ids := f.watch("poster", 3, 0)
 	caller := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": "poster"}
-	for _, args := range [][]string{{"watch", ids[0]}, {"list"}, {"usage"}, {"account"}, {"download", ids[0], "--out", filepath.Join(dir, "out")}, {"delete", ids[1], "--force"}} {
+	for _, args := range [][]string{{"watch", ids[0]}, {"list"}, {"usage"}, {"account"}, {"download", ids[0], "--out", filepath.Join(t.TempDir(), "out")}, {"delete", ids[1], "--force"}} {
 		if got := easel(t, caller, args...); got.exit != exitOK {
 			t.Fatalf("%v: exit %d\n%s", args, got.exit, got.stderr)
 		}
@@ -79,7 +63,7 @@ func work(t *testing.T, settings map[string]string) {
 func holdRoots(t *testing.T, collector *collector) {
 	t.Helper()
 	below, roots := 0, map[string]int{}
-	for _, span := range collector.trace(t).spans {
+	for _, span := range collector.exported() {
 		switch {
 		case len(span.GetParentSpanId()) == 0:
 			roots[span.GetName()]++

@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,13 +150,9 @@ func search(t *testing.T, where, text string) {
 }
 
 func TestAKeyIsInNothingThatTheProcessSays(t *testing.T) { // X3 U22
-	keyFile := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(keyFile, []byte(canary+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	for mode, env := range map[string]map[string]string{
 		"forwarded": {},
-		"held":      {"EASEL_UPSTREAM_KEY_FILE": keyFile},
+		"held":      {"EASEL_UPSTREAM_KEY_FILE": fileOf(t, canary+"\n")},
 	} {
 		t.Run(mode, func(t *testing.T) {
 			bird, collector := &parrot{heard: map[string]int{}}, &sink{}

@@ -110,6 +110,25 @@ func waitFor(t *testing.T, what string, there func() bool, said func() string) {
 	}
 }
 
+// sqliteLedger returns the URL of a new ledger in a file.
+func sqliteLedger(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") }
+
+// put writes a file that only its owner can read.
+func put(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fileOf returns the path of a new file with a text.
+func fileOf(t *testing.T, text string) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "file")
+	put(t, file, text)
+	return file
+}
+
 // readFile returns a file of the repository.
 func readFile(t *testing.T, path ...string) string {
 	t.Helper()

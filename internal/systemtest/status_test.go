@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/easel-grpc/easel/internal/proctest"
 )
@@ -29,6 +28,14 @@ type facility struct {
 // newFacility starts both, with the given number of API keys. flags are flags of the sandbox.
 func newFacility(t *testing.T, keys int, flags ...string) *facility {
 	t.Helper()
+	f := newCatalog(t, keys, flags...)
+	f.serve(nil)
+	return f
+}
+
+// newCatalog starts the catalog only, for a server with other settings.
+func newCatalog(t *testing.T, keys int, flags ...string) *facility {
+	t.Helper()
 	box := start(t, nil, printsKey,
 		append([]string{"sandbox", "--addr", "127.0.0.1:0", "--admin", "--speed", "0.05", "--seed", "1"}, flags...)...)
 	f := &facility{t: t, sandbox: proctest.Find(t, `http://([\d.:]+)/_sandbox`, box.Stdout.String())}
@@ -40,8 +47,15 @@ func newFacility(t *testing.T, keys int, flags ...string) *facility {
 		f.keys = append(f.keys, made.Key)
 	}
 	f.upstream = proctest.Find(t, `(http://\S+/catalog)`, box.Stdout.String())
-	f.serve(nil)
 	return f
+}
+
+// serveShared starts a server that shares the first API key among the callers of a file.
+func (f *facility) serveShared(callers, ledger string, more map[string]string) {
+	f.t.Helper()
+	env := map[string]string{"EASEL_UPSTREAM_KEY_FILE": fileOf(f.t, f.keys[0]), "EASEL_CALLERS_FILE": callers, "EASEL_LEDGER_URL": ledger}
+	maps.Copy(env, more)
+	f.serve(env)
 }
 
 // serve starts a server, which replaces the previous one in f.
@@ -188,77 +202,4 @@ func TestTheStatusPageShowsEachKeyAndRenderAndWhatIsWrong(t *testing.T) {
 	f.served.Stop()
 	b.until("word that the server is gone", `document.querySelector('#verdict strong').textContent === 'This server does not answer'`)
 	b.picture("status-gone-light")
-}
-
-func TestTheStatusForProgramsHasTheSameAndNoKey(t *testing.T) {
-	t.Parallel()
-	f := newFacility(t, 1)
-	f.watch(f.keys[0], 2, 2)
-	var status struct {
-		Version     string
-		Serving     bool
-		Concerns    []any
-		Watching    struct{ Keys, Active, Watches int }
-		Keys        []struct{ Key, Condition string }
-		Generations []struct {
-			ID, Key, Model, State string
-			NextPoll              time.Time
-			Watches               int
-		}
-		Usage []struct {
-			Name string
-			Max  int
-		}
-		Ledger struct{ Kind, Means string }
-	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		text := f.request(http.MethodGet, "http://"+f.admin+"/status.json", "")
-		f.withoutKeys(text)
-		if err := json.Unmarshal([]byte(text), &status); err != nil {
-			t.Fatal(err)
-		}
-		if status.Watching.Watches == 4 && len(status.Keys) == 1 && status.Keys[0].Condition == "healthy" || time.Now().After(deadline) {
-			break
-		}
-	}
-	if !status.Serving || status.Version == "" || len(status.Concerns) != 0 || status.Watching.Active != 2 || len(status.Generations) != 2 || len(status.Usage) != 2 || status.Usage[0].Max == 0 || status.Ledger.Kind != "memory" || status.Ledger.Means == "" {
-		t.Fatalf("the status is %+v", status)
-	}
-	if r := status.Generations[0]; r.ID == "" || r.Model != "studio/landscape" || r.Key != status.Keys[0].Key || len(r.Key) != 8 || r.Watches != 2 || r.NextPoll.IsZero() {
-		t.Errorf("a render is %+v", r)
-	}
-}
-
-func TestAPageOfElsewhereCanNeitherReadNorChangeWhatIsForOperators(t *testing.T) {
-	t.Parallel()
-	f := newFacility(t, 0)
-	for _, test := range []struct {
-		method, path, host, origin string
-		want                       int
-	}{
-		{http.MethodGet, "/status.json", "evil.example", "", http.StatusMisdirectedRequest},
-		{http.MethodGet, "/status.json", "localhost", "", http.StatusOK},
-		{http.MethodPost, "/orders:erase", "", "https://evil.example", http.StatusForbidden},
-		{http.MethodPost, "/orders:erase", "", "", http.StatusBadRequest},
-		{http.MethodGet, "/elsewhere", "", "", http.StatusNotFound},
-	} {
-		r, err := http.NewRequestWithContext(t.Context(), test.method, "http://"+f.admin+test.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if test.host != "" {
-			r.Host = test.host
-		}
-		if test.origin != "" {
-			r.Header.Set("Origin", test.origin)
-		}
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer.Body.Close()
-		if answer.StatusCode != test.want {
-			t.Errorf("%s %s from %q%s: %s, want %d", test.method, test.path, test.host, test.origin, answer.Status, test.want)
-		}
-	}
 }

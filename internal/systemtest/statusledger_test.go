@@ -1,46 +1,37 @@
 package systemtest
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/admin"
+	"github.com/easel-grpc/easel/internal/auth"
 )
 
 // teamsOf writes a callers file with a team with a small budget, a team without a limit, and an operator. Each caller's
 // token is its name.
 func teamsOf(t *testing.T) (file string) {
 	t.Helper()
-	file = filepath.Join(t.TempDir(), "callers.yaml")
-	token := func(name string) string { return fmt.Sprintf("tokens: [\"sha256:%x\"]", sha256.Sum256([]byte(name))) }
-	text := "teams: {studio: {budget: {daily_cents: 12, monthly_cents: 100}}, gallery: {}}\ncallers:\n" +
-		"- {name: poster, team: studio, " + token("poster") + "}\n- {name: frame, team: gallery, " + token("frame") + "}\n" +
-		"- {name: ops, operator: true, " + token("ops") + "}\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return fileOf(t, "teams: {studio: {budget: {daily_cents: 12, monthly_cents: 100}}, gallery: {}}\ncallers:\n"+
+		"- {name: poster, team: studio, "+tokenOf("poster")+"}\n- {name: frame, team: gallery, "+tokenOf("frame")+"}\n"+
+		"- {name: ops, operator: true, "+tokenOf("ops")+"}\n")
 }
+
+// tokenOf returns the field of a caller in a callers file whose token is its name.
+func tokenOf(name string) string { return fmt.Sprintf("tokens: [%q]", auth.Hash(name)) }
 
 func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 	t.Parallel()
 	chromium(t)
 	url, lockOut := secretLedger(t)
-	f := newFacility(t, 1)
-	f.served.Stop()
-	key := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(key, []byte(f.keys[0]), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f.serve(map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": teamsOf(t), "EASEL_LEDGER_URL": url})
+	f := newCatalog(t, 1)
+	f.serveShared(teamsOf(t), url, nil)
 	f.operator = "ops"
 	b := f.seen("light", "The status is for operators")
 	f.prove(b)
@@ -80,6 +71,7 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 	f.calm(dark)
 	lockOut()
 	b.until("word of the ledger", fmt.Sprintf(textOf, "verdict")+`.includes('The ledger does not answer')`)
+	b.until("a verdict that is not green", `document.getElementById('verdict').className === 'bad'`)
 	b.until("what was known", fmt.Sprintf(textOf, "owners")+`.includes('studio')`)
 	b.picture("status-ledger-down-light")
 	page := fmt.Sprint(b.value(`document.documentElement.outerHTML`))
@@ -104,12 +96,9 @@ func (f *facility) prove(b *browser) {
 
 func TestTheAdminAddressNamesNoTeamToNobody(t *testing.T) {
 	t.Parallel()
-	f := newFacility(t, 1)
-	f.served.Stop()
-	key, file, token := filepath.Join(t.TempDir(), "key"), filepath.Join(t.TempDir(), "canary-file"), func(name string) string { return fmt.Sprintf("tokens: [\"sha256:%x\"]", sha256.Sum256([]byte(name))) }
-	put(t, key, f.keys[0])
-	put(t, file, "teams: {canary-team: {budget: {daily_cents: 471108150}}}\ncallers:\n- {name: canary-caller, team: canary-team, "+token("poster")+"}\n- {name: canary-operator, operator: true, "+token("ops")+"}\n")
-	f.serve(map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": file, "EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "book.db")})
+	f, file := newCatalog(t, 1), filepath.Join(t.TempDir(), "canary-file")
+	put(t, file, "teams: {canary-team: {budget: {daily_cents: 471108150}}}\ncallers:\n- {name: canary-caller, team: canary-team, "+tokenOf("poster")+"}\n- {name: canary-operator, operator: true, "+tokenOf("ops")+"}\n")
+	f.serveShared(file, sqliteLedger(t), nil)
 	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": "poster"}
 	ordered := easel(t, env, "generate", "studio/landscape", "prompt=sea", "-q", "--idempotency-key", "canary-key", "--label", "canary-label=canary-value")
 	id := strings.TrimSpace(ordered.stdout)
@@ -163,19 +152,10 @@ func (f *facility) look(path string) (code int, text string) {
 	return answer.StatusCode, string(body)
 }
 
-// put writes a file that only its owner can read.
-func put(t *testing.T, file, text string) {
-	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestManyStatusPagesAskTheLedgerSeldom(t *testing.T) {
 	t.Parallel()
-	f := newFacility(t, 1)
-	f.served.Stop()
-	f.serve(map[string]string{"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "book.db")})
+	f := newCatalog(t, 1)
+	f.serve(map[string]string{"EASEL_LEDGER_URL": sqliteLedger(t)})
 	asked := func() float64 { return f.measured("db_client_operation_duration_seconds_count") }
 	before, began := asked(), time.Now()
 	for range 200 {

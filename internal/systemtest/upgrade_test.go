@@ -40,15 +40,10 @@ func TestAnUpgradeAndTheWayBack(t *testing.T) {
 	if *upgradeFrom == "" {
 		t.Skip("it takes minutes: .ci/nightly")
 	}
-	f, older, database := newFacility(t, 1, "--speed", "50"), programOf(t, *upgradeFrom), proctest.Database(t)
-	f.served.Stop()
-	key := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(key, []byte(f.keys[0]), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	f, older, database := newCatalog(t, 1, "--speed", "50"), programOf(t, *upgradeFrom), proctest.Database(t)
 	settings := map[string]string{
 		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0", "EASEL_UPSTREAM_URL": f.upstream,
-		"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": teamsOf(t), "EASEL_LEDGER_URL": database, "EASEL_DRAIN_TIMEOUT": "1s",
+		"EASEL_UPSTREAM_KEY_FILE": fileOf(t, f.keys[0]), "EASEL_CALLERS_FILE": teamsOf(t), "EASEL_LEDGER_URL": database, "EASEL_DRAIN_TIMEOUT": "1s",
 	}
 	run := func(program string) *proctest.Process {
 		p := proctest.Start(t, environ(settings), program, "serve")
