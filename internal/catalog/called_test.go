@@ -58,7 +58,7 @@ func TestReportingGivesNoRequestThatWasNeverSent(t *testing.T) {
 		_ = call(over, c)
 		_ = call(past, c)
 	}
-	for _, key := range []string{"", "a b", "k\u00e9y"} {
+	for _, key := range []string{"", "a b", "a\nb", "k\u00e9y"} {
 		if _, err := c.Account(t.Context(), Forwarded(NewSecret(key))); KindOf(err) != KindCredentialRejected {
 			t.Errorf("%q: %v", key, err)
 		}

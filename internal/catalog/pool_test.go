@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -108,41 +107,44 @@ func askAs(t *testing.T, by http.RoundTripper, url, apiKey string) (string, erro
 }
 
 func TestAConnectionServesOneAPIKeyAlone(t *testing.T) { // L7
-	s := serveRaw(t, func(conn net.Conn, _ string) bool {
-		_, err := io.WriteString(conn, fine)
-		return err == nil
-	})
-	pools := poolsOf(t, NewTransport())
-	for n := range 12 {
-		if _, err := askAs(t, pools, s.url+"/", fmt.Sprint(n%3)); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) { _, _ = io.WriteString(conn, fine) }}
+		base, open := countingTransport(w)
+		pools := poolsOf(t, base)
+		for n := range 12 {
+			if _, err := askAs(t, pools, "http://catalog.example/", fmt.Sprint(n%3)); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
 		}
-	}
-	if n := s.conns.Load(); n != 3 {
-		t.Errorf("three keys had %d connections", n)
-	}
+		if n := open.Load(); n != 3 {
+			t.Errorf("three keys have %d connections", n)
+		}
+	})
 }
 
 func TestAnAnswerThatComesTwiceReachesNoOtherAPIKey(t *testing.T) { // L7
 	defer log.SetOutput(log.Writer())
 	log.SetOutput(io.Discard) // as every program with this transport does
-	s := serveRaw(t, func(conn net.Conn, path string) bool {
-		answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(path), path)
-		_, err := io.WriteString(conn, answer+answer)
-		return err == nil
-	})
-	pools := poolsOf(t, NewTransport())
-	var asking sync.WaitGroup
-	for n := range 8 {
-		asking.Go(func() {
-			for range 200 {
-				if got, err := askAs(t, pools, fmt.Sprintf("%s/%d", s.url, n), fmt.Sprint(n)); err == nil && got != fmt.Sprintf("/%d", n) {
-					t.Errorf("%d is answered with %q", n, got)
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{reused: true, answer: func(_ int, r *http.Request, conn net.Conn) {
+			answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(r.URL.Path), r.URL.Path)
+			_, _ = io.WriteString(conn, answer+answer)
+		}}
+		base, _ := countingTransport(w)
+		pools := poolsOf(t, base)
+		var asking sync.WaitGroup
+		for n := range 8 {
+			asking.Go(func() {
+				for range 200 {
+					if got, err := askAs(t, pools, fmt.Sprintf("http://catalog.example/%d", n), fmt.Sprint(n)); err == nil && got != fmt.Sprintf("/%d", n) {
+						t.Errorf("%d is answered with %q", n, got)
+					}
 				}
-			}
-		})
-	}
-	asking.Wait()
+			})
+		}
+		asking.Wait()
+	})
 }
 
 func TestARejectedAPIKeyIsForgottenWithItsAnswer(t *testing.T) { // A5
@@ -184,43 +186,6 @@ func TestManyAPIKeysKeepNoMoreConnectionsThanOne(t *testing.T) {
 			t.Errorf("%d connections are kept", open.Load())
 		}
 	})
-}
-
-// rawServer is a TCP server whose responses are written directly to the connection. It counts its connections.
-type rawServer struct {
-	url   string
-	conns atomic.Int32
-}
-
-// serveRaw starts a server that calls answer for each request. If answer returns false, the server closes the connection.
-func serveRaw(t *testing.T, answer func(conn net.Conn, path string) bool) *rawServer {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &rawServer{url: "http://" + l.Addr().String()}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			s.conns.Add(1)
-			serving.Go(func() {
-				defer conn.Close()
-				for in := bufio.NewReader(conn); ; {
-					r, err := http.ReadRequest(in)
-					if err != nil || !answer(conn, r.URL.Path) {
-						return
-					}
-				}
-			})
-		}
-	})
-	t.Cleanup(func() { l.Close(); serving.Wait() })
-	return s
 }
 
 // poolsOf creates the pools of a transport for a test.

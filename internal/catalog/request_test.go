@@ -128,11 +128,6 @@ func TestAnInvalidOrderIsNotSent(t *testing.T) { // I4
 			t.Errorf("%q: got %v", key, err)
 		}
 	}
-	for _, key := range []string{"", "a\nb", "a b", "ü"} {
-		if _, err := c.Account(t.Context(), Forwarded(NewSecret(key))); KindOf(err) != KindCredentialRejected {
-			t.Errorf("the key %q: got %v", key, err)
-		}
-	}
 }
 
 func TestNoRedirectIsFollowed(t *testing.T) { // U17
