@@ -294,39 +294,6 @@ func TestAnAccountShowsTheTeamsBudgets(t *testing.T) {
 	})
 }
 
-func TestAForwardedAPIKeyHasListsAndUsageOfItsOwn(t *testing.T) {
-	t.Parallel()
-	overBoth(t, func(t *testing.T, s *stack, c caller) {
-		other, err := s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 1000})
-		if err != nil {
-			t.Fatal(err)
-		}
-		own := create(t, c, labelled(t, text, "k", map[string]string{"job": "7"}))
-		create(t, withKeyOf(c, other), order(t, text, "k", "a lake"))
-		listed := listAll(t, c, &easelv1.GenerationFilter{Labels: map[string]string{"job": "7"}}, 0)
-		if len(listed) != 1 || listed[0].GetGenerationId() != own.GetGenerationId() || listed[0].GetOwner()+listed[0].GetCaller() != "" || listed[0].GetLabels()["job"] != "7" {
-			t.Errorf("listed are %v", listed)
-		}
-		if all := listAll(t, c, nil, 0); len(all) != 1 {
-			t.Errorf("%d are listed", len(all))
-		}
-		by := []easelv1.UsageDimension{easelv1.UsageDimension_USAGE_DIMENSION_OWNER, easelv1.UsageDimension_USAGE_DIMENSION_CALLER}
-		rows := usageOf(t, c, &easelv1.ListUsageRequest{GroupBy: by})
-		if len(rows) != 1 || rows[""].GetCostCents() != own.GetCostCents() {
-			t.Errorf("the usage is %v", rows)
-		}
-		unused, err := s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 1000})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if rows := usageOf(t, withKeyOf(c, unused), &easelv1.ListUsageRequest{GroupBy: by}); len(rows) != 0 {
-			t.Errorf("under an API key without orders the usage is %v", rows)
-		}
-		err = withKeyOf(c, "wrong").call(t.Context(), "AccountService/ListUsage", &easelv1.ListUsageRequest{GroupBy: by}, &easelv1.ListUsageResponse{})
-		wantStatus(t, err, codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED", 401)
-	}, func(o *options) { o.ledger = sqliteLedger(t) })
-}
-
 // An operator without a budget needs the ledger only for orders, lists and the audit.
 func TestALedgerThatIsAwayStopsTheCallsThatNeedIt(t *testing.T) {
 	t.Parallel()

@@ -73,7 +73,7 @@ func TestOperatorsSeeWhatTheLedgerDoesNotKnow(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed = 100 })
 }
 
-func TestAForwardedAPIKeySeesWhatTheLedgerDoesNotKnow(t *testing.T) {
+func TestAForwardedAPIKeyHasListsAndUsageOfItsOwn(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		other, err := s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 1000})
@@ -85,19 +85,34 @@ func TestAForwardedAPIKeySeesWhatTheLedgerDoesNotKnow(t *testing.T) {
 		if got := idsOf(listAll(t, c, nil, 1)); !slices.Equal(sorted(got...), sorted(x, y)) {
 			t.Errorf("before an order they are %q, want %q", got, []string{x, y})
 		}
-		own := create(t, c, labelled(t, text, "k", map[string]string{"job": "7"})).GetGenerationId()
+		ordered := create(t, c, labelled(t, text, "k", map[string]string{"job": "7"}))
+		own := ordered.GetGenerationId()
 		for _, size := range []int32{1, 2, 3, 0} {
 			got := idsOf(listAll(t, c, nil, size))
 			if slices.Sort(got[1:]); !slices.Equal(got, append([]string{own}, sorted(x, y)...)) {
 				t.Errorf("by %d they are %q, want %q and %q", size, got, own, []string{x, y})
 			}
 		}
-		if got := idsOf(listAll(t, c, &easelv1.GenerationFilter{Labels: map[string]string{"job": "7"}}, 1)); !slices.Equal(got, []string{own}) {
-			t.Errorf("a label's are %q", got)
+		listed := listAll(t, c, &easelv1.GenerationFilter{Labels: map[string]string{"job": "7"}}, 1)
+		if len(listed) != 1 || listed[0].GetGenerationId() != own || listed[0].GetOwner()+listed[0].GetCaller() != "" || listed[0].GetLabels()["job"] != "7" {
+			t.Errorf("a label's are %v", listed)
+		}
+		by := []easelv1.UsageDimension{easelv1.UsageDimension_USAGE_DIMENSION_OWNER, easelv1.UsageDimension_USAGE_DIMENSION_CALLER}
+		if rows := usageOf(t, c, &easelv1.ListUsageRequest{GroupBy: by}); len(rows) != 1 || rows[""].GetCostCents() != ordered.GetCostCents() {
+			t.Errorf("the usage is %v", rows)
 		}
 		if got := idsOf(listAll(t, withKeyOf(c, other), nil, 1)); !slices.Equal(got, []string{foreign}) {
 			t.Errorf("the other API key's are %q", got)
 		}
+		unused, err := s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows := usageOf(t, withKeyOf(c, unused), &easelv1.ListUsageRequest{GroupBy: by}); len(rows) != 0 {
+			t.Errorf("under an API key without orders the usage is %v", rows)
+		}
+		err = withKeyOf(c, "wrong").call(t.Context(), "AccountService/ListUsage", &easelv1.ListUsageRequest{GroupBy: by}, &easelv1.ListUsageResponse{})
+		wantStatus(t, err, codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED", 401)
 		page, err := listPage(t, c, &easelv1.ListGenerationsRequest{PageSize: 1})
 		if err != nil || page.GetNextPageToken() == "" {
 			t.Fatal(page, err)
