@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// followed returns the updates of an open watch of everything after caught_up.
+// followed opens a watch of everything, waits until it has caught up, and returns its updates.
 func followed(t *testing.T, c caller) <-chan *easelv1.GenerationUpdate {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
@@ -19,6 +19,7 @@ func followed(t *testing.T, c caller) <-chan *easelv1.GenerationUpdate {
 	t.Cleanup(func() { leave(); <-ended })
 	go func() {
 		defer close(ended)
+		defer close(updates)
 		_ = c.watchMany(ctx, &easelv1.WatchGenerationsRequest{}, func(m *easelv1.WatchGenerationsResponse) bool {
 			if m.GetCaughtUp() != nil {
 				close(caughtUp)
@@ -44,7 +45,10 @@ func untilEnded(t *testing.T, updates <-chan *easelv1.GenerationUpdate, ids ...s
 	missing := func(id string) bool { return !ends[id].GetGeneration().GetTerminal() }
 	for late := time.After(30 * time.Second); slices.ContainsFunc(ids, missing); {
 		select {
-		case u := <-updates:
+		case u, open := <-updates:
+			if !open {
+				t.Fatalf("the watch has ended after %q", slices.Sorted(maps.Keys(ends)))
+			}
 			id := u.GetGeneration().GetGenerationId()
 			if ends[id].GetGeneration().GetEtag() == u.GetGeneration().GetEtag() {
 				t.Errorf("it arrives again: %v", u)

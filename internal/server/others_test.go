@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"context"
 	"crypto/rand"
 	"path/filepath"
 	"sync/atomic"
@@ -9,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
@@ -58,33 +56,18 @@ type delivered struct {
 func everythingOf(t *testing.T, c caller, n int) (updates *delivered) {
 	t.Helper()
 	updates = new(delivered)
-	caughtUp := make(chan int32, n)
 	for range n {
-		ctx, leave := context.WithCancel(t.Context())
-		t.Cleanup(leave)
+		watch := followed(t, c)
 		go func() {
 			seen := map[string]bool{}
-			_ = c.watchMany(ctx, &easelv1.WatchGenerationsRequest{}, func(m *easelv1.WatchGenerationsResponse) bool {
-				if update := m.GetUpdate(); update != nil {
-					updates.Add(1)
-					if id := update.GetGeneration().GetGenerationId(); !seen[id] {
-						seen[id] = true
-						updates.generations.Add(1)
-					}
+			for update := range watch {
+				updates.Add(1)
+				if id := update.GetGeneration().GetGenerationId(); !seen[id] {
+					seen[id] = true
+					updates.generations.Add(1)
 				}
-				if m.GetCaughtUp() != nil {
-					caughtUp <- m.GetCaughtUp().GetGenerationCount()
-				}
-				return true
-			})
+			}
 		}()
-	}
-	for range n {
-		select {
-		case <-caughtUp:
-		case <-time.After(time.Minute):
-			t.Fatal("a watch does not catch up")
-		}
 	}
 	return updates
 }
