@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -11,19 +10,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
-	"github.com/easel-grpc/easel/internal/sandbox"
 )
-
-// deletedElsewhere deletes a generation without Easel, like the catalog does when it expires.
-func deletedElsewhere(s *stack, id string) {
-	s.Helper()
-	r := httptest.NewRequest(http.MethodDelete, sandbox.BasePath+"/generations/"+id, http.NoBody)
-	r.Header.Set("Authorization", "Bearer "+s.key)
-	w := httptest.NewRecorder()
-	if s.sandbox.ServeHTTP(w, r); w.Code >= 300 {
-		s.Fatalf("%d %s", w.Code, w.Body)
-	}
-}
 
 func TestTheCopyGoesOfWhatTheCatalogHasNoMore(t *testing.T) {
 	t.Parallel()
@@ -55,7 +42,7 @@ func TestTheCopyGoesOfWhatTheCatalogHasNoMore(t *testing.T) {
 				_, found, err := s.ledger.Content(t.Context(), id)
 				return found && err == nil
 			})
-			deletedElsewhere(s, id)
+			s.askedElsewhere(http.MethodDelete, "/generations/"+id, "", "") // like the catalog when a generation expires
 			if row.isGone {
 				if _, err := s.ledger.Observe(t.Context(), id, ledger.Observation{Observation: lifecycle.Observation{NotFound: true, Deleted: true}}); err != nil {
 					t.Fatal(err)

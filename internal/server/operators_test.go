@@ -20,17 +20,26 @@ import (
 // orderedElsewhere orders without Easel, under the same API key.
 func orderedElsewhere(s *stack, idempotencyKey string) (id string) {
 	s.Helper()
-	r := httptest.NewRequest(http.MethodPost, sandbox.BasePath+"/generations", strings.NewReader(`{"modelId": "`+picture+`", "inputs": {"prompt": "a hill", "size": "64x40"}}`))
+	text := s.askedElsewhere(http.MethodPost, "/generations", `{"modelId": "`+picture+`", "inputs": {"prompt": "a hill", "size": "64x40"}}`, idempotencyKey)
+	var g struct{ ID string }
+	if err := json.Unmarshal([]byte(text), &g); err != nil || g.ID == "" {
+		s.Fatal(text)
+	}
+	return g.ID
+}
+
+// askedElsewhere sends a request to the catalog without Easel, under the same API key.
+func (s *stack) askedElsewhere(method, path, body, idempotencyKey string) (text string) {
+	s.Helper()
+	r := httptest.NewRequest(method, sandbox.BasePath+path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer "+s.key)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Idempotency-Key", idempotencyKey)
 	w := httptest.NewRecorder()
-	s.sandbox.ServeHTTP(w, r)
-	var g struct{ ID string }
-	if err := json.Unmarshal(w.Body.Bytes(), &g); err != nil || g.ID == "" {
+	if s.sandbox.ServeHTTP(w, r); w.Code >= 300 {
 		s.Fatalf("%d %s", w.Code, w.Body)
 	}
-	return g.ID
+	return w.Body.String()
 }
 
 func TestOperatorsSeeWhatTheLedgerDoesNotKnow(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 func listAll(t *testing.T, c caller, filter *easelv1.GenerationFilter, size int32) (all []*easelv1.Generation) {
 	t.Helper()
 	for req := (&easelv1.ListGenerationsRequest{PageSize: size, Filter: filter}); ; {
-		resp := &easelv1.ListGenerationsResponse{}
-		if err := c.call(t.Context(), "GenerationService/ListGenerations", req, resp); err != nil {
+		resp, err := listPage(t, c, req)
+		if err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, resp.GetGenerations()...)

@@ -61,11 +61,7 @@ func created(t *testing.T, c caller, req *easelv1.CreateGenerationRequest) *ease
 
 func get(t *testing.T, c caller, id string) (*easelv1.Generation, error) {
 	t.Helper()
-	resp := &easelv1.GetGenerationResponse{}
-	err := c.call(t.Context(), "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{
-		GenerationId: id, MaxStaleness: durationpb.New(0),
-	}, resp)
-	return resp.GetGeneration(), err
+	return getWithin(t, c, id, durationpb.New(0))
 }
 
 // wait waits for the terminal state of a generation.
