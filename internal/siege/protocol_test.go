@@ -72,8 +72,8 @@ func startAttacked(t *testing.T, encrypted bool) attacked {
 		a.trust = &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "localhost", NextProtos: []string{"h2"}}
 		a.trust.RootCAs.AppendCertsFromPEM(text)
 	}
-	served := serve(t, env)
-	a.grpc, a.rest, a.admin, a.pid = address(t, served, "grpc"), address(t, served, "http"), address(t, served, "admin"), served.Pid()
+	served := proctest.Serve(t, env)
+	a.grpc, a.rest, a.admin, a.pid = served.Address(t, "grpc"), served.Address(t, "http"), served.Address(t, "admin"), served.Pid()
 	return a
 }
 

@@ -2,7 +2,7 @@ package siege
 
 import (
 	"context"
-	"crypto/sha256"
+	"flag"
 	"fmt"
 	"maps"
 	"net"
@@ -23,9 +23,15 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(proctest.Main(m))
+}
 
 // noiseFloor is the neighbor's p99 below which a comparison with the time without an attack is not meaningful. The
 // attacker, the server, the catalog and the neighbor share the processors of one machine.
@@ -57,6 +63,14 @@ func sizeOf[T any](full, short T) T {
 // as returns ctx with a credential.
 func as(ctx context.Context, key string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key)
+}
+
+// bearing returns the context of a call with a credential and a deadline.
+func bearing(t *testing.T, token string, limit time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 }
 
 // encoded is a message that was encoded before an attack, because the attacker shares the processors with the server.
@@ -120,8 +134,8 @@ func newSiege(t *testing.T, c siegeConfig) *siege {
 		env["EASEL_LEDGER_URL"] = c.ledger
 		s.attacker, s.neighbour = "attacker", "neighbour"
 	}
-	s.served = serve(t, env)
-	s.pid, s.grpc, s.rest, s.admin = s.served.Pid(), address(t, s.served, "grpc"), address(t, s.served, "http"), address(t, s.served, "admin")
+	s.served = proctest.Serve(t, env)
+	s.pid, s.grpc, s.rest, s.admin = s.served.Pid(), s.served.Address(t, "grpc"), s.served.Address(t, "http"), s.served.Address(t, "admin")
 	s.near = s.dialFrom("127.0.0.2")
 	s.call = func(ctx context.Context) error {
 		_, err := easelv1.NewAccountServiceClient(s.near).GetAccount(ctx, &easelv1.GetAccountRequest{})
@@ -135,9 +149,9 @@ func twoTeams(t *testing.T, held string) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
 	key, callers := filepath.Join(dir, "key"), filepath.Join(dir, "callers.yaml")
-	text := fmt.Sprintf("teams: {many: {}, few: {}}\ncallers:\n- {name: ops, operator: true, tokens: [\"sha256:%x\"]}\n", sha256.Sum256([]byte("ops")))
+	text := fmt.Sprintf("teams: {many: {}, few: {}}\ncallers:\n- {name: ops, operator: true, tokens: [%q]}\n", auth.Hash("ops"))
 	for name, team := range map[string]string{"attacker": "many", "neighbour": "few"} {
-		text += fmt.Sprintf("- {name: %s, team: %s, tokens: [\"sha256:%x\"]}\n", name, team, sha256.Sum256([]byte(name)))
+		text += fmt.Sprintf("- {name: %s, team: %s, tokens: [%q]}\n", name, team, auth.Hash(name))
 	}
 	for file, content := range map[string]string{key: held, callers: text} {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {

@@ -243,14 +243,14 @@ func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 	sandbox := start(t, catalog, printsKey, c.Services["catalog"].Command...)
 	facade["EASEL_UPSTREAM_URL"] = proctest.Find(t, `(http://127\.0\.0\.1:\d+/\S+)`, sandbox.Stdout.String())
 	facade["EASEL_LEDGER_URL"] = proctest.Database(t)
-	bucket := proctest.RunBucket(t, environ(c.Services["bucket"].Environment), c.Services["bucket"].Command...)
+	bucket := proctest.RunBucket(t, proctest.Environ(c.Services["bucket"].Environment), c.Services["bucket"].Command...)
 	facade["EASEL_CONTENT_URL"] = strings.Replace(facade["EASEL_CONTENT_URL"], "http://bucket:8333", bucket.Endpoint, 1)
 	for _, setting := range []string{"EASEL_GRPC_ADDR", "EASEL_HTTP_ADDR", "EASEL_ADMIN_ADDR", "EASEL_METRICS_ADDR"} {
 		facade[setting] = "127.0.0.1:0"
 	}
 	four := func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 4 }
 	served := start(t, facade, four, c.Services["easel"].Command...)
-	client["EASEL_ADDR"] = address(t, served, "grpc")
+	client["EASEL_ADDR"] = served.Address(t, "grpc")
 	if got := easel(t, client, c.Services["first-render"].Command...); got.exit != exitOK || !strings.Contains(got.stdout+got.stderr, "succeeded") {
 		t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}

@@ -24,13 +24,13 @@ func TestSIGTERMTellsFiveThousandWatchesAndEndsWithinTenSeconds(t *testing.T) { 
 	const watches, each = 5000, 1000 // each is the number for one connection
 	catalog := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "sandbox_live_") },
 		"sandbox", "--addr", "127.0.0.1:0", "--speed", "0.0001")
-	served := serve(t, map[string]string{
+	served := proctest.Serve(t, map[string]string{
 		"EASEL_UPSTREAM_URL": proctest.Find(t, `(http://\S+/catalog)`, catalog.Stdout.String()), "EASEL_CALLER_STREAMS": "5001",
 	})
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+proctest.Find(t, `(sandbox_live_\w+)`, catalog.Stdout.String()))
 	var clients []easelv1.GenerationServiceClient
 	for range watches / each {
-		conn, err := grpc.NewClient(address(t, served, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		conn, err := grpc.NewClient(served.Address(t, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			t.Fatal(err)
 		}

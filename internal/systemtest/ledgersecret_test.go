@@ -53,10 +53,10 @@ func TestThePasswordOfTheLedgerIsInNothingThatTheProcessSays(t *testing.T) { // 
 		"OTEL_EXPORTER_OTLP_ENDPOINT": telemetry.URL, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", "OTEL_EXPORTER_OTLP_COMPRESSION": "none",
 		"OTEL_METRIC_EXPORT_INTERVAL": "200",
 	}
-	served := serve(t, settings)
+	served := proctest.Serve(t, settings)
 	read := func(page string, code int) {
 		t.Helper()
-		answer, err := http.Get("http://" + address(t, served, "admin") + page)
+		answer, err := http.Get("http://" + served.Address(t, "admin") + page)
 		if err != nil {
 			t.Fatal(err)
 		}

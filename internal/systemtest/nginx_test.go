@@ -282,11 +282,11 @@ func TestNginxReachesAnEaselThatHasACertificate(t *testing.T) {
 	const key = "sandbox_live_behind_nginx"
 	sandbox := start(t, map[string]string{"EASEL_SANDBOX_ADDR": "127.0.0.1:0", "EASEL_SANDBOX_KEY": key}, printsKey, "sandbox")
 	certFile, keyFile := proctest.Certificate(t, "easel")
-	served := serve(t, map[string]string{
+	served := proctest.Serve(t, map[string]string{
 		"EASEL_UPSTREAM_URL": proctest.Find(t, `EASEL_UPSTREAM_URL=(\S+)`, sandbox.Stdout.String()), "EASEL_HTTP_ALLOWED_HOSTS": "easel.example",
 		"EASEL_TLS_CERT_FILE": certFile, "EASEL_TLS_KEY_FILE": keyFile,
 	})
-	env := map[string]string{"EASEL_ADDR": address(t, served, "grpc"), "REST": address(t, served, "http"), "EASEL_API_KEY": key}
+	env := map[string]string{"EASEL_ADDR": served.Address(t, "grpc"), "REST": served.Address(t, "http"), "EASEL_API_KEY": key}
 	p := nginxBefore(t, env, [][2]string{ // the changes in the comments of the file
 		{"grpc://", "grpcs://"},
 		{"http://", "https://"},

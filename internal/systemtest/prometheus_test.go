@@ -63,11 +63,11 @@ func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
 	t.Parallel()
 	f := newCatalog(t, 2)
 	f.serve(map[string]string{"EASEL_LEDGER_URL": proctest.Database(t)})
-	keeps := serve(t, map[string]string{ // stores results, so that this part of the dashboard has data
+	keeps := proctest.Serve(t, map[string]string{ // stores results, so that this part of the dashboard has data
 		"EASEL_UPSTREAM_URL": f.upstream, "EASEL_UPSTREAM_KEY_FILE": fileOf(t, f.keys[0]),
 		"EASEL_LEDGER_URL": sqliteLedger(t), "EASEL_CONTENT_URL": "file:" + t.TempDir(),
 	})
-	p := startPrometheus(t, f, strconv.Quote(address(t, keeps, "admin")))
+	p := startPrometheus(t, f, strconv.Quote(keeps.Address(t, "admin")))
 	f.watch(f.keys[0], 4, 2)
 	f.watch(f.keys[1], 1, 1)
 	f.until("scrape of all that was done", func() bool {

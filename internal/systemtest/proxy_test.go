@@ -123,11 +123,11 @@ func TestTheCatalogIsReachedThroughTheProxyOfTheEnvironment(t *testing.T) {
 				test.upstream = catalog.URL
 			}
 			login := "http://me:hunter2@" + proxy.addr
-			served := serve(t, map[string]string{
+			served := proctest.Serve(t, map[string]string{
 				"HTTPS_PROXY": login, "HTTP_PROXY": login, "ALL_PROXY": login, "NO_PROXY": test.noProxy, "SSL_CERT_FILE": trust,
 				"EASEL_UPSTREAM_URL": test.upstream, "EASEL_UPSTREAM_INSECURE": "true",
 			})
-			got := easel(t, map[string]string{"EASEL_API_KEY": apiKey}, "account", "--timeout", "3s", "--addr", address(t, served, "grpc"))
+			got := easel(t, map[string]string{"EASEL_API_KEY": apiKey}, "account", "--timeout", "3s", "--addr", served.Address(t, "grpc"))
 			logs := served.Stderr.String()
 			asked, sent := proxy.requests()
 			if got.exit != test.exit || (len(asked) > 0) != test.proxied {

@@ -141,7 +141,7 @@ func tarred(t *testing.T, name, content string) string {
 func (p *publishing) run(t *testing.T, environment map[string]string) (said string, ok bool) {
 	t.Helper()
 	script := exec.CommandContext(t.Context(), filepath.Join(p.dir, ".ci", "publish"))
-	script.Env = slices.Concat(environ(environment), environ(map[string]string{
+	script.Env = slices.Concat(proctest.Environ(environment), proctest.Environ(map[string]string{
 		"PATH": p.bin, "HOME": p.home, "CALLED": filepath.Join(p.home, "called"), "VERSION": "v1.2.3-rc.1", "REGISTRY": "images.example/easel-grpc",
 		"GITHUB_ACTIONS": "true", "GH_TOKEN": githubToken,
 		"ACTIONS_ID_TOKEN_REQUEST_URL": p.registries.URL + "/identity?version=2", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": requestToken,

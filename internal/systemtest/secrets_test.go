@@ -164,7 +164,7 @@ func TestAKeyIsInNothingThatTheProcessSays(t *testing.T) { // X3 U22
 				"OTEL_EXPORTER_OTLP_ENDPOINT": telemetry.URL, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", "OTEL_EXPORTER_OTLP_COMPRESSION": "none",
 				"OTEL_METRIC_EXPORT_INTERVAL": "200",
 			})
-			served := serve(t, env)
+			served := proctest.Serve(t, env)
 			token := map[bool]string{true: canary}[mode == "forwarded"]
 			callEverything(t, bird, served, token)
 			searchProcess(t, served)
@@ -185,13 +185,13 @@ func TestAKeyIsInNothingThatTheProcessSays(t *testing.T) { // X3 U22
 // the responses.
 func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token string) {
 	t.Helper()
-	conn, err := grpc.NewClient(address(t, served, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(served.Address(t, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	base := "http://" + address(t, served, "http")
+	base := "http://" + served.Address(t, "http")
 	modes := []string{"queued", "succeeded", "failed", "key"}
 	for _, code := range []int{301, 400, 401, 402, 403, 404, 409, 413, 416, 418, 422, 429, 500, 503} {
 		modes = append(modes, fmt.Sprint(code, " application/json"))
@@ -265,7 +265,7 @@ func searchProcess(t *testing.T, served *proctest.Process) {
 		"/", "/status.json", "/metrics", "/healthz", "/readyz", "/debug/pprof/", "/debug/pprof/cmdline",
 		"/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1", "/debug/pprof/allocs", "/debug/pprof/heap", "/debug/pprof/trace?seconds=0.1",
 	} {
-		answer, err := http.Get("http://" + address(t, served, "admin") + page)
+		answer, err := http.Get("http://" + served.Address(t, "admin") + page)
 		if err != nil {
 			t.Fatal(err)
 		}

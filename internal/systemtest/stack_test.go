@@ -2,11 +2,9 @@ package systemtest
 
 import (
 	"flag"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,34 +30,10 @@ const (
 // start runs a command with only the given environment, until ready accepts its output.
 func start(t *testing.T, env map[string]string, ready func(stdout, stderr string) bool, args ...string) *proctest.Process {
 	t.Helper()
-	p := proctest.Start(t, environ(env), append([]string{proctest.Easel(t)}, args...)...)
+	p := proctest.Start(t, proctest.Environ(env), append([]string{proctest.Easel(t)}, args...)...)
 	p.Ready(t, ready)
 	return p
 }
-
-// serve starts a server on free ports.
-func serve(t *testing.T, settings map[string]string) *proctest.Process {
-	t.Helper()
-	env := map[string]string{"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0"}
-	maps.Copy(env, settings)
-	return start(t, env, listening, "serve")
-}
-
-// address returns the listen address of a server for grpc, http or admin.
-func address(t *testing.T, served *proctest.Process, server string) string {
-	t.Helper()
-	return proctest.Find(t, `"server":"`+server+`","addr":"([^"]+)"`, served.Stderr.String())
-}
-
-func environ(env map[string]string) (all []string) {
-	for _, name := range slices.Sorted(maps.Keys(env)) {
-		all = append(all, name+"="+env[name])
-	}
-	return all
-}
-
-// listening reports whether a server has logged its three addresses.
-func listening(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }
 
 // printsKey reports whether a sandbox has printed all of its output.
 func printsKey(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }
@@ -73,7 +47,7 @@ type printed struct {
 // easel runs a command to its end.
 func easel(t *testing.T, env map[string]string, args ...string) printed {
 	t.Helper()
-	p := proctest.Start(t, environ(env), append([]string{proctest.Easel(t)}, args...)...)
+	p := proctest.Start(t, proctest.Environ(env), append([]string{proctest.Easel(t)}, args...)...)
 	exit, err := p.Wait(2 * time.Minute)
 	if err != nil {
 		t.Fatal(err)

@@ -63,8 +63,8 @@ func (f *facility) serve(env map[string]string) {
 	f.t.Helper()
 	all := map[string]string{"EASEL_UPSTREAM_URL": f.upstream, "EASEL_DRAIN_TIMEOUT": "1s"}
 	maps.Copy(all, env)
-	f.served = serve(f.t, all)
-	f.grpc, f.rest, f.admin = address(f.t, f.served, "grpc"), address(f.t, f.served, "http"), address(f.t, f.served, "admin")
+	f.served = proctest.Serve(f.t, all)
+	f.grpc, f.rest, f.admin = f.served.Address(f.t, "grpc"), f.served.Address(f.t, "http"), f.served.Address(f.t, "admin")
 }
 
 // measured returns the sum of a metric's Prometheus series whose labels contain all parts.

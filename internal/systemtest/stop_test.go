@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // deadCollector accepts connections but never responds. The channel receives each connection.
@@ -65,14 +67,14 @@ func TestADeadCollectorAndAHangingOrderDoNotHoldTheExit(t *testing.T) { // N4, N
 	const limit = 4 * time.Second
 	collector, connected := deadCollector(t)
 	catalog, ordered := hangingCatalog(t)
-	served := serve(t, map[string]string{
+	served := proctest.Serve(t, map[string]string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT": collector,
 		"EASEL_UPSTREAM_URL":          catalog, "EASEL_DRAIN_TIMEOUT": limit.String(),
 	})
 	cut := make(chan struct{})
 	go func() {
 		defer close(cut)
-		orderOverREST(t, address(t, served, "http"))
+		orderOverREST(t, served.Address(t, "http"))
 	}()
 	<-ordered
 	began := time.Now()

@@ -38,14 +38,14 @@ func startExporting(t *testing.T, endpoint string, settings map[string]string) *
 		"EASEL_UPSTREAM_URL": proctest.Find(t, `(http://\S+/catalog)`, box.Stdout.String()), "EASEL_POLL_MIN_INTERVAL": "200ms",
 	}
 	maps.Copy(env, settings)
-	served := serve(t, env)
+	served := proctest.Serve(t, env)
 	return &traced{served: served, key: proctest.Find(t, `(sandbox_live_\w+)`, box.Stdout.String())}
 }
 
 // job orders a render, watches it and fetches its bytes in the caller's trace.
 func (s *traced) job(t *testing.T) (id string) {
 	t.Helper()
-	conn, err := grpc.NewClient(address(t, s.served, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(s.served.Address(t, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func (c *collector) holdJob(t *testing.T, key, id string) {
 // caller returns a function that sends a call and returns its duration.
 func (s *traced) caller(t *testing.T) func() time.Duration {
 	t.Helper()
-	conn, err := grpc.NewClient(address(t, s.served, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(s.served.Address(t, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 func TestWhatACatalogSendsUnaskedIsPrintedNowhere(t *testing.T) { // X3
@@ -33,8 +34,8 @@ func TestWhatACatalogSendsUnaskedIsPrintedNowhere(t *testing.T) { // X3
 			go func() { hungUp <- answerAndGoOn(conn) }()
 		}
 	}()
-	served := serve(t, map[string]string{"EASEL_UPSTREAM_URL": "http://" + l.Addr().String()})
-	conn, err := grpc.NewClient(address(t, served, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	served := proctest.Serve(t, map[string]string{"EASEL_UPSTREAM_URL": "http://" + l.Addr().String()})
+	conn, err := grpc.NewClient(served.Address(t, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,15 +46,15 @@ func TestAnUpgradeAndTheWayBack(t *testing.T) {
 		"EASEL_UPSTREAM_KEY_FILE": fileOf(t, f.keys[0]), "EASEL_CALLERS_FILE": teamsOf(t), "EASEL_LEDGER_URL": database, "EASEL_DRAIN_TIMEOUT": "1s",
 	}
 	run := func(program string) *proctest.Process {
-		p := proctest.Start(t, environ(settings), program, "serve")
-		p.Ready(t, listening)
+		p := proctest.Start(t, proctest.Environ(settings), program, "serve")
+		p.Ready(t, proctest.Listening)
 		return p
 	}
 	placed := map[string]string{}
 	order := func(served *proctest.Process, keys ...string) {
 		t.Helper()
 		for _, key := range keys {
-			got := easel(t, map[string]string{"EASEL_ADDR": address(t, served, "grpc"), "EASEL_API_KEY": "frame"}, "generate", "studio/haiku", "prompt=rain", "-q", "--idempotency-key", key)
+			got := easel(t, map[string]string{"EASEL_ADDR": served.Address(t, "grpc"), "EASEL_API_KEY": "frame"}, "generate", "studio/haiku", "prompt=rain", "-q", "--idempotency-key", key)
 			id := strings.TrimSpace(got.stdout)
 			if before, known := placed[key]; got.exit != exitOK || id == "" || known && id != before {
 				t.Errorf("%s is %q after %q: exit %d, %s", key, id, before, got.exit, got.stderr)
