@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -231,15 +232,16 @@ func (s *trouble) List(ctx context.Context, prefix string) iter.Seq2[content.Obj
 // studio has generations whose results are copied.
 type studio struct {
 	*testing.T
-	url      string // URL of the ledger
-	book     *ledger.Ledger
-	upstream *upstream
-	client   *catalog.Client
-	held     catalog.Credential
-	dir      string
-	store    *trouble
-	results  *content.Results
-	team     ledger.Team
+	url       string // URL of the ledger
+	book      *ledger.Ledger
+	upstream  *upstream
+	client    *catalog.Client
+	held      catalog.Credential
+	dir       string
+	store     *trouble
+	results   *content.Results
+	team      ledger.Team
+	connector driver.Connector // connects to the database in place of the driver; may be nil
 }
 
 func newStudio(t *testing.T, url string) *studio {
@@ -269,7 +271,7 @@ func newStudio(t *testing.T, url string) *studio {
 func (s *studio) open(contents bool) {
 	s.Helper()
 	var err error
-	s.book, err = ledger.Open(s.Context(), ledger.Config{URL: s.url, Catalog: "https://catalog.example", ResendWindow: time.Hour, Contents: contents, Outbox: &ledger.Outbox{
+	s.book, err = ledger.Open(s.Context(), ledger.Config{URL: s.url, Connector: s.connector, Catalog: "https://catalog.example", ResendWindow: time.Hour, Contents: contents, Outbox: &ledger.Outbox{
 		Teams:      func() map[string]ledger.Team { return map[string]ledger.Team{"studio": s.team} },
 		Generation: func(ledger.Order, *string) string { return "{}" }, Budget: func(ledger.Budget) string { return "{}" },
 	}})

@@ -68,7 +68,7 @@ func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
 	},
 	{
 		name:   "an order of unknown outcome ends with its caller",
-		edits:  []edit{{ordersDir, "submission.isOver", "s.waiting > 0 || s.mayExist", "s.waiting > 0"}},
+		edits:  []edit{{ordersDir, "submission.over", "s.waiting > 0 || s.mayExist", "s.waiting > 0"}},
 		jobs:   seeds("only-K7", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"an order that may have been sent is completed"},
 	},
