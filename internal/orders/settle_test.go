@@ -112,7 +112,7 @@ func TestTheLastLookIsASingleRead(t *testing.T) {
 		r, listed := s.replica(), []string{}
 		for n := range 12 {
 			g := mustPlace(s, r, fmt.Sprint("k", n), "a harbour [fail]")
-			listed = append(listed, fmt.Sprintf(`{"id": %q, "status": "failed", "cost": 0.07}`, g.ID))
+			listed = append(listed, fmt.Sprintf(`{"id": %q, "status": "failed", "costCents": 7}`, g.ID))
 		}
 		s.box.Inject(sandbox.Fault{Route: "GET /generations", Body: "[" + strings.Join(listed, ",") + "]"}) // it lags behind
 		settles(refundWindow+10*time.Minute, r)
