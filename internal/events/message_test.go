@@ -84,7 +84,12 @@ func TestAReceiverGetsASignedDocumentOverHTTP(t *testing.T) {
 		defer o.run(sender)()
 		o.order("studio", "g1", lifecycle.Succeeded)
 		for range 2 {
-			p := <-got
+			var p post
+			select {
+			case p = <-got:
+			case <-time.After(time.Minute):
+				o.Fatal("the event is not sent again")
+			}
 			secrets, _ := events.ParseSecrets([]byte(oneSecret))
 			seconds := int64(0)
 			_, _ = fmt.Sscan(p.header.Get("webhook-timestamp"), &seconds)
