@@ -47,6 +47,7 @@ var allowed = map[string][]string{
 	"internal/sandbox":               {module + "/internal/sandbox/paint", "golang.org/x/time/rate", "modernc.org/sqlite"},
 	"internal/sandbox/paint":         {},
 	"internal/simulation":            {}, // only test code
+	"internal/promises":              {module + "/gen/", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/sandbox", "google.golang.org/"},
 	"internal/bench":                 {module + "/gen/", module + "/internal/proctest", "google.golang.org/", "github.com/grpc-ecosystem/", "go.opentelemetry.io/", "github.com/prometheus/", "buf.build/", "golang.org/x/"},
 	"internal/auth":                  {module + "/deploy", module + "/gen/", module + "/internal/catalog", module + "/internal/reload", "google.golang.org/grpc/metadata", "github.com/go-jose/go-jose/v4", "github.com/go-jose/go-jose/v4/jwt", "github.com/santhosh-tekuri/jsonschema/v6", "github.com/santhosh-tekuri/jsonschema/v6/kind", "go.yaml.in/yaml/v3"},
 	"internal/cli":                   {module + "/gen/", module + "/clients/go", module + "/internal/terminal", "github.com/alecthomas/kong", "github.com/dustin/go-humanize", "google.golang.org/"},

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/promises"
 )
 
 var (
@@ -88,8 +90,11 @@ func TestEverySeededBugFitsTheSource(t *testing.T) {
 		t.Errorf("only %d bugs", len(bugs))
 	}
 	known := map[string]bool{}
-	for _, p := range promises {
-		known[p.name] = true
+	for _, p := range promises.All {
+		known[p.Name] = true
+	}
+	for _, p := range timed {
+		known[p.Name] = true
 	}
 	for _, b := range bugs {
 		if _, err := b.overlay(filepath.Join("..", ".."), t.TempDir()); err != nil {

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/promises"
+
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -71,12 +73,12 @@ func (c *caller) helper(name string) *caller {
 }
 
 // note writes the history.
-func (c *caller) note(e event) {
+func (c *caller) note(e promises.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.seq++
-	e.actor, e.seq = c.name, c.seq
-	c.world.history.add(e)
+	e.Actor, e.Seq = c.name, c.seq
+	c.world.history.Add(e)
 }
 
 func (c *caller) over() bool { return c.world.ctx.Err() != nil }
@@ -115,13 +117,13 @@ func (d *endpoint) signed(ctx context.Context) context.Context {
 }
 
 // failed records an error and returns its code and reason.
-func (c *caller) failed(e event, err error) (codes.Code, string) {
+func (c *caller) failed(e promises.Event, err error) (codes.Code, string) {
 	st := status.Convert(err)
 	reason := infoOf(err).GetReason()
 	c.world.searchKeys(c, err.Error())
-	e.kind, e.text = sawError, st.Code().String()+" "+reason
+	e.Kind, e.Text = promises.Failed, st.Code().String()+" "+reason
 	if code := st.Code(); code == codes.DeadlineExceeded || code == codes.Canceled {
-		e.text = code.String() // client and server use the same clock, and which of them reports the error is not deterministic
+		e.Text = code.String() // client and server use the same clock, and which of them reports the error is not deterministic
 	}
 	c.note(e)
 	return st.Code(), reason
@@ -138,7 +140,7 @@ func infoOf(err error) *errdetails.ErrorInfo {
 
 func (w *world) searchKeys(c *caller, text string) {
 	if w.holdsKey(text) {
-		c.note(event{kind: sawLeak, text: "a key is in an error"})
+		c.note(promises.Event{Kind: promises.Leaked, Text: "a key is in an error"})
 	}
 }
 
@@ -192,10 +194,10 @@ func (c *caller) key() string { return fmt.Sprintf("%s-%x", c.name, c.random.Uin
 // buy places an order as a good client does: it keeps the key, and sends it again after
 // every error that allows it. first bounds the first attempt, so that it may be given up.
 func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
-	patience, maybe, began := first, false, c.world.history.since()
+	patience, maybe, began := first, false, c.world.history.Since()
 	for attempt := 1; !c.over(); attempt++ {
-		sent := c.world.history.since()
-		c.note(event{kind: sawOrder, text: o.key, process: c.endpoint().replica.current().name, lasts: patience})
+		sent := c.world.history.Since()
+		c.note(promises.Event{Kind: promises.Ordered, Text: o.key, Process: c.endpoint().replica.current().name, Lasts: patience})
 		ctx, cancel := context.WithTimeout(c.world.ctx, patience)
 		if o.leave > 0 && attempt == 1 {
 			time.AfterFunc(o.leave, cancel)
@@ -207,20 +209,20 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 		}
 		if err == nil {
 			c.world.front.placed(g.GetGenerationId())
-			c.note(event{kind: sawPlaced, gen: g.GetGenerationId(), text: o.key, state: g.GetState(), etag: g.GetEtag(), observed: c.world.moment(g.GetObserveTime().AsTime())})
+			c.note(promises.Event{Kind: promises.Placed, Generation: g.GetGenerationId(), Text: o.key, State: g.GetState(), Etag: g.GetEtag(), Observed: c.world.moment(g.GetObserveTime().AsTime())})
 			return g.GetGenerationId(), true
 		}
 		outcome := infoOf(err).GetMetadata()["order_outcome"]
-		code, reason := c.failed(event{gen: o.key, process: c.endpoint().replica.current().name, order: o.key, outcome: outcome, since: sent}, err)
-		maybe = maybe || outcome != notPlacedByThisCall && outcome != notPlaced
+		code, reason := c.failed(promises.Event{Generation: o.key, Process: c.endpoint().replica.current().name, Order: o.key, Outcome: outcome, Since: sent}, err)
+		maybe = maybe || outcome != promises.NotPlacedByThisCall && outcome != promises.NotPlaced
 		switch {
 		case !refuses(code, reason):
 		case !maybe:
 			c.refused = reason
-			c.note(event{kind: sawRefused, text: o.key, gen: reason})
+			c.note(promises.Event{Kind: promises.Rejected, Text: o.key, Generation: reason})
 			return "", false
 		case attempt > 60:
-			c.note(event{kind: sawGaveUp, text: o.key, gen: reason})
+			c.note(promises.Event{Kind: promises.GaveUp, Text: o.key, Generation: reason})
 			return "", false
 		}
 		patience = 20*time.Second + time.Duration(c.random.Int64N(1e10))
@@ -228,19 +230,19 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 			c.switchEndpoint() // the replica is down
 		}
 		if o.forgotten {
-			c.note(event{kind: sawGaveUp, text: o.key, gen: reason})
+			c.note(promises.Event{Kind: promises.GaveUp, Text: o.key, Generation: reason})
 			return "", false
 		}
 		if o.elsewhere {
 			c.switchEndpoint()
 		}
-		if c.world.plan.Forgets > 0 && c.world.history.since() > began+c.world.plan.Window+20*time.Second {
+		if c.world.plan.Forgets > 0 && c.world.history.Since() > began+c.world.plan.Window+20*time.Second {
 			c.world.noteForgotten(c, o)
-			c.note(event{kind: sawGaveUp, text: o.key, gen: reason})
+			c.note(promises.Event{Kind: promises.GaveUp, Text: o.key, Generation: reason})
 			return "", false
 		}
 		if c.world.plan.Rotates && !c.world.plan.Ledger && attempt > 20 { // the API key with which it was sent is no longer active
-			c.note(event{kind: sawGaveUp, text: o.key, gen: reason})
+			c.note(promises.Event{Kind: promises.GaveUp, Text: o.key, Generation: reason})
 			return "", false
 		}
 		c.pause(max(retryDelay(err), min(time.Duration(attempt)*300*time.Millisecond, 5*time.Second)))
@@ -257,12 +259,6 @@ func (c *caller) send(ctx context.Context, o order, labels map[string]string) (*
 	})
 	return resp.GetGeneration(), err
 }
-
-// Order outcomes in errors, other than unknown.
-const (
-	notPlacedByThisCall = "not_placed_by_this_call"
-	notPlaced           = "not_placed"
-)
 
 // refuses reports whether an error means that an order is rejected. If the order may exist
 // nevertheless, a correct client sends it again until its outcome is known.
@@ -281,7 +277,7 @@ func (w *world) moment(t time.Time) time.Duration {
 	if t.IsZero() || t.Unix() == 0 {
 		return -1
 	}
-	return t.Sub(w.history.begin)
+	return t.Sub(w.history.Begin)
 }
 
 // viewing describes a watch of one generation.
@@ -309,10 +305,10 @@ func (c *caller) follow(v viewing) bool {
 		}
 		switch end {
 		case endOK:
-			if ended(last) {
-				c.note(event{kind: sawDone, gen: v.id, state: last})
+			if promises.IsEnd(last) {
+				c.note(promises.Event{Kind: promises.Done, Generation: v.id, State: last})
 			}
-			return ended(last)
+			return promises.IsEnd(last)
 		case endUnknown:
 			if !v.young || tries > 60 {
 				return false
@@ -331,14 +327,6 @@ func (c *caller) heartbeat(every time.Duration) time.Duration {
 	return cmp.Or(every, 15*time.Second) + time.Duration(c.random.Int64N(1e6))
 }
 
-func ended(s easelv1.State) bool {
-	switch s {
-	case easelv1.State_STATE_SUCCEEDED, easelv1.State_STATE_FAILED, easelv1.State_STATE_REFUNDED, easelv1.State_STATE_DELETED:
-		return true
-	}
-	return false
-}
-
 // How a stream ends.
 type ending int
 
@@ -352,9 +340,9 @@ const (
 func (c *caller) watchOnce(v viewing, known string) (end ending, etag string, state easelv1.State) {
 	c.stream++
 	d := c.endpoint()
-	base := event{gen: v.id, stream: c.stream, process: d.replica.current().name, goal: v.until, every: v.every}
-	say := func(e event) {
-		e.gen, e.stream, e.process, e.goal, e.every = base.gen, base.stream, base.process, base.goal, base.every
+	base := promises.Event{Generation: v.id, Stream: c.stream, Process: d.replica.current().name, Goal: v.until, Heartbeat: v.every}
+	say := func(e promises.Event) {
+		e.Generation, e.Stream, e.Process, e.Goal, e.Heartbeat = base.Generation, base.Stream, base.Process, base.Goal, base.Heartbeat
 		c.note(e)
 	}
 	ctx, cancel := context.WithCancelCause(c.world.ctx)
@@ -362,9 +350,9 @@ func (c *caller) watchOnce(v viewing, known string) (end ending, etag string, st
 	patience := 3*v.every + time.Duration(c.random.Int64N(1e6))
 	watchdog := time.AfterFunc(patience, func() { cancel(errSilence) })
 	defer watchdog.Stop()
-	open := event{kind: sawOpen, etag: known}
+	open := promises.Event{Kind: promises.Opened, Etag: known}
 	if v.slow > 0 {
-		open.text = "slow"
+		open.Text = "slow"
 	}
 	say(open)
 	next, err := d.watch(ctx, v, known)
@@ -380,10 +368,10 @@ func (c *caller) watchOnce(v viewing, known string) (end ending, etag string, st
 			etag, state = g.GetEtag(), g.GetState()
 			c.recordState(say, g, m.GetUpdate().GetInitial())
 		case m.GetHeartbeat() != nil:
-			say(event{kind: sawBeat, text: conditionName(m.GetHeartbeat())})
+			say(promises.Event{Kind: promises.Heartbeat, Text: conditionName(m.GetHeartbeat())})
 			c.world.searchKeys(c, m.GetHeartbeat().GetLastError())
 		case m.GetClosing() != nil:
-			say(event{kind: sawClosing})
+			say(promises.Event{Kind: promises.Closing})
 		}
 		if v.slow > 0 {
 			c.sleep(v.slow)
@@ -391,10 +379,10 @@ func (c *caller) watchOnce(v viewing, known string) (end ending, etag string, st
 	}
 	switch {
 	case errors.Is(err, io.EOF):
-		say(event{kind: sawOK, state: state})
+		say(promises.Event{Kind: promises.EndedOK, State: state})
 		return endOK, etag, state
 	case errors.Is(context.Cause(ctx), errSilence):
-		say(event{kind: sawSilence})
+		say(promises.Event{Kind: promises.Silent})
 		return endLost, etag, state
 	case c.over():
 		return endLost, etag, state
@@ -412,10 +400,10 @@ func conditionName(b *easelv1.Heartbeat) string {
 }
 
 // recordState records a state from a stream.
-func (c *caller) recordState(say func(event), g *easelv1.Generation, initial bool) {
-	say(event{
-		kind: sawUpdate, state: g.GetState(), etag: g.GetEtag(), initial: initial,
-		observed: c.world.moment(g.GetObserveTime().AsTime()), text: g.GetUpstreamStatus(),
+func (c *caller) recordState(say func(promises.Event), g *easelv1.Generation, initial bool) {
+	say(promises.Event{
+		Kind: promises.Updated, State: g.GetState(), Etag: g.GetEtag(), Initial: initial,
+		Observed: c.world.moment(g.GetObserveTime().AsTime()), Text: g.GetUpstreamStatus(),
 	})
 	c.world.checkOwner(c, g)
 }
@@ -426,12 +414,12 @@ func (w *world) checkOwner(c *caller, g *easelv1.Generation) {
 	prompt := g.GetInputs().GetFields()["prompt"].GetStringValue()
 	if c.tenant == w.operator && c.tenant != nil {
 		if owner, _, _ := strings.Cut(prompt, "."); prompt != "" && g.GetOwner() != "" && owner != g.GetOwner() {
-			c.note(event{kind: sawLeak, gen: g.GetGenerationId(), text: fmt.Sprintf("it is called %s's, and is %s's", g.GetOwner(), owner)})
+			c.note(promises.Event{Kind: promises.Leaked, Generation: g.GetGenerationId(), Text: fmt.Sprintf("it is called %s's, and is %s's", g.GetOwner(), owner)})
 		}
 		return
 	}
 	if prompt != "" && (!w.plan.Held || w.plan.Ledger) && prompt[:min(len(c.tenant.name)+1, len(prompt))] != c.tenant.name+"." {
-		c.note(event{kind: sawLeak, gen: g.GetGenerationId(), text: "the generation of another tenant: " + prompt})
+		c.note(promises.Event{Kind: promises.Leaked, Generation: g.GetGenerationId(), Text: "the generation of another tenant: " + prompt})
 	}
 }
 

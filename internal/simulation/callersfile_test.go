@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/promises"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -46,7 +48,7 @@ func (w *world) callersText(budget int64, guestToken, guestTeam string) string {
 		}
 		add(name, "team: "+name+", ", w.token(name))
 	}
-	add(operator, "operator: true, ", w.token(operator))
+	add(promises.Operator, "operator: true, ", w.token(promises.Operator))
 	add(guest, guestTeam, guestToken)
 	return "teams:\n" + teams + "callers:\n" + list
 }
@@ -54,7 +56,7 @@ func (w *world) callersText(budget int64, guestToken, guestTeam string) string {
 // writeCallers writes the callers file as it is most of the time, but for a daily budget.
 func (w *world) writeCallers(budget int64) error {
 	w.mu.Lock()
-	w.limits = append(w.limits, limitChange{w.history.since(), budget})
+	w.limits = append(w.limits, limitChange{w.history.Since(), budget})
 	w.mu.Unlock()
 	return os.WriteFile(w.callersFile, []byte(w.callersText(budget, w.token(guest), "")), 0o600)
 }
@@ -125,25 +127,25 @@ func (s *runningFault) loseToken() {
 	}, func() {
 		h.sleep(5 * time.Second)
 		if err := read(); err == nil || status.Code(err) == codes.NotFound {
-			h.note(event{kind: sawLeak, gen: id, text: fmt.Sprintf("a caller without a token is answered: %v", err)})
+			h.note(promises.Event{Kind: promises.Leaked, Generation: id, Text: fmt.Sprintf("a caller without a token is answered: %v", err)})
 		}
 		select {
 		case err := <-ended:
 			s.done(status.Code(err) == codes.Unauthenticated)
 		default:
-			h.note(event{kind: sawLeak, gen: id, text: "the watch of a caller without a token continues"})
+			h.note(promises.Event{Kind: promises.Leaked, Generation: id, Text: "the watch of a caller without a token continues"})
 		}
 	})
 	h.sleep(2 * time.Second)
 	if err := read(); status.Code(err) == codes.Unauthenticated {
-		h.note(event{kind: sawOver, gen: id, text: "its token is in the callers file again, and it is refused"})
+		h.note(promises.Event{Kind: promises.Exceeded, Generation: id, Text: "its token is in the callers file again, and it is refused"})
 	}
 }
 
 // callersInTheFile checks that callers in the callers file are never rejected.
-func callersInTheFile(o *outcome, say func(event, string, ...any)) {
-	for _, e := range o.events {
-		if e.kind == sawError && o.plan.Ledger && e.tenant() != guest && strings.HasPrefix(e.text, codes.Unauthenticated.String()) {
+func callersInTheFile(o *outcome, say promises.Say) {
+	for _, e := range o.Events {
+		if e.Kind == promises.Failed && o.plan.Ledger && e.Owner() != guest && strings.HasPrefix(e.Text, codes.Unauthenticated.String()) {
 			say(e, "it is in the callers file, and is refused")
 		}
 	}
@@ -151,30 +153,30 @@ func callersInTheFile(o *outcome, say func(event, string, ...any)) {
 
 // newOrdersFit checks that each new order of the thrifty team fits the budget of the callers file.
 // A change of the file takes effect within a second.
-func newOrdersFit(o *outcome, say func(event, string, ...any)) {
+func newOrdersFit(o *outcome, say promises.Say) {
 	sent := map[string]time.Duration{}
-	for _, e := range o.events {
-		if key := ""; e.kind == sawOrder && e.tenant() == thrifty {
-			key = o.upstreamKey(e, e.text)
+	for _, e := range o.Events {
+		if key := ""; e.Kind == promises.Ordered && e.Owner() == thrifty {
+			key = o.UpstreamKey(e, e.Text)
 			if _, again := sent[key]; !again {
-				sent[key] = e.at
+				sent[key] = e.At
 			}
 		}
 	}
 	seen := map[string]bool{}
-	for _, c := range o.changes {
-		if first := !seen[c.id]; c.owner != thrifty || !first {
+	for _, c := range o.Versions {
+		if first := !seen[c.ID]; c.Owner != thrifty || !first {
 			continue
 		}
-		seen[c.id] = true
-		limit := o.limitIn(sent[c.key]-time.Second, c.at)
-		for _, at := range c.windows() {
+		seen[c.ID] = true
+		limit := o.limitIn(sent[c.Key]-time.Second, c.At)
+		for _, at := range c.Budgets() {
 			most := limit
-			if at.period == "month" {
+			if at.Period == "month" {
 				most = limit * 3 / 2
 			}
-			if used := o.usedAt(at, c.at); used > most {
-				say(event{at: c.at, actor: c.owner, gen: c.key}, "with it %d cents are taken of the %s, which has %d", used, at.period, most)
+			if used := o.usedAt(at, c.At); used > most {
+				say(promises.Event{At: c.At, Actor: c.Owner, Generation: c.Key}, "with it %d cents are taken of the %s, which has %d", used, at.Period, most)
 			}
 		}
 	}
@@ -191,10 +193,10 @@ func (o *outcome) limitIn(from, to time.Duration) (most int64) {
 }
 
 // usedAt returns the used cents of a budget at a time.
-func (o *outcome) usedAt(w window, at time.Duration) (used int64) {
-	for _, b := range o.budgets {
-		if (window{b.owner, b.period, b.start}) == w && b.at <= at {
-			used = b.spent + b.reserved
+func (o *outcome) usedAt(w promises.Budget, at time.Duration) (used int64) {
+	for _, b := range o.Budgets {
+		if b.Budget() == w && b.At <= at {
+			used = b.Spent + b.Reserved
 		}
 	}
 	return used

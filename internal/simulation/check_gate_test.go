@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/promises"
 )
 
 const (
@@ -18,12 +20,12 @@ const (
 )
 
 // noRequestInAPause checks that a process sends no request under an API key between a 429 and the end of its pause.
-func noRequestInAPause(o *outcome, say func(event, string, ...any)) {
+func noRequestInAPause(o *outcome, say promises.Say) {
 	last := map[account]request{} // the latest request that was answered with a pause
 	for _, r := range o.sent() {
 		who := account{r.process, r.apiKey}
 		if asked := last[who]; r.at > asked.end && r.at < asked.end+asked.after {
-			say(event{at: r.at, actor: r.process}, "%s %v after it was asked to wait %v", r.op, r.at-asked.end, asked.after)
+			say(promises.Event{At: r.at, Actor: r.process}, "%s %v after it was asked to wait %v", r.op, r.at-asked.end, asked.after)
 			return
 		}
 		if r.asksForPause() && r.end+r.after > last[who].end+last[who].after {
@@ -34,7 +36,7 @@ func noRequestInAPause(o *outcome, say func(event, string, ...any)) {
 
 // oneGoesFirst checks that after a pause of an API key a process sends one request, and sends
 // others only after its response.
-func oneGoesFirst(o *outcome, say func(event, string, ...any)) {
+func oneGoesFirst(o *outcome, say promises.Say) {
 	asked, first := map[account]request{}, map[account]request{}
 	for _, r := range o.sent() {
 		who := account{r.process, r.apiKey}
@@ -44,7 +46,7 @@ func oneGoesFirst(o *outcome, say func(event, string, ...any)) {
 		case !gone:
 			first[who] = r
 		case r.at < one.end:
-			say(event{at: r.at, actor: r.process}, "%s before the first request after a pause was answered at %v", r.op, one.end)
+			say(promises.Event{At: r.at, Actor: r.process}, "%s before the first request after a pause was answered at %v", r.op, one.end)
 			return
 		}
 		if r.asksForPause() && r.end+r.after > opens {
@@ -59,21 +61,21 @@ func (r request) asksForPause() bool { return (r.status == 429 || r.status == 50
 
 // noOrderIsLostByWaiting checks that no order is rejected for a 429 if the last pause ends well
 // before the order's deadline.
-func noOrderIsLostByWaiting(o *outcome, say func(event, string, ...any)) {
+func noOrderIsLostByWaiting(o *outcome, say promises.Say) {
 	lasts := map[string]map[time.Duration]time.Duration{} // time to the deadline, by idempotency key and time of sending
-	for _, e := range o.events {
-		if e.kind == sawOrder {
-			if lasts[e.text] == nil {
-				lasts[e.text] = map[time.Duration]time.Duration{}
+	for _, e := range o.Events {
+		if e.Kind == promises.Ordered {
+			if lasts[e.Text] == nil {
+				lasts[e.Text] = map[time.Duration]time.Duration{}
 			}
-			lasts[e.text][e.at] = e.lasts
+			lasts[e.Text][e.At] = e.Lasts
 		}
-		if e.kind != sawError || e.order == "" || !strings.HasSuffix(e.text, " UPSTREAM_RATE_LIMITED") || o.flooded(e) {
+		if e.Kind != promises.Failed || e.Order == "" || !strings.HasSuffix(e.Text, " UPSTREAM_RATE_LIMITED") || o.flooded(e) {
 			continue
 		}
-		until := e.since + lasts[e.order][e.since]
-		if opens, known := o.opens(e.at); known && opens+gateMargin < until {
-			say(e, "refused for a 429 at %v, and its caller waits until %v: the pause ends at %v", e.at, until, opens)
+		until := e.Since + lasts[e.Order][e.Since]
+		if opens, known := o.opens(e.At); known && opens+gateMargin < until {
+			say(e, "refused for a 429 at %v, and its caller waits until %v: the pause ends at %v", e.At, until, opens)
 			return
 		}
 	}
@@ -95,31 +97,31 @@ func (o *outcome) opens(at time.Duration) (opens time.Duration, known bool) {
 }
 
 // flooded reports whether the team of an order floods: its turn may lie beyond its deadline.
-func (o *outcome) flooded(e event) bool {
-	return slices.ContainsFunc(o.events, func(other event) bool {
-		return other.kind == sawOrder && strings.Contains(other.actor, "flood") && other.tenant() == e.tenant() && other.at <= e.at && e.since-other.at < time.Minute
+func (o *outcome) flooded(e promises.Event) bool {
+	return slices.ContainsFunc(o.Events, func(other promises.Event) bool {
+		return other.Kind == promises.Ordered && strings.Contains(other.Actor, "flood") && other.Owner() == e.Owner() && other.At <= e.At && e.Since-other.At < time.Minute
 	})
 }
 
 // noOwnerStarves checks that each order of a small team is placed soon while another team sends
 // many orders.
-func noOwnerStarves(o *outcome, say func(event, string, ...any)) {
-	sent := map[string]event{}
-	for _, e := range o.events {
-		if !strings.Contains(e.actor, "small") || !strings.Contains(e.actor, ".G1") {
+func noOwnerStarves(o *outcome, say promises.Say) {
+	sent := map[string]promises.Event{}
+	for _, e := range o.Events {
+		if !strings.Contains(e.Actor, "small") || !strings.Contains(e.Actor, ".G1") {
 			continue
 		}
-		switch first, seen := sent[e.text]; {
-		case e.kind == sawOrder && !seen:
-			sent[e.text] = e
-		case e.kind == sawPlaced && e.at-first.at > turnBy && !o.excused(first.at, e.at, "", "", reachReplica, reachLedger, reachOutage, reachCallers, reachRejected):
-			say(e, "placed %v after it was sent, while a team floods", e.at-first.at)
+		switch first, seen := sent[e.Text]; {
+		case e.Kind == promises.Ordered && !seen:
+			sent[e.Text] = e
+		case e.Kind == promises.Placed && e.At-first.At > turnBy && !o.excused(first.At, e.At, "", "", reachReplica, reachLedger, reachOutage, reachCallers, reachRejected):
+			say(e, "placed %v after it was sent, while a team floods", e.At-first.At)
 		}
 	}
 }
 
 // capIsProbed checks that a process probes the daily cap with one order a minute.
-func capIsProbed(o *outcome, say func(event, string, ...any)) {
+func capIsProbed(o *outcome, say promises.Say) {
 	for _, f := range o.faults {
 		if f.id != "G2" {
 			continue
@@ -131,7 +133,7 @@ func capIsProbed(o *outcome, say func(event, string, ...any)) {
 				continue
 			}
 			if sent[r.process]++; sent[r.process] > most {
-				say(event{at: r.at, actor: r.process}, "%d orders sent past the daily cap in %v", sent[r.process], r.at-f.from)
+				say(promises.Event{At: r.at, Actor: r.process}, "%d orders sent past the daily cap in %v", sent[r.process], r.at-f.from)
 				return
 			}
 		}

@@ -2,122 +2,46 @@ package simulation
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/binary"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/promises"
 )
-
-func onceCharged(o *outcome, say func(event, string, ...any)) {
-	for name, books := range o.books {
-		if err := books.Check(); err != nil {
-			say(event{actor: name}, "%v", err)
-		}
-	}
-	ids := map[string]string{} // generation IDs by key
-	ordered := map[string]bool{}
-	for _, e := range o.events {
-		key := o.upstreamKey(e, e.text)
-		if e.kind == sawOrder {
-			ordered[key] = true
-		}
-		if e.kind != sawPlaced {
-			continue
-		}
-		if other, ok := ids[key]; ok && other != e.gen {
-			say(e, "the key %s stood for %s before", e.text, other)
-		}
-		ids[key] = e.gen
-	}
-	charged := map[string]string{} // charged generations by key
-	for _, books := range o.books {
-		for _, g := range books.Generations {
-			id, placed := ids[g.IdempotencyKey]
-			switch other, twice := charged[g.IdempotencyKey]; {
-			case isPast(g.IdempotencyKey):
-			case !ordered[g.IdempotencyKey]:
-				say(event{gen: g.ID}, "its key %q belongs to no order", g.IdempotencyKey)
-			case twice:
-				say(event{gen: g.ID}, "its key %s was charged for %s too", g.IdempotencyKey, other)
-			case placed && id != g.ID:
-				say(event{gen: g.ID}, "its key %s was answered with %s", g.IdempotencyKey, id)
-			}
-			charged[g.IdempotencyKey] = g.ID
-		}
-	}
-	for key := range charged {
-		delete(ids, key)
-	}
-	for key, id := range ids {
-		say(event{gen: id}, "it was placed with the key %s, and is not in the books", key)
-	}
-}
-
-func refusedNotCharged(o *outcome, say func(event, string, ...any)) {
-	last := map[string]event{} // latest event by key
-	for _, e := range o.events {
-		if e.kind == sawOrder || e.kind == sawPlaced || e.kind == sawRefused {
-			last[o.upstreamKey(e, e.text)] = e
-		}
-	}
-	for _, books := range o.books {
-		for _, g := range books.Generations {
-			if e := last[g.IdempotencyKey]; e.kind == sawRefused {
-				say(e, "it was refused for good with %s, and charged as %s", e.gen, g.ID)
-			}
-		}
-	}
-}
-
-// upstreamKey returns the idempotency key that the catalog receives for an actor's key. Under a
-// shared API key it is derived. Without a ledger, callers are anonymous.
-func (o *outcome) upstreamKey(e event, key string) string {
-	if !o.plan.Held {
-		return key
-	}
-	owner := ""
-	if o.plan.Ledger {
-		owner = e.tenant()
-	}
-	text := binary.BigEndian.AppendUint64([]byte("easel1"), uint64(len(owner)))
-	return fmt.Sprintf("%x", sha256.Sum256([]byte(string(text)+owner+key)))
-}
 
 // onlyWhatIsKnown compares the reported outcomes of orders with the sent requests and with the
 // sandbox's accounts.
-func onlyWhatIsKnown(o *outcome, say func(event, string, ...any)) {
+func onlyWhatIsKnown(o *outcome, say promises.Say) {
 	posts := map[string][]request{}
 	for _, r := range o.requests {
 		if r.op == routePlace && !r.undialed {
 			posts[o.knower(r.process)+" "+r.key] = append(posts[o.knower(r.process)+" "+r.key], r)
 		}
 	}
-	for _, e := range o.events {
-		if e.kind != sawError || e.order == "" {
+	for _, e := range o.Events {
+		if e.Kind != promises.Failed || e.Order == "" {
 			continue
 		}
-		code, reason, _ := strings.Cut(e.text, " ")
-		if reason != "" && e.outcome == "" {
+		code, reason, _ := strings.Cut(e.Text, " ")
+		if reason != "" && e.Outcome == "" {
 			say(e, "it says nothing of the order")
 		}
-		if e.outcome == notPlaced && !o.plan.Ledger {
+		if e.Outcome == promises.NotPlaced && !o.plan.Ledger {
 			say(e, "without a book of orders nobody knows that")
 		}
-		for _, r := range posts[o.knower(e.process)+" "+o.upstreamKey(e, e.order)] {
-			if r.at > e.at {
+		for _, r := range posts[o.knower(e.Process)+" "+o.UpstreamKey(e, e.Order)] {
+			if r.at > e.At {
 				continue
 			}
-			if e.outcome == notPlacedByThisCall && r.at >= e.since && o.isOwn(e, r) && !slices.Contains(definite, r.status) {
+			if e.Outcome == promises.NotPlacedByThisCall && r.at >= e.Since && o.isOwn(e, r) && !slices.Contains(definite, r.status) {
 				say(e, "and it was sent at %v", r.at)
 			}
-			if !o.plan.Held && e.outcome == notPlacedByThisCall { // its API key was not verified, and the ledger was not read
+			if !o.plan.Held && e.Outcome == promises.NotPlacedByThisCall { // its API key was not verified, and the ledger was not read
 				continue
 			}
 			if reason != "SUBMISSION_OUTCOME_UNKNOWN" && reason != "SUBMISSION_IN_PROGRESS" && reason != "LEDGER_UNAVAILABLE" && code != "DeadlineExceeded" && reason != "" &&
-				r.end < e.since && o.mayHaveTaken(r) {
+				r.end < e.Since && o.mayHaveTaken(r) {
 				say(e, "the error does not report the order that this process sent at %v, and that may exist", r.at)
 			}
 		}
@@ -129,10 +53,10 @@ var definite = []int{400, 401, 402, 403, 404, 409, 413, 422}
 
 // notSentAfterwards checks that no order is sent whose outcome was not placed in each call, before its idempotency key is
 // used again.
-func notSentAfterwards(o *outcome, say func(event, string, ...any)) {
+func notSentAfterwards(o *outcome, say promises.Say) {
 	type use struct {
 		open, maybe bool
-		told        event
+		told        promises.Event
 	}
 	uses, last := map[string]*use{}, map[string][]request{}
 	for _, r := range o.requests {
@@ -140,36 +64,36 @@ func notSentAfterwards(o *outcome, say func(event, string, ...any)) {
 			last[r.key] = append(last[r.key], r)
 		}
 	}
-	sentBetween := func(key string, told event, until time.Duration) {
+	sentBetween := func(key string, told promises.Event, until time.Duration) {
 		for _, r := range last[key] {
-			if r.at > told.at && r.at < until {
+			if r.at > told.At && r.at < until {
 				say(told, "and it was sent by %s at %v", r.process, r.at)
 				return
 			}
 		}
 	}
-	for _, e := range o.events {
-		key := o.upstreamKey(e, cmp.Or(e.order, e.text))
+	for _, e := range o.Events {
+		key := o.UpstreamKey(e, cmp.Or(e.Order, e.Text))
 		u := uses[key]
 		switch {
-		case e.kind == sawOrder && u == nil:
+		case e.Kind == promises.Ordered && u == nil:
 			uses[key] = &use{open: true}
-		case e.kind == sawOrder:
-			if u.told.kind != "" {
-				sentBetween(key, u.told, e.at)
+		case e.Kind == promises.Ordered:
+			if u.told.Kind != "" {
+				sentBetween(key, u.told, e.At)
 			}
-			u.open, u.maybe, u.told = true, u.maybe || u.open, event{} // concurrent calls are not checked
-		case u != nil && e.kind == sawPlaced:
+			u.open, u.maybe, u.told = true, u.maybe || u.open, promises.Event{} // concurrent calls are not checked
+		case u != nil && e.Kind == promises.Placed:
 			u.maybe = true
-		case u != nil && e.kind == sawError && e.order != "":
-			u.open, u.maybe = false, u.maybe || e.outcome != notPlaced && e.outcome != notPlacedByThisCall
+		case u != nil && e.Kind == promises.Failed && e.Order != "":
+			u.open, u.maybe = false, u.maybe || e.Outcome != promises.NotPlaced && e.Outcome != promises.NotPlacedByThisCall
 			if !u.maybe {
 				u.told = e
 			}
 		}
 	}
 	for key, u := range uses {
-		if u.told.kind != "" {
+		if u.told.Kind != "" {
 			sentBetween(key, u.told, math.MaxInt64)
 		}
 	}
@@ -186,9 +110,9 @@ func (o *outcome) knower(process string) string {
 
 // isOwn reports whether a request during a call was made for it. With a ledger others may send the order too, under
 // later claims.
-func (o *outcome) isOwn(e event, r request) bool {
+func (o *outcome) isOwn(e promises.Event, r request) bool {
 	held, _ := o.heldAt(r.key, r.at)
-	return !o.plan.Ledger || r.process == e.process && held.claims <= 1
+	return !o.plan.Ledger || r.process == e.Process && held.Leases <= 1
 }
 
 // mayHaveTaken reports whether the order of a request may exist, as far as its sender could see.
@@ -196,22 +120,22 @@ func (o *outcome) mayHaveTaken(r request) bool {
 	return r.status == 0 || r.status >= 500 || r.status/100 == 2 && o.excused(r.at, r.end, "", "", reachOrders)
 }
 
-func everyPostIsOurs(o *outcome, say func(event, string, ...any)) {
+func everyPostIsOurs(o *outcome, say promises.Say) {
 	sent := 0
 	for _, r := range o.requests {
 		if r.op == routePlace {
 			sent++
 			if r.key == "" {
-				say(event{at: r.at, actor: r.process}, "an order was sent without a key")
+				say(promises.Event{At: r.at, Actor: r.process}, "an order was sent without a key")
 			}
 		}
 	}
 	if o.posts > sent {
-		say(event{}, "%d orders arrived, %d were sent", o.posts, sent)
+		say(promises.Event{}, "%d orders arrived, %d were sent", o.posts, sent)
 	}
 }
 
-func oneSubmission(o *outcome, say func(event, string, ...any)) {
+func oneSubmission(o *outcome, say promises.Say) {
 	type submission struct{ process, tenant, key string }
 	ends, placed := map[submission]time.Duration{}, map[submission]time.Duration{}
 	for _, r := range o.sent() {
@@ -219,7 +143,7 @@ func oneSubmission(o *outcome, say func(event, string, ...any)) {
 			continue
 		}
 		s := submission{r.process, r.tenant, r.key}
-		at := event{at: r.at, actor: r.process, gen: r.key}
+		at := promises.Event{At: r.at, Actor: r.process, Generation: r.key}
 		if end, ok := ends[s]; ok && r.at < end {
 			say(at, "an attempt began before the one before had ended at %v", end)
 		}
@@ -233,10 +157,10 @@ func oneSubmission(o *outcome, say func(event, string, ...any)) {
 	}
 }
 
-func ordersAreFinished(o *outcome, say func(event, string, ...any)) {
+func ordersAreFinished(o *outcome, say promises.Say) {
 	for _, r := range o.requests {
 		if r.op == routePlace && r.cut && r.end-r.at < 14*time.Second && !o.excused(r.at, r.end+time.Minute, r.process, "", reachReplica) {
-			say(event{at: r.at, actor: r.process, gen: r.key}, "the attempt was cut off after %v by the end of its context", r.end-r.at)
+			say(promises.Event{At: r.at, Actor: r.process, Generation: r.key}, "the attempt was cut off after %v by the end of its context", r.end-r.at)
 		}
 	}
 	const pause = 6 * time.Second      // the longest between two attempts
@@ -246,14 +170,14 @@ func ordersAreFinished(o *outcome, say func(event, string, ...any)) {
 			attempts[r.process+" "+r.key] = append(attempts[r.process+" "+r.key], r)
 		}
 	}
-	for _, e := range o.events {
-		if e.kind != sawOrder {
+	for _, e := range o.Events {
+		if e.Kind != promises.Ordered {
 			continue
 		}
-		all, until := attempts[e.process+" "+o.upstreamKey(e, e.text)], e.at+e.lasts
+		all, until := attempts[e.Process+" "+o.UpstreamKey(e, e.Text)], e.At+e.Lasts
 		for i, r := range all {
 			due := r.end + pause
-			if r.status < 500 || r.after > 0 || r.end < e.at || due > until || i+1 < len(all) && all[i+1].at <= due {
+			if r.status < 500 || r.after > 0 || r.end < e.At || due > until || i+1 < len(all) && all[i+1].at <= due {
 				continue
 			}
 			if !o.excused(r.at, due, r.process, "", reachReplica) {

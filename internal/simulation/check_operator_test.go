@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/promises"
+
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
@@ -11,92 +13,92 @@ import (
 // operatorsSeeAll checks that each complete list has those generations of the ledger that the
 // catalog still has, with their owners. The last list must also have generations that the ledger
 // does not know.
-func operatorsSeeAll(o *outcome, say func(event, string, ...any)) {
+func operatorsSeeAll(o *outcome, say promises.Say) {
 	if !o.plan.Ledger {
 		return
 	}
 	for _, l := range append(o.lists, o.seen.all) {
-		at := event{at: l.at, actor: operator}
-		for _, c := range o.changes {
-			if g := l.all[c.generation]; c.at <= l.since && c.state == lifecycle.Placed && !o.truth[c.generation].deleted && g.GetOwner() != c.owner {
-				at.gen = c.generation
-				say(at, "it is %s's in the ledger since %v, and an operator's list has it as %q's", c.owner, c.at, g.GetOwner())
+		at := promises.Event{At: l.at, Actor: promises.Operator}
+		for _, c := range o.Versions {
+			if g := l.all[c.Generation]; c.At <= l.since && c.State == lifecycle.Placed && !o.Truth[c.Generation].Deleted && g.GetOwner() != c.Owner {
+				at.Generation = c.Generation
+				say(at, "it is %s's in the ledger since %v, and an operator's list has it as %q's", c.Owner, c.At, g.GetOwner())
 				return
 			}
 		}
 	}
 	for _, g := range o.seen.listed {
 		if o.seen.all.all[g.ID] == nil {
-			say(event{at: o.seen.all.at, actor: operator, gen: g.ID}, "the catalog lists it, and an operator's list has it not")
+			say(promises.Event{At: o.seen.all.at, Actor: promises.Operator, Generation: g.ID}, "the catalog lists it, and an operator's list has it not")
 		}
 	}
 }
 
 // firstLabelsStay checks that the final labels of an order come from an attempt that had started
 // when the order was written.
-func firstLabelsStay(o *outcome, say func(event, string, ...any)) {
+func firstLabelsStay(o *outcome, say promises.Say) {
 	attempts := map[string][]time.Duration{} // start times by caller and upstream key
-	for _, e := range o.events {
-		if e.kind == sawOrder && o.plan.Ledger {
-			name := e.actor + " " + o.upstreamKey(e, e.text)
-			attempts[name] = append(attempts[name], e.at)
+	for _, e := range o.Events {
+		if e.Kind == promises.Ordered && o.plan.Ledger {
+			name := e.Actor + " " + o.UpstreamKey(e, e.Text)
+			attempts[name] = append(attempts[name], e.At)
 		}
 	}
-	for _, c := range o.last() {
-		g := o.seen.all.all[c.generation]
+	for _, c := range o.Orders() {
+		g := o.seen.all.all[c.Generation]
 		if g == nil {
 			continue
 		}
-		at := event{at: c.at, actor: c.owner, gen: c.generation}
-		sent, n := attempts[g.GetLabels()["who"]+" "+c.key], 0
+		at := promises.Event{At: c.At, Actor: c.Owner, Generation: c.Generation}
+		sent, n := attempts[g.GetLabels()["who"]+" "+c.Key], 0
 		n, _ = strconv.Atoi(g.GetLabels()["attempt"])
 		switch {
 		case n < 1 || n > len(sent):
 			say(at, "it has the labels %v, and was never sent with those", g.GetLabels())
-		case sent[n-1] > c.written:
+		case sent[n-1] > c.Written:
 			say(at, "it has the labels of attempt %d, and was written down before", n)
 		}
 	}
 	for name, list := range o.seen.labeled {
 		for id, g := range o.seen.all.all {
 			if labelled := g.GetLabels()["who"] == o.seen.labels[name] && g.GetOwner() == name; labelled != (list[id] != nil) {
-				say(event{at: o.end, actor: name, gen: id}, "that the label %q chooses it is %v", o.seen.labels[name], list[id] != nil)
+				say(promises.Event{At: o.End, Actor: name, Generation: id}, "that the label %q chooses it is %v", o.seen.labels[name], list[id] != nil)
 			}
 		}
 	}
 }
 
 // usageIsTheLedgers compares the final usage with the orders of the ledger and with the accounts of the catalog.
-func usageIsTheLedgers(o *outcome, say func(event, string, ...any)) {
+func usageIsTheLedgers(o *outcome, say promises.Say) {
 	want, charged := map[string]*easelv1.UsageRow{}, map[string]int64{}
-	orders := map[string]change{}
-	for _, c := range o.last() {
-		if c.state == lifecycle.Refused {
+	orders := map[string]promises.Version{}
+	for _, c := range o.Orders() {
+		if c.State == lifecycle.Refused {
 			continue
 		}
-		if want[c.owner] == nil {
-			want[c.owner] = &easelv1.UsageRow{Owner: c.owner}
+		if want[c.Owner] == nil {
+			want[c.Owner] = &easelv1.UsageRow{Owner: c.Owner}
 		}
-		row := want[c.owner]
-		row.CostCents += max(0, c.cost)
-		row.RefundedCents += c.refunded
-		row.ReservedCents += c.reserved
-		row.UnconfirmedCents += c.unconfirmed
-		if c.state == lifecycle.Open {
+		row := want[c.Owner]
+		row.CostCents += max(0, c.Cost)
+		row.RefundedCents += c.Refunded
+		row.ReservedCents += c.Reserved
+		row.UnconfirmedCents += c.Unconfirmed
+		if c.State == lifecycle.Open {
 			row.UnknownCount++
 			continue
 		}
 		row.OrderCount++
-		orders[c.generation] = c
+		orders[c.Generation] = c
 	}
-	for _, g := range o.books["held"].Generations {
-		if c := orders[g.ID]; c.cost >= 0 { // otherwise its price was never read
-			charged[c.owner] += min(g.CostCents, c.most())
+	for _, g := range o.Accounts["held"].Generations {
+		if c := orders[g.ID]; c.Cost >= 0 { // otherwise its price was never read
+			charged[c.Owner] += min(g.CostCents, c.MaxCost())
 		}
 	}
 	for owner, row := range want {
-		at, got, own := event{at: o.end, actor: owner}, o.seen.usage[owner], o.seen.own[owner]
-		if owner == operator {
+		at, got, own := promises.Event{At: o.End, Actor: owner}, o.seen.usage[owner], o.seen.own[owner]
+		if owner == promises.Operator {
 			own = got
 		}
 		for _, seen := range []*easelv1.UsageRow{got, own} {

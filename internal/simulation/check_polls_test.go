@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/promises"
 )
 
 // sent returns the requests in the order of their start.
@@ -43,14 +45,14 @@ const renewal = 12 * time.Second
 
 // pollsKeepToRate checks the polls of each process and key against a token bucket. It checks the polls of all processes
 // together against one bucket, from the time when the processes know about each other.
-func pollsKeepToRate(o *outcome, say func(event, string, ...any)) {
+func pollsKeepToRate(o *outcome, say promises.Say) {
 	const rounding = 1e-6
 	together := map[string]*bucket{}
 	for who, list := range o.polls() {
 		b := bucket{tokens: pollRate}
 		for _, r := range list {
 			if b.fill(r.at); b.tokens < 1-rounding {
-				say(event{at: r.at, actor: who.process}, "more polls than %v a second for %s", pollRate, who.tenant)
+				say(promises.Event{At: r.at, Actor: who.process}, "more polls than %v a second for %s", pollRate, who.tenant)
 				break
 			}
 			b.tokens--
@@ -70,7 +72,7 @@ func pollsKeepToRate(o *outcome, say func(event, string, ...any)) {
 			b.tokens = pollRate
 		}
 		if b.tokens--; b.tokens < -unknown {
-			say(event{at: r.at, actor: r.process}, "more polls of all replicas than %v a second", pollRate)
+			say(promises.Event{At: r.at, Actor: r.process}, "more polls of all replicas than %v a second", pollRate)
 			return
 		}
 	}
@@ -78,21 +80,21 @@ func pollsKeepToRate(o *outcome, say func(event, string, ...any)) {
 
 // oncePolled checks that no two polls of one generation overlap. They must not follow each other
 // faster than the minimum interval, except for the read that confirms a list.
-func oncePolled(o *outcome, say func(event, string, ...any)) {
+func oncePolled(o *outcome, say promises.Say) {
 	for who, list := range o.polls() {
 		o.onceIn(list, who, say)
 	}
 }
 
 // onceIn checks oncePolled for the requests of one process. Two replicas may poll one generation at once.
-func (o *outcome) onceIn(list []request, who account, say func(event, string, ...any)) {
+func (o *outcome) onceIn(list []request, who account, say promises.Say) {
 	last := map[string][]request{} // the last reads of each path, up to three
 	for _, r := range list {
 		if r.op != routeRead || r.status == 404 || r.status == 401 { // a generation that does not exist, or an invalid key, causes a request for each caller
 			continue
 		}
 		before := last[r.path]
-		at := event{at: r.at, actor: who.process, gen: path.Base(r.path)}
+		at := promises.Event{At: r.at, Actor: who.process, Generation: path.Base(r.path)}
 		if n := len(before); n > 0 && r.at < before[n-1].end {
 			say(at, "a poll of %s by %s began before the one of %s before had ended", who.tenant, r.process, before[n-1].process)
 		}
@@ -107,7 +109,7 @@ func (o *outcome) onceIn(list []request, who account, say func(event, string, ..
 }
 
 // seldomPolled checks how often generations that stay queued for long are polled.
-func seldomPolled(o *outcome, say func(event, string, ...any)) {
+func seldomPolled(o *outcome, say promises.Say) {
 	const settle = 10 * time.Minute
 	for _, f := range o.faults {
 		if f.id != "U21" || f.to-f.from < 2*settle || o.mixed(f) {
@@ -121,9 +123,9 @@ func seldomPolled(o *outcome, say func(event, string, ...any)) {
 				}
 			}
 			born := map[string]time.Duration{}
-			for _, e := range o.events {
-				if e.kind == sawPlaced {
-					born[e.gen] = e.at
+			for _, e := range o.Events {
+				if e.Kind == promises.Placed {
+					born[e.Generation] = e.At
 				}
 			}
 			for name, n := range count {
@@ -132,7 +134,7 @@ func seldomPolled(o *outcome, say func(event, string, ...any)) {
 					continue
 				}
 				if most := int((f.to-f.from-settle)/(maxInterval*8/10)) + 2; n > most {
-					say(event{at: f.from, actor: who.process, gen: gen}, "%d polls of a generation that stays queued for %v, more than %d", n, f.to-f.from, most)
+					say(promises.Event{At: f.from, Actor: who.process, Generation: gen}, "%d polls of a generation that stays queued for %v, more than %d", n, f.to-f.from, most)
 				}
 			}
 		}
@@ -141,7 +143,7 @@ func seldomPolled(o *outcome, say func(event, string, ...any)) {
 
 // outageIsProbed counts the polls in an outage after its first minute. They become rarer, finally
 // at least 27 s apart, however many generations are watched.
-func outageIsProbed(o *outcome, say func(event, string, ...any)) {
+func outageIsProbed(o *outcome, say promises.Say) {
 	for _, f := range o.faults {
 		if f.reach != reachOutage || f.to-f.from < 3*time.Minute || o.mixed(f) {
 			continue
@@ -157,14 +159,14 @@ func outageIsProbed(o *outcome, say func(event, string, ...any)) {
 				}
 			}
 			if most := max(int((f.to-from)/(20*time.Second))+2, normal/10); count > most {
-				say(event{at: from, actor: who.process}, "%d polls for %s in an outage of %v, more than %d", count, who.tenant, f.to-from, most)
+				say(promises.Event{At: from, Actor: who.process}, "%d polls for %s in an outage of %v, more than %d", count, who.tenant, f.to-from, most)
 			}
 		}
 	}
 }
 
 // callsRetryLittle counts the repeats of calls that read: each is repeated at most while the bucket of retries lasts.
-func callsRetryLittle(o *outcome, say func(event, string, ...any)) {
+func callsRetryLittle(o *outcome, say promises.Say) {
 	for _, f := range o.faults {
 		if f.reach != reachOutage || o.mixed(f) {
 			continue
@@ -177,13 +179,13 @@ func callsRetryLittle(o *outcome, say func(event, string, ...any)) {
 		}
 		for process, n := range repeats {
 			if n > 12 {
-				say(event{at: f.from, actor: process}, "%d repeats of calls in an outage", n)
+				say(promises.Event{At: f.from, Actor: process}, "%d repeats of calls in an outage", n)
 			}
 		}
 	}
 }
 
-func nobodyPolls(o *outcome, say func(event, string, ...any)) {
+func nobodyPolls(o *outcome, say promises.Say) {
 	if o.plan.Events { // a team with events counts as a watcher
 		return
 	}
@@ -193,7 +195,7 @@ func nobodyPolls(o *outcome, say func(event, string, ...any)) {
 	}
 	for _, r := range o.requests {
 		if r.at > o.alone+time.Second {
-			say(event{at: r.at, actor: r.process}, "%s without watchers since %v", r.op, o.alone)
+			say(promises.Event{At: r.at, Actor: r.process}, "%s without watchers since %v", r.op, o.alone)
 			return
 		}
 	}
@@ -201,12 +203,12 @@ func nobodyPolls(o *outcome, say func(event, string, ...any)) {
 
 // settlingIsCheap checks that, without watchers, a single replica reads unsettled orders: one list
 // and ten reads a minute.
-func settlingIsCheap(o *outcome, say func(event, string, ...any)) {
+func settlingIsCheap(o *outcome, say promises.Say) {
 	asked := map[time.Duration]int{}
 	for _, r := range o.sent() {
-		if minute := r.at / time.Minute; r.at > o.alone+time.Second && r.at < o.end {
+		if minute := r.at / time.Minute; r.at > o.alone+time.Second && r.at < o.End {
 			if asked[minute]++; asked[minute] == 2*11+1 { // two rounds may fall into one of these minutes
-				say(event{at: r.at, actor: r.process}, "%d requests in a minute without watchers since %v", asked[minute], o.alone)
+				say(promises.Event{At: r.at, Actor: r.process}, "%d requests in a minute without watchers since %v", asked[minute], o.alone)
 			}
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/promises"
+
 	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/sandbox"
@@ -79,19 +81,19 @@ type movedKey struct{ team, key string }
 
 // oneChargeForAMovedCaller checks that each key of a moved caller was charged once, in the
 // sandbox's accounts.
-func oneChargeForAMovedCaller(o *outcome, say func(event, string, ...any)) {
+func oneChargeForAMovedCaller(o *outcome, say promises.Say) {
 	for _, m := range o.moved {
 		var charged []string
 		for _, owner := range []string{guest, m.team} {
-			key := o.upstreamKey(event{actor: owner + "."}, m.key)
-			for _, g := range o.books["held"].Generations {
+			key := o.UpstreamKey(promises.Event{Actor: owner + "."}, m.key)
+			for _, g := range o.Accounts["held"].Generations {
 				if g.IdempotencyKey == key {
 					charged = append(charged, g.ID)
 				}
 			}
 		}
 		if len(charged) > 1 {
-			say(event{actor: guest, gen: m.key}, "it was charged as %q", charged)
+			say(promises.Event{Actor: guest, Generation: m.key}, "it was charged as %q", charged)
 		}
 	}
 }
@@ -112,7 +114,7 @@ func (s *runningFault) buyTwice(apart int) {
 	s.c.sleep(time.Second)
 	_, ok := free.buy(o, 20*time.Second)
 	if free.refused == "PRICE_ABOVE_LIMIT" {
-		free.note(event{kind: sawOver, text: "it was refused by the limit of another call"})
+		free.note(promises.Event{Kind: promises.Exceeded, Text: "it was refused by the limit of another call"})
 	}
 	<-bought
 	s.done(ok)
@@ -140,60 +142,60 @@ func olderCallersFile(s *runningFault) (end func(), fired func() int) {
 }
 
 // nothingReservedPastTheWindow checks that orders past the resend window have no reservations.
-func nothingReservedPastTheWindow(o *outcome, say func(event, string, ...any)) {
-	for _, c := range o.last() {
-		due := max(o.healed, c.written+o.plan.Window) + 2*time.Minute
-		if c.state == lifecycle.Open && due < o.end && c.reserved > 0 {
-			say(event{at: c.at, actor: c.owner, gen: c.key}, "%d cents are reserved, and nobody finds out any more since %v", c.reserved, c.written+o.plan.Window)
+func nothingReservedPastTheWindow(o *outcome, say promises.Say) {
+	for _, c := range o.Orders() {
+		due := max(o.Healed, c.Written+o.plan.Window) + 2*time.Minute
+		if c.State == lifecycle.Open && due < o.End && c.Reserved > 0 {
+			say(promises.Event{At: c.At, Actor: c.Owner, Generation: c.Key}, "%d cents are reserved, and nobody finds out any more since %v", c.Reserved, c.Written+o.plan.Window)
 		}
 	}
 }
 
 // nothingChargedPastTheWindow checks that a process that was frozen before it sent an order does
 // not send it after the resend window.
-func nothingChargedPastTheWindow(o *outcome, say func(event, string, ...any)) {
+func nothingChargedPastTheWindow(o *outcome, say promises.Say) {
 	if !o.plan.Ledger || !slices.ContainsFunc(o.plan.Troubles, func(t trouble) bool { return t.ID == "M12" }) {
 		return
 	}
-	for _, g := range o.books["held"].Generations {
-		born := g.CreatedAt.Sub(o.begin)
+	for _, g := range o.Accounts["held"].Generations {
+		born := g.CreatedAt.Sub(o.Begin)
 		held, ok := o.heldAt(g.IdempotencyKey, born)
-		if ok && born > held.written+o.plan.Window+time.Second {
-			say(event{at: born, actor: held.owner, gen: g.ID}, "it was charged %v after it was written down", born-held.written)
+		if ok && born > held.Written+o.plan.Window+time.Second {
+			say(promises.Event{At: born, Actor: held.Owner, Generation: g.ID}, "it was charged %v after it was written down", born-held.Written)
 		}
 	}
 }
 
 // notPlacedIsTrueWhenSaid checks that no order was reported as not placed after it was placed.
-func notPlacedIsTrueWhenSaid(o *outcome, say func(event, string, ...any)) {
-	for _, e := range o.events {
-		if !o.plan.Ledger || e.kind != sawError || e.order == "" || e.outcome != notPlaced {
+func notPlacedIsTrueWhenSaid(o *outcome, say promises.Say) {
+	for _, e := range o.Events {
+		if !o.plan.Ledger || e.Kind != promises.Failed || e.Order == "" || e.Outcome != promises.NotPlaced {
 			continue
 		}
-		for _, c := range o.journeys[o.upstreamKey(e, e.order)] {
-			if c.state == lifecycle.Placed && c.at < e.at-time.Second {
-				say(e, "it was placed as %s at %v", c.generation, c.at)
+		for _, c := range o.journeys[o.UpstreamKey(e, e.Order)] {
+			if c.State == lifecycle.Placed && c.At < e.At-time.Second {
+				say(e, "it was placed as %s at %v", c.Generation, c.At)
 				break
 			}
 		}
 	}
 }
 
-func goneIsGone(o *outcome, say func(event, string, ...any)) {
-	for _, c := range o.changes {
-		if c.deleted && !o.truth[c.generation].deleted {
-			say(event{at: c.at, actor: c.owner, gen: c.generation}, "it is there")
+func goneIsGone(o *outcome, say promises.Say) {
+	for _, c := range o.Versions {
+		if c.Deleted && !o.Truth[c.Generation].Deleted {
+			say(promises.Event{At: c.At, Actor: c.Owner, Generation: c.Generation}, "it is there")
 			return
 		}
 	}
 }
 
-func reservedUntilTheEnd(o *outcome, say func(event, string, ...any)) {
+func reservedUntilTheEnd(o *outcome, say promises.Say) {
 	price := map[string]int64{}
-	for _, c := range o.changes {
-		price[c.id] = max(price[c.id], c.reserved)
-		if open := c.state == lifecycle.Placed && c.status < lifecycle.Failed && !c.settled; open && c.reserved+max(c.cost, 0) < price[c.id] {
-			say(event{at: c.at, actor: c.owner, gen: c.generation}, "%d cents are held for it, and it was quoted for %d", c.reserved+max(c.cost, 0), price[c.id])
+	for _, c := range o.Versions {
+		price[c.ID] = max(price[c.ID], c.Reserved)
+		if open := c.State == lifecycle.Placed && c.Status < lifecycle.Failed && !c.Settled; open && c.Reserved+max(c.Cost, 0) < price[c.ID] {
+			say(promises.Event{At: c.At, Actor: c.Owner, Generation: c.Generation}, "%d cents are held for it, and it was quoted for %d", c.Reserved+max(c.Cost, 0), price[c.ID])
 		}
 	}
 }

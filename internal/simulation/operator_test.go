@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/promises"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -18,12 +19,6 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
-
-// operator is the caller that sees all orders. It has no team.
-const operator = "ops"
-
-// past is the prefix of the idempotency keys of orders that bypass Easel.
-const past = "past-easel-"
 
 // allTenants returns all tenants that call the replicas.
 func (w *world) allTenants() []*tenant {
@@ -35,7 +30,7 @@ func (w *world) allTenants() []*tenant {
 
 // operate runs the operator: it periodically lists everything, and places its own order.
 func (c *caller) operate() {
-	for round := 0; !c.over() && c.world.history.since() < c.world.plan.Length; round++ {
+	for round := 0; !c.over() && c.world.history.Since() < c.world.plan.Length; round++ {
 		c.sleep(c.about(c.world.plan.Length / 6))
 		c.world.orderPast(round)
 		c.oversee()
@@ -54,7 +49,7 @@ func (w *world) orderPast(n int) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_, _, _ = client.Post(ctx, cred, catalog.Order{
-		ModelID: "studio/haiku", Inputs: json.RawMessage(fmt.Sprintf(`{"prompt":"held. %d"}`, n)), IdempotencyKey: fmt.Sprint(past, n),
+		ModelID: "studio/haiku", Inputs: json.RawMessage(fmt.Sprintf(`{"prompt":"held. %d"}`, n)), IdempotencyKey: fmt.Sprint(promises.Past, n),
 	})
 }
 
@@ -88,16 +83,16 @@ type listing struct {
 // oversee lists everything, and deletes a generation of another owner. It spares generations with
 // files, which readers compare with the catalog's at the end.
 func (c *caller) oversee() {
-	since := c.world.history.since()
+	since := c.world.history.Since()
 	all, err := c.listAll(&easelv1.ListGenerationsRequest{PageSize: 7})
 	if err != nil {
-		c.failed(event{process: c.endpoint().replica.current().name}, err)
+		c.failed(promises.Event{Process: c.endpoint().replica.current().name}, err)
 		c.switchEndpoint()
 		return
 	}
-	c.world.noteList(listing{since, c.world.history.since(), all})
+	c.world.noteList(listing{since, c.world.history.Since(), all})
 	for id, g := range all {
-		if g.GetOwner() != operator && (g.GetModelId() == "studio/haiku" || g.GetModelId() == "studio/essay") {
+		if g.GetOwner() != promises.Operator && (g.GetModelId() == "studio/haiku" || g.GetModelId() == "studio/essay") {
 			c.removeOf(g.GetOwner(), id)
 			return
 		}
@@ -111,10 +106,10 @@ func (c *caller) removeOf(owner, id string) {
 	_, err := c.endpoint().grpc.DeleteGeneration(c.endpoint().signed(ctx), &easelv1.DeleteGenerationRequest{GenerationId: id, Force: true})
 	switch status.Code(err) {
 	case codes.OK:
-		c.note(event{kind: sawDeleted, gen: id, text: "of " + owner})
+		c.note(promises.Event{Kind: promises.Deleted, Generation: id, Text: "of " + owner})
 	case codes.NotFound, codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Canceled:
 	default:
-		c.note(event{kind: sawLeak, gen: id, text: fmt.Sprintf("an operator's deletion of %q's generation: %v", owner, err)})
+		c.note(promises.Event{Kind: promises.Leaked, Generation: id, Text: fmt.Sprintf("an operator's deletion of %q's generation: %v", owner, err)})
 	}
 }
 
@@ -165,7 +160,7 @@ func (w *world) inspect() (seen inspection) {
 		seen.listed = listed.Records
 	}
 	for range 10 { // the connection may be an old one
-		seen.all.since = w.history.since()
+		seen.all.since = w.history.Since()
 		if seen.all.all, err = ops.listAll(&easelv1.ListGenerationsRequest{PageSize: 50}); err == nil {
 			break
 		}
@@ -175,7 +170,7 @@ func (w *world) inspect() (seen inspection) {
 		w.problem("the operator has no list in the end: %v", err)
 		return seen
 	}
-	seen.all.at = w.history.since()
+	seen.all.at = w.history.Since()
 	seen.usage = w.usage(ops, easelv1.UsageDimension_USAGE_DIMENSION_OWNER)
 	seen.own, seen.labels, seen.labeled = map[string]*easelv1.UsageRow{}, map[string]string{}, map[string]map[string]*easelv1.Generation{}
 	for _, t := range append(slices.Clone(w.tenants), w.guest) {
@@ -229,6 +224,3 @@ func (c *caller) labelsOf(o order, attempt int) map[string]string {
 	}
 	return map[string]string{"who": c.name, "attempt": fmt.Sprint(attempt)}
 }
-
-// isPast reports whether an order did not go through Easel.
-func isPast(upstreamKey string) bool { return strings.HasPrefix(upstreamKey, past) }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/promises"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -57,18 +59,18 @@ func (c *caller) readUntilEnd(id string) {
 func (c *caller) got(id string, g *easelv1.Generation, err error) bool {
 	process := c.endpoint().replica.current().name
 	if err != nil {
-		if code, reason := c.failed(event{gen: id, process: process}, err); code == codes.Unavailable && reason == "" {
+		if code, reason := c.failed(promises.Event{Generation: id, Process: process}, err); code == codes.Unavailable && reason == "" {
 			c.switchEndpoint()
 		}
 		return false
 	}
-	c.note(event{
-		kind: sawGet, gen: id, process: process, state: g.GetState(), etag: g.GetEtag(),
-		observed: c.world.moment(g.GetObserveTime().AsTime()),
+	c.note(promises.Event{
+		Kind: promises.Read, Generation: id, Process: process, State: g.GetState(), Etag: g.GetEtag(),
+		Observed: c.world.moment(g.GetObserveTime().AsTime()),
 	})
 	c.world.checkOwner(c, g)
-	if ended(g.GetState()) {
-		c.note(event{kind: sawDone, gen: id, state: g.GetState()})
+	if promises.IsEnd(g.GetState()) {
+		c.note(promises.Event{Kind: promises.Done, Generation: id, State: g.GetState()})
 		return true
 	}
 	return false
@@ -80,29 +82,23 @@ func (c *caller) list() {
 	defer cancel()
 	resp, err := c.endpoint().grpc.ListGenerations(c.endpoint().signed(ctx), &easelv1.ListGenerationsRequest{PageSize: 20})
 	if err != nil {
-		c.failed(event{process: c.endpoint().replica.current().name}, err)
+		c.failed(promises.Event{Process: c.endpoint().replica.current().name}, err)
 	}
 	for _, g := range resp.GetGenerations() {
-		c.note(event{kind: sawListed, gen: g.GetGenerationId()})
+		c.note(promises.Event{Kind: promises.Listed, Generation: g.GetGenerationId()})
 		c.world.checkOwner(c, g)
 	}
 }
 
 // memory is a caller's knowledge of the generations that it watches together, kept from one stream
 // to the next.
-type memory map[string]recalled
-
-// recalled is the last delivered state of a generation.
-type recalled struct {
-	etag  string
-	state easelv1.State
-}
+type memory map[string]promises.Known
 
 // etags returns the etags that the caller sends as known.
 func (m memory) etags() map[string]string {
 	etags := map[string]string{}
 	for id, r := range m {
-		etags[id] = r.etag
+		etags[id] = r.Etag
 	}
 	return etags
 }
@@ -116,8 +112,8 @@ func (c *caller) followAll(ids []string, slow time.Duration) {
 			c.switchEndpoint()
 		}
 		open = slices.DeleteFunc(open, func(id string) bool {
-			if ended(m[id].state) {
-				c.note(event{kind: sawDone, gen: id, state: m[id].state})
+			if promises.IsEnd(m[id].State) {
+				c.note(promises.Event{Kind: promises.Done, Generation: id, State: m[id].State})
 				return true
 			}
 			return false
@@ -136,7 +132,7 @@ func (c *caller) everything(length time.Duration) {
 			c.switchEndpoint()
 		}
 		for id, r := range m {
-			if r.state == easelv1.State_STATE_DELETED {
+			if r.State == easelv1.State_STATE_DELETED {
 				delete(m, id)
 			}
 		}
@@ -166,8 +162,8 @@ func (c *caller) watchMany(v manyViewing, m memory) (heard bool) {
 	c.stream++
 	d, every := c.endpoint(), c.heartbeat(0)
 	stream, process := c.stream, d.replica.current().name
-	say := func(e event) {
-		e.stream, e.process, e.every = stream, process, every
+	say := func(e promises.Event) {
+		e.Stream, e.Process, e.Heartbeat = stream, process, every
 		c.note(e)
 	}
 	ctx, cancel := context.WithCancelCause(c.world.ctx)
@@ -179,9 +175,9 @@ func (c *caller) watchMany(v manyViewing, m memory) (heard bool) {
 	patience := 3*every + time.Duration(c.random.Int64N(1e6))
 	watchdog := time.AfterFunc(patience, func() { cancel(errSilence) })
 	defer watchdog.Stop()
-	open := event{kind: sawOpen, text: fmt.Sprint(len(v.ids), " generations"), many: slices.Clone(v.ids), known: maps.Clone(m), model: v.model}
+	open := promises.Event{Kind: promises.Opened, Text: fmt.Sprint(len(v.ids), " generations"), Named: slices.Clone(v.ids), Known: maps.Clone(m), Model: v.model}
 	if v.slow > 0 {
-		open.text = "slow"
+		open.Text = "slow"
 	}
 	say(open)
 	from, err := d.grpc.WatchGenerations(d.signed(ctx), v.request(every, m))
@@ -198,13 +194,13 @@ func (c *caller) watchMany(v manyViewing, m memory) (heard bool) {
 	}
 	switch cause := context.Cause(ctx); {
 	case errors.Is(err, io.EOF):
-		say(event{kind: sawOK})
+		say(promises.Event{Kind: promises.EndedOK})
 	case errors.Is(cause, errEnough) || c.over():
 	case errors.Is(cause, errSilence):
-		say(event{kind: sawSilence})
+		say(promises.Event{Kind: promises.Silent})
 		return false
 	default:
-		c.failed(event{stream: stream, process: process, every: every}, err)
+		c.failed(promises.Event{Stream: stream, Process: process, Heartbeat: every}, err)
 		if status.Code(err) == codes.Unavailable {
 			c.switchEndpoint()
 		}
@@ -213,18 +209,18 @@ func (c *caller) watchMany(v manyViewing, m memory) (heard bool) {
 }
 
 // tellMany records a message of a watch of many.
-func (c *caller) tellMany(say func(event), message *easelv1.WatchGenerationsResponse, m memory) {
+func (c *caller) tellMany(say func(promises.Event), message *easelv1.WatchGenerationsResponse, m memory) {
 	switch {
 	case message.GetUpdate() != nil:
 		g := message.GetUpdate().GetGeneration()
-		m[g.GetGenerationId()] = recalled{g.GetEtag(), g.GetState()}
-		c.recordState(func(e event) { e.gen, e.model = g.GetGenerationId(), g.GetModelId(); say(e) }, g, message.GetUpdate().GetInitial())
+		m[g.GetGenerationId()] = promises.Known{Etag: g.GetEtag(), State: g.GetState()}
+		c.recordState(func(e promises.Event) { e.Generation, e.Model = g.GetGenerationId(), g.GetModelId(); say(e) }, g, message.GetUpdate().GetInitial())
 	case message.GetHeartbeat() != nil:
-		say(event{kind: sawBeat, text: conditionName(message.GetHeartbeat())})
+		say(promises.Event{Kind: promises.Heartbeat, Text: conditionName(message.GetHeartbeat())})
 	case message.GetCaughtUp() != nil:
-		say(event{kind: sawUp, text: fmt.Sprint(message.GetCaughtUp().GetGenerationCount())})
+		say(promises.Event{Kind: promises.CaughtUp, Text: fmt.Sprint(message.GetCaughtUp().GetGenerationCount())})
 	case message.GetClosing() != nil:
-		say(event{kind: sawClosing})
+		say(promises.Event{Kind: promises.Closing})
 	}
 }
 
@@ -241,10 +237,10 @@ func (c *caller) download(id string) {
 		err := c.fetch(ctx, id, &data, &etag)
 		cancel()
 		if err == nil {
-			c.note(event{kind: sawFile, gen: id, text: fmt.Sprintf("%x", sha256.Sum256(data))})
+			c.note(promises.Event{Kind: promises.Downloaded, Generation: id, Text: fmt.Sprintf("%x", sha256.Sum256(data))})
 			return
 		}
-		code, reason := c.failed(event{gen: id, process: c.endpoint().replica.current().name}, err)
+		code, reason := c.failed(promises.Event{Generation: id, Process: c.endpoint().replica.current().name}, err)
 		switch {
 		case code == codes.DataLoss:
 			data, etag = nil, ""
@@ -271,10 +267,10 @@ func (c *caller) fetch(ctx context.Context, id string, data *[]byte, etag *strin
 			*etag = chunk.GetInfo().GetEtag()
 		}
 		if len(chunk.GetData()) > 0 && chunk.GetOffset() != int64(len(*data)) {
-			c.note(event{kind: sawFile, gen: id, text: "a chunk is not where the one before ended"})
+			c.note(promises.Event{Kind: promises.Downloaded, Generation: id, Text: "a chunk is not where the one before ended"})
 		}
 		if crc32.Checksum(chunk.GetData(), castagnoli) != chunk.GetCrc32C() && len(chunk.GetData()) > 0 {
-			c.note(event{kind: sawFile, gen: id, text: "a chunk does not have its checksum"})
+			c.note(promises.Event{Kind: promises.Downloaded, Generation: id, Text: "a chunk does not have its checksum"})
 		}
 		*data = append(*data, chunk.GetData()...)
 	}
@@ -337,11 +333,11 @@ func (c *caller) neverRead(d *endpoint, s *runningFault) {
 	}
 	switch code := status.Code(err); {
 	case errors.Is(err, io.EOF):
-		c.note(event{kind: sawHeld, text: fmt.Sprintf("a stream without a reader for 45 s returned %d messages and OK", read)})
+		c.note(promises.Event{Kind: promises.Kept, Text: fmt.Sprintf("a stream without a reader for 45 s returned %d messages and OK", read)})
 	case code == codes.ResourceExhausted:
 		s.count.Add(1)
 	default:
-		c.failed(event{text: "deaf"}, err)
+		c.failed(promises.Event{Text: "deaf"}, err)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/promises"
 )
 
 // report is the result of a run in a child process.
@@ -48,12 +50,12 @@ func (l *load) add(more load) {
 }
 
 func loadOf(o *outcome, took time.Duration) load {
-	l := load{Time: o.end, Took: took, Restarts: o.restarts, Events: len(o.events)}
-	for _, e := range o.events {
-		switch e.kind {
-		case sawPlaced:
+	l := load{Time: o.End, Took: took, Restarts: o.restarts, Events: len(o.Events)}
+	for _, e := range o.Events {
+		switch e.Kind {
+		case promises.Placed:
 			l.Generations++
-		case sawOpen:
+		case promises.Opened:
 			l.Streams++
 		}
 	}

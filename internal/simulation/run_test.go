@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -17,57 +16,37 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/promises"
+
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// outcome is the result of a run: observations, requests, and the truth.
+// outcome is the result of a run, with the observations that only a simulation can make.
 type outcome struct {
+	promises.Run
 	plan     plan
-	events   []event
 	requests []request
 	leaks    []string
 	problems []string
 	faults   []span
-	posts    int // orders that arrived at the catalog
-	begin    time.Time
-	books    map[string]sandbox.Audit // accounts of the sandbox by tenant
-	truth    map[string]truth         // final states by generation
-	healed   time.Duration            // time when the last fault ended
-	settled  time.Duration            // when the last caller was done
-	late     []string                 // callers that were not done when the settle time was over
-	alone    time.Duration            // time when the last watch ended
-	end      time.Duration
+	posts    int           // orders that arrived at the catalog
+	settled  time.Duration // when the last caller was done
+	late     []string      // callers that were not done when the settle time was over
+	alone    time.Duration // time when the last watch ended
 	digest   string
 	restarts int
 	left     []string // goroutines that should have ended
 
-	changes     []change       // changes of orders in the ledger, oldest first
-	budgets     []budgetChange // the same
-	homeKey     string         // SHA-256 of the final API key
-	journeys    map[string][]change
-	lists       []listing // lists that the operator received
-	limits      []limitChange
-	resolved    map[string]string
-	moved       []movedKey
-	dearer      int64
-	seen        inspection
-	arrivals    []arrival              // events that arrived, oldest first
-	subscribers map[string]events.Team // teams that receive events
-	unlike      []string               // differences between the ledger and its journal
-}
-
-// truth is the final state of a generation in the catalog.
-type truth struct {
-	tenant   string
-	state    catalog.State
-	ended    time.Duration // -1 if the dialect has no end times
-	refunded time.Duration // -1: not
-	failed   bool          // it failed at some time
-	deleted  bool
-	sum      string // checksum of the file
+	homeKey  string // SHA-256 of the final API key
+	journeys map[string][]promises.Version
+	lists    []listing // lists that the operator received
+	limits   []limitChange
+	resolved map[string]string
+	moved    []movedKey
+	dearer   int64
+	seen     inspection
 }
 
 // simulate runs a plan in its own bubble.
@@ -97,7 +76,7 @@ func simulate(t *testing.T, p plan) (o *outcome) {
 // run runs the world until its plan is over, ends all faults, and waits until all callers have
 // reached their goals.
 func (w *world) run() *outcome {
-	o := &outcome{plan: w.plan, begin: w.history.begin}
+	o := &outcome{plan: w.plan, Run: w.newRun()}
 	w.start()
 	for _, t := range w.tenants[:w.plan.Tenants] {
 		for i := range w.plan.Workers {
@@ -111,25 +90,26 @@ func (w *world) run() *outcome {
 	}
 	time.Sleep(w.plan.Length)
 	healing := within(&w.trouble, 15*time.Minute)
-	o.healed = w.history.since()
+	o.Healed = w.history.Since()
 	if !healing || !within(&w.callers, 20*time.Minute+time.Duration(100/w.plan.Speed)*time.Second) {
 		o.late = w.left()
 	}
-	o.settled = w.history.since()
+	o.settled = w.history.Since()
 	w.cancel()
 	w.trouble.Wait()
 	w.callers.Wait()
-	o.alone = w.history.since()
+	o.alone = w.history.Since()
 	time.Sleep(5 * time.Minute)
-	o.end = w.history.since()
+	o.End = w.history.Since()
 	if w.plan.Ledger {
 		o.seen = w.inspect()
 	}
+	o.Events = w.history.Sorted()
 	w.learn(o)
 	if w.plan.Ledger {
 		w.readJournal(o)
-		o.unlike = w.verify()
-		o.arrivals, o.subscribers = w.receivers.all, w.subscribers()
+		o.Differences = w.verify()
+		o.Arrivals = w.receivers.all
 	}
 	for _, r := range w.replicas {
 		o.restarts += r.count - 1
@@ -138,10 +118,10 @@ func (w *world) run() *outcome {
 	time.Sleep(time.Minute) // for connections that linger
 	synctest.Wait()
 	o.left = leftOver()
-	o.events, o.faults, o.problems, o.lists = w.history.sorted(), w.faults, w.problems, w.lists
+	o.Events, o.faults, o.problems, o.lists = w.history.Sorted(), w.faults, w.problems, w.lists
 	o.limits, o.resolved, o.moved, o.dearer = w.limits, w.resolved, w.moved, w.dearer.Load()
 	o.requests, o.leaks, o.posts = w.traffic.list, w.traffic.leaks, w.front.posts
-	o.digest = digest(o.events)
+	o.digest = promises.Digest(o.Events)
 	return o
 }
 
@@ -189,7 +169,7 @@ func (w *world) left() []string {
 
 // work runs a caller: it orders generations, and follows each to its end in some way.
 func (c *caller) work() {
-	end := c.world.history.begin.Add(c.world.plan.Length)
+	end := c.world.history.Begin.Add(c.world.plan.Length)
 	c.pause(time.Duration(c.random.Int64N(int64(c.world.plan.Pause))))
 	for time.Now().Before(end) && !c.over() {
 		c.oneGeneration()
@@ -297,10 +277,10 @@ func (c *caller) remove(id string) {
 		_, err := c.endpoint().grpc.DeleteGeneration(c.endpoint().signed(ctx), &easelv1.DeleteGenerationRequest{GenerationId: id, Force: true, AllowMissing: true})
 		cancel()
 		if err == nil {
-			c.note(event{kind: sawDeleted, gen: id})
+			c.note(promises.Event{Kind: promises.Deleted, Generation: id})
 			return
 		}
-		if code, reason := c.failed(event{gen: id}, err); code.String() == "Unavailable" && reason == "" {
+		if code, reason := c.failed(promises.Event{Generation: id}, err); code.String() == "Unavailable" && reason == "" {
 			c.switchEndpoint()
 		}
 		c.pause(2 * time.Second)
@@ -316,65 +296,60 @@ func (c *caller) helperWatchesAll() {
 	c.orderAndFollow(c.haiku(false), viewing{})
 }
 
+// newRun returns the record of a run before it starts.
+func (w *world) newRun() promises.Run {
+	return promises.Run{
+		IsShared: w.plan.Held, HasLedger: w.plan.Ledger, HasEvents: w.plan.Events, Begin: w.history.Begin,
+		Limits: w.limitsOfTeams(), Receivers: w.receiving(),
+		IsCaller: func(owner, caller string) bool { return caller == callerOf(owner) || caller == callerOf(guest) },
+	}
+}
+
+// withFaults returns the run with the times in which the catalog may lie.
+func (o *outcome) withFaults() *promises.Run {
+	o.MayLie = func(at time.Duration) bool {
+		return o.troubled("U13", at, time.Minute) || o.troubled("U21", at, time.Minute)
+	}
+	o.MayHide = func(at time.Duration) bool { return o.troubled("U21", at, 0) }
+	o.HidesRefund = func(generation string) bool {
+		return dialect(o.plan.Dialect).Refund == sandbox.RefundSilent || o.leftAlone(generation)
+	}
+	return &o.Run
+}
+
 // learn reads from the sandbox what really happened, past everything that is under test but
 // the reading rules.
 func (w *world) learn(o *outcome) {
-	o.books, o.truth = map[string]sandbox.Audit{}, map[string]truth{}
 	client, err := catalog.New(catalog.Config{BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Transport: handlerTransport{w.box}})
 	if err != nil {
 		w.problem("no client for the truth: %v", err)
 		return
 	}
 	w.box.ClearFaults()
-	owners := w.owners()
 	for _, t := range w.accounts() {
-		books, err := w.box.Audit(context.Background(), t.key)
+		account, err := w.box.Audit(context.Background(), t.key)
 		if err != nil {
-			w.problem("no books of %s: %v", t.name, err)
+			w.problem("no accounts of %s: %v", t.name, err)
 		}
-		o.books[t.name] = books
-		refunds := map[string]time.Duration{}
-		for _, e := range books.Entries {
-			if e.Kind == "refund" {
-				refunds[e.GenerationID] = w.moment(e.Time)
-			}
-		}
-		for _, g := range books.Generations {
-			one := truth{tenant: cmp.Or(owners[g.IdempotencyKey], t.name), deleted: g.Deleted, ended: -1, refunded: -1}
-			if at, ok := refunds[g.ID]; ok {
-				one.failed, one.refunded = true, at
-			}
-			if !g.Deleted {
+		o.AddAccount(t.name, account)
+		for _, g := range account.Generations {
+			if one := o.Truth[g.ID]; !g.Deleted {
 				w.readTruth(client, t, g.ID, &one)
+				o.Truth[g.ID] = one
 			}
-			o.truth[g.ID] = one
 		}
 	}
 }
 
-// owners returns the tenants that ordered the generations of a shared account, by upstream key.
-func (w *world) owners() map[string]string {
-	o, all := &outcome{plan: w.plan}, map[string]string{}
-	if w.account == nil {
-		return all
-	}
-	for _, e := range w.history.sorted() {
-		if e.kind == sawOrder {
-			all[o.upstreamKey(e, e.text)] = e.tenant()
-		}
-	}
-	return all
-}
-
-func (w *world) readTruth(client *catalog.Client, t *tenant, id string, one *truth) {
+func (w *world) readTruth(client *catalog.Client, t *tenant, id string, one *promises.Truth) {
 	cred := catalog.Forwarded(catalog.NewSecret(t.key))
 	g, err := client.Generation(context.Background(), cred, id)
 	if err != nil {
 		w.problem("no truth of %s: %v", id, err)
 		return
 	}
-	one.state, one.ended = g.State, w.moment(g.TerminalTime)
-	one.failed = one.failed || g.State == catalog.StateFailed
+	one.State, one.Ended = g.State, w.moment(g.TerminalTime)
+	one.HasFailed = one.HasFailed || g.State == catalog.StateFailed
 	if g.File == nil {
 		return
 	}
@@ -385,7 +360,7 @@ func (w *world) readTruth(client *catalog.Client, t *tenant, id string, one *tru
 	}
 	defer content.Body.Close()
 	data, _ := io.ReadAll(content.Body)
-	one.sum = fmt.Sprintf("%x", sha256.Sum256(data))
+	one.Digest = fmt.Sprintf("%x", sha256.Sum256(data))
 }
 
 // handlerTransport is a transport to a handler without a network.

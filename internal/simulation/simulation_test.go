@@ -70,8 +70,8 @@ func TestTheGateServesAllInTurn(t *testing.T) {
 // TestTeamsAreToldWhatWasRecorded runs short seeds with events.
 func TestTeamsAreToldWhatWasRecorded(t *testing.T) {
 	for _, j := range few(1, seeds("events-short", 1, 2, 3)...) {
-		if o := keeps(t, j); len(o.arrivals) < 10 {
-			t.Errorf("seed %d: only %d events arrived", j.Seed, len(o.arrivals))
+		if o := keeps(t, j); len(o.Arrivals) < 10 {
+			t.Errorf("seed %d: only %d events arrived", j.Seed, len(o.Arrivals))
 		}
 	}
 }
@@ -123,10 +123,10 @@ func TestASeedIsOneHistory(t *testing.T) {
 		if first.digest == again.digest {
 			continue
 		}
-		t.Errorf("seed %d (%s) returned %d and %d events", seed, plan.Kind, len(first.events), len(again.events))
-		for i := range min(len(first.events), len(again.events)) {
-			if !reflect.DeepEqual(first.events[i], again.events[i]) {
-				t.Fatalf("they part here:\n%v\n%v", first.events[i], again.events[i])
+		t.Errorf("seed %d (%s) returned %d and %d events", seed, plan.Kind, len(first.Events), len(again.Events))
+		for i := range min(len(first.Events), len(again.Events)) {
+			if !reflect.DeepEqual(first.Events[i], again.Events[i]) {
+				t.Fatalf("they part here:\n%v\n%v", first.Events[i], again.Events[i])
 			}
 		}
 	}

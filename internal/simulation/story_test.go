@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/promises"
 )
 
 // shrink removes troubles one at a time, as long as the run still breaks, and returns the
@@ -66,35 +68,35 @@ func contains(list []int, n int) bool {
 }
 
 // failureReport describes the observations about the first broken promise.
-func failureReport(o *outcome, b brokenPromise) string {
+func failureReport(o *outcome, b promises.Broken) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "plan: %s\n", o.plan)
 	for _, t := range o.plan.Troubles {
 		fmt.Fprintf(&s, "  %s\n", t)
 	}
 	fmt.Fprintf(&s, "broken: %s\n", b)
-	if one, known := o.truth[b.gen]; known {
-		fmt.Fprintf(&s, "truth of %s: %+v\n", b.gen, one)
+	if one, known := o.Truth[b.Generation]; known {
+		fmt.Fprintf(&s, "truth of %s: %+v\n", b.Generation, one)
 	}
 	key := ""
-	for _, e := range o.events {
-		if e.kind == sawPlaced && (e.gen == b.gen || e.text == b.gen) {
-			key = e.text
+	for _, e := range o.Events {
+		if e.Kind == promises.Placed && (e.Generation == b.Generation || e.Text == b.Generation) {
+			key = e.Text
 		}
 	}
 	requests, lines := o.sent(), 0
 	tell := func(r request) {
 		fmt.Fprintf(&s, "%14s %-12s request  %s %s -> %d after %v poll=%t cut=%t\n", r.at, r.process, r.op, r.path[strings.LastIndex(r.path, "/")+1:], r.status, r.end-r.at, r.poll, r.cut)
 	}
-	for _, e := range o.events {
-		for len(requests) > 0 && requests[0].at <= e.at {
-			if r := requests[0]; b.gen != "" && strings.Contains(r.path, b.gen) || key != "" && r.key == key {
+	for _, e := range o.Events {
+		for len(requests) > 0 && requests[0].at <= e.At {
+			if r := requests[0]; b.Generation != "" && strings.Contains(r.path, b.Generation) || key != "" && r.key == key {
 				tell(r)
 				lines++
 			}
 			requests = requests[1:]
 		}
-		about := e.gen != "" && (e.gen == b.gen || e.gen == key) || key != "" && e.text == key || e.kind == sawFault || b.gen == "" && e.actor == b.actor
+		about := e.Generation != "" && (e.Generation == b.Generation || e.Generation == key) || key != "" && e.Text == key || e.Kind == promises.Fault || b.Generation == "" && e.Actor == b.Actor
 		if about && lines < 400 {
 			fmt.Fprintln(&s, e)
 			lines++

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/promises"
+
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/jobs"
@@ -21,6 +23,9 @@ import (
 
 // A world with a ledger has teams. Each team is a tenant whose calls have a service token, and all teams share
 // the API key of the replicas.
+
+// monthlyBudget returns the monthly budget of the thrifty team in cents.
+func (p plan) monthlyBudget() int64 { return p.Budget * 3 / 2 }
 
 // thrifty is the team with a budget.
 const thrifty = "thrift"
@@ -37,7 +42,7 @@ func (w *world) openLedger(dir string) error {
 
 // callerOf returns the name of a tenant's only service.
 func callerOf(tenant string) string {
-	if tenant == "t1" || tenant == operator || tenant == guest {
+	if tenant == "t1" || tenant == promises.Operator || tenant == guest {
 		return tenant
 	}
 	return tenant + "-service"
@@ -153,7 +158,7 @@ func follow(ctx context.Context, callers *auth.Callers) {
 // spend runs the thrifty team: it sends many concurrent orders through all replicas, until its
 // budget is exhausted.
 func (c *caller) spend() {
-	for round := 0; !c.over() && time.Since(c.world.history.begin) < c.world.plan.Length; round++ {
+	for round := 0; !c.over() && time.Since(c.world.history.Begin) < c.world.plan.Length; round++ {
 		c.sleep(c.about(c.world.plan.Length / 8))
 		var burst sync.WaitGroup
 		for n := range 2 + c.random.IntN(6) {
@@ -174,7 +179,7 @@ func (c *caller) spend() {
 
 // earn fills the account of a world in which money is short, a little at a time.
 func (w *world) earn() {
-	for w.plan.Poor && time.Since(w.history.begin) < w.plan.Length {
+	for w.plan.Poor && time.Since(w.history.Begin) < w.plan.Length {
 		time.Sleep(15 * time.Second)
 		w.topUp(12)
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/promises"
+
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
@@ -181,7 +183,7 @@ func sameKeys(s *runningFault) {
 	}
 	first, second := <-ids, <-ids
 	if first != "" && first == second {
-		s.c.note(event{kind: sawLeak, gen: first, text: "two teams have one generation"})
+		s.c.note(promises.Event{Kind: promises.Leaked, Generation: first, Text: "two teams have one generation"})
 	}
 	s.done(first != "" && second != "")
 }
@@ -256,7 +258,7 @@ func (w *world) noteForgotten(c *caller, o order) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.gaveUp[(&outcome{plan: w.plan}).upstreamKey(event{actor: c.name}, o.key)] = forgottenOrder{o, c.tenant}
+	w.gaveUp[(&outcome{plan: w.plan}).UpstreamKey(promises.Event{Actor: c.name}, o.key)] = forgottenOrder{o, c.tenant}
 }
 
 // resolveAll acts as an operator: for each order that stays unknown, it reads the sandbox's
@@ -301,53 +303,30 @@ func (s *runningFault) comeBackTo(o ledger.Order, generation string) {
 	h := s.world.caller(left.tenant, s.next("resolved")+s.c.name)
 	h.start(func(h *caller) {
 		if id, ok := h.buy(left.order, 20*time.Second); ok && id != generation {
-			h.note(event{kind: sawLeak, gen: id, text: "it was resolved as " + generation})
+			h.note(promises.Event{Kind: promises.Leaked, Generation: id, Text: "it was resolved as " + generation})
 		}
 	})
 }
 
 // resolvedStays checks that the resolution of an order by an operator is kept.
-func resolvedStays(o *outcome, say func(event, string, ...any)) {
-	for _, c := range o.last() {
-		want, resolved := o.resolved[c.id]
-		if resolved && (c.generation != want || (c.state == lifecycle.Placed) != (want != "")) {
-			say(event{at: c.at, actor: c.owner, gen: c.key}, "it was resolved as %q, and is %q in state %d", want, c.generation, c.state)
+func resolvedStays(o *outcome, say promises.Say) {
+	for _, c := range o.Orders() {
+		want, resolved := o.resolved[c.ID]
+		if resolved && (c.Generation != want || (c.State == lifecycle.Placed) != (want != "")) {
+			say(promises.Event{At: c.At, Actor: c.Owner, Generation: c.Key}, "it was resolved as %q, and is %q in state %d", want, c.Generation, c.State)
 		}
 	}
-}
-
-// excess returns the cost of orders above their reservations, by budget, and the number of these
-// orders.
-func (o *outcome) excess() (by map[window]int64, orders int64) {
-	by = map[window]int64{}
-	first := map[string]change{}
-	for _, c := range o.changes {
-		if _, ok := first[c.id]; !ok {
-			first[c.id] = c
-		}
-	}
-	for _, c := range o.last() {
-		above := c.cost - first[c.id].reserved
-		if first[c.id].reserved == 0 || above <= 0 {
-			continue
-		}
-		orders++
-		for _, at := range c.windows() {
-			by[at] += above
-		}
-	}
-	return by, orders
 }
 
 // dearerIsTold compares the charges above their quotes with those that were reported to operators.
-func dearerIsTold(o *outcome, say func(event, string, ...any)) {
-	_, orders := o.excess()
+func dearerIsTold(o *outcome, say promises.Say) {
+	_, orders := o.Excess()
 	for _, t := range o.plan.Troubles {
 		if t.ID != "T7" { // the process may crash before it notifies
 			return
 		}
 	}
 	if o.dearer < orders {
-		say(event{at: o.end}, "%d orders have cost more than their quotes, and %d were reported", orders, o.dearer)
+		say(promises.Event{At: o.End}, "%d orders have cost more than their quotes, and %d were reported", orders, o.dearer)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/promises"
+
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/sandbox"
@@ -39,7 +41,7 @@ type request struct {
 // traffic has all requests to the catalog, by process.
 type traffic struct {
 	mu      sync.Mutex
-	history *history
+	history *promises.Record
 	list    []request
 	leaks   []string
 }
@@ -90,11 +92,11 @@ func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 	apiKey := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	tenant := t.tenants[apiKey]
 	note := request{
-		at: t.traffic.history.since(), process: t.process, tenant: tenant, op: r.Pattern, path: r.URL.Path,
+		at: t.traffic.history.Since(), process: t.process, tenant: tenant, op: r.Pattern, path: r.URL.Path,
 		poll: r.Context().Value(pollKey{}) != nil, attempt: catalog.Attempt(r.Context()), key: r.Header.Get("Idempotency-Key"), apiKey: fmt.Sprintf("%x", sha256.Sum256([]byte(apiKey))),
 	}
 	resp, err := t.send(r, tenant)
-	note.end = t.traffic.history.since()
+	note.end = t.traffic.history.Since()
 	note.cut = err != nil && context.Cause(r.Context()) != nil
 	var op *net.OpError
 	note.undialed = errors.As(err, &op) && op.Op == "dial"

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/promises"
+
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
@@ -80,14 +82,14 @@ func (w *world) start() {
 // run runs one trouble from its start to its end.
 func (s *runningFault) run(a faultAction) {
 	w := s.world
-	note := span{id: s.ID, from: w.history.since(), reach: a.reach}
+	note := span{id: s.ID, from: w.history.Since(), reach: a.reach}
 	switch a.reach {
 	case reachReplica:
 		note.replica = w.replicas[s.Replica].name
 	case reachCallers:
 		note.replica, note.tenant = w.replicas[s.Replica].name, s.c.tenant.name
 	}
-	s.c.note(event{kind: sawFault, text: s.String() + " begins"})
+	s.c.note(promises.Event{Kind: promises.Fault, Text: s.String() + " begins"})
 	end, fired := func() {}, func() int { return int(s.count.Load()) }
 	if a.begin != nil {
 		end, fired = a.begin(s)
@@ -107,8 +109,8 @@ func (s *runningFault) run(a faultAction) {
 		}
 	}
 	end()
-	note.to = w.history.since()
-	s.c.note(event{kind: sawFault, text: s.String() + " is over"})
+	note.to = w.history.Since()
+	s.c.note(promises.Event{Kind: promises.Fault, Text: s.String() + " is over"})
 	<-met
 	note.fired = fired()
 	w.mu.Lock()
@@ -277,7 +279,7 @@ var acts = map[string]faultAction{
 		low := int64(0)
 		o.limit = &low
 		if _, ok := s.c.buy(o, 30*time.Second); ok {
-			s.c.note(event{kind: sawOver, text: "an order above the most that it may cost was placed"})
+			s.c.note(promises.Event{Kind: promises.Exceeded, Text: "an order above the most that it may cost was placed"})
 		} else if s.c.refused == "PRICE_ABOVE_LIMIT" {
 			s.count.Add(1)
 		}
@@ -387,7 +389,7 @@ func (s *runningFault) rotate(ended chan struct{}) {
 func (s *runningFault) restart(stop func(*replica)) (end func(), fired func() int) {
 	r := s.world.replicas[s.Replica]
 	watched(s)
-	s.c.note(event{kind: sawFault, process: r.current().name, text: s.ID + " stops"})
+	s.c.note(promises.Event{Kind: promises.Fault, Process: r.current().name, Text: s.ID + " stops"})
 	stop(r)
 	// The successor does not wait for the exit of the old process, because net/http waits for its connections
 	// for a random time. A slow drain overlaps with the successor, as in a rolling update.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/promises"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -164,14 +166,14 @@ func openTooMany(s *runningFault) {
 		}
 		code, reason := codes.OK, ""
 		if err != nil {
-			code, reason = s.c.failed(event{gen: id}, err)
+			code, reason = s.c.failed(promises.Event{Generation: id}, err)
 		}
 		switch took := time.Since(began); {
 		case err == nil:
-			s.c.note(event{kind: sawOver, gen: id, text: fmt.Sprintf("%d streams of one caller were let in", open+1)})
+			s.c.note(promises.Event{Kind: promises.Exceeded, Generation: id, Text: fmt.Sprintf("%d streams of one caller were let in", open+1)})
 		case code != codes.ResourceExhausted || reason != "STREAM_QUOTA_EXCEEDED": // trouble of another sort
 		case took > 50*time.Millisecond:
-			s.c.note(event{kind: sawOver, gen: id, text: fmt.Sprintf("the refusal of a stream took %v", took)})
+			s.c.note(promises.Event{Kind: promises.Exceeded, Generation: id, Text: fmt.Sprintf("the refusal of a stream took %v", took)})
 		default:
 			s.count.Add(1)
 		}
@@ -242,7 +244,7 @@ func readForeign(s *runningFault) {
 				s.count.Add(1)
 			case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal:
 			default: // the response reveals that the generation exists
-				thief.note(event{kind: sawLeak, gen: id, text: fmt.Sprintf("%s of another tenant's generation: %v", what, err)})
+				thief.note(promises.Event{Kind: promises.Leaked, Generation: id, Text: fmt.Sprintf("%s of another tenant's generation: %v", what, err)})
 			}
 			thief.searchError(err)
 		}

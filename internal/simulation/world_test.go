@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/promises"
+
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
@@ -36,7 +38,7 @@ const catalogAddr = "catalog:80"
 // world is the complete stack and its users.
 type world struct {
 	plan    plan
-	history *history
+	history *promises.Record
 	traffic *traffic
 
 	box      *sandbox.Sandbox
@@ -129,7 +131,7 @@ func (w *world) seed(part string) uint64 {
 
 // newWorld builds the stack. It is called within the bubble, and all that it makes lives there.
 func newWorld(p plan, dir string) (*world, error) {
-	w := &world{plan: p, history: &history{begin: time.Now()}, keys: map[string]string{}, busy: map[string]int{}, gaveUp: map[string]forgottenOrder{}, resolved: map[string]string{}}
+	w := &world{plan: p, history: &promises.Record{Begin: time.Now()}, keys: map[string]string{}, busy: map[string]int{}, gaveUp: map[string]forgottenOrder{}, resolved: map[string]string{}}
 	w.traffic = &traffic{history: w.history}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	err := w.openCatalog()
@@ -151,7 +153,7 @@ func newWorld(p plan, dir string) (*world, error) {
 		}
 	}
 	if p.Ledger {
-		if w.operator, err = w.withDoors(w.enlist(operator)); err != nil {
+		if w.operator, err = w.withDoors(w.enlist(promises.Operator)); err != nil {
 			return nil, err
 		}
 		if w.guest, err = w.withDoors(w.enlist(guest)); err != nil {

@@ -1,0 +1,57 @@
+package promises
+
+import (
+	"fmt"
+	"time"
+)
+
+// Broken is a promise that was not kept.
+type Broken struct {
+	Promise    string
+	At         time.Duration
+	Actor      string
+	Generation string
+	Text       string
+}
+
+func (b Broken) String() string {
+	return fmt.Sprintf("%s: at %s, %s %s: %s", b.Promise, b.At.Round(time.Microsecond), b.Actor, b.Generation, b.Text)
+}
+
+// Say reports that a promise was broken by an event.
+type Say func(e Event, format string, args ...any)
+
+// Promise is a guarantee of Easel, with a function that checks a run for violations.
+type Promise[R any] struct {
+	Name  string
+	Check func(run R, say Say)
+}
+
+// All are the promises that each driver checks.
+var All = []Promise[*Run]{
+	{"an idempotency key is charged once", chargedOnce},
+	{"a rejected order is not charged", rejectedIsNotCharged},
+	{"an order that no call has placed is not charged", unplacedIsNotCharged},
+	{"the ledger never reverts a state", ledgerNeverReverts},
+	{"every cent of the account has one owner", everyCentHasAnOwner},
+	{"no budget is exceeded", budgetsHold},
+	{"the sums of orders equal the budgets", ordersEqualBudgets},
+	{"the ledger equals its journal", ledgerEqualsJournal},
+	{"every recorded event arrives, and no other", everyEventArrives},
+	{"states never go backwards", statesGoForwards},
+	{"no state is delivered twice in a row", noneTwice},
+	{"the last state always arrives", lastStateArrives},
+	{"OK means that the goal is reached", okMeansGoal},
+	{"files arrive complete", filesAreComplete},
+	{"no caller sees another owner's generation or a secret", nothingLeaks},
+}
+
+// Check returns the promises in a list that a run breaks.
+func Check[R any](list []Promise[R], run R) (broken []Broken) {
+	for _, p := range list {
+		p.Check(run, func(e Event, format string, args ...any) {
+			broken = append(broken, Broken{Promise: p.Name, At: e.At, Actor: e.Actor, Generation: e.Generation, Text: fmt.Sprintf(format, args...)})
+		})
+	}
+	return broken
+}

@@ -1,0 +1,105 @@
+package promises
+
+import (
+	"strings"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+)
+
+// Arrival is an event that the receiver of a team has accepted.
+type Arrival struct {
+	At                              time.Duration
+	Process, Team                   string
+	ID, Type, Subject, State, Fault string // Fault describes what is wrong with the document
+	Percent                         int64  // threshold of a budget
+}
+
+// requiredEvent is a change for which the receiver of a team must get an event.
+type requiredEvent struct {
+	team, kind, subject string
+	percent             int64
+}
+
+// terminalEvents are the types of events by the state that the ledger records.
+var terminalEvents = map[lifecycle.Status]string{
+	lifecycle.Failed: ledger.EventFailed, lifecycle.Succeeded: ledger.EventSucceeded, lifecycle.Refunded: ledger.EventRefunded,
+}
+
+// requiredEvents returns the events that the versions in the ledger require, and the times of the changes.
+func (r *Run) requiredEvents() map[requiredEvent]time.Duration {
+	all, before := map[requiredEvent]time.Duration{}, map[string]Version{}
+	add := func(e requiredEvent, at time.Duration) {
+		if _, known := all[e]; !known {
+			all[e] = at
+		}
+	}
+	for _, v := range r.Versions {
+		old := before[v.ID]
+		before[v.ID] = v
+		if !r.Receivers[v.Owner] {
+			continue
+		}
+		if kind := terminalEvents[v.Status]; v.Status > old.Status && kind != "" {
+			add(requiredEvent{v.Owner, kind, v.Generation, 0}, v.At)
+		}
+		if v.Deleted && !old.Deleted {
+			add(requiredEvent{v.Owner, ledger.EventDeleted, v.Generation, 0}, v.At)
+		}
+	}
+	for _, v := range r.Budgets {
+		limit, limited := r.limit(v.Owner, v.Period)
+		for _, percent := range []int64{80, 100} {
+			if used := v.Spent + v.Reserved; r.Receivers[v.Owner] && limited && used > 0 && used*100 >= limit*percent {
+				add(requiredEvent{v.Owner, ledger.EventBudget, v.Period + "." + v.Start.Format(time.DateOnly), percent}, v.At)
+			}
+		}
+	}
+	return all
+}
+
+// deliveryLimit is the maximum time to deliver an event when all is well.
+const deliveryLimit = time.Minute + 5*time.Second
+
+// everyEventArrives compares the events that arrived with the versions in the ledger.
+func everyEventArrives(r *Run, say Say) {
+	if !r.HasEvents {
+		return
+	}
+	required := r.requiredEvents()
+	ids, types, first := map[requiredEvent]string{}, map[string]requiredEvent{}, map[requiredEvent]time.Duration{}
+	for _, a := range r.Arrivals {
+		one, at := requiredEvent{a.Team, a.Type, a.Subject, a.Percent}, Event{At: a.At, Actor: a.Process, Generation: a.Subject}
+		when, happened := required[one]
+		switch {
+		case a.Fault != "":
+			say(at, "%s: %s", a.Type, a.Fault)
+		case !happened || a.At < when:
+			say(at, "%s %d was delivered to %s, and was not recorded", a.Type, a.Percent, a.Team)
+		case ids[one] != "" && ids[one] != a.ID || types[a.ID] != requiredEvent{} && types[a.ID] != one:
+			say(at, "%s has the ids %s and %s", a.Type, ids[one], a.ID)
+		case a.Type != ledger.EventBudget && !strings.HasSuffix(a.Type, "."+strings.ToLower(strings.TrimPrefix(a.State, "STATE_"))):
+			say(at, "%s has the state %s", a.Type, a.State)
+		}
+		ids[one], types[a.ID] = a.ID, one
+		if _, again := first[one]; !again {
+			first[one] = a.At
+		}
+		for earlier, since := range required {
+			_, arrived := first[earlier]
+			if earlier.team == one.team && earlier.subject == one.subject && earlier != one && since < when && !arrived {
+				say(at, "%s was delivered before %s", one.kind, earlier.kind)
+			}
+		}
+	}
+	for one, when := range required {
+		arrived, ok := first[one]
+		if !ok {
+			arrived = r.End
+		}
+		if due := max(r.Healed, when) + deliveryLimit; arrived > due {
+			say(Event{At: when, Actor: one.team, Generation: one.subject}, "%s %d was recorded and not delivered %v after all was well", one.kind, one.percent, arrived-max(r.Healed, when))
+		}
+	}
+}

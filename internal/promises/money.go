@@ -1,0 +1,141 @@
+package promises
+
+import (
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+func ledgerNeverReverts(r *Run, say Say) {
+	before := map[string]Version{}
+	for _, v := range r.Versions {
+		old, at := before[v.ID], Event{At: v.At, Actor: v.Owner, Generation: v.Key}
+		before[v.ID] = v
+		switch {
+		case old.State == lifecycle.Placed && (v.State != lifecycle.Placed || v.Generation != old.Generation):
+			say(at, "it was %s, and is %q in state %d", old.Generation, v.Generation, v.State)
+		case old.State == lifecycle.Refused && v.State != lifecycle.Refused:
+			say(at, "it was refused, and is in state %d", v.State)
+		case old.ID != "" && (v.Cost < old.Cost || v.Refunded < old.Refunded):
+			say(at, "it had cost %d and %d came back; now it is %d and %d", old.Cost, old.Refunded, v.Cost, v.Refunded)
+		}
+	}
+}
+
+// everyCentHasAnOwner compares the orders of the ledger with the generations of the catalog.
+func everyCentHasAnOwner(r *Run, say Say) {
+	if !r.HasLedger {
+		return
+	}
+	named, open := map[string]Version{}, map[string]bool{}
+	for _, v := range r.Orders() {
+		at := Event{At: v.At, Actor: v.Owner, Generation: v.Generation}
+		if other, twice := named[v.Generation]; twice && v.Generation != "" {
+			say(at, "it is the order of %s too", other.Owner)
+		}
+		if r.IsCaller != nil && !r.IsCaller(v.Owner, v.Caller) {
+			say(at, "%s has not ordered it", v.Caller)
+		}
+		named[v.Generation] = v
+		open[v.Key] = open[v.Key] || v.State == lifecycle.Open
+	}
+	for _, account := range r.Accounts {
+		refunds := map[string]int64{}
+		for _, e := range account.Entries {
+			if e.Kind == "refund" {
+				refunds[e.GenerationID] = e.Cents
+			}
+		}
+		for _, g := range account.Generations {
+			v, ok := named[g.ID]
+			r.compareOrder(g, v, ok, ok || open[g.IdempotencyKey], refunds[g.ID], say)
+			delete(named, g.ID)
+		}
+	}
+	for id, v := range named {
+		if id != "" {
+			say(Event{At: v.At, Actor: v.Owner, Generation: id}, "the ledger has it, and the catalog's accounts do not")
+		}
+	}
+}
+
+// compareOrder compares a generation with its order. known reports whether the ledger names the generation, and owned
+// whether the ledger may have its order.
+func (r *Run) compareOrder(g sandbox.AuditedGeneration, v Version, known, owned bool, refund int64, say Say) {
+	at := Event{Actor: v.Owner, Generation: g.ID}
+	switch {
+	case IsPast(g.IdempotencyKey):
+	case !owned:
+		say(at, "%d cents of the account have no owner", g.CostCents)
+	case !known:
+	case v.Key != g.IdempotencyKey:
+		say(at, "it was ordered under %s, and the ledger has it under %s", g.IdempotencyKey, v.Key)
+	case v.Cost >= 0 && v.Cost != min(g.CostCents, v.MaxCost()):
+		say(at, "it has cost %d, and the ledger says %d", g.CostCents, v.Cost)
+	case !g.Deleted && v.Cost >= 0 && v.Refunded != refund && (r.HidesRefund == nil || !r.HidesRefund(g.ID)):
+		say(at, "%d cents came back, and the ledger says %d", refund, v.Refunded)
+	}
+}
+
+// budgetsHold checks the budgets at every moment, in the ledger and in the accounts of the catalog.
+func budgetsHold(r *Run, say Say) {
+	above, _ := r.Excess()
+	for _, v := range r.Budgets {
+		if limit, limited := r.limit(v.Owner, v.Period); limited && v.Spent+v.Reserved > limit+above[v.Budget()] {
+			say(Event{At: v.At, Actor: v.Owner}, "%d cents are spent and %d reserved of %d of a %s", v.Spent, v.Reserved, limit, v.Period)
+			return
+		}
+	}
+	orders := map[string]Version{} // by key
+	for _, v := range r.Versions {
+		if _, ok := orders[v.Key]; !ok || v.Generation != "" {
+			orders[v.Key] = v
+		}
+	}
+	spent := map[Budget]int64{}
+	for _, account := range r.Accounts {
+		keys := map[string]string{}
+		for _, g := range account.Generations {
+			keys[g.ID] = g.IdempotencyKey
+		}
+		for _, e := range account.Entries {
+			v, ok := orders[keys[e.GenerationID]]
+			if !ok {
+				continue
+			}
+			for _, at := range v.Budgets() {
+				spent[at] -= e.Cents
+				if limit, limited := r.limit(at.Owner, at.Period); limited && spent[at] > limit+above[at] {
+					say(Event{At: e.Time.Sub(r.Begin), Actor: at.Owner, Generation: e.GenerationID}, "the catalog has charged %d cents in a %s with %d", spent[at], at.Period, limit)
+					return
+				}
+			}
+		}
+	}
+}
+
+func ordersEqualBudgets(r *Run, say Say) {
+	type money struct{ spent, reserved int64 }
+	budgets, sums := map[Budget]money{}, map[Budget]money{}
+	for _, v := range r.Budgets {
+		budgets[v.Budget()] = money{v.Spent, v.Reserved}
+	}
+	for _, v := range r.Orders() {
+		for _, at := range v.Budgets() {
+			sums[at] = money{sums[at].spent + v.Spent(), sums[at].reserved + v.Reserved}
+		}
+		if v.State == lifecycle.Refused && (v.Reserved != 0 || v.Spent() != 0) {
+			say(Event{At: v.At, Actor: v.Owner, Generation: v.Key}, "it was refused, and holds money")
+		}
+	}
+	for at, sum := range sums {
+		if sum != budgets[at] {
+			say(Event{At: r.End, Actor: at.Owner}, "the orders of the %s have spent and reserved %v, and its budget says %v", at.Period, sum, budgets[at])
+		}
+	}
+}
+
+func ledgerEqualsJournal(r *Run, say Say) {
+	for _, difference := range r.Differences {
+		say(Event{At: r.End}, "%s", difference)
+	}
+}

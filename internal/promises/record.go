@@ -1,0 +1,161 @@
+// Package promises records what callers of Easel observe, and compares it with the accounts of the catalog and the ledger.
+//
+// Two drivers use it: internal/simulation runs the complete stack in virtual time, and internal/torture runs real
+// processes and kills them. Each has its own load and faults. Promises that only one driver can observe, such as the
+// times of polls, are checked in that driver.
+//
+//	record  the events that callers observe
+//	run     the truth about a run: accounts of the catalog, orders and budgets of the ledger, arrived events
+//	orders  promises about charges and outcomes
+//	money   promises about the ledger
+//	watch   promises about states, results and isolation
+//	events  promises about events of teams
+//	rest    a client of the REST API
+//
+// Only tests import it.
+package promises
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// Kinds of events.
+const (
+	Opened     = "open"   // a stream was requested
+	Updated    = "update" // a stream delivered a state
+	Heartbeat  = "beat"
+	CaughtUp   = "caughtup"
+	Closing    = "closing" // the server announced the end of a stream
+	EndedOK    = "ok"      // a stream ended with OK
+	Failed     = "error"   // a call or stream ended with an error
+	Silent     = "silence" // the caller abandoned a silent stream
+	Read       = "get"     // a unary call returned a state
+	Listed     = "listed"  // a list, or a watch of everything, contained a generation
+	Ordered    = "order"   // an order was sent
+	Placed     = "placed"  // the response to an order had a generation
+	Rejected   = "refused" // an order was rejected, and by its outcome it cannot exist
+	GaveUp     = "gaveup"  // a caller stopped repeating an order that may exist
+	Downloaded = "file"    // a result was downloaded
+	Deleted    = "deleted" // the caller deleted the generation
+	Done       = "done"    // the caller reached its goal
+	Fault      = "fault"   // a fault began or ended
+	Kept       = "held"    // a stream without a reader was kept
+	Leaked     = "leak"    // a response contained data that must stay hidden
+	Exceeded   = "over"    // a limit was violated
+)
+
+// Order outcomes in errors. Each other outcome is unknown.
+const (
+	NotPlacedByThisCall = "not_placed_by_this_call"
+	NotPlaced           = "not_placed"
+)
+
+// Event is one observation of a caller.
+type Event struct {
+	At    time.Duration // since the start of the record
+	Actor string        // "OWNER.NAME"
+	Seq   int
+	Kind  string
+
+	Stream     int    // number of the actor's stream, or zero
+	Generation string // ID
+	Process    string // name of the process that responded
+	Text       string // code and reason of an error, idempotency key of an order, digest of a result
+
+	Order   string        // idempotency key, if an error ended an order
+	Outcome string        // outcome in that error
+	Since   time.Duration // time when the order was sent
+	Lasts   time.Duration // time to the deadline of a sent order
+
+	State     easelv1.State
+	Etag      string
+	Initial   bool
+	Observed  time.Duration // time of the catalog's response, since the start of the record
+	Goal      easelv1.WatchUntil
+	Heartbeat time.Duration // requested interval
+
+	Named []string         // generations that an opened stream of many names
+	Known map[string]Known // states that it sends as known, by generation
+	Model string           // model filter of an opened stream; in an update, the model of the generation
+}
+
+// Known is the last delivered state of a generation.
+type Known struct {
+	Etag  string
+	State easelv1.State
+}
+
+func (e Event) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%14s %-12s %-8s", e.At.Round(time.Microsecond), e.Actor, e.Kind)
+	for _, part := range []struct{ name, value string }{
+		{"gen", e.Generation}, {"from", e.Process}, {"etag", e.Etag}, {"", e.Text}, {"order", e.Order}, {"outcome", e.Outcome},
+	} {
+		if part.value != "" {
+			b.WriteString(" " + strings.TrimPrefix(part.name+"="+part.value, "="))
+		}
+	}
+	if e.State != 0 {
+		fmt.Fprintf(&b, " %s observed=%s", strings.TrimPrefix(e.State.String(), "STATE_"), e.Observed.Round(time.Microsecond))
+	}
+	if e.Initial {
+		b.WriteString(" initial")
+	}
+	if e.Stream != 0 {
+		fmt.Fprintf(&b, " stream=%d", e.Stream)
+	}
+	return b.String()
+}
+
+// Owner returns the owner of the actor's orders.
+func (e Event) Owner() string {
+	name, _, _ := strings.Cut(e.Actor, ".")
+	return name
+}
+
+// Record collects the events of all actors.
+type Record struct {
+	Begin time.Time
+
+	mu     sync.Mutex
+	events []Event
+}
+
+// Since returns the time since the start of the record.
+func (r *Record) Since() time.Duration { return time.Since(r.Begin) }
+
+// Add appends an event, and sets its time.
+func (r *Record) Add(e Event) {
+	e.At = r.Since()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = append(r.events, e)
+}
+
+// Sorted returns the events in a deterministic order. Events of several actors at one instant have no order otherwise.
+func (r *Record) Sorted() []Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := slices.Clone(r.events)
+	slices.SortFunc(list, func(a, b Event) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Actor, b.Actor), cmp.Compare(a.Seq, b.Seq))
+	})
+	return list
+}
+
+// Digest returns a hash of all events.
+func Digest(events []Event) string {
+	sum := sha256.New()
+	for _, e := range events {
+		fmt.Fprintf(sum, "%d %+v\n", e.Seq, e)
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil)[:12])
+}

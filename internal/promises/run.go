@@ -1,0 +1,215 @@
+package promises
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// Run has the events of a run and the truth about it.
+type Run struct {
+	IsShared  bool // callers share an API key, so that Easel derives the catalog's idempotency keys
+	HasLedger bool // a ledger outlives processes
+	HasEvents bool // teams receive events
+	Begin     time.Time
+	Healed    time.Duration // time when the last fault ended
+	End       time.Duration
+
+	Events      []Event
+	Accounts    map[string]sandbox.Audit // accounts of the catalog by name
+	Truth       map[string]Truth         // final states by generation
+	Versions    []Version                // versions of the orders in the ledger, oldest first; at least the final ones
+	Budgets     []BudgetVersion          // likewise
+	Limits      map[string]ledger.Limits // budgets by team
+	Differences []string                 // differences between the ledger and its journal
+	Arrivals    []Arrival                // events that receivers have accepted, oldest first
+	Receivers   map[string]bool          // teams that receive events
+
+	// IsCaller reports whether a caller may order for an owner. Nil means that the ledger's callers are not checked.
+	IsCaller func(owner, caller string) bool
+	// MayLie reports whether the catalog may have revoked a state at a time. Nil means never.
+	MayLie func(at time.Duration) bool
+	// MayHide reports whether the catalog may have hidden refunds at a time. Nil means never.
+	MayHide func(at time.Duration) bool
+	// HidesRefund reports whether the ledger may lack the refund of a generation. Nil means that it has all refunds.
+	HidesRefund func(generation string) bool
+}
+
+// Truth is the final state of a generation in the catalog.
+type Truth struct {
+	Owner     string
+	State     catalog.State
+	Ended     time.Duration // negative if it is unknown
+	Refunded  time.Duration // negative if there was no refund
+	HasFailed bool
+	Deleted   bool
+	Digest    string // SHA-256 of the result
+}
+
+// Version is a version of an order in the ledger. All times but Time are since the start of the record.
+type Version struct {
+	At                                    time.Duration
+	ID, Owner, Caller, Key, APIKey        string // Key is the catalog's idempotency key
+	State                                 lifecycle.State
+	Generation                            string
+	Leases                                int // number of leases so far
+	LeaseUntil                            time.Duration
+	Written                               time.Duration
+	Reserved, Cost, Refunded, Unconfirmed int64 // Cost is negative if it is unknown
+	Settled, Deleted                      bool
+	Status                                lifecycle.Status
+	Time                                  time.Time // when it was written, by the database's clock
+}
+
+// IsLive reports whether the idempotency key is in use.
+func (v Version) IsLive() bool { return v.State == lifecycle.Open || v.State == lifecycle.Placed }
+
+// Spent returns the amount that budgets count.
+func (v Version) Spent() int64 {
+	if v.Cost < 0 {
+		return v.Unconfirmed
+	}
+	return max(v.Cost-v.Refunded, v.Unconfirmed)
+}
+
+// MaxCost returns the maximum charge that the ledger can know. If a generation was deleted before it ended, the ledger
+// knows only the cost that was reported until then.
+func (v Version) MaxCost() int64 {
+	if v.Deleted && v.Status < lifecycle.Failed {
+		return v.Cost
+	}
+	return math.MaxInt64
+}
+
+// Budgets returns the budgets that an order counts toward.
+func (v Version) Budgets() []Budget {
+	y, m, d := v.Time.Date()
+	return []Budget{
+		{v.Owner, "day", time.Date(y, m, d, 0, 0, 0, 0, time.UTC)}, {v.Owner, "month", time.Date(y, m, 1, 0, 0, 0, 0, time.UTC)},
+	}
+}
+
+// Budget identifies a budget by owner, period and start.
+type Budget struct {
+	Owner, Period string
+	Start         time.Time
+}
+
+// BudgetVersion is a version of a budget in the ledger.
+type BudgetVersion struct {
+	At              time.Duration
+	Owner, Period   string
+	Start           time.Time
+	Spent, Reserved int64
+}
+
+// Budget returns the identity of the budget.
+func (v BudgetVersion) Budget() Budget { return Budget{v.Owner, v.Period, v.Start} }
+
+// limit returns the limit of a team's budget in cents. It returns false without one.
+func (r *Run) limit(owner, period string) (cents int64, limited bool) {
+	limit := map[string]*int64{"day": r.Limits[owner].DailyCents, "month": r.Limits[owner].MonthlyCents}[period]
+	if limit == nil {
+		return 0, false
+	}
+	return *limit, true
+}
+
+// Past is the prefix of the idempotency keys of orders that bypass Easel.
+const Past = "past-easel-"
+
+// IsPast reports whether an order bypassed Easel.
+func IsPast(key string) bool { return strings.HasPrefix(key, Past) }
+
+// UpstreamKey returns the catalog's idempotency key for the key of an event's actor. Under a shared API key it is
+// derived. Without a ledger, callers are anonymous.
+func (r *Run) UpstreamKey(e Event, key string) string {
+	if !r.IsShared {
+		return key
+	}
+	owner := ""
+	if r.HasLedger {
+		owner = e.Owner()
+	}
+	text := binary.BigEndian.AppendUint64([]byte("easel1"), uint64(len(owner)))
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(string(text)+owner+key)))
+}
+
+// AddAccount adds an account of the catalog, and the truth about its generations.
+func (r *Run) AddAccount(name string, a sandbox.Audit) {
+	if r.Accounts == nil {
+		r.Accounts, r.Truth = map[string]sandbox.Audit{}, map[string]Truth{}
+	}
+	r.Accounts[name] = a
+	owners := map[string]string{}
+	for _, e := range r.Events {
+		if e.Kind == Ordered && r.HasLedger {
+			owners[r.UpstreamKey(e, e.Text)] = e.Owner()
+		}
+	}
+	for _, g := range a.Generations {
+		one := Truth{Owner: name, Deleted: g.Deleted, Ended: -1, Refunded: -1, HasFailed: g.Refunds > 0}
+		if !g.Deleted {
+			one.State = statuses[g.Status]
+		}
+		if owner, known := owners[g.IdempotencyKey]; known {
+			one.Owner = owner
+		}
+		r.Truth[g.ID] = one
+	}
+	for _, e := range a.Entries {
+		if one, known := r.Truth[e.GenerationID]; known && e.Kind == "refund" {
+			one.HasFailed, one.Refunded = true, e.Time.Sub(r.Begin)
+			r.Truth[e.GenerationID] = one
+		}
+	}
+}
+
+// statuses are the final states by the status in an account.
+var statuses = map[string]catalog.State{
+	"succeeded": catalog.StateSucceeded, "failed": catalog.StateFailed, "refunded": catalog.StateRefunded,
+}
+
+// Orders returns the final version of each order, in the order of creation.
+func (r *Run) Orders() (all []Version) {
+	at := map[string]int{}
+	for _, v := range r.Versions {
+		if n, ok := at[v.ID]; ok {
+			all[n] = v
+			continue
+		}
+		at[v.ID] = len(all)
+		all = append(all, v)
+	}
+	return all
+}
+
+// Excess returns the cost of orders above their reservations, by budget, and the number of these orders.
+func (r *Run) Excess() (by map[Budget]int64, orders int64) {
+	by = map[Budget]int64{}
+	first := map[string]Version{}
+	for _, v := range r.Versions {
+		if _, ok := first[v.ID]; !ok {
+			first[v.ID] = v
+		}
+	}
+	for _, v := range r.Orders() {
+		above := v.Cost - first[v.ID].Reserved
+		if first[v.ID].Reserved == 0 || above <= 0 {
+			continue
+		}
+		orders++
+		for _, at := range v.Budgets() {
+			by[at] += above
+		}
+	}
+	return by, orders
+}

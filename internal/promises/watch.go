@@ -1,0 +1,185 @@
+package promises
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/catalog"
+)
+
+// States are the states of the contract by the states of the catalog.
+var States = map[catalog.State]easelv1.State{
+	catalog.StateQueued: easelv1.State_STATE_QUEUED, catalog.StateRunning: easelv1.State_STATE_RUNNING,
+	catalog.StateSucceeded: easelv1.State_STATE_SUCCEEDED, catalog.StateFailed: easelv1.State_STATE_FAILED,
+	catalog.StateRefunded: easelv1.State_STATE_REFUNDED,
+}
+
+// ranks order the states of a generation. Unknown states have rank zero.
+var ranks = map[easelv1.State]int{
+	easelv1.State_STATE_QUEUED: 1, easelv1.State_STATE_RUNNING: 2, easelv1.State_STATE_SUCCEEDED: 3,
+	easelv1.State_STATE_FAILED: 3, easelv1.State_STATE_REFUNDED: 4, easelv1.State_STATE_DELETED: 5,
+}
+
+// IsEnd reports whether a watch ends with a state.
+func IsEnd(s easelv1.State) bool { return ranks[s] >= ranks[easelv1.State_STATE_SUCCEEDED] }
+
+// follows reports whether a state may come after another one.
+func follows(before, after easelv1.State) bool {
+	switch {
+	case before == after || ranks[before] == 0 || ranks[after] == 0 && !IsEnd(before):
+		return true
+	case before == easelv1.State_STATE_SUCCEEDED:
+		return after == easelv1.State_STATE_DELETED
+	}
+	return ranks[after] > ranks[before]
+}
+
+func (r *Run) mayLie(at time.Duration) bool { return r.MayLie != nil && r.MayLie(at) }
+
+// statesGoForwards checks the states of each generation for each actor, in the order of the catalog's responses, because
+// two replicas may have polled at different times.
+func statesGoForwards(r *Run, say Say) {
+	type view struct{ actor, generation string }
+	seen, delivered := map[view]Event{}, deliveries{last: map[[2]string]Event{}, over: map[string]bool{}}
+	for _, e := range r.Events {
+		delivered.add(e)
+		if e.Kind != Updated && e.Kind != Read && e.Kind != Placed {
+			continue
+		}
+		v := view{e.Actor, e.Generation}
+		before, known := seen[v]
+		if known && e.Observed < before.Observed && e.Process != before.Process {
+			continue // from another replica that did not have the newer state yet
+		}
+		if known && e.Stream != before.Stream && (e.Process != before.Process || e.At-before.At > 20*time.Second) && r.mayLie(e.At) {
+			continue // no process remembers the catalog's earlier response
+		}
+		if e.Kind == Read && r.mayLie(e.At) { // the state of an unwatched generation is not remembered between calls
+			if before = delivered.watches(e); before.Kind == "" {
+				continue
+			}
+			known = true
+		}
+		if known && !follows(before.State, e.State) {
+			say(e, "%s after %s", e.State, before.State)
+		}
+		if !known || ranks[e.State] >= ranks[before.State] {
+			seen[v] = e
+		}
+	}
+}
+
+// deliveries holds the events that processes have delivered to watches.
+type deliveries struct {
+	last map[[2]string]Event // latest update by process and generation
+	over map[string]bool     // streams that have ended
+}
+
+func (d deliveries) add(e Event) {
+	switch e.Kind {
+	case Updated:
+		d.last[[2]string{e.Process, e.Generation}] = e
+	case EndedOK, Failed:
+		d.over[fmt.Sprint(e.Actor, e.Stream)] = true
+	}
+}
+
+// watches returns the latest update that the process of an event delivered to a watch of the same generation. It returns
+// no event if that watch is over or the update is less than a second old.
+func (d deliveries) watches(e Event) Event {
+	delivered := d.last[[2]string{e.Process, e.Generation}]
+	if d.over[fmt.Sprint(delivered.Actor, delivered.Stream)] || e.At-delivered.At < time.Second {
+		return Event{}
+	}
+	return delivered
+}
+
+// noneTwice checks each watch across its streams, because a new stream sends the known etag.
+func noneTwice(r *Run, say Say) {
+	type view struct {
+		actor, generation string
+		stream            int // set only for streams that cannot send the known etags
+	}
+	delivered := map[view]string{}
+	single := map[string]bool{} // streams of one generation by actor and stream
+	for _, e := range r.Events {
+		name := fmt.Sprint(e.Actor, e.Stream)
+		if e.Kind == Opened && e.Generation != "" {
+			single[name] = true
+			delivered[view{e.Actor, e.Generation, 0}] = e.Etag
+		}
+		if e.Kind != Updated {
+			continue
+		}
+		v := view{e.Actor, e.Generation, 0}
+		if !single[name] {
+			v.stream = e.Stream
+		}
+		if delivered[v] == e.Etag {
+			say(e, "the etag %s was delivered before", e.Etag)
+		}
+		delivered[v] = e.Etag
+	}
+}
+
+// lastStateArrives compares the last state that each caller received with the truth.
+func lastStateArrives(r *Run, say Say) {
+	for _, e := range r.Events {
+		one, known := r.Truth[e.Generation]
+		if e.Kind != Done || !known || one.Deleted || e.State == States[one.State] {
+			continue
+		}
+		if one.HasFailed && (e.State == easelv1.State_STATE_FAILED || e.State == easelv1.State_STATE_REFUNDED) {
+			continue
+		}
+		say(e, "%s at the end, and it is %s", e.State, one.State)
+	}
+}
+
+func okMeansGoal(r *Run, say Say) {
+	type view struct{ actor, generation string }
+	last := map[view]easelv1.State{}
+	for _, e := range r.Events {
+		if e.Kind == Updated {
+			last[view{e.Actor, e.Generation}] = e.State
+		}
+		if e.Kind != EndedOK || e.Generation == "" {
+			continue
+		}
+		switch state := last[view{e.Actor, e.Generation}]; {
+		case !IsEnd(state):
+			say(e, "OK, and the last state delivered is %s", state)
+		case e.Goal == easelv1.WatchUntil_WATCH_UNTIL_SETTLED && state == easelv1.State_STATE_FAILED && r.Truth[e.Generation].State == catalog.StateRefunded && (r.MayHide == nil || !r.MayHide(e.At)):
+			say(e, "OK, and the refund was not delivered")
+		}
+	}
+}
+
+func filesAreComplete(r *Run, say Say) {
+	for _, e := range r.Events {
+		if e.Kind == Downloaded && e.Text != r.Truth[e.Generation].Digest {
+			say(e, "%s, and the catalog's result is %s", e.Text, r.Truth[e.Generation].Digest)
+		}
+	}
+}
+
+// nothingLeaks checks that callers see only generations of their owner.
+func nothingLeaks(r *Run, say Say) {
+	for _, e := range r.Events {
+		one, known := r.Truth[e.Generation]
+		isOwn := strings.HasPrefix(e.Actor, one.Owner+".")
+		switch {
+		case e.Kind == Leaked:
+			say(e, "%s", e.Text)
+		case e.Kind == Listed && !isOwn:
+			say(e, "a list has a generation of %q", one.Owner)
+		case known && (!r.IsShared || r.HasLedger) && (e.Kind == Updated || e.Kind == Read) && !isOwn && e.Owner() != Operator:
+			say(e, "a generation of %s", one.Owner)
+		}
+	}
+}
+
+// Operator is the owner of the caller that may see everything.
+const Operator = "ops"
