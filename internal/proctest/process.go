@@ -100,6 +100,9 @@ func (p *Process) Wait(limit time.Duration) (int, error) {
 	}
 }
 
+// Gone returns a channel that is closed when the process has exited.
+func (p *Process) Gone() <-chan struct{} { return p.gone }
+
 // Pid returns the process ID.
 func (p *Process) Pid() int { return p.command.Process.Pid }
 

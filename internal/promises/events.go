@@ -1,6 +1,12 @@
 package promises
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -14,6 +20,31 @@ type Arrival struct {
 	Process, Team                   string
 	ID, Type, Subject, State, Fault string // Fault describes what is wrong with the document
 	Percent                         int64  // threshold of a budget
+}
+
+// NewArrival reads an event that a team receives. Fault is set if the event is not signed with the secret as Standard
+// Webhooks defines it, or belongs to another team.
+func NewArrival(team, secret string, header http.Header, body []byte) Arrival {
+	var document struct {
+		ID, Type, Subject, Source string
+		Percent                   int64
+		Data                      struct{ GenerationID, State, Owner string }
+	}
+	a := Arrival{Team: team}
+	if err := json.Unmarshal(body, &document); err != nil {
+		a.Fault = err.Error()
+	}
+	a.ID, a.Type, a.Subject, a.State, a.Percent = document.ID, document.Type, document.Subject, document.Data.State, document.Percent
+	key, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "%s.%s.%s", document.ID, header.Get("webhook-timestamp"), body)
+	switch {
+	case header.Get("webhook-signature") != "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)):
+		a.Fault = "it has another signature"
+	case document.Source != "/easel/teams/"+team || document.Data.Owner != "" && document.Data.Owner != team:
+		a.Fault = "it is of " + document.Source + " and of " + document.Data.Owner
+	}
+	return a
 }
 
 // requiredEvent is a change for which the receiver of a team must get an event.

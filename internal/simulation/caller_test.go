@@ -108,6 +108,11 @@ func (c *caller) endpoint() *endpoint { return c.tenant.endpoints[c.at] }
 // switchEndpoint selects another replica for the caller, if there is one.
 func (c *caller) switchEndpoint() { c.at = (c.at + 1) % len(c.tenant.endpoints) }
 
+// rest returns the REST client of an endpoint.
+func (d *endpoint) rest() promises.REST {
+	return promises.REST{Client: d.http, Address: "localhost", Token: d.key}
+}
+
 // signed returns a context with the credential of an endpoint.
 func (d *endpoint) signed(ctx context.Context) context.Context {
 	if d.key == "" {
@@ -251,12 +256,11 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 }
 
 func (c *caller) send(ctx context.Context, o order, labels map[string]string) (*easelv1.Generation, error) {
+	request := &easelv1.CreateGenerationRequest{ModelId: o.model, InputsJson: o.inputs, IdempotencyKey: o.key, MaxCostCents: o.limit, Labels: labels}
 	if c.randomly(0.15) {
-		return c.endpoint().restOrder(ctx, o, labels)
+		return c.endpoint().rest().Create(ctx, request)
 	}
-	resp, err := c.endpoint().grpc.CreateGeneration(c.endpoint().signed(ctx), &easelv1.CreateGenerationRequest{
-		ModelId: o.model, InputsJson: o.inputs, IdempotencyKey: o.key, MaxCostCents: o.limit, Labels: labels,
-	})
+	resp, err := c.endpoint().grpc.CreateGeneration(c.endpoint().signed(ctx), request)
 	return resp.GetGeneration(), err
 }
 
@@ -425,12 +429,11 @@ func (w *world) checkOwner(c *caller, g *easelv1.Generation) {
 
 // watch opens a stream of one generation.
 func (d *endpoint) watch(ctx context.Context, v viewing, known string) (messages, error) {
+	request := &easelv1.WatchGenerationRequest{GenerationId: v.id, Until: v.until, KnownEtag: known, HeartbeatInterval: durationpb.New(v.every)}
 	if v.rest {
-		return d.restWatch(ctx, v, known)
+		return d.rest().Watch(ctx, request)
 	}
-	stream, err := d.grpc.WatchGeneration(d.signed(ctx), &easelv1.WatchGenerationRequest{
-		GenerationId: v.id, Until: v.until, KnownEtag: known, HeartbeatInterval: durationpb.New(v.every),
-	})
+	stream, err := d.grpc.WatchGeneration(d.signed(ctx), request)
 	if err != nil {
 		return nil, err
 	}

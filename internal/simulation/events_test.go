@@ -1,12 +1,7 @@
 package simulation
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -170,33 +165,12 @@ func answerOf(r *http.Request, status int) *http.Response {
 
 // take records an event that has arrived.
 func (w wayToReceivers) take(team string, r *http.Request, body []byte) {
-	var document struct {
-		ID, Type, Subject, Source string
-		Percent                   int64
-		Data                      struct{ GenerationID, State, Owner string }
-	}
-	a := promises.Arrival{At: w.world.history.Since(), Process: w.process.name, Team: team}
-	if err := json.Unmarshal(body, &document); err != nil {
-		a.Fault = err.Error()
-	}
-	a.ID, a.Type, a.Subject, a.State, a.Percent = document.ID, document.Type, document.Subject, document.Data.State, document.Percent
-	switch {
-	case r.Header.Get("webhook-signature") != signature(document.ID, r.Header.Get("webhook-timestamp"), body):
-		a.Fault = "it is signed otherwise"
-	case document.Source != "/easel/teams/"+team || document.Data.Owner != "" && document.Data.Owner != team:
-		a.Fault = "it is of " + document.Source + " and of " + document.Data.Owner
-	case w.world.holdsKey(string(body)) || strings.Contains(string(body), "://catalog"):
+	a := promises.NewArrival(team, eventSecret, r.Header, body)
+	a.At, a.Process = w.world.history.Since(), w.process.name
+	if w.world.holdsKey(string(body)) || strings.Contains(string(body), "://catalog") {
 		a.Fault = "it has a key or the catalog's address in it"
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.all = append(w.all, a)
-}
-
-// signature returns the signature of an event as defined by Standard Webhooks.
-func signature(id, timestamp string, body []byte) string {
-	secret, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(eventSecret, "whsec_"))
-	mac := hmac.New(sha256.New, secret)
-	fmt.Fprintf(mac, "%s.%s.%s", id, timestamp, body)
-	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }

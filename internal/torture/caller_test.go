@@ -4,72 +4,80 @@ package torture
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/promises"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// caller places orders sequentially, and repeats each until it knows the outcome.
+// caller is a caller of a team. If it does not know the outcome of an order, it repeats the order later, or gives up.
 type caller struct {
-	world *world
-	line  *callerProxy
-	// create sends an order and returns its generation ID.
-	create func(ctx context.Context, request *easelv1.CreateGenerationRequest) (string, error)
+	world    *world
+	team     string
+	name     string
+	overREST bool
+	newest   atomic.Pointer[exchange] // its newest connection
+	client   easelv1.GenerationServiceClient
+	rest     promises.REST
+	later    []*easelv1.CreateGenerationRequest // orders of unknown outcome
+	placed   []*easelv1.CreateGenerationRequest // orders with a generation
 }
 
-// connect creates a caller with a token for a line, and returns it with its closer.
-func connect(w *world, l *callerProxy, token string) (*caller, io.Closer, error) {
-	if l.rest {
-		c := &restClient{address: l.listener.Addr().String(), token: token}
-		return &caller{world: w, line: l, create: c.create}, c, nil
-	}
-	conn, err := dial(l)
-	if err != nil {
-		return nil, nil, err
-	}
-	client := easelv1.NewGenerationServiceClient(conn)
-	create := func(ctx context.Context, request *easelv1.CreateGenerationRequest) (string, error) {
-		answer, err := client.CreateGeneration(bearing(ctx, token), request, grpc.WaitForReady(true))
-		return answer.GetGeneration().GetGenerationId(), err
-	}
-	return &caller{world: w, line: l, create: create}, conn, nil
-}
+// outcome is what a caller knows about an order.
+type outcome int
 
-// bearing returns a context of calls with a token.
-func bearing(ctx context.Context, token string) context.Context {
-	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
-}
+const (
+	unknown outcome = iota
+	placed
+	rejected // it exceeds the budget
+)
 
-// dial connects over gRPC. It reconnects immediately, because the back-off of callers is not under test.
-func dial(l *callerProxy) (*grpc.ClientConn, error) {
-	return grpc.NewClient(l.listener.Addr().String(),
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 50 * time.Millisecond},
-			MinConnectTimeout: time.Second,
-		}))
+// connect creates the callers. One in four uses REST.
+func (w *world) connect(callers int) {
+	for n := range callers {
+		team := teams[n%len(w.tokens)]
+		c := &caller{world: w, team: team, name: fmt.Sprintf("%s.%d", team, n), overREST: n/len(w.tokens)%4 == 3}
+		address := w.relay(w.t, net.ListenConfig{}, c.toFacade)
+		transport := &http.Transport{}
+		c.rest = promises.REST{Client: &http.Client{Transport: transport}, Address: address, Token: w.tokens[team]}
+		conn, err := grpc.NewClient(address,
+			grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithConnectParams(grpc.ConnectParams{ // the back-off of callers is not under test
+				Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 50 * time.Millisecond},
+				MinConnectTimeout: time.Second,
+			}))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.t.Cleanup(func() {
+			conn.Close()
+			transport.CloseIdleConnections()
+		})
+		c.client = easelv1.NewGenerationServiceClient(conn)
+		w.callers = append(w.callers, c)
+	}
 }
 
 // largeEvery is the interval of large orders.
 const largeEvery = 8
 
-// picture is a model whose result is a file of more than one part in the database.
-const picture = "studio/landscape"
-
-// orderOf returns the n-th order. Some are large, some have a cost limit, some paint a picture.
+// orderOf returns the n-th order. Some are large, some have a cost limit.
 func orderOf(n int) *easelv1.CreateGenerationRequest {
 	r := &easelv1.CreateGenerationRequest{
 		ModelId: "studio/haiku", IdempotencyKey: fmt.Sprintf("order-%d", n), InputsJson: fmt.Sprintf(`{"prompt":"order %d"}`, n),
@@ -77,104 +85,220 @@ func orderOf(n int) *easelv1.CreateGenerationRequest {
 	if n%largeEvery == 1 {
 		r.InputsJson = "{" + strings.Repeat(" ", largeBody) + r.GetInputsJson()[1:]
 	}
-	if n%40 == 20 {
-		r.ModelId, r.InputsJson = picture, fmt.Sprintf(`{"prompt":"order %d","size":"640x400"}`, n)
-	}
 	if n%9 == 0 {
 		r.MaxCostCents = new(int64(100))
 	}
 	return r
 }
 
-// work places orders while there are more to place.
-func (c *caller) work(ctx context.Context, neighbour *caller) error {
-	for n, more := c.world.next(); more; n, more = c.world.next() {
-		request := orderOf(n)
-		if n%20 == 7 { // concurrent orders of two callers with the same key, often at two facades
+// work orders while faults happen.
+func (c *caller) work(ctx context.Context, colleague *caller) error {
+	for c.world.calmIfDone(); !c.world.isCalm() && ctx.Err() == nil; c.world.calmIfDone() {
+		request := c.next()
+		if rand.IntN(20) == 0 { // concurrent orders of two callers with the same idempotency key, often at two facades
 			var twin sync.WaitGroup
-			var err error
-			twin.Go(func() { err = neighbour.place(ctx, request) })
-			mine := c.place(ctx, request)
+			twin.Go(func() { _, _ = colleague.ask(ctx, request) })
+			err := c.try(ctx, request)
 			if twin.Wait(); err != nil {
 				return err
 			}
-			if mine != nil {
-				return mine
-			}
 			continue
 		}
-		if err := c.place(ctx, request); err != nil {
+		if err := c.try(ctx, request); err != nil {
 			return err
-		}
-		if c.line.beforeDelivery() || rand.IntN(8) == 0 {
-			if err := c.place(ctx, request); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
 }
 
-// place sends an order until its generation is known.
-func (c *caller) place(ctx context.Context, request *easelv1.CreateGenerationRequest) error {
-	for {
-		c.world.tally.call()
-		id, err := c.send(ctx, request)
-		switch {
-		case err == nil:
-			return c.world.promises.record(request.GetIdempotencyKey(), id)
-		case ctx.Err() != nil:
-			return fmt.Errorf("%s was never heard of: %w", request.GetIdempotencyKey(), err)
-		case !retryable(err):
-			return fmt.Errorf("%s was answered with %w", request.GetIdempotencyKey(), err)
-		}
-		if rand.IntN(2) == 0 { // while this facade may still be at it
-			c.line.disconnect()
-		}
-		select { // a caller waits only for a short time
-		case <-time.After(rand.N(60 * time.Millisecond)):
-		case <-ctx.Done():
-		}
+// next returns an earlier order, or a new one. All teams choose the same idempotency keys.
+func (c *caller) next() *easelv1.CreateGenerationRequest {
+	if n := len(c.later); n > 20 || n > 0 && rand.IntN(3) == 0 {
+		request := c.later[0]
+		c.later = c.later[1:]
+		return request
 	}
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
+	c.world.last[c.team]++
+	return orderOf(c.world.last[c.team])
 }
 
-func (c *caller) send(ctx context.Context, request *easelv1.CreateGenerationRequest) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+// try sends an order once. If its outcome is unknown, it selects whether the order is repeated later: without a ledger
+// nobody else completes it.
+func (c *caller) try(ctx context.Context, request *easelv1.CreateGenerationRequest) error {
+	outcome, err := c.ask(ctx, request)
+	switch {
+	case err != nil || outcome == rejected:
+		return err
+	case outcome == placed:
+		c.placed = append(c.placed, request)
+		if c.isKilledHearing() || rand.IntN(8) == 0 {
+			_, err = c.ask(ctx, request)
+		}
+		return err
+	case c.world.postgres != nil && rand.IntN(4) == 0:
+		c.world.mu.Lock()
+		c.world.gaveUp++
+		c.world.mu.Unlock()
+	default:
+		c.later = append(c.later, request)
+	}
+	if newest := c.newest.Load(); newest != nil && rand.IntN(2) == 0 { // while this facade may still be at it
+		newest.near.Close()
+	}
+	pauseFor(ctx, rand.N(20*time.Millisecond))
+	return nil
+}
+
+// isKilledHearing reports whether the facade was killed as soon as the caller had its order.
+func (c *caller) isKilledHearing() bool {
+	newest := c.newest.Load()
+	if newest == nil {
+		return false
+	}
+	f := c.world.draw(returned)
+	return f != nil && c.world.strike(f, newest)
+}
+
+func (c *caller) note(e promises.Event) {
+	e.Actor = c.name
+	c.world.record.Add(e)
+}
+
+// ask sends an order, records the response, and returns the outcome. It returns an error that no order may get.
+func (c *caller) ask(ctx context.Context, request *easelv1.CreateGenerationRequest) (outcome, error) {
+	order, since := request.GetIdempotencyKey(), c.world.record.Since()
+	c.note(promises.Event{Kind: promises.Ordered, Text: order})
+	g, err := c.create(ctx, request)
+	if err == nil {
+		c.note(promises.Event{Kind: promises.Placed, Text: order, Generation: g.GetGenerationId()})
+		c.world.mu.Lock()
+		defer c.world.mu.Unlock()
+		c.world.placed[c.team+" "+order], c.world.shown[c.team] = g.GetGenerationId(), g.GetGenerationId()
+		return placed, nil
+	}
+	why := service.Detail[*errdetails.ErrorInfo](status.Convert(err))
+	c.note(promises.Event{
+		Kind: promises.Failed, Order: order, Generation: order, Outcome: why.GetMetadata()["order_outcome"], Since: since,
+		Text: status.Code(err).String() + " " + why.GetReason(),
+	})
+	switch {
+	case why.GetReason() == "BUDGET_EXCEEDED" && c.world.limits[c.team].MonthlyCents != nil:
+		c.note(promises.Event{Kind: promises.Rejected, Text: order, Generation: why.GetReason()})
+		return rejected, nil
+	case !retryable(err):
+		return unknown, fmt.Errorf("%s of %s was answered with %w", order, c.team, err)
+	}
+	return unknown, nil
+}
+
+func (c *caller) create(ctx context.Context, request *easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // a caller waits only for a short time
 	defer cancel()
-	return c.create(ctx, request)
+	if c.overREST {
+		return c.rest.Create(ctx, request)
+	}
+	answer, err := c.client.CreateGeneration(bearing(ctx, c.world.tokens[c.team]), request, grpc.WaitForReady(true))
+	return answer.GetGeneration(), err
 }
 
-// retryable reports whether an error allows a retry with the same key. Other errors would be wrong,
-// because all orders are valid and the balance is sufficient.
+// retryable reports whether an error allows a retry with the same key. Other errors would be wrong, because all orders
+// are valid and the balance is sufficient.
 func retryable(err error) bool {
 	st := status.Convert(err)
 	switch service.Reason(st) {
 	case easelv1.ErrorReason_OVERLOADED, easelv1.ErrorReason_UPSTREAM_RATE_LIMITED: // it has no turn before its deadline
 		return true
 	}
-	return st.Code() == codes.Unavailable || st.Code() == codes.DeadlineExceeded
+	return st.Code() == codes.Unavailable || st.Code() == codes.DeadlineExceeded || st.Code() == codes.Canceled
 }
 
-// outcomes are the answers that callers got.
-type outcomes struct {
-	mu  sync.Mutex
-	ids map[string]string // generation by idempotency key
-}
-
-// record stores the generation ID that a caller received. It returns an error if another caller
-// received a different ID.
-func (p *outcomes) record(order, id string) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if before, known := p.ids[order]; known && before != id || id == "" {
-		return fmt.Errorf("%s is the generation %q, and it was reported as %q", order, before, id)
+// comeBack repeats all orders that the caller has not given up, until their outcome is known. By then the facades that
+// respond may no longer know them.
+func (c *caller) comeBack(ctx context.Context) error {
+	for _, request := range append(c.placed, c.later...) {
+		for answer := unknown; answer == unknown; {
+			var err error
+			if answer, err = c.ask(ctx, request); err != nil {
+				return err
+			}
+			if ctx.Err() != nil {
+				return fmt.Errorf("%s has no outcome", request.GetIdempotencyKey())
+			}
+		}
 	}
-	p.ids[order] = id
 	return nil
 }
 
-func (p *outcomes) count() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.ids)
+// look checks the access of a team during the faults: its list, its watch of everything, and the responses about
+// another team's generations.
+func (c *caller) look(ctx context.Context) error {
+	ctx = bearing(ctx, c.world.tokens[c.team])
+	c.world.work.Go(func() {
+		for ; ctx.Err() == nil; pauseFor(ctx, 20*time.Millisecond) {
+			c.watchEverything(ctx) // it fails, or a new stream is needed for newer generations
+		}
+	})
+	for ; !c.world.isCalm() && ctx.Err() == nil; pauseFor(ctx, 50*time.Millisecond) {
+		if err := errors.Join(c.list(ctx), c.peek(ctx)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// see records that the team has received a generation.
+func (c *caller) see(g *easelv1.Generation) {
+	c.note(promises.Event{Kind: promises.Listed, Generation: g.GetGenerationId()})
+	if g.GetOwner() != c.team && g.GetOwner() != "" { // empty in a watch of everything while the database is unavailable
+		c.note(promises.Event{Kind: promises.Leaked, Generation: g.GetGenerationId(), Text: "it is shown as a generation of " + g.GetOwner()})
+	}
+}
+
+func (c *caller) watchEverything(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	stream, err := c.client.WatchGenerations(ctx, &easelv1.WatchGenerationsRequest{})
+	for err == nil {
+		var m *easelv1.WatchGenerationsResponse
+		if m, err = stream.Recv(); m.GetUpdate() != nil {
+			c.see(m.GetUpdate().GetGeneration())
+		}
+	}
+}
+
+func (c *caller) list(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	answer, err := c.client.ListGenerations(ctx, &easelv1.ListGenerationsRequest{PageSize: 50})
+	if err != nil && !retryable(err) {
+		return fmt.Errorf("a list of %s: %w", c.team, err)
+	}
+	for _, g := range answer.GetGenerations() {
+		c.see(g)
+	}
+	return nil
+}
+
+// peek reads a generation of another team.
+func (c *caller) peek(ctx context.Context) error {
+	c.world.mu.Lock()
+	id := ""
+	for team, one := range c.world.shown {
+		if team != c.team {
+			id = one
+		}
+	}
+	c.world.mu.Unlock()
+	if id == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_, err := c.client.GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: id})
+	if status.Code(err) != codes.NotFound && !retryable(err) {
+		c.note(promises.Event{Kind: promises.Leaked, Generation: id, Text: fmt.Sprintf("another team reads it: %v", err)})
+	}
+	return nil
 }

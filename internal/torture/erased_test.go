@@ -19,9 +19,6 @@ import (
 	"syscall"
 	"testing"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/proctest"
@@ -48,10 +45,10 @@ func TestNoByteOfAnErasedResultIsLeft(t *testing.T) {
 				defer e.mu.Unlock()
 				return len(e.events) >= 2
 			})
-			if err := e.facade.command.Process.Signal(syscall.SIGTERM); err != nil { // SQLite removes its log at the end
+			if err := e.facade.Signal(syscall.SIGTERM); err != nil { // SQLite removes its log at the end
 				t.Fatal(err)
 			}
-			<-e.facade.gone
+			<-e.facade.Gone()
 			if found := append(e.search(e.store, traces), e.search(e.book(), traces)...); len(found) > 0 {
 				t.Errorf("after the erasure %q has traces of results", found)
 			}
@@ -102,34 +99,15 @@ func openEstate(t *testing.T, database string) *estate {
 	}
 	receiver := httptest.NewServer(http.HandlerFunc(e.receive))
 	t.Cleanup(receiver.Close)
-	catalog, err := startCatalog(t.Context(), filepath.Join(dir, "catalog.db"), "--speed", "1000")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(catalog.kill)
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
+	catalog := startCatalog(t, filepath.Join(dir, "catalog.db"), "--speed", "1000")
 	e.env = []string{
-		"EASEL_UPSTREAM_KEY_FILE=" + write("key", key), "EASEL_LEDGER_URL=" + url, "EASEL_CONTENT_URL=file:" + e.store, "EASEL_API_KEY=" + e.token,
-		"EASEL_PUBLIC_URL=https://easel.example", "EASEL_CALLERS_FILE=" + write("callers.yaml", fmt.Sprintf(
+		"EASEL_UPSTREAM_KEY_FILE=" + writeFile(t, "key", key), "EASEL_LEDGER_URL=" + url, "EASEL_CONTENT_URL=file:" + e.store, "EASEL_API_KEY=" + e.token,
+		"EASEL_PUBLIC_URL=https://easel.example", "EASEL_CALLERS_FILE=" + writeFile(t, "callers.yaml", fmt.Sprintf(
 			`{"teams": {"studio": {"events": {"url": %q, "secret_file": %q}}}, "callers": [{"name": "service", "team": "studio", "operator": true, "tokens": [%q]}]}`,
-			receiver.URL, write("secret", eventSecret), auth.Hash(e.token))),
+			receiver.URL, writeFile(t, "secret", eventSecret), auth.Hash(e.token))),
 	}
-	if e.facade, err = startFacade(t.Context(), catalog.found[0], e.env...); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(e.facade.kill)
-	conn, err := grpc.NewClient(e.facade.found[0], grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	e.client = easelv1.NewGenerationServiceClient(conn)
+	e.facade = startFacade(t, catalog.http, e.env...)
+	e.client = client(t, e.facade)
 	return e
 }
 
@@ -189,12 +167,8 @@ func (e *estate) download(id string) (data []byte, from easelv1.ContentSource) {
 // erase erases all orders, as an operator does.
 func (e *estate) erase() {
 	e.Helper()
-	path, err := program()
-	if err != nil {
-		e.Fatal(err)
-	}
-	command := exec.CommandContext(e.Context(), path, "erase", "--owner", "studio")
-	command.Env = append(slices.Clone(e.env), "EASEL_ADMIN_ADDR="+e.facade.found[2])
+	command := exec.CommandContext(e.Context(), proctest.Easel(e.T), "erase", "--owner", "studio")
+	command.Env = append(slices.Clone(e.env), "EASEL_ADMIN_ADDR="+e.facade.admin)
 	if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), "2 orders are erased") {
 		e.Fatalf("%v\n%s", err, out)
 	}

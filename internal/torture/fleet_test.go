@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,15 +19,18 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/proctest"
+	"github.com/easel-grpc/easel/internal/promises"
 )
 
 const fleetRate = 5 // polls a second that all replicas together may make
 
-// stubCatalog is a catalog whose generations end when the test ends them. It records every request.
+// stubCatalog is a catalog whose generations end when the test ends them. It records the time of every request.
 type stubCatalog struct {
 	mu     sync.Mutex
 	states map[string]string
@@ -85,36 +89,42 @@ func (m *stubCatalog) since(at time.Time) (n int) {
 	return n
 }
 
-// fleet is replicas in front of one catalog, over one database.
+// fleet is replicas in front of one catalog, over one PostgreSQL. Each reaches PostgreSQL through a tunnel of its own,
+// and all reach the catalog through one tunnel.
 type fleet struct {
 	t        *testing.T
-	site     *database
+	postgres *proctest.Postgres
+	url      *url.URL // of the ledger
+	ledgers  []*tunnel
+	upstream *tunnel
 	meter    *stubCatalog
-	upstream string
 	ids      []string
+	record   *promises.Record
 	watchers []*watcher
 	work     sync.WaitGroup
 	began    time.Time
-
-	starts int // number of starts of replicas
+	starts   int // number of starts of replicas
 
 	mu       sync.Mutex
 	replicas []*process
 	conns    []*grpc.ClientConn
 }
 
-// startFleet starts the given numbers of replicas and generations.
-func startFleet(t *testing.T, at *database, replicas, generations int) *fleet {
+// startFleet starts replicas with generations and watches, and waits until the generations are polled.
+func startFleet(t *testing.T, replicas int) *fleet {
 	t.Helper()
-	f := &fleet{t: t, site: at, meter: &stubCatalog{states: map[string]string{}}}
-	for i := range generations {
+	f := &fleet{
+		t: t, postgres: proctest.StartPostgres(t), meter: &stubCatalog{states: map[string]string{}}, record: &promises.Record{Begin: time.Now()},
+		ledgers: make([]*tunnel, replicas), replicas: make([]*process, replicas), conns: make([]*grpc.ClientConn, replicas), began: time.Now(),
+	}
+	f.use(f.postgres.Database(t))
+	for i := range max(min(*watchesWanted/5, 1000), 1) {
 		f.ids = append(f.ids, fmt.Sprintf("generation-%04d", i))
 	}
 	f.meter.set("queued", f.ids...)
-	catalog := httptest.NewServer(f.meter)
-	t.Cleanup(catalog.Close)
-	f.upstream = catalog.Listener.Addr().String()
-	f.replicas, f.conns = make([]*process, replicas), make([]*grpc.ClientConn, replicas)
+	site := httptest.NewServer(f.meter)
+	t.Cleanup(site.Close)
+	f.upstream = dig(t, site.Listener.Addr().String())
 	for i := range replicas {
 		f.start(i)
 	}
@@ -124,21 +134,31 @@ func startFleet(t *testing.T, at *database, replicas, generations int) *fleet {
 		}
 		f.work.Wait()
 	})
-	f.began = time.Now()
+	f.watch(*watchesWanted)
+	before := time.Now()
+	eventually(t, "polls", func() bool { return f.meter.since(before) > 2 })
 	return f
+}
+
+// use sets the URL of the ledger for the replicas that start from now on.
+func (f *fleet) use(ledger string) {
+	f.t.Helper()
+	var err error
+	if f.url, err = url.Parse(ledger); err != nil {
+		f.t.Fatal(err)
+	}
+	for i := range f.ledgers {
+		f.ledgers[i] = dig(f.t, f.url.Host)
+	}
 }
 
 // start starts the i-th replica.
 func (f *fleet) start(i int) {
 	f.t.Helper()
-	p, err := f.site.launch(f.t, i, f.upstream, "EASEL_LOG_LEVEL=debug", "EASEL_CALLER_STREAMS=20000", fmt.Sprint("EASEL_POLL_RATE=", fleetRate))
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	conn, err := grpc.NewClient(p.found[0], grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	through := *f.url
+	through.Host = f.ledgers[i].address
+	p := startFacade(f.t, f.upstream.address, "EASEL_LOG_LEVEL=debug", "EASEL_CALLER_STREAMS=20000", fmt.Sprint("EASEL_POLL_RATE=", fleetRate), "EASEL_LEDGER_URL="+through.String())
+	conn := dial(f.t, p)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.replicas[i], f.conns[i] = p, conn
@@ -155,89 +175,92 @@ func (f *fleet) kill(i int) {
 
 func (f *fleet) signal(p *process, s syscall.Signal) {
 	f.t.Helper()
-	if err := p.command.Process.Signal(s); err != nil {
+	if err := p.Signal(s); err != nil {
 		f.t.Fatal(err)
 	}
 }
 
-func (f *fleet) conn(i int) *grpc.ClientConn {
+func (f *fleet) client(i int) easelv1.GenerationServiceClient {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.conns[i%len(f.conns)]
+	return easelv1.NewGenerationServiceClient(f.conns[i%len(f.conns)])
 }
 
-// watcher watches one generation until it is over, through whichever replica is there.
+// watcher watches one generation until it is over, through any replica.
 type watcher struct {
+	fleet *fleet
 	id    string
-	first int // replica
+	name  string
 
-	mu     sync.Mutex
-	on     int // replica of its newest stream; after an error the next one is used
-	etags  []string
-	states []easelv1.State
-	at     []time.Time // arrival time of each state
-	over   bool
-	breaks int
-	fault  error
+	mu          sync.Mutex
+	on          int // replica of its newest stream; after an error the next one is used
+	stream      int
+	etag        string
+	states      int // number of delivered states
+	over        bool
+	unreachable bool // a heartbeat has reported that the catalog is unreachable
 }
 
 // watch starts n watches, spread over the generations and the replicas.
 func (f *fleet) watch(n int) {
-	ctx := metadata.AppendToOutgoingContext(f.t.Context(), "authorization", "Bearer "+key)
+	ctx := bearing(f.t.Context(), key)
 	for i := range n {
-		w := &watcher{id: f.ids[i%len(f.ids)], first: i / len(f.ids) % len(f.replicas)}
+		w := &watcher{fleet: f, id: f.ids[i%len(f.ids)], name: fmt.Sprint("fleet.", i)}
 		f.watchers = append(f.watchers, w)
 		f.work.Go(func() {
-			for at := i / len(f.ids); ctx.Err() == nil && !w.watch(ctx, f.conn(at), at%len(f.replicas)); at++ {
+			for at := i / len(f.ids); ctx.Err() == nil && !w.watch(ctx, at%len(f.replicas)); at++ {
 				pauseFor(ctx, 50*time.Millisecond+rand.N(200*time.Millisecond))
 			}
 		})
 	}
-	eventually(f.t, "the first state of every watch", func() bool { return f.count(func(w *watcher) bool { return len(w.states) > 0 }) == n })
+	eventually(f.t, "the first state of every watch", func() bool { return f.count(func(w *watcher) bool { return w.states > 0 }) == n })
 }
 
-func pauseFor(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
+func (w *watcher) note(e promises.Event) {
+	e.Actor, e.Generation, e.Stream = w.name, w.id, w.stream
+	w.fleet.record.Add(e)
 }
 
 // watch opens one stream at a replica and reports whether the goal was reached.
-func (w *watcher) watch(ctx context.Context, conn *grpc.ClientConn, replica int) bool {
-	request := &easelv1.WatchGenerationRequest{GenerationId: w.id}
+func (w *watcher) watch(ctx context.Context, replica int) bool {
 	w.mu.Lock()
-	if w.on = replica; len(w.etags) > 0 {
-		request.KnownEtag = w.etags[len(w.etags)-1]
-	}
+	w.on = replica
+	w.stream++
+	w.note(promises.Event{Kind: promises.Opened, Etag: w.etag})
+	request := &easelv1.WatchGenerationRequest{GenerationId: w.id, KnownEtag: w.etag}
 	w.mu.Unlock()
-	stream, err := easelv1.NewGenerationServiceClient(conn).WatchGeneration(ctx, request)
+	stream, err := w.fleet.client(replica).WatchGeneration(ctx, request)
 	for err == nil {
 		var m *easelv1.WatchGenerationResponse
-		if m, err = stream.Recv(); err == nil && m.GetUpdate() != nil {
-			w.take(m.GetUpdate().GetGeneration())
+		if m, err = stream.Recv(); err == nil {
+			w.take(m)
 		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.over = errors.Is(err, io.EOF)
-	w.breaks++
+	if w.over = errors.Is(err, io.EOF); w.over {
+		w.note(promises.Event{Kind: promises.EndedOK})
+	}
 	return w.over
 }
 
-// take records a state. It must be new and must not go backwards.
-func (w *watcher) take(g *easelv1.Generation) {
+// take records a message.
+func (w *watcher) take(m *easelv1.WatchGenerationResponse) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i, etag := range w.etags {
-		if etag == g.GetEtag() {
-			w.fault = errors.Join(w.fault, fmt.Errorf("%s is delivered twice as %v", w.id, w.states[i]))
-		}
+	if m.GetHeartbeat().GetUpstreamCondition() == easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE {
+		w.unreachable = true
 	}
-	if n := len(w.states); n > 0 && g.GetState() < w.states[n-1] {
-		w.fault = errors.Join(w.fault, fmt.Errorf("%s goes from %v to %v", w.id, w.states[n-1], g.GetState()))
+	g := m.GetUpdate().GetGeneration()
+	if g == nil {
+		return
 	}
-	w.etags, w.states, w.at = append(w.etags, g.GetEtag()), append(w.states, g.GetState()), append(w.at, time.Now())
+	w.etag = g.GetEtag()
+	w.states++
+	w.note(promises.Event{Kind: promises.Updated, Etag: w.etag, State: g.GetState()})
+	if promises.IsEnd(g.GetState()) {
+		w.note(promises.Event{Kind: promises.Done, State: g.GetState()})
+	}
 }
 
 // count counts the watchers that meet a condition.
@@ -252,25 +275,50 @@ func (f *fleet) count(is func(*watcher) bool) (n int) {
 	return n
 }
 
-// end ends all generations with success, waits until every watch has ended, and checks the
-// promises.
+// changed waits until every watch has a second state.
+func (f *fleet) changed(when string) {
+	f.t.Helper()
+	f.meter.set("running", f.ids...)
+	eventually(f.t, "the change "+when, func() bool { return f.count(func(w *watcher) bool { return w.states > 1 }) == len(f.watchers) })
+}
+
+// read reads a generation from the catalog with a deadline of a second, and returns the error.
+func (f *fleet) read() error {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(bearing(f.t.Context(), key), time.Second)
+	defer cancel()
+	began := time.Now()
+	_, err := f.client(0).GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: f.ids[0], MaxStaleness: durationpb.New(0)})
+	if took := time.Since(began); took > 1500*time.Millisecond {
+		f.t.Errorf("a read ended after %v with %v", took, status.Code(err))
+	}
+	return err
+}
+
+// end ends all generations with success, waits until every watch has ended, and checks the promises.
 func (f *fleet) end() {
 	f.t.Helper()
 	f.meter.set("succeeded", f.ids...)
 	eventually(f.t, "the end of every watch", func() bool { return f.count(func(w *watcher) bool { return w.over }) == len(f.watchers) })
-	breaks := 0
-	for _, w := range f.watchers {
-		if w.fault != nil || w.states[len(w.states)-1] != easelv1.State_STATE_SUCCEEDED {
-			f.t.Errorf("%s: told %v, %v", w.id, w.states, w.fault)
-		}
-		breaks += w.breaks - 1
+	run := promises.Run{Events: f.record.Sorted(), Truth: map[string]promises.Truth{}}
+	for _, id := range f.ids {
+		run.Truth[id] = promises.Truth{Owner: "fleet", State: catalog.StateSucceeded}
+	}
+	for _, b := range promises.Check(promises.All, &run) {
+		f.t.Error(b)
 	}
 	took := time.Since(f.began)
 	late := f.starts * int(renewal.Seconds()) // until the others know about a started replica
 	n, most := f.meter.since(f.began), fleetRate*(took.Seconds()+float64(late)+1)
-	f.t.Logf("%d watches of %d generations told to the end, %d broken on the way; %d requests in %.0f s, where %.0f are allowed",
-		len(f.watchers), len(f.ids), breaks, n, took.Seconds(), most)
+	f.t.Logf("%d watches of %d generations, %d streams; %d requests in %.0f s, where %.0f are allowed",
+		len(f.watchers), len(f.ids), f.streams(), n, took.Seconds(), most)
 	if float64(n) > most {
 		f.t.Errorf("%d requests in %v", n, took)
 	}
+}
+
+// streams counts the streams of all watches.
+func (f *fleet) streams() (n int) {
+	f.count(func(w *watcher) bool { n += w.stream; return true })
+	return n
 }

@@ -13,7 +13,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -24,7 +23,6 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/auth"
@@ -63,18 +61,11 @@ func openGallery(t *testing.T) *gallery {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { g.db.Close() })
-	token, operator, dir := auth.NewToken(), auth.NewToken(), t.TempDir()
+	token, operator := auth.NewToken(), auth.NewToken()
 	g.ctx = bearing(t.Context(), token)
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
 	g.env = []string{
-		"EASEL_UPSTREAM_KEY_FILE=" + write("key", key), "EASEL_LEDGER_URL=" + book, "EASEL_POLL_RATE=20",
-		"EASEL_CALLERS_FILE=" + write("callers.yaml", `{"teams": {"studio": {}}, "callers": [{"name": "service", "team": "studio", "tokens": ["`+auth.Hash(token)+`"]}, {"name": "ops", "operator": true, "tokens": ["`+auth.Hash(operator)+`"]}]}`),
+		"EASEL_UPSTREAM_KEY_FILE=" + writeFile(t, "key", key), "EASEL_LEDGER_URL=" + book, "EASEL_POLL_RATE=20",
+		"EASEL_CALLERS_FILE=" + writeFile(t, "callers.yaml", `{"teams": {"studio": {}}, "callers": [{"name": "service", "team": "studio", "tokens": ["`+auth.Hash(token)+`"]}, {"name": "ops", "operator": true, "tokens": ["`+auth.Hash(operator)+`"]}]}`),
 		"EASEL_API_KEY=" + operator, // for commands
 		"EASEL_CONTENT_URL=" + (&proctest.Bucket{Endpoint: g.store.URL}).URL("results"),
 		"AWS_ACCESS_KEY_ID=" + proctest.BucketKey, "AWS_SECRET_ACCESS_KEY=" + proctest.BucketSecret,
@@ -97,26 +88,14 @@ func (g *gallery) makeBucket() {
 
 func (g *gallery) startCatalog() {
 	g.Helper()
-	var err error
-	if g.catalog, err = startCatalog(g.Context(), g.file, "--speed", "1000"); err != nil {
-		g.Fatal(err)
-	}
-	g.door.behind.Store(&g.catalog.found[0])
-	g.Cleanup(g.catalog.kill)
+	g.catalog = startCatalog(g.T, g.file, "--speed", "1000")
+	g.door.behind.Store(&g.catalog.http)
 }
 
 func (g *gallery) startReplica(n int) {
 	g.Helper()
-	p, err := startFacade(g.Context(), strings.TrimPrefix(g.door.URL, "http://"), g.env...)
-	if err != nil {
-		g.Fatal(err)
-	}
-	g.Cleanup(p.kill)
-	conn, err := grpc.NewClient(p.found[0], grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		g.Fatal(err)
-	}
-	g.Cleanup(func() { conn.Close() })
+	p := startFacade(g.T, strings.TrimPrefix(g.door.URL, "http://"), g.env...)
+	conn := dial(g.T, p)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.replicas[n], g.conns[n] = p, conn
@@ -128,6 +107,9 @@ func (g *gallery) client() easelv1.GenerationServiceClient {
 	defer g.mu.Unlock()
 	return easelv1.NewGenerationServiceClient(g.conns[rand.IntN(len(g.conns))])
 }
+
+// picture is a model whose result is a file.
+const picture = "studio/landscape"
 
 // order places the n-th order, despite kills of processes.
 func (g *gallery) order(n int) (id string, err error) {
@@ -172,7 +154,7 @@ func (g *gallery) awaitCopies(want int, within time.Duration) {
 	for copied := g.copied(); copied < want; copied = g.copied() {
 		switch {
 		case time.Now().After(end):
-			g.Fatalf("%d of %d results are copied after %v: %s\n%s", copied, want, within, g.waiting(), g.replicas[0].output.tail())
+			g.Fatalf("%d of %d results are copied after %v: %s\n%s", copied, want, within, g.waiting(), g.replicas[0].tail())
 		case copied > last:
 			last, grown = copied, time.Now()
 		case time.Since(grown) > 5*time.Second:
@@ -264,7 +246,7 @@ func (g *gallery) wanted(ids ...string) map[string]string {
 
 // upstream returns the digest of a result, read from the catalog past the counting proxy.
 func (g *gallery) upstream(id string) (digest string, err error) {
-	at := "http://" + g.catalog.found[0] + "/api/v1/api/catalog/generations/" + id
+	at := "http://" + g.catalog.http + "/api/v1/api/catalog/generations/" + id
 	if g.results[id]%10 != 0 {
 		at += "/content"
 	}

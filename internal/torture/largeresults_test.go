@@ -22,7 +22,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/proctest"
@@ -59,13 +58,9 @@ func (f largeFile) ReadAt(p []byte, at int64) (n int, err error) {
 // largeCatalog starts a catalog in which the file is the result of every generation.
 func largeCatalog(t *testing.T, file largeFile) (address string) {
 	t.Helper()
-	catalog, err := startCatalog(t.Context(), filepath.Join(t.TempDir(), "catalog.db"), "--speed", "1000")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(catalog.kill)
+	catalog := startCatalog(t, filepath.Join(t.TempDir(), "catalog.db"), "--speed", "1000")
 	others := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", catalog.found[0] }, ErrorHandler: cutOff,
+		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", catalog.http }, ErrorHandler: cutOff,
 	}
 	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/content") {
@@ -125,23 +120,11 @@ func TestCopiesAndDownloadsOfLargeResultsHoldTheirMemory(t *testing.T) {
 	file := newLargeFile()
 	store := httptest.NewServer(&largeStore{file: file, sizes: map[string]int64{}})
 	t.Cleanup(store.Close)
-	dir := t.TempDir()
-	keyFile := filepath.Join(dir, "key")
-	if err := os.WriteFile(keyFile, []byte(key), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	facade, err := startFacade(t.Context(), largeCatalog(t, file), "EASEL_UPSTREAM_KEY_FILE="+keyFile, "EASEL_LEDGER_URL=sqlite:"+filepath.Join(dir, "ledger.db"),
+	facade := startFacade(t, largeCatalog(t, file), "EASEL_UPSTREAM_KEY_FILE="+writeFile(t, "key", key), "EASEL_LEDGER_URL=sqlite:"+filepath.Join(t.TempDir(), "ledger.db"),
 		"EASEL_CONTENT_URL="+(&proctest.Bucket{Endpoint: store.URL}).URL("results"), "AWS_ACCESS_KEY_ID=a", "AWS_SECRET_ACCESS_KEY=b", "EASEL_CALLER_STREAMS=1000")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(facade.kill)
-	l := &largeRun{T: t, pid: facade.command.Process.Pid, admin: facade.found[2]}
+	l := &largeRun{T: t, pid: facade.Pid(), admin: facade.admin}
 	for n := range l.conns {
-		if l.conns[n], err = grpc.NewClient(facade.found[0], grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { l.conns[n].Close() })
+		l.conns[n] = dial(t, facade)
 	}
 	first := l.order("warm", 1)
 	l.awaitCopies(1)

@@ -20,7 +20,7 @@ func (p *process) ownsPeerOf(conn net.Conn) bool {
 	if err != nil {
 		return false
 	}
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.command.Process.Pid)) // empty if the process has exited
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.Pid())) // empty if the process has exited
 	return slices.ContainsFunc(files, func(file string) bool {
 		link, err := os.Readlink(file)
 		return err == nil && link == "socket:["+socket+"]"

@@ -3,205 +3,162 @@
 package torture
 
 import (
-	"bytes"
 	"context"
 	"flag"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
-)
 
-// programDir is the directory of the program, which is built once for all tests.
-var programDir string
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	dir, err := os.MkdirTemp("", "easel-torture-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	programDir = dir
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
+	os.Exit(proctest.Main(m))
 }
 
-// program builds the program as make does, without the race detector, because this is the released
-// program.
-var program = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(programDir, "easel")
-	out, err := exec.Command("go", "build", "-o", path, "github.com/easel-grpc/easel/cmd/easel").CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return path, err
-})
+// key is the API key of all orders. It is valid only in the sandbox of the test.
+const key = "sandbox_live_torture"
 
 // process is one run of the program.
 type process struct {
-	command *exec.Cmd
-	output  *output
-	found   []string      // the addresses in its output
-	gone    chan struct{} // closed when it has ended
-
-	mu     sync.Mutex
-	killed bool
-	doom   *doom // nil while it is to live
+	*proctest.Process
+	grpc, http, admin string // addresses; a catalog has only http
+	killed            atomic.Bool
 }
 
-// doom is the point at which a process is to die.
-type doom struct {
-	at   point
-	skip int // how often the point passes before
+// kill sends SIGKILL, and returns when the process has exited. It reports whether this call killed the process.
+func (p *process) kill() bool {
+	first := !p.killed.Swap(true)
+	p.Kill()
+	return first
 }
 
-// run starts the program and waits until its output shows all patterns. Its environment is
-// what is given and nothing else.
-func run(ctx context.Context, patterns []*regexp.Regexp, env []string, args ...string) (*process, error) {
-	path, err := program()
-	if err != nil {
-		return nil, err
-	}
-	return launch(ctx, path, patterns, env, args...)
-}
-
-// launch starts any program, like run.
-func launch(ctx context.Context, path string, patterns []*regexp.Regexp, env []string, args ...string) (*process, error) {
-	p := &process{output: &output{written: make(chan struct{}, 1)}, gone: make(chan struct{})}
-	p.command = exec.CommandContext(ctx, path, args...)
-	p.command.Env = append([]string{}, env...)
-	p.command.Stdout, p.command.Stderr = p.output, p.output
-	if err := p.command.Start(); err != nil {
-		return nil, err
-	}
-	go func() {
-		_ = p.command.Wait() // the exit status does not matter: the killer or the output has the reason
-		close(p.gone)
-	}()
-	limit := time.After(30 * time.Second)
-	for {
-		if p.found = p.output.find(patterns); p.found != nil {
-			return p, nil
-		}
-		select {
-		case <-p.output.written:
-		case <-p.gone:
-			return nil, fmt.Errorf("%v ended before it was ready\n%s", args, p.output.tail())
-		case <-limit:
-			p.kill()
-			return nil, fmt.Errorf("%v was not ready\n%s", args, p.output.tail())
-		}
-	}
-}
-
-// kill sends SIGKILL and returns when the process has exited.
-func (p *process) kill() {
-	p.mu.Lock()
-	p.killed = true
-	p.mu.Unlock()
-	_ = p.command.Process.Kill() // it may have ended already
-	<-p.gone
-}
-
-// standStill stops the process for a while.
-func (p *process) standStill(d time.Duration) {
-	_ = p.command.Process.Signal(syscall.SIGSTOP) // it may have ended
+// pauseProcess stops the process for a while.
+func (p *process) pauseProcess(d time.Duration) {
+	_ = p.Signal(syscall.SIGSTOP) // it may have exited
 	select {
 	case <-time.After(d):
-	case <-p.gone:
+	case <-p.Gone():
 	}
-	_ = p.command.Process.Signal(syscall.SIGCONT)
-}
-
-// wasKilled reports whether the end of the process is our doing.
-func (p *process) wasKilled() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.killed
-}
-
-// condemn schedules the death of the process at a point, after it has passed the point skip times.
-func (p *process) condemn(at point, skip int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.doom = &doom{at, skip}
-}
-
-// passesLeft returns the number of passes of the point before the process dies, zero if it is not condemned.
-func (p *process) passesLeft() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.doom == nil {
-		return 0
-	}
-	return p.doom.skip
-}
-
-// pardon cancels the doom of the process.
-func (p *process) pardon() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.doom = nil
-}
-
-// diesAt reports whether the process is to die at this point. It returns true to only one caller,
-// which kills the process.
-func (p *process) diesAt(at point) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.doom == nil || p.doom.at != at {
-		return false
-	}
-	if p.doom.skip--; p.doom.skip >= 0 {
-		return false
-	}
-	p.doom = nil
-	return true
-}
-
-// output is the output of a process.
-type output struct {
-	written chan struct{} // holds a token when there is more
-
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	select {
-	case o.written <- struct{}{}:
-	default:
-	}
-	return o.text.Write(b)
-}
-
-// find returns the first group of each pattern, or nil if a pattern does not match yet.
-func (o *output) find(patterns []*regexp.Regexp) (found []string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, pattern := range patterns {
-		match := pattern.FindSubmatch(o.text.Bytes())
-		if match == nil {
-			return nil
-		}
-		found = append(found, string(match[1]))
-	}
-	return found
+	_ = p.Signal(syscall.SIGCONT)
 }
 
 // tail returns the end of the output, for failure messages.
-func (o *output) tail() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	text := o.text.Bytes()
-	return string(text[max(0, len(text)-4096):])
+func (p *process) tail() string {
+	text := p.Output.String()
+	return text[max(0, len(text)-4096):]
+}
+
+// start starts the program with only the given environment, and waits until its output matches each pattern.
+func start(t *testing.T, env, words []string, patterns map[string]func(p *process) *string) (*process, error) {
+	p := &process{Process: proctest.Start(t, env, append([]string{proctest.Easel(t)}, words...)...)}
+	for pattern, set := range patterns {
+		text, err := p.Await(0, pattern, 30*time.Second)
+		if err != nil {
+			p.kill()
+			return nil, err
+		}
+		*set(p) = text
+	}
+	return p, nil
+}
+
+// launchCatalog starts a sandbox on a file.
+func launchCatalog(t *testing.T, file string, args ...string) (*process, error) {
+	words := append([]string{"sandbox", "--addr", "127.0.0.1:0", "--db", file, "--key", key, "--balance", "1000000.00", "--admin"}, args...)
+	return start(t, nil, words, map[string]func(p *process) *string{
+		`http://([\d.:]+)/api/[\s\S]*Ctrl-C`: func(p *process) *string { return &p.http },
+	})
+}
+
+// launchFacade starts a facade in front of a catalog at an address.
+func launchFacade(t *testing.T, upstream string, env ...string) (*process, error) {
+	env = append([]string{
+		"EASEL_UPSTREAM_URL=http://" + upstream + "/api/v1/api/catalog",
+		"EASEL_GRPC_ADDR=127.0.0.1:0", "EASEL_HTTP_ADDR=127.0.0.1:0", "EASEL_ADMIN_ADDR=127.0.0.1:0",
+	}, env...)
+	return start(t, env, []string{"serve"}, map[string]func(p *process) *string{
+		`"server":"grpc","addr":"([^"]+)"`:  func(p *process) *string { return &p.grpc },
+		`"server":"http","addr":"([^"]+)"`:  func(p *process) *string { return &p.http },
+		`"server":"admin","addr":"([^"]+)"`: func(p *process) *string { return &p.admin },
+	})
+}
+
+func startCatalog(t *testing.T, file string, args ...string) *process {
+	t.Helper()
+	p, err := launchCatalog(t, file, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func startFacade(t *testing.T, upstream string, env ...string) *process {
+	t.Helper()
+	p, err := launchFacade(t, upstream, env...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// dial returns a connection to a facade.
+func dial(t *testing.T, facade *process) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient(facade.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// client returns a client of a facade.
+func client(t *testing.T, facade *process) easelv1.GenerationServiceClient {
+	t.Helper()
+	return easelv1.NewGenerationServiceClient(dial(t, facade))
+}
+
+// bearing returns a context of calls with a token.
+func bearing(ctx context.Context, token string) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+}
+
+// writeFile writes a file that only this user can read, and returns its path.
+func writeFile(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	limit := time.After(40 * time.Second)
+	for !is() {
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-limit:
+			t.Fatalf("it never came: %s", what)
+		}
+	}
+}
+
+func pauseFor(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
 }

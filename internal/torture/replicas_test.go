@@ -4,13 +4,13 @@ package torture
 
 import (
 	"flag"
-	"net/url"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/proctest"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 var (
@@ -21,132 +21,96 @@ var (
 // renewal is longer than the time between two renewals of a replica's row.
 const renewal = 12 * time.Second
 
-// database is a site on loopback, where replicas share one PostgreSQL. Each reaches it through a tunnel.
-type database struct {
-	postgres *proctest.Postgres
-	url      *url.URL
-	each     map[int]*tunnel
-}
-
-func newDatabase(t *testing.T) *database {
-	t.Helper()
-	postgres := proctest.StartPostgres(t)
-	at, err := url.Parse(postgres.Database(t))
-	if err != nil {
-		t.Fatal(err)
+// TestReplicasKeepAllWatches watches through replicas over one database while something happens to them.
+func TestReplicasKeepAllWatches(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		replicas int
+		happens  func(f *fleet)
+	}{
+		{"that divide the rate of polls", 4, (*fleet).divide},
+		{"behind a pooler in transaction mode", 4, func(f *fleet) { // the first makes the schema, for which it needs a session of its own
+			f.use(f.postgres.Pool(f.t, strings.TrimPrefix(f.url.Path, "/")))
+			f.replaceAll()
+			f.divide()
+		}},
+		{"that are killed", 3, func(f *fleet) {
+			for i := range f.replicas {
+				f.kill(i)
+				f.start(i)
+			}
+			f.changed("after all were killed")
+		}},
+		{"of which one is cut from the database", 3, func(f *fleet) {
+			f.ledgers[0].darken()
+			f.changed("on both sides")
+			f.ledgers[0].light()
+		}},
+		{"whose database hangs", 3, func(f *fleet) {
+			for _, ledger := range f.ledgers {
+				ledger.darken()
+			}
+			f.changed("while the database hangs")
+			for _, ledger := range f.ledgers {
+				ledger.light()
+			}
+		}},
+		{"whose database is killed", 3, func(f *fleet) {
+			f.postgres.Kill()
+			f.changed("without a database")
+		}},
+		{"whose catalog is a black hole", 3, (*fleet).loseCatalog},
+		{"of which one is stopped", 3, (*fleet).stopOne},
+		{"that are replaced one by one", 3, func(f *fleet) {
+			f.replaceAll()
+			f.changed("at every watch")
+			if f.streams() == len(f.watchers) {
+				f.t.Error("no watch was moved: nothing was replaced")
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := startFleet(t, c.replicas)
+			c.happens(f)
+			f.end()
+		})
 	}
-	return &database{postgres, at, map[int]*tunnel{}}
-}
-
-// launch starts the i-th replica.
-func (d *database) launch(t *testing.T, i int, upstream string, env ...string) (*process, error) {
-	if d.each[i] == nil {
-		d.each[i] = dig(t, d.url.Host)
-	}
-	through := *d.url
-	through.Host = d.each[i].listener.Addr().String()
-	return startFacade(t.Context(), upstream, append(env, "EASEL_LEDGER_URL="+through.String())...)
-}
-
-// sever disconnects a replica from the database: all bytes are lost.
-func (d *database) sever(i int) { d.each[i].darken() }
-func (d *database) mend(i int)  { d.each[i].light() }
-
-// startSharing starts replicas over a database with generations and watches, and waits until they are polled.
-func startSharing(t *testing.T, replicas int) (f *fleet, d *database) {
-	t.Helper()
-	d = newDatabase(t)
-	f = startFleet(t, d, replicas, max(min(*watchesWanted/5, 1000), 1))
-	f.watch(*watchesWanted)
-	before := time.Now()
-	eventually(t, "polls", func() bool { return f.meter.since(before) > 2 })
-	return f, d
-}
-
-// changed waits until every watch has a second state.
-func (f *fleet) changed(when string) {
-	f.t.Helper()
-	f.meter.set("running", f.ids...)
-	eventually(f.t, "the change "+when, func() bool { return f.count(func(w *watcher) bool { return len(w.states) > 1 }) == len(f.watchers) })
-}
-
-// requestsIn counts the requests to the catalog in the given time.
-func (f *fleet) requestsIn(d time.Duration) (n int) {
-	f.t.Helper()
-	began := time.Now()
-	pauseFor(f.t.Context(), d)
-	return f.meter.since(began)
 }
 
 // divide waits until each replica has its part of the rate, and checks the requests that follow.
 func (f *fleet) divide() {
 	f.t.Helper()
 	pauseFor(f.t.Context(), renewal)
-	n, most := f.requestsIn(*measured), fleetRate*(measured.Seconds()+1)
+	began := time.Now()
+	pauseFor(f.t.Context(), *measured)
+	n, most := f.meter.since(began), fleetRate*(measured.Seconds()+1)
 	f.t.Logf("%d watches through %d replicas: %d requests in %v", *watchesWanted, len(f.replicas), n, *measured)
 	if float64(n) > most {
 		f.t.Errorf("%d requests, where the rate allows %.0f", n, most)
 	}
 }
 
-func TestReplicasDivideTheRateOfPolls(t *testing.T) {
-	f, _ := startSharing(t, 4)
-	f.divide()
-	f.end()
-}
-
-func TestReplicasBehindAPoolerInTransactionModeDivideTheRate(t *testing.T) {
-	f, d := startSharing(t, 4) // the first makes the schema, for which it needs a session of its own
-	pooled, err := url.Parse(d.postgres.Pool(t, strings.TrimPrefix(d.url.Path, "/")))
-	if err != nil {
-		t.Fatal(err)
+// loseCatalog drops all bytes between the replicas and the catalog for a while. Calls end in time, heartbeats report it,
+// and the replicas give up the dead connections. N1
+func (f *fleet) loseCatalog() {
+	f.t.Helper()
+	f.upstream.darken()
+	if err := f.read(); status.Code(err) != codes.DeadlineExceeded && status.Code(err) != codes.Unavailable {
+		f.t.Errorf("a read into a black hole ended with %v", err)
 	}
-	d.url, d.each = pooled, map[int]*tunnel{}
-	f.replaceAll()
-	f.divide()
-	f.end()
-}
-
-func TestReplicasThatAreKilledLoseNoWatch(t *testing.T) {
-	f, _ := startSharing(t, 3)
-	for i := range f.replicas {
-		f.kill(i)
-		f.start(i)
+	eventually(f.t, "heartbeats that report it", func() bool { return f.count(func(w *watcher) bool { return w.unreachable }) == len(f.watchers) })
+	f.upstream.light()
+	f.changed("after the black hole")
+	eventually(f.t, "the end of dead connections", func() bool { return !f.upstream.hasDead() })
+	if err := f.read(); err != nil {
+		f.t.Error(err)
 	}
-	f.changed("after all were killed")
-	f.end()
 }
 
-func TestReplicaThatIsCutFromTheDatabaseGoesOn(t *testing.T) {
-	f, d := startSharing(t, 3)
-	d.sever(0)
-	f.changed("on both sides")
-	d.mend(0)
-	f.end()
-}
-
-func TestReplicasWhoseDatabaseHangsGoOn(t *testing.T) {
-	f, d := startSharing(t, 3)
-	for i := range f.replicas {
-		d.sever(i)
-	}
-	f.changed("while the database hangs")
-	for i := range f.replicas {
-		d.mend(i)
-	}
-	f.end()
-}
-
-func TestReplicasWhoseDatabaseIsKilledGoOn(t *testing.T) {
-	f, d := startSharing(t, 3)
-	d.postgres.Kill()
-	f.changed("without a database")
-	f.end()
-}
-
-func TestReplicasOverADatabaseOfWhichOneIsStoppedGoOnAndItTellsNothingOldLater(t *testing.T) {
+// stopOne stops a replica while generations end. When it continues, it delivers no old state. C2
+func (f *fleet) stopOne() {
+	f.t.Helper()
 	const stopped = 1
-	f, _ := startSharing(t, 3)
 	f.meter.set("running", f.ids...)
 	f.signal(f.replicas[stopped], syscall.SIGSTOP)
 	half := map[string]bool{}
@@ -155,23 +119,12 @@ func TestReplicasOverADatabaseOfWhichOneIsStoppedGoOnAndItTellsNothingOldLater(t
 		f.meter.set("succeeded", id)
 	}
 	waiting := func(w *watcher) bool { return half[w.id] && !w.over }
-	eventually(t, "the ends at the replicas that run", func() bool { return f.count(func(w *watcher) bool { return waiting(w) && w.on != stopped }) == 0 })
+	eventually(f.t, "the ends at the replicas that run", func() bool { return f.count(func(w *watcher) bool { return waiting(w) && w.on != stopped }) == 0 })
 	if f.count(waiting) == 0 {
-		t.Error("nobody waits at the replica that is stopped")
+		f.t.Error("no watch waits at the replica that is stopped")
 	}
 	f.signal(f.replicas[stopped], syscall.SIGCONT)
-	eventually(t, "the ends at the one that was stopped", func() bool { return f.count(waiting) == 0 })
-	f.end()
-}
-
-func TestReplicasOverADatabaseThatAreReplacedOneByOneLoseNothing(t *testing.T) {
-	f, _ := startSharing(t, 3)
-	f.replaceAll()
-	f.changed("at every watch")
-	f.end()
-	if breaks := f.count(func(w *watcher) bool { return w.breaks > 1 }); breaks == 0 {
-		t.Error("no watch was moved: nothing was replaced")
-	}
+	eventually(f.t, "the ends at the one that was stopped", func() bool { return f.count(waiting) == 0 })
 }
 
 // replaceAll replaces one replica after the other.
@@ -180,7 +133,7 @@ func (f *fleet) replaceAll() {
 	began := time.Now()
 	for i, old := range f.replicas {
 		f.signal(old, syscall.SIGTERM)
-		<-old.gone
+		<-old.Gone()
 		f.start(i)
 	}
 	f.t.Logf("%d requests in %v of replacing them, where %d generations are watched", f.meter.since(began), time.Since(began), len(f.ids))

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 var (
@@ -132,12 +134,8 @@ func (g *gallery) erase(all int) {
 // easel runs a command while the servers run.
 func (g *gallery) easel(args ...string) (text string, err error) {
 	g.Helper()
-	path, err := program()
-	if err != nil {
-		g.Fatal(err)
-	}
-	command := exec.CommandContext(g.Context(), path, args...)
-	command.Env = append(slices.Clone(g.env), "EASEL_ADMIN_ADDR="+g.replicas[0].found[2])
+	command := exec.CommandContext(g.Context(), proctest.Easel(g.T), args...)
+	command.Env = append(slices.Clone(g.env), "EASEL_ADMIN_ADDR="+g.replicas[0].admin)
 	out, err := command.CombinedOutput()
 	return string(out), err
 }

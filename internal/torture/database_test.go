@@ -1,0 +1,121 @@
+//go:build unix
+
+package torture
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+)
+
+// toDatabase forwards one connection from a facade to PostgreSQL. It parses PostgreSQL's protocol to detect commits.
+func (w *world) toDatabase(near *net.TCPConn, owner *supervisor) {
+	up, err := net.Dial("tcp", w.postgres.Address())
+	if err != nil {
+		return
+	}
+	defer up.Close()
+	s := &session{world: w, near: near, up: up, over: make(chan struct{})}
+	w.work.Go(func() {
+		for s.answer() {
+		}
+		close(s.over)
+		up.Close()
+		near.Close()
+	})
+	for typed := 0; s.request(owner, typed); typed = 1 { // the first message has no type
+	}
+}
+
+// session is one connection of a facade to PostgreSQL.
+type session struct {
+	world   *world
+	near    *net.TCPConn
+	up      net.Conn
+	facade  atomic.Pointer[process] // the process that has sent the latest commit
+	backend atomic.Int64            // the process of PostgreSQL
+	silent  atomic.Bool             // the facade no longer receives anything
+	over    chan struct{}           // closed when PostgreSQL has ended the session
+}
+
+// request forwards a message of the facade, and reports whether the connection lasts.
+func (s *session) request(owner *supervisor, typed int) bool {
+	kind, text, err := readPostgres(s.near, typed)
+	if err != nil {
+		return false
+	}
+	if kind == 'Q' && string(text[5:]) == "commit\x00" {
+		s.facade.Store(owner.now())
+		if f := s.draw(committing); f != nil {
+			s.silent.Store(f.group == stalls && !f.continues)
+			if s.strike(f) {
+				return false
+			}
+		}
+	}
+	_, err = s.up.Write(text)
+	return err == nil
+}
+
+// answer forwards a message of PostgreSQL, and reports whether the connection lasts.
+func (s *session) answer() bool {
+	kind, text, err := readPostgres(s.up, 1)
+	if err != nil {
+		return false
+	}
+	if kind == 'K' { // names the process
+		s.backend.Store(int64(binary.BigEndian.Uint32(text[5:])))
+	}
+	if kind == 'C' && strings.EqualFold(string(text[5:]), "commit\x00") {
+		if f := s.draw(committed); f != nil {
+			if f.part(message{head: text}) > 0 {
+				_, _ = s.near.Write(append(text, 'Z', 0, 0, 0, 5, 'I')) // it is ready for the next statement
+			}
+			return !s.strike(f)
+		}
+	}
+	if s.silent.Load() {
+		return true
+	}
+	_, err = s.near.Write(text)
+	return err == nil
+}
+
+// draw returns the fault of a commit, or nil. A facade that is about to start has none.
+func (s *session) draw(at stage) *fault {
+	if s.facade.Load() == nil {
+		return nil
+	}
+	return s.world.draw(at)
+}
+
+func (s *session) strike(f *fault) (ended bool) {
+	return s.world.strike(f, &exchange{world: s.world, facade: s.facade.Load(), near: s.near, dropped: s.up, over: s.over, backend: int(s.backend.Load())})
+}
+
+// readPostgres reads a message: its type unless typed is zero, its length and the rest.
+func readPostgres(r io.Reader, typed int) (kind byte, text []byte, err error) {
+	text = make([]byte, typed+4)
+	if _, err := io.ReadFull(r, text); err != nil {
+		return 0, nil, err
+	}
+	rest := make([]byte, max(4, binary.BigEndian.Uint32(text[typed:]))-4)
+	_, err = io.ReadFull(r, rest)
+	return text[0], append(text, rest...), err
+}
+
+// restartDatabase kills PostgreSQL or one of its processes, and returns when it accepts connections again. It reports
+// false if another fault is restarting it.
+func (w *world) restartDatabase(kill func()) bool {
+	if !w.restarting.TryLock() {
+		return false
+	}
+	defer w.restarting.Unlock()
+	kill()
+	if err := w.postgres.Start(); err != nil {
+		w.fail(err)
+	}
+	return true
+}

@@ -1,0 +1,256 @@
+//go:build unix
+
+package torture
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// stage is a moment at which a fault may happen.
+type stage int
+
+const (
+	requesting   stage = iota // a request from a facade has reached the relay to the catalog
+	responding                // the relay has the response of the catalog
+	sending                   // like requesting, for an order
+	sendingLarge              // for an order that the kernel does not accept at once
+	answering                 // like responding, for an order
+	returning                 // the relay to a caller has the successful response to its order
+	returned                  // the caller has received the response
+	committing                // a commit from a facade has reached the relay to PostgreSQL
+	committed                 // the relay has the response to the commit
+	posting                   // the receiver of a team gets an event
+)
+
+// passes are the numbers of times that an order passes each stage, approximately.
+var passes = map[stage]float64{
+	requesting: 4, responding: 4, sending: 1, sendingLarge: 1. / largeEvery, answering: 1, returning: 1, returned: 1, committing: 4, committed: 4,
+}
+
+// group is a class of faults. A run lasts until each group has happened as often as wanted.
+type group int
+
+const (
+	facadeKills group = iota
+	catalogKills
+	cuts
+	callerCuts
+	databaseKills
+	stalls
+	ledgerCuts
+	receiverFaults
+)
+
+// fault is one row of the table of faults. It lets a part of the message pass, acts, and ends the connection.
+type fault struct {
+	name      string
+	group     group
+	at        stage
+	part      func(m message) int    // number of bytes that pass before
+	act       func(x *exchange) bool // reports whether the fault has happened
+	continues bool                   // whether the connection lasts
+	rare      bool                   // it takes long
+}
+
+// faults are all faults of a run. K and S are their numbers in the catalogue of faults.
+var faults = []fault{
+	{name: "K1 a facade killed before the order is sent", group: facadeKills, at: sending, part: nothing, act: killFacade},
+	{name: "K2 a facade killed while it writes the order", group: facadeKills, at: sendingLarge, part: startOfBody, act: killWriter},
+	{name: "K3 a facade killed after the catalog has the order", group: facadeKills, at: answering, part: nothing, act: killFacade},
+	{name: "K4 a facade killed in the middle of the answer", group: facadeKills, at: answering, part: something, act: killFacade},
+	{name: "K4 a facade killed after the answer", group: facadeKills, at: answering, part: everything, act: killFacade},
+	{name: "K5 a facade killed before the caller hears", group: facadeKills, at: returning, part: nothing, act: killFacade},
+	{name: "K6 a facade killed after the caller has heard", group: facadeKills, at: returned, part: nothing, act: killFacade},
+	{name: "S1 the catalog killed before it has the order", group: catalogKills, at: sending, part: nothing, act: killCatalog},
+	{name: "S1 the catalog killed with a part of the order", group: catalogKills, at: sending, part: something, act: killCatalog},
+	{name: "S1 the catalog killed while it takes the order", group: catalogKills, at: sending, part: everything, act: killCatalogSoon, continues: true},
+	{name: "S1 the catalog killed after its answer", group: catalogKills, at: answering, part: nothing, act: killCatalog},
+	{name: "a request closed", group: cuts, at: requesting, part: anything, act: closeConnection},
+	{name: "a request reset", group: cuts, at: requesting, part: anything, act: resetConnection},
+	{name: "a request in a black hole", group: cuts, at: requesting, part: anything, act: blackHole, rare: true},
+	{name: "a response closed", group: cuts, at: responding, part: anything, act: closeConnection},
+	{name: "a response reset", group: cuts, at: responding, part: anything, act: resetConnection},
+	{name: "a response in a black hole", group: cuts, at: responding, part: anything, act: blackHole, rare: true},
+	{name: "a caller cut off before it hears", group: callerCuts, at: returning, part: anything, act: closeConnection},
+
+	{name: "a facade killed before a commit", group: facadeKills, at: committing, part: nothing, act: killFacade},
+	{name: "a facade killed before the answer to a commit", group: facadeKills, at: committed, part: nothing, act: killFacade},
+	{name: "a facade killed after the answer to a commit", group: facadeKills, at: committed, part: everything, act: killFacade},
+	{name: "silence instead of a commit", group: stalls, at: committing, part: nothing, act: silenceCommit},
+	{name: "a facade stopped before a commit", group: stalls, at: committing, part: nothing, act: stopFacade, continues: true},
+	{name: "a connection cut before a commit", group: ledgerCuts, at: committing, part: nothing, act: closeConnection},
+	{name: "a connection cut before the answer to a commit", group: ledgerCuts, at: committed, part: nothing, act: closeConnection},
+	{name: "silence instead of the answer to a commit", group: ledgerCuts, at: committed, part: nothing, act: blackHole},
+	{name: "a process of PostgreSQL killed before a commit", group: databaseKills, at: committing, part: nothing, act: killBackend},
+	{name: "a process of PostgreSQL killed before its answer", group: databaseKills, at: committed, part: nothing, act: killBackend},
+	{name: "PostgreSQL killed before a commit", group: databaseKills, at: committing, part: nothing, act: killDatabase},
+	{name: "PostgreSQL killed before its answer", group: databaseKills, at: committed, part: nothing, act: killDatabase},
+
+	{name: "a receiver that answers 500", group: receiverFaults, at: posting, part: nothing, act: answer500, continues: true},
+	{name: "a receiver that cuts off an event", group: receiverFaults, at: posting, part: nothing, act: closeConnection},
+	{name: "a receiver that takes an event and cuts it off", group: receiverFaults, at: posting, part: everything, act: closeConnection},
+}
+
+// exchange is one request and its response. What does not take part in it is nil.
+type exchange struct {
+	world    *world
+	facade   *process
+	catalog  *process
+	near     *net.TCPConn  // to the side that has asked
+	dropped  io.Reader     // the side whose bytes a black hole drops
+	unread   *bufio.Reader // the rest of the request
+	size     int           // of the body of the request
+	over     chan struct{} // closed when PostgreSQL has ended the session
+	backend  int           // process of PostgreSQL
+	response http.ResponseWriter
+}
+
+func nothing(message) int       { return 0 }
+func everything(m message) int  { return len(m.head) + m.size }
+func something(m message) int   { return 1 + rand.IntN(max(1, len(m.head)+m.size-1)) }
+func anything(m message) int    { return rand.IntN(len(m.head) + m.size + 1) }
+func startOfBody(m message) int { return len(m.head) + rand.IntN(16<<10) }
+
+func killFacade(x *exchange) bool  { return x.facade.kill() }
+func killCatalog(x *exchange) bool { return x.catalog.kill() }
+
+// killWriter kills a facade that is writing, and reports whether it was: then a part of the request was not in the
+// hands of the kernel.
+func killWriter(x *exchange) bool {
+	first := x.facade.kill()
+	rest, _ := io.Copy(io.Discard, x.unread)
+	return first && int(rest) < x.size-16<<10
+}
+
+// killCatalogSoon kills the catalog at a random moment, within about the duration of an order.
+func killCatalogSoon(x *exchange) bool {
+	x.world.work.Go(func() {
+		time.Sleep(rand.N(4 * time.Millisecond)) // the moment is the point
+		x.catalog.kill()
+	})
+	return true
+}
+
+func closeConnection(*exchange) bool { return true }
+
+func resetConnection(x *exchange) bool { return x.near.SetLinger(0) == nil }
+
+// blackHole drops all bytes until the facade closes the connection, or is killed.
+func blackHole(x *exchange) bool {
+	defer context.AfterFunc(x.world.storm, func() { x.near.Close() })()
+	_, _ = io.Copy(io.Discard, x.dropped)
+	return true
+}
+
+// stallTime is longer than a transaction may block others.
+const stallTime = 12 * time.Second
+
+// silenceCommit lets neither side receive anything, until PostgreSQL aborts the transaction of the unreachable host.
+func silenceCommit(x *exchange) bool {
+	select {
+	case <-x.over:
+	case <-time.After(stallTime):
+	}
+	return true
+}
+
+func stopFacade(x *exchange) bool {
+	x.facade.pauseProcess(stallTime)
+	return true
+}
+
+func killDatabase(x *exchange) bool { return x.world.restartDatabase(x.world.postgres.Kill) }
+
+func killBackend(x *exchange) bool {
+	return x.world.restartDatabase(func() { _ = syscall.Kill(x.backend, syscall.SIGKILL) }) // it may have ended
+}
+
+func answer500(x *exchange) bool {
+	x.response.WriteHeader(http.StatusInternalServerError)
+	return true
+}
+
+// share returns the probability of a fault each time its stage is passed. A fault that has not happened yet is likelier.
+func (w *world) share(f *fault) float64 {
+	if f.at == posting {
+		return 1. / 8
+	}
+	of := 0
+	for _, other := range w.faults {
+		if other.group == f.group {
+			of++
+		}
+	}
+	share := 1.5 * w.goal[f.group] / (float64(of) * w.orders * passes[f.at])
+	if f.rare {
+		share /= 4
+	}
+	if w.tally[f.name] == 0 {
+		share *= 3
+	}
+	return share
+}
+
+// draw returns the fault of an exchange that passes some stages, or nil.
+func (w *world) draw(at ...stage) *fault {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, n := range rand.Perm(len(w.faults)) {
+		f := &w.faults[n]
+		for _, s := range at {
+			if f.at == s && (s == posting || !w.isCalm()) && rand.Float64() < w.share(f) {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+// strike lets a fault happen, and reports whether it has ended the connection.
+func (w *world) strike(f *fault, x *exchange) (ended bool) {
+	if f.act(x) {
+		w.mu.Lock()
+		w.tally[f.name]++
+		w.mu.Unlock()
+	}
+	return !f.continues
+}
+
+// missing returns the names of the faults that have not happened, and the groups that have not happened often enough.
+func (w *world) missing() (names []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	happened := map[group]float64{}
+	for _, f := range w.faults {
+		happened[f.group] += float64(w.tally[f.name])
+		if w.tally[f.name] == 0 && (f.at != posting || w.isCalm()) {
+			names = append(names, f.name)
+		}
+	}
+	for g, n := range w.goal {
+		if happened[g] < n {
+			names = append(names, fmt.Sprintf("%.0f of %.0f faults of group %d", happened[g], n, g))
+		}
+	}
+	return names
+}
+
+// table returns the number of times that each fault has happened.
+func (w *world) table() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var text strings.Builder
+	for _, f := range w.faults {
+		fmt.Fprintf(&text, "\n  %-50s %6d", f.name, w.tally[f.name])
+	}
+	return text.String()
+}

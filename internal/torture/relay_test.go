@@ -1,0 +1,226 @@
+//go:build unix
+
+package torture
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// relay opens a port, and passes its connections on. It returns its address.
+func (w *world) relay(t *testing.T, config net.ListenConfig, carry func(near *net.TCPConn)) string {
+	t.Helper()
+	listener, err := config.Listen(w.ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	context.AfterFunc(w.ctx, func() { listener.Close() })
+	w.work.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			w.work.Go(func() {
+				defer conn.Close()
+				defer context.AfterFunc(w.ctx, func() { conn.Close() })()
+				carry(conn.(*net.TCPConn))
+			})
+		}
+	})
+	return listener.Addr().String()
+}
+
+// narrow sets short segments and a small buffer, so that the kernel accepts few bytes at a time, and a large order
+// takes a while to write.
+func narrow(_, _ string, raw syscall.RawConn) (err error) {
+	failed := raw.Control(func(fd uintptr) {
+		err = errors.Join(syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, 536),
+			syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096))
+	})
+	return errors.Join(failed, err)
+}
+
+// orderLine is the start of a request that spends money.
+var orderLine = []byte("POST /api/v1/api/catalog/generations ")
+
+// largeBody is larger than the amount that the kernel accepts at once from a facade over a relay: the facade is still
+// writing when the first bytes arrive.
+const largeBody = 256 << 10
+
+// toCatalog forwards one connection from one of some facades to the catalog.
+func (w *world) toCatalog(near *net.TCPConn, facades []*supervisor) {
+	x := &exchange{world: w, near: near, facade: ownerOf(near, facades), catalog: w.catalog.now(), unread: bufio.NewReader(near), dropped: near}
+	if x.facade == nil || x.catalog == nil {
+		return
+	}
+	up, err := net.Dial("tcp", x.catalog.http)
+	if err != nil {
+		return
+	}
+	defer up.Close()
+	defer context.AfterFunc(w.ctx, func() { up.Close() })()
+	for answers := bufio.NewReader(up); x.pass(up, answers); {
+	}
+}
+
+// ownerOf returns the process that has the other end of a connection, or nil.
+func ownerOf(near net.Conn, facades []*supervisor) *process {
+	if len(facades) == 1 {
+		return facades[0].now()
+	}
+	for _, owner := range facades {
+		if p := owner.now(); p != nil && p.ownsPeerOf(near) {
+			return p
+		}
+	}
+	return nil
+}
+
+// pass forwards one request and its response, up to a fault. It reports whether the connection lasts.
+func (x *exchange) pass(up net.Conn, answers *bufio.Reader) bool {
+	request, err := readHead(x.unread)
+	if err != nil {
+		return false
+	}
+	there, back := []stage{requesting}, []stage{responding}
+	if bytes.HasPrefix(request.head, orderLine) {
+		there, back = append(there, sending), append(back, answering)
+		if request.size >= largeBody {
+			there = append(there, sendingLarge)
+		}
+	}
+	x.size = request.size
+	whole := io.MultiReader(bytes.NewReader(request.head), io.LimitReader(x.unread, int64(request.size)))
+	if f := x.world.draw(there...); f != nil {
+		_, _ = io.CopyN(up, whole, int64(f.part(request))) // if it fails, the catalog is dead too
+		if x.world.strike(f, x) {
+			return false
+		}
+	}
+	if _, err := io.Copy(up, whole); err != nil {
+		return false
+	}
+	answer, body, err := readMessage(answers)
+	if err != nil {
+		return false
+	}
+	text := append(answer.head, body...)
+	if f := x.world.draw(back...); f != nil {
+		_, _ = x.near.Write(text[:f.part(answer)])
+		return !x.world.strike(f, x)
+	}
+	_, err = x.near.Write(text)
+	return err == nil
+}
+
+// toFacade forwards one connection from a caller to a random facade. It parses the responses to find the one that the
+// caller waits for.
+func (c *caller) toFacade(near *net.TCPConn) {
+	facade := c.world.anyFacade()
+	if facade == nil {
+		return
+	}
+	address := facade.grpc
+	if c.overREST {
+		address = facade.http
+	}
+	up, err := net.Dial("tcp", address)
+	if err != nil {
+		return
+	}
+	defer up.Close()
+	x := &exchange{world: c.world, facade: facade, near: near}
+	c.newest.Store(x)
+	c.world.work.Go(func() {
+		_, _ = io.Copy(up, near)
+		up.Close()
+	})
+	for answers := bufio.NewReader(up); x.answer(answers, c.overREST); {
+	}
+}
+
+// answer passes a part of a response on to the caller, and reports whether the connection lasts.
+func (x *exchange) answer(answers *bufio.Reader, overREST bool) bool {
+	text, placed, err := readPart(answers, overREST)
+	if err != nil {
+		return false
+	}
+	if placed {
+		if f := x.world.draw(returning); f != nil {
+			_, _ = x.near.Write(text[:f.part(message{head: text})])
+			return !x.world.strike(f, x)
+		}
+	}
+	_, err = x.near.Write(text)
+	return err == nil
+}
+
+const (
+	frameHeaders = 1
+	endOfStream  = 1
+)
+
+// readPart reads the next part of a facade's response, and reports whether a successful response starts there: then
+// the facade knows the order.
+func readPart(answers *bufio.Reader, overREST bool) (text []byte, placed bool, err error) {
+	if overREST {
+		m, body, err := readMessage(answers)
+		return append(m.head, body...), bytes.HasPrefix(m.head, []byte("HTTP/1.1 200 ")), err
+	}
+	head := make([]byte, 9)
+	if _, err := io.ReadFull(answers, head); err != nil {
+		return nil, false, err
+	}
+	payload := make([]byte, binary.BigEndian.Uint32(head)>>8)
+	_, err = io.ReadFull(answers, payload)
+	// Headers that end their stream belong to an error.
+	return append(head, payload...), head[3] == frameHeaders && head[4]&endOfStream == 0, err
+}
+
+// message is an HTTP/1.1 message whose head was read.
+type message struct {
+	head []byte
+	size int // size of the body
+}
+
+func readHead(r *bufio.Reader) (m message, err error) {
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return m, err
+		}
+		m.head = append(m.head, line...)
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch strings.ToLower(name) {
+		case "":
+			return m, nil
+		case "content-length":
+			if m.size, err = strconv.Atoi(strings.TrimSpace(value)); err != nil {
+				return m, err
+			}
+		case "transfer-encoding":
+			return m, errors.New("a relay can't read chunks")
+		}
+	}
+}
+
+// readMessage reads a complete message.
+func readMessage(r *bufio.Reader) (message, []byte, error) {
+	m, err := readHead(r)
+	if err != nil {
+		return m, nil, err
+	}
+	body := make([]byte, m.size)
+	_, err = io.ReadFull(r, body)
+	return m, body, err
+}

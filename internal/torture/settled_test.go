@@ -1,0 +1,254 @@
+//go:build unix
+
+package torture
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/promises"
+	"github.com/easel-grpc/easel/internal/sandbox"
+)
+
+// Every order must have an outcome within knownWithin after the last fault, and be settled within settledWithin after it
+// was read. Events of an order are due a minute after its end. Thousands of orders may wait on a busy machine.
+const (
+	knownWithin     = 3 * time.Minute
+	settledWithin   = time.Minute
+	deliveredWithin = 3 * time.Minute
+)
+
+// settle waits until all orders are settled and all events delivered, and returns the record of the run with the truth.
+func (w *world) settle() (run promises.Run, err error) {
+	account, err := w.settledAccount()
+	if err != nil {
+		return run, err
+	}
+	if err := w.readUnsettled(); err != nil {
+		return run, err
+	}
+	if _, err := w.none("settled without all events delivered", `EXISTS (SELECT 1 FROM events WHERE state <> 1 AND owner IN ('`+strings.Join(receivers, "', '")+`'))`, deliveredWithin); err != nil {
+		return run, err
+	}
+	run = promises.Run{
+		IsShared: true, HasLedger: true, HasEvents: true, Begin: w.record.Begin, Healed: w.record.Since(), End: time.Hour, Events: w.record.Sorted(),
+		Limits: w.limits, Receivers: map[string]bool{}, IsCaller: func(owner, caller string) bool { return caller == owner+"-service" },
+	}
+	run.End += run.Healed // an event that has not arrived is too late
+	for _, team := range receivers {
+		run.Receivers[team] = true
+	}
+	run.AddAccount("shared", account)
+	verified, err := ledger.Verify(w.ctx, w.ledger, func(d ledger.Difference) { run.Differences = append(run.Differences, d.String()) })
+	if err == nil && verified.Orders == 0 {
+		err = errors.New("the verified ledger has no orders")
+	}
+	return run, errors.Join(err, w.readLedger(&run))
+}
+
+// settledAccount returns the catalog's account when every generation has ended and all due refunds are made.
+func (w *world) settledAccount() (account sandbox.Audit, err error) {
+	for ; ; pauseFor(w.ctx, 50*time.Millisecond) {
+		catalog := w.catalog.now()
+		if catalog == nil && w.ctx.Err() == nil { // it is about to start
+			continue
+		}
+		account, err = readAccount(w.ctx, catalog.http)
+		open := slices.ContainsFunc(account.Generations, func(g sandbox.AuditedGeneration) bool { return g.Status != "succeeded" && g.Status != "refunded" })
+		if err != nil || !open {
+			return account, err
+		}
+	}
+}
+
+// readAccount reads the account of the API key from the administration of a sandbox.
+func readAccount(ctx context.Context, address string) (account sandbox.Audit, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+sandbox.AdminPath+"audit?key="+key, nil)
+	if err != nil {
+		return account, err
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return account, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return account, errors.New("the audit is answered " + answer.Status)
+	}
+	return account, json.NewDecoder(answer.Body).Decode(&account)
+}
+
+// none waits until no order meets a condition.
+func (w *world) none(what, condition string, within time.Duration) (took time.Duration, err error) {
+	for began := time.Now(); ; pauseFor(w.ctx, 100*time.Millisecond) {
+		left := 0
+		if err := w.query("SELECT COUNT(*) FROM orders WHERE "+condition, func(rows *sql.Rows) error { return rows.Scan(&left) }); err != nil {
+			return 0, err
+		}
+		took = time.Since(began)
+		switch {
+		case left == 0:
+			return took, nil
+		case took > within:
+			return took, fmt.Errorf("%d orders are still %s after %v", left, what, took)
+		}
+	}
+}
+
+// query reads the rows of a query past the faults of connections.
+func (w *world) query(query string, scan func(*sql.Rows) error) error {
+	db, err := w.openLedger()
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	rows, err := db.QueryContext(w.ctx, query)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// readUnsettled reads each unsettled generation once as its owner, because a replica reads only ten of them a minute.
+func (w *world) readUnsettled() error {
+	var reads errgroup.Group
+	reads.SetLimit(8)
+	err := w.query(`SELECT generation_id, owner FROM orders WHERE state = 2 AND settled = 0`, func(rows *sql.Rows) error {
+		generation, owner := "", ""
+		err := rows.Scan(&generation, &owner)
+		reads.Go(func() error { return w.callers[slices.Index(teams, owner)].read(generation) })
+		return err
+	})
+	took, unsettled := w.none("unsettled", "state = 2 AND (settled = 0 OR cost_cents IS NULL)", settledWithin)
+	w.t.Logf("all orders are settled within %v", took.Round(100*time.Millisecond))
+	return errors.Join(err, reads.Wait(), unsettled)
+}
+
+func (c *caller) read(generation string) error {
+	ctx, cancel := context.WithTimeout(bearing(c.world.ctx, c.world.tokens[c.team]), 10*time.Second)
+	defer cancel()
+	request := &easelv1.GetGenerationRequest{GenerationId: generation, MaxStaleness: durationpb.New(0)}
+	if _, err := c.client.GetGeneration(ctx, request, grpc.WaitForReady(true)); err != nil {
+		return fmt.Errorf("%s of %s is not answered: %w", generation, c.team, err)
+	}
+	return nil
+}
+
+// readLedger reads the orders and the budgets of the ledger. A failure before a refund counts as a version of its own.
+func (w *world) readLedger(run *promises.Run) error {
+	orders := w.query(`SELECT id, owner, caller, upstream_key, api_key, COALESCE(generation_id, ''), state, reserved_cents, COALESCE(cost_cents, -1), refunded_cents,
+		unconfirmed_cents, settled, status, deleted, order_time, failed_time FROM orders ORDER BY order_time`, func(rows *sql.Rows) error {
+		var v promises.Version
+		var settled, deleted, ordered, failed int64
+		err := rows.Scan(&v.ID, &v.Owner, &v.Caller, &v.Key, &v.APIKey, &v.Generation, &v.State, &v.Reserved, &v.Cost, &v.Refunded,
+			&v.Unconfirmed, &settled, &v.Status, &deleted, &ordered, &failed)
+		v.Settled, v.Deleted, v.Time = settled == 1, deleted == 1, time.UnixMicro(ordered).UTC()
+		if failed > 0 {
+			before := v
+			before.Status = lifecycle.Failed
+			run.Versions = append(run.Versions, before)
+			v.At++
+		}
+		run.Versions = append(run.Versions, v)
+		return err
+	})
+	budgets := w.query(`SELECT owner, period, start_time, spent_cents, reserved_cents FROM budgets`, func(rows *sql.Rows) error {
+		var v promises.BudgetVersion
+		var started int64
+		err := rows.Scan(&v.Owner, &v.Period, &started, &v.Spent, &v.Reserved)
+		v.Start = time.UnixMicro(started).UTC()
+		run.Budgets = append(run.Budgets, v)
+		return err
+	})
+	return errors.Join(orders, budgets)
+}
+
+const eventSecret = "whsec_dG9ydHVyZSBzaWducyBldmVyeSBldmVudCB3aXRoIHRoaXM="
+
+// receiver receives the events of all teams. Its first requests meet faults even in a calm world, because most events
+// are due later than the faults of a short run.
+type receiver struct {
+	world *world
+	url   string
+
+	mu    sync.Mutex
+	posts int
+	all   []promises.Arrival
+}
+
+// troubledPosts is the number of requests that may meet faults.
+const troubledPosts = 100
+
+func startReceiver(w *world) *receiver {
+	r := &receiver{world: w}
+	server := httptest.NewServer(r)
+	w.t.Cleanup(server.Close)
+	r.url = server.URL
+	return r
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	body, err := io.ReadAll(request.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	r.mu.Lock()
+	r.posts++
+	early := r.posts <= troubledPosts
+	r.mu.Unlock()
+	var f *fault
+	if early {
+		f = r.world.draw(posting)
+	}
+	if f == nil || f.part(message{size: len(body)}) > 0 {
+		r.take(promises.NewArrival(strings.TrimPrefix(request.URL.Path, "/"), eventSecret, request.Header, body))
+	}
+	if f == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	x := &exchange{world: r.world, response: w}
+	if r.world.strike(f, x); f.continues {
+		return
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// take records an event. The thresholds of budgets are not compared, because the ledger has only the final amounts.
+func (r *receiver) take(a promises.Arrival) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a.At = r.world.record.Since(); a.Type != ledger.EventBudget || a.Fault != "" {
+		r.all = append(r.all, a)
+	}
+}
+
+func (r *receiver) arrivals() []promises.Arrival {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.all)
+}

@@ -1,0 +1,370 @@
+//go:build unix
+
+package torture
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/easel-grpc/easel/internal/auth"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/proctest"
+	"github.com/easel-grpc/easel/internal/promises"
+)
+
+// With a ledger each kill takes longer, because the ledger outlives the process.
+var (
+	orders             = flag.Int("orders", 200, "orders to place, at least")
+	kills              = flag.Int("kills", 28, "facades to kill, at least")
+	catalogKillsWanted = flag.Int("catalog-kills", 8, "sandboxes to kill, at least")
+	cutsWanted         = flag.Int("cuts", 100, "connections between facade and sandbox to cut, at least")
+	limit              = flag.Duration("limit", 3*time.Minute, "how long it may take")
+	ledgerOrders       = flag.Int("ledger-orders", 200, "orders to place with a ledger, at least")
+	ledgerKills        = flag.Int("ledger-kills", 14, "facades to kill with a ledger, at least")
+	ledgerCatalogKills = flag.Int("ledger-catalog-kills", 4, "sandboxes to kill with a ledger, at least")
+	ledgerCutsWanted   = flag.Int("ledger-cuts", 30, "connections between facade and sandbox to cut with a ledger, at least")
+	databaseKillsFlag  = flag.Int("database-kills", 4, "how often to kill PostgreSQL, at least")
+	stallsWanted       = flag.Int("stalls", 2, "transactions to leave in the middle, at least")
+)
+
+// teams are the teams that share the API key. The budget of the last is too small for all its orders. Only receivers
+// get events: the events of the others are written, but not sent.
+var (
+	teams     = []string{"studio", "shop", "press", "blog"}
+	receivers = []string{"studio", "shop"}
+)
+
+const (
+	ampleCents  = 50_000_000
+	scarceCents = 15 // for each 100 orders of the run, of which its are 25 and more, at a cent and more
+)
+
+// world has all parts of a run.
+type world struct {
+	t       *testing.T
+	ctx     context.Context //nolint:containedctx // it ends every connection
+	storm   context.Context //nolint:containedctx // it ends when nothing more is to go wrong
+	calm    func()
+	orders  float64 // wanted
+	goal    map[group]float64
+	faults  []fault // those that apply
+	catalog *supervisor
+	facades []*supervisor
+	record  *promises.Record
+	work    sync.WaitGroup
+	callers []*caller
+	tokens  map[string]string // by team
+
+	// Only with a ledger.
+	postgres   *proctest.Postgres
+	ledger     string // URL that bypasses the faults of connections
+	limits     map[string]ledger.Limits
+	receiver   *receiver
+	restarting sync.Mutex
+
+	mu     sync.Mutex
+	tally  map[string]int    // number of faults by name
+	last   map[string]int    // latest order by team
+	placed map[string]string // generation by upstream key
+	shown  map[string]string // a generation of each team
+	gaveUp int               // orders that their callers do not repeat
+	failed []error
+}
+
+func (w *world) isCalm() bool { return w.storm.Err() != nil }
+
+func (w *world) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed = append(w.failed, err)
+}
+
+// calmIfDone stops all faults once everything has happened often enough.
+func (w *world) calmIfDone() {
+	w.mu.Lock()
+	placed := len(w.placed)
+	w.mu.Unlock()
+	if float64(placed) >= w.orders && len(w.missing()) == 0 {
+		w.calm()
+	}
+}
+
+// anyFacade returns a random running facade, or nil.
+func (w *world) anyFacade() *process {
+	for _, i := range rand.Perm(len(w.facades)) {
+		if p := w.facades[i].now(); p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// supervisor starts a program, and starts it again when it was killed.
+type supervisor struct {
+	name    string
+	start   func() (*process, error)
+	starts  atomic.Int64
+	current atomic.Pointer[process]
+}
+
+// now returns the running process, or nil between two processes.
+func (k *supervisor) now() *process { return k.current.Load() }
+
+// supervise restarts the process until ctx is done. It returns earlier only after an unexpected failure.
+func (k *supervisor) supervise(ctx context.Context) error {
+	for ctx.Err() == nil {
+		p, err := k.start()
+		if err != nil {
+			return err
+		}
+		k.starts.Add(1)
+		k.current.Store(p)
+		select {
+		case <-p.Gone():
+			k.current.Store(nil)
+			if !p.killed.Load() && ctx.Err() == nil {
+				return fmt.Errorf("%s ended by itself\n%s", k.name, p.tail())
+			}
+		case <-ctx.Done():
+			k.current.Store(nil)
+			p.kill()
+		}
+	}
+	return nil
+}
+
+// newWorld builds the world. Nothing runs yet.
+func newWorld(ctx context.Context, t *testing.T, facades, wanted int, goal map[group]float64) *world {
+	t.Helper()
+	proctest.Easel(t)
+	w := &world{
+		t: t, ctx: ctx, orders: float64(wanted), goal: goal, record: &promises.Record{Begin: time.Now()},
+		tokens: map[string]string{}, tally: map[string]int{}, last: map[string]int{}, placed: map[string]string{}, shown: map[string]string{},
+	}
+	w.storm, w.calm = context.WithCancel(ctx)
+	goal[callerCuts] = 1
+	for _, f := range faults {
+		if _, applies := goal[f.group]; applies && (goal[databaseKills] > 0 || f.at != committing && f.at != committed) {
+			w.faults = append(w.faults, f)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "catalog.db")
+	w.catalog = &supervisor{name: "the catalog", start: func() (*process, error) {
+		return launchCatalog(t, file, "--speed", "50", "--failure-rate", "0.2")
+	}}
+	for range facades {
+		w.facades = append(w.facades, &supervisor{name: "a facade"})
+	}
+	return w
+}
+
+// run starts all processes, lets the callers order until all faults have happened, and checks the promises.
+func (w *world) run(callers int, settle func() (promises.Run, error)) {
+	t, began := w.t, time.Now()
+	ctx, cancel := context.WithCancel(w.ctx)
+	defer cancel()
+	var running errgroup.Group // an unexpected exit of a process ends the run
+	for _, k := range append(w.facades, w.catalog) {
+		running.Go(func() error {
+			defer cancel()
+			return k.supervise(ctx)
+		})
+	}
+	context.AfterFunc(ctx, w.calm)
+	w.work.Go(func() { w.report(began) })
+	w.connect(callers)
+	run, err := w.drive(ctx, settle)
+	cancel()
+	if err := errors.Join(append(w.failed, err, running.Wait())...); err != nil {
+		t.Error(err)
+	}
+	if w.receiver != nil {
+		run.Arrivals = w.receiver.arrivals()
+	}
+	t.Logf("%d orders placed, %d given up, in %v:%s", len(w.placed), w.gaveUp, time.Since(began).Round(time.Second), w.table())
+	if missing := w.missing(); len(missing) > 0 {
+		t.Errorf("never happened: %q", missing)
+	}
+	for i, b := range promises.Check(promises.All, &run) {
+		if i < 20 {
+			t.Errorf("%v\n%s", b, w.story(b))
+		}
+	}
+}
+
+// drive runs the callers, and returns the record of the run.
+func (w *world) drive(ctx context.Context, settle func() (promises.Run, error)) (run promises.Run, err error) {
+	var ordering, looking errgroup.Group
+	for i, c := range w.callers {
+		ordering.Go(func() error { return c.work(ctx, w.callers[(i+len(w.tokens))%len(w.callers)]) })
+	}
+	for n := range w.tokens {
+		if len(w.tokens) > 1 {
+			looking.Go(func() error { return w.callers[slices.Index(teams, n)].look(ctx) })
+		}
+	}
+	if err := errors.Join(ordering.Wait(), looking.Wait(), ctx.Err()); err != nil {
+		return run, err
+	}
+	var asking errgroup.Group
+	if w.postgres != nil {
+		took, err := w.none("unknown", "state = 1", knownWithin)
+		w.t.Logf("every order has an outcome %v after the last fault", took.Round(100*time.Millisecond))
+		if err != nil {
+			return run, err
+		}
+	}
+	for _, c := range w.callers {
+		asking.Go(func() error { return c.comeBack(ctx) })
+	}
+	if err := asking.Wait(); err != nil {
+		return run, err
+	}
+	return settle()
+}
+
+// report periodically logs the progress.
+func (w *world) report(began time.Time) {
+	for ; !w.isCalm(); pauseFor(w.storm, 5*time.Second) {
+		w.mu.Lock()
+		placed, total := len(w.placed), 0
+		for _, n := range w.tally {
+			total += n
+		}
+		w.mu.Unlock()
+		w.t.Logf("%5.0f s: %d orders, %d faults", time.Since(began).Seconds(), placed, total)
+	}
+}
+
+// story returns the events about an order that breaks a promise.
+func (w *world) story(b promises.Broken) string {
+	var text strings.Builder
+	key := ""
+	for _, e := range w.record.Sorted() {
+		if e.Kind == promises.Placed && (e.Generation == b.Generation || e.Text == b.Generation) {
+			key = e.Text
+		}
+	}
+	for _, e := range w.record.Sorted() {
+		if key != "" && (e.Text == key || e.Order == key) || b.Generation != "" && (e.Generation == b.Generation || e.Text == b.Generation || e.Order == b.Generation) {
+			fmt.Fprintln(&text, e)
+		}
+	}
+	return text.String()
+}
+
+// K1, K2, K3, K4, K5, K6, S1: every crash point of an order, while the network is cut all the time, and sometimes one
+// key at two facades at once (K8, S4).
+func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
+	t.Parallel() // with tests that mostly wait
+	ctx, cancel := context.WithTimeout(t.Context(), *limit)
+	defer cancel()
+	w := newWorld(ctx, t, 2, *orders, map[group]float64{
+		facadeKills: float64(*kills), catalogKills: float64(*catalogKillsWanted), cuts: float64(*cutsWanted),
+	})
+	w.tokens[teams[0]] = key
+	for _, owner := range w.facades {
+		upstream := w.relay(t, net.ListenConfig{Control: narrow}, func(near *net.TCPConn) { w.toCatalog(near, []*supervisor{owner}) })
+		owner.start = func() (*process, error) { return launchFacade(t, upstream) }
+	}
+	w.run(32, func() (run promises.Run, err error) {
+		account, err := w.settledAccount()
+		run = promises.Run{Begin: w.record.Begin, End: w.record.Since(), Events: w.record.Sorted()}
+		run.AddAccount(teams[0], account)
+		return run, err
+	})
+	cancel()
+	w.work.Wait()
+}
+
+// TestTheLedgerEqualsTheCatalogsBooksWhateverIsKilled runs three facades, and kills any process at any point, PostgreSQL
+// too. Callers repeat their idempotency key or give up. K1, K3, K4, S1, T3, T4
+func TestTheLedgerEqualsTheCatalogsBooksWhateverIsKilled(t *testing.T) {
+	t.Parallel() // with tests that mostly wait
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells which facade has a connection")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), *limit+2*knownWithin+settledWithin)
+	defer cancel()
+	postgres := proctest.StartPostgres(t)
+	w := newWorld(ctx, t, 3, *ledgerOrders, map[group]float64{
+		facadeKills: float64(*ledgerKills), catalogKills: float64(*ledgerCatalogKills), cuts: float64(*ledgerCutsWanted),
+		databaseKills: float64(*databaseKillsFlag), stalls: float64(*stallsWanted), ledgerCuts: float64(*ledgerOrders) / 20, receiverFaults: 0,
+	})
+	w.postgres, w.ledger = postgres, postgres.Database(t)
+	w.limits = map[string]ledger.Limits{
+		"shop": {MonthlyCents: new(int64(ampleCents))}, "blog": {MonthlyCents: new(int64(*ledgerOrders * scarceCents / 100))},
+	}
+	settings := w.settings()
+	upstream := w.relay(t, net.ListenConfig{Control: narrow}, func(near *net.TCPConn) { w.toCatalog(near, w.facades) })
+	for _, owner := range w.facades {
+		database := w.relay(t, net.ListenConfig{}, func(near *net.TCPConn) { w.toDatabase(near, owner) })
+		url := "EASEL_LEDGER_URL=" + strings.Replace(w.ledger, postgres.Address(), database, 1)
+		owner.start = func() (*process, error) { return w.launchWithLedger(upstream, append(settings, url)...) }
+	}
+	w.run(48, w.settle)
+	for _, owner := range w.facades {
+		if owner.starts.Load() < 2 {
+			t.Error("a facade was never killed")
+		}
+	}
+	if w.gaveUp == 0 || !slices.ContainsFunc(w.record.Sorted(), func(e promises.Event) bool { return e.Kind == promises.Rejected }) {
+		t.Error("no budget was spent, or no order was given up")
+	}
+	cancel()
+	w.work.Wait()
+}
+
+// launchWithLedger starts a facade, and repeats it if PostgreSQL was unavailable, as a process manager does.
+func (w *world) launchWithLedger(upstream string, env ...string) (*process, error) {
+	for range 1000 {
+		p, err := launchFacade(w.t, upstream, env...)
+		if err == nil || w.ctx.Err() != nil || !strings.Contains(err.Error(), "EASEL_LEDGER_URL") || strings.Contains(err.Error(), "belongs to the catalog") {
+			return p, err
+		}
+		pauseFor(w.ctx, 200*time.Millisecond)
+	}
+	return nil, errors.New("no facade has reached the ledger in 1000 starts")
+}
+
+// settings returns the settings of every facade with a ledger, and writes the files that they name.
+func (w *world) settings() []string {
+	w.receiver = startReceiver(w)
+	secret := writeFile(w.t, "secret", eventSecret)
+	budgets, list := map[string]map[string]any{}, []any{}
+	for _, team := range teams {
+		w.tokens[team] = auth.NewToken()
+		list = append(list, map[string]any{"name": team + "-service", "team": team, "tokens": []string{auth.Hash(w.tokens[team])}})
+		budgets[team] = map[string]any{}
+		if limit := w.limits[team].MonthlyCents; limit != nil {
+			budgets[team]["budget"] = map[string]any{"monthly_cents": *limit}
+		}
+		if slices.Contains(receivers, team) {
+			budgets[team]["events"] = map[string]any{"url": w.receiver.url + "/" + team, "secret_file": secret}
+		}
+	}
+	text, err := json.Marshal(map[string]any{"teams": budgets, "callers": list}) // JSON is also YAML
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return []string{"EASEL_UPSTREAM_KEY_FILE=" + writeFile(w.t, "key", key), "EASEL_CALLERS_FILE=" + writeFile(w.t, "callers.yaml", string(text))}
+}
+
+// openLedger opens the ledger without the faults of connections.
+func (w *world) openLedger() (*sql.DB, error) { return sql.Open("pgx", w.ledger) }
