@@ -33,7 +33,7 @@ type bug struct {
 // seeds returns jobs of one kind.
 func seeds(kind string, seeds ...uint64) (jobs []job) {
 	for _, s := range seeds {
-		jobs = append(jobs, job{Seed: s, Kind: kind})
+		jobs = append(jobs, job{seed: s, kind: kind})
 	}
 	return jobs
 }
@@ -214,21 +214,12 @@ func (b bug) try(ctx context.Context, root, dir string) (caught string, err erro
 	}
 	var last string
 	for _, j := range b.jobs {
-		last = b.run(ctx, root, binary, j)
+		last = j.run(ctx, binary).output
 		for _, name := range b.breaks {
 			if strings.Contains(last, name+": at ") {
-				return fmt.Sprintf("seed %d of %s: %s", j.Seed, j.Kind, name), nil
+				return fmt.Sprintf("seed %d of %s: %s", j.seed, j.kind, name), nil
 			}
 		}
 	}
 	return "", fmt.Errorf("no seed caught it; the last said:\n%.3000s", last)
-}
-
-func (b bug) run(ctx context.Context, root, binary string, j job) string {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	run := exec.CommandContext(ctx, binary, "-test.run", "^TestOneSeed$", "-test.timeout", "0", "-seed", fmt.Sprint(j.Seed), "-kind", j.Kind)
-	run.Dir = filepath.Join(root, "internal", "simulation")
-	out, _ := run.CombinedOutput() // it is expected to fail; only its output matters
-	return string(out)
 }

@@ -1,12 +1,11 @@
 package simulation
 
 import (
-	"bufio"
-	"bytes"
-	"cmp"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"runtime"
@@ -14,11 +13,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"text/tabwriter"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/promises"
 )
 
 var (
-	hours    = flag.Float64("hours", 0, "simulate so many hours, in a process for each core")
+	hours    = flag.Float64("hours", 0, "simulate so many hours, in a process for each seed")
 	firstOne = flag.Uint64("from", 1, "first seed of -hours")
 	oneSeed  = flag.Uint64("seed", 0, "run one seed, and tell all that is known of it")
 	oneKind  = flag.String("kind", "", "sort of run; empty lets the seed decide")
@@ -28,179 +30,92 @@ var (
 // patience is the maximum wall time of one run.
 const patience = 10 * time.Minute
 
-// job is a request for one run in a child process.
+// job is a request for one run.
 type job struct {
-	Seed    uint64 `json:"seed"`
-	Kind    string `json:"kind,omitempty"`
-	Without []int  `json:"without,omitempty"`
+	seed    uint64
+	kind    string
+	without []int
 }
 
-func (j job) plan() plan { return planOf(j.Seed, j.Kind).without(j.Without) }
+func (j job) plan() plan { return planOf(j.seed, j.kind).without(j.without) }
 
-// flags returns the flags with which a test binary runs the job and prints its report.
+// flags returns the flags with which a test binary runs the job.
 func (j job) flags() []string {
-	list := []string{"-test.v", "-test.run", "^TestOneSeed$", "-test.timeout", "0", "-seed", fmt.Sprint(j.Seed)}
-	if j.Kind != "" {
-		list = append(list, "-kind", j.Kind)
+	list := []string{"-seed", fmt.Sprint(j.seed)}
+	if j.kind != "" {
+		list = append(list, "-kind", j.kind)
 	}
-	if len(j.Without) > 0 {
-		list = append(list, "-without", strings.Trim(strings.Join(strings.Fields(fmt.Sprint(j.Without)), ","), "[]"))
+	if len(j.without) > 0 {
+		list = append(list, "-without", strings.Trim(strings.Join(strings.Fields(fmt.Sprint(j.without)), ","), "[]"))
 	}
 	return list
 }
 
 // command runs the job again by hand.
 func (j job) command() string {
-	return "go test ./internal/simulation -v -run '^TestOneSeed$' " + strings.Join(j.flags()[5:], " ")
+	return "go test ./internal/simulation -v -run '^TestOneSeed$' " + strings.Join(j.flags(), " ")
 }
 
-const childMark = "EASEL_SIMULATION_CHILD"
+// report is the result of a run.
+type report struct {
+	Kind   string         `json:"kind"`
+	Hours  float64        `json:"hours"`
+	Counts map[string]int `json:"counts"`
+	Faults map[string]int `json:"faults"` // hits by the name of the fault
+	Digest string         `json:"digest"` // of the events
+	Broken []string       `json:"broken"`
 
-// TestChild runs jobs until its input ends. It is the main function of a child process.
-func TestChild(t *testing.T) {
-	if os.Getenv(childMark) == "" {
-		t.Skip("it is for children of TestSimulate")
-	}
-	answers := json.NewEncoder(os.NewFile(3, "answers"))
-	for asked := json.NewDecoder(os.Stdin); ; {
-		var j job
-		if err := asked.Decode(&j); err != nil {
-			return
-		}
-		began := time.Now()
-		o := simulate(t, j.plan())
-		if err := answers.Encode(reportOf(j, o, time.Since(began))); err != nil {
-			t.Fatal(err)
-		}
-	}
+	job    job
+	output string
 }
 
-// child is a process that runs one job after the other.
-type child struct {
-	command *exec.Cmd
-	ask     *json.Encoder
-	answers *bufio.Reader
-	close   func()
-	said    *tail
-}
+// reportMark precedes a report in the output of a run.
+const reportMark = "report: "
 
-func startChild() (*child, error) {
-	read, write, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	c := &child{said: &tail{}}
-	c.command = exec.Command(os.Args[0], "-test.run=^TestChild$", "-test.timeout=0")
-	c.command.Env = append(os.Environ(), childMark+"=1", "GOMAXPROCS=1", "GOGC=400")
-	c.command.ExtraFiles = []*os.File{write}
-	c.command.Stdout, c.command.Stderr = c.said, c.said
-	in, err := c.command.StdinPipe()
-	if err == nil {
-		err = c.command.Start()
-	}
-	write.Close()
-	if err != nil {
-		read.Close()
-		return nil, err
-	}
-	c.ask, c.answers = json.NewEncoder(in), bufio.NewReader(read)
-	c.close = func() { in.Close(); _ = c.command.Wait(); read.Close() }
-	return c, nil
-}
-
-// run executes one job. The death or timeout of a child is a result of the seed.
-func (c *child) run(j job) (r report, alive bool) {
-	r = report{Job: j, Kind: j.plan().Kind}
-	late := time.AfterFunc(patience, func() { _ = c.command.Process.Signal(os.Interrupt); _ = c.command.Process.Kill() })
-	defer late.Stop()
-	if err := c.ask.Encode(j); err != nil {
-		r.Broken = []string{"the process is gone: " + c.said.String()}
-		return r, false
-	}
-	line, err := c.answers.ReadBytes('\n')
-	if err == nil {
-		err = json.Unmarshal(line, &r)
-	}
-	if err == nil {
-		return r, true
-	}
-	_ = c.command.Wait()
-	why := "the process died"
-	if !late.Stop() {
-		why = fmt.Sprintf("the run took longer than %v", patience)
-	}
-	r.Broken = []string{why + ": " + c.said.String()}
-	return r, false
-}
-
-// tail keeps the beginning of a child's output, which has the reason of a panic.
-type tail struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text.Write(p[:min(len(p), max(0, 16<<10-t.text.Len()))])
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.text.String()
-}
-
-// fleet runs jobs on all cores.
-type fleet struct {
-	next func() (job, bool) // the next job, if there is one
-	done func(report)
-
-	mu sync.Mutex
-}
-
-func (f *fleet) run() error {
-	var all sync.WaitGroup
-	failed := make(chan error, runtime.NumCPU())
-	for range runtime.NumCPU() {
-		all.Go(func() { failed <- f.work() })
-	}
-	all.Wait()
-	close(failed)
-	for err := range failed {
-		if err != nil {
-			return err
+func reportOf(o *outcome, broken []promises.Broken) report {
+	r := report{Kind: o.plan.Kind, Hours: o.End.Hours(), Digest: o.digest, Faults: map[string]int{}}
+	r.Counts = map[string]int{"runs": 1, "restarts": o.restarts, "events": len(o.Events)}
+	for _, e := range o.Events {
+		switch e.Kind {
+		case promises.Placed:
+			r.Counts["renders"]++
+		case promises.Opened:
+			r.Counts["streams"]++
 		}
 	}
-	return nil
-}
-
-func (f *fleet) work() error {
-	for {
-		c, err := startChild()
-		if err != nil {
-			return err
-		}
-		for alive := true; alive; {
-			f.mu.Lock()
-			j, more := f.next()
-			f.mu.Unlock()
-			if !more {
-				c.close()
-				return nil
-			}
-			var r report
-			r, alive = c.run(j)
-			f.mu.Lock()
-			f.done(r)
-			f.mu.Unlock()
-		}
+	for _, q := range o.requests {
+		r.Counts[map[bool]string{true: "polls", false: "calls"}[q.poll]]++
 	}
+	for _, f := range o.faults {
+		r.Faults[f.id] += f.fired
+	}
+	for _, b := range broken {
+		r.Broken = append(r.Broken, b.String())
+	}
+	return r
 }
 
-// repeated is the number of runs of which another process repeats one. The repeat must be identical to
-// the nanosecond, because otherwise a failing seed could not be analyzed.
+// run runs the job in a process with one core, which makes the order of events at one instant deterministic. The death or
+// timeout of the process is a result of the seed.
+func (j job) run(ctx context.Context, binary string) report {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	command := exec.CommandContext(ctx, binary, append([]string{"-test.v", "-test.run", "^TestOneSeed$", "-test.timeout", "0"}, j.flags()...)...)
+	command.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400")
+	out, err := command.CombinedOutput()
+	r := report{Kind: j.plan().Kind, job: j, output: string(out)}
+	_, text, found := strings.Cut(r.output, reportMark)
+	if found {
+		found = json.NewDecoder(strings.NewReader(text)).Decode(&r) == nil
+	}
+	if !found || err != nil && len(r.Broken) == 0 {
+		r.Broken = []string{fmt.Sprintf("the process failed: %v", err)}
+	}
+	return r
+}
+
+// repeated is the number of runs of which one is repeated. The repeat must be identical to the nanosecond, because
+// otherwise a failing seed could not be analyzed.
 const repeated = 20
 
 // TestSimulate implements make simulate.
@@ -208,43 +123,87 @@ func TestSimulate(t *testing.T) {
 	if *hours == 0 {
 		t.Skip("no -hours")
 	}
-	sum := newTotal(os.Stderr)
-	seed, asked := *firstOne-1, time.Duration(0)
-	limit := time.Duration(*hours * float64(time.Hour))
-	digests := map[uint64]string{} // digests of runs that are to be repeated
-	var again []job
-	f := &fleet{
-		next: func() (j job, more bool) {
-			if len(again) > 0 {
-				j, again = again[0], again[1:]
-				return j, true
-			}
-			if asked >= limit {
-				return job{}, false
-			}
-			seed++
-			j = job{Seed: seed, Kind: *oneKind}
-			asked += j.plan().Length
-			return j, true
-		},
-		done: func(r report) {
-			if first, ok := digests[r.Job.Seed]; ok {
-				sum.repeat(r, first)
-				return
-			}
-			sum.add(r)
-			if r.Job.Seed%repeated == 0 && len(r.Broken) == 0 {
-				digests[r.Job.Seed] = r.Digest
-				again = append(again, r.Job)
-			}
-		},
+	began, seed, left := time.Now(), *firstOne, time.Duration(*hours*float64(time.Hour))
+	var mu sync.Mutex
+	next := func() (j job, more bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		j = job{seed: seed, kind: *oneKind}
+		if left <= 0 {
+			return j, false
+		}
+		seed++
+		left -= j.plan().Length
+		return j, true
 	}
-	if err := f.run(); err != nil {
-		t.Fatal(err)
+	var reports []report
+	var all sync.WaitGroup
+	for range runtime.NumCPU() {
+		all.Go(func() {
+			for j, more := next(); more; j, more = next() {
+				r := j.run(t.Context(), os.Args[0])
+				if again := r; j.seed%repeated == 0 && len(r.Broken) == 0 {
+					if again = j.run(t.Context(), os.Args[0]); again.Digest != r.Digest {
+						r.Broken = []string{"a seed is one history: it was another one the second time"}
+					}
+				}
+				mu.Lock()
+				if reports = append(reports, r); len(r.Broken) > 0 {
+					t.Errorf("seed %d (%s) broke a promise: %.400s", j.seed, r.Kind, r.Broken[0])
+				}
+				mu.Unlock()
+			}
+		})
 	}
-	sum.print()
-	if len(sum.failed) > 0 {
-		first := slices.MinFunc(sum.failed, func(a, b report) int { return cmp.Compare(a.Job.Seed, b.Job.Seed) })
-		t.Fatal(shrink(first))
+	all.Wait()
+	t.Logf("in %v:\n%s", time.Since(began).Round(time.Second), table(reports))
+	for _, r := range reports {
+		if len(r.Broken) > 0 {
+			t.Fatal(r.shortest(t.Context()).output)
+		}
 	}
+}
+
+// shortest leaves out troubles one at a time, as long as the run still breaks a promise.
+func (r report) shortest(ctx context.Context) report {
+	for i := range planOf(r.job.seed, r.job.kind).Troubles {
+		less := r.job
+		less.without = append(slices.Clone(less.without), i)
+		if tried := less.run(ctx, os.Args[0]); len(tried.Broken) > 0 {
+			r = tried
+		}
+	}
+	return r
+}
+
+// table returns the figures of all runs by kind, and the number of runs in which each fault has fired.
+func table(reports []report) string {
+	columns := []string{"runs", "renders", "streams", "calls", "polls", "restarts", "events"}
+	hours, sums, faults := map[string]float64{}, map[string]map[string]int{}, map[string]int{}
+	for _, r := range reports {
+		for _, kind := range []string{r.Kind, "~ all"} {
+			if sums[kind] == nil {
+				sums[kind] = map[string]int{}
+			}
+			hours[kind] += r.Hours
+			for name, n := range r.Counts {
+				sums[kind][name] += n
+			}
+		}
+		for id, hits := range r.Faults {
+			faults[id] += min(hits, 1)
+		}
+	}
+	var text strings.Builder
+	rows := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(rows, "kind\thours\t%s\t\n", strings.Join(columns, "\t"))
+	for _, kind := range slices.Sorted(maps.Keys(sums)) {
+		fmt.Fprintf(rows, "%s\t%.0f\t", kind, hours[kind])
+		for _, name := range columns {
+			fmt.Fprintf(rows, "%d\t", sums[kind][name])
+		}
+		fmt.Fprintln(rows)
+	}
+	rows.Flush()
+	return fmt.Sprintf("%s\nruns in which each fault has fired: %v", &text, faults)
 }

@@ -227,7 +227,7 @@ func (w *watcher) watch(ctx context.Context, replica int) bool {
 	w.on = replica
 	w.stream++
 	w.note(promises.Event{Kind: promises.Opened, Etag: w.etag})
-	request := &easelv1.WatchGenerationRequest{GenerationId: w.id, KnownEtag: w.etag}
+	request := &easelv1.WatchGenerationRequest{GenerationId: w.id, KnownEtag: w.etag, HeartbeatInterval: durationpb.New(5 * time.Second)}
 	w.mu.Unlock()
 	stream, err := w.fleet.client(replica).WatchGeneration(ctx, request)
 	for err == nil {
