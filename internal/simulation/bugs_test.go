@@ -105,6 +105,9 @@ func TestEverySeededBugFitsTheSource(t *testing.T) {
 				t.Errorf("%s: there is no promise %q", b.name, name)
 			}
 		}
+		for _, j := range b.jobs {
+			j.plan() // panics for an unknown kind or trouble
+		}
 		if len(b.breaks) == 0 || len(b.jobs) == 0 {
 			t.Errorf("%s: it names no promise or no seed", b.name)
 		}

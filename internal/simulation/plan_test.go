@@ -72,15 +72,6 @@ func (p plan) without(left []int) plan {
 	return kept
 }
 
-// kind is a sort of run.
-type kind struct {
-	name     string
-	weight   int // share of 100 seeds
-	shape    func(r *rand.Rand, p *plan)
-	troubles []string // troubles that may happen in it
-	count    func(r *rand.Rand) int
-}
-
 // Troubles by their subject.
 var (
 	ofReads    = []string{"U1", "U2", "U3", "U4", "U5", "U6", "U11", "U13", "U17", "U18", "U22", "N1"}
@@ -93,144 +84,118 @@ var (
 	ofCallers  = []string{"L1", "L2", "L3", "L4", "L5", "L6", "L7", "S3"}
 )
 
-func either(n, m int) func(*rand.Rand) int {
-	return func(r *rand.Rand) int { return n + r.IntN(m-n+1) }
+// kind is a sort of run.
+type kind struct {
+	name     string
+	weight   int     // share of 100 seeds
+	count    between // number of troubles
+	length   func(r *rand.Rand) time.Duration
+	workers  between
+	pause    between
+	unit     time.Duration               // of the pause
+	speeds   []float64                   // of the sandbox; empty means 1
+	more     func(r *rand.Rand, p *plan) // changes the plan, or nil
+	troubles []string                    // troubles that may happen in it
 }
 
-func minutes(r *rand.Rand, least, most int) time.Duration {
-	return time.Duration(least)*time.Minute + time.Duration(r.Int64N(int64(time.Duration(most-least)*time.Minute+1)))
+// between is a range of numbers.
+type between struct{ least, most int }
+
+func (s between) draw(r *rand.Rand) int {
+	if s.least == s.most {
+		return s.least
+	}
+	return s.least + r.IntN(s.most-s.least+1)
 }
+
+func minutes(least, most int) func(*rand.Rand) time.Duration {
+	return func(r *rand.Rand) time.Duration {
+		return time.Duration(least)*time.Minute + time.Duration(r.Int64N(int64(time.Duration(most-least)*time.Minute+1)))
+	}
+}
+
+func days(least, most int) func(*rand.Rand) time.Duration {
+	return func(r *rand.Rand) time.Duration { return time.Duration(between{least, most}.draw(r)) * 24 * time.Hour }
+}
+
+// Speeds of the sandbox.
+var (
+	anySpeed  = []float64{1, 0.3, 0.1}
+	highSpeed = []float64{1, 0.3}
+)
 
 var kinds = []kind{
 	{
-		name: "week", weight: 17, count: either(10, 16),
-		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, ofCallers, []string{"U7", "U10", "U19", "U21"}),
-		shape: func(r *rand.Rand, p *plan) {
-			p.Length = time.Duration(5+r.IntN(5)) * 24 * time.Hour
-			p.Workers, p.Pause = 1, time.Duration(8+r.IntN(12))*time.Minute
-			p.Speed = []float64{1, 0.3, 0.1}[r.IntN(3)]
-		},
+		"week", 17, between{10, 16}, days(5, 9), between{1, 1}, between{8, 19}, time.Minute, anySpeed, nil,
+		slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, ofCallers, []string{"U7", "U10", "U19", "U21"}),
+	},
+	{ // one trouble upon the other
+		"chaos", 10, between{12, 20}, minutes(10, 20), between{3, 6}, between{12, 12}, time.Second, anySpeed, nil,
+		slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, []string{"U19", "L2", "L3", "L6", "L7"}),
 	},
 	{
-		name: "chaos", weight: 10, count: either(12, 20), // one trouble upon the other
-		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, []string{"U19", "L2", "L3", "L6", "L7"}),
-		shape: func(r *rand.Rand, p *plan) {
-			p.Length = minutes(r, 10, 20)
-			p.Workers, p.Pause = 3+r.IntN(4), 12*time.Second
-			p.Speed = []float64{1, 0.3, 0.1}[r.IntN(3)]
-		},
+		"busy", 10, between{4, 8}, minutes(10, 20), between{8, 15}, between{5, 14}, time.Second, []float64{2, 1, 0.5}, nil,
+		slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, ofCallers),
 	},
 	{
-		name: "busy", weight: 10, count: either(4, 8),
-		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, ofCallers),
-		shape: func(r *rand.Rand, p *plan) {
-			p.Length = minutes(r, 10, 20)
-			p.Workers, p.Pause = 8+r.IntN(8), time.Duration(5+r.IntN(10))*time.Second
-			p.Speed = []float64{2, 1, 0.5}[r.IntN(3)]
-		},
+		"outage", 10, between{1, 2}, minutes(15, 20), between{40, 99}, between{30, 30}, time.Second, []float64{0.02}, nil,
+		[]string{"U19", "U5", "N1"},
 	},
 	{
-		name: "outage", weight: 10, count: either(1, 2),
-		troubles: []string{"U19", "U5", "N1"},
-		shape: func(r *rand.Rand, p *plan) {
-			p.Length = minutes(r, 15, 20)
-			p.Workers, p.Pause = 40+r.IntN(60), 30*time.Second
-			p.Speed = 0.02
-		},
+		"herd", 10, between{4, 6}, minutes(6, 10), between{3, 3}, between{10, 10}, time.Second, highSpeed, nil,
+		slices.Concat(ofCallers, []string{"L4", "L1", "L6"}),
 	},
 	{
-		name: "herd", weight: 10, count: either(4, 6),
-		troubles: slices.Concat(ofCallers, []string{"L4", "L1", "L6"}),
-		shape: func(r *rand.Rand, p *plan) {
-			p.Length = minutes(r, 6, 10)
-			p.Workers, p.Pause = 3, 10*time.Second
-			p.Speed = []float64{1, 0.3}[r.IntN(2)]
-		},
+		"replicas", 10, between{3, 6}, minutes(12, 25), between{4, 8}, between{15, 15}, time.Second, anySpeed,
+		func(_ *rand.Rand, p *plan) { p.Replicas = 2 },
+		slices.Concat(ofReplicas, []string{"K3", "N4", "U14", "U15", "K7", "L7"}),
 	},
 	{
-		name: "replicas", weight: 10, count: either(3, 6),
-		troubles: slices.Concat(ofReplicas, []string{"K3", "N4", "U14", "U15", "K7", "L7"}),
-		shape: func(r *rand.Rand, p *plan) {
-			p.Length = minutes(r, 12, 25)
-			p.Replicas = 2
-			p.Workers, p.Pause = 4+r.IntN(5), 15*time.Second
-			p.Speed = []float64{1, 0.3, 0.1}[r.IntN(3)]
-		},
-	},
-	{
-		name: "polls", weight: 5, count: either(5, 8),
-		troubles: slices.Concat(ofPolls, ofReads, ofReplicas, []string{"T4s", "T4a", "T4m", "T4f", "T4c", "M3", "T10", "L6"}),
-		shape: func(r *rand.Rand, p *plan) {
-			p.Length = minutes(r, 12, 20)
-			p.Workers, p.Pause = 1+r.IntN(2), 15*time.Second
-			p.Speed = []float64{1, 0.3, 0.1}[r.IntN(3)]
+		"polls", 5, between{5, 8}, minutes(12, 20), between{1, 2}, between{15, 15}, time.Second, anySpeed,
+		func(r *rand.Rand, p *plan) {
 			p.watchEverywhere(r)
 			p.Rotates = r.IntN(5) == 0
 		},
+		slices.Concat(ofPolls, ofReads, ofReplicas, []string{"T4s", "T4a", "T4m", "T4f", "T4c", "M3", "T10", "L6"}),
 	},
 	{
-		name: "polls-short", count: either(2, 3),
-		troubles: slices.Concat(ofPolls, []string{"K3", "C2", "T4s", "T4a", "T4c", "M3"}),
-		shape: func(r *rand.Rand, p *plan) {
-			p.Length = minutes(r, 4, 5)
-			p.Workers, p.Pause = 1, 15*time.Second
-			p.Speed = []float64{1, 0.3}[r.IntN(2)]
-			p.watchEverywhere(r)
-		},
+		"polls-short", 0, between{2, 3}, minutes(4, 5), between{1, 1}, between{15, 15}, time.Second, highSpeed,
+		func(r *rand.Rand, p *plan) { p.watchEverywhere(r) },
+		slices.Concat(ofPolls, []string{"K3", "C2", "T4s", "T4a", "T4c", "M3"}),
 	},
 	{
-		name: "gate", weight: 3, count: either(3, 6),
-		troubles: slices.Concat(ofTheGate, ofTheGate, ofOrders, []string{"U5", "U6", "K3", "C2", "T4s", "T4a"}),
-		shape: func(r *rand.Rand, p *plan) {
-			p.Length = minutes(r, 15, 25)
-			p.Workers, p.Pause = 1+r.IntN(2), 15*time.Second
+		"gate", 3, between{3, 6}, minutes(15, 25), between{1, 2}, between{15, 15}, time.Second, nil,
+		func(r *rand.Rand, p *plan) {
 			p.share(r)
 			p.OrderRate, p.Replicas = orderRate, 1+r.IntN(3)
 		},
+		slices.Concat(ofTheGate, ofTheGate, ofOrders, []string{"U5", "U6", "K3", "C2", "T4s", "T4a"}),
 	},
 	{
-		name: "gate-short", count: either(1, 2),
-		troubles: ofTheGate,
-		shape: func(r *rand.Rand, p *plan) {
-			p.Length = minutes(r, 4, 5)
-			p.Workers, p.Pause = 1, 15*time.Second
+		"gate-short", 0, between{1, 2}, minutes(4, 5), between{1, 1}, between{15, 15}, time.Second, nil,
+		func(r *rand.Rand, p *plan) {
 			p.share(r)
 			p.OrderRate, p.Replicas = orderRate, 1+r.IntN(2)
 		},
+		ofTheGate,
+	},
+	{ // One replica without restarts: another process would not know the API key of an earlier order.
+		"rotation", 5, between{4, 8}, minutes(8, 15), between{6, 6}, between{10, 10}, time.Second, nil,
+		func(_ *rand.Rand, p *plan) { p.rotate() },
+		slices.Concat(ofOrders, []string{"A11", "A11", "A11"}),
 	},
 	{
-		// One replica without restarts: another process would not know the API key of an earlier order.
-		name: "rotation", weight: 5, count: either(4, 8),
-		troubles: slices.Concat(ofOrders, []string{"A11", "A11", "A11"}),
-		shape: func(r *rand.Rand, p *plan) {
-			p.Length = minutes(r, 8, 15)
-			p.Workers, p.Pause = 6, 10*time.Second
-			p.rotate()
-		},
+		"money", 5, between{4, 8}, minutes(8, 15), between{6, 6}, between{10, 10}, time.Second, nil, nil,
+		slices.Concat(ofOrders, []string{"K3", "S3"}),
+	},
+	{ // for the race detector, which is ten times slower
+		"short", 0, between{3, 4}, minutes(4, 6), between{1, 2}, between{15, 15}, time.Second, nil,
+		func(_ *rand.Rand, p *plan) { p.Tenants = min(p.Tenants, 2) },
+		slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, []string{"L2", "L3", "L6", "L7"}),
 	},
 	{
-		name: "money", weight: 5, count: either(4, 8),
-		troubles: slices.Concat(ofOrders, []string{"K3", "S3"}),
-		shape: func(r *rand.Rand, p *plan) {
-			p.Length = minutes(r, 8, 15)
-			p.Workers, p.Pause = 6, 10*time.Second
-		},
-	},
-	{
-		name: "short", count: either(3, 4), // for the race detector, which is ten times slower
-		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, []string{"L2", "L3", "L6", "L7"}),
-		shape: func(r *rand.Rand, p *plan) {
-			p.Length = minutes(r, 4, 6)
-			p.Workers, p.Pause = 1+r.IntN(2), 15*time.Second
-			p.Tenants = min(p.Tenants, 2)
-		},
-	},
-	{
-		name: "teams", weight: 7, count: either(5, 9),
-		troubles: slices.Concat(ofLedger, ofLedger, ofOrders, []string{"K3", "N4", "C2", "S3", "U1"}),
-		shape: func(r *rand.Rand, p *plan) {
-			p.Length = minutes(r, 10, 20)
-			p.Workers, p.Pause = 1+r.IntN(2), 12*time.Second
+		"teams", 7, between{5, 9}, minutes(10, 20), between{1, 2}, between{12, 12}, time.Second, nil,
+		func(r *rand.Rand, p *plan) {
 			p.share(r)
 			switch r.IntN(6) {
 			case 0:
@@ -241,75 +206,104 @@ var kinds = []kind{
 				p.forget()
 			}
 		},
+		slices.Concat(ofLedger, ofLedger, ofOrders, []string{"K3", "N4", "C2", "S3", "U1"}),
 	},
 	{
-		name: "events", weight: 3, count: either(5, 9),
-		troubles: slices.Concat(ofLedger, []string{"K3", "K3", "K3", "N4", "C2", "T4c", "T4a"}),
-		shape: func(r *rand.Rand, p *plan) {
-			p.Length = minutes(r, 12, 20)
-			p.Workers, p.Pause = 1+r.IntN(2), 12*time.Second
+		"events", 3, between{5, 9}, minutes(12, 20), between{1, 2}, between{12, 12}, time.Second, nil,
+		func(r *rand.Rand, p *plan) {
 			p.share(r)
-			p.Events, p.Failures = true, 0.3
+			p.receive()
 		},
+		slices.Concat(ofLedger, []string{"K3", "K3", "K3", "N4", "C2", "T4c", "T4a"}),
 	},
-	{
-		name: "events-short", count: either(2, 4), // in which the receiver of a team is dead for ten minutes
-		troubles: slices.Concat(ofLedger, []string{"K3", "K3", "K3", "C2"}),
-		shape: func(r *rand.Rand, p *plan) {
-			p.Length = minutes(r, 10, 12)
-			p.Workers, p.Pause = 1, 25*time.Second
+	{ // in which the receiver of a team is dead for ten minutes
+		"events-short", 0, between{2, 4}, minutes(10, 12), between{1, 1}, between{25, 25}, time.Second, nil,
+		func(r *rand.Rand, p *plan) {
 			p.share(r)
-			p.Events, p.Failures = true, 0.3
+			p.receive()
 		},
+		slices.Concat(ofLedger, []string{"K3", "K3", "K3", "C2"}),
 	},
 	{
-		name: "teams-short", count: either(2, 3),
-		troubles: slices.Concat(ofLedger, ofOrders, []string{"K3", "C2"}),
-		shape: func(r *rand.Rand, p *plan) {
-			p.Length = minutes(r, 3, 4)
-			p.Workers, p.Pause = 1, 12*time.Second
-			p.share(r)
-		},
+		"teams-short", 0, between{2, 3}, minutes(3, 4), between{1, 1}, between{12, 12}, time.Second, nil,
+		func(r *rand.Rand, p *plan) { p.share(r) },
+		slices.Concat(ofLedger, ofOrders, []string{"K3", "C2"}),
 	},
 	{
-		name: "slow", weight: 5, count: either(2, 4),
-		troubles: slices.Concat(ofReads, []string{"U19", "U21", "K3", "N4"}),
-		shape: func(r *rand.Rand, p *plan) {
-			p.Length = minutes(r, 60, 120)
-			p.Workers, p.Pause = 2, 5*time.Minute
-			p.Speed = 0.005
-		},
+		"slow", 5, between{2, 4}, minutes(60, 120), between{2, 2}, between{5, 5}, time.Minute, []float64{0.005}, nil,
+		slices.Concat(ofReads, []string{"U19", "U21", "K3", "N4"}),
 	},
+}
+
+// bases are the kinds of runs with one trouble, by the prefix of the name of such a run.
+var bases = map[string]string{
+	"only-": "short", "ledger-": "teams-short", "events-only-": "teams-short", "polls-only-": "polls-short", "gate-only-": "gate-short",
 }
 
 // planOf returns the plan of a seed. An empty kind lets the seed decide; "only-U14" is a short run
 // with only that trouble.
 func planOf(seed uint64, name string) plan {
 	r := rand.New(rand.NewPCG(seed, 0))
-	if id, ok := strings.CutPrefix(name, "only-"); ok {
-		return only(id).plan(seed, r)
+	for prefix, base := range bases {
+		if id, ok := strings.CutPrefix(name, prefix); ok {
+			p := kindOf(base, 0).only(name, id).plan(seed, r)
+			if prefix == "events-only-" {
+				p.receive()
+			}
+			return p
+		}
 	}
-	if id, ok := strings.CutPrefix(name, "events-only-"); ok {
-		p := onlyOfTeams(id).plan(seed, r)
-		p.Kind, p.Events, p.Failures = name, true, 0.3
-		return p
-	}
-	if id, ok := strings.CutPrefix(name, "ledger-"); ok {
-		return onlyOfTeams(id).plan(seed, r)
-	}
-	if id, ok := strings.CutPrefix(name, "polls-only-"); ok {
-		return onlyOfPolls(id).plan(seed, r)
-	}
-	if id, ok := strings.CutPrefix(name, "gate-only-"); ok {
-		return onlyOfTheGate(id).plan(seed, r)
-	}
-	at := r.IntN(100)
+	return kindOf(name, r.IntN(100)).plan(seed, r)
+}
+
+// kindOf returns the kind with a name, or the kind of a seed that draws a number below 100.
+func kindOf(name string, drawn int) kind {
 	for _, k := range kinds {
-		if at -= k.weight; name == k.name || name == "" && at < 0 {
-			return k.plan(seed, r)
+		if drawn -= k.weight; name == k.name || name == "" && drawn < 0 {
+			return k
 		}
 	}
 	panic("simulation: there is no kind " + name)
+}
+
+// only returns the kind with only one sort of trouble, and the conditions that the trouble needs.
+func (k kind) only(name, id string) kind {
+	more := k.more
+	k.name, k.troubles = name, []string{id}
+	k.more = func(r *rand.Rand, p *plan) {
+		more(r, p)
+		switch id {
+		case "A11":
+			p.rotate()
+		case "T10":
+			p.Rotates = true
+		case "A10m":
+			p.Poor = true
+		case "M5":
+			p.receive()
+		case "T11", "M8", "M12":
+			p.forget()
+			p.Length = 8 * time.Minute
+			if id == "M12" { // its replica is frozen for half of that
+				p.Length *= 2
+			}
+		case "P5":
+			p.Length, p.Speed, p.Replicas = 10*time.Minute, 0.05, max(p.Replicas, 2)
+		case "U7":
+			p.Held, p.Tenants = true, 1
+		case "U19":
+			p.Length = 40 * time.Minute
+		case "U21":
+			p.Length = 4 * time.Hour
+		}
+		if p.takes(id) {
+			return
+		}
+		if p.Dialect = "default"; !p.Ledger {
+			p.Held, p.Replicas = false, 1
+		}
+	}
+	return k
 }
 
 func (k kind) plan(seed uint64, r *rand.Rand) plan {
@@ -327,7 +321,15 @@ func (k kind) plan(seed uint64, r *rand.Rand) plan {
 		// failure. Watches with a lower maximum age would restart it each time.
 		p.StreamAge = time.Hour
 	}
-	k.shape(r, &p)
+	p.Length = k.length(r)
+	p.Workers = k.workers.draw(r)
+	p.Pause = time.Duration(k.pause.draw(r)) * k.unit
+	if len(k.speeds) > 0 {
+		p.Speed = k.speeds[between{0, len(k.speeds) - 1}.draw(r)]
+	}
+	if k.more != nil {
+		k.more(r, &p)
+	}
 	k.schedule(r, &p)
 	return p
 }
@@ -335,7 +337,7 @@ func (k kind) plan(seed uint64, r *rand.Rand) plan {
 // schedule draws the faults: sequential, with time to recover in between, so that each can be checked
 // in isolation.
 func (k kind) schedule(r *rand.Rand, p *plan) {
-	count := k.count(r)
+	count := k.count.draw(r)
 	if !slices.ContainsFunc(k.troubles, p.takes) {
 		panic(fmt.Sprintf("simulation: %s has none of the troubles %q", k.name, k.troubles))
 	}
@@ -344,6 +346,9 @@ func (k kind) schedule(r *rand.Rand, p *plan) {
 		id := k.troubles[r.IntN(len(k.troubles))]
 		for !p.takes(id) {
 			id = k.troubles[r.IntN(len(k.troubles))]
+		}
+		if _, known := acts[id]; !known {
+			panic("simulation: there is no trouble " + id)
 		}
 		t := trouble{
 			ID: id, At: slot*time.Duration(i) + slot/10 + time.Duration(r.Int64N(int64(slot/4))),
@@ -386,6 +391,9 @@ func (p *plan) watchEverywhere(r *rand.Rand) {
 // forget sets a short resend window, and a slightly longer time after which the catalog forgets
 // idempotency keys.
 func (p *plan) forget() { p.Window, p.Forgets = 90*time.Second, 2*time.Minute }
+
+// receive gives the teams receivers of events, and lets many renders fail.
+func (p *plan) receive() { p.Events, p.Failures = true, 0.3 }
 
 func (p *plan) rotate() { p.Held, p.Rotates, p.Tenants, p.Replicas = true, true, 1, 1 }
 

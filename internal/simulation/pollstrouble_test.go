@@ -11,7 +11,6 @@ func init() {
 	acts["P5"] = faultAction{reach: reachReads, victim: watchMuch, begin: func(s *runningFault) (func(), func() int) {
 		return inject(s, sandbox.Fault{Status: 503, Body: page, Header: html, Key: s.apiKey()}, routeList)
 	}}
-	acts["P6"] = faultAction{reach: reachLedger, victim: watchOne, begin: loseLedgerInCrowd}
 }
 
 // watchMuch places more orders than the poll rate can read in time, and watches them through all
@@ -24,14 +23,4 @@ func watchMuch(s *runningFault) {
 		})
 	}
 	s.c.sleep(15 * time.Second)
-}
-
-// loseLedgerInCrowd disconnects one replica, or all, from the ledger for minutes, while more
-// generations are watched than the rate allows.
-func loseLedgerInCrowd(s *runningFault) (end func(), fired func() int) {
-	listed, _ := inject(s, sandbox.Fault{Status: 503, Body: page, Header: html, Key: s.apiKey()}, routeList)
-	watchMuch(s)
-	s.For = 4 * time.Minute
-	back, fired := ofTheLedger(ledgerAway).begin(s)
-	return func() { back(); listed() }, fired
 }

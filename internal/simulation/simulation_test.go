@@ -25,7 +25,7 @@ func TestTheStackKeepsItsPromises(t *testing.T) {
 	for _, row := range [][]job{
 		seeds("short", 1, 2, 3, 4, 5, 6, 7, 8),
 		append(seeds("teams-short", 1, 3), oneOfEach("ledger-", "T3", "T9", "T4c", "T7", "T8", "T10")...),
-		append(seeds("polls-short", 4), oneOfEach("polls-only-", "P5", "P6", "T4a", "U5")...),
+		append(seeds("polls-short", 4), oneOfEach("polls-only-", "P5", "T4a", "U5")...),
 		append(oneOfEach("gate-only-", ofTheGate...), seeds("gate-only-G1", 2)...),
 		seeds("events-short", 1, 2, 3),
 	} {

@@ -41,10 +41,6 @@ func init() {
 			return inject(s, sandbox.Fault{AfterCommit: true, Reset: true, Count: 3, Key: s.apiKey()}, routePlace)
 		}},
 		"T10": {reach: reachOrders, victim: comeBackElsewhere, begin: changeAPIKey},
-		"T12": {reach: reachVisible, victim: askAgainWhileYoung, begin: func(s *runningFault) (func(), func() int) {
-			s.world.front.setLag(20 * time.Second)
-			return func() { s.world.front.setLag(0) }, s.world.front.fired
-		}},
 		"T11": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
 			s.For = s.world.plan.Window + s.world.plan.Forgets
 			end, fired := inject(s, sandbox.Fault{AfterCommit: true, Reset: true, Key: s.apiKey()}, routePlace)
@@ -205,20 +201,6 @@ func buyAndForget(s *runningFault) {
 		o := h.haiku(false)
 		o.forgotten = h.randomly(0.6)
 		h.buy(o, 15*time.Second)
-	})
-	s.c.sleep(15 * time.Second)
-}
-
-// askAgainWhileYoung places an order, and repeats it at another replica while the catalog does not show it yet.
-func askAgainWhileYoung(s *runningFault) {
-	s.concurrently(s.next("again"), func(h *caller) {
-		h.at = s.Replica
-		o := h.essay(false)
-		if id, ok := h.buy(o, 30*time.Second); ok {
-			h.switchEndpoint()
-			h.buy(o, 30*time.Second)
-			h.follow(viewing{id: id, young: true})
-		}
 	})
 	s.c.sleep(15 * time.Second)
 }
