@@ -25,8 +25,23 @@ var bugs = slices.Concat(stackBugs, orderBugs, limiterBugs)
 
 var stackBugs = []bug{
 	{
-		name:   "an order ends with its first caller",
-		edits:  []edit{{ordersDir, "placing.begin", "context.WithoutCancel(c)", "c"}},
+		name: "an attempt ends with its first caller",
+		edits: []edit{
+			{ordersDir, "Orders.submission", "s.join(c)", "s.join(c); firstCallers.Store(s, c)"},
+			{ordersDir, "Orders.submit", "o.Catalog.Post(c, s.cred, x)", "o.Catalog.Post(firstCaller(s), s.cred, x)"},
+			addition(ordersDir, `import (
+	"context"
+	"sync"
+)
+
+var firstCallers sync.Map // context by submission
+
+func firstCaller(s *submission) context.Context {
+	first, _ := firstCallers.Load(s)
+	return first.(context.Context)
+}
+`),
+		},
 		jobs:   seeds("only-K7", 1, 2, 3),
 		breaks: []string{"an order that may have been sent is completed"},
 	},

@@ -40,7 +40,7 @@ func (w *world) callersText(budget int64, guestToken, guestTeam string) string {
 			add(name, "", w.token(name))
 			continue
 		case name == thrifty:
-			teams += fmt.Sprintf("  %s: {budget: {daily_cents: %d, monthly_cents: %d}}\n", name, budget, budget*3/2)
+			teams += fmt.Sprintf("  %s: {budget: {daily_cents: %d, monthly_cents: %d}}\n", name, budget, monthlyBudget(budget))
 		case i%2 == 1:
 			teams += fmt.Sprintf("  %s: {budget: {monthly_cents: 1000000}}\n", name)
 		default:
@@ -173,7 +173,7 @@ func newOrdersFit(o *outcome, say promises.Say) {
 		for _, at := range c.Budgets() {
 			most := limit
 			if at.Period == "month" {
-				most = limit * 3 / 2
+				most = monthlyBudget(limit)
 			}
 			if used := o.usedAt(at, c.At); used > most {
 				say(promises.Event{At: c.At, Actor: c.Owner, Generation: c.Key}, "with it %d cents are taken of the %s, which has %d", used, at.Period, most)

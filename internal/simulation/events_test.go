@@ -41,7 +41,7 @@ func (w *world) limitsOfTeams() map[string]ledger.Limits {
 		switch {
 		case !w.plan.Ledger || i == 0: // a caller without a team
 		case name == thrifty:
-			limits[name] = ledger.Limits{DailyCents: new(w.plan.Budget), MonthlyCents: new(w.plan.monthlyBudget())}
+			limits[name] = ledger.Limits{DailyCents: new(w.plan.Budget), MonthlyCents: new(monthlyBudget(w.plan.Budget))}
 		case i%2 == 1:
 			limits[name] = ledger.Limits{MonthlyCents: new(int64(1000000))}
 		}

@@ -24,8 +24,9 @@ import (
 // A world with a ledger has teams. Each team is a tenant whose calls have a service token, and all teams share
 // the API key of the replicas.
 
-// monthlyBudget returns the monthly budget of the thrifty team in cents.
-func (p plan) monthlyBudget() int64 { return p.Budget * 3 / 2 }
+// monthlyBudget returns the monthly budget of the thrifty team for its daily one, in cents. It is so low that the team
+// reaches its threshold on a single day, and that the rest of it is less than the budget of another day.
+func monthlyBudget(daily int64) int64 { return daily * 9 / 8 }
 
 // thrifty is the team with a budget.
 const thrifty = "thrift"

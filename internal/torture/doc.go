@@ -22,12 +22,12 @@
 //	replicas  a facade, the database or the catalog is killed, stopped, cut off or replaced
 //	tunnel    a connection that drops all bytes
 //
-// Copies of results are in a store, which is killed and returns wrong data too:
+// Copies of results are in a store, which is killed too:
 //
 //	results       Easel, a real store and the catalog are killed in turn while results are copied
-//	doors         a proxy that counts requests to the catalog, and one that injects faults of the store
+//	gallery       the processes of that test
+//	doors         a proxy that counts requests to the catalog
 //	largeresults  memory during concurrent copies and downloads of large results
-//	erased        a search for bytes of results that were erased
 //
 // All of it is test code, so that the program has no code for crashes. It needs Unix signals.
 package torture

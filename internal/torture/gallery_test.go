@@ -28,19 +28,21 @@ import (
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/content"
 	"github.com/easel-grpc/easel/internal/proctest"
+	"github.com/easel-grpc/easel/internal/promises"
 )
 
-// gallery is Easel with a store, whose processes are killed: replicas over one book, a catalog, and a server of S3.
+// gallery is Easel with a store, whose processes are killed: replicas over one ledger, a catalog, and a server of S3.
 type gallery struct {
 	*testing.T
-	ctx     context.Context //nolint:containedctx // context of calls, with the token
-	door    *catalogDoor
-	store   *storeDoor
-	bucket  *proctest.Bucket
-	db      *sql.DB
-	env     []string
-	file    string // ledger file of the catalog
-	catalog *process
+	ctx      context.Context //nolint:containedctx // context of calls, with the token
+	door     *catalogDoor
+	bucket   *proctest.Bucket
+	postgres *proctest.Postgres
+	db       *sql.DB
+	ledger   string // URL
+	env      []string
+	file     string // ledger file of the catalog
+	catalog  *process
 
 	mu       sync.Mutex
 	replicas [resultReplica]*process
@@ -53,21 +55,21 @@ func openGallery(t *testing.T) *gallery {
 	t.Setenv("AWS_ACCESS_KEY_ID", proctest.BucketKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", proctest.BucketSecret)
 	g := &gallery{T: t, door: openCatalogDoor(t), bucket: proctest.StartBucket(t), file: filepath.Join(t.TempDir(), "catalog.db"), results: map[string]int{}}
-	g.store = openStoreDoor(t, g.bucket.Endpoint)
 	g.makeBucket()
-	book := proctest.StartPostgres(t).Database(t)
+	g.postgres = proctest.StartPostgres(t)
+	g.ledger = g.postgres.Database(t)
 	var err error
-	if g.db, err = sql.Open("pgx", book); err != nil {
+	if g.db, err = sql.Open("pgx", g.ledger); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { g.db.Close() })
 	token, operator := auth.NewToken(), auth.NewToken()
 	g.ctx = bearing(t.Context(), token)
 	g.env = []string{
-		"EASEL_UPSTREAM_KEY_FILE=" + writeFile(t, "key", key), "EASEL_LEDGER_URL=" + book, "EASEL_POLL_RATE=20",
+		"EASEL_UPSTREAM_KEY_FILE=" + writeFile(t, "key", key), "EASEL_LEDGER_URL=" + g.ledger, "EASEL_POLL_RATE=20",
 		"EASEL_CALLERS_FILE=" + writeFile(t, "callers.yaml", `{"teams": {"studio": {}}, "callers": [{"name": "service", "team": "studio", "tokens": ["`+auth.Hash(token)+`"]}, {"name": "ops", "operator": true, "tokens": ["`+auth.Hash(operator)+`"]}]}`),
 		"EASEL_API_KEY=" + operator, // for commands
-		"EASEL_CONTENT_URL=" + (&proctest.Bucket{Endpoint: g.store.URL}).URL("results"),
+		"EASEL_CONTENT_URL=" + g.bucket.URL("results"),
 		"AWS_ACCESS_KEY_ID=" + proctest.BucketKey, "AWS_SECRET_ACCESS_KEY=" + proctest.BucketSecret,
 	}
 	g.startCatalog()
@@ -298,19 +300,18 @@ func (g *gallery) download(id string) (digest string, from easelv1.ContentSource
 	return hex.EncodeToString(sum.Sum(nil)), from, nil
 }
 
-// downloadAll compares results with those of the catalog, and returns the number that came from a
-// copy.
+// downloadAll downloads results, compares their digests, and returns the number that came from a copy.
 func (g *gallery) downloadAll(wanted map[string]string) (copies int) {
 	g.Helper()
 	var mu sync.Mutex
+	record, run := promises.Record{Begin: time.Now()}, promises.Run{Truth: map[string]promises.Truth{}}
 	all := errgroup.Group{}
 	all.SetLimit(atOnce)
 	for id, want := range wanted {
+		run.Truth[id] = promises.Truth{Owner: "studio", Digest: want}
 		all.Go(func() error {
 			got, from, err := g.download(id)
-			if err == nil && got != want {
-				err = fmt.Errorf("%s is another than the catalog's", id)
-			}
+			record.Add(promises.Event{Actor: "studio.reader", Kind: promises.Downloaded, Generation: id, Text: got})
 			mu.Lock()
 			defer mu.Unlock()
 			if from == easelv1.ContentSource_CONTENT_SOURCE_COPY {
@@ -321,6 +322,10 @@ func (g *gallery) downloadAll(wanted map[string]string) (copies int) {
 	}
 	if err := all.Wait(); err != nil {
 		g.Error(err)
+	}
+	run.Events = record.Sorted()
+	for _, b := range promises.Check(promises.All, &run) {
+		g.Error(b)
 	}
 	return copies
 }

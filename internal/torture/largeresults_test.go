@@ -114,6 +114,12 @@ func (s *largeStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+func refuse(w http.ResponseWriter, status int, code string) {
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, "<Error><Code>"+code+"</Code></Error>")
+}
+
 // TestCopiesAndDownloadsOfLargeResultsHoldTheirMemory copies and downloads large results
 // concurrently, and checks the peak resident memory of the process.
 func TestCopiesAndDownloadsOfLargeResultsHoldTheirMemory(t *testing.T) {

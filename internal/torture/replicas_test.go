@@ -21,7 +21,7 @@ var (
 // renewal is longer than the time between two renewals of a replica's row.
 const renewal = 12 * time.Second
 
-// TestReplicasKeepAllWatches watches through replicas over one database while something happens to them.
+// TestReplicasKeepAllWatches watches through replicas over one database while something happens to them. N1, C2
 func TestReplicasKeepAllWatches(t *testing.T) {
 	for _, c := range []struct {
 		name     string
