@@ -31,7 +31,7 @@ type Promise[R any] struct {
 var All = []Promise[*Run]{
 	{"an idempotency key is charged once", chargedOnce},
 	{"a rejected order is not charged", rejectedIsNotCharged},
-	{"an order that no call has placed is not charged", unplacedIsNotCharged},
+	{"an order that no call has placed is charged only if it is repeated", unplacedIsNotCharged},
 	{"the ledger never reverts a state", ledgerNeverReverts},
 	{"every cent of the account has one owner", everyCentHasAnOwner},
 	{"no budget is exceeded", budgetsHold},

@@ -1,5 +1,11 @@
 package promises
 
+import (
+	"cmp"
+	"math"
+	"time"
+)
+
 // chargedOnce compares the orders of callers with the accounts of the catalog.
 func chargedOnce(r *Run, say Say) {
 	for name, account := range r.Accounts {
@@ -62,24 +68,47 @@ func rejectedIsNotCharged(r *Run, say Say) {
 	}
 }
 
-// unplacedIsNotCharged checks the orders of which each call has returned that it did not place them.
+// unplacedIsNotCharged checks the orders of which each call so far has returned that it did not place them. Such an order
+// must not be charged before its idempotency key is used again.
 func unplacedIsNotCharged(r *Run, say Say) {
-	calls, unplaced, last := map[string]int{}, map[string]int{}, map[string]Event{}
-	for _, e := range r.Events {
-		switch {
-		case e.Kind == Ordered:
-			calls[r.UpstreamKey(e, e.Text)]++
-		case e.Kind == Failed && e.Order != "" && (e.Outcome == NotPlaced || e.Outcome == NotPlacedByThisCall):
-			key := r.UpstreamKey(e, e.Order)
-			unplaced[key]++
-			last[key] = e
-		}
-	}
+	born := map[string]time.Duration{} // times of charges by key
 	for _, account := range r.Accounts {
 		for _, g := range account.Generations {
-			if n := calls[g.IdempotencyKey]; n > 0 && n == unplaced[g.IdempotencyKey] {
-				say(last[g.IdempotencyKey], "no call has placed it, and it was charged as %s", g.ID)
+			born[g.IdempotencyKey] = g.CreatedAt.Sub(r.Begin)
+		}
+	}
+	type use struct {
+		calls   int // in progress
+		isMaybe bool
+		told    Event // the latest response, if no call may have placed the order
+	}
+	uses := map[string]use{}
+	check := func(key string, u use, until time.Duration) {
+		if at, charged := born[key]; charged && u.told.Kind != "" && at < until {
+			say(u.told, "no call had placed it, and it was charged at %v", at)
+		}
+	}
+	for _, e := range r.Events {
+		key := r.UpstreamKey(e, cmp.Or(e.Order, e.Text))
+		u := uses[key]
+		switch {
+		case e.Kind == Ordered:
+			check(key, u, e.At)
+			u.calls++
+			u.told = Event{}
+		case e.Kind == Placed:
+			u.calls--
+			u.isMaybe = true
+		case e.Kind == Failed && e.Order != "":
+			u.calls--
+			u.isMaybe = u.isMaybe || e.Outcome != NotPlaced && e.Outcome != NotPlacedByThisCall
+			if u.calls == 0 && !u.isMaybe {
+				u.told = e
 			}
 		}
+		uses[key] = u
+	}
+	for key, u := range uses {
+		check(key, u, math.MaxInt64)
 	}
 }

@@ -133,33 +133,12 @@ func toldAsHeld(o *outcome, say promises.Say) {
 			}) {
 				say(e, "the ledger did not have it then")
 			}
-		case e.Kind == promises.Failed && e.Order != "" && e.Outcome == promises.NotPlaced:
-			o.isNotPlaced(e, say)
 		case e.Kind == promises.Failed && e.Order != "" && strings.HasSuffix(e.Text, "LEDGER_UNAVAILABLE"):
 			for _, c := range o.journeys[o.UpstreamKey(e, e.Order)] {
 				if c.State == lifecycle.Open && c.Leases == 1 && c.At == c.Written && c.At >= e.Since && c.At <= e.At {
 					say(e, "it was written down at %v", c.At)
 				}
 			}
-		}
-	}
-}
-
-// isNotPlaced checks that an order that was reported as not placed was so at some time during the
-// call.
-func (o *outcome) isNotPlaced(e promises.Event, say promises.Say) {
-	key := o.UpstreamKey(e, e.Order)
-	held, written := o.heldAt(key, e.Since)
-	free := !written || !held.IsLive()
-	for _, c := range o.journeys[key] {
-		free = free || c.At > e.Since && c.At <= e.At && !c.IsLive()
-	}
-	if !free {
-		say(e, "the ledger had the order all the time")
-	}
-	for _, g := range o.Accounts["held"].Generations {
-		if born := g.CreatedAt.Sub(o.Begin); g.IdempotencyKey == key && born < e.Since {
-			say(e, "it was placed as %s at %v", g.ID, born)
 		}
 	}
 }

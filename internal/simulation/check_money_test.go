@@ -1,8 +1,6 @@
 package simulation
 
 import (
-	"cmp"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -50,54 +48,6 @@ func onlyWhatIsKnown(o *outcome, say promises.Say) {
 
 // definite has the statuses of a definite rejection.
 var definite = []int{400, 401, 402, 403, 404, 409, 413, 422}
-
-// notSentAfterwards checks that no order is sent whose outcome was not placed in each call, before its idempotency key is
-// used again.
-func notSentAfterwards(o *outcome, say promises.Say) {
-	type use struct {
-		open, maybe bool
-		told        promises.Event
-	}
-	uses, last := map[string]*use{}, map[string][]request{}
-	for _, r := range o.requests {
-		if r.op == routePlace {
-			last[r.key] = append(last[r.key], r)
-		}
-	}
-	sentBetween := func(key string, told promises.Event, until time.Duration) {
-		for _, r := range last[key] {
-			if r.at > told.At && r.at < until {
-				say(told, "and it was sent by %s at %v", r.process, r.at)
-				return
-			}
-		}
-	}
-	for _, e := range o.Events {
-		key := o.UpstreamKey(e, cmp.Or(e.Order, e.Text))
-		u := uses[key]
-		switch {
-		case e.Kind == promises.Ordered && u == nil:
-			uses[key] = &use{open: true}
-		case e.Kind == promises.Ordered:
-			if u.told.Kind != "" {
-				sentBetween(key, u.told, e.At)
-			}
-			u.open, u.maybe, u.told = true, u.maybe || u.open, promises.Event{} // concurrent calls are not checked
-		case u != nil && e.Kind == promises.Placed:
-			u.maybe = true
-		case u != nil && e.Kind == promises.Failed && e.Order != "":
-			u.open, u.maybe = false, u.maybe || e.Outcome != promises.NotPlaced && e.Outcome != promises.NotPlacedByThisCall
-			if !u.maybe {
-				u.told = e
-			}
-		}
-	}
-	for key, u := range uses {
-		if u.told.Kind != "" {
-			sentBetween(key, u.told, math.MaxInt64)
-		}
-	}
-}
 
 // knower returns the name of the store that knows the requests of a process: the ledger, or the
 // process itself.

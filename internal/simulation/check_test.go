@@ -11,7 +11,6 @@ import (
 // timed are the promises that only virtual time can check, in the order of the report.
 var timed = []promises.Promise[*outcome]{
 	{Name: "no unknown outcome is reported as known", Check: onlyWhatIsKnown},
-	{Name: "an order that was not placed is sent only if it is repeated", Check: notSentAfterwards},
 	{Name: "every order that arrives is an attempt of ours", Check: everyPostIsOurs},
 	{Name: "one idempotency key has one submission at a time, and none after it succeeded", Check: oneSubmission},
 	{Name: "an order that may have been sent is completed", Check: ordersAreFinished},

@@ -166,17 +166,25 @@ func nothingChargedPastTheWindow(o *outcome, say promises.Say) {
 	}
 }
 
-// notPlacedIsTrueWhenSaid checks that no order was reported as not placed after it was placed.
+// notPlacedIsTrueWhenSaid checks that no order was reported as not placed after it was placed, or while the ledger had it
+// during all of the call.
 func notPlacedIsTrueWhenSaid(o *outcome, say promises.Say) {
 	for _, e := range o.Events {
 		if !o.plan.Ledger || e.Kind != promises.Failed || e.Order == "" || e.Outcome != promises.NotPlaced {
 			continue
 		}
-		for _, c := range o.journeys[o.UpstreamKey(e, e.Order)] {
+		key := o.UpstreamKey(e, e.Order)
+		held, written := o.heldAt(key, e.Since)
+		free := !written || !held.IsLive()
+		for _, c := range o.journeys[key] {
 			if c.State == lifecycle.Placed && c.At < e.At-time.Second {
 				say(e, "it was placed as %s at %v", c.Generation, c.At)
 				break
 			}
+			free = free || c.At > e.Since && c.At <= e.At && !c.IsLive()
+		}
+		if !free {
+			say(e, "the ledger had the order all the time")
 		}
 	}
 }
