@@ -85,7 +85,7 @@ func budgetsHold(r *Run, say Say) {
 			return
 		}
 	}
-	orders := map[string]Version{} // by key
+	orders := map[string]Version{} // latest versions by key
 	for _, v := range r.Versions {
 		if _, ok := orders[v.Key]; !ok || v.Generation != "" {
 			orders[v.Key] = v

@@ -291,11 +291,10 @@ type viewing struct {
 	every time.Duration // heartbeat; 0 = 15 s
 	slow  time.Duration // pause after each message
 	rest  bool
-	young bool // not found may mean not visible yet
 }
 
 // messages returns the next message of an open stream of one generation.
-type messages func() (*easelv1.WatchGenerationResponse, error)
+type messages = func() (*easelv1.WatchGenerationResponse, error)
 
 // follow watches a generation until its goal, and connects again after everything else: errors,
 // silence, replicas that go down. It reports whether the goal was reached.
@@ -314,9 +313,7 @@ func (c *caller) follow(v viewing) bool {
 			}
 			return promises.IsEnd(last)
 		case endUnknown:
-			if !v.young || tries > 60 {
-				return false
-			}
+			return false
 		case endLost:
 			c.switchEndpoint()
 		}
@@ -349,43 +346,31 @@ func (c *caller) watchOnce(v viewing, known string) (end ending, etag string, st
 		e.Generation, e.Stream, e.Process, e.Goal, e.Heartbeat = base.Generation, base.Stream, base.Process, base.Goal, base.Heartbeat
 		c.note(e)
 	}
-	ctx, cancel := context.WithCancelCause(c.world.ctx)
-	defer cancel(nil)
-	patience := 3*v.every + time.Duration(c.random.Int64N(1e6))
-	watchdog := time.AfterFunc(patience, func() { cancel(errSilence) })
-	defer watchdog.Stop()
+	patience := c.patience(v.every)
 	open := promises.Event{Kind: promises.Opened, Etag: known}
 	if v.slow > 0 {
 		open.Text = "slow"
 	}
 	say(open)
-	next, err := d.watch(ctx, v, known)
-	for err == nil {
-		var m *easelv1.WatchGenerationResponse
-		if m, err = next(); err != nil {
-			break
-		}
-		watchdog.Reset(patience + v.slow)
-		switch {
-		case m.GetUpdate() != nil:
-			g := m.GetUpdate().GetGeneration()
-			etag, state = g.GetEtag(), g.GetState()
-			c.recordState(say, g, m.GetUpdate().GetInitial())
-		case m.GetHeartbeat() != nil:
-			say(promises.Event{Kind: promises.Heartbeat, Text: conditionName(m.GetHeartbeat())})
-			c.world.searchKeys(c, m.GetHeartbeat().GetLastError())
-		case m.GetClosing() != nil:
-			say(promises.Event{Kind: promises.Closing})
-		}
-		if v.slow > 0 {
-			c.sleep(v.slow)
-		}
-	}
+	err, cause := readStream(c, reading{patience, v.slow, 0}, func(ctx context.Context) (messages, error) { return d.watch(ctx, v, known) },
+		func(m *easelv1.WatchGenerationResponse) {
+			switch {
+			case m.GetUpdate() != nil:
+				g := m.GetUpdate().GetGeneration()
+				etag, state = g.GetEtag(), g.GetState()
+				c.recordState(say, g, m.GetUpdate().GetInitial())
+			case m.GetHeartbeat() != nil:
+				say(promises.Event{Kind: promises.Heartbeat, Text: conditionName(m.GetHeartbeat())})
+				c.world.searchKeys(c, m.GetHeartbeat().GetLastError())
+			case m.GetClosing() != nil:
+				say(promises.Event{Kind: promises.Closing})
+			}
+		})
 	switch {
 	case errors.Is(err, io.EOF):
 		say(promises.Event{Kind: promises.EndedOK, State: state})
 		return endOK, etag, state
-	case errors.Is(context.Cause(ctx), errSilence):
+	case errors.Is(cause, errSilence):
 		say(promises.Event{Kind: promises.Silent})
 		return endLost, etag, state
 	case c.over():
@@ -397,7 +382,48 @@ func (c *caller) watchOnce(v viewing, known string) (end ending, etag string, st
 	return endLost, etag, state
 }
 
-var errSilence = errors.New("silence")
+// Reasons why a caller leaves a stream.
+var (
+	errSilence = errors.New("silence")
+	errEnough  = errors.New("enough")
+)
+
+// patience returns the time after which a caller leaves a silent stream.
+func (c *caller) patience(every time.Duration) time.Duration {
+	return 3*every + time.Duration(c.random.Int64N(1e6))
+}
+
+// reading has the times of a caller that reads a stream.
+type reading struct {
+	patience, slow time.Duration // slow is the pause after each message
+	limit          time.Duration // time after which the caller leaves; zero means never
+}
+
+// readStream opens a stream and reads it to its end. It returns the error of the stream, and the reason if the caller
+// has left it.
+func readStream[M any](c *caller, r reading, open func(ctx context.Context) (func() (M, error), error), take func(M)) (err, cause error) {
+	ctx, cancel := context.WithCancelCause(c.world.ctx)
+	defer cancel(nil)
+	if r.limit > 0 {
+		timer := time.AfterFunc(r.limit, func() { cancel(errEnough) })
+		defer timer.Stop()
+	}
+	watchdog := time.AfterFunc(r.patience, func() { cancel(errSilence) })
+	defer watchdog.Stop()
+	next, err := open(ctx)
+	for err == nil {
+		var m M
+		if m, err = next(); err != nil {
+			break
+		}
+		watchdog.Reset(r.patience + r.slow)
+		take(m)
+		if r.slow > 0 {
+			c.sleep(r.slow)
+		}
+	}
+	return err, context.Cause(ctx)
+}
 
 func conditionName(b *easelv1.Heartbeat) string {
 	return b.GetUpstreamCondition().String()[len("UPSTREAM_CONDITION_"):]

@@ -62,7 +62,7 @@ type report struct {
 	Hours  float64        `json:"hours"`
 	Counts map[string]int `json:"counts"`
 	Faults map[string]int `json:"faults"` // hits by the name of the fault
-	Digest string         `json:"digest"` // of the events
+	Digest string         `json:"digest"` // hash of the events
 	Broken []string       `json:"broken"`
 
 	job    job

@@ -92,8 +92,8 @@ type kind struct {
 	length   func(r *rand.Rand) time.Duration
 	workers  between
 	pause    between
-	unit     time.Duration               // of the pause
-	speeds   []float64                   // of the sandbox; empty means 1
+	unit     time.Duration               // unit of the pause
+	speeds   []float64                   // speeds of the sandbox; empty means 1
 	more     func(r *rand.Rand, p *plan) // changes the plan, or nil
 	troubles []string                    // troubles that may happen in it
 }
@@ -392,7 +392,7 @@ func (p *plan) watchEverywhere(r *rand.Rand) {
 // idempotency keys.
 func (p *plan) forget() { p.Window, p.Forgets = 90*time.Second, 2*time.Minute }
 
-// receive gives the teams receivers of events, and lets many renders fail.
+// receive adds receivers of events to the teams, and makes many renders fail.
 func (p *plan) receive() { p.Events, p.Failures = true, 0.3 }
 
 func (p *plan) rotate() { p.Held, p.Rotates, p.Tenants, p.Replicas = true, true, 1, 1 }

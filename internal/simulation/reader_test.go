@@ -166,33 +166,20 @@ func (c *caller) watchMany(v manyViewing, m memory) (heard bool) {
 		e.Stream, e.Process, e.Heartbeat = stream, process, every
 		c.note(e)
 	}
-	ctx, cancel := context.WithCancelCause(c.world.ctx)
-	defer cancel(nil)
-	if v.limit > 0 {
-		timer := time.AfterFunc(v.limit, func() { cancel(errEnough) })
-		defer timer.Stop()
-	}
-	patience := 3*every + time.Duration(c.random.Int64N(1e6))
-	watchdog := time.AfterFunc(patience, func() { cancel(errSilence) })
-	defer watchdog.Stop()
+	patience := c.patience(every)
 	open := promises.Event{Kind: promises.Opened, Text: fmt.Sprint(len(v.ids), " generations"), Named: slices.Clone(v.ids), Known: maps.Clone(m), Model: v.model}
 	if v.slow > 0 {
 		open.Text = "slow"
 	}
 	say(open)
-	from, err := d.grpc.WatchGenerations(d.signed(ctx), v.request(every, m))
-	for err == nil {
-		var message *easelv1.WatchGenerationsResponse
-		if message, err = from.Recv(); err != nil {
-			break
+	err, cause := readStream(c, reading{patience, v.slow, v.limit}, func(ctx context.Context) (func() (*easelv1.WatchGenerationsResponse, error), error) {
+		stream, err := d.grpc.WatchGenerations(d.signed(ctx), v.request(every, m))
+		if err != nil {
+			return nil, err
 		}
-		watchdog.Reset(patience + v.slow)
-		c.tellMany(say, message, m)
-		if v.slow > 0 {
-			c.sleep(v.slow)
-		}
-	}
-	switch cause := context.Cause(ctx); {
+		return stream.Recv, nil
+	}, func(message *easelv1.WatchGenerationsResponse) { c.tellMany(say, message, m) })
+	switch {
 	case errors.Is(err, io.EOF):
 		say(promises.Event{Kind: promises.EndedOK})
 	case errors.Is(cause, errEnough) || c.over():
@@ -223,8 +210,6 @@ func (c *caller) tellMany(say func(promises.Event), message *easelv1.WatchGenera
 		say(promises.Event{Kind: promises.Closing})
 	}
 }
-
-var errEnough = errors.New("enough")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 

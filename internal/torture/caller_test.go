@@ -39,7 +39,7 @@ type caller struct {
 	placed   []*easelv1.CreateGenerationRequest // orders with a generation
 }
 
-// outcome is what a caller knows about an order.
+// outcome is the knowledge of a caller about an order.
 type outcome int
 
 const (
@@ -125,7 +125,7 @@ func (c *caller) next() *easelv1.CreateGenerationRequest {
 }
 
 // try sends an order once. If its outcome is unknown, it selects whether the order is repeated later: without a ledger
-// nobody else completes it.
+// no other process completes it.
 func (c *caller) try(ctx context.Context, request *easelv1.CreateGenerationRequest) error {
 	outcome, err := c.ask(ctx, request)
 	switch {

@@ -108,7 +108,7 @@ type exchange struct {
 	near     *net.TCPConn  // to the side that has asked
 	dropped  io.Reader     // the side whose bytes a black hole drops
 	unread   *bufio.Reader // the rest of the request
-	size     int           // of the body of the request
+	size     int           // size of the body of the request
 	over     chan struct{} // closed when PostgreSQL has ended the session
 	backend  int           // process of PostgreSQL
 	response http.ResponseWriter
@@ -154,7 +154,7 @@ func blackHole(x *exchange) bool {
 // stallTime is longer than a transaction may block others.
 const stallTime = 12 * time.Second
 
-// silenceCommit lets neither side receive anything, until PostgreSQL aborts the transaction of the unreachable host.
+// silenceCommit drops all bytes in both directions, until PostgreSQL aborts the transaction of the unreachable host.
 func silenceCommit(x *exchange) bool {
 	select {
 	case <-x.over:
@@ -215,7 +215,7 @@ func (w *world) draw(at ...stage) *fault {
 	return nil
 }
 
-// strike lets a fault happen, and reports whether it has ended the connection.
+// strike carries out a fault, and reports whether it has ended the connection.
 func (w *world) strike(f *fault, x *exchange) (ended bool) {
 	if f.act(x) {
 		w.mu.Lock()

@@ -94,7 +94,7 @@ func (m *stubCatalog) since(at time.Time) (n int) {
 type fleet struct {
 	t        *testing.T
 	postgres *proctest.Postgres
-	url      *url.URL // of the ledger
+	url      *url.URL // URL of the ledger
 	ledgers  []*tunnel
 	upstream *tunnel
 	meter    *stubCatalog

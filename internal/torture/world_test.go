@@ -69,7 +69,7 @@ type world struct {
 	record  *promises.Record
 	work    sync.WaitGroup
 	callers []*caller
-	tokens  map[string]string // by team
+	tokens  map[string]string // tokens by team
 
 	// Only with a ledger.
 	postgres   *proctest.Postgres
