@@ -37,7 +37,7 @@ func NewArrival(team, secret string, header http.Header, body []byte) Arrival {
 	a.ID, a.Type, a.Subject, a.State, a.Percent = document.ID, document.Type, document.Subject, document.Data.State, document.Percent
 	key, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	mac := hmac.New(sha256.New, key)
-	fmt.Fprintf(mac, "%s.%s.%s", document.ID, header.Get("webhook-timestamp"), body)
+	_, _ = fmt.Fprintf(mac, "%s.%s.%s", document.ID, header.Get("webhook-timestamp"), body)
 	switch {
 	case header.Get("webhook-signature") != "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)):
 		a.Fault = "it has another signature"

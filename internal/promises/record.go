@@ -155,7 +155,7 @@ func (r *Record) Sorted() []Event {
 func Digest(events []Event) string {
 	sum := sha256.New()
 	for _, e := range events {
-		fmt.Fprintf(sum, "%d %+v\n", e.Seq, e)
+		_, _ = fmt.Fprintf(sum, "%d %+v\n", e.Seq, e)
 	}
 	return fmt.Sprintf("%x", sum.Sum(nil)[:12])
 }

@@ -26,7 +26,7 @@ type REST struct {
 
 var fromJSON = protojson.UnmarshalOptions{DiscardUnknown: true}
 
-func (c REST) send(ctx context.Context, method, path string, body []byte, header ...string) (*http.Response, error) {
+func (c REST) send(ctx context.Context, method, path string, body []byte, header map[string]string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://"+c.Address+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -34,8 +34,9 @@ func (c REST) send(ctx context.Context, method, path string, body []byte, header
 	if c.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.Token)
 	}
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
+	r.Header.Set("Content-Type", "application/json")
+	for name, value := range header {
+		r.Header.Set(name, value)
 	}
 	resp, err := c.Client.Do(r)
 	if err != nil {
@@ -52,7 +53,7 @@ func (c REST) Create(ctx context.Context, request *easelv1.CreateGenerationReque
 	if err != nil {
 		return nil, err
 	}
-	resp, err := c.send(ctx, http.MethodPost, "/v1/generations", body, "Content-Type", "application/json", "Idempotency-Key", request.GetIdempotencyKey())
+	resp, err := c.send(ctx, http.MethodPost, "/v1/generations", body, map[string]string{"Idempotency-Key": request.GetIdempotencyKey()})
 	if err != nil {
 		return nil, err
 	}
@@ -81,11 +82,11 @@ func restError(text []byte) error {
 // Watch opens a stream of server-sent events, and returns a function that receives the next message.
 func (c REST) Watch(ctx context.Context, request *easelv1.WatchGenerationRequest) (func() (*easelv1.WatchGenerationResponse, error), error) {
 	path := fmt.Sprintf("/v1/generations/%s:watch?heartbeatInterval=%.9fs&until=%s", request.GetGenerationId(), request.GetHeartbeatInterval().AsDuration().Seconds(), request.GetUntil())
-	header := []string{"Content-Type", "application/json", "Accept", "text/event-stream"}
+	header := map[string]string{"Accept": "text/event-stream"}
 	if known := request.GetKnownEtag(); known != "" {
-		header = append(header, "Last-Event-ID", known)
+		header["Last-Event-ID"] = known
 	}
-	resp, err := c.send(ctx, http.MethodGet, path, nil, header...)
+	resp, err := c.send(ctx, http.MethodGet, path, nil, header)
 	if err != nil {
 		return nil, err
 	}

@@ -126,76 +126,90 @@ var (
 
 var kinds = []kind{
 	{
-		"week", 17, between{10, 16}, days(5, 9), between{1, 1}, between{8, 19}, time.Minute, anySpeed, nil,
-		slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, ofCallers, []string{"U7", "U10", "U19", "U21"}),
+		name: "week", weight: 17, count: between{10, 16}, length: days(5, 9),
+		workers: between{1, 1}, pause: between{8, 19}, unit: time.Minute, speeds: anySpeed,
+		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, ofCallers, []string{"U7", "U10", "U19", "U21"}),
 	},
 	{ // one trouble upon the other
-		"chaos", 10, between{12, 20}, minutes(10, 20), between{3, 6}, between{12, 12}, time.Second, anySpeed, nil,
-		slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, []string{"U19", "L2", "L3", "L6", "L7"}),
+		name: "chaos", weight: 10, count: between{12, 20}, length: minutes(10, 20),
+		workers: between{3, 6}, pause: between{12, 12}, unit: time.Second, speeds: anySpeed,
+		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, []string{"U19", "L2", "L3", "L6", "L7"}),
 	},
 	{
-		"busy", 10, between{4, 8}, minutes(10, 20), between{8, 15}, between{5, 14}, time.Second, []float64{2, 1, 0.5}, nil,
-		slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, ofCallers),
+		name: "busy", weight: 10, count: between{4, 8}, length: minutes(10, 20),
+		workers: between{8, 15}, pause: between{5, 14}, unit: time.Second, speeds: []float64{2, 1, 0.5},
+		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, ofCallers),
 	},
 	{
-		"outage", 10, between{1, 2}, minutes(15, 20), between{40, 99}, between{30, 30}, time.Second, []float64{0.02}, nil,
-		[]string{"U19", "U5", "N1"},
+		name: "outage", weight: 10, count: between{1, 2}, length: minutes(15, 20),
+		workers: between{40, 99}, pause: between{30, 30}, unit: time.Second, speeds: []float64{0.02},
+		troubles: []string{"U19", "U5", "N1"},
 	},
 	{
-		"herd", 10, between{4, 6}, minutes(6, 10), between{3, 3}, between{10, 10}, time.Second, highSpeed, nil,
-		slices.Concat(ofCallers, []string{"L4", "L1", "L6"}),
+		name: "herd", weight: 10, count: between{4, 6}, length: minutes(6, 10),
+		workers: between{3, 3}, pause: between{10, 10}, unit: time.Second, speeds: highSpeed,
+		troubles: slices.Concat(ofCallers, []string{"L4", "L1", "L6"}),
 	},
 	{
-		"replicas", 10, between{3, 6}, minutes(12, 25), between{4, 8}, between{15, 15}, time.Second, anySpeed,
-		func(_ *rand.Rand, p *plan) { p.Replicas = 2 },
-		slices.Concat(ofReplicas, []string{"K3", "N4", "U14", "U15", "K7", "L7"}),
+		name: "replicas", weight: 10, count: between{3, 6}, length: minutes(12, 25),
+		workers: between{4, 8}, pause: between{15, 15}, unit: time.Second, speeds: anySpeed,
+		more:     func(_ *rand.Rand, p *plan) { p.Replicas = 2 },
+		troubles: slices.Concat(ofReplicas, []string{"K3", "N4", "U14", "U15", "K7", "L7"}),
 	},
 	{
-		"polls", 5, between{5, 8}, minutes(12, 20), between{1, 2}, between{15, 15}, time.Second, anySpeed,
-		func(r *rand.Rand, p *plan) {
+		name: "polls", weight: 5, count: between{5, 8}, length: minutes(12, 20),
+		workers: between{1, 2}, pause: between{15, 15}, unit: time.Second, speeds: anySpeed,
+		more: func(r *rand.Rand, p *plan) {
 			p.watchEverywhere(r)
 			p.Rotates = r.IntN(5) == 0
 		},
-		slices.Concat(ofPolls, ofReads, ofReplicas, []string{"T4s", "T4a", "T4m", "T4f", "T4c", "M3", "T10", "L6"}),
+		troubles: slices.Concat(ofPolls, ofReads, ofReplicas, []string{"T4s", "T4a", "T4m", "T4f", "T4c", "M3", "T10", "L6"}),
 	},
 	{
-		"polls-short", 0, between{2, 3}, minutes(4, 5), between{1, 1}, between{15, 15}, time.Second, highSpeed,
-		func(r *rand.Rand, p *plan) { p.watchEverywhere(r) },
-		slices.Concat(ofPolls, []string{"K3", "C2", "T4s", "T4a", "T4c", "M3"}),
+		name: "polls-short", count: between{2, 3}, length: minutes(4, 5),
+		workers: between{1, 1}, pause: between{15, 15}, unit: time.Second, speeds: highSpeed,
+		more:     func(r *rand.Rand, p *plan) { p.watchEverywhere(r) },
+		troubles: slices.Concat(ofPolls, []string{"K3", "C2", "T4s", "T4a", "T4c", "M3"}),
 	},
 	{
-		"gate", 3, between{3, 6}, minutes(15, 25), between{1, 2}, between{15, 15}, time.Second, nil,
-		func(r *rand.Rand, p *plan) {
+		name: "gate", weight: 3, count: between{3, 6}, length: minutes(15, 25),
+		workers: between{1, 2}, pause: between{15, 15}, unit: time.Second,
+		more: func(r *rand.Rand, p *plan) {
 			p.share(r)
 			p.OrderRate, p.Replicas = orderRate, 1+r.IntN(3)
 		},
-		slices.Concat(ofTheGate, ofTheGate, ofOrders, []string{"U5", "U6", "K3", "C2", "T4s", "T4a"}),
+		troubles: slices.Concat(ofTheGate, ofTheGate, ofOrders, []string{"U5", "U6", "K3", "C2", "T4s", "T4a"}),
 	},
 	{
-		"gate-short", 0, between{1, 2}, minutes(4, 5), between{1, 1}, between{15, 15}, time.Second, nil,
-		func(r *rand.Rand, p *plan) {
+		name: "gate-short", count: between{1, 2}, length: minutes(4, 5),
+		workers: between{1, 1}, pause: between{15, 15}, unit: time.Second,
+		more: func(r *rand.Rand, p *plan) {
 			p.share(r)
 			p.OrderRate, p.Replicas = orderRate, 1+r.IntN(2)
 		},
-		ofTheGate,
+		troubles: ofTheGate,
 	},
 	{ // One replica without restarts: another process would not know the API key of an earlier order.
-		"rotation", 5, between{4, 8}, minutes(8, 15), between{6, 6}, between{10, 10}, time.Second, nil,
-		func(_ *rand.Rand, p *plan) { p.rotate() },
-		slices.Concat(ofOrders, []string{"A11", "A11", "A11"}),
+		name: "rotation", weight: 5, count: between{4, 8}, length: minutes(8, 15),
+		workers: between{6, 6}, pause: between{10, 10}, unit: time.Second,
+		more:     func(_ *rand.Rand, p *plan) { p.rotate() },
+		troubles: slices.Concat(ofOrders, []string{"A11", "A11", "A11"}),
 	},
 	{
-		"money", 5, between{4, 8}, minutes(8, 15), between{6, 6}, between{10, 10}, time.Second, nil, nil,
-		slices.Concat(ofOrders, []string{"K3", "S3"}),
+		name: "money", weight: 5, count: between{4, 8}, length: minutes(8, 15),
+		workers: between{6, 6}, pause: between{10, 10}, unit: time.Second,
+		troubles: slices.Concat(ofOrders, []string{"K3", "S3"}),
 	},
 	{ // for the race detector, which is ten times slower
-		"short", 0, between{3, 4}, minutes(4, 6), between{1, 2}, between{15, 15}, time.Second, nil,
-		func(_ *rand.Rand, p *plan) { p.Tenants = min(p.Tenants, 2) },
-		slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, []string{"L2", "L3", "L6", "L7"}),
+		name: "short", count: between{3, 4}, length: minutes(4, 6),
+		workers: between{1, 2}, pause: between{15, 15}, unit: time.Second,
+		more:     func(_ *rand.Rand, p *plan) { p.Tenants = min(p.Tenants, 2) },
+		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, []string{"L2", "L3", "L6", "L7"}),
 	},
 	{
-		"teams", 7, between{5, 9}, minutes(10, 20), between{1, 2}, between{12, 12}, time.Second, nil,
-		func(r *rand.Rand, p *plan) {
+		name: "teams", weight: 7, count: between{5, 9}, length: minutes(10, 20),
+		workers: between{1, 2}, pause: between{12, 12}, unit: time.Second,
+		more: func(r *rand.Rand, p *plan) {
 			p.share(r)
 			switch r.IntN(6) {
 			case 0:
@@ -206,32 +220,36 @@ var kinds = []kind{
 				p.forget()
 			}
 		},
-		slices.Concat(ofLedger, ofLedger, ofOrders, []string{"K3", "N4", "C2", "S3", "U1"}),
+		troubles: slices.Concat(ofLedger, ofLedger, ofOrders, []string{"K3", "N4", "C2", "S3", "U1"}),
 	},
 	{
-		"events", 3, between{5, 9}, minutes(12, 20), between{1, 2}, between{12, 12}, time.Second, nil,
-		func(r *rand.Rand, p *plan) {
+		name: "events", weight: 3, count: between{5, 9}, length: minutes(12, 20),
+		workers: between{1, 2}, pause: between{12, 12}, unit: time.Second,
+		more: func(r *rand.Rand, p *plan) {
 			p.share(r)
 			p.receive()
 		},
-		slices.Concat(ofLedger, []string{"K3", "K3", "K3", "N4", "C2", "T4c", "T4a"}),
+		troubles: slices.Concat(ofLedger, []string{"K3", "K3", "K3", "N4", "C2", "T4c", "T4a"}),
 	},
 	{ // in which the receiver of a team is dead for ten minutes
-		"events-short", 0, between{2, 4}, minutes(10, 12), between{1, 1}, between{25, 25}, time.Second, nil,
-		func(r *rand.Rand, p *plan) {
+		name: "events-short", count: between{2, 4}, length: minutes(10, 12),
+		workers: between{1, 1}, pause: between{25, 25}, unit: time.Second,
+		more: func(r *rand.Rand, p *plan) {
 			p.share(r)
 			p.receive()
 		},
-		slices.Concat(ofLedger, []string{"K3", "K3", "K3", "C2"}),
+		troubles: slices.Concat(ofLedger, []string{"K3", "K3", "K3", "C2"}),
 	},
 	{
-		"teams-short", 0, between{2, 3}, minutes(3, 4), between{1, 1}, between{12, 12}, time.Second, nil,
-		func(r *rand.Rand, p *plan) { p.share(r) },
-		slices.Concat(ofLedger, ofOrders, []string{"K3", "C2"}),
+		name: "teams-short", count: between{2, 3}, length: minutes(3, 4),
+		workers: between{1, 1}, pause: between{12, 12}, unit: time.Second,
+		more:     func(r *rand.Rand, p *plan) { p.share(r) },
+		troubles: slices.Concat(ofLedger, ofOrders, []string{"K3", "C2"}),
 	},
 	{
-		"slow", 5, between{2, 4}, minutes(60, 120), between{2, 2}, between{5, 5}, time.Minute, []float64{0.005}, nil,
-		slices.Concat(ofReads, []string{"U19", "U21", "K3", "N4"}),
+		name: "slow", weight: 5, count: between{2, 4}, length: minutes(60, 120),
+		workers: between{2, 2}, pause: between{5, 5}, unit: time.Minute, speeds: []float64{0.005},
+		troubles: slices.Concat(ofReads, []string{"U19", "U21", "K3", "N4"}),
 	},
 }
 

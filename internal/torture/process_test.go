@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
@@ -120,12 +119,6 @@ func dial(t *testing.T, facade *process) *grpc.ClientConn {
 	}
 	t.Cleanup(func() { conn.Close() })
 	return conn
-}
-
-// client returns a client of a facade.
-func client(t *testing.T, facade *process) easelv1.GenerationServiceClient {
-	t.Helper()
-	return easelv1.NewGenerationServiceClient(dial(t, facade))
 }
 
 // bearing returns a context of calls with a token.
