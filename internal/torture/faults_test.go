@@ -33,7 +33,7 @@ const (
 
 // passes are the numbers of times that an order passes each stage, approximately.
 var passes = map[stage]float64{
-	requesting: 4, responding: 4, sending: 1, sendingLarge: 1. / largeEvery, answering: 1, returning: 1, returned: 1, committing: 4, committed: 4,
+	requesting: 2, responding: 2, sending: 1, sendingLarge: 1. / largeEvery, answering: 1, returning: 1, returned: 1, committing: 4, committed: 4,
 }
 
 // group is a class of faults. A run lasts until each group has happened as often as wanted.
@@ -179,8 +179,18 @@ func answer500(x *exchange) bool {
 	return true
 }
 
-// share returns the probability of a fault each time its stage is passed. A fault that has not happened yet is likelier.
-func (w *world) share(f *fault) float64 {
+// happened returns the number of faults by group. w.mu is held.
+func (w *world) happened() map[group]float64 {
+	sums := map[group]float64{}
+	for _, f := range w.faults {
+		sums[f.group] += float64(w.tally[f.name])
+	}
+	return sums
+}
+
+// share returns the probability of a fault each time its stage is passed. It keeps each group in step with the orders,
+// because callers repeat their orders after each fault: a slow machine would do nothing else. w.mu is held.
+func (w *world) share(f *fault, happened float64) float64 {
 	if f.at == posting {
 		return 1. / 8
 	}
@@ -194,8 +204,12 @@ func (w *world) share(f *fault) float64 {
 	if f.rare {
 		share /= 4
 	}
-	if w.tally[f.name] == 0 {
-		share *= 3
+	due := w.goal[f.group] * float64(len(w.placed)) / w.orders
+	switch slack := w.goal[f.group] / 10; {
+	case w.tally[f.name] == 0, happened < due-slack:
+		return 3 * share
+	case happened > due+slack:
+		return share / 10
 	}
 	return share
 }
@@ -204,10 +218,11 @@ func (w *world) share(f *fault) float64 {
 func (w *world) draw(at ...stage) *fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	happened := w.happened()
 	for _, n := range rand.Perm(len(w.faults)) {
 		f := &w.faults[n]
 		for _, s := range at {
-			if f.at == s && (s == posting || !w.isCalm()) && rand.Float64() < w.share(f) {
+			if f.at == s && (s == posting || !w.isCalm()) && rand.Float64() < w.share(f, happened[f.group]) {
 				return f
 			}
 		}
@@ -229,9 +244,8 @@ func (w *world) strike(f *fault, x *exchange) (ended bool) {
 func (w *world) missing() (names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	happened := map[group]float64{}
+	happened := w.happened()
 	for _, f := range w.faults {
-		happened[f.group] += float64(w.tally[f.name])
 		if w.tally[f.name] == 0 && (f.at != posting || w.isCalm()) {
 			names = append(names, f.name)
 		}
