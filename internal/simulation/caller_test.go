@@ -399,8 +399,8 @@ type reading struct {
 	limit          time.Duration // time after which the caller leaves; zero means never
 }
 
-// readStream opens a stream and reads it to its end. It returns the error of the stream, and the reason if the caller
-// has left it.
+// readStream opens a stream and reads it to its end. It returns the error of the stream, and the reason of a caller
+// that leaves it.
 func readStream[M any](c *caller, r reading, open func(ctx context.Context) (func() (M, error), error), take func(M)) (err, cause error) {
 	ctx, cancel := context.WithCancelCause(c.world.ctx)
 	defer cancel(nil)
