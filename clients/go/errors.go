@@ -107,7 +107,7 @@ func (c *Client) typed(err error) error {
 	if err == nil || !ok || errors.As(err, new(*Error)) {
 		return err
 	}
-	e := &Error{Code: s.Code(), Message: plain(s.Message(), c.conn.Target()), below: []error{err}}
+	e := &Error{Code: s.Code(), Message: plain(s.Message(), c.hostPort()), below: []error{err}}
 	for _, detail := range s.Details() {
 		switch d := detail.(type) {
 		case *errdetails.ErrorInfo:
@@ -129,19 +129,34 @@ func (c *Client) typed(err error) error {
 	return classed(e)
 }
 
-// plain returns the message of a status, or a clearer one if the target does not resolve or the server speaks another protocol than
-// the client.
-func plain(text, target string) string {
+// hostPort returns the address of the server.
+func (c *Client) hostPort() string {
+	_, address, _ := strings.Cut(c.conn.Target(), ":///")
+	return address
+}
+
+// plain returns the message of a status, or a clearer one if the connection to the address failed.
+func plain(text, address string) string {
+	_, failure, isFailed := strings.Cut(text, "connection error: desc = ")
+	if unquoted, err := strconv.Unquote(failure); err == nil {
+		failure = strings.TrimPrefix(strings.TrimPrefix(unquoted, "transport: "), "Error while dialing: ")
+	}
 	switch {
 	case strings.Contains(text, "no children to pick from"): // grpc-go's message for a name without addresses
-		host, _, _ := net.SplitHostPort(strings.TrimPrefix(target, "dns:///"))
+		host, _, _ := net.SplitHostPort(address)
 		return host + " does not resolve"
+	case strings.HasPrefix(text, "context deadline exceeded while waiting for connections"),
+		strings.HasPrefix(failure, "error reading server preface") && strings.HasSuffix(failure, net.ErrClosed.Error()), // grpc-go closes it after a silence
+		failure == "authentication handshake failed: context deadline exceeded":
+		return address + " does not respond"
 	case strings.Contains(text, "first record does not look like a TLS handshake"):
 		return "server does not speak TLS; use http:// in the address"
 	case strings.Contains(text, "looked like an HTTP/1.1 header"):
 		return "server speaks HTTP/1.1 and not gRPC; use the gRPC address of Easel"
 	case strings.Contains(text, "error reading server preface"):
 		return "server closed the connection at its start; use https:// in the address if it speaks TLS"
+	case isFailed:
+		return "connection to " + address + " failed: " + failure
 	}
 	return text
 }

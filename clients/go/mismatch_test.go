@@ -7,8 +7,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
@@ -53,6 +55,41 @@ func TestClientNamesTheFaultOfAnAddress(t *testing.T) {
 		_, err = client.Generations.DeleteGeneration(t.Context(), &easelv1.DeleteGenerationRequest{GenerationId: "gen_1"})
 		if err == nil || err.Error() != want || status.Code(err) != codes.Unavailable {
 			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+func TestClientNamesAnAddressThatFailsOrIsSilent(t *testing.T) {
+	open := func() net.Listener {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = listener.Close() })
+		return listener
+	}
+	silent, closed := open().Addr().String(), open() // the system accepts the connections to a listener
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	brief := grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: 100 * time.Millisecond})
+	for name, test := range map[string]struct {
+		address string
+		option  easel.CallOption
+		want    string
+	}{
+		"closed":                 {closed.Addr().String(), easel.Attempts(1), "connection to ADDRESS failed: dial tcp ADDRESS: connect: connection refused"},
+		"silent":                 {silent, easel.Attempts(1), "ADDRESS does not respond"},
+		"silent, https":          {"https://" + silent, easel.Attempts(1), "ADDRESS does not respond"},
+		"silent for the timeout": {silent, easel.Timeout(50 * time.Millisecond), "the time ran out: ADDRESS does not respond"},
+	} {
+		client, err := easel.New(t.Context(), easel.WithAddress(test.address), easel.WithDialOptions(brief))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := strings.ReplaceAll(test.want, "ADDRESS", strings.TrimPrefix(test.address, "https://"))
+		if _, err = client.Account(t.Context(), test.option); err == nil || err.Error() != want {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

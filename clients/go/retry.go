@@ -219,7 +219,7 @@ func (a *attempts) warn() {
 	}
 	if failing := time.Since(a.since); failing+a.Delay >= warnAfter && a.Client.warned.may(a.Method) {
 		a.warned = true
-		a.logger.Warn("call still failing", "method", a.Method, "failing_for", failing.Round(time.Millisecond), "retry_in", a.Delay.Round(time.Millisecond), "error", a.Err)
+		a.logger.Warn("call still failing", "method", a.Method, "address", a.hostPort(), "failing_for", failing.Round(time.Millisecond), "retry_in", a.Delay.Round(time.Millisecond), "error", a.Err)
 	}
 }
 
