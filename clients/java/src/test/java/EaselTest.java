@@ -12,6 +12,8 @@ import io.grpc.protobuf.StatusProto;
 import io.grpc.stub.ServerCallStreamObserver;
 import io.grpc.stub.StreamObserver;
 import java.io.IOException;
+import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.util.*;
 import java.util.concurrent.*;
@@ -671,6 +673,29 @@ final class EaselTest {
       fails(io.github.easelgrpc.easel.TimeoutException.class, easel::account);
       fails(io.github.easelgrpc.easel.TimeoutException.class, () -> order(easel));
       fails(io.github.easelgrpc.easel.TimeoutException.class, () -> test.easel.withTimeout(java.time.Duration.ofSeconds(1)).account());
+    }
+  }
+
+  @Test
+  void anAddressThatFailsOrIsSilentIsNamed() throws IOException {
+    var closed = new ServerSocket(0, 1, InetAddress.getLoopbackAddress());
+    closed.close();
+    try (var silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress()); // the system accepts the connections
+        var toClosed = Easel.builder().address("127.0.0.1:" + closed.getLocalPort()).attempts(1).build();
+        var toSilent = Easel.builder().address("127.0.0.1:" + silent.getLocalPort()).attempts(1).build()) {
+      equal("UNAVAILABLE: connection to 127.0.0.1:" + closed.getLocalPort() + " failed: Connection refused",
+          fails(UnavailableException.class, toClosed::account).getMessage());
+      equal("timed out, after DEADLINE_EXCEEDED: 127.0.0.1:" + silent.getLocalPort() + " does not respond",
+          fails(io.github.easelgrpc.easel.TimeoutException.class, () -> toSilent.withTimeout(java.time.Duration.ofMillis(100)).account()).getMessage());
+      equal("UNAVAILABLE: 127.0.0.1:" + silent.getLocalPort() + " does not respond", fails(UnavailableException.class, toSilent::account).getMessage());
+    }
+  }
+
+  @Test
+  void anOrderIsPrintedWithItsRenderAndKey() throws IOException {
+    try (var test = new Scripted(request -> List.of(PLACED))) {
+      var order = order(test.easel);
+      equal(order.render() + " (idempotency key key-1)", order.toString());
     }
   }
 

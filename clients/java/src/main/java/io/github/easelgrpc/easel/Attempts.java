@@ -107,7 +107,7 @@ final class Attempts {
 
   /** Converts an error of gRPC to an exception. A timeout has the failure before it, which has more details. */
   EaselException exception(StatusRuntimeException error) {
-    var failure = Failure.of(error);
+    var failure = Failure.of(error, easel.address(), failingSince != 0);
     subject = subject.after(failure.metadata("order_outcome"));
     if (failure.code() == Status.Code.DEADLINE_EXCEEDED && isOverWithin(1000)) {
       return new TimeoutException((before == null ? failure : before).about(subject), last);
@@ -166,7 +166,7 @@ final class Attempts {
       failingSince = System.nanoTime();
     }
     var failing = millisSince(failingSince);
-    warned |= failing + delay >= WARN_AFTER && easel.hooks().failing(method, failing, delay, error);
+    warned |= failing + delay >= WARN_AFTER && easel.hooks().failing(method, easel.address(), failing, delay, error);
   }
 
   /** Returns the exception of a call that its caller ended. It is not retryable. */

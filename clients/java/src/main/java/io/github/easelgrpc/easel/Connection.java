@@ -46,6 +46,7 @@ final class Connection {
         .userAgent("easel-java/" + Optional.ofNullable(Easel.class.getPackage().getImplementationVersion()).orElse("dev"))
         .keepAliveTime(10, TimeUnit.SECONDS)
         .keepAliveTimeout(5, TimeUnit.SECONDS)
+        .keepAliveWithoutCalls(true) // detects a server that accepts a connection and never responds
         .build();
   }
 

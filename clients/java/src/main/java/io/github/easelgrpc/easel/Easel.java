@@ -310,6 +310,11 @@ public final class Easel implements AutoCloseable {
     return Deadline.after(timeout.toMillis(), TimeUnit.MILLISECONDS);
   }
 
+  /** Returns the host and port of the server. */
+  String address() {
+    return channel.authority();
+  }
+
   boolean isClosed() {
     return own != null && own.isShutdown();
   }

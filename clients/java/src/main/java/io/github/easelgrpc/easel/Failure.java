@@ -81,16 +81,35 @@ final class Failure {
     this.info = detail(ErrorInfo.class).filter(found -> found.getDomain().equals("easel")).orElse(ErrorInfo.getDefaultInstance());
   }
 
-  static Failure of(StatusRuntimeException error) {
-    return new Failure(status(error), error, Subject.NONE, false);
+  /** Returns the failure of a call to an address. silent reports whether the server has not responded to the call. */
+  static Failure of(StatusRuntimeException error, String address, boolean silent) {
+    return new Failure(status(error, plain(error.getStatus(), address, silent)), error, Subject.NONE, false);
   }
 
-  private static com.google.rpc.Status status(StatusRuntimeException error) {
+  private static com.google.rpc.Status status(StatusRuntimeException error, String message) {
     try {
-      return StatusProto.fromThrowable(error);
+      var status = StatusProto.fromThrowable(error);
+      return status.getDetailsCount() > 0 ? status : status.toBuilder().setMessage(message).build();
     } catch (IllegalArgumentException e) { // the details can't be read
-      return status(error.getStatus().getCode(), Optional.ofNullable(error.getStatus().getDescription()).orElse(""));
+      return status(error.getStatus().getCode(), message);
     }
+  }
+
+  /** Returns the description of a status, or a clearer one for the descriptions by which gRPC reports a failed connection. */
+  private static String plain(Status status, String address, boolean silent) {
+    var text = Optional.ofNullable(status.getDescription()).orElse("");
+    if (text.startsWith("Keepalive failed") || silent && text.startsWith("CallOptions deadline exceeded")) {
+      return address + " does not respond";
+    }
+    if (!text.equals("io exception") || status.getCause() == null) {
+      return text;
+    }
+    var cause = status.getCause();
+    while (cause.getCause() != null) {
+      cause = cause.getCause();
+    }
+    var reason = Optional.ofNullable(cause.getMessage()).orElse(cause.toString());
+    return "connection to " + address + " failed: " + reason.replaceFirst("^\\S+ failed with error\\(-?\\d+\\): ", ""); // a system call of netty
   }
 
   private static com.google.rpc.Status status(Status.Code code, String message) {

@@ -28,11 +28,12 @@ final class Hooks {
   }
 
   /** Logs that a call keeps failing, if a warning is due. Returns whether it was due. */
-  boolean failing(String method, long millis, long delay, EaselException error) {
+  boolean failing(String method, String address, long millis, long delay, EaselException error) {
     var now = System.nanoTime();
     var due = warned.compute(method, (name, last) -> last == null || now - last >= WARN_INTERVAL ? Long.valueOf(now) : last) == now;
     if (due) {
-      LOG.log(System.Logger.Level.WARNING, "call still failing: method={0} failing_for={1} retry_in={2} error={3}", method, seconds(millis), seconds(delay), error.getMessage());
+      LOG.log(System.Logger.Level.WARNING, "call still failing: method={0} address={1} failing_for={2} retry_in={3} error={4}",
+          method, address, seconds(millis), seconds(delay), error.getMessage());
     }
     return due;
   }

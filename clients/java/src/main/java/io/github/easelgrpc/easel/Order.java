@@ -31,4 +31,9 @@ public final class Order {
   public boolean replayed() {
     return replayed;
   }
+
+  @Override
+  public String toString() {
+    return render + (replayed ? " (replayed, idempotency key " : " (idempotency key ") + key + ")";
+  }
 }
