@@ -5,11 +5,13 @@ import contextlib
 import hashlib
 import io
 import logging
+import socket
 import socketserver
 import subprocess
 import sys
 import threading
 import time
+import traceback
 import unittest
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent import futures
@@ -27,6 +29,7 @@ import grpc.aio
 
 import easel_grpc as easel
 from easel_grpc import State, aio, attempts, errors, v1, values
+from easel_grpc.attempts import Limits
 from easel_grpc.connection import connection
 from easel_grpc.v1 import reasons
 from easel_grpc.watch import GenerationProgress, GenerationsProgress
@@ -539,7 +542,8 @@ class ClientTest(unittest.TestCase):
             with self.subTest(name, told=told):
                 script, client = self.play(*answers)
                 error = client.close_under(name, *(ORDER if "key" in named else ["gen_1"]), calls=len(answers), **named)
-                self.assertEqual(("the client is closed", told), (str(error), (error.key, error.generation_id, error.order_outcome)))
+                text = "the client is closed" + (" (idempotency key key-1)" if error.key else "")
+                self.assertEqual((text, told), (str(error), (error.key, error.generation_id, error.order_outcome)))
                 self.assertEqual((len(answers), False), (len(script.requests), error.is_retryable))
 
     @staticmethod
@@ -975,7 +979,7 @@ class TasksTest(ClientTest):
 class ErrorTest(unittest.TestCase):
     def fail(self, code: str = "UNKNOWN", reason: str = "", delay: int | None = None, **metadata: str) -> easel.Error:  # type: ignore[override]
         trailer = grpc.aio.Metadata(("grpc-status-details-bin", status(reason, delay, **metadata).SerializeToString()))
-        return errors.of(grpc.aio.AioRpcError(getattr(grpc.StatusCode, code), grpc.aio.Metadata(), trailer, "scripted"))
+        return errors.of(grpc.aio.AioRpcError(getattr(grpc.StatusCode, code), grpc.aio.Metadata(), trailer, "scripted"), "easel.example:1")
 
     def test_each_reason_becomes_its_class(self) -> None:
         for reason, row in reasons.REASONS.items():
@@ -997,7 +1001,7 @@ class ErrorTest(unittest.TestCase):
     def test_details_that_nobody_can_read_are_none(self) -> None:
         for text in (b"\xff", status_pb2.Status(details=[{"type_url": "/google.rpc.ErrorInfo", "value": b"\xff"}]).SerializeToString()):
             trailer = grpc.aio.Metadata(("grpc-status-details-bin", text))
-            error = errors.of(grpc.aio.AioRpcError(grpc.StatusCode.NOT_FOUND, grpc.aio.Metadata(), trailer, "scripted"))
+            error = errors.of(grpc.aio.AioRpcError(grpc.StatusCode.NOT_FOUND, grpc.aio.Metadata(), trailer, "scripted"), "easel.example:1")
             self.assertEqual((easel.NotFound, ()), (type(error), error.details))
 
     def test_fields_have_types(self) -> None:
@@ -1065,6 +1069,22 @@ class ConnectionTest(unittest.TestCase):
             with self.subTest(message), easel.Client(address) as client, self.assertRaises(easel.Unavailable) as caught:
                 client.account(attempts=1)
             self.assertEqual("UNAVAILABLE: " + message, str(caught.exception))
+
+    def test_an_address_that_fails_or_is_silent_is_named(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            closed = f"127.0.0.1:{server.getsockname()[1]}"
+        silent_server = socket.create_server(("127.0.0.1", 0))  # the system accepts its connections
+        self.addCleanup(silent_server.close)
+        silent = f"127.0.0.1:{silent_server.getsockname()[1]}"
+        fast = [("grpc.keepalive_time_ms", 1000), ("grpc.keepalive_timeout_ms", 100), ("grpc.http2.ping_timeout_ms", 100)]
+        for address, kind, limits, message in (
+            (closed, easel.Unavailable, Limits(attempts=1), "^UNAVAILABLE: connection to ADDRESS failed: Connection refused$"),
+            (silent, easel.Unavailable, Limits(attempts=1), "^UNAVAILABLE: ADDRESS does not respond$"),
+            (silent, easel.Timeout, Limits(timeout=0.2), "the timeout of 0.2 s; last error: ADDRESS does not respond$"),
+        ):
+            with self.subTest(message), easel.Client(address, options=fast) as client, self.assertRaisesRegex(kind, message.replace("ADDRESS", address)) as caught:
+                client.account(**limits)
+            self.assertNotIn("_InactiveRpcError", "".join(traceback.format_exception(caught.exception)))
 
     def test_an_api_key_goes_to_another_host_in_the_clear_only_where_that_is_allowed(self) -> None:
         with self.assertRaisesRegex(ValueError, "not sent to easel.example without TLS") as caught:

@@ -141,17 +141,17 @@ class Attempts:
         """Returns the seconds before the next attempt, or raises a final error. ends has the final codes, if it is not None."""
         error = self._of(cause)
         if self.hooks.closed.is_set():
-            raise self.closed() from cause
+            raise self.closed() from None
         if not isinstance(cause, (grpc.RpcError, Error)):
             raise cause
         if not error.is_retryable if ends is None else error.code.name in ends:
-            raise error from (None if error is cause else cause)
+            raise error from None  # the error of gRPC has nothing to add
         told = max(asked, error.retry_after.total_seconds() if error.retry_after else 0)
         delay: float = max(min(0.5 * 2**self.failures, LONGEST) * random.uniform(0.5, 1.5), told)
         self.failures = min(self.failures + 1, 8)
         self._spent[told > 0] += 1
         if told > LONGEST_ASKED or self._is_used_up():
-            raise error from (None if error is cause else cause)
+            raise error from None  # the error of gRPC has nothing to add
         if time.monotonic() + delay >= self.end:
             raise self._late(error) from self._last or error
         self._warn(error, delay)
@@ -178,7 +178,7 @@ class Attempts:
 
     def _of(self, cause: BaseException) -> Error:
         """Converts an error to its class and sets the outcome of the order. Only a durable ledger knows earlier attempts."""
-        error = of(cause)
+        error = of(cause, self.hooks.address)
         if self.end == math.inf or error.reason or error.code != grpc.StatusCode.DEADLINE_EXCEEDED:
             self._last = error
         if self.outcome and ("order_outcome" not in error.metadata or (error.order_outcome, self.outcome) == ("not_placed_by_this_call", "unknown")):
@@ -196,7 +196,9 @@ class Attempts:
     def _late(self, error: Error) -> Timeout:
         error = self._last or error
         passed = self.timeout - (self.left() or 0)
-        text = f"not done after {passed:.1f} s, and the next attempt would exceed the timeout of {self.timeout:g} s; last error: {error}"
+        is_silent = self._failing_since is not None and not error.reason and error.code == grpc.StatusCode.DEADLINE_EXCEEDED
+        last = f"{self.hooks.address} does not respond" if is_silent else error.args[0]
+        text = f"not done after {passed:.1f} s, and the next attempt would exceed the timeout of {self.timeout:g} s; last error: {last}"
         if self.heartbeat:
             text += f"; the last heartbeat: {self.heartbeat.upstream_condition} {self.heartbeat.last_error}".rstrip()
         late = self._told(Timeout(text, code=grpc.StatusCode.DEADLINE_EXCEEDED, details=error.details), self.outcome)

@@ -1,5 +1,6 @@
 """Error classes, one for each way to handle an error."""
 
+import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
 from typing import Any, Literal, NamedTuple, cast
@@ -54,6 +55,10 @@ class Error(Exception):
     def order_outcome(self) -> OrderOutcome | None:
         """Returns the outcome of an order over all attempts, or None for other calls. Discard the key only after "not_placed"."""
         return cast(OrderOutcome | None, self.metadata.get("order_outcome"))
+
+    def __str__(self) -> str:
+        """Returns the message and, for an order, its idempotency key."""
+        return super().__str__() + (f" (idempotency key {self.key})" if self.key else "")
 
     def _detail(self, name: str) -> Any:
         return next((one for one in self.details if one.DESCRIPTOR.name == name), None)
@@ -167,22 +172,26 @@ class Damaged(Error):
 _CLASSES = {kind.__name__: kind for kind in Error.__subclasses__()}
 
 
-def _plain(text: str) -> str:
-    """Returns the message of a status, or a message with a remedy if the server speaks another protocol than the client."""
+def _plain(text: str, address: str) -> str:
+    """Returns the message of a status, or a clearer message if the connection to the address failed."""
     if "WRONG_VERSION_NUMBER" in text:
         return "server does not speak TLS; use http:// in the address"
     if "http1.x server" in text:
         return "server speaks HTTP/1.1 and not gRPC; use the gRPC address of Easel"
+    if "ping timeout" in text:
+        return f"{address} does not respond"
+    if failed := re.search(r"last error: \w+: (?:ipv[46]:\S+: )?(?:Failed to connect to remote host: )?(.*)", text):
+        return f"connection to {address} failed: {failed[1]}"
     return text
 
 
-def of(error: BaseException) -> Error:
-    """Converts an error of gRPC to an error of its class."""
+def of(error: BaseException, address: str) -> Error:
+    """Converts an error of a call to the address to an error of its class."""
     if isinstance(error, Error):
         return error
     code, text = grpc.StatusCode.UNKNOWN, str(error)
     if isinstance(error, (grpc.Call, grpc.aio.AioRpcError)):
-        code, text = error.code(), _plain(error.details() or "")
+        code, text = error.code(), _plain(error.details() or "", address)
     found = Error(text, code=code, details=_details(error))
     row = REASONS.get(found.reason) or CODES[code.name]
     made = _CLASSES[row["class"]](f"{found.reason or code.name}: {text}", code=code, details=found.details)
