@@ -177,7 +177,7 @@ export class Attempts {
 
   /** Converts an error and sets the outcome of the order. An earlier attempt may have placed it if this one is rejected. */
   #error(cause: ConnectError): EaselError {
-    const error = errorOf(cause, this.about);
+    const error = errorOf(cause, this.shared.address, this.#failingSince !== undefined, this.about);
     const outcome = (error.metadata["order_outcome"] as OrderOutcome | undefined) ?? "unknown";
     if (this.#outcome && (outcome !== "not_placed_by_this_call" || this.#outcome !== "unknown")) this.#outcome = outcome;
     return this.#told(error);
@@ -187,14 +187,14 @@ export class Attempts {
     return this.#outcome ? Object.assign(error, { orderOutcome: this.#outcome }) : error;
   }
 
-  /** Returns the error of a call that the timeout or the signal ended, with the cause of the last error. */
-  #ended({ message, cause }: EaselError): EaselError {
+  /** Returns the error of a call that the timeout or the signal ended, after another error. */
+  #ended({ message, raw }: EaselError): EaselError {
     const { upstreamCondition = "", lastError = "" } = this.heartbeat ?? {};
     const heard = this.heartbeat ? `; the last heartbeat: ${upstreamCondition} ${lastError}`.trimEnd() : "";
     const error =
       !this.signal?.aborted || (this.signal.reason as Error).name === "TimeoutError"
-        ? new Timeout(`not done in time, after ${message}${heard}`, { code: "DEADLINE_EXCEEDED", cause, ...this.about }, this.heartbeat)
-        : new Stopped(`stopped by the signal, after ${message}`, { code: "CANCELLED", cause, ...this.about });
+        ? new Timeout(`not done in time, after ${message}${heard}`, { code: "DEADLINE_EXCEEDED", raw, ...this.about }, this.heartbeat)
+        : new Stopped(`stopped by the signal, after ${message}`, { code: "CANCELLED", raw, ...this.about });
     return this.#told(error);
   }
 }

@@ -9,7 +9,7 @@ import { connection, endpoint, type Place } from "./connection.js";
 import { download } from "./download.js";
 import * as v1 from "./easel/v1/index.js";
 import { RenderFailed, type About } from "./errors.js";
-import { values, type Account, type ContentInfo, type Model, type Order, type Quote, type Render, type State, type UsageDimension, type UsageRow, type WatchUntil } from "./values.js";
+import { values, withRaw, type Account, type ContentInfo, type Model, type Order, type Quote, type Render, type State, type UsageDimension, type UsageRow, type WatchUntil } from "./values.js";
 import { defaultHeartbeatMs, watchMany, watchOne, type Watch } from "./watch.js";
 
 export type { Hooks, Limits, Logger } from "./attempts.js";
@@ -139,7 +139,7 @@ export class Easel {
     const request = { modelId: model, inputsJson: textOf(inputs), idempotencyKey: key, labels, ...(maxCostCents === undefined ? {} : { maxCostCents: BigInt(maxCostCents) }) };
     const raw = await this.#call(this.generations.createGeneration, request, this.#attempts("order", "CreateGeneration", options, { key }));
     const render = values.render(raw.generation);
-    return { generationId: render.generationId, key, replayed: raw.replayed, render, raw };
+    return withRaw({ generationId: render.generationId, key, replayed: raw.replayed, render }, raw);
   }
 
   /** Places an order, waits until the render is finished, and returns it. If it did not succeed, run throws RenderFailed. */

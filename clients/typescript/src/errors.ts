@@ -19,7 +19,7 @@ export interface About {
 /** The parts of an error. */
 interface Parts extends About {
   code?: string;
-  cause?: unknown;
+  raw?: ConnectError | undefined;
 }
 
 /** The base of all errors of this package. */
@@ -41,14 +41,17 @@ export class EaselError extends Error {
   readonly generationId: string;
   /** Whether a retry of the call may succeed. */
   readonly isRetryable: boolean = false;
+  /** The error of Connect with all details of the server, undefined if the client created the error. A printed error omits it. */
+  declare readonly raw: ConnectError | undefined;
 
-  constructor(message: string, { code = "UNKNOWN", cause, key = "", generationId = "" }: Parts = {}) {
-    super(message, { cause });
+  constructor(message: string, { code = "UNKNOWN", raw, key = "", generationId = "" }: Parts = {}) {
+    super(message);
+    Object.defineProperty(this, "raw", { value: raw });
     this.name = new.target.name;
     this.code = code;
     this.key = key;
     this.generationId = generationId;
-    const sent = cause instanceof ConnectError ? cause : new ConnectError("");
+    const sent = raw ?? new ConnectError("");
     const info = sent.findDetails(ErrorInfoSchema).find(({ domain }) => domain === "easel");
     this.reason = info?.reason ?? "";
     this.metadata = info?.metadata ?? {};
@@ -102,7 +105,7 @@ export class ContentChanged extends EaselError {}
 export class Unavailable extends EaselError {}
 /** The operator of the server must fix the cause. */
 export class ServerFault extends EaselError {}
-/** The timeout of the call or of its signal has passed. The cause is the last failure. heartbeat is the last one of a watch. */
+/** The timeout of the call or of its signal has passed. raw is the last failure. heartbeat is the last one of a watch. */
 export class Timeout extends EaselError {
   constructor(
     message: string,
@@ -112,7 +115,7 @@ export class Timeout extends EaselError {
     super(message, parts);
   }
 }
-/** The caller's signal has aborted the call before its timeout. The cause is the last failure. */
+/** The caller's signal has aborted the call before its timeout. raw is the last failure. */
 export class Stopped extends EaselError {}
 /** The render ended without a result. */
 export class RenderFailed extends EaselError {
@@ -135,15 +138,21 @@ const classes: Record<string, typeof EaselError> = {
   ...{ IdempotencyKeyReused, OutcomeUnknown, NotReady, NoContent, ContentChanged, Unavailable, ServerFault },
 };
 
-/** Converts an error of Connect to an error of its class. */
-export function errorOf(cause: ConnectError, about: About): EaselError {
-  const code = Code[cause.code].replace(/(?<=[a-z])(?=[A-Z])/g, "_").toUpperCase().replace("CANCELED", "CANCELLED");
-  const { reason } = new EaselError("", { cause });
-  const noTLS = cause.rawMessage.includes("wrong version number"); // error of OpenSSL for an unencrypted response
-  const message = noTLS ? "server does not speak TLS; use http:// in the address" : cause.rawMessage;
+/** Converts an error of a call to the address to an error of its class. silent reports whether the server has not responded to the call. */
+export function errorOf(raw: ConnectError, address: string, silent: boolean, about: About): EaselError {
+  const code = Code[raw.code].replace(/(?<=[a-z])(?=[A-Z])/g, "_").toUpperCase().replace("CANCELED", "CANCELLED");
+  const { reason } = new EaselError("", { raw });
   const row = errorTable.reasons[reason] ?? errorTable.codes[code] ?? { class: "Unavailable", again: "if_told" };
-  const error = new (classes[row.class] ?? EaselError)(`${reason || code}: ${message}`, { code, cause, ...about });
+  const key = about.key ? ` (idempotency key ${about.key})` : "";
+  const error = new (classes[row.class] ?? EaselError)(`${reason || code}: ${plain(raw.rawMessage, address, silent)}${key}`, { code, raw, ...about });
   return Object.assign(error, { isRetryable: row.again === "yes" || (row.again === "if_told" && error.retryAfter !== undefined) });
+}
+
+/** Returns the message of a status, or a clearer one if the connection to the address failed. */
+function plain(text: string, address: string, silent: boolean): string {
+  if (text.includes("wrong version number")) return "server does not speak TLS; use http:// in the address"; // an error of OpenSSL
+  if (text === "PING timed out" || text === "the connection does not answer" || (silent && text === "the operation timed out")) return `${address} does not respond`;
+  return /^(connect|read|write) E[A-Z]+|^getaddrinfo /.test(text) ? `connection to ${address} failed: ${text}` : text;
 }
 
 function time(text = ""): Date | undefined {

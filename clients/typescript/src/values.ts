@@ -1,5 +1,5 @@
 // Values of the contract in JavaScript types: numbers of cents, dates, milliseconds and names. raw is the message of a
-// value, including fields of a newer server. Undefined means that the server sent no value.
+// value, including fields of a newer server; it is not printed, copied or in JSON. Undefined means that the server sent no value.
 import { create, isMessage, toJson, type DescField, type DescMessage, type JsonObject, type JsonValue, type Message } from "@bufbuild/protobuf";
 import { durationMs, timestampDate, ValueSchema, type Duration, type Timestamp } from "@bufbuild/protobuf/wkt";
 import * as v1 from "./easel/v1/index.js";
@@ -186,7 +186,12 @@ function read(schema: DescMessage, raw: Message = create(schema)): Record<string
     const shown = value === undefined ? undefined : plain(field, value);
     if (shown !== undefined) found[field.localName] = shown;
   }
-  return { ...found, raw };
+  return withRaw(found, raw);
+}
+
+/** Adds the message of a value. The member is not enumerable, because JSON has no bigint. */
+export function withRaw<V extends object, M>(value: V, raw: M): V & { raw: M } {
+  return Object.defineProperty(value, "raw", { value: raw }) as V & { raw: M };
 }
 
 function plain(field: DescField, value: unknown): unknown {

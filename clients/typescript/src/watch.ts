@@ -46,7 +46,7 @@ export const watchOne = (generations: Generations, request: v1.WatchGenerationRe
         if (generation.etag !== request.knownEtag) attempts.failures = 0;
         request.knownEtag = generation.etag;
         const typicalRemaining = attempts.heartbeat?.typicalRemaining;
-        return { ...values.render(generation), ...(typicalRemaining === undefined ? {} : { typicalRemaining }) };
+        return Object.assign(values.render(generation), typicalRemaining === undefined ? {} : { typicalRemaining });
       },
       hasGoal: true,
       heartbeatMs: request.heartbeatInterval ? durationMs(request.heartbeatInterval) : defaultHeartbeatMs,

@@ -16,7 +16,7 @@ import { type DescMessage, type MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createRouterTransport, type ConnectRouter, type HandlerContext } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
-import { BudgetExceeded, Damaged, Easel, EaselError, RenderFailed, Stopped, Timeout, version, type Hooks, type Render, type Watch } from "@easel-grpc/easel";
+import { BudgetExceeded, Damaged, Easel, EaselError, RenderFailed, Stopped, Timeout, version, type Hooks, type Order, type Render, type Watch } from "@easel-grpc/easel";
 import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "@easel-grpc/easel/errors";
 import {
   AccountService,
@@ -144,6 +144,20 @@ test("a port without TLS is named with a remedy", { timeout: 20_000 }, async (t)
   t.after(() => server.close());
   const easel = new Easel({ address: `https://127.0.0.1:${(server.address() as net.AddressInfo).port}`, apiKey: "" });
   await assert.rejects(easel.account({ attempts: 1 }), /server does not speak TLS; use http:\/\/ in the address$/);
+});
+
+test("an address that fails or is silent is named", { timeout: 20_000 }, async (t) => {
+  const [closed, silent] = [net.createServer(), net.createServer((wire) => void wires.add(wire))] as const;
+  const wires = new Set<net.Socket>();
+  for (const server of [closed, silent]) await once(server.listen(0, "127.0.0.1"), "listening");
+  const [toClosed, toSilent] = [closed, silent].map((server) => `http://127.0.0.1:${(server.address() as net.AddressInfo).port}`) as [string, string];
+  closed.close();
+  t.after(() => [...wires].map((wire) => wire.destroy()) && silent.close());
+  const grpc = { pingIntervalMs: 100, pingTimeoutMs: 100 };
+  const call = (address: string, limits: object) => new Easel({ address, apiKey: "", grpc }).account(limits);
+  await assert.rejects(call(toClosed, { attempts: 1 }), ({ message }: Error) => message.startsWith(`UNAVAILABLE: connection to ${toClosed} failed: connect ECONNREFUSED`));
+  await assert.rejects(call(toSilent, { attempts: 1 }), { name: "Unavailable", message: `UNAVAILABLE: ${toSilent} does not respond` });
+  await assert.rejects(call(toSilent, { timeoutMs: 50 }), { name: "Timeout", message: `not done in time, after DEADLINE_EXCEEDED: ${toSilent} does not respond` });
 });
 
 test("calls continue after a connection was lost during a ping", { timeout: 20_000 }, async (t) => {
@@ -406,6 +420,17 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     assert.equal(requests.length, 1);
   });
 
+  test("a printed error has its key and no bytes, and values are JSON", async () => {
+    const { easel } = play<object, unknown>(failing(Code.InvalidArgument, "INVALID_REQUEST"), () => ({ generation: { generationId: "gen_1", costCents: 5n } }));
+    const error = await easel.order(...order).catch((caught: unknown) => caught);
+    assert.match(inspect(error), /^InvalidRequest: INVALID_REQUEST: scripted \(idempotency key key-1\)\n/);
+    assert.doesNotMatch(inspect(error), /Uint8Array|ConnectError/);
+    assert.equal((error as EaselError).raw?.details.length, 1);
+    const placed = await easel.order(...order);
+    assert.equal(placed.render.raw.costCents, 5n);
+    assert.equal((JSON.parse(JSON.stringify(placed)) as Order).render.costCents, 5);
+  });
+
   test("a call that is retried for five seconds is logged, and its recovery", async () => {
     for (const [reason, delay, lines] of [["LEDGER_UNAVAILABLE", 5, 2], ["", 1, 0]] as const) {
       const { easel, hooks } = play<object, unknown>(failing(Code.Unavailable, reason, delay), () => ({ generation: { generationId: "gen_1" } }));
@@ -413,7 +438,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
       hooks.logger = { info: (line) => found.push(line), warn: (line) => found.push(line) };
       await easel.order(...order);
       assert.equal(found.length, lines);
-      if (lines > 0) assert.match(found.join("\n"), /^call still failing: method=CreateGeneration address=its transport failing_for=\S+s retry_in=\S+s error=LEDGER_UNAVAILABLE: scripted\ncall recovered: method=CreateGeneration after=\S+s$/);
+      if (lines > 0) assert.match(found.join("\n"), /^call still failing: method=CreateGeneration address=its transport failing_for=\S+s retry_in=\S+s error=LEDGER_UNAVAILABLE: scripted \(idempotency key key-1\)\ncall recovered: method=CreateGeneration after=\S+s$/);
     }
   });
 
