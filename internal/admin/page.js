@@ -81,13 +81,11 @@ const numbers = ({ watching: w, usage }) => {
     box.append(make('b', value), make('span', text));
     return box;
   };
-  const made = w.reads + w.sweeps;
   const tiles = [
     tile(count(w.watches), 'open watches and waits'),
     tile(count(w.active), 'active renders'),
     tile(w.active ? span(w.stalestSeconds) : '–', 'longest wait for an answer'),
-    tile(count(made), `polls: ${count(w.reads)} reads, ${count(w.sweeps)} sweeps`),
-    tile(w.unshared > made ? Math.floor(100 * w.saved / w.unshared) + ' %' : '–', `of polls saved by sharing: ${count(w.saved)}`),
+    tile(count(w.reads + w.sweeps), `polls: ${count(w.reads)} reads, ${count(w.sweeps)} sweeps`),
   ];
   for (const one of usage) {
     const box = tile(count(one.used), `${one.name}, of ${count(one.max)}`);

@@ -77,8 +77,6 @@ type watching struct {
 	StalestSeconds float64 `json:"stalestSeconds"`
 	Reads          int64   `json:"reads"`
 	Sweeps         int64   `json:"sweeps"`
-	Unshared       int64   `json:"unshared"` // requests that one poller for each watch would have sent
-	Saved          int64   `json:"saved"`    // part of Unshared that was not sent
 	Conflated      int64   `json:"conflated"`
 	Regressed      int64   `json:"regressed"`
 }
@@ -145,10 +143,9 @@ func (s Status) report(ctx context.Context) report {
 }
 
 func watchingOf(s watch.Stats) watching {
-	made := s.Reads + s.Sweeps
 	return watching{
 		Replicas: s.Replicas, Keys: s.Pollers, Active: s.Active, Watches: s.Watches, StalestSeconds: s.Stalest.Seconds(), Reads: s.Reads, Sweeps: s.Sweeps,
-		Unshared: int64(s.Unshared), Saved: max(0, int64(s.Unshared)-made), Conflated: s.Conflated, Regressed: s.Regressions,
+		Conflated: s.Conflated, Regressed: s.Regressions,
 	}
 }
 

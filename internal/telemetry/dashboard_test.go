@@ -127,7 +127,6 @@ var dashboard = []row{
 		number("Calls that failed here", "percentunit", 0.01, over(`(sum(rate(<rpc.server.call.duration_count>{rpc_response_status_code=~"INTERNAL|UNKNOWN|DATA_LOSS|UNAVAILABLE",$where}[$__rate_interval])) or vector(0)) / sum(rate(<rpc.server.call.duration_count>{$where}[$__rate_interval]))`, "")),
 		number("Upstream responses with 429", "percentunit", 0.05, over(`(sum(rate(<http.client.request.duration_count>{http_response_status_code="429",$where}[$__rate_interval])) or vector(0)) / sum(rate(<http.client.request.duration_count>{$where}[$__rate_interval]))`, "")),
 		number("Spent in 24 hours", "currencyEUR", 0, over(`(sum(increase(<easel.order.charged>{$where}[24h])) or vector(0)) / 100`, "")),
-		number("Requests saved by sharing", "percentunit", 0, over(`1 - sum(rate(<easel.polls>{$where}[$__rate_interval])) / sum(rate(<easel.poll.unshared>{$where}[$__rate_interval]))`, "")),
 	}},
 	{"Freshness", []panel{
 		lines("Time until new states are detected", "s", quantile("0.5", "easel.detection.delay", "half"), quantile("0.99", "easel.detection.delay", "99 %")),
@@ -145,7 +144,6 @@ var dashboard = []row{
 		lines("Available polls", "none", now("min", "easel.poll.ready", "immediately"), now("min", "easel.poll.rate", "per second")),
 		lines("Polls", "reqps", perSecond("easel.polls", "", "easel.poll.kind", "easel.poll.outcome")),
 		lines("Rate limited (429)", "reqps", over(`sum by (http_request_method, url_template) (rate(<http.client.request.duration_count>{http_response_status_code="429",$where}[$__rate_interval]))`, "{{http_request_method}} {{url_template}}")),
-		lines("Polls saved by sharing", "reqps", perSecond("easel.polls", "made"), perSecond("easel.poll.unshared", "without sharing")),
 	}},
 	{"Callers", []panel{
 		lines("Calls", "reqps", perSecond("rpc.server.call.duration", "", "rpc.method")),

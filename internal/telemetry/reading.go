@@ -57,7 +57,6 @@ func readHub(s watch.Stats, value observe) {
 	value("easel.credential.paused", float64(s.Paused))
 	value("easel.poll.ready", s.Ready)
 	value("easel.poll.rate", s.Rate)
-	value("easel.poll.unshared", s.Unshared)
 	value("easel.update.conflated", float64(s.Conflated))
 	value("easel.update.regressed", float64(s.Regressions))
 }

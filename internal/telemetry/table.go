@@ -167,10 +167,6 @@ var Table = []Metric{
 		Text:   "Polls: reads of one generation, sweeps (one list call for many generations), and reads of the account.",
 	},
 	{
-		Name: "easel.poll.unshared", Kind: Counter, Unit: "{request}", From: Hub,
-		Text: "Requests that the watches would have made if each had polled separately, by the same schedule. Sharing saves the difference to easel.polls.",
-	},
-	{
 		Name: "easel.changes", Kind: Counter, Unit: "{change}",
 		Labels: []Label{generationState},
 		Text:   "New states of generations that polls have found.",

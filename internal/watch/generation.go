@@ -298,20 +298,6 @@ func (e *generation) duration(g catalog.Generation, before catalog.State) time.D
 	return 0
 }
 
-// unsharedRequests returns the number of requests that the watches of a generation would have sent since the last poll if
-// each had polled for itself by the same schedule. Watches of everything would request the list.
-func (e *generation) unsharedRequests(now time.Time) (requests float64) {
-	for _, c := range e.subscribers {
-		if !c.everything {
-			requests++
-		}
-	}
-	if e.polling.gap > 0 && e.fresh {
-		requests *= min(1, now.Sub(e.state.ObserveTime).Seconds()/e.polling.gap.Seconds())
-	}
-	return requests
-}
-
 // fewestWaits returns the smallest number of generations that a watcher of the generation waits for. A poll is worth more if the
 // number is smaller. A watcher of everything waits for all active listed generations.
 func (e *generation) fewestWaits(listed int) int {

@@ -3,7 +3,6 @@ package watch
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -205,7 +204,7 @@ func TestAnUpdateNamesThePollOrTheCallThatFoundIt(t *testing.T) {
 	t.Errorf("no poll found the change: %+v", heard.outcomes)
 }
 
-func TestSharingSavesThePollsOfAllWatchesButOne(t *testing.T) {
+func TestWatchesOfOneGenerationShareItsPolls(t *testing.T) {
 	for _, watches := range []int{1, 50} {
 		observed(t, map[string]catalog.State{"a": catalog.StateQueued}, func(hub *Hub, _ *shelf, _ *notebook, watch func(string, ...string)) {
 			for i := range watches {
@@ -214,8 +213,8 @@ func TestSharingSavesThePollsOfAllWatchesButOne(t *testing.T) {
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			s := hub.Stats()
-			if ratio := s.Unshared / float64(s.Reads+s.Sweeps); math.Abs(ratio-float64(watches)) > 0.1*float64(watches) {
-				t.Errorf("%d watches would have made %.1f requests, and the hub made %d", watches, s.Unshared, s.Reads+s.Sweeps)
+			if polls := s.Reads + s.Sweeps; polls == 0 || polls > 60 {
+				t.Errorf("%d watches made %d polls in a minute", watches, polls)
 			}
 			if s.Watches != watches || s.Active != 1 || s.Conditions[ConditionHealthy] != 1 || s.Stalest > 11*time.Second || s.Ready <= 0 {
 				t.Errorf("the hub has %+v", s)

@@ -27,7 +27,6 @@ type job struct {
 	Poll
 	generations []*generation // generations that the job polls; they are kept until the job ends
 	counted     []*watcher    // watchers whose traces are in Open
-	unshared    float64       // see Stats
 	since       time.Time     // a list is recent enough for the job if its request was sent at this time or later
 }
 
@@ -91,7 +90,7 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 		jobs = append(jobs, p.sweep(now))
 	}
 	for _, e := range plan.reads {
-		jobs = append(jobs, p.read(e, now))
+		jobs = append(jobs, p.read(e))
 	}
 	if plan.more {
 		return jobs, refill
@@ -164,10 +163,10 @@ func (p *poller) urgency(e *generation, listed int, now time.Time) float64 {
 }
 
 // read returns the job of one read.
-func (p *poller) read(e *generation, now time.Time) *job {
+func (p *poller) read(e *generation) *job {
 	p.tenant.inFlight++
 	j := &job{Poll: Poll{Tenant: p.tenant.cred.Tenant, ID: e.id}, generations: []*generation{e}}
-	p.beginPoll(j, e, now)
+	p.beginPoll(j, e)
 	return j
 }
 
@@ -182,23 +181,22 @@ func (p *poller) readAccount() *job {
 // sweep returns the job of one list call. It polls every generation that the list can serve.
 func (p *poller) sweep(now time.Time) *job {
 	t := p.tenant
-	j := &job{Poll: Poll{Tenant: t.cred.Tenant}, unshared: float64(len(t.everything)), since: t.list.answeredAt}
+	j := &job{Poll: Poll{Tenant: t.cred.Tenant}, since: t.list.answeredAt}
 	j.generations, t.list.sweep = t.served(len(t.order), now), j
 	t.list.begun(now, p.random.Draw())
 	for _, e := range j.generations {
 		if !e.fresh {
 			j.since = now // a watcher waits for its current state
 		}
-		p.beginPoll(j, e, now)
+		p.beginPoll(j, e)
 	}
 	return j
 }
 
 // beginPoll records that a poll of a generation is in flight.
-func (p *poller) beginPoll(j *job, e *generation, now time.Time) {
+func (p *poller) beginPoll(j *job, e *generation) {
 	e.polling.inFlight = true
 	p.tenant.queue.remove(e)
-	j.unshared += e.unsharedRequests(now)
 	j.account(e)
 }
 
@@ -210,7 +208,6 @@ func (p *poller) begins(j *job) bool {
 		return false
 	}
 	stats := &p.tenant.stats
-	stats.Unshared += j.unshared
 	switch {
 	case j.Account:
 	case j.ID == "":

@@ -159,18 +159,16 @@ type Stats struct {
 	Rate       float64                              // lowest rate of a poller, in polls per second
 	Stalest    time.Duration                        // longest time that an active generation has waited for a response
 
-	Reads       int64   // number of polls of one generation
-	Sweeps      int64   // number of polls of the list
-	Unshared    float64 // number of requests that a separate poller for each watch would have sent by the same schedule
-	Regressions int64   // number of responses dropped because their state may not follow the current one
-	Conflated   int64   // number of changes replaced by a newer one before their delivery
+	Reads       int64 // number of polls of one generation
+	Sweeps      int64 // number of polls of the list
+	Regressions int64 // number of responses dropped because their state may not follow the current one
+	Conflated   int64 // number of changes replaced by a newer one before their delivery
 }
 
 // add adds the counters of o.
 func (s *Stats) add(o *Stats) {
 	s.Reads += o.Reads
 	s.Sweeps += o.Sweeps
-	s.Unshared += o.Unshared
 	s.Regressions += o.Regressions
 	s.Conflated += o.Conflated
 }
