@@ -88,7 +88,7 @@ func refusedByAdmin(code int, text, path, addr string) error {
 	case code < http.StatusMultipleChoices:
 		return nil
 	case code == http.StatusNotFound:
-		problem.Text, problem.Cure = "there is no "+path+" at "+addr, "--admin-addr names the admin address of the server; events need EASEL_CALLERS_FILE"
+		problem.Text, problem.Cure = "there is no "+path+" at "+addr, "--admin-addr names the admin address of the server"
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		problem.Exit, problem.Cure = cli.ExitCredential, "Set EASEL_API_KEY to the token of an operator in the callers file, or --api-key-file to a file with it."
 	case code == http.StatusServiceUnavailable:

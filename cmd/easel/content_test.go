@@ -191,7 +191,7 @@ func holdContents(t *testing.T, admin string) {
 			t.Errorf("there is no %s", want)
 		}
 	}
-	if _, status := fetchFile(t, http.MethodGet, "http://"+admin+"/status.json"); !strings.Contains(string(status), `"copies": {`) {
+	if _, status := fetchFile(t, http.MethodGet, "http://"+admin+"/status.json"); !strings.Contains(string(status), `"copies":{`) {
 		t.Errorf("the status page says nothing of copies: %s", status)
 	}
 }

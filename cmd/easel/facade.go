@@ -57,7 +57,7 @@ type facade struct {
 // ready, which may be nil, when the addresses are bound.
 func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*server.Server)) error {
 	c.guard()
-	f := &facade{serveCmd: c, logs: logs, background: background{limit: c.DrainTimeout}}
+	f := &facade{serveCmd: c, logs: logs, files: settingFiles{}, background: background{limit: c.DrainTimeout}}
 	defer f.stop(ctx)
 	for _, open := range []func(context.Context) error{
 		f.openTelemetry,
@@ -181,7 +181,7 @@ func (f *facade) openAPIKey(ctx context.Context) error {
 	if err != nil {
 		return wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
 	}
-	f.files = append(f.files, settingFile{"EASEL_UPSTREAM_KEY_FILE", key})
+	f.files["EASEL_UPSTREAM_KEY_FILE"] = key
 	held := catalog.Held(key.Known)
 	f.held = &held
 	return nil
@@ -194,7 +194,7 @@ func (f *facade) openCallers(ctx context.Context) (err error) {
 	if f.known, err = loadCallers(ctx, f.CallersFile, f.ledger, f.notifier, f.logger); err != nil {
 		return wrongSetting("EASEL_CALLERS_FILE", err)
 	}
-	f.files = append(f.files, settingFile{"EASEL_CALLERS_FILE", f.known})
+	f.files["EASEL_CALLERS_FILE"] = f.known
 	f.known.ReadKeys(ctx)
 	f.start(ctx, stopJobs, f.known.FollowKeys)
 	return nil
@@ -246,10 +246,11 @@ func (f *facade) openServices(context.Context) (err error) {
 
 // openMetrics starts the reading of files and of the ledger, and measures the parts.
 func (f *facade) openMetrics(ctx context.Context) error {
+	f.meter = ledger.NewMeter(ctx, f.ledger, f.held != nil)
 	f.start(ctx, stopJobs, f.files.follow, f.meter.Run)
 	stop, err := telemetry.Measure(telemetry.Readings{
 		Hub: f.hub.Stats, Limiters: f.upstream.Limiters().States, Ledger: f.meter.Reading, Copies: countsOf(f.contents),
-		Settings: func() map[string]int { return f.files.broken(f.known) },
+		Settings: f.settingProblems,
 	})
 	if err == nil {
 		f.closeAt(stopTelemetry, func(context.Context) error { stop(); return nil }) // after the last export, which reads

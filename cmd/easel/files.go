@@ -2,26 +2,23 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/auth"
+	"github.com/easel-grpc/easel/internal/admin"
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// settingFile is the file of a setting. It is reloaded when it changes.
-type settingFile struct {
-	setting string
-	value   interface {
-		Reload()
-		Problem() error
-	}
+// settingFiles are the files of the settings, by setting. They are checked for changes periodically, and immediately on SIGHUP.
+type settingFiles map[string]interface {
+	Reload()
+	Problem() error
 }
-
-// settingFiles are the files of the settings. They are checked for changes periodically, and immediately on SIGHUP.
-type settingFiles []settingFile
 
 // follow reloads the files until ctx is done.
 func (f settingFiles) follow(ctx context.Context) {
@@ -37,33 +34,28 @@ func (f settingFiles) follow(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		for _, one := range f {
-			one.value.Reload()
+		for _, file := range f {
+			file.Reload()
 		}
 	}
 }
 
-// problems returns the errors of the files that can't be read or applied.
-func (f settingFiles) problems() (all []string) {
-	for _, one := range f {
-		if err := one.value.Problem(); err != nil {
-			all = append(all, err.Error())
+// settingProblems returns the errors of reading the file of each setting again, and the keys of issuers.
+func (f *facade) settingProblems() map[string][]error {
+	all := map[string][]error{}
+	for setting, file := range f.files {
+		all[setting] = nil
+		if err := file.Problem(); err != nil {
+			all[setting] = []error{err}
 		}
+	}
+	if f.known == nil {
+		return all
+	}
+	all[admin.Issuers] = nil
+	problems := f.known.KeyProblems()
+	for _, issuer := range slices.Sorted(maps.Keys(problems)) {
+		all[admin.Issuers] = append(all[admin.Issuers], fmt.Errorf("%s: %w", issuer, problems[issuer]))
 	}
 	return all
-}
-
-// broken returns the number of files of each setting that can't be read or applied, and of issuers without readable keys.
-func (f settingFiles) broken(known *auth.Callers) map[string]int {
-	counts := map[string]int{}
-	for _, one := range f {
-		counts[one.setting] = 0
-		if one.value.Problem() != nil {
-			counts[one.setting] = 1
-		}
-	}
-	if known != nil {
-		counts["issuers"] = len(known.KeyProblems())
-	}
-	return counts
 }

@@ -8,31 +8,32 @@ import (
 
 	"github.com/easel-grpc/easel/gen/openapi"
 	"github.com/easel-grpc/easel/internal/admin"
-	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/rest"
 	"github.com/easel-grpc/easel/internal/rest/page"
 	"github.com/easel-grpc/easel/internal/server"
 )
 
 // openServers creates the servers in front of the services.
-func (f *facade) openServers(ctx context.Context) (err error) {
+func (f *facade) openServers(context.Context) (err error) {
 	f.warnOfAnyHost()
-	f.meter = ledger.NewMeter(ctx, f.ledger, f.held != nil)
-	operators := f.operators()
-	f.front, err = server.New(server.Config{ //nolint:contextcheck // routes are registered without waiting
+	f.front, err = server.New(server.Config{
 		GRPCAddr: f.GRPCAddr, HTTPAddr: f.HTTPAddr, AdminAddr: f.AdminAddr, MetricsAddr: f.MetricsAddr,
 		TLS: server.TLS{
 			CertFile: f.TLSCertFile, KeyFile: f.TLSKeyFile, ClientCAFile: f.TLSClientCAFile, ClientAuth: server.ClientAuth(f.TLSClientAuth),
 		},
-		Service: f.services, Logger: f.logger,
-		REST: f.rest, Admin: f.admin(operators), Metrics: f.scraped(operators), DrainTimeout: f.DrainTimeout * callShare / 100,
+		Service: f.services, Logger: f.logger, DrainTimeout: f.DrainTimeout * callShare / 100,
+		REST:  f.rest,
+		Admin: func(s *server.Server) http.Handler { return admin.New(f.operators(s, s.AdminAddr(), f.AdminAddr)) },
+		Metrics: func(s *server.Server) http.Handler {
+			return admin.NewScraped(f.operators(s, s.MetricsAddr(), f.MetricsAddr))
+		},
 		Limits: server.Limits{CallerStreams: f.CallerStreams, Streams: f.MaxStreams, CallerCalls: f.CallerCalls, Calls: f.MaxCalls, Conns: f.MaxConns, MaxInputs: f.MaxInputs},
 	})
 	if err != nil {
 		return wrongSetting("EASEL_TLS_*", err)
 	}
 	if certificates := f.front.Certificates(); certificates != nil {
-		f.files = append(f.files, settingFile{"EASEL_TLS_CERT_FILE", certificates})
+		f.files["EASEL_TLS_CERT_FILE"] = certificates
 	}
 	return nil
 }
@@ -53,45 +54,24 @@ func (f *facade) rest(front *server.Server, local *server.Local) (http.Handler, 
 	})
 }
 
-// operators returns the configuration of the listeners for operators.
-func (f *facade) operators() admin.Config {
-	asked := placedOrders{f.ledger, f.client, f.held}
+// operators returns the configuration of a listener for operators, with its bound and its configured address.
+func (f *facade) operators(front *server.Server, addr, configured string) admin.Config {
 	config := admin.Config{
 		Status: admin.Status{
-			Version: thisBuild().Version, Revision: thisBuild().Revision, Began: time.Now(), Hub: f.hub.Snapshot, Limiters: f.upstream.Limiters().States, Copies: f.contents.Keeps(),
-			Ledger: f.meter.Reading, Files: func() []string { return f.files.problems() },
+			Version: thisBuild().Version, Revision: thisBuild().Revision, Began: time.Now(), Hub: f.hub.Snapshot, Limiters: f.upstream.Limiters().States,
+			Ledger: f.meter.Reading, Copies: f.contents.Keeps(), Serving: front.Serving, Problems: f.settingProblems,
+			Usage: func() (all []admin.Usage) {
+				for _, usage := range front.Usage() {
+					all = append(all, admin.Usage(usage))
+				}
+				return all
+			},
 		},
-		Orders: admin.Orders{Ledger: f.ledger, Contents: f.contents, Differs: asked.differs}, Events: f.known != nil,
-		Metrics: f.telemetry.Metrics, Nameless: f.telemetry.Nameless, AllowedHosts: f.HTTPAllowedHosts,
-	}
-	if f.held != nil {
-		config.Orders.APIKey = f.held.APIKeySum()
+		Orders:  admin.Orders{Ledger: f.ledger, Catalog: f.client, Held: f.held, Contents: f.contents},
+		Metrics: f.telemetry.Metrics, Nameless: f.telemetry.Nameless, Addr: addr, ConfiguredAddr: configured, AllowedHosts: f.HTTPAllowedHosts,
 	}
 	if f.known != nil {
-		config.Status.Issuers, config.Prove = f.known.KeyProblems, f.services.Operator
-		config.Orders.Owners = func() []string { return f.known.List().Owners() }
+		config.Prove, config.Orders.Owners = f.services.Operator, func() []string { return f.known.List().Owners() }
 	}
 	return config
-}
-
-// admin returns a function that creates the handler of the admin listener when the addresses are bound.
-func (f *facade) admin(config admin.Config) func(*server.Server) http.Handler {
-	return func(front *server.Server) http.Handler {
-		config.Status.Serving, config.Status.Usage = front.Serving, func() (all []admin.Usage) {
-			for _, usage := range front.Usage() {
-				all = append(all, admin.Usage(usage))
-			}
-			return all
-		}
-		config.Addr, config.ConfiguredAddr = front.AdminAddr(), f.AdminAddr
-		return admin.New(config)
-	}
-}
-
-// scraped returns a function that creates the handler of the metrics listener.
-func (f *facade) scraped(config admin.Config) func(*server.Server) http.Handler {
-	return func(front *server.Server) http.Handler {
-		config.Status.Serving, config.Addr, config.ConfiguredAddr = front.Serving, front.MetricsAddr(), f.MetricsAddr
-		return admin.NewScraped(config)
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -13,9 +12,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/admin"
-	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
-	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
@@ -195,38 +192,4 @@ func (c *ordersResolveCmd) Run(ctx context.Context, p *cli.Program) error {
 	}
 	console.Print(done)
 	return console.Err()
-}
-
-// placedOrders checks the decisions of operators about orders against the catalog.
-type placedOrders struct {
-	book   *ledger.Ledger
-	client *catalog.Client
-	held   *catalog.Credential // nil if callers use their own API keys
-}
-
-// differs returns the reason why an order can't have placed a generation, according to the catalog.
-func (p placedOrders) differs(ctx context.Context, asked admin.Resolution) (hindrance string, err error) {
-	if !catalog.CanBeNamed(asked.Placed) {
-		return fmt.Sprintf("invalid render id %q", asked.Placed), nil
-	}
-	if asked.Force {
-		return "", nil
-	}
-	order, found, err := p.book.Get(ctx, asked.ID)
-	if err != nil || !found {
-		return "", err // the ledger reports this too
-	}
-	if p.held == nil {
-		return "callers use their own API keys, so the catalog can't be asked for " + asked.Placed + ": --force records it anyway", nil
-	}
-	read, err := p.client.Generation(ctx, *p.held, asked.Placed)
-	switch {
-	case catalog.IsAbsent(err):
-		return "the catalog has no " + asked.Placed + ": --force records it anyway", nil
-	case err != nil:
-		return fmt.Sprintf("the catalog can't be asked for %s: try again, or --force records it anyway (%v)", asked.Placed, err), nil
-	case read.ModelID != "" && read.ModelID != order.ModelID:
-		return fmt.Sprintf("%s has the model %s, but the order has %s: --force records it anyway", asked.Placed, read.ModelID, order.ModelID), nil
-	}
-	return "", nil
 }

@@ -7,11 +7,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/pprof"
-	"strconv"
 
-	"google.golang.org/protobuf/encoding/protojson"
-
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/crossorigin"
 	"github.com/easel-grpc/easel/internal/service"
 )
@@ -20,16 +16,13 @@ import (
 type Config struct {
 	// Status is the source of the probes and of the status page.
 	Status Status
-	// Metrics is served at /metrics to operators, and Nameless, which has no owner and no caller, to all others. Nil
-	// means no metrics.
+	// Metrics is served at /metrics to operators, and Nameless, which has no owner and no caller, to all others.
 	Metrics, Nameless http.Handler
 	// Prove authenticates an operator by the authorization of a request and returns the name. Its errors are statuses.
 	// If it is nil, every client on this machine is an operator.
 	Prove func(ctx context.Context, authorization []string) (name string, err error)
 	// Orders serves the orders of the ledger.
 	Orders Orders
-	// Events reports whether teams can subscribe to events.
-	Events bool
 	// Addr is the bound address of the listener, and ConfiguredAddr the address in the settings. With AllowedHosts they
 	// determine the accepted hosts of requests: see crossorigin.AdminHosts.
 	Addr, ConfiguredAddr string
@@ -49,9 +42,19 @@ func New(config Config) http.Handler {
 	return config.guard(mux)
 }
 
+// NewScraped returns the handler of the metrics listener: the probes, and the metrics with the names of owners and callers.
+func NewScraped(config Config) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", alive)
+	mux.HandleFunc("GET /readyz", config.Status.ready)
+	mux.Handle("GET /metrics", config.Metrics)
+	return config.guard(mux)
+}
+
 // guard rejects requests of other web pages and requests for other hosts.
 func (c Config) guard(handler http.Handler) http.Handler {
 	hosts := crossorigin.AdminHosts(c.AllowedHosts, c.ConfiguredAddr, c.Addr)
+	deny := func(w http.ResponseWriter, _ *http.Request, why error) { refuse(w, service.Status(why).Err()) }
 	return hosts.RefuseOthers(crossorigin.RefuseReads(handler, deny), deny)
 }
 
@@ -69,20 +72,22 @@ const (
 )
 
 func (c Config) routes() []route {
-	told := events{c.Orders.Ledger}
-	all := []route{
+	return []route{
 		{"GET /healthz", isOpen, alive},
 		{"GET /readyz", isOpen, c.Status.ready},
+		{"GET /metrics", isOpen, c.metrics},
 		{"GET /{$}", isOpen, file("text/html; charset=utf-8", page)},
 		{"GET /status.js", isOpen, file("text/javascript; charset=utf-8", script)},
 		{"GET /status.css", isOpen, file("text/css; charset=utf-8", style)},
 		{"GET /status.json", forOperator, c.Status.serveReport},
-		{"GET /audit", forOperator, c.Orders.audit},
-		{"GET /orders", forOperator, c.Orders.list},
-		{"POST /orders:resolve", forOperator, c.Orders.resolve},
-		{"POST /orders:erase", forOperator, c.Orders.erase},
-		{"POST /contents:fetch", forOperator, c.Orders.fetchContent},
-		{"POST /contents:adopt", forOperator, c.Orders.adoptContents},
+		{"GET /audit", forOperator, answers(c.Orders.audit)},
+		{"GET /orders", forOperator, answers(c.Orders.list)},
+		{"POST /orders:resolve", forOperator, answers(c.Orders.resolve)},
+		{"POST /orders:erase", forOperator, answers(c.Orders.erase)},
+		{"GET /events", forOperator, answers(c.Orders.listEvents)},
+		{"POST /events:replay", forOperator, answers(c.Orders.replay)},
+		{"POST /contents:fetch", forOperator, answers(c.Orders.fetchContent)},
+		{"POST /contents:adopt", forOperator, answers(c.Orders.adoptContents)},
 		{"GET /debug/pprof/", forOperator, pprof.Index},
 		{"GET /debug/pprof/cmdline", forOperator, pprof.Cmdline},
 		{"GET /debug/pprof/profile", forOperator, pprof.Profile},
@@ -90,26 +95,6 @@ func (c Config) routes() []route {
 		{"POST /debug/pprof/symbol", forOperator, pprof.Symbol},
 		{"GET /debug/pprof/trace", forOperator, pprof.Trace},
 	}
-	if c.Metrics != nil {
-		all = append(all, route{"GET /metrics", isOpen, c.metrics})
-	}
-	if c.Events {
-		all = append(all, route{"GET /events", forOperator, told.list}, route{"POST /events:replay", forOperator, told.replay})
-	}
-	return all
-}
-
-// deny rejects a request of another web page with a status as JSON, like the REST API.
-func deny(w http.ResponseWriter, _ *http.Request, why error) {
-	st, code := service.Status(why), http.StatusForbidden
-	if service.Reason(st) == easelv1.ErrorReason_HOST_NOT_ALLOWED {
-		code = http.StatusMisdirectedRequest
-	}
-	body, _ := protojson.Marshal(st.Proto()) // cannot fail for these strings
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(code)
-	_, _ = w.Write(body) // the client may have disconnected
 }
 
 // metrics serves GET /metrics. An invalid token is harmless, because a scraper may send the token of another server.

@@ -1,8 +1,8 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
-	"net/http"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger"
@@ -35,16 +35,11 @@ type AuditQuery struct {
 }
 
 // audit serves GET /audit with a page of lines, oldest first. An empty page is the end.
-func (o Orders) audit(w http.ResponseWriter, r *http.Request) {
-	var asked AuditQuery
-	if err := decodeQuery(r, &asked); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	found, err := o.Ledger.AuditLines(r.Context(), ledger.Position{Time: asked.Since, ID: asked.After}, listed)
+func (o Orders) audit(ctx context.Context, asked AuditQuery) (map[string][]AuditLine, error) {
+	found, err := o.Ledger.AuditLines(ctx, ledger.Position{Time: asked.Since, ID: asked.After}, listed)
 	all := []AuditLine{}
 	for _, one := range found {
 		all = append(all, AuditLineOf(one))
 	}
-	answer(w, map[string][]AuditLine{"lines": all}, err)
+	return map[string][]AuditLine{"lines": all}, err
 }

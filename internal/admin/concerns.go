@@ -7,97 +7,52 @@ import (
 	"strings"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
+// The limits from which the page warns.
 const (
-	crowded = 0.8              // share of a limit from which the page warns
-	stale   = 60 * time.Second // age of the last response from which the page warns, if nothing else fails
-	most    = 5                // maximum number of named API keys
-	// persistent is the number of consecutive failed polls that counts as more than a brief failure.
-	persistent = 3
+	crowded      = 0.8              // used share of a limit or of a budget
+	stale        = 60 * time.Second // age of the last response, if nothing else fails
+	persistent   = 3                // number of consecutive failed polls of an API key that is more than a brief failure
+	longWaiting  = 10 * time.Second // wait of a request for a permit
+	unknownLong  = 10 * time.Minute // age of an order of unknown outcome
+	silentLong   = 30 * time.Minute // age of an undelivered event
+	uncopiedLong = 15 * time.Minute // wait of a result for its copy
 )
 
-// apiKeyConcerns are the warnings for API keys in a condition, with a placeholder for their number.
-var apiKeyConcerns = [...]string{
-	watch.ConditionThrottled:          "The catalog asked %s to slow down: requests wait until it accepts more.",
-	watch.ConditionUnreachable:        "Requests to the catalog fail for %s. Watches stay open and catch up automatically.",
-	watch.ConditionCredentialRejected: "The catalog rejects %s.",
-}
-
-// gravity reports whether an operator has to act for the API keys in a condition, and returns the names of the first.
-// An occasional failed poll, or an invalid API key of a caller, needs no action.
-func gravity(keys []apiKey, condition string) (grave bool, names string) {
-	var all []string
-	for _, k := range keys {
-		if k.Condition != condition {
-			continue
-		}
-		grave = grave || condition == "unreachable" && k.Failures >= persistent || condition == "credential_rejected" && k.IsShared
-		if len(all) < most {
-			all = append(all, k.Key)
-		} else if len(all) == most {
-			all = append(all, "…")
-		}
-	}
-	return grave, strings.Join(all, ", ")
-}
-
-func count(keys int) string {
-	if keys == 1 {
-		return "an API key"
-	}
-	return fmt.Sprintf("%d API keys", keys)
+// concern is a warning to the operator.
+type concern struct {
+	Grave bool   `json:"grave"` // whether the operator has to act
+	Text  string `json:"text"`
 }
 
 // concerns is the list of warnings.
 type concerns []concern
 
-// add adds a warning.
-func (c *concerns) add(grave bool, format string, args ...any) {
-	*c = append(*c, concern{Grave: grave, Text: fmt.Sprintf(format, args...)})
+// add adds a warning if a condition holds.
+func (c *concerns) add(holds, grave bool, format string, args ...any) {
+	if holds {
+		*c = append(*c, concern{Grave: grave, Text: fmt.Sprintf(format, args...)})
+	}
 }
 
-// name adds a warning that ends with names.
-func (c *concerns) name(grave bool, text, names string) { c.add(grave, "%s: %s.", text, names) }
-
-// keys adds a warning about API keys, with their number and some names.
-func (c *concerns) keys(grave bool, say, many, names string) { c.add(grave, say, many+" ("+names+")") }
-
-// concernsOf returns all warnings, most serious first.
-func concernsOf(r report, s watch.Stats) []concern {
+// concerns returns all warnings, most serious first.
+func (r *report) concerns(known ledger.Reading, problems map[string][]error) []concern {
 	all := concerns{}
-	if !r.Serving {
-		all.add(true, "This server accepts no calls: it is stopping, or still starting.")
-	}
-	for condition, say := range apiKeyConcerns {
-		if say == "" {
-			continue
+	all.add(!r.Serving, true, "This server accepts no calls: it is stopping, or still starting.")
+	all.addKeys(r)
+	all.addLimiters(r)
+	all.addLedger(r, known)
+	for _, setting := range slices.Sorted(maps.Keys(problems)) {
+		for _, err := range problems[setting] {
+			all.add(setting != Issuers, true, "A settings file has changed and is not applied; the previous content stays in effect, and the next start fails: %v.", err)
+			all.add(setting == Issuers, true, "The keys of an issuer can't be read; its tokens are accepted for a day with the previous keys, if there are any: %v.", err)
 		}
-		if n := s.Conditions[condition]; n > 0 {
-			grave, names := gravity(r.Keys, conditions[condition])
-			all.keys(grave, say, count(n), names)
-		}
-	}
-	if s.Stalest > stale && troubled(s) == 0 {
-		all.add(false, "A render was not polled for %s although the catalog responds: more renders are watched than EASEL_POLL_RATE allows.", s.Stalest.Round(time.Second))
-	}
-	r.Limiters.concerns(r.Time, &all)
-	r.Ledger.concerns(r.Time, &all)
-	if r.Copies != nil {
-		r.Copies.concerns(r.Time, &all)
-	}
-	for _, file := range r.brokenFiles {
-		all.name(true, "A settings file has changed and is not applied; the previous content stays in effect, and the next start fails", file)
-	}
-	for _, issuer := range slices.Sorted(maps.Keys(r.brokenIssuers)) {
-		all.name(true, "The keys of an issuer can't be read; its tokens are accepted for a day with the previous keys, if there are any",
-			fmt.Sprintf("%s: %v", issuer, r.brokenIssuers[issuer]))
 	}
 	for _, u := range r.Usage {
-		if u.Used >= int(crowded*float64(u.Max)) && u.Used > 0 {
-			all.add(u.Used >= u.Max, "%d of %d %s are in use; further ones are rejected.", u.Used, u.Max, u.Limit)
-		}
+		all.add(u.Used > 0 && float64(u.Used) >= crowded*float64(u.Max), u.Used >= u.Max, "%d of %d %s are in use; further ones are rejected.", u.Used, u.Max, u.Limit)
 	}
 	slices.SortStableFunc(all, graveFirst)
 	return all
@@ -113,7 +68,88 @@ func graveFirst(a, b concern) int {
 	return 1
 }
 
-// troubled returns the number of API keys that the catalog throttles, rejects or does not serve.
-func troubled(s watch.Stats) int {
-	return s.Conditions[watch.ConditionThrottled] + s.Conditions[watch.ConditionUnreachable] + s.Conditions[watch.ConditionCredentialRejected]
+// addKeys adds a warning for the API keys in each condition that is not healthy. An occasional failed poll, or an invalid API
+// key of a caller, is not grave.
+func (c *concerns) addKeys(r *report) {
+	troubled := 0
+	for _, row := range []struct {
+		condition watch.Condition
+		text      string
+		grave     func(watch.PolledCredential) bool
+	}{
+		{watch.ConditionThrottled, "The catalog asked %s (%s) to slow down: requests wait until it accepts more.", func(watch.PolledCredential) bool { return false }},
+		{watch.ConditionUnreachable, "Requests to the catalog fail for %s (%s). Watches stay open and catch up automatically.", func(k watch.PolledCredential) bool { return k.Failures >= persistent }},
+		{watch.ConditionCredentialRejected, "The catalog rejects %s (%s).", func(k watch.PolledCredential) bool { return k.IsShared }},
+	} {
+		keys := slices.DeleteFunc(slices.Clone(r.Keys), func(k watch.PolledCredential) bool { return k.Condition != row.condition })
+		n := r.Watching.Conditions[row.condition]
+		troubled += n
+		c.add(n > 0, slices.ContainsFunc(keys, row.grave), row.text, count(n), some(fingerprints(keys)))
+	}
+	c.add(r.Watching.Stalest > stale && troubled == 0, false, "A render was not polled for %s although the catalog responds: more renders are watched than EASEL_POLL_RATE allows.",
+		r.Watching.Stalest.Round(time.Second))
+}
+
+func fingerprints(keys []watch.PolledCredential) (all []string) {
+	for _, k := range keys {
+		all = append(all, k.Tenant.Fingerprint())
+	}
+	return all
+}
+
+func count(keys int) string {
+	if keys == 1 {
+		return "an API key"
+	}
+	return fmt.Sprintf("%d API keys", keys)
+}
+
+// some returns the first five of the names.
+func some(names []string) string {
+	const shown = 5
+	if len(names) > shown {
+		names = append(names[:shown:shown], "…")
+	}
+	return strings.Join(names, ", ")
+}
+
+// addLimiters adds the warnings about requests that the catalog does not accept now.
+func (c *concerns) addLimiters(r *report) {
+	for _, one := range r.Limiters.Closed {
+		c.add(one.Reason == dailyCap, true, "The daily cap of an API key (%s) is reached: the catalog accepts no orders until the cap is raised, or until midnight UTC.", one.Key)
+	}
+	requests, longest := 0, time.Duration(0)
+	for _, w := range r.Limiters.Waiting {
+		requests, longest = requests+w.Count, max(longest, r.Time.Sub(w.Oldest))
+	}
+	c.add(longest >= longWaiting, false, "%d requests wait for permits, the first for %s: callers send more than the catalog accepts.", requests, longest.Round(time.Second))
+}
+
+// addLedger adds the warnings about the ledger, its owners, their events, and the copies of results.
+func (c *concerns) addLedger(r *report, known ledger.Reading) {
+	c.add(!known.Up, true, "The ledger does not answer: orders are rejected until it does. Watches of known renders continue.")
+	c.add(known.Faults > 0, true, "Contradictions about orders since the start: %d. The log has each.", known.Faults)
+	c.add(known.Unknown > 0 && known.OldestUnknown >= unknownLong, false, "Orders without an outcome: %d, the oldest for %s, see easel orders list --unknown.",
+		known.Unknown, known.OldestUnknown.Round(time.Minute))
+	var silent, abandoned, poor []string
+	for _, e := range known.Events {
+		if e.Pending > 0 && e.Oldest >= silentLong {
+			silent = append(silent, e.Owner)
+		}
+		if e.GivenUp > 0 {
+			abandoned = append(abandoned, e.Owner)
+		}
+	}
+	for _, o := range r.Ledger.Owners {
+		if o.left() <= 1-crowded {
+			poor = append(poor, o.Name)
+		}
+	}
+	c.add(len(silent) > 0, false, "A receiver does not accept events, see easel events list: %s.", some(silent))
+	c.add(len(abandoned) > 0, false, "Events were abandoned, send them again with easel events replay: %s.", some(abandoned))
+	c.add(len(poor) > 0, false, "No more than a fifth of a budget is left to an owner: %s.", some(poor))
+	copied := known.Contents
+	c.add(r.Copies != nil && copied.Waiting > 0 && copied.Oldest >= uncopiedLong, false,
+		"Results that wait to be copied: %d, the oldest for %s. The log has the reason. Results are read from the catalog.", copied.Waiting, copied.Oldest.Round(time.Minute))
+	c.add(r.Copies != nil && copied.Failed > 0, false, "Results whose copy was abandoned: %d. The log has each.", copied.Failed)
 }

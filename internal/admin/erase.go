@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -35,20 +34,12 @@ type Erased struct {
 // eraseBatchSize is the maximum number of orders of a step.
 const eraseBatchSize = 200
 
-// erase serves POST /orders:erase.
-func (o Orders) erase(w http.ResponseWriter, r *http.Request) {
-	var asked Erasure
-	if err := decode(w, r, &asked); err != nil || asked.Owner+asked.LabelName+asked.Generation == "" {
-		http.Error(w, `send {"owner": OWNER}, {"label_name": NAME, "label_value": VALUE} or {"generation": GENERATION}`, http.StatusBadRequest)
-		return
-	}
-	done, err := o.eraseStep(r.Context(), asked)
-	answer(w, done, err)
-}
-
-// eraseStep erases at most [eraseBatchSize] orders.
-func (o Orders) eraseStep(ctx context.Context, asked Erasure) (Erased, error) {
+// erase serves POST /orders:erase. It erases at most [eraseBatchSize] orders.
+func (o Orders) erase(ctx context.Context, asked Erasure) (Erased, error) {
 	done := Erased{Left: map[string]string{}}
+	if asked.Owner+asked.LabelName+asked.Generation == "" {
+		return done, invalid(`send {"owner": OWNER}, {"label_name": NAME, "label_value": VALUE} or {"generation": GENERATION}`)
+	}
 	chosen, err := o.chosen(ctx, asked)
 	if err != nil {
 		return done, err
@@ -59,7 +50,8 @@ func (o Orders) eraseStep(ctx context.Context, asked Erasure) (Erased, error) {
 			done.Left[cmp.Or(one.Generation, one.ID)] = "its outcome is unknown: resolve it first"
 		}
 	}
-	done.Erased, err = o.Ledger.EraseFor(ctx, &ledger.Act{By: byOf(ctx), Action: ledger.ActErase, Became: asked.chosen()}, free...)
+	audited := Erasure{Owner: asked.Owner, LabelName: asked.LabelName, Generation: asked.Generation} // the value of a label may name content
+	done.Erased, err = o.Ledger.EraseFor(ctx, &ledger.Act{By: byOf(ctx), Action: ledger.ActErase, Became: audited}, free...)
 	if err != nil {
 		return done, err
 	}
@@ -91,15 +83,6 @@ func (o Orders) forgetContents(ctx context.Context, done *Erased) {
 			done.Left["the store of results"] += "; copies from before the ledger was restored need easel content adopt first"
 		}
 	}
-}
-
-// chosen returns the audit's description of the selected orders. It omits the value of a label, which may name content.
-func (e Erasure) chosen() any {
-	return struct {
-		Owner      string `json:"owner,omitempty"`
-		LabelName  string `json:"label_name,omitempty"`
-		Generation string `json:"generation,omitempty"`
-	}{e.Owner, e.LabelName, e.Generation}
 }
 
 // chosen returns the orders of a step.

@@ -74,7 +74,7 @@ func TestOrdersOfEachOutcomeAreErasedOrLeft(t *testing.T) {
 	if _, possible, err := book.Resolve(t.Context(), refused, "another API key", ledger.Resolution{By: ledger.By{Actor: "pat"}}); err != nil || !possible {
 		t.Fatal(possible, err)
 	}
-	done, err := Orders{Ledger: book}.eraseStep(asAda(t), Erasure{LabelName: "customer", LabelValue: "4711"})
+	done, err := Orders{Ledger: book}.erase(asAda(t), Erasure{LabelName: "customer", LabelValue: "4711"})
 	left := map[string]string{open: "its outcome is unknown: resolve it first"}
 	if err != nil || done.Erased != 1 || done.Next != nil || !maps.Equal(done.Left, left) {
 		t.Errorf("done is %+v, %v", done, err)
@@ -92,7 +92,7 @@ func TestManyOrdersAreErasedInSteps(t *testing.T) {
 	}
 	book, asked, erased, steps := labelled(t, names...), Erasure{Owner: "studio"}, int64(0), 0
 	for next := true; next; next = asked.After != nil {
-		done, err := Orders{Ledger: book}.eraseStep(asAda(t), asked)
+		done, err := Orders{Ledger: book}.erase(asAda(t), asked)
 		if err != nil {
 			t.Fatal(err)
 		}

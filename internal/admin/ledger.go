@@ -2,7 +2,6 @@ package admin
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -10,11 +9,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-const (
-	shownOwners = 100              // maximum number of owners
-	unknownLong = 10 * time.Minute // age of an order of unknown outcome from which the page warns
-	silentLong  = 30 * time.Minute // age of an undelivered event from which the page warns
-)
+// shownOwners is the maximum number of owners.
+const shownOwners = 100
 
 // book describes the ledger in the report.
 type book struct {
@@ -25,7 +21,7 @@ type book struct {
 	Unknown       int64      `json:"unknown"`
 	OldestUnknown *time.Time `json:"oldestUnknown"`
 	Faults        int64      `json:"faults"`
-	Named         bool       `json:"named"`
+	Named         bool       `json:"named"` // whether owners have names
 	OwnerCount    int        `json:"ownerCount"`
 	Owners        []owner    `json:"owners"` // at most 100, sorted by unknown orders, then by remaining budget
 }
@@ -105,61 +101,4 @@ func (o owner) left() float64 {
 		least = min(least, float64(b.LeftCents)/max(1, float64(b.LimitCents)))
 	}
 	return least
-}
-
-// concerns adds the warnings about the ledger.
-func (b book) concerns(now time.Time, all *concerns) {
-	if !b.Up {
-		all.add(true, "The ledger does not answer: orders are rejected until it does. Watches of known renders continue.")
-	}
-	if b.Faults > 0 {
-		all.add(true, "Contradictions about orders since the start: %d. The log has each.", b.Faults)
-	}
-	if b.Unknown > 0 && now.Sub(*b.OldestUnknown) >= unknownLong {
-		all.add(false, "%s no outcome, the oldest for %s, see easel orders list --unknown.", have(b.Unknown), now.Sub(*b.OldestUnknown).Round(time.Minute))
-	}
-	b.eventConcerns(now, all)
-	if names := b.spending(); len(names) > 0 {
-		all.name(false, "No more than a fifth of a budget is left to an owner", strings.Join(names, ", "))
-	}
-}
-
-// eventConcerns adds the warnings about undelivered events.
-func (b book) eventConcerns(now time.Time, all *concerns) {
-	var silent, given []string
-	for _, o := range b.Owners {
-		if o.PendingEvents > 0 && now.Sub(*o.OldestEvent) >= silentLong && len(silent) < most {
-			silent = append(silent, o.Name)
-		}
-		if o.GivenUpEvents > 0 && len(given) < most {
-			given = append(given, o.Name)
-		}
-	}
-	if len(silent) > 0 {
-		all.name(false, "A receiver does not accept events, see easel events list", strings.Join(silent, ", "))
-	}
-	if len(given) > 0 {
-		all.name(false, "Events were abandoned, send them again with easel events replay", strings.Join(given, ", "))
-	}
-}
-
-// spending returns the names of owners with little remaining budget.
-func (b book) spending() (names []string) {
-	for _, o := range b.Owners {
-		switch {
-		case o.left() > 1-crowded:
-		case len(names) == most:
-			return append(names, "…")
-		default:
-			names = append(names, o.Name)
-		}
-	}
-	return names
-}
-
-func have(orders int64) string {
-	if orders == 1 {
-		return "An order has"
-	}
-	return fmt.Sprintf("%d orders have", orders)
 }

@@ -31,7 +31,7 @@ func TestWhatIsWrongWithTheLedgerIsSaidInASentence(t *testing.T) {
 		"an order of the future":           {unknown(-time.Hour), "", false}, // the database's clock was corrected
 		"an event of this moment":          {pending(0), "", false},
 		"an event that waits":              {pending(31 * time.Minute), "does not accept events, see easel events list: studio", false},
-		"an order that stays open":         {unknown(11 * time.Minute), "An order has no outcome, the oldest for 11m0s", false},
+		"an order that stays open":         {unknown(11 * time.Minute), "Orders without an outcome: 1, the oldest for 11m0s", false},
 		"a budget that is used up":         {owning(ledger.Budget{Period: "day", LimitCents: 100, SpentCents: 70, ReservedCents: 10}), "is left to an owner: studio.", false},
 		"a ledger that is away":            {ledger.Reading{}, "does not answer", true},
 		"contradicting states of an order": {ledger.Reading{Up: true, Faults: 2}, "since the start: 2", true},

@@ -10,10 +10,8 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-const (
-	maxWaiting  = 100              // maximum number of lines of Waiting
-	longWaiting = 10 * time.Second // age at which a wait is reported to the operator
-)
+// maxWaiting is the maximum number of lines of [limiters.Waiting].
+const maxWaiting = 100
 
 // limiters lists the requests that wait for permits, and the limiters that grant no permits.
 type limiters struct {
@@ -28,6 +26,9 @@ type closedLimiter struct {
 	Reason string     `json:"reason"` // rate_limited, unavailable or daily_cap, as in metrics
 	Till   *time.Time `json:"till"`   // null if one request probes the catalog
 }
+
+// dailyCap is the reason of a limiter that grants no permits for orders.
+const dailyCap = "daily_cap"
 
 // waiters describes the requests of an owner and class that wait for permits.
 type waiters struct {
@@ -47,7 +48,7 @@ func limitersOf(states map[string]limiter.State, now time.Time) limiters {
 			g.Closed = append(g.Closed, pauseOf(name, s, now))
 		}
 		if s.Capped {
-			g.Closed = append(g.Closed, closedLimiter{Key: name, Reason: "daily_cap"})
+			g.Closed = append(g.Closed, closedLimiter{Key: name, Reason: dailyCap})
 		}
 		for _, w := range s.Waiting {
 			g.Waiting = append(g.Waiting, waiters{name, w.Owner, w.Class.String(), w.Count, w.Since.UTC()})
@@ -71,21 +72,4 @@ func pauseOf(key string, s limiter.State, now time.Time) closedLimiter {
 		one.Till = when(s.Paused)
 	}
 	return one
-}
-
-// concerns adds the facts about limiters that an operator should know.
-func (g limiters) concerns(now time.Time, all *concerns) {
-	for _, one := range g.Closed {
-		if one.Reason == "daily_cap" {
-			all.keys(true, "The daily cap of %s is reached: the catalog accepts no orders until the cap is raised, or until midnight UTC.", count(1), one.Key)
-		}
-	}
-	if len(g.Waiting) == 0 || now.Sub(g.Waiting[0].Oldest) < longWaiting {
-		return
-	}
-	count := 0
-	for _, l := range g.Waiting {
-		count += l.Count
-	}
-	all.add(false, "%d requests wait for permits, the first for %s: callers send more than the catalog accepts.", count, now.Sub(g.Waiting[0].Oldest).Round(time.Second))
 }

@@ -7,14 +7,16 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/crossorigin"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // Routes returns the patterns of all routes, and whether each is open.
 func Routes() map[string]bool {
 	all := map[string]bool{}
-	for _, r := range (Config{Events: true, Metrics: http.NotFoundHandler()}).routes() {
+	for _, r := range (Config{}).routes() {
 		all[r.pattern] = r.open
 	}
 	return all
@@ -63,14 +65,16 @@ func authorization(r *http.Request) []string {
 	return r.Header.Values("Authorization")
 }
 
-// refuse responds to a request that is not from an operator.
+// refuse responds to a request that is not from an operator, or that another web page has sent.
 func refuse(w http.ResponseWriter, why error) {
 	st, code := status.Convert(why), http.StatusServiceUnavailable
-	switch st.Code() { //nolint:exhaustive // no other code depends on the client
-	case codes.Unauthenticated:
+	switch {
+	case st.Code() == codes.Unauthenticated:
 		code = http.StatusUnauthorized
 		w.Header()["Www-Authenticate"] = []string{"Bearer", `Basic realm="Easel: the password is an operator's token"`}
-	case codes.PermissionDenied:
+	case service.Reason(st) == easelv1.ErrorReason_HOST_NOT_ALLOWED:
+		code = http.StatusMisdirectedRequest
+	case st.Code() == codes.PermissionDenied:
 		code = http.StatusForbidden
 	}
 	w.Header().Set("Cache-Control", "no-store")

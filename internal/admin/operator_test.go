@@ -54,7 +54,7 @@ func TestEachRouteIsServedToWhomItNeeds(t *testing.T) {
 
 func TestOnlyLoopbackPeersOperateWithoutACallersFile(t *testing.T) {
 	_, source := quiet()
-	handler := New(Config{Status: source, Orders: Orders{Ledger: labelled(t)}, Events: true, Addr: "0.0.0.0:9464"})
+	handler := New(Config{Status: source, Orders: Orders{Ledger: labelled(t)}, Addr: "0.0.0.0:9464"})
 	answer := func(method, path, peer string, header ...string) int {
 		r := httptest.NewRequest(method, "http://localhost:9464"+path, nil)
 		r.RemoteAddr = peer
@@ -115,10 +115,10 @@ func TestOnlyProbesMetricsAndThePageAreOpen(t *testing.T) {
 func TestAnErasureIsInTheAudit(t *testing.T) {
 	book := labelled(t, "gen_1")
 	served, erasure := Orders{Ledger: book}, Erasure{Generation: "gen_1"}
-	if done, err := served.eraseStep(t.Context(), erasure); err == nil || done.Erased != 0 { // no route admits it
+	if done, err := served.erase(t.Context(), erasure); err == nil || done.Erased != 0 { // no route admits it
 		t.Errorf("without an operator: %+v, %v", done, err)
 	}
-	if done, err := served.eraseStep(asAda(t), erasure); err != nil || done.Erased != 1 {
+	if done, err := served.erase(asAda(t), erasure); err != nil || done.Erased != 1 {
 		t.Errorf("%+v, %v", done, err)
 	}
 	lines, err := book.AuditLines(t.Context(), ledger.Position{}, 10)

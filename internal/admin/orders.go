@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/content"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
@@ -20,11 +20,10 @@ const listed = 1000
 // Orders serves the orders of the ledger to operators.
 type Orders struct {
 	Ledger *ledger.Ledger
-	// APIKey is the SHA-256 of the shared API key. If it is empty, an order counts as no longer resent only after its
-	// window.
-	APIKey string
-	// Differs returns the reason why a generation can't belong to the order, or "".
-	Differs func(ctx context.Context, asked Resolution) (hindrance string, err error)
+	// Catalog is asked for the generation that an operator records, with the shared API key.
+	Catalog *catalog.Client
+	// Held is the shared API key. If it is nil, an order counts as no longer resent only after its window.
+	Held *catalog.Credential
 	// Contents stores the results. Their copies are deleted with erased orders. Nil means that there are no copies.
 	Contents *content.Results
 	// Owners returns the owners in the callers file. Nil if there is no callers file.
@@ -68,13 +67,21 @@ type Movement struct {
 	Actor string    `json:"actor,omitempty"` // operator, or empty for Easel
 }
 
+// apiKey returns the SHA-256 of the shared API key, empty without one.
+func (o Orders) apiKey() string {
+	if o.Held == nil {
+		return ""
+	}
+	return o.Held.APIKeySum()
+}
+
 func (o Orders) order(from ledger.Order) Order {
 	one := Order{
 		ID: from.ID, OrderTime: from.Time, Owner: from.Owner, Caller: from.Caller, IdempotencyKey: from.IdempotencyKey, ModelID: from.ModelID,
 		GenerationID: from.Generation, State: stateOf(from), ReservedCents: from.ReservedCents, CostCents: from.CostCents, RefundedCents: from.RefundedCents,
 		UnconfirmedCents: from.UnconfirmedCents, Labels: from.Labels, Claims: from.Claims, Problem: from.Problem, Held: from.Held, Resolved: from.Resolved,
 	}
-	if until, again := o.Ledger.ResendUntil(from, o.APIKey); again {
+	if until, again := o.Ledger.ResendUntil(from, o.apiKey()); again {
 		one.SentAgainUntil = &until
 	}
 	return one
@@ -116,38 +123,28 @@ type OrderQuery struct {
 // OrderStates contains the values of [OrderQuery.State].
 var OrderStates = []string{"unknown", "refused", "placed", "queued", "running", "succeeded", "failed", "refunded", "deleted"}
 
-// check returns an error if a query has an invalid member.
+// check returns the problem of a query with an invalid member.
 func (q OrderQuery) check() error {
 	switch {
 	case q.State != "" && !slices.Contains(OrderStates, q.State):
-		return fmt.Errorf("state must be one of %s", strings.Join(OrderStates, ", "))
+		return invalid("state must be one of " + strings.Join(OrderStates, ", "))
 	case q.Limit < 0 || q.Limit > listed:
-		return fmt.Errorf("limit must be from 1 to %d", listed)
+		return invalid(fmt.Sprintf("limit must be from 1 to %d", listed))
 	}
 	return nil
 }
 
 // list serves GET /orders: the orders that a query selects, or the orders with a name and their movements.
-func (o Orders) list(w http.ResponseWriter, r *http.Request) {
-	var asked OrderQuery
-	err := decodeQuery(r, &asked)
-	if err == nil {
-		err = asked.check()
-	}
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	if asked.Unowned && o.Owners == nil {
-		http.Error(w, "this server has no callers file, so orders have no owners", http.StatusConflict)
-		return
+func (o Orders) list(ctx context.Context, asked OrderQuery) (map[string][]Order, error) {
+	if err := asked.check(); err != nil {
+		return nil, err
 	}
 	find := o.choose
 	if asked.Name != "" {
 		find = o.named
 	}
-	all, err := find(r.Context(), asked)
-	answer(w, map[string][]Order{"orders": all}, err)
+	all, err := find(ctx, asked)
+	return map[string][]Order{"orders": all}, err
 }
 
 // choose returns the orders that a query selects.
@@ -155,6 +152,9 @@ func (o Orders) choose(ctx context.Context, asked OrderQuery) ([]Order, error) {
 	filter, all := asked.filter(), []Order{}
 	if asked.Owner != "" {
 		filter.Owner = &asked.Owner
+	}
+	if asked.Unowned && o.Owners == nil {
+		return nil, conflict("this server has no callers file, so orders have no owners")
 	}
 	if asked.Unowned {
 		owners, err := o.Ledger.Owners(ctx)
@@ -186,12 +186,12 @@ func (q OrderQuery) filter() ledger.Filter {
 	return f
 }
 
-// mostNamed is the maximum number of orders with a name, because each is returned with its movements.
-const mostNamed = 20
+// maxNamed is the maximum number of orders with a name, because each is returned with its movements.
+const maxNamed = 20
 
 // named returns the orders with a name and their movements.
 func (o Orders) named(ctx context.Context, asked OrderQuery) ([]Order, error) {
-	found, err := o.Ledger.Find(ctx, asked.Name, mostNamed)
+	found, err := o.Ledger.Find(ctx, asked.Name, maxNamed)
 	all := []Order{}
 	for _, from := range found {
 		one := o.order(from)

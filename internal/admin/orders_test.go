@@ -27,7 +27,7 @@ func TestOrdersWhoseOwnerIsNotInTheCallersFileAreFound(t *testing.T) {
 	served := Orders{Ledger: book, Owners: func() []string { return known }}
 	unowned := func() (owners []string) {
 		w := httptest.NewRecorder()
-		served.list(w, httptest.NewRequestWithContext(context.Background(), "GET", Address("/orders", OrderQuery{Unknown: true, Unowned: true}), nil))
+		answers(served.list)(w, httptest.NewRequestWithContext(context.Background(), "GET", Address("/orders", OrderQuery{Unknown: true, Unowned: true}), nil))
 		var answer struct{ Orders []Order }
 		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
 			t.Fatal(err)
@@ -50,10 +50,10 @@ func TestInvalidQueriesAreRejected(t *testing.T) {
 	o := Orders{}
 	for query, want := range map[string]string{
 		`{"state":"wrong"}`: "state must be one of unknown, refused", `{"limit":1001}`: "limit must be from 1 to 1000", `{"limit":-1}`: "limit must be from 1 to 1000",
-		`{"since":"yesterday"}`: "invalid query: ", `{"until":""}`: `invalid query: json: unknown field "until"`, `[`: "invalid query: ",
+		`{"since":"yesterday"}`: "invalid request: ", `{"until":""}`: `invalid request: json: unknown field "until"`, `[`: "invalid request: ",
 	} {
 		w := httptest.NewRecorder()
-		o.list(w, httptest.NewRequestWithContext(t.Context(), "GET", "/orders?query="+url.QueryEscape(query), nil))
+		answers(o.list)(w, httptest.NewRequestWithContext(t.Context(), "GET", "/orders?query="+url.QueryEscape(query), nil))
 		if w.Code != http.StatusBadRequest || !strings.HasPrefix(w.Body.String(), want) {
 			t.Errorf("%s: status %d, %s", query, w.Code, w.Body)
 		}

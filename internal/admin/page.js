@@ -201,7 +201,7 @@ const show = status => {
     ['catalog', k => make('span', k.condition.replace('_', ' '), health[k.condition])],
     ['answered', k => ago(k.answered)],
     ['polls a second', k => k.rate < k.limit ? `${k.rate.toPrecision(2)} of ${k.limit.toPrecision(2)}` : k.limit.toPrecision(2), 'number'],
-    ['next polls', k => k.pausedTill ? ahead(k.pausedTill) + ' (paused)' : 'any time'],
+    ['next polls', k => k.pausedTill && since(k.pausedTill) === 0 ? ahead(k.pausedTill) + ' (paused)' : 'any time'],
     ['renders', k => count(k.active), 'number'],
     ['watches', k => count(k.watches), 'number'],
     ['last sweep', k => ago(k.swept)],
@@ -212,7 +212,7 @@ const show = status => {
   table('renders', [
     ['render', r => make('code', r.id), 'name'],
     ['model', r => r.model || '–', 'name'],
-    ['state', r => r.state],
+    ['state', r => r.state || 'unknown'],
     ['age', r => span(since(r.began)), 'number'],
     ['answered', r => ago(r.answered)],
     ['next poll', r => ahead(r.nextPoll)],

@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/http"
 	"strings"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
 // Resolution is an operator's decision on the outcome of an order.
@@ -23,80 +24,81 @@ type Resolution struct {
 }
 
 // resolve serves POST /orders:resolve.
-func (o Orders) resolve(w http.ResponseWriter, r *http.Request) {
-	var asked Resolution
-	if err := decode(w, r, &asked); err != nil || asked.ID == "" || (asked.Placed == "") != asked.Refused {
-		http.Error(w, `send {"id": ORDER, "placed": GENERATION} or {"id": ORDER, "refused": true}`, http.StatusBadRequest)
-		return
+func (o Orders) resolve(ctx context.Context, asked Resolution) (Resolution, error) {
+	if asked.ID == "" || (asked.Placed == "") != asked.Refused {
+		return asked, invalid(`send {"id": ORDER, "placed": GENERATION} or {"id": ORDER, "refused": true}`)
 	}
-	id, hindrance, err := o.idOf(r.Context(), asked.ID)
-	if asked.ID = id; id != "" {
-		hindrance, err = o.record(r.Context(), asked)
+	order, err := o.only(ctx, asked.ID)
+	if err == nil && asked.Placed != "" {
+		err = o.check(ctx, order, asked)
 	}
+	if err != nil {
+		return asked, err
+	}
+	asked.ID = order.ID
+	_, possible, err := o.Ledger.Resolve(ctx, order.ID, o.apiKey(), ledger.Resolution{Generation: asked.Placed, By: byOf(ctx), Forced: asked.Force})
 	switch {
-	case err != nil:
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-	case hindrance != "":
-		http.Error(w, hindrance, http.StatusConflict)
-	default:
-		answer(w, asked, nil)
+	case errors.Is(err, ledger.ErrGenerationTaken):
+		err = conflict("another order has placed %s", asked.Placed)
+	case errors.Is(err, ledger.ErrKeyTaken):
+		err = conflict("its idempotency key has been used for another order since")
+	case err == nil && !possible:
+		err = isImpossible(order)
 	}
+	return asked, err
 }
 
-// idOf returns the ID of the only order with a name. If it returns none, problem is the reason.
-func (o Orders) idOf(ctx context.Context, name string) (id, problem string, err error) {
-	found, err := o.Ledger.Find(ctx, name, mostNamed)
+// only returns the only order with a name.
+func (o Orders) only(ctx context.Context, name string) (order ledger.Order, err error) {
+	found, err := o.Ledger.Find(ctx, name, maxNamed)
+	if err != nil {
+		return order, err
+	}
 	var names []string
 	for _, one := range found {
 		if one.ID == name {
-			return name, "", nil
+			return one, nil
 		}
 		names = append(names, one.ID+" of "+cmp.Or(one.Owner, "nobody"))
 	}
-	switch {
-	case err != nil:
-		return "", "", err
-	case len(found) == 0:
-		return "", "the ledger has no order, render or idempotency key " + name + ": easel orders list shows the newest", nil
-	case len(found) > 1:
-		return "", name + " is the name of several orders; use the id of one: " + strings.Join(names, ", "), nil
+	switch len(found) {
+	case 0:
+		return order, conflict("the ledger has no order, render or idempotency key %s: easel orders list shows the newest", name)
+	case 1:
+		return found[0], nil
 	}
-	return found[0].ID, "", nil
+	return order, conflict("%s is the name of several orders; use the id of one: %s", name, strings.Join(names, ", "))
 }
 
-// record records the outcome of an order. It returns the reason if that is not possible, or "".
-func (o Orders) record(ctx context.Context, asked Resolution) (hindrance string, err error) {
-	if asked.Placed != "" {
-		if hindrance, err := o.Differs(ctx, asked); hindrance != "" || err != nil {
-			return hindrance, err
-		}
-	}
-	_, possible, err := o.Ledger.Resolve(ctx, asked.ID, o.APIKey, ledger.Resolution{Generation: asked.Placed, By: byOf(ctx), Forced: asked.Force})
+// check returns the problem of a generation that, according to the catalog, the order can't have placed.
+func (o Orders) check(ctx context.Context, order ledger.Order, asked Resolution) error {
 	switch {
-	case errors.Is(err, ledger.ErrGenerationTaken):
-		return "another order has placed " + asked.Placed, nil
-	case errors.Is(err, ledger.ErrKeyTaken):
-		return "its idempotency key has been used for another order since", nil
-	case err != nil:
-		return "", err
-	case !possible:
-		return o.isImpossible(ctx, asked.ID)
+	case !catalog.CanBeNamed(asked.Placed):
+		return conflict("invalid render id %q", asked.Placed)
+	case asked.Force:
+		return nil
+	case o.Held == nil:
+		return conflict("callers use their own API keys, so the catalog can't be asked for %s: --force records it anyway", asked.Placed)
 	}
-	return "", nil
+	read, err := o.Catalog.Generation(ctx, *o.Held, asked.Placed)
+	switch {
+	case catalog.IsAbsent(err):
+		return conflict("the catalog has no %s: --force records it anyway", asked.Placed)
+	case err != nil:
+		return conflict("the catalog can't be asked for %s: try again, or --force records it anyway (%v)", asked.Placed, err)
+	case read.ModelID != "" && read.ModelID != order.ModelID:
+		return conflict("%s has the model %s, but the order has %s: --force records it anyway", asked.Placed, read.ModelID, order.ModelID)
+	}
+	return nil
 }
 
 // isImpossible returns the reason why an operator can't set the outcome of an order.
-func (o Orders) isImpossible(ctx context.Context, id string) (hindrance string, err error) {
-	one, found, err := o.Ledger.Get(ctx, id)
+func isImpossible(order ledger.Order) error {
 	switch {
-	case err != nil:
-		return "", err
-	case !found:
-		return "there is no order " + id + ": easel orders list shows them", nil
-	case one.Generation != "":
-		return "its outcome is known: it placed " + one.Generation, nil
-	case one.State.String() == "refused":
-		return "its outcome is known: the catalog rejected it", nil
+	case order.Generation != "":
+		return conflict("its outcome is known: it placed %s", order.Generation)
+	case order.State == lifecycle.Refused:
+		return conflict("its outcome is known: the catalog rejected it")
 	}
-	return "it may still be sent again: wait until EASEL_RESEND_WINDOW after " + one.Time.Format(time.RFC3339) + " is over", nil
+	return conflict("it may still be sent again: wait until EASEL_RESEND_WINDOW after %s is over", order.Time.Format(time.RFC3339))
 }

@@ -27,6 +27,7 @@ func quiet() (*watch.Snapshot, Status) {
 		Usage:    func() []Usage { return []Usage{{Limit: "calls", Used: 1, Max: 240}} },
 		Serving:  func(context.Context) bool { return true },
 		Ledger:   func() ledger.Reading { return ledger.Reading{Up: true, Time: time.Now()} },
+		Problems: func() map[string][]error { return nil },
 	}
 }
 
@@ -83,8 +84,8 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 			s.Limiters = func() map[string]limiter.State { return map[string]limiter.State{"aa": {Capped: true}} }
 		}, "daily cap of an API key (aa)", true},
 		"an issuer that is away": {func(_ *watch.Snapshot, s *Status) {
-			s.Issuers = func() map[string]error {
-				return map[string]error{"https://issuer.example": errors.New("jwks_url: unexpected status 503")}
+			s.Problems = func() map[string][]error {
+				return map[string][]error{Issuers: {errors.New("https://issuer.example: jwks_url: unexpected status 503")}}
 			}
 		}, "if there are any: https://issuer.example: jwks_url", true},
 		"a drain": {func(_ *watch.Snapshot, s *Status) { s.Serving = func(context.Context) bool { return false } }, "accepts no calls", true},
@@ -115,7 +116,7 @@ func TestAnEmptyStatusHasListsAndNoNulls(t *testing.T) {
 	_, source := quiet()
 	w := httptest.NewRecorder()
 	source.serveReport(w, httptest.NewRequest(http.MethodGet, "/status.json", nil))
-	said := strings.ReplaceAll(w.Body.String(), `"oldestUnknown": null`, "") // nil times are the only nulls
+	said := strings.ReplaceAll(w.Body.String(), `"oldestUnknown":null`, "") // nil times are the only nulls
 	if !json.Valid(w.Body.Bytes()) || strings.Contains(said, "null") || w.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("%s", w.Body)
 	}

@@ -48,6 +48,9 @@ type Tenant string
 // Fingerprint returns the first eight digits, or "held", for display. It distinguishes the API keys of one process.
 func (t Tenant) Fingerprint() string { return string(t[:min(len(t), 8)]) }
 
+// MarshalText returns the fingerprint, so that JSON has no more than the status page and the logs.
+func (t Tenant) MarshalText() ([]byte, error) { return []byte(t.Fingerprint()), nil }
+
 // tenantKey makes the tenants of this process unpredictable.
 var tenantKey = func() (key [32]byte) {
 	_, _ = rand.Read(key[:]) // documented never to fail

@@ -22,8 +22,8 @@ type Readings struct {
 	Hub      func() watch.Stats
 	Limiters func() map[string]limiter.State // states by tenant
 	Ledger   func() ledger.Reading
-	Copies   func() CopyCounts     // copies of results; requires Ledger
-	Settings func() map[string]int // number of files or issuers that can't be loaded, by setting
+	Copies   func() CopyCounts         // copies of results; requires Ledger
+	Settings func() map[string][]error // errors of files and issuers that can't be loaded, by setting
 }
 
 // Measure registers the metrics that are read at each collection. The returned function unregisters them.
@@ -112,9 +112,9 @@ func readContents(done CopyCounts, known ledger.ContentSummary, value observe) {
 	value("easel.content.reads", float64(done.Rescued), contentSource.is("catalog"))
 }
 
-func readSettings(broken map[string]int, value observe) {
-	for name, n := range broken {
-		value("easel.setting.broken", float64(n), setting.is(name))
+func readSettings(problems map[string][]error, value observe) {
+	for name, errs := range problems {
+		value("easel.setting.broken", float64(len(errs)), setting.is(name))
 	}
 }
 

@@ -19,33 +19,35 @@ type Snapshot struct {
 	Generations []PolledGeneration // at most 100 of Stats.Active, longest wait for a response first
 }
 
-// PolledCredential is a credential with a poller.
+// PolledCredential is a credential with a poller. Its JSON is part of the status of a server.
 type PolledCredential struct {
-	Tenant      catalog.Tenant
-	IsShared    bool // see [catalog.Credential.IsShared]
-	Condition   Condition
-	Failures    int    // number of consecutive failed polls
-	LastError   string // empty when healthy
-	Answered    time.Time
-	Rate, Limit float64   // polls per second: the current rate of the limiter, and the configured maximum for all replicas
-	Ready       float64   // number of polls that may be sent immediately
-	Paused      time.Time // end of the pause of polls; in the past if there is no pause
-	Active      int       // number of polled generations
-	Watches     int
-	Swept       time.Time // start of the last list call; zero before the first
+	Tenant    catalog.Tenant `json:"key"`
+	IsShared  bool           `json:"shared"` // see [catalog.Credential.IsShared]
+	Condition Condition      `json:"condition"`
+	Failures  int            `json:"failures"`  // number of consecutive failed polls
+	LastError string         `json:"lastError"` // empty when healthy
+	Answered  time.Time      `json:"answered,omitzero"`
+	Rate      float64        `json:"rate"`                // current rate of the limiter, in polls per second
+	Limit     float64        `json:"limit"`               // configured maximum for all replicas, in polls per second
+	Ready     float64        `json:"ready"`               // number of polls that may be sent immediately
+	Paused    time.Time      `json:"pausedTill,omitzero"` // end of the pause of polls; in the past if there is no pause
+	Active    int            `json:"active"`              // number of polled generations
+	Watches   int            `json:"watches"`
+	Swept     time.Time      `json:"swept,omitzero"` // start of the last list call; zero before the first
 }
 
-// PolledGeneration is a generation that is polled.
+// PolledGeneration is a generation that is polled. Its JSON is part of the status of a server.
 type PolledGeneration struct {
-	Tenant    catalog.Tenant
-	ID, Model string
-	State     catalog.State // zero if not known yet
-	Began     time.Time     // best estimate
-	Answered  time.Time     // last response of the catalog; zero before the first
-	NextPoll  time.Time
-	Watches   int
-	Failures  int
-	LastError string
+	Tenant    catalog.Tenant `json:"key"`
+	ID        string         `json:"id"`
+	Model     string         `json:"model"`
+	State     catalog.State  `json:"state,omitzero"`    // zero if not known yet
+	Began     time.Time      `json:"began"`             // best estimate
+	Answered  time.Time      `json:"answered,omitzero"` // last response of the catalog; zero before the first
+	NextPoll  time.Time      `json:"nextPoll"`
+	Watches   int            `json:"watches"`
+	Failures  int            `json:"failures"`
+	LastError string         `json:"lastError"`
 
 	waiting time.Time // time since which it waits for a response
 }

@@ -133,6 +133,11 @@ const (
 	ConditionCredentialRejected
 )
 
+// MarshalText returns the name of a condition, as in metrics.
+func (c Condition) MarshalText() ([]byte, error) {
+	return []byte([...]string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}[c]), nil
+}
+
 // Heartbeat explains why a watch has no updates.
 type Heartbeat struct {
 	ObserveTime      time.Time // time of the last response for the watched generations; zero before the first
@@ -147,22 +152,22 @@ type Heartbeat struct {
 
 // Stats contains the totals of the hub since its start, and its current load.
 type Stats struct {
-	Pollers     int // number of credentials with current or recent watches
-	Generations int // number of generations with current or recent watches
-	Active      int // number of polled generations: not at the goal of their watches, or unsettled orders of this process
-	Watches     int // number of open watches, including waits
+	Pollers     int `json:"keys"`    // number of credentials with current or recent watches
+	Generations int `json:"-"`       // number of generations with current or recent watches
+	Active      int `json:"active"`  // number of polled generations: not at the goal of their watches, or unsettled orders of this process
+	Watches     int `json:"watches"` // number of open watches, including waits
 
-	Conditions [ConditionCredentialRejected + 1]int // number of pollers by the condition of the catalog
-	Paused     int                                  // number of pollers that pause after a 429 or an outage
-	Replicas   int                                  // number of replicas that divide the rate of polls
-	Ready      float64                              // lowest number of polls that a poller may send immediately
-	Rate       float64                              // lowest rate of a poller, in polls per second
-	Stalest    time.Duration                        // longest time that an active generation has waited for a response
+	Conditions [ConditionCredentialRejected + 1]int `json:"-"`        // number of pollers by the condition of the catalog
+	Paused     int                                  `json:"-"`        // number of pollers that pause after a 429 or an outage
+	Replicas   int                                  `json:"replicas"` // number of replicas that divide the rate of polls
+	Ready      float64                              `json:"-"`        // lowest number of polls that a poller may send immediately
+	Rate       float64                              `json:"-"`        // lowest rate of a poller, in polls per second
+	Stalest    time.Duration                        `json:"-"`        // longest time that an active generation has waited for a response
 
-	Reads       int64 // number of polls of one generation
-	Sweeps      int64 // number of polls of the list
-	Regressions int64 // number of responses dropped because their state may not follow the current one
-	Conflated   int64 // number of changes replaced by a newer one before their delivery
+	Reads       int64 `json:"reads"`     // number of polls of one generation
+	Sweeps      int64 `json:"sweeps"`    // number of polls of the list
+	Regressions int64 `json:"regressed"` // number of responses dropped because their state may not follow the current one
+	Conflated   int64 `json:"conflated"` // number of changes replaced by a newer one before their delivery
 }
 
 // add adds the counters of o.

@@ -1,0 +1,48 @@
+package admin
+
+import (
+	"context"
+	"time"
+)
+
+// ContentFetch is the result to copy again.
+type ContentFetch struct {
+	Generation string `json:"generation"`
+}
+
+// FetchedContent is the state of a copy.
+type FetchedContent struct {
+	State       string `json:"state"`
+	SizeBytes   int64  `json:"size_bytes"`
+	ContentType string `json:"content_type"`
+	Problem     string `json:"problem,omitempty"` // reason for the failure of the last attempt
+}
+
+// fetchTime is the maximum time that an operator waits for a copy.
+const fetchTime = 10 * time.Second
+
+// fetchContent serves POST /contents:fetch.
+func (o Orders) fetchContent(ctx context.Context, asked ContentFetch) (FetchedContent, error) {
+	if asked.Generation == "" {
+		return FetchedContent{}, invalid(`send {"generation": GENERATION}`)
+	}
+	if o.Contents == nil || !o.Contents.Keeps() {
+		return FetchedContent{}, conflict("this server keeps no copies of results: EASEL_CONTENT_URL is not set")
+	}
+	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+	defer cancel()
+	row, has, err := o.Contents.Fetch(ctx, byOf(ctx), asked.Generation)
+	if err == nil && !has {
+		err = conflict("the ledger has no render %s that has succeeded and is not erased", asked.Generation)
+	}
+	return FetchedContent{row.State.String(), row.Size, row.ContentType, row.Problem}, err
+}
+
+// adoptContents serves POST /contents:adopt.
+func (o Orders) adoptContents(ctx context.Context, _ struct{}) (done struct{}, err error) {
+	wasCopied, err := o.Ledger.AdoptContents(ctx, byOf(ctx))
+	if err == nil && !wasCopied {
+		err = conflict("the ledger was not copied or restored: it may delete each of its copies")
+	}
+	return done, err
+}

@@ -1,0 +1,80 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// maxRequestBytes is the maximum size of the body of a request.
+const maxRequestBytes = 64 << 10
+
+// problem is the reason why a request is rejected. The response has its status and its text.
+type problem struct {
+	status int
+	text   string
+}
+
+// Error returns the text.
+func (p *problem) Error() string { return p.text }
+
+// invalid returns the problem of a request with an invalid or missing member.
+func invalid(text string) error { return &problem{http.StatusBadRequest, text} }
+
+// conflict returns the problem of a request that the state of the server or of the ledger does not allow.
+func conflict(format string, args ...any) error {
+	return &problem{http.StatusConflict, fmt.Sprintf(format, args...)}
+}
+
+// answers returns a handler that decodes a request, and sends the result of do as JSON. An error that is not a problem is that
+// the ledger is unavailable.
+func answers[Q, A any](do func(context.Context, Q) (A, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var asked Q
+		var result A
+		err := decode(w, r, &asked)
+		if err == nil {
+			result, err = do(r.Context(), asked)
+		}
+		if err != nil {
+			why := &problem{http.StatusServiceUnavailable, err.Error()}
+			errors.As(err, &why)
+			http.Error(w, why.text, why.status)
+			return
+		}
+		writeJSON(w, result)
+	}
+}
+
+// writeJSON sends a value as JSON.
+func writeJSON(w http.ResponseWriter, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_ = json.NewEncoder(w).Encode(value) // the client may have disconnected
+}
+
+// decode decodes a request: the body of a POST, or the query parameter of a GET. A GET without it selects everything.
+func decode(w http.ResponseWriter, r *http.Request, asked any) error {
+	var from io.Reader = http.MaxBytesReader(w, r.Body, maxRequestBytes)
+	if r.Method == http.MethodGet {
+		from = strings.NewReader(r.URL.Query().Get("query"))
+	}
+	decoder := json.NewDecoder(from)
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(asked)
+	if err == nil || errors.Is(err, io.EOF) && r.Method == http.MethodGet {
+		return nil
+	}
+	return invalid("invalid request: " + err.Error())
+}
+
+// Address returns the path of a list with the query parameter.
+func Address(path string, query any) string {
+	text, _ := json.Marshal(query) // cannot fail for strings, numbers and times
+	return path + "?query=" + url.QueryEscape(string(text))
+}
