@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/admin"
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
@@ -20,14 +22,92 @@ type adminFlags struct {
 	cli.KeyFlags
 }
 
+// listFlags are the flags of a command that prints a list of the admin address.
+type listFlags struct {
+	adminFlags
+	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
+}
+
+// since is the value of --since.
+type since struct{ time.Time }
+
+// UnmarshalText parses a time in RFC 3339, or a duration before now.
+func (s *since) UnmarshalText(text []byte) (err error) {
+	if ago, err := time.ParseDuration(string(text)); err == nil && ago >= 0 {
+		s.Time = time.Now().Add(-ago)
+		return nil
+	}
+	if s.Time, err = time.Parse(time.RFC3339, string(text)); err != nil {
+		return errors.New("must be a time, as 2027-01-31T12:00:00Z, or how long ago, as 48h")
+	}
+	return nil
+}
+
 // adminTimeout is the timeout of a request to the admin address.
 const adminTimeout = 15 * time.Second
 
-// ask sends a request to the admin address, with asked as JSON, and returns the body of a successful response.
-func (f *adminFlags) ask(ctx context.Context, p *cli.Program, method, path string, asked any) ([]byte, error) {
+// post sends asked to the admin address, and decodes the response into answer.
+func (f *adminFlags) post(ctx context.Context, p *cli.Program, path string, asked, answer any) error {
+	body, _ := json.Marshal(asked) // cannot fail for the types of package admin
+	text, err := f.ask(ctx, p, http.MethodPost, path, body)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, answer)
+}
+
+// read returns the items of a list of the admin address, and the list as JSON.
+func read[T any](ctx context.Context, p *cli.Program, f *adminFlags, path string, query any) (items []T, text string, err error) {
+	body, err := f.ask(ctx, p, http.MethodGet, admin.Address(path, query), nil)
+	if err != nil {
+		return nil, "", err
+	}
+	var lists map[string][]T // one, by its name
+	err = json.Unmarshal(body, &lists)
+	for _, list := range lists {
+		items = append(items, list...)
+	}
+	return items, terminal.Sanitize(string(body)), err
+}
+
+// list prints a list of the admin address as JSON, or as a table with a row for each item.
+func list[T any](ctx context.Context, p *cli.Program, f *listFlags, path string, query any, header string, row func(T) []string) error {
+	items, text, err := read[T](ctx, p, &f.adminFlags, path, query)
+	if err != nil {
+		return err
+	}
+	if f.Output == "json" {
+		return say(p, text)
+	}
+	var rows [][]terminal.Cell
+	for _, one := range items {
+		rows = append(rows, terminal.Cells(row(one)...))
+	}
+	return printTable(p.Console(), header, rows)
+}
+
+// printTable prints rows below a header with tabs.
+func printTable(console *terminal.Console, header string, rows [][]terminal.Cell) error {
+	if len(rows) == 0 {
+		console.Print("Nothing found.")
+		return console.Err()
+	}
+	console.Table(strings.Split(header, "\t"), rows)
+	return console.Err()
+}
+
+// say prints the result of a command.
+func say(p *cli.Program, text string) error {
+	console := p.Console()
+	console.PrintText(text)
+	return console.Err()
+}
+
+// ask sends a request to the admin address, and returns the body of a successful response.
+func (f *adminFlags) ask(ctx context.Context, p *cli.Program, method, path string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	request, err := f.request(ctx, p, method, path, asked)
+	request, err := f.request(ctx, p, method, path, body)
 	if err != nil {
 		return nil, err
 	}
@@ -44,32 +124,23 @@ func (f *adminFlags) ask(ctx context.Context, p *cli.Program, method, path strin
 	if err != nil {
 		return nil, err
 	}
-	return text, refusedByAdmin(answer.StatusCode, strings.TrimSpace(string(text)), path, request.URL.Host)
+	return text, refusedByAdmin(answer.StatusCode, strings.TrimSpace(string(text)), request)
 }
 
 // request returns a request to the admin address, with the key of the operator. It never sends the key to another machine
 // unencrypted, unless that is allowed.
-func (f *adminFlags) request(ctx context.Context, p *cli.Program, method, path string, asked any) (*http.Request, error) {
-	var body bytes.Buffer
-	if asked != nil {
-		if err := json.NewEncoder(&body).Encode(asked); err != nil {
-			return nil, err
-		}
-	}
+func (f *adminFlags) request(ctx context.Context, p *cli.Program, method, path string, body []byte) (*http.Request, error) {
 	addr := f.AdminAddr
 	if strings.HasPrefix(addr, ":") {
 		addr = "localhost" + addr
 	}
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+addr+path, &body)
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+addr+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, wrongSetting("EASEL_ADMIN_ADDR", err)
 	}
 	key, err := f.Key(p)
-	if err != nil {
-		return nil, err
-	}
-	if key == "" {
-		return request, nil
+	if err != nil || key == "" {
+		return request, err
 	}
 	if host, _, _ := net.SplitHostPort(addr); !isLoopback(host) && !f.AllowPlaintext {
 		return nil, &cli.Problem{
@@ -82,51 +153,17 @@ func (f *adminFlags) request(ctx context.Context, p *cli.Program, method, path s
 }
 
 // refusedByAdmin returns the problem in a response of the admin address, or nil.
-func refusedByAdmin(code int, text, path, addr string) error {
+func refusedByAdmin(code int, text string, request *http.Request) error {
 	problem := &cli.Problem{Exit: cli.ExitUsage, Text: text}
 	switch {
 	case code < http.StatusMultipleChoices:
 		return nil
 	case code == http.StatusNotFound:
-		problem.Text, problem.Cure = "there is no "+path+" at "+addr, "--admin-addr names the admin address of the server"
+		problem.Text, problem.Cure = "there is no "+request.URL.Path+" at "+request.URL.Host, "--admin-addr names the admin address of the server"
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		problem.Exit, problem.Cure = cli.ExitCredential, "Set EASEL_API_KEY to the token of an operator in the callers file, or --api-key-file to a file with it."
 	case code == http.StatusServiceUnavailable:
 		problem.Exit = cli.ExitRetry
 	}
 	return problem
-}
-
-// list prints a list of the admin address, one row for each item: as JSON, or as a table for people.
-func list[T any](ctx context.Context, p *cli.Program, f *adminFlags, path, output, header string, row func(T) []string) error {
-	text, err := f.ask(ctx, p, http.MethodGet, path, nil)
-	if err != nil {
-		return err
-	}
-	if output == "json" {
-		console := p.Console()
-		console.PrintText(terminal.Sanitize(string(text)))
-		return console.Err()
-	}
-	var answer map[string][]T
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return err
-	}
-	var rows [][]terminal.Cell
-	for _, all := range answer {
-		for _, one := range all {
-			rows = append(rows, terminal.Cells(row(one)...))
-		}
-	}
-	return printTable(p.Console(), header, rows)
-}
-
-// printTable prints rows below a header with tabs.
-func printTable(console *terminal.Console, header string, rows [][]terminal.Cell) error {
-	if len(rows) == 0 {
-		console.Print("Nothing found.")
-		return console.Err()
-	}
-	console.Table(strings.Split(header, "\t"), rows)
-	return console.Err()
 }

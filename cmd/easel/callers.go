@@ -23,7 +23,7 @@ type callersCheckCmd struct {
 func (c *callersCheckCmd) Run(p *cli.Program) error {
 	text, err := os.ReadFile(c.File)
 	if err != nil {
-		return wrongCallers(err.Error())
+		return wrong(err)
 	}
 	console := p.Console()
 	list, err := auth.Parse(text)
@@ -32,13 +32,13 @@ func (c *callersCheckCmd) Run(p *cli.Program) error {
 		console.Print(fmt.Sprintf("%s:%d: %s", c.File, fault.Line, fault.Text))
 	}
 	if err != nil {
-		return wrongCallers(c.File + " has " + counted(len(faults), "fault"))
+		return wrong(errors.New(c.File + " has " + counted(len(faults), "fault")))
 	}
 	if problems := fileProblems(list); len(problems) > 0 {
-		return wrongCallers(c.File + ": " + strings.Join(problems, "; "))
+		return wrong(errors.New(c.File + ": " + strings.Join(problems, "; ")))
 	}
 	if len(list.Callers) == 0 {
-		return wrongCallers(c.File + " names no caller: easel serve does not start with it")
+		return wrong(errors.New(c.File + " names no caller: easel serve does not start with it"))
 	}
 	console.Print(fmt.Sprintf("%s: %s of %s", c.File, counted(len(list.Callers), "caller"), counted(len(list.Owners()), "owner")))
 	if names := unlimited(list); names != "" {
@@ -46,8 +46,6 @@ func (c *callersCheckCmd) Run(p *cli.Program) error {
 	}
 	return console.Err()
 }
-
-func wrongCallers(text string) error { return &cli.Problem{Exit: cli.ExitUsage, Text: text} }
 
 // counted returns a number of things with their name.
 func counted(n int, thing string) string {
@@ -89,7 +87,7 @@ func (c *callersTokenCmd) Run(p *cli.Program) error {
 	token := auth.NewToken()
 	line := fmt.Sprintf("- {name: %q, %stokens: [%q]}", c.Name, team, auth.Hash(token))
 	if _, err := auth.Parse([]byte(teams + "callers:\n" + line)); err != nil {
-		return wrongCallers("invalid name of a caller or a team: " + err.Error())
+		return wrong(errors.New("invalid name of a caller or a team: " + err.Error()))
 	}
 	console := p.Console()
 	console.Print("token  " + token)

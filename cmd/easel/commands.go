@@ -19,7 +19,7 @@ type commands struct {
 	Serve   serveCmd   `cmd:"" group:"run" help:"Run the facade in front of a catalog."`
 	Callers callersCmd `cmd:"" group:"run" help:"Check a callers file, or create a service token."`
 	Erase   eraseCmd   `cmd:"" group:"run" help:"Erase the content of orders: labels, records and events."`
-	Audit   auditCmd   `cmd:"" group:"run" help:"Show who has changed what: operators, the callers file, starts."`
+	Audit   auditCmd   `cmd:"" group:"run" help:"Show what operators have changed."`
 	Orders  ordersCmd  `cmd:"" group:"run" help:"List the orders of a ledger, or record the outcome of one that stays unknown."`
 	Ledger  ledgerCmd  `cmd:"" group:"run" help:"Verify, back up, copy or migrate a ledger."`
 	Content contentCmd `cmd:"" group:"run" help:"Compare the copies of results with the ledger."`

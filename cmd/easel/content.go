@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 
 	"github.com/easel-grpc/easel/internal/admin"
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -79,32 +77,24 @@ type contentFetchCmd struct {
 
 // Run copies a result again.
 func (c *contentFetchCmd) Run(ctx context.Context, p *cli.Program) error {
-	text, err := c.ask(ctx, p, http.MethodPost, "/contents:fetch", admin.ContentFetch{Generation: c.Generation})
-	if err != nil {
-		return err
-	}
 	var fetched admin.FetchedContent
-	if err := json.Unmarshal(text, &fetched); err != nil {
+	if err := c.post(ctx, p, "/contents:fetch", admin.ContentFetch{Generation: c.Generation}, &fetched); err != nil {
 		return err
 	}
 	if fetched.State != ledger.ContentCopied.String() || fetched.Problem != "" {
 		return &cli.Problem{Exit: cli.ExitRetry, Text: c.Generation + " is not copied: " + terminal.OneLine(cmp.Or(fetched.Problem, "the copy is not complete yet")), Cure: "The server tries again by itself."}
 	}
-	console := p.Console()
-	console.Print(fmt.Sprintf("%s is copied: %d bytes of %s", c.Generation, fetched.SizeBytes, terminal.OneLine(cmp.Or(fetched.ContentType, "an unknown type"))))
-	return console.Err()
+	return say(p, fmt.Sprintf("%s is copied: %d bytes of %s", c.Generation, fetched.SizeBytes, terminal.OneLine(cmp.Or(fetched.ContentType, "an unknown type"))))
 }
 
 type contentAdoptCmd struct{ adminFlags }
 
 // Run adopts copies.
 func (c *contentAdoptCmd) Run(ctx context.Context, p *cli.Program) error {
-	if _, err := c.ask(ctx, p, http.MethodPost, "/contents:adopt", struct{}{}); err != nil {
+	if err := c.post(ctx, p, "/contents:adopt", struct{}{}, &struct{}{}); err != nil {
 		return err
 	}
-	console := p.Console()
-	console.Print("the copies from before the ledger was restored are adopted: they are deleted with their renders")
-	return console.Err()
+	return say(p, "the copies from before the ledger was restored are adopted: they are deleted with their renders")
 }
 
 type contentVerifyCmd struct {
@@ -123,7 +113,7 @@ func (c *contentVerifyCmd) Run(ctx context.Context, p *cli.Program) error {
 	})
 	console.ShowLive("")
 	if err != nil {
-		return &cli.Problem{Exit: cli.ExitUsage, Text: err.Error(), Err: err}
+		return wrong(err)
 	}
 	console.Print(fmt.Sprintf("%d copies of %d bytes, %d differences", compared.Copies, compared.Bytes, compared.Differences))
 	if compared.Differences > 0 {

@@ -2,10 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -23,51 +22,31 @@ type eraseCmd struct {
 
 // Run erases orders, step by step.
 func (c *eraseCmd) Run(ctx context.Context, p *cli.Program) error {
-	asked, err := c.erasure()
-	if err != nil {
-		return err
-	}
-	console, all := p.Console(), admin.Erased{Left: map[string]string{}}
-	for {
-		text, err := c.ask(ctx, p, http.MethodPost, "/orders:erase", asked)
-		if err != nil {
-			return err
-		}
-		var step admin.Erased
-		if err := json.Unmarshal(text, &step); err != nil {
-			return err
-		}
-		all.Erased += step.Erased
-		maps.Copy(all.Left, step.Left)
-		console.ShowLive(fmt.Sprintf("%d orders erased", all.Erased))
-		if asked.After = step.Next; step.Next == nil {
-			break
-		}
-	}
-	console.ShowLive("")
-	return c.printResult(console, all)
-}
-
-// erasure returns the request for the flags.
-func (c *eraseCmd) erasure() (asked admin.Erasure, err error) {
 	name, value, ok := strings.Cut(c.Label, "=")
 	switch {
 	case c.Owner+c.Label+c.Generation == "":
-		return asked, &cli.Problem{Exit: cli.ExitUsage, Text: "no orders selected: set --owner, --label or --generation"}
+		return wrong(errors.New("no orders selected: set --owner, --label or --generation"))
 	case c.Label != "" && (!ok || name == ""):
-		return asked, &cli.Problem{Exit: cli.ExitUsage, Text: "--label must be NAME=VALUE"}
+		return wrong(errors.New("--label must be NAME=VALUE"))
 	}
-	asked = admin.Erasure{Owner: c.Owner, LabelName: name, LabelValue: value, Generation: c.Generation}
-	return asked, nil
-}
-
-func (c *eraseCmd) printResult(console *terminal.Console, all admin.Erased) error {
-	console.Print(fmt.Sprintf("%d orders are erased", all.Erased))
-	for _, order := range slices.Sorted(maps.Keys(all.Left)) {
-		console.PrintText(terminal.Sanitize(order + " is left: " + all.Left[order] + "\n"))
+	asked := admin.Erasure{Owner: c.Owner, LabelName: name, LabelValue: value, Generation: c.Generation}
+	console, erased, left := p.Console(), int64(0), map[string]string{}
+	for more := true; more; more = asked.After != nil {
+		var step admin.Erased
+		if err := c.post(ctx, p, "/orders:erase", asked, &step); err != nil {
+			return err
+		}
+		asked.After, erased = step.Next, erased+step.Erased
+		maps.Copy(left, step.Left)
+		console.ShowLive(fmt.Sprintf("%d orders erased", erased))
 	}
-	if len(all.Left) > 0 {
-		return &cli.Problem{Exit: cli.ExitFailure, Text: fmt.Sprintf("%d are left", len(all.Left)), Cure: "the same command tries again"}
+	console.ShowLive("")
+	console.Print(fmt.Sprintf("%d orders are erased", erased))
+	for _, order := range slices.Sorted(maps.Keys(left)) {
+		console.PrintText(terminal.Sanitize(order + " is left: " + left[order] + "\n"))
+	}
+	if len(left) > 0 {
+		return &cli.Problem{Exit: cli.ExitFailure, Text: fmt.Sprintf("%d are left", len(left)), Cure: "the same command tries again"}
 	}
 	return console.Err()
 }

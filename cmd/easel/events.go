@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/easel-grpc/easel/internal/admin"
 	"github.com/easel-grpc/easel/internal/cli"
@@ -16,75 +13,35 @@ type eventsCmd struct {
 	Replay eventsReplayCmd `cmd:"" help:"Send the events of a team again."`
 }
 
-// eventFlags select events.
-type eventFlags struct {
-	adminFlags
-	Since   string `placeholder:"TIME" help:"Only events written since this time (RFC 3339, or an age such as 90m or 48h)."`
-	GivenUp bool   `help:"Only events whose delivery was abandoned."`
-}
-
-// query returns the query for the flags.
-func (f *eventFlags) query(team string) (admin.EventQuery, error) {
-	asked := admin.EventQuery{Team: team, GivenUp: f.GivenUp}
-	if f.Since == "" {
-		return asked, nil
-	}
-	var err error
-	asked.Since, err = sinceOf(f.Since)
-	return asked, err
-}
-
-// sinceOf returns the time in --since.
-func sinceOf(text string) (time.Time, error) {
-	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
-		return time.Now().Add(-ago), nil
-	}
-	since, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return since, &cli.Problem{Exit: cli.ExitUsage, Text: "--since must be a time, as 2027-01-31T12:00:00Z, or how long ago, as 48h"}
-	}
-	return since, nil
-}
-
 type eventsListCmd struct {
-	eventFlags
-	Team   string `placeholder:"TEAM" help:"Only events of this team."`
-	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
+	listFlags
+	Team    string `placeholder:"TEAM" help:"Only events of this team."`
+	Since   since  `placeholder:"TIME" help:"Only events written since this time (RFC 3339, or an age such as 90m or 48h)."`
+	GivenUp bool   `help:"Only events whose delivery was abandoned."`
 }
 
 // Run lists events.
 func (c *eventsListCmd) Run(ctx context.Context, p *cli.Program) error {
-	asked, err := c.query(c.Team)
-	if err != nil {
-		return err
-	}
-	return list(ctx, p, &c.adminFlags, admin.Address("/events", asked), c.Output, "EVENT\tTIME\tTEAM\tTYPE\tSUBJECT\tSTATE\tATTEMPTS\tPROBLEM", func(e admin.Event) []string {
-		return []string{e.ID, e.EventTime.UTC().Format(time.RFC3339), e.Team, e.Type, e.Subject, e.State, strconv.FormatInt(e.Attempts, 10), e.Problem}
+	asked := admin.EventQuery{Team: c.Team, Since: c.Since.Time, GivenUp: c.GivenUp}
+	return list(ctx, p, &c.listFlags, "/events", asked, "EVENT\tTIME\tTEAM\tTYPE\tSUBJECT\tSTATE\tATTEMPTS\tPROBLEM", func(e admin.Event) []string {
+		return []string{e.ID, utc(&e.EventTime), e.Team, e.Type, e.Subject, e.State, strconv.FormatInt(e.Attempts, 10), e.Problem}
 	})
 }
 
 type eventsReplayCmd struct {
-	eventFlags
-	Team string `required:"" placeholder:"TEAM" help:"The team."`
+	adminFlags
+	Team    string `required:"" placeholder:"TEAM" help:"The team."`
+	Since   since  `required:"" placeholder:"TIME" help:"Only events written since this time (RFC 3339, or an age such as 90m or 48h)."`
+	GivenUp bool   `help:"Only events whose delivery was abandoned."`
 }
 
 // Run sends events again, step by step.
 func (c *eventsReplayCmd) Run(ctx context.Context, p *cli.Program) error {
-	if c.Since == "" {
-		return &cli.Problem{Exit: cli.ExitUsage, Text: "--since is missing: a time, or how long ago, as 48h"}
-	}
-	asked, err := c.query(c.Team)
-	if err != nil {
-		return err
-	}
+	asked := admin.EventQuery{Team: c.Team, Since: c.Since.Time, GivenUp: c.GivenUp}
 	console, events := p.Console(), 0
 	for step := (admin.Replayed{Next: &asked.After}); step.Next != nil; {
 		asked.After, step = *step.Next, admin.Replayed{}
-		text, err := c.ask(ctx, p, http.MethodPost, "/events:replay", asked)
-		if err == nil {
-			err = json.Unmarshal(text, &step)
-		}
-		if err != nil {
+		if err := c.post(ctx, p, "/events:replay", asked, &step); err != nil {
 			return err
 		}
 		events += int(step.Events)

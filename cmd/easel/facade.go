@@ -273,10 +273,11 @@ func (f *tuningFlags) level() (level slog.Level) {
 	return level
 }
 
+// wrong returns the problem of an invalid command line, setting or file.
+func wrong(err error) error { return &cli.Problem{Exit: cli.ExitUsage, Text: err.Error(), Err: err} }
+
 // wrongSetting returns the problem of a startup that failed because of a setting.
-func wrongSetting(name string, err error) error {
-	return &cli.Problem{Exit: cli.ExitUsage, Text: fmt.Sprintf("%s: %v", name, err), Err: err}
-}
+func wrongSetting(name string, err error) error { return wrong(fmt.Errorf("%s: %w", name, err)) }
 
 // wrongAddress returns the problem of an address that can't be bound, with a remedy if another program uses it.
 func wrongAddress(err error) error {

@@ -3,23 +3,20 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
+	"os"
+	"os/user"
 	"strings"
 
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/terminal"
 )
 
 // ledgerFlags has the location of the ledger.
 type ledgerFlags struct {
 	LedgerURL string `name:"ledger-url" group:"ledger" env:"EASEL_LEDGER_URL" default:"memory" placeholder:"URL" help:"The ledger of orders: memory, which is lost at a stop; sqlite:FILE for one process; postgres://USER:PASSWORD@HOST/DATABASE for replicas. With a callers file it must be one of the last two."`
-}
-
-func (c *serveCmd) ledgerFaults(list *cli.FaultList) {
-	if err := ledger.Check(c.LedgerURL); err != nil {
-		list.Add(err.Error())
-	}
-	list.Require(c.CallersFile == "" || ledger.IsDurable(c.LedgerURL), "EASEL_CALLERS_FILE needs EASEL_LEDGER_URL=sqlite:FILE or postgres://…: the owners of orders must outlive this process")
 }
 
 // openBook opens the ledger. A ledger in memory has no events without a callers file.
@@ -32,10 +29,122 @@ func (c *serveCmd) openBook(ctx context.Context, outbox *ledger.Outbox, logger *
 		Outbox: outbox, Contents: c.ContentURL != "", Audited: logAudit(logger), Logger: logger,
 	})
 	if err != nil {
-		return nil, &cli.Problem{Exit: cli.ExitUsage, Text: err.Error(), Err: err}
+		return nil, wrong(err)
 	}
 	if book.IsCopy() {
 		logger.InfoContext(ctx, "ledger was copied or restored", "since", book.CopyTime(), "hint", "easel orders list --held")
 	}
 	return book, nil
+}
+
+// ledgerCmd has the commands for operators that work on a ledger directly, while servers may use it.
+type ledgerCmd struct {
+	Verify   ledgerVerifyCmd   `cmd:"" help:"Compare a ledger with its journal, and print each difference."`
+	Backup   ledgerBackupCmd   `cmd:"" help:"Write a SQLite ledger into a new file while a server uses it."`
+	Copy     ledgerCopyCmd     `cmd:"" help:"Copy a ledger into a new one, such as from SQLite to PostgreSQL."`
+	Restored ledgerRestoredCmd `cmd:"" help:"Mark a ledger that was restored from a snapshot, a file or a log."`
+	Unseal   ledgerUnsealCmd   `cmd:"" help:"Let servers use a ledger again after it was copied."`
+	Migrate  ledgerMigrateCmd  `cmd:"" help:"Update the schema of a ledger, with a database user other than the server's."`
+}
+
+type ledgerVerifyCmd struct{ ledgerFlags }
+
+// Run verifies a ledger.
+func (c *ledgerVerifyCmd) Run(ctx context.Context, p *cli.Program) error {
+	console := p.Console()
+	looked, err := ledger.Verify(ctx, c.LedgerURL, printDifference(console))
+	return printVerified(console, "", looked, err)
+}
+
+// printDifference returns a function that prints a difference between a ledger and its journal.
+func printDifference(console *terminal.Console) func(ledger.Difference) {
+	return func(d ledger.Difference) { console.Print(d.String()) }
+}
+
+// printVerified prints the result of a verification. err means that it failed.
+func printVerified(console *terminal.Console, done string, looked ledger.Verified, err error) error {
+	console.ShowLive("")
+	if err != nil {
+		return wrong(err)
+	}
+	console.Print(fmt.Sprintf("%s%d orders and %d budgets, %d differences", done, looked.Orders, looked.Budgets, looked.Differences))
+	if looked.Differences > 0 {
+		return &cli.Problem{Exit: cli.ExitFailure, Text: "the ledger differs from its journal", Cure: "trust the journal, and restore the other rows from a backup"}
+	}
+	return console.Err()
+}
+
+type ledgerBackupCmd struct {
+	ledgerFlags
+	File string `arg:"" name:"file" help:"The new file."`
+}
+
+// Run writes a backup.
+func (c *ledgerBackupCmd) Run(ctx context.Context, p *cli.Program) error {
+	console := p.Console()
+	looked, err := ledger.Backup(ctx, c.LedgerURL, c.File, printDifference(console))
+	return printVerified(console, c.File+" has ", looked, err)
+}
+
+type ledgerCopyCmd struct {
+	From string `arg:"" name:"from" help:"URL of the ledger to copy, in the format of EASEL_LEDGER_URL. It is sealed when the copy is complete."`
+	To   string `arg:"" name:"to" help:"The new ledger: a file that does not exist, or an empty database."`
+}
+
+// Run copies a ledger.
+func (c *ledgerCopyCmd) Run(ctx context.Context, p *cli.Program) error {
+	console := p.Console()
+	copied, err := ledger.Copy(ctx, c.From, c.To, thisUser(), func(table string, rows int64) {
+		console.ShowLive(fmt.Sprintf("%s: %d", table, rows))
+	}, printDifference(console))
+	return printVerified(console, fmt.Sprintf("%d rows are copied: ", copied.Rows), copied.Verified, err)
+}
+
+type ledgerRestoredCmd struct{ ledgerFlags }
+
+// Run marks a restored ledger.
+func (c *ledgerRestoredCmd) Run(ctx context.Context, p *cli.Program) error {
+	held, err := ledger.Restored(ctx, c.LedgerURL, thisUser())
+	return printHeld(p, "the ledger is marked as restored", held, err)
+}
+
+type ledgerUnsealCmd struct{ ledgerFlags }
+
+// Run unseals a ledger.
+func (c *ledgerUnsealCmd) Run(ctx context.Context, p *cli.Program) error {
+	held, err := ledger.Unseal(ctx, c.LedgerURL, thisUser())
+	return printHeld(p, "the ledger is unsealed, and marked as restored", held, err)
+}
+
+// printHeld prints the result of a command that marks a ledger.
+func printHeld(p *cli.Program, done string, held int64, err error) error {
+	if err != nil {
+		return wrong(err)
+	}
+	return say(p, fmt.Sprintf("%s: %d orders are held, and easel orders list --held names them", done, held))
+}
+
+// thisUser returns the user who runs this program, and the machine, for the audit.
+func thisUser() ledger.By {
+	by := ledger.By{Actor: "unknown user"}
+	by.Origin, _ = os.Hostname() // empty if it is unknown
+	if me, err := user.Current(); err == nil {
+		by.Actor = "user " + me.Username
+	}
+	return by
+}
+
+type ledgerMigrateCmd struct{ ledgerFlags }
+
+// Run migrates a ledger.
+func (c *ledgerMigrateCmd) Run(ctx context.Context, p *cli.Program) error {
+	version, applied, err := ledger.Migrate(ctx, c.LedgerURL, thisUser())
+	if err != nil {
+		return wrong(err)
+	}
+	done := ""
+	for _, name := range applied {
+		done += "applied " + name + "\n"
+	}
+	return say(p, fmt.Sprintf("%sthe schema is %d", done, version))
 }

@@ -3,9 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,32 +21,25 @@ type ordersCmd struct {
 }
 
 type ordersListCmd struct {
-	adminFlags
+	listFlags
 	Unknown  bool   `help:"Only orders of unknown outcome, which may exist. Each reserves its quoted price; without a budget and a maximum price there is no quote, and nothing is reserved."`
 	Reserved bool   `help:"Only orders with reserved money: their outcome is unknown, or their render has not finished."`
 	Held     bool   `help:"Orders that were open when the ledger was copied or restored, and that wait for their callers or for easel orders resolve."`
 	Owner    string `placeholder:"OWNER" help:"Only orders of this owner: a team, or a caller without a team."`
 	Unowned  bool   `help:"Only orders of owners that are not in the current callers file."`
 
-	State  string            `placeholder:"STATE" enum:",${orderstates}" default:"" help:"Orders in this state: ${orderstates}."`
-	Since  string            `placeholder:"TIME" help:"Orders since then: a time in RFC 3339, or a duration before now, such as 90m or 48h."`
-	Label  map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Orders with this label. Repeat the flag for orders that have several."`
-	Limit  int               `default:"100" placeholder:"N" help:"Maximum number of orders to show, up to 1000."`
-	Output string            `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
+	State string            `placeholder:"STATE" enum:",${orderstates}" default:"" help:"Orders in this state: ${orderstates}."`
+	Since since             `placeholder:"TIME" help:"Orders since then: a time in RFC 3339, or a duration before now, such as 90m or 48h."`
+	Label map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Orders with this label. Repeat the flag for orders that have several."`
+	Limit int               `default:"100" placeholder:"N" help:"Maximum number of orders to show, up to 1000."`
 }
 
 // Run prints orders.
 func (c *ordersListCmd) Run(ctx context.Context, p *cli.Program) error {
 	asked := admin.OrderQuery{
-		Unknown: c.Unknown, Reserved: c.Reserved, Held: c.Held, Owner: c.Owner, Unowned: c.Unowned, State: c.State, Labels: c.Label, Limit: c.Limit,
+		Unknown: c.Unknown, Reserved: c.Reserved, Held: c.Held, Owner: c.Owner, Unowned: c.Unowned, State: c.State, Since: c.Since.Time, Labels: c.Label, Limit: c.Limit,
 	}
-	if c.Since != "" {
-		var err error
-		if asked.Since, err = sinceOf(c.Since); err != nil {
-			return err
-		}
-	}
-	return list(ctx, p, &c.adminFlags, admin.Address("/orders", asked), c.Output, orderHeads, orderRow)
+	return list(ctx, p, &c.listFlags, "/orders", asked, orderHeads, orderRow)
 }
 
 // orderHeads are the columns of a list of orders. A narrow terminal shows the first columns.
@@ -83,32 +74,25 @@ func costOf(o admin.Order) string {
 }
 
 type ordersGetCmd struct {
-	adminFlags
-	Name   string `arg:"" name:"name" help:"The ID of an order from easel orders list, the ID of its render, or its idempotency key."`
-	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
+	listFlags
+	Name string `arg:"" name:"name" help:"The ID of an order from easel orders list, the ID of its render, or its idempotency key."`
 }
 
 // Run prints orders with all details.
 func (c *ordersGetCmd) Run(ctx context.Context, p *cli.Program) error {
-	text, err := c.ask(ctx, p, http.MethodGet, admin.Address("/orders", admin.OrderQuery{Name: c.Name}), nil)
-	if err != nil {
+	orders, text, err := read[admin.Order](ctx, p, &c.adminFlags, "/orders", admin.OrderQuery{Name: c.Name})
+	switch {
+	case err != nil:
 		return err
-	}
-	var answer struct{ Orders []admin.Order }
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return err
-	}
-	if len(answer.Orders) == 0 {
+	case len(orders) == 0:
 		return &cli.Problem{
 			Exit: cli.ExitNotFound, Text: "the ledger has no order, render or idempotency key " + c.Name, Cure: "easel orders list shows the newest; rejected orders are deleted after a day",
 		}
+	case c.Output == "json":
+		return say(p, text)
 	}
 	console := p.Console()
-	if c.Output == "json" {
-		console.PrintText(terminal.Sanitize(string(text)))
-		return console.Err()
-	}
-	for n, o := range answer.Orders {
+	for n, o := range orders {
 		if n > 0 {
 			console.Print("")
 		}
@@ -179,17 +163,12 @@ type ordersResolveCmd struct {
 // Run resolves an order.
 func (c *ordersResolveCmd) Run(ctx context.Context, p *cli.Program) error {
 	asked := admin.Resolution{ID: c.Name, Placed: c.Placed, Refused: c.Refused, Force: c.Force}
-	text, err := c.ask(ctx, p, http.MethodPost, "/orders:resolve", asked)
-	if err == nil {
-		err = json.Unmarshal(text, &asked)
-	}
-	if err != nil {
+	if err := c.post(ctx, p, "/orders:resolve", asked, &asked); err != nil {
 		return err
 	}
-	console, done := p.Console(), asked.ID+" is resolved"
+	done := asked.ID + " is resolved"
 	if c.Force && c.Placed != "" {
 		done += ", without a check in the catalog for " + c.Placed
 	}
-	console.Print(done)
-	return console.Err()
+	return say(p, done)
 }

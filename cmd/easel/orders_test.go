@@ -83,7 +83,7 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // T11
 	run(exitOK, rotated, "list", "--state", "unknown", "--since", "1h", "--label", "campaign=an older API key")
 	run(exitOK, "Nothing found", "list", "--label", "campaign=autumn")
 	run(exitOK, "Nothing found", "list", "--since", time.Now().Add(time.Hour).Format(time.RFC3339))
-	run(exitUsage, "--since must be", "list", "--since", "yesterday")
+	run(exitUsage, "--since: must be", "list", "--since", "yesterday")
 	run(exitUsage, `expected "<key>=<value>"`, "list", "--label", "campaign")
 	run(exitOK, rotated, "list", "--reserved", "--owner", "studio")
 	run(exitOK, "Nothing found", "list", "--reserved", "--owner", "shop")
@@ -118,7 +118,7 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // T11
 		}
 	}
 	got := easelEnv(t.Context(), nil, env, "audit")
-	for _, want := range []string{"CHANGE", "forced true, generation gen_2, state unknown → placed", "state placed → refused", "generation gen_1, state refused → placed"} {
+	for _, want := range []string{"BEFORE", `{"owner":"studio","state":"unknown"}`, `{"owner":"studio","state":"placed","generation":"gen_2","forced":true}`, `{"owner":"studio","state":"refused"}`} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("the audit is not %s:\n%s%s", want, got.stdout, got.stderr)
 		}

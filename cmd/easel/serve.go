@@ -14,6 +14,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
+	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -103,6 +104,13 @@ func (c *serveCmd) upstreamFaults(list *cli.FaultList) {
 		_, err := openHeldKey(c.UpstreamKeyFile, slog.New(slog.DiscardHandler), nil)
 		list.AddError("EASEL_UPSTREAM_KEY_FILE", err)
 	}
+}
+
+func (c *serveCmd) ledgerFaults(list *cli.FaultList) {
+	if err := ledger.Check(c.LedgerURL); err != nil {
+		list.Add(err.Error())
+	}
+	list.Require(c.CallersFile == "" || ledger.IsDurable(c.LedgerURL), "EASEL_CALLERS_FILE needs EASEL_LEDGER_URL=sqlite:FILE or postgres://…: the owners of orders must outlive this process")
 }
 
 func (c *serveCmd) callerFaults(list *cli.FaultList) {
