@@ -53,7 +53,7 @@ func (c *devCmd) Faults() []string {
 
 // Run serves over its own catalog until it is interrupted.
 func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
-	reopened, box := c.reopens(), c.config(p.Stderr)
+	box := c.config(p.Stderr)
 	if c.Dialect == "" {
 		box.Dialect.ShowRunning = true // otherwise nothing is visible between queued and succeeded
 	}
@@ -77,13 +77,12 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	}
 	defer removed()
 	c.keep(facade, key)
-	keeping := c.keepingBoth(key, reopened)
 	if p.Console().ErrStyle.Terminal { // a person reads the log, and the banner has the addresses
 		facade.LogLevel, facade.LogFormat = cmp.Or(c.LogLevel, "warn"), cmp.Or(c.LogFormat, "text")
 	}
 	return together(ctx, catalog.wait, func(ctx context.Context) error {
 		return runFacade(ctx, p.Stderr, facade, func(s *server.Server) {
-			_ = c.printBanner(p.Stdout, s, catalog.addr+sandbox.BasePath, p.Self(), c.shown(key), keeping) // not needed to serve
+			_ = c.printBanner(p.Stdout, s, catalog.addr+sandbox.BasePath, p.Self(), c.shown(key)) // not needed to serve
 		})
 	})
 }
@@ -123,7 +122,7 @@ func (c *devCmd) shown(key shownKey) shownKey {
 	if c.Callers == "" || c.ownCallers {
 		return key
 	}
-	return shownKey{text: "TOKEN", worth: "a token of a caller in " + c.Callers}
+	return shownKey{"TOKEN", "a token of a caller in " + c.Callers}
 }
 
 // devSecret signs the events of easel dev. It is worthless elsewhere.
@@ -148,17 +147,6 @@ func (c *devCmd) writeCallers(key shownKey) (removed func(), err error) {
 	c.Callers, c.ownCallers = filepath.Join(dir, "callers.yaml"), true
 	err = errors.Join(os.WriteFile(secret, []byte(devSecret+"\n"), 0o600), os.WriteFile(c.Callers, devCallers(c.Events, secret, key.text), 0o600))
 	return func() { _ = os.RemoveAll(dir) }, err
-}
-
-// keepingBoth describes the data of the catalog and of the ledger that is kept.
-func (c *devCmd) keepingBoth(key shownKey, reopened bool) string {
-	switch {
-	case c.DB == "":
-		return "All data is lost then: keys, renders and the ledger of orders, which is in memory; --db FILE keeps it."
-	case c.Callers != "":
-		return "Everything is kept in " + c.DB + ", and the ledger of orders in " + c.DB + ledgerSuffix + "."
-	}
-	return c.keeping(key, reopened) + "\nThe ledger of orders is kept in " + c.DB + ledgerSuffix + "."
 }
 
 // together runs steps until ctx is done or one of them returns, and then cancels the others.
@@ -191,10 +179,13 @@ func dialable(addr string) string {
 }
 
 // printBanner prints the addresses, and commands to copy.
-func (c *devCmd) printBanner(w io.Writer, s *server.Server, catalog, self string, key shownKey, keeping string) error {
-	grpc, addr, events := dialable(s.GRPCAddr()), "", ""
+func (c *devCmd) printBanner(w io.Writer, s *server.Server, catalog, self string, key shownKey) error {
+	grpc, addr, events, keeping := dialable(s.GRPCAddr()), "", "", c.keeping()
 	if grpc != "localhost:50051" {
 		addr = " --addr " + grpc
+	}
+	if c.DB != "" {
+		keeping += "\nThe ledger of orders is kept in " + c.DB + ledgerSuffix + "."
 	}
 	if c.Events != "" {
 		events = fmt.Sprintf("  events    %s (signed with %s)\n", c.Events, devSecret)

@@ -118,7 +118,7 @@ func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 	}
 	served.stop()
 	box.stop()
-	if again, _ := startSandbox(t, settings); !strings.Contains(again.stdout.String(), "continues an earlier run") {
+	if again, _ := startSandbox(t, settings); !strings.Contains(again.stdout.String(), "of an earlier run") {
 		t.Errorf("%s is not reused:\n%s", db, again.stdout)
 	}
 }

@@ -8,8 +8,9 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
+	"net/http"
 	"strings"
+	"time"
 
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/sandbox"
@@ -72,44 +73,29 @@ func (f *sandboxFlags) config(logs io.Writer) sandbox.Config {
 
 // shownKey is the key to call with, and its origin.
 type shownKey struct {
-	text    string
-	worth   string
-	earlier bool // whether it existed before
+	text  string
+	worth string
 }
 
 // makeKey creates a key to call with. If the flag has a key that exists, it returns that key.
 func (f *sandboxFlags) makeKey(ctx context.Context, box *sandbox.Sandbox) (shownKey, error) {
-	cfg := sandbox.KeyConfig{Name: "easel", Key: f.Key}
+	cfg, worth := sandbox.KeyConfig{Name: "easel", Key: f.Key}, "empty"
 	if f.Balance.Cents != nil {
-		cfg.BalanceCents = *f.Balance.Cents
+		cfg.BalanceCents, worth = *f.Balance.Cents, cli.Money(*f.Balance.Cents, "")
 	}
 	key, err := box.CreateKey(ctx, cfg)
 	if errors.Is(err, sandbox.ErrKeyExists) {
-		return shownKey{f.Key, "of an earlier run, with its remaining balance", true}, nil
+		return shownKey{f.Key, "of an earlier run, with its remaining balance"}, nil
 	}
-	return shownKey{key, f.worth(), false}, err
+	return shownKey{key, worth}, err
 }
 
-// reopens reports whether the file has the data of an earlier run. It must be called before the file is opened, because
-// opening creates it.
-func (f *sandboxFlags) reopens() bool {
-	info, err := os.Stat(f.DB)
-	return f.DB != "" && err == nil && info.Size() > 0
-}
-
-// keeping describes the data that is kept, and the data of an earlier run. A key can't be shown twice, because only its hash
-// is stored.
-func (f *sandboxFlags) keeping(key shownKey, reopened bool) string {
-	switch {
-	case f.DB == "":
-		return "All data is lost then, including keys and renders; --db FILE keeps it."
-	case reopened && !key.earlier:
-		return "Everything is kept in " + f.DB + ". It continues an earlier run, whose keys still work;\n" +
-			"the key above is new and has its own balance, because a key can't be shown twice."
-	case reopened:
-		return "Everything is kept in " + f.DB + ". It continues an earlier run."
+// keeping describes the data that is kept. A key can't be shown twice, because only its hash is stored.
+func (f *sandboxFlags) keeping() string {
+	if f.DB == "" {
+		return "All data is lost then; --db FILE keeps it."
 	}
-	return "Everything is kept in " + f.DB + ", keys and renders too. Note the key: it can't be shown twice."
+	return "Everything is kept in " + f.DB + ", and earlier keys still work. A new key is never shown again."
 }
 
 type sandboxCmd struct {
@@ -129,21 +115,8 @@ func (c *sandboxCmd) Faults() []string {
 	return faults
 }
 
-// injecting returns a command line that injects a fault.
-func injecting(addr string) string {
-	return fmt.Sprintf("curl -s http://%s%sfaults -d '%s'", addr, sandbox.AdminPath, sandbox.ExampleFault)
-}
-
-// Help returns a command line to copy, because the description of a flag is wrapped.
-func (c *sandboxCmd) Help() string {
-	const addr = "127.0.0.1:8099"
-	return "With --admin, this rejects the next two orders:\n\n  " + injecting(addr) +
-		"\n\nand this lists the other requests:\n\n  curl -s http://" + addr + sandbox.AdminPath + "\n"
-}
-
 // Run serves the catalog until it is interrupted.
 func (c *sandboxCmd) Run(ctx context.Context, p *cli.Program) error {
-	reopened := c.reopens()
 	catalog, err := startCatalog(ctx, c.Addr, c.config(p.Stderr), c.Admin)
 	if err != nil {
 		return err
@@ -153,7 +126,7 @@ func (c *sandboxCmd) Run(ctx context.Context, p *cli.Program) error {
 	if err != nil {
 		return err
 	}
-	if _, err := io.WriteString(p.Stdout, terminal.Sanitize(c.howTo(p.Self(), catalog, key)+"\nCtrl-C ends it. "+c.keeping(key, reopened)+"\n")); err != nil {
+	if _, err := io.WriteString(p.Stdout, terminal.Sanitize(c.howTo(p.Self(), catalog, key)+"\nCtrl-C ends it. "+c.keeping()+"\n")); err != nil {
 		return err
 	}
 	return catalog.wait(ctx)
@@ -175,14 +148,53 @@ Put the facade in front of it:
 `, catalog.baseURL(), key.text, key.worth, self)
 	if c.Admin {
 		text += fmt.Sprintf("\nControl it (keys, top-ups, faults, accounts); this lists the requests:\n  curl -s http://%s%s\n", catalog.addr, sandbox.AdminPath) +
-			"\nReject the next two orders:\n  " + injecting(catalog.addr) + "\n"
+			fmt.Sprintf("\nReject the next two orders:\n  curl -s http://%s%sfaults -d '%s'\n", catalog.addr, sandbox.AdminPath, sandbox.ExampleFault)
 	}
 	return text
 }
 
-func (f *sandboxFlags) worth() string {
-	if f.Balance.Cents == nil {
-		return "empty"
+// catalogServer is a listening sandbox.
+type catalogServer struct {
+	*sandbox.Sandbox
+	addr   string
+	server *http.Server
+	failed chan error // reason why it no longer listens
+}
+
+// startCatalog opens a sandbox and listens. With admin, every client that reaches the address can also administer it.
+func startCatalog(ctx context.Context, addr string, cfg sandbox.Config, admin bool) (*catalogServer, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, wrongSetting("EASEL_SANDBOX_ADDR", err)
 	}
-	return cli.Money(*f.Balance.Cents, "")
+	box, err := sandbox.Open(cfg)
+	if err != nil {
+		return nil, wrongSetting("EASEL_SANDBOX_DB", errors.Join(err, listener.Close()))
+	}
+	c := &catalogServer{Sandbox: box, addr: listener.Addr().String(), failed: make(chan error, 1), server: box.Server(admin)}
+	go func() { c.failed <- c.server.Serve(listener) }()
+	return c, nil
+}
+
+// baseURL returns the URL for a client of the catalog.
+func (c *catalogServer) baseURL() string { return "http://" + c.addr + sandbox.BasePath }
+
+// wait waits until ctx is done, or returns the reason why the server stopped before.
+func (c *catalogServer) wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-c.failed:
+		return err
+	}
+}
+
+// close stops the server, which aborts requests after a second, and closes the sandbox. ctx is usually done already.
+func (c *catalogServer) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if c.server.Shutdown(ctx) != nil {
+		_ = c.server.Close()
+	}
+	_ = c.Close() // the error has no remedy
 }
