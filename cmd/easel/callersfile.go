@@ -11,6 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // askLedger is the time that a changed callers file waits for the ledger.
@@ -19,9 +20,7 @@ const askLedger = 2 * time.Second
 // loadCallers reads a callers file, and applies its later changes.
 func loadCallers(ctx context.Context, path string, book *ledger.Ledger, notifier *notifier, logger *slog.Logger) (*auth.Callers, error) {
 	known, err := auth.LoadCallers(path, logger, func(inForce, next *auth.List) error {
-		owners := next.Owners()
-		dropped := slices.DeleteFunc(inForce.Owners(), func(owner string) bool { return slices.Contains(owners, owner) })
-		if err := keepsOwners(ctx, book, dropped); err != nil {
+		if err := keepsOwners(ctx, book, without(inForce.Owners(), next.Owners())); err != nil {
 			return err
 		}
 		notifier.take(next)
@@ -54,20 +53,44 @@ func fileProblems(list *auth.List) (problems []string) {
 	return problems
 }
 
+// without returns the names that are not known.
+func without(names, known []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(known, name) })
+}
+
+// unresolved returns the owners of orders of unknown outcome.
+func unresolved(ctx context.Context, book *ledger.Ledger) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, askLedger)
+	defer cancel()
+	return book.UnresolvedOwners(ctx)
+}
+
 // warnOfMissingOwners warns at startup of orders of unknown outcome whose owner the callers file lacks. It does not stop the
 // server, since the previous file is unknown. It prints no owner, which may be the digest of an API key.
 func warnOfMissingOwners(ctx context.Context, book *ledger.Ledger, inForce *auth.List, logger *slog.Logger) {
-	ctx, cancel := context.WithTimeout(ctx, askLedger)
-	defer cancel()
-	unresolved, err := book.UnresolvedOwners(ctx)
+	owners, err := unresolved(ctx, book)
 	if err != nil {
 		logger.WarnContext(ctx, "cannot check the callers file for owners of unknown orders", "error", err)
-		return
 	}
-	known := inForce.Owners()
-	if missing := slices.DeleteFunc(unresolved, func(owner string) bool { return slices.Contains(known, owner) }); len(missing) > 0 {
+	if missing := without(owners, inForce.Owners()); len(missing) > 0 {
 		logger.WarnContext(ctx, "the callers file lacks owners of orders of unknown outcome: easel orders list --unknown --unowned lists them; add the owners again, or resolve the orders", "owners", len(missing))
 	}
+}
+
+// keepsOwners rejects a callers file that drops an owner with orders of unknown outcome, because no caller could resolve these
+// orders.
+func keepsOwners(ctx context.Context, book *ledger.Ledger, dropped []string) error {
+	if len(dropped) == 0 {
+		return nil
+	}
+	owners, err := unresolved(ctx, book)
+	if err != nil {
+		return fmt.Errorf("it drops %s, and a ledger query for orders of unknown outcome failed: %w", strings.Join(dropped, ", "), err)
+	}
+	if needed := without(dropped, without(dropped, owners)); len(needed) > 0 {
+		return fmt.Errorf("it drops %s, with orders of unknown outcome: it is applied when these outcomes are known", strings.Join(needed, ", "))
+	}
+	return nil
 }
 
 // checkCallers returns the error of a callers file, or of the files that it names.
@@ -82,21 +105,33 @@ func checkCallers(path string) error {
 	return nil
 }
 
-// keepsOwners rejects a callers file that drops an owner with orders of unknown outcome, because no caller could resolve these
-// orders.
-func keepsOwners(ctx context.Context, book *ledger.Ledger, dropped []string) error {
-	if len(dropped) == 0 {
-		return nil
+// notifier notifies teams of events.
+type notifier struct {
+	teams events.Teams
+	data  service.EventData
+	count func(team, outcome string, events int64)
+}
+
+// outbox returns the subscribed teams and the event data for the ledger.
+func (n *notifier) outbox() *ledger.Outbox {
+	return &ledger.Outbox{Teams: n.teams.Known, Generation: n.data.Generation, Budget: n.data.Budget}
+}
+
+// take applies the owners of a callers file. Their counts start at 0, so that the metric exists before it grows.
+func (n *notifier) take(list *auth.List) {
+	teams := map[string]events.Team{}
+	for _, caller := range list.Callers {
+		teams[caller.Owner()] = events.Team{Limits: service.LimitsOf(caller.Team)}
 	}
-	ctx, cancel := context.WithTimeout(ctx, askLedger)
-	defer cancel()
-	unresolved, err := book.UnresolvedOwners(ctx)
-	if err != nil {
-		return fmt.Errorf("it drops %s, and a ledger query for orders of unknown outcome failed: %w", strings.Join(dropped, ", "), err)
+	for name, team := range list.Teams {
+		one := events.Team{Limits: service.LimitsOf(team), Retention: time.Duration(team.RetentionDays) * 24 * time.Hour, KeepDeleted: team.KeepDeleted}
+		if team.Events != nil {
+			one.URL, one.SecretFile = team.Events.URL, team.Events.SecretFile
+			for _, outcome := range []string{events.OutcomeSent, events.OutcomeFailed, events.OutcomeGivenUp} {
+				n.count(name, outcome, 0)
+			}
+		}
+		teams[name] = one
 	}
-	dropped = slices.DeleteFunc(dropped, func(owner string) bool { return !slices.Contains(unresolved, owner) })
-	if len(dropped) > 0 {
-		return fmt.Errorf("it drops %s, with orders of unknown outcome: it is applied when these outcomes are known", strings.Join(dropped, ", "))
-	}
-	return nil
+	n.teams.Set(teams)
 }

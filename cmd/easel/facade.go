@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -77,17 +76,11 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 			return err
 		}
 	}
-	giveMemoryBack()
+	debug.FreeOSMemory() // of the startup
 	if ready != nil {
 		ready(f.front)
 	}
 	return f.serve(ctx)
-}
-
-// giveMemoryBack returns the memory of the startup to the kernel.
-func giveMemoryBack() {
-	runtime.GC()
-	debug.FreeOSMemory()
 }
 
 // serve serves until ctx is done, or until the account check finds that the shared API key belongs to another account. It
@@ -166,24 +159,21 @@ func (f *facade) openHub(ctx context.Context) (err error) {
 
 // openAPIKey reads the shared API key, and checks its account.
 func (f *facade) openAPIKey(ctx context.Context) error {
-	if f.heldKey != "" {
-		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(f.heldKey) })
-		f.held = &held
+	known := func() catalog.Secret { return catalog.NewSecret(f.heldKey) }
+	if f.UpstreamKeyFile != "" {
+		guard := &accountGuard{client: f.client, book: f.ledger, logger: f.logger}
+		key, err := openHeldKey(f.UpstreamKeyFile, f.logger, guard.accept) //nolint:contextcheck // later reads do not block a call
+		if err == nil {
+			f.account, err = guard.begin(ctx, key.Known)
+		}
+		if err != nil {
+			return wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
+		}
+		f.files["EASEL_UPSTREAM_KEY_FILE"], known = key, key.Known
 	}
-	if f.UpstreamKeyFile == "" {
-		return nil
+	if f.holdsKey() {
+		f.held = new(catalog.Held(known))
 	}
-	guard := &accountGuard{client: f.client, book: f.ledger, logger: f.logger}
-	key, err := openHeldKey(f.UpstreamKeyFile, f.logger, guard.accept) //nolint:contextcheck // later reads do not block a call
-	if err == nil {
-		f.account, err = guard.begin(ctx, key.Known)
-	}
-	if err != nil {
-		return wrongSetting("EASEL_UPSTREAM_KEY_FILE", err)
-	}
-	f.files["EASEL_UPSTREAM_KEY_FILE"] = key
-	held := catalog.Held(key.Known)
-	f.held = &held
 	return nil
 }
 
@@ -248,13 +238,10 @@ func (f *facade) openServices(context.Context) (err error) {
 func (f *facade) openMetrics(ctx context.Context) error {
 	f.meter = ledger.NewMeter(ctx, f.ledger, f.held != nil)
 	f.start(ctx, stopJobs, f.files.follow, f.meter.Run)
-	stop, err := telemetry.Measure(telemetry.Readings{
+	_, err := telemetry.Measure(telemetry.Readings{
 		Hub: f.hub.Stats, Limiters: f.upstream.Limiters().States, Ledger: f.meter.Reading, Copies: countsOf(f.contents),
 		Settings: f.settingProblems,
 	})
-	if err == nil {
-		f.closeAt(stopTelemetry, func(context.Context) error { stop(); return nil }) // after the last export, which reads
-	}
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -34,15 +35,12 @@ var stageShares = [stages]time.Duration{85, 88, 91, 93, 95}
 // telemetryMinimum is the minimum time for the last export. It may exceed a drain timeout below 10 s.
 const telemetryMinimum = time.Second
 
-// background is the work of a facade that no call waits for. It does not end with the signal that stops the facade. Each work
-// ends in its stage of the shutdown.
+// background is the work of a facade that no call waits for. The signal that stops the facade does not end it: each work ends in
+// its stage of the shutdown.
 type background struct {
 	limit  time.Duration // drain timeout
 	logger *slog.Logger
-
-	works  [stages]sync.WaitGroup
-	ends   [stages][]context.CancelFunc
-	closes [stages][]func(context.Context) error
+	ends   [stages][]func(context.Context) error
 
 	once  sync.Once
 	began time.Time // start of the shutdown
@@ -51,15 +49,20 @@ type background struct {
 // start starts works that run until a stage.
 func (b *background) start(ctx context.Context, until stage, works ...func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	b.ends[until] = append(b.ends[until], cancel)
+	var running sync.WaitGroup
 	for _, work := range works {
-		b.works[until].Go(func() { work(ctx) })
+		running.Go(func() { work(ctx) })
 	}
+	b.closeAt(until, func(context.Context) error {
+		cancel()
+		running.Wait()
+		return nil
+	})
 }
 
-// closeAt adds a function that a stage calls when its work has ended.
+// closeAt adds a function that a stage calls. Within a stage, the part that was opened last ends first.
 func (b *background) closeAt(at stage, end func(context.Context) error) {
-	b.closes[at] = append(b.closes[at], end)
+	b.ends[at] = append(b.ends[at], end)
 }
 
 // beginStop records the start of the shutdown, unless it has started.
@@ -94,14 +97,10 @@ func (b *background) stopStage(ctx context.Context, at stage) error {
 	}
 }
 
-// end ends the works of a stage, waits for them, and closes what they used.
+// end ends the parts of a stage.
 func (b *background) end(ctx context.Context, at stage) (err error) {
-	for _, cancel := range b.ends[at] {
-		cancel()
-	}
-	b.works[at].Wait()
-	for _, closing := range b.closes[at] {
-		err = errors.Join(err, closing(ctx))
+	for _, end := range slices.Backward(b.ends[at]) {
+		err = errors.Join(err, end(ctx))
 	}
 	return err
 }
