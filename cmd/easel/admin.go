@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/admin"
 	"github.com/easel-grpc/easel/internal/cli"
+	"github.com/easel-grpc/easel/internal/crossorigin"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
@@ -142,7 +142,7 @@ func (f *adminFlags) request(ctx context.Context, p *cli.Program, method, path s
 	if err != nil || key == "" {
 		return request, err
 	}
-	if host, _, _ := net.SplitHostPort(addr); !isLoopback(host) && !f.AllowPlaintext {
+	if !crossorigin.IsLoopback(addr) && !f.AllowPlaintext {
 		return nil, &cli.Problem{
 			Exit: cli.ExitUsage, Text: "the key would be sent without TLS to " + addr,
 			Cure: "Reach the admin address through a tunnel to this machine, or set EASEL_ALLOW_PLAINTEXT=true if something else encrypts.",

@@ -34,10 +34,6 @@ type devCmd struct {
 // Faults returns the invalid settings.
 func (c *devCmd) Faults() []string {
 	list := cli.FaultList(c.sandboxFlags.Faults())
-	for _, a := range c.addresses() {
-		_, _, err := net.SplitHostPort(*a.addr)
-		list.AddError(a.name, err)
-	}
 	if c.Callers != "" {
 		list.AddError("--callers", checkCallers(c.Callers))
 		list.Require(c.Events == "", "--events and --callers: use one of them; --events creates its own callers file")
@@ -46,7 +42,7 @@ func (c *devCmd) Faults() []string {
 		_, err := auth.Parse(devCallers(c.Events, "", ""))
 		list.Require(err == nil, "--events must be http://127.0.0.1:PORT/… or https://…")
 	}
-	c.hostFaults(&list)
+	c.listenFaults(&list)
 	c.tuningFaults(&list)
 	return list
 }

@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"time"
 
 	"github.com/easel-grpc/easel/gen/openapi"
 	"github.com/easel-grpc/easel/internal/admin"
+	"github.com/easel-grpc/easel/internal/crossorigin"
 	"github.com/easel-grpc/easel/internal/rest"
 	"github.com/easel-grpc/easel/internal/rest/page"
 	"github.com/easel-grpc/easel/internal/server"
@@ -40,8 +40,7 @@ func (f *facade) openServers(context.Context) (err error) {
 
 // warnOfAnyHost warns if a web page could order by DNS rebinding, because neither a credential nor a host name is required.
 func (f *facade) warnOfAnyHost() {
-	host, _, _ := net.SplitHostPort(f.HTTPAddr) // it was checked
-	if f.AllowAnonymous && len(f.HTTPAllowedHosts) == 0 && !isLoopback(host) {
+	if f.AllowAnonymous && len(f.HTTPAllowedHosts) == 0 && !crossorigin.IsLoopback(f.HTTPAddr) {
 		f.logger.Warn("any host name accepted", "effect", "a web page may order by DNS rebinding", "hint", "EASEL_HTTP_ALLOWED_HOSTS lists the hosts to serve")
 	}
 }

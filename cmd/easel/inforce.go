@@ -13,9 +13,10 @@ import (
 
 // logInForce logs the configuration in one line without secrets, and warns of unsafe settings. known may be nil.
 func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
+	upstream, _ := url.Parse(c.UpstreamURL) // it was checked, and may contain a password
 	logger.Info("in force",
 		"version", thisBuild().Version,
-		"upstream", hostOf(c.UpstreamURL),
+		"upstream", upstream.Host,
 		"api_key", map[bool]string{true: "shared", false: "forwarded"}[c.holdsKey()],
 		"callers", c.callersInForce(),
 		"ledger", ledger.Kind(c.LedgerURL),
@@ -50,13 +51,4 @@ func (c *serveCmd) callersInForce() string {
 		return "certified"
 	}
 	return "loopback"
-}
-
-// hostOf returns the host of an address, which may contain a password.
-func hostOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return u.Host
 }

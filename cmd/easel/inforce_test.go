@@ -57,7 +57,7 @@ func TestWhatIsInForceFollowsTheSettings(t *testing.T) {
 		settings serveCmd
 		want     map[string]any
 	}{
-		"forwarded": {serveCmd{UpstreamURL: "https://catalog.example/api", ledgerFlags: ledgerFlags{"memory"}}, map[string]any{
+		"forwarded": {serveCmd{UpstreamURL: "https://catalog.example/api", ledgerFlags: ledgerFlags{"memory"}, listenFlags: listenFlags{GRPCAddr: "localhost:1", HTTPAddr: "127.0.0.1:2"}}, map[string]any{
 			"upstream": "catalog.example", "api_key": "forwarded", "callers": "own_api_keys", "ledger": "memory", "durable": false, "ledger_means": ledger.Meaning("memory"), "tls": false, "client_certificates": "none",
 		}},
 		"listed callers": {serveCmd{UpstreamKeyFile: "key", CallersFile: "callers", ledgerFlags: ledgerFlags{"postgres://me:hunter2@db/easel"}}, map[string]any{

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/cli"
+	"github.com/easel-grpc/easel/internal/crossorigin"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
@@ -105,13 +106,10 @@ type sandboxCmd struct {
 }
 
 func (c *sandboxCmd) Faults() []string {
-	faults := c.sandboxFlags.Faults()
-	host, _, err := net.SplitHostPort(c.Addr)
-	if err != nil {
-		faults = append(faults, "EASEL_SANDBOX_ADDR (--addr): "+err.Error())
-	} else if c.Admin && !isLoopback(host) {
-		faults = append(faults, "EASEL_SANDBOX_ADMIN (--admin) needs a loopback EASEL_SANDBOX_ADDR, because it needs no key")
-	}
+	faults := cli.FaultList(c.sandboxFlags.Faults())
+	_, _, err := net.SplitHostPort(c.Addr)
+	faults.AddError("EASEL_SANDBOX_ADDR (--addr)", err)
+	faults.Require(!c.Admin || crossorigin.IsLoopback(c.Addr), "EASEL_SANDBOX_ADMIN (--admin) needs a loopback EASEL_SANDBOX_ADDR, because it needs no key")
 	return faults
 }
 

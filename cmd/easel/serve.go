@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -9,11 +10,13 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
+	"github.com/easel-grpc/easel/internal/crossorigin"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/service"
 )
@@ -88,7 +91,7 @@ func (c *serveCmd) Faults() []string {
 	c.ledgerFaults(list)
 	c.contentFaults(list)
 	c.addressFaults(list)
-	c.hostFaults(list)
+	c.listenFaults(list)
 	c.tuningFaults(list)
 	return *list
 }
@@ -132,14 +135,9 @@ func (c *serveCmd) callerFaults(list *cli.FaultList) {
 }
 
 func (c *serveCmd) addressFaults(list *cli.FaultList) {
-	for _, a := range c.addresses() {
-		host, _, err := net.SplitHostPort(*a.addr)
-		if err != nil {
-			list.AddError(a.name, err)
-		} else if a.public && c.unguarded() && host != "" && !isLoopback(host) {
-			list.Add(a.name + ": with EASEL_UPSTREAM_KEY_FILE and without a list of callers, only loopback is allowed; " +
-				"set EASEL_CALLERS_FILE or EASEL_TLS_CLIENT_CA_FILE, or EASEL_ALLOW_ANONYMOUS=true")
-		}
+	for _, a := range c.public() {
+		list.Require(!c.unguarded() || strings.HasPrefix(*a.addr, ":") || crossorigin.IsLoopback(*a.addr), a.name+": with EASEL_UPSTREAM_KEY_FILE and without a list of callers, "+
+			"only loopback is allowed; set EASEL_CALLERS_FILE or EASEL_TLS_CLIENT_CA_FILE, or EASEL_ALLOW_ANONYMOUS=true")
 	}
 	list.Require(c.CallersFile == "" || c.AllowPlaintext || !c.beyondLoopbackInClear(), "EASEL_CALLERS_FILE: tokens of callers would travel in the clear beyond this machine; "+
 		"set EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE, or EASEL_GRPC_ADDR and EASEL_HTTP_ADDR to loopback addresses behind a proxy with TLS, or EASEL_ALLOW_PLAINTEXT=true if the network protects them")
@@ -147,16 +145,15 @@ func (c *serveCmd) addressFaults(list *cli.FaultList) {
 
 // beyondLoopbackInClear reports whether other machines can call without TLS.
 func (c *serveCmd) beyondLoopbackInClear() bool {
-	for _, a := range c.addresses() {
-		host, _, err := net.SplitHostPort(*a.addr)
-		if a.public && err == nil && !isLoopback(host) && c.TLSCertFile == "" {
-			return true
-		}
-	}
-	return false
+	return c.TLSCertFile == "" && slices.ContainsFunc(c.public(), func(a address) bool { return !crossorigin.IsLoopback(*a.addr) })
 }
 
-func (f *listenFlags) hostFaults(list *cli.FaultList) {
+func (f *listenFlags) listenFaults(list *cli.FaultList) {
+	metrics := cmp.Or(f.MetricsAddr, ":0") // it may be empty
+	for _, a := range append(f.public(), address{"EASEL_ADMIN_ADDR", &f.AdminAddr}, address{"EASEL_METRICS_ADDR", &metrics}) {
+		_, _, err := net.SplitHostPort(*a.addr)
+		list.AddError(a.name, err)
+	}
 	if f.PublicURL != "" {
 		u, err := url.Parse(f.PublicURL)
 		list.Require(err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && u.User == nil && u.RawQuery == "" && u.Fragment == "",
@@ -171,23 +168,15 @@ func (f *listenFlags) hostFaults(list *cli.FaultList) {
 // hostName matches a host name.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*$`)
 
-// address is a listener's address. public means that it serves calls.
+// address is a listener's address with its setting.
 type address struct {
-	name   string
-	addr   *string
-	public bool
+	name string
+	addr *string
 }
 
-func (f *listenFlags) addresses() []address {
-	all := []address{
-		{"EASEL_GRPC_ADDR", &f.GRPCAddr, true},
-		{"EASEL_HTTP_ADDR", &f.HTTPAddr, true},
-		{"EASEL_ADMIN_ADDR", &f.AdminAddr, false},
-	}
-	if f.MetricsAddr != "" {
-		all = append(all, address{"EASEL_METRICS_ADDR", &f.MetricsAddr, false})
-	}
-	return all
+// public returns the addresses that serve calls.
+func (f *listenFlags) public() []address {
+	return []address{{"EASEL_GRPC_ADDR", &f.GRPCAddr}, {"EASEL_HTTP_ADDR", &f.HTTPAddr}}
 }
 
 // unguarded reports whether every client that reaches the server can spend the money of the shared API key.
@@ -201,9 +190,9 @@ func (c *serveCmd) guard() {
 	if !c.unguarded() {
 		return
 	}
-	for _, a := range c.addresses() {
-		if host, port, err := net.SplitHostPort(*a.addr); err == nil && host == "" && a.public {
-			*a.addr = net.JoinHostPort("127.0.0.1", port)
+	for _, a := range c.public() {
+		if strings.HasPrefix(*a.addr, ":") {
+			*a.addr = "127.0.0.1" + *a.addr
 		}
 	}
 }
@@ -244,10 +233,4 @@ func (f *tuningFlags) logUnknown(logger *slog.Logger) {
 // Run serves until a signal stops it.
 func (c *serveCmd) Run(ctx context.Context, p *cli.Program) error {
 	return runFacade(ctx, p.Stderr, c, nil)
-}
-
-// isLoopback reports whether a host is only this machine. An empty host means every address, so it returns false.
-func isLoopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
 }
