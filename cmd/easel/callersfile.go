@@ -20,7 +20,7 @@ const askLedger = 2 * time.Second
 // loadCallers reads a callers file, and applies its later changes.
 func loadCallers(ctx context.Context, path string, book *ledger.Ledger, notifier *notifier, logger *slog.Logger) (*auth.Callers, error) {
 	known, err := auth.LoadCallers(path, logger, func(inForce, next *auth.List) error {
-		if err := keepsOwners(ctx, book, without(inForce.Owners(), next.Owners())); err != nil {
+		if err := keepsOwners(context.WithoutCancel(ctx), book, without(inForce.Owners(), next.Owners())); err != nil {
 			return err
 		}
 		notifier.take(next)

@@ -41,7 +41,7 @@ func grammar() cli.Grammar {
 			kong.Description("Paid renders over gRPC: order once, watch instead of polling, download complete files."),
 			kong.ExplicitGroups(groups()),
 			cli.LongHelp(longHelp),
-			kong.Vars{"dialects": strings.Join(dialectNames(), ", "), "adminpath": sandbox.AdminPath, "orderstates": strings.Join(admin.OrderStates, ",")},
+			kong.Vars{"dialects": strings.Join(dialectNames(), ","), "adminpath": sandbox.AdminPath, "orderstates": strings.Join(admin.OrderStates, ",")},
 		},
 	}
 }

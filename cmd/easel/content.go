@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/easel-grpc/easel/internal/admin"
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -37,19 +36,18 @@ func (c *serveCmd) contentFaults(list *cli.FaultList) {
 }
 
 // openResults creates the reader of results, with a store of copies if one is set.
-func (c *serveCmd) openResults(ctx context.Context, client *catalog.Client, book *ledger.Ledger, held *catalog.Credential, logger *slog.Logger) (*content.Results, error) {
-	cfg := content.Config{Catalog: client, Ledger: book, Held: held, Logger: logger}
-	if c.ContentURL == "" {
-		return content.New(cfg), nil
+func (f *facade) openResults(ctx context.Context) (err error) {
+	cfg := content.Config{Catalog: f.client, Ledger: f.ledger, Held: f.held, Logger: f.logger}
+	if f.ContentURL != "" {
+		if cfg.Store, err = content.OpenStore(f.ContentURL, f.UpstreamInsecure); err == nil {
+			cfg.Name, err = f.ledger.StoreName(ctx, rand.Text())
+		}
+		if err != nil {
+			return wrongSetting("EASEL_CONTENT_URL", err)
+		}
 	}
-	var err error
-	if cfg.Store, err = content.OpenStore(c.ContentURL, c.UpstreamInsecure); err == nil {
-		cfg.Name, err = book.StoreName(ctx, rand.Text())
-	}
-	if err != nil {
-		return nil, wrongSetting("EASEL_CONTENT_URL", err)
-	}
-	return content.New(cfg), nil
+	f.contents = content.New(cfg)
+	return nil
 }
 
 // countsOf returns a function that reads the copy counters, or nil if this process makes no copies.

@@ -66,6 +66,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 		f.openAPIKey,
 		f.openCallers,
 		f.openOrders,
+		f.openResults,
 		f.openJobs,
 		f.openServices,
 		f.openServers,
@@ -109,15 +110,6 @@ func (f *facade) openTelemetry(ctx context.Context) error {
 	f.telemetry, f.logger = observed, observed.Logger
 	f.closeAt(stopTelemetry, shutdown)
 	f.logUnknown(f.logger)
-	return nil
-}
-
-func (f *facade) openLedger(ctx context.Context) (err error) {
-	f.notifier = &notifier{data: service.EventData{Catalog: f.UpstreamURL, Results: f.PublicURL, Texts: f.ContentURL != ""}, count: f.telemetry.Observer.Notified}
-	if f.ledger, err = f.openBook(ctx, f.notifier.outbox(), f.logger); err != nil {
-		return err
-	}
-	f.closeAt(stopLedger, func(context.Context) error { return f.ledger.Close() })
 	return nil
 }
 
@@ -206,11 +198,8 @@ func (f *facade) openOrders(ctx context.Context) error {
 	return nil
 }
 
-// openJobs opens the results, and starts the jobs of the ledger.
-func (f *facade) openJobs(ctx context.Context) (err error) {
-	if f.contents, err = f.openResults(ctx, f.client, f.ledger, f.held, f.logger); err != nil {
-		return err
-	}
+// openJobs starts the jobs of the ledger.
+func (f *facade) openJobs(ctx context.Context) error {
 	sender := events.New(events.Config{Ledger: f.ledger, Teams: &f.notifier.teams, Logger: f.logger, Count: f.notifier.count})
 	kinds := slices.Concat(sender.Kinds(), f.contents.Kinds(), []jobs.Kind{jobs.Prune(f.ledger), jobs.Retention(f.ledger)})
 	if f.held != nil {

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/user"
 	"strings"
 
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/service"
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
@@ -19,22 +19,24 @@ type ledgerFlags struct {
 	LedgerURL string `name:"ledger-url" group:"ledger" env:"EASEL_LEDGER_URL" default:"memory" placeholder:"URL" help:"The ledger of orders: memory, which is lost at a stop; sqlite:FILE for one process; postgres://USER:PASSWORD@HOST/DATABASE for replicas. With a callers file it must be one of the last two."`
 }
 
-// openBook opens the ledger. A ledger in memory has no events without a callers file.
-func (c *serveCmd) openBook(ctx context.Context, outbox *ledger.Outbox, logger *slog.Logger) (*ledger.Ledger, error) {
-	if c.CallersFile == "" && !ledger.IsDurable(c.LedgerURL) {
-		outbox = nil
+// openLedger opens the ledger. A ledger in memory has no events without a callers file.
+func (f *facade) openLedger(ctx context.Context) (err error) {
+	f.notifier = &notifier{data: service.EventData{Catalog: f.UpstreamURL, Results: f.PublicURL, Texts: f.ContentURL != ""}, count: f.telemetry.Observer.Notified}
+	config := ledger.Config{
+		URL: f.LedgerURL, Catalog: cmp.Or(f.catalogName, strings.TrimRight(f.UpstreamURL, "/")), ResendWindow: f.ResendWindow, RefundWindow: f.RefundWindow,
+		Contents: f.ContentURL != "", Audited: logAudit(f.logger), Logger: f.logger,
 	}
-	book, err := ledger.Open(ctx, ledger.Config{
-		URL: c.LedgerURL, Catalog: cmp.Or(c.catalogName, strings.TrimRight(c.UpstreamURL, "/")), ResendWindow: c.ResendWindow, RefundWindow: c.RefundWindow,
-		Outbox: outbox, Contents: c.ContentURL != "", Audited: logAudit(logger), Logger: logger,
-	})
-	if err != nil {
-		return nil, wrong(err)
+	if f.CallersFile != "" || ledger.IsDurable(f.LedgerURL) {
+		config.Outbox = f.notifier.outbox()
 	}
-	if book.IsCopy() {
-		logger.InfoContext(ctx, "ledger was copied or restored", "since", book.CopyTime(), "hint", "easel orders list --held")
+	if f.ledger, err = ledger.Open(ctx, config); err != nil {
+		return wrong(err)
 	}
-	return book, nil
+	f.closeAt(stopLedger, func(context.Context) error { return f.ledger.Close() })
+	if f.ledger.IsCopy() {
+		f.logger.InfoContext(ctx, "ledger was copied or restored", "since", f.ledger.CopyTime(), "hint", "easel orders list --held")
+	}
+	return nil
 }
 
 // ledgerCmd has the commands for operators that work on a ledger directly, while servers may use it.

@@ -103,9 +103,12 @@ func (c *ordersGetCmd) Run(ctx context.Context, p *cli.Program) error {
 
 // printOrder prints an order as lines with a name and a value, and its movements as a table.
 func printOrder(console *terminal.Console, o admin.Order) {
-	resolved := ""
+	resolved, held := "", ""
 	if o.Resolved {
 		resolved = "an operator has recorded its outcome"
+	}
+	if o.Held {
+		held = "it was open when the ledger was copied or restored: repeat it from its caller, or use easel orders resolve"
 	}
 	labels := make([]string, 0, len(o.Labels))
 	for _, name := range slices.Sorted(maps.Keys(o.Labels)) {
@@ -128,7 +131,7 @@ func printOrder(console *terminal.Console, o admin.Order) {
 		{"unconfirmed", cli.Money(o.UnconfirmedCents, "")},
 		{"claims", strconv.Itoa(o.Claims)},
 		{"last problem", o.Problem},
-		{"held", heldText(o)},
+		{"held", held},
 		{"sent again until", utc(o.SentAgainUntil)},
 	}
 	for i := range fields {
@@ -142,14 +145,6 @@ func printOrder(console *terminal.Console, o admin.Order) {
 	if len(rows) > 0 {
 		console.Table([]string{"TIME", "MOVEMENT", "AMOUNT", "BY"}, rows)
 	}
-}
-
-// heldText returns the reason why an order is held, empty if it is not.
-func heldText(o admin.Order) string {
-	if !o.Held {
-		return ""
-	}
-	return "it was open when the ledger was copied or restored: repeat it from its caller, or use easel orders resolve"
 }
 
 type ordersResolveCmd struct {

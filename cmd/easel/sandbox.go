@@ -9,7 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/cli"
@@ -27,7 +27,7 @@ type sandboxFlags struct {
 	RateLimit   float64    `env:"EASEL_SANDBOX_RATE_LIMIT" placeholder:"N" help:"Maximum number of requests per second for each API key (0 for no limit)."`
 	DailyCap    cli.Amount `env:"EASEL_SANDBOX_DAILY_CAP" placeholder:"AMOUNT" help:"Maximum that one API key may spend per day: 5.00 (euros) or 500c (cents)."`
 	Balance     cli.Amount `env:"EASEL_SANDBOX_BALANCE" default:"50.00" placeholder:"AMOUNT" help:"Balance of the printed API key."`
-	Dialect     string     `env:"EASEL_SANDBOX_DIALECT" placeholder:"NAME" help:"Choice for the points that the specification leaves open: ${dialects}. Without it the default one; easel dev then also shows running."`
+	Dialect     string     `env:"EASEL_SANDBOX_DIALECT" enum:",${dialects}" default:"" placeholder:"NAME" help:"Choice for the points that the specification leaves open: ${dialects}. Without it the default one; easel dev then also shows running."`
 	Key         string     `env:"EASEL_SANDBOX_KEY" placeholder:"KEY" help:"Use this API key instead of a new one. It is worth nothing elsewhere."`
 }
 
@@ -42,28 +42,18 @@ func dialectNames() []string {
 // Faults returns the invalid settings.
 func (f *sandboxFlags) Faults() []string {
 	var faults cli.FaultList
-	_, known := f.dialect()
 	faults.Require(f.Speed > 0, "EASEL_SANDBOX_SPEED (--speed) must be above 0")
 	faults.Require(f.FailureRate >= 0 && f.FailureRate <= 1, "EASEL_SANDBOX_FAILURE_RATE (--failure-rate) must be from 0 to 1")
 	faults.Require(f.RateLimit >= 0, "EASEL_SANDBOX_RATE_LIMIT (--rate-limit) must not be negative")
-	faults.Require(known, "EASEL_SANDBOX_DIALECT (--dialect) must be one of "+strings.Join(dialectNames(), ", "))
 	return faults
 }
 
-func (f *sandboxFlags) dialect() (sandbox.Dialect, bool) {
-	for _, d := range sandbox.Dialects() {
-		if d.Name == cmp.Or(f.Dialect, "default") {
-			return d, true
-		}
-	}
-	return sandbox.Dialect{}, false
-}
-
 func (f *sandboxFlags) config(logs io.Writer) sandbox.Config {
-	dialect, _ := f.dialect() // Faults has checked the name
+	dialects := sandbox.Dialects()
+	named := slices.IndexFunc(dialects, func(d sandbox.Dialect) bool { return d.Name == cmp.Or(f.Dialect, "default") })
 	cfg := sandbox.Config{
 		Path: f.DB, Seed: f.Seed, Speed: f.Speed, FailureRate: f.FailureRate,
-		RateLimit: f.RateLimit, Dialect: dialect,
+		RateLimit: f.RateLimit, Dialect: dialects[named],
 		Logger: slog.New(slog.NewJSONHandler(logs, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	if f.DailyCap.Cents != nil {
@@ -80,15 +70,11 @@ type shownKey struct {
 
 // makeKey creates a key to call with. If the flag has a key that exists, it returns that key.
 func (f *sandboxFlags) makeKey(ctx context.Context, box *sandbox.Sandbox) (shownKey, error) {
-	cfg, worth := sandbox.KeyConfig{Name: "easel", Key: f.Key}, "empty"
-	if f.Balance.Cents != nil {
-		cfg.BalanceCents, worth = *f.Balance.Cents, cli.Money(*f.Balance.Cents, "")
-	}
-	key, err := box.CreateKey(ctx, cfg)
+	key, err := box.CreateKey(ctx, sandbox.KeyConfig{Name: "easel", Key: f.Key, BalanceCents: *f.Balance.Cents})
 	if errors.Is(err, sandbox.ErrKeyExists) {
 		return shownKey{f.Key, "of an earlier run, with its remaining balance"}, nil
 	}
-	return shownKey{key, worth}, err
+	return shownKey{key, cli.Money(*f.Balance.Cents, "")}, err
 }
 
 // keeping describes the data that is kept. A key can't be shown twice, because only its hash is stored.

@@ -139,7 +139,7 @@ func TestAWrongSandboxSettingIsNamed(t *testing.T) {
 		{[]string{"sandbox", "--speed=-1"}, "EASEL_SANDBOX_SPEED"},
 		{[]string{"sandbox", "--failure-rate", "2"}, "EASEL_SANDBOX_FAILURE_RATE"},
 		{[]string{"sandbox", "--rate-limit=-1"}, "EASEL_SANDBOX_RATE_LIMIT"},
-		{[]string{"sandbox", "--dialect", "klingon"}, "EASEL_SANDBOX_DIALECT"},
+		{[]string{"sandbox", "--dialect", "klingon"}, "--dialect must be one of"},
 		{[]string{"sandbox", "--addr", "8099"}, "EASEL_SANDBOX_ADDR"},
 		{[]string{"sandbox", "--addr", ":8099", "--admin"}, "EASEL_SANDBOX_ADMIN"},
 		{[]string{"sandbox", "--addr", "127.0.0.1:0", "--db", "/nowhere/catalog.db"}, "EASEL_SANDBOX_DB"},

@@ -23,14 +23,15 @@ const (
 	stages
 )
 
-// stageNames are the names of the stages in the log.
-var stageNames = [stages]string{"orders", "hub", "jobs", "ledger", "telemetry"}
-
-// callShare is the percentage of the drain timeout that is for calls. stageShares are the percentages after which a stop
-// continues without a stage that has not ended. A quick stage leaves its time to the next one.
+// callShare is the percentage of the drain timeout that is for calls.
 const callShare = 75
 
-var stageShares = [stages]time.Duration{85, 88, 91, 93, 95}
+// shutdown has the name of each stage in the log, and the percentage of the drain timeout after which a stop continues without a
+// stage that has not ended. A quick stage leaves its time to the next one.
+var shutdown = [stages]struct {
+	name  string
+	share time.Duration
+}{{"orders", 85}, {"hub", 88}, {"jobs", 91}, {"ledger", 93}, {"telemetry", 95}}
 
 // telemetryMinimum is the minimum time for the last export. It may exceed a drain timeout below 10 s.
 const telemetryMinimum = time.Second
@@ -73,15 +74,15 @@ func (b *background) stop(ctx context.Context) {
 	b.beginStop()
 	for at := range stages {
 		if err := b.stopStage(context.WithoutCancel(ctx), at); err != nil {
-			b.logger.Warn("stage not stopped", "stage", stageNames[at], "error", err)
+			b.logger.Warn("stage not stopped", "stage", shutdown[at].name, "error", err)
 		} else if b.logger != nil { // nil if startup failed before there was a logger
-			b.logger.Debug("stage stopped", "stage", stageNames[at], "elapsed_ms", time.Since(b.began).Milliseconds())
+			b.logger.Debug("stage stopped", "stage", shutdown[at].name, "elapsed_ms", time.Since(b.began).Milliseconds())
 		}
 	}
 }
 
 func (b *background) stopStage(ctx context.Context, at stage) error {
-	limit := time.Until(b.began.Add(b.limit * stageShares[at] / 100))
+	limit := time.Until(b.began.Add(b.limit * shutdown[at].share / 100))
 	if at == stopTelemetry {
 		limit = max(limit, telemetryMinimum)
 	}

@@ -30,11 +30,11 @@ func TestStopEndsEachStageBeforeTheNext(t *testing.T) {
 		ctx, signal := context.WithCancel(t.Context())
 		var order []string
 		for at := range stages {
-			b.closeAt(at, func(context.Context) error { order = append(order, stageNames[at]+" closed"); return nil })
+			b.closeAt(at, func(context.Context) error { order = append(order, shutdown[at].name+" closed"); return nil })
 			b.start(ctx, at, func(ctx context.Context) {
 				<-ctx.Done()
 				time.Sleep(time.Millisecond)
-				order = append(order, stageNames[at]+" ended")
+				order = append(order, shutdown[at].name+" ended")
 			})
 		}
 		signal()
@@ -55,7 +55,7 @@ func TestStopEndsEachStageBeforeTheNext(t *testing.T) {
 
 func TestStopContinuesWithoutAStuckStage(t *testing.T) { // A4
 	for at, end := range map[stage]time.Duration{stopOrders: 8500, stopHub: 8800, stopJobs: 9100, stopLedger: 9300, stopTelemetry: 9500} {
-		t.Run(stageNames[at], func(t *testing.T) {
+		t.Run(shutdown[at].name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, log := newBackground(10 * time.Second)
 				began, stuck, closed := time.Now(), make(chan struct{}), 0
@@ -69,7 +69,7 @@ func TestStopContinuesWithoutAStuckStage(t *testing.T) { // A4
 				if took := time.Since(began); took != end*time.Millisecond || closed != int(stages)-1 {
 					t.Errorf("the stop took %v, and %d stages were closed", took, closed)
 				}
-				if !strings.Contains(log.String(), `"stage not stopped" stage=`+stageNames[at]) {
+				if !strings.Contains(log.String(), `"stage not stopped" stage=`+shutdown[at].name) {
 					t.Errorf("the log is %s", log)
 				}
 				close(stuck)
