@@ -77,7 +77,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 			return err
 		}
 	}
-	debug.FreeOSMemory() // of the startup
+	debug.FreeOSMemory() // the startup needs much more than an idle server
 	if ready != nil {
 		ready(f.front)
 	}
