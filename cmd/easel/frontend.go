@@ -7,7 +7,6 @@ import (
 
 	"github.com/easel-grpc/easel/gen/openapi"
 	"github.com/easel-grpc/easel/internal/admin"
-	"github.com/easel-grpc/easel/internal/crossorigin"
 	"github.com/easel-grpc/easel/internal/rest"
 	"github.com/easel-grpc/easel/internal/rest/page"
 	"github.com/easel-grpc/easel/internal/server"
@@ -15,7 +14,6 @@ import (
 
 // openServers creates the servers in front of the services.
 func (f *facade) openServers(context.Context) (err error) {
-	f.warnOfAnyHost()
 	f.front, err = server.New(server.Config{
 		GRPCAddr: f.GRPCAddr, HTTPAddr: f.HTTPAddr, AdminAddr: f.AdminAddr, MetricsAddr: f.MetricsAddr,
 		TLS: server.TLS{
@@ -36,13 +34,6 @@ func (f *facade) openServers(context.Context) (err error) {
 		f.files["EASEL_TLS_CERT_FILE"] = certificates
 	}
 	return nil
-}
-
-// warnOfAnyHost warns if a web page could order by DNS rebinding, because neither a credential nor a host name is required.
-func (f *facade) warnOfAnyHost() {
-	if f.AllowAnonymous && len(f.HTTPAllowedHosts) == 0 && !crossorigin.IsLoopback(f.HTTPAddr) {
-		f.logger.Warn("any host name accepted", "effect", "a web page may order by DNS rebinding", "hint", "EASEL_HTTP_ALLOWED_HOSTS lists the hosts to serve")
-	}
 }
 
 // rest creates the handler of the HTTP listener.

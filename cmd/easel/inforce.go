@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/easel-grpc/easel/internal/auth"
+	"github.com/easel-grpc/easel/internal/crossorigin"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
@@ -28,6 +29,9 @@ func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
 	)
 	if !c.holdsKey() && c.beyondLoopbackInClear() {
 		logger.Warn("API keys of callers travel in the clear beyond this machine, where nothing in front of it encrypts: EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE encrypt")
+	}
+	if c.AllowAnonymous && len(c.HTTPAllowedHosts) == 0 && !crossorigin.IsLoopback(c.HTTPAddr) { // neither a credential nor a host name is required
+		logger.Warn("any host name accepted", "effect", "a web page may order by DNS rebinding", "hint", "EASEL_HTTP_ALLOWED_HOSTS lists the hosts to serve")
 	}
 	if known != nil && c.heldKey == "" { // the money of easel dev is test money
 		if names := unlimited(known.List()); names != "" {
