@@ -165,6 +165,3 @@ func (s State) String() string {
 	}
 	return "state(" + strconv.Itoa(int(s)) + ")"
 }
-
-// MarshalText returns the name of the state.
-func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

@@ -41,7 +41,7 @@ type PolledGeneration struct {
 	Tenant    catalog.Tenant `json:"key"`
 	ID        string         `json:"id"`
 	Model     string         `json:"model"`
-	State     catalog.State  `json:"state,omitzero"`    // zero if not known yet
+	State     string         `json:"state,omitempty"`   // empty if not known yet
 	Began     time.Time      `json:"began"`             // best estimate
 	Answered  time.Time      `json:"answered,omitzero"` // last response of the catalog; zero before the first
 	NextPoll  time.Time      `json:"nextPoll"`
@@ -61,8 +61,12 @@ func newPolledCredential(t *tenant) PolledCredential {
 }
 
 func newPolledGeneration(t *tenant, e *generation, now time.Time) PolledGeneration {
+	state := ""
+	if e.state.State != 0 {
+		state = e.state.State.String()
+	}
 	return PolledGeneration{
-		Tenant: t.cred.Tenant, ID: e.id, Model: cmp.Or(e.state.ModelID, e.modelID), State: e.state.State, Began: e.startTime(), Answered: e.state.ObserveTime,
+		Tenant: t.cred.Tenant, ID: e.id, Model: cmp.Or(e.state.ModelID, e.modelID), State: state, Began: e.startTime(), Answered: e.state.ObserveTime,
 		NextPoll: latest(t.nextPoll(e), t.opens(now)), Watches: len(e.subscribers), Failures: e.polling.failures, LastError: e.polling.lastErr,
 		waiting: e.waitingSince(),
 	}

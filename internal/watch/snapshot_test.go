@@ -29,7 +29,7 @@ func TestASnapshotHasTheLongestWaitingAndCountsTheOthers(t *testing.T) {
 			t.Errorf("the key is %+v", k)
 		}
 		for _, r := range s.Generations {
-			if r.Began.IsZero() || r.NextPoll.Before(s.Time.Add(-time.Second)) || r.Watches < 1 || r.State == 0 || r.Tenant != k.Tenant {
+			if r.Began.IsZero() || r.NextPoll.Before(s.Time.Add(-time.Second)) || r.Watches < 1 || r.State == "" || r.Tenant != k.Tenant {
 				t.Errorf("a generation is %+v", r)
 			}
 		}
