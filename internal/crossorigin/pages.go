@@ -14,13 +14,13 @@ func RefuseWrites(next http.Handler, deny Deny) http.Handler {
 	return protection.Handler(next)
 }
 
-// RefuseReads also prevents reads by other web pages, because a profile slows the process. They may link to the start
-// page, which is harmless.
+// RefuseReads denies reads and writes that other web pages send. Reads are harmful too: a profile, for example, slows
+// the process. Links to the start page are allowed.
 func RefuseReads(next http.Handler, deny Deny) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asWrite := *r
-		asWrite.Method = http.MethodPost // the library checks only writes
+		asWrite.Method = http.MethodPost // the library checks only methods that write
 		link := r.Method == http.MethodGet && r.URL.Path == "/" && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 		if !link && protection.Check(&asWrite) != nil {
 			denied(deny).ServeHTTP(w, r)
@@ -32,6 +32,6 @@ func RefuseReads(next http.Handler, deny Deny) http.Handler {
 
 func denied(deny Deny) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		deny(w, r, service.Fail(easelv1.ErrorReason_CROSS_ORIGIN_REQUEST, "a page of another origin may not make this request"))
+		deny(w, r, service.Fail(easelv1.ErrorReason_CROSS_ORIGIN_REQUEST, "a web page of another origin may not send this request; call the server from a backend"))
 	}
 }
