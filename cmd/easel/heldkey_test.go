@@ -44,7 +44,7 @@ func TestAHeldKeyFollowsItsFile(t *testing.T) { // X1 X2
 		}
 		time.Sleep(time.Second)
 		want("while there is no file", "other")
-		if n := strings.Count(logs.String(), "can't be read"); n != 2 {
+		if n := strings.Count(logs.String(), "upstream key unreadable"); n != 2 {
 			t.Errorf("two reasons why a file is unreadable are logged %d times:\n%s", n, logs.String())
 		}
 

@@ -14,9 +14,9 @@ import (
 // Interval is the minimum time between two reads of the files.
 const Interval = time.Second
 
-// Value is a value parsed from files. If they can't be read, the previous value remains.
+// Value is a value that is parsed from files. While the files can't be read or parsed, the previous value remains.
 type Value[T any] struct {
-	what   string
+	what   string // name of the value in log messages
 	files  []string
 	parse  func(contents ...[]byte) (T, error)
 	logger *slog.Logger
@@ -65,20 +65,20 @@ func (v *Value[T]) Problem() error {
 	return v.problem
 }
 
-// readAfter reads the files, unless the last read started less than an interval ago. Only one caller reads.
+// readAfter reads the files, unless the last read started less than an interval ago or is still running.
 func (v *Value[T]) readAfter(interval time.Duration) {
-	inForce, mine := v.begin(interval)
+	current, mine := v.begin(interval)
 	if !mine {
 		return
 	}
-	value, sums, err := v.read(inForce)
+	value, sums, err := v.read(current)
 	if note := v.end(value, sums, err); note != nil {
 		note()
 	}
 }
 
-// begin reports whether the caller must read, and returns the digests of the current contents.
-func (v *Value[T]) begin(interval time.Duration) (inForce string, mine bool) {
+// begin reports whether the caller must read the files. It also returns the digests of the current contents.
+func (v *Value[T]) begin(interval time.Duration) (current string, mine bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if !v.reading && time.Since(v.checked) >= interval {
@@ -87,8 +87,8 @@ func (v *Value[T]) begin(interval time.Duration) (inForce string, mine bool) {
 	return v.sums, mine
 }
 
-// read reads the files. It does not parse unchanged contents.
-func (v *Value[T]) read(inForce string) (value T, sums string, err error) {
+// read reads the files. It parses them only if their digests differ from current.
+func (v *Value[T]) read(current string) (value T, sums string, err error) {
 	contents := make([][]byte, len(v.files))
 	for i, file := range v.files {
 		if contents[i], err = os.ReadFile(file); err != nil { //nolint:gosec // the operator names the files
@@ -97,7 +97,7 @@ func (v *Value[T]) read(inForce string) (value T, sums string, err error) {
 		sum := sha256.Sum256(contents[i])
 		sums += string(sum[:])
 	}
-	if sums == inForce {
+	if sums == current {
 		return value, sums, nil
 	}
 	if value, err = v.parse(contents...); err != nil {
@@ -112,13 +112,13 @@ func (v *Value[T]) end(value T, sums string, err error) (note func()) {
 	defer v.mu.Unlock()
 	switch {
 	case err != nil && (v.problem == nil || v.problem.Error() != err.Error()):
-		note = func() { v.logger.Error(v.what+" can't be read; the old one stays", "error", err) }
+		note = func() { v.logger.Error(v.what+" unreadable", "error", err, "effect", "previous contents stay in use") }
 	case err == nil && sums != v.sums:
 		before := v.value
 		v.value, v.sums = value, sums
 		note = func() { v.logger.Info(v.what+" has changed", v.described(before, value)...) }
 	case err == nil && v.problem != nil:
-		note = func() { v.logger.Info(v.what + " has recovered") }
+		note = func() { v.logger.Info(v.what + " readable again") }
 	}
 	v.reading, v.problem = false, err
 	return note

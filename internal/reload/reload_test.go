@@ -111,19 +111,19 @@ func TestTheOldValueStaysWhileFilesCannotBeRead(t *testing.T) {
 		time.Sleep(Interval)
 		p.want(t, "while a file is gone", "a+b")
 		p.wantLogged(t, "does not look right", 1)
-		p.wantLogged(t, "pair can't be read", 2) // once for each reason
-		p.wantLogged(t, "pair has recovered", 0)
+		p.wantLogged(t, "pair unreadable", 2) // once for each reason
+		p.wantLogged(t, "pair readable again", 0)
 
 		p.write(t, 0, "a")
 		time.Sleep(Interval)
 		p.want(t, "when it is back", "a+b")
 		p.wantLogged(t, "pair has changed", 0)
-		p.wantLogged(t, "pair has recovered", 1)
+		p.wantLogged(t, "pair readable again", 1)
 
 		p.write(t, 0, "broken")
 		time.Sleep(Interval)
 		p.want(t, "when it breaks again", "a+b")
-		p.wantLogged(t, "pair can't be read", 3)
+		p.wantLogged(t, "pair unreadable", 3)
 	})
 }
 
