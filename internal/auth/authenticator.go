@@ -21,7 +21,7 @@ const (
 // visibleForm matches a token, which has no spaces.
 var visibleForm = regexp.MustCompile(`^[!-~]+$`)
 
-// Config has the ways in which callers may authenticate.
+// Config is the configuration of an [Authenticator].
 type Config struct {
 	// Catalog remembers rejected API keys. Required.
 	Catalog *catalog.Client
@@ -29,23 +29,24 @@ type Config struct {
 	Held *catalog.Credential
 	// Callers are the callers that may use the shared API key. Nil means no callers file.
 	Callers *Callers
-	// Certificates enables client certificates without a callers file: the name of the certificate is the name of the caller.
+	// Certificates enables client certificates without a callers file. The name of a certificate is then the name of its
+	// caller.
 	Certificates bool
 	// AllowAnonymous allows callers without a token or a certificate to use the shared API key.
 	AllowAnonymous bool
 }
 
-// Authenticator authenticates callers. It denies by default.
+// Authenticator authenticates callers. It rejects every caller that the configuration does not allow.
 type Authenticator struct{ cfg Config }
 
 // New creates an authenticator.
 func New(cfg Config) *Authenticator { return &Authenticator{cfg} }
 
-// Error is the reason why a caller is not authenticated.
+// Error is an authentication error.
 type Error struct {
 	Reason easelv1.ErrorReason
 	Text   string
-	Delay  time.Duration // time after which the caller should retry; zero means that a retry does not help
+	Delay  time.Duration // delay before a retry; zero means that a retry does not help
 }
 
 func (e *Error) Error() string { return e.Text }
@@ -57,16 +58,16 @@ var (
 	errNoAPIKey           = &Error{easelv1.ErrorReason_CREDENTIAL_MISSING, "no API key; send authorization: Bearer <API key>, as gRPC metadata or HTTP header", 0}
 	errMalformed          = &Error{easelv1.ErrorReason_CREDENTIAL_MALFORMED, "authorization must be sent once, as: Bearer <key>", 0}
 	errTokenUnknown       = unknown("unknown service token; send the token that the operator of this server issued")
-	errSubjectUnknown     = unknown("unknown subject (sub) of the token; have it listed in the callers file")
-	errCertificateUnknown = unknown("unknown client certificate; have its DNS name or URI listed in the callers file")
+	errSubjectUnknown     = unknown("unknown subject (sub) of the token; ask the operator to add it to the callers file")
+	errCertificateUnknown = unknown("unknown client certificate; ask the operator to add its DNS name or URI to the callers file")
 	errNoProof            = unknown("no credential; use a client certificate, or send authorization: Bearer <service token>, as gRPC metadata or HTTP header")
-	errChanged            = unknown("this caller, its team or its rights have changed since the call began")
+	errChanged            = unknown("this caller, its team or its rights have changed since the call started")
 )
 
 func unknown(text string) *Error { return &Error{easelv1.ErrorReason_CALLER_UNKNOWN, text, 0} }
 
-// Authenticate adds the identity of the caller to the context of a call. A caller forwards its API key, or authenticates by a
-// token or a certificate. Tokens are never sent to the catalog.
+// Authenticate adds the identity of the caller to the context of a call. The caller either forwards its API key, or has a token
+// or a certificate. Tokens are never sent to the catalog.
 func (a *Authenticator) Authenticate(ctx context.Context, certificate *Certificate) (context.Context, error) {
 	token, err := a.bearer(ctx)
 	if err != nil {
@@ -80,8 +81,8 @@ func (a *Authenticator) Authenticate(ctx context.Context, certificate *Certifica
 	return WithIdentity(ctx, identity), nil
 }
 
-// Admit rejects most calls that Authenticate would reject. It is cheap, because it only looks up maps. It accepts every
-// JWT, and forwarded API keys that are well-formed.
+// Admit rejects most of the calls that Authenticate would reject. It is fast, because it only reads maps. It does not check
+// JWTs. It checks only the form of a forwarded API key.
 func (a *Authenticator) Admit(ctx context.Context, certificate *Certificate) error {
 	token, err := a.bearer(ctx)
 	if err != nil {
@@ -113,7 +114,8 @@ func (a *Authenticator) bearer(ctx context.Context) (string, error) {
 	return token, nil
 }
 
-// identify returns the identity that a token or a certificate proves. A wrong token is rejected even if the certificate is valid.
+// identify returns the identity of the caller with a token or a certificate. An invalid token is rejected even if the
+// certificate is valid.
 func (a *Authenticator) identify(token string, certificate *Certificate) (*Identity, error) {
 	name := certificate.Name()
 	switch {
@@ -129,7 +131,8 @@ func (a *Authenticator) identify(token string, certificate *Certificate) (*Ident
 	return a.anonymous()
 }
 
-// forwarded returns the identity of a caller that forwards its own API key. The catalog checks the key at its first request.
+// forwarded returns the identity of a caller that forwards its own API key. The catalog checks the key when it receives the
+// first request.
 func (a *Authenticator) forwarded(token string) (*Identity, error) {
 	if token == "" {
 		return nil, errNoAPIKey
@@ -154,8 +157,8 @@ func (a *Authenticator) byToken(token string) (*Identity, error) {
 	return a.listed(func(l *List) *Caller { return l.subjects[subject] }, errSubjectUnknown, until)
 }
 
-// listed returns the identity of the caller that a function finds in the current list or in a later one. missing is the error
-// without such a caller, and until the time at which a JWT expires.
+// listed returns the identity of the caller that find selects in the current list. The identity keeps find for later lists.
+// missing is the error if there is no such caller. until is the time at which a JWT expires.
 func (a *Authenticator) listed(find func(*List) *Caller, missing error, until time.Time) (*Identity, error) {
 	list := a.cfg.Callers.List()
 	c := find(list)
@@ -168,7 +171,8 @@ func (a *Authenticator) listed(find func(*List) *Caller, missing error, until ti
 	}, nil
 }
 
-// anonymous returns the identity of a caller without a token and a certificate, if such a caller may call.
+// anonymous returns the identity of a caller without a token or certificate. It returns an error unless such callers are
+// allowed.
 func (a *Authenticator) anonymous() (*Identity, error) {
 	if !a.cfg.AllowAnonymous {
 		return nil, errNoProof
@@ -182,15 +186,15 @@ func (a *Authenticator) anonymous() (*Identity, error) {
 	return identity, nil
 }
 
-// shared returns the shared API key for the requests of an owner.
+// shared returns the shared API key, with the owner and the weight of the requests.
 func (a *Authenticator) shared(owner string, weight float64) catalog.Credential {
 	key := *a.cfg.Held
 	key.Owner, key.Weight = owner, cmp.Or(weight, 1)
 	return key
 }
 
-// StillKnown returns a function that checks the caller of an open stream again. The function returns an error if the token, the
-// rights or the CA of the caller have been removed since the call started. It accepts an expired certificate.
+// StillKnown returns a function that checks the caller of an open stream again. It returns an error if the token, the rights or
+// the CA of the caller were removed since the call started. It does not reject a certificate that has expired since.
 func (a *Authenticator) StillKnown(ctx context.Context) func() error {
 	latest := Of(ctx)
 	return func() error {
@@ -205,8 +209,8 @@ func (a *Authenticator) StillKnown(ctx context.Context) func() error {
 	}
 }
 
-// Renewed returns the identity of a caller according to the current callers file, which it does not read again. The proof of the
-// old identity stays valid: a JWT is not verified a second time.
+// Renewed returns the identity of a caller in the current callers file. It returns an error if the caller or its rights were
+// removed. It does not read the file again, and does not verify a JWT again.
 func (a *Authenticator) Renewed(old *Identity) (*Identity, error) {
 	if old.list == nil || old.list == a.cfg.Callers.List() {
 		return old, nil

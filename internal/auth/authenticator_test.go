@@ -35,7 +35,7 @@ func hasToken(callers *Callers, token string) string {
 
 func TestACallersFileThatNamesNobodyIsNoStart(t *testing.T) {
 	_, err := LoadCallers(callersFile(t, "callers: []\n"), slog.New(slog.DiscardHandler), nil)
-	if err == nil || !strings.Contains(err.Error(), "names no caller") {
+	if err == nil || !strings.Contains(err.Error(), "lists no callers") {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -1,5 +1,5 @@
-// Package auth authenticates callers. It reads the callers file, which lists the callers that may use a shared API key, with
-// their credentials and their teams, and the limits of each team.
+// Package auth authenticates callers. It reads the callers file. The file lists the callers that may use a shared API key, with
+// their credentials and teams. It also has the limits of each team.
 package auth
 
 import (
@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Anonymous is the name of a caller without a credential. No caller in the file may have this name.
+// Anonymous is the name of every caller without a credential. No caller in the file may have this name.
 const Anonymous = "anonymous"
 
 // Team is a team of callers. The zero value has no limit.
@@ -53,7 +53,7 @@ func (t Team) Allows(model string) bool {
 	return t.Models == nil || slices.ContainsFunc(t.Models, func(pattern string) bool { return matches(pattern, model) })
 }
 
-// matches reports whether a valid pattern matches a model, as in [path.Match]. In addition, /** at the end matches everything
+// matches reports whether a valid pattern matches a model, as in [path.Match]. In addition, a final /** matches everything
 // after the slash.
 func matches(pattern, model string) bool {
 	head, open := strings.CutSuffix(pattern, "/**")
@@ -86,27 +86,27 @@ type Subject struct{ Issuer, Name string }
 
 // List has the contents of a callers file.
 type List struct {
-	// Callers are in the order of the file. Issuers and Teams are by their names.
+	// Callers has the order of the file. Issuers and Teams are maps by name.
 	Callers []*Caller
 	Issuers map[string]*Issuer
 	Teams   map[string]Team
-	// Total has the budget of all callers together, and nothing else.
+	// Total has the budget of all callers together. Its other fields are empty.
 	Total Team
 
-	owners       map[string]Team
+	owners       map[string]Team // teams by name; a caller without a team is an entry of its own
 	tokens       map[tokenHash]*Caller
 	certificates map[string]*Caller
 	subjects     map[Subject]*Caller
 	digest       string // SHA-256 of the file, in hex
 }
 
-// tokenHash is the SHA-256 of a token. Because tokens are looked up by hash, the time of a look-up reveals nothing about them.
+// tokenHash is the SHA-256 of a token. Tokens are looked up by hash, so the duration of a look-up reveals nothing about them.
 type tokenHash [sha256.Size]byte
 
 // Owners returns the teams and the callers without a team, sorted.
 func (l *List) Owners() []string { return slices.Sorted(maps.Keys(l.owners)) }
 
-// byCertificate returns the caller with a certificate that has these DNS names and URIs, or nil. It also returns nil if the
+// byCertificate returns the caller whose certificate has one of these DNS names or URIs, or nil. It also returns nil if the
 // names belong to different callers.
 func (l *List) byCertificate(names []string) (found *Caller) {
 	for _, name := range names {

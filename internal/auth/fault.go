@@ -53,7 +53,7 @@ var (
 	quotation = regexp.MustCompile("(?s)['\"`].*['\"`]") // matches text of the file in an error of the YAML library
 )
 
-// reject adds the faults of an error of [parser.read].
+// reject converts an error of [parser.read] to faults.
 func (p *parser) reject(err error) {
 	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		p.rejectValue(invalid)
@@ -64,7 +64,8 @@ func (p *parser) reject(err error) {
 	p.faults = append(p.faults, Fault{max(1, line), "invalid YAML: " + quotation.ReplaceAllString(parts[2], "…")})
 }
 
-// rejectValue adds the faults of values that do not match the schema. The description of a member is the rule for its value.
+// rejectValue adds a fault for each value that does not match the schema. The text of the fault is the description of the
+// member in the schema.
 func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 	path := strings.Join(invalid.InstanceLocation, "/")
 	switch k := invalid.ErrorKind.(type) {
@@ -80,7 +81,7 @@ func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 		for _, name := range k.Properties {
 			p.fault(strings.TrimPrefix(path+"/"+name, "/"), "unknown member; the members here are %s", members)
 		}
-	case *kind.PropertyNames: // only names of teams have rules; the library may return another location
+	case *kind.PropertyNames: // only names of teams have rules; the location in the error may be another one
 		_, rule := described([]string{"teams"})
 		p.fault("teams/"+k.Property, "%s", rule)
 	default:
@@ -89,7 +90,7 @@ func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 	}
 }
 
-// described returns the schema of a value, and a message with the description of the nearest member.
+// described returns the schema of a value, and a message that has the description of the nearest member.
 func described(path []string) (s *jsonschema.Schema, rule string) {
 	s = schema()
 	name, text := "file", s.Description
@@ -100,7 +101,7 @@ func described(path []string) (s *jsonschema.Schema, rule string) {
 		case s.Items2020 != nil:
 			s = s.Items2020
 		default:
-			s = s.AdditionalProperties.(*jsonschema.Schema) // a team
+			s = s.AdditionalProperties.(*jsonschema.Schema) // value of a team
 		}
 		text = cmp.Or(s.Description, text)
 		s = cmp.Or(s.Ref, s)
@@ -108,7 +109,7 @@ func described(path []string) (s *jsonschema.Schema, rule string) {
 	return s, "wrong " + name + ": " + strings.TrimSuffix(text, ".")
 }
 
-// fault adds a fault of the value at a path. Its steps are names of members and indexes of list items, separated by slashes.
+// fault adds a fault for the value at a path. The path consists of member names and list indexes, separated by slashes.
 func (p *parser) fault(path, format string, args ...any) {
 	p.faults = append(p.faults, Fault{lineOf(&p.root, strings.Split(path, "/")), fmt.Sprintf(format, args...)})
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// Callers has the current contents of the callers file. Only Reload reads the file again, not a call. If the file has no
-// callers, no credential is accepted.
+// Callers holds the current callers file. Calls use the contents in memory, and only Reload reads the file again. If the file
+// lists no callers, no credential is accepted.
 type Callers struct {
 	*reload.Value[*List]
 	logger *slog.Logger
 }
 
-// List returns the callers in effect, or nil if c is nil.
+// List returns the current contents of the file, or nil if c is nil.
 func (c *Callers) List() *List {
 	if c == nil {
 		return nil
@@ -22,7 +22,7 @@ func (c *Callers) List() *List {
 	return c.Known()
 }
 
-// Weight returns the weight of an owner's requests. Zero, also if c is nil, means the default weight.
+// Weight returns the weight of an owner's requests. Zero means the default weight. It returns zero if c is nil.
 func (c *Callers) Weight(owner string) float64 {
 	if c == nil {
 		return 0
@@ -30,20 +30,21 @@ func (c *Callers) Weight(owner string) float64 {
 	return c.List().owners[owner].Weight
 }
 
-// LoadCallers reads the callers file. Later changes are logged. A changed file is logged but not applied if it is faulty or if
-// accept, which may be nil, rejects it. At first, the current list is empty. Errors never quote the file.
-func LoadCallers(path string, logger *slog.Logger, accept func(inForce, next *List) error) (*Callers, error) {
-	inForce := &List{}
+// LoadCallers reads the callers file. The file is applied only if it is valid and accept returns no error. accept may be nil.
+// Its first call receives an empty current list. A changed file is logged at the next reload. If it is not applied, the error
+// is logged and the previous list remains. Errors never quote the file.
+func LoadCallers(path string, logger *slog.Logger, accept func(current, next *List) error) (*Callers, error) {
+	current := &List{}
 	parse := func(contents ...[]byte) (*List, error) {
 		next, err := Parse(contents[0])
 		if err == nil && accept != nil {
-			err = accept(inForce, next)
+			err = accept(current, next)
 		}
 		if err != nil {
 			return nil, err
 		}
-		next.keepKeys(inForce)
-		inForce = next
+		next.keepKeys(current)
+		current = next
 		return next, nil
 	}
 	file, err := reload.Open("callers file", logger, parse, path)
@@ -54,7 +55,7 @@ func LoadCallers(path string, logger *slog.Logger, accept func(inForce, next *Li
 		return []any{"callers", len(after.Callers), "callers_before", len(before.Callers), "digest", after.digest, "digest_before", before.digest}
 	}
 	if len(file.Known().Callers) == 0 {
-		return nil, fmt.Errorf("%s: names no caller", path)
+		return nil, fmt.Errorf("%s: the file lists no callers", path)
 	}
 	return &Callers{file, logger}, nil
 }

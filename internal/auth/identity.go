@@ -17,23 +17,23 @@ type Identity struct {
 	Owner string
 	// Operator means that the caller may see and change the orders of every owner.
 	Operator bool
-	// APIKey is the API key that the call runs under.
+	// APIKey is the API key that the call uses at the catalog.
 	APIKey catalog.Credential
 	// SeesAccount means that the caller may see the balance of the account. With a callers file, only operators may.
 	SeesAccount bool
-	// Limits are the limits on the orders of the owner, and Total the limits on the orders of all owners. The zero value has
-	// no limits.
+	// Limits has the limits on the orders of the owner, and Total those on the orders of all owners. The zero value has no
+	// limits.
 	Limits, Total Team
 
-	list        *List                     // the callers file in effect; nil without one
-	renew       func() (*Identity, error) // identifies the caller again, by a later callers file
+	list        *List                     // current callers file when the caller was identified; nil without a file
+	renew       func() (*Identity, error) // identifies the caller again with the current callers file
 	certificate *Certificate              // client certificate; nil without one
 	until       time.Time                 // time at which a JWT expires; zero without one
-	nameless    bool                      // no caller of this server has a name
+	nameless    bool                      // whether this server has no names for its callers
 }
 
-// unauthenticated is the identity of a call without an API key. The catalog rejects it. Its owner has no orders, unlike the owner of
-// anonymous callers.
+// unauthenticated is the identity before authentication. It has no API key, so the catalog rejects it. Its owner has no orders,
+// not even those of anonymous callers.
 var unauthenticated = &Identity{Owner: catalog.Credential{}.OrderOwner()}
 
 type identityKey struct{}
@@ -51,13 +51,15 @@ func Of(ctx context.Context) *Identity {
 	return unauthenticated
 }
 
-// Subject returns the name by which the limits of the server count the caller: its own name, or the tenant of its API key.
+// Subject returns the key under which the server counts the caller for its limits. This is the name of the caller, or otherwise
+// the tenant of its API key.
 func (i *Identity) Subject() string { return cmp.Or(i.Caller, string(i.APIKey.Tenant)) }
 
-// SeesAll reports whether the caller sees the orders of every owner. Operators do, and every caller if no caller has a name.
+// SeesAll reports whether the caller sees the orders of every owner. This is true for operators, and for every caller if
+// callers have no names.
 func (i *Identity) SeesAll() bool { return i.Operator || i.nameless }
 
-// IsIsolated reports whether only the ledger separates the owner from other owners. The catalog separates forwarded API keys.
+// IsIsolated reports whether only the ledger separates the owner from other owners. With forwarded API keys, the catalog does.
 func (i *Identity) IsIsolated() bool { return i.APIKey.Held && !i.nameless }
 
 // SharesAPIKey reports whether other owners may use the same API key.
@@ -84,13 +86,16 @@ type Certificate struct {
 	Names []string
 	// CommonName is the common name of the subject.
 	CommonName string
-	// Until is the time at which the first certificate of its chain expires. If there are several chains, the latest such time.
+	// Until is the time at which the first certificate in its chain expires. With several chains, it is the latest of these
+	// times.
 	Until time.Time
-	// Counts reports whether a handshake would still accept the certificate. Its CA may have been removed.
+	// Counts reports whether a handshake would still accept the certificate. It returns false if its CA was removed, for
+	// example.
 	Counts func() bool
 }
 
-// Name returns the first URI (as in SPIFFE), otherwise the first DNS name, otherwise the common name. It returns "" if c is nil.
+// Name returns the first URI, such as a SPIFFE ID. Without a URI, it returns the first DNS name, otherwise the common name. It
+// returns "" if c is nil.
 func (c *Certificate) Name() string {
 	switch {
 	case c == nil:

@@ -21,7 +21,7 @@ const (
 	keysTTL = 24 * time.Hour
 )
 
-// Issuer signs tokens (JWT) that prove the names of callers.
+// Issuer is an identity provider whose tokens (JWT) authenticate callers.
 type Issuer struct {
 	// Name is the iss claim of the tokens. Audience must be in their aud claim.
 	Name     string `yaml:"issuer"`
@@ -37,21 +37,22 @@ type Issuer struct {
 	keys *keys
 }
 
-// keys are the keys of an issuer. Issuers of an older and a newer callers file share them.
+// keys holds the current keys of an issuer. They are kept when the callers file changes, unless the issuer gets another file or
+// URL.
 type keys struct {
 	begin  time.Time   // start of the last read; only [Callers.ReadKeys] uses it
-	wanted atomic.Bool // a token had an unknown key since the start of the last read
+	wanted atomic.Bool // whether a token with an unknown key was received since the start of the last read
 	known  atomic.Pointer[knownKeys]
 }
 
-// knownKeys are the keys of an issuer after a read.
+// knownKeys is the result of the last read of an issuer's keys.
 type knownKeys struct {
-	set     []jose.JSONWebKey
-	time    time.Time // start of the last read that succeeded
-	problem error     // error of the last read
+	set     []jose.JSONWebKey // keys of the last read that succeeded
+	time    time.Time         // start of the last read that succeeded
+	problem error             // error of the last read
 }
 
-// keepKeys retains the keys of an older list, except for issuers whose file or URL has changed.
+// keepKeys copies the keys from an older list, except for issuers whose file or URL has changed.
 func (l *List) keepKeys(older *List) {
 	for name, issuer := range l.Issuers {
 		if old := older.Issuers[name]; old != nil && old.KeysFile == issuer.KeysFile && old.KeysURL == issuer.KeysURL {
@@ -60,7 +61,7 @@ func (l *List) keepKeys(older *List) {
 	}
 }
 
-// FollowKeys reads the keys of the issuers until ctx is done.
+// FollowKeys reads the keys of all issuers at regular intervals until ctx is done.
 func (c *Callers) FollowKeys(ctx context.Context) {
 	ticks := time.NewTicker(time.Second)
 	defer ticks.Stop()
@@ -74,7 +75,7 @@ func (c *Callers) FollowKeys(ctx context.Context) {
 	}
 }
 
-// ReadKeys reads the keys that are due, and waits until the reads have ended. It must not be called concurrently.
+// ReadKeys reads all keys that are due, and waits until the reads have ended. It must not be called concurrently.
 func (c *Callers) ReadKeys(ctx context.Context) {
 	var reads sync.WaitGroup
 	for name, issuer := range c.List().Issuers {
@@ -137,8 +138,8 @@ func keyIDs(set []jose.JSONWebKey) (ids []string) {
 	return ids
 }
 
-// candidates returns the keys that may have made the signature of a token. A token without a key ID is accepted only if the
-// issuer has exactly one key of the algorithm.
+// candidates returns the keys that could have signed a token with this header. A token without a key ID is accepted only if
+// exactly one key of the issuer fits its algorithm.
 func (i *Issuer) candidates(header jose.Header, now time.Time) (candidates []jose.JSONWebKey, err error) {
 	known := i.keys.known.Load()
 	switch {

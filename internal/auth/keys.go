@@ -29,8 +29,7 @@ const (
 	keysTimeout            = 5 * time.Second
 )
 
-// parseKeys returns the keys of a JSON Web Key Set that can verify signatures. A key that go-jose cannot decode does not make
-// the others unusable.
+// parseKeys returns the keys of a JSON Web Key Set that can verify signatures. It skips keys that go-jose can't decode.
 func parseKeys(text []byte) (keys []jose.JSONWebKey, err error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -63,7 +62,7 @@ func verifies(key jose.JSONWebKey) bool {
 	return false
 }
 
-// Check reads the files that an issuer names, and sends no request. An empty set is valid: the issuer has revoked its keys.
+// Check reads the files of an issuer. It sends no request. A key set without keys is valid: the issuer has revoked its keys.
 func (i *Issuer) Check() error {
 	if i.KeysFile == "" {
 		_, _, err := i.request(context.Background())
@@ -111,10 +110,10 @@ func (i *Issuer) download(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("unexpected status %d", response.StatusCode)
 	}
 	text, err := io.ReadAll(http.MaxBytesReader(nil, response.Body, maxKeysBytes))
-	return text, cmp.Or(err, ctx.Err()) // after ctx is done, a server may end its response early without an error
+	return text, cmp.Or(err, ctx.Err()) // when ctx is done, the body may end early without an error
 }
 
-// request returns a request for the key set, and a client that trusts the CAs of the issuer.
+// request returns the request for the key set, and a client that trusts the CAs in CAFile.
 func (i *Issuer) request(ctx context.Context) (*http.Client, *http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, i.KeysURL, nil)
 	if err != nil {

@@ -28,7 +28,7 @@ type parser struct {
 	faults Faults
 }
 
-// caller is a caller in a callers file.
+// caller is an entry of the file for one caller.
 type caller struct {
 	Name, Team, Issuer             string
 	Budget                         Budget
@@ -36,8 +36,8 @@ type caller struct {
 	Tokens, Certificates, Subjects []string
 }
 
-// Parse reads a callers file. Its error is [Faults]: the values that do not match the schema, or, if all match, the names and
-// credentials that are repeated or unknown.
+// Parse reads a callers file. Its error has type [Faults]. It lists the values that do not match the schema. If all values
+// match, it lists repeated names, repeated credentials, and unknown teams and issuers.
 func Parse(text []byte) (*List, error) {
 	p := &parser{names: map[string]*Caller{}, list: &List{
 		Issuers: map[string]*Issuer{}, Teams: map[string]Team{},
@@ -56,7 +56,7 @@ func Parse(text []byte) (*List, error) {
 	return p.list, nil
 }
 
-// read decodes the file. It returns a [*jsonschema.ValidationError] or an error of the YAML library.
+// read decodes the file. Its error is a [*jsonschema.ValidationError] or comes from the YAML library.
 func (p *parser) read(text []byte) error {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	err := decoder.Decode(&p.root)
@@ -79,7 +79,7 @@ func (p *parser) read(text []byte) error {
 	return p.root.Decode(&p.file)
 }
 
-// fill fills the list, and rejects repeated names and credentials.
+// fill builds the list from the decoded file. It adds a fault for each name and credential that is repeated or unknown.
 func (p *parser) fill() {
 	p.list.Total.Budget = p.file.Total
 	for n, issuer := range p.file.Issuers {
@@ -108,7 +108,7 @@ func (p *parser) addCaller(path string, entry caller) {
 	case entry.Team != "":
 		p.fault(path+"team", "unknown team; add it to teams")
 	case isTeam:
-		p.fault(path+"name", "a team has this name, too, and owners of orders need different names; set the team of the caller, or rename it")
+		p.fault(path+"name", "a team has this name, and the two would be the same owner; set the team of the caller, or rename the caller")
 	}
 	claim(p, p.names, c.Name, c, path+"name")
 	p.list.Callers, p.list.owners[c.Owner()] = append(p.list.Callers, c), c.Team
@@ -136,7 +136,7 @@ func (p *parser) addCredentials(path string, entry caller, c *Caller) {
 	}
 }
 
-// claim assigns a name or a credential to a caller. It belongs to one caller only.
+// claim assigns a name or a credential to a caller. It adds a fault if another caller already has it.
 func claim[K comparable](p *parser, callers map[K]*Caller, key K, c *Caller, path string) {
 	if callers[key] != nil {
 		p.fault(path, "this %s is listed twice; remove one of the two", strings.TrimSuffix(strings.Split(path, "/")[2], "s"))

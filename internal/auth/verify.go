@@ -28,12 +28,12 @@ var (
 	errNoSubject   = unknown("the token has no subject (sub)")
 	errKind        = unknown("the type (typ) of the token is not accepted")
 	errUnknownKey  = unknown("the issuer has no key of the token's kid and algorithm; get a new token, or retry when the issuer has published the key")
-	errOldKeys     = unknown("issuer keys unreadable for a day")
+	errOldKeys     = unknown("issuer keys unreadable for a day; ask the operator of this server")
 	errWrongSigned = unknown("the signature of the token is wrong; get a new token")
 )
 
-// algorithms are the accepted algorithms, all asymmetric. ES512 is excluded, because a forged token would cost milliseconds of
-// CPU.
+// algorithms are the accepted algorithms, all asymmetric. ES512 is excluded, because verifying a forged token would take
+// milliseconds of CPU time.
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.EdDSA,
 }
@@ -41,8 +41,8 @@ var algorithms = []jose.SignatureAlgorithm{
 // kinds are the accepted types (typ) of tokens.
 var kinds = []any{nil, "JWT", "jwt", "JOSE", "at+jwt", "application/at+jwt"}
 
-// verify returns the subject of a JWT, and the time at which the token expires. It never waits for an issuer. Its error is an
-// [*Error].
+// verify returns the subject of a JWT, and the time at which the token expires. It does not wait for keys of an issuer. Its
+// error has type [*Error].
 func (l *List) verify(token string) (subject Subject, until time.Time, err error) {
 	now := time.Now()
 	parsed, err := jwt.ParseSigned(token, algorithms)
@@ -67,7 +67,8 @@ func (l *List) verify(token string) (subject Subject, until time.Time, err error
 	return Subject{claims.Issuer, claims.Subject}, claims.Expiry.Time().Add(leeway), nil
 }
 
-// checkClaims returns the reason for the rejection of a token regardless of its signature, or nil.
+// checkClaims checks the header and the claims of a token, but not its signature. It returns the reason for a rejection, or
+// nil.
 func checkClaims(header jose.Header, claims jwt.Claims, audience string, now time.Time) error {
 	err := claims.ValidateWithLeeway(jwt.Expected{AnyAudience: jwt.Audience{audience}, Time: now}, leeway)
 	switch {

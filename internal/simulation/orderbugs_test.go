@@ -167,7 +167,7 @@ var orderBugs = []bug{
 		name: "a callers file that is broken lets nobody in",
 		edits: []edit{{
 			authDir, "LoadCallers", "next, err := Parse(_)",
-			"next, err := Parse(contents[0]); if err != nil && inForce != nil { next, err = &List{}, nil }",
+			"next, err := Parse(contents[0]); if err != nil && current != nil { next, err = &List{}, nil }",
 		}},
 		jobs:   seeds("ledger-T8", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"the current callers file determines the callers"},
