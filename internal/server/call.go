@@ -18,32 +18,33 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// call is the record of one call, for its span and its line in the log.
+// call holds the data of one call for its span and its log line.
 type call struct {
 	*chain
 	method string
 	origin origin
 	start  time.Time
-	ctx    context.Context //nolint:containedctx // has the caller for the log
+	ctx    context.Context //nolint:containedctx // carries the caller for the log line
 
-	release         func() // subtracts the call from the counts
-	entered         bool   // the request has reached the handler
+	release         func() // removes the call from the counts of concurrent calls
+	entered         bool   // whether the request has passed all checks
 	names           names
-	answer          any          // nil for a stream
-	order           string       // ID in the ledger
-	messages, bytes atomic.Int64 // number of messages sent, and of result bytes in them
+	answer          any          // response of a unary call; nil for a stream
+	order           string       // ID of the order in the ledger; empty if the call places no order
+	messages, bytes atomic.Int64 // numbers of messages and of result bytes that a stream has sent
 	cause           error        // error of the call before its conversion to a status
 }
 
 type callKey struct{}
 
-// callOf returns the record of a call, or nil if the server has no such method.
+// callOf returns the call of a context, or nil if its method is unknown.
 func callOf(ctx context.Context) *call {
 	c, _ := ctx.Value(callKey{}).(*call)
 	return c
 }
 
-// statsHandler measures the calls of one server. Calls of unknown methods have no span, because it would have their names.
+// statsHandler traces, measures and logs the calls of one server. It ignores calls of unknown methods. A client can send any
+// method name, and each name would become a span name and a metric label.
 type statsHandler struct {
 	*chain
 	origin func(context.Context) origin
@@ -81,7 +82,7 @@ func (h statsHandler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	h.tracing.calls.HandleRPC(ctx, event)
 }
 
-// fail converts the error of a call to a status.
+// fail converts the error of a call to a status with the trace ID. The status of a failed order has the outcome of the order.
 func (c *call) fail(cause error) error {
 	if cause == nil {
 		return nil
@@ -101,15 +102,15 @@ var errPanicked = service.Fail(easelv1.ErrorReason_INTERNAL, "internal error")
 // count as a failure of the server.
 var errUndecodable = service.InvalidRequest(service.Violation{Description: "the request can't be decoded"})
 
-// recovered converts a panic to an error.
+// recovered logs a panic and converts it to an error. Call it with defer.
 func (c *call) recovered(err *error) {
 	if value := recover(); value != nil {
-		c.logger.ErrorContext(c.ctx, "panic in a call", "method", c.method, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
+		c.logger.ErrorContext(c.ctx, "call panicked", "method", c.method, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
 		*err = errPanicked
 	}
 }
 
-// log writes the line of a call that is complete.
+// log writes the log line of a finished call.
 func (c *call) log(err error) {
 	st, took, cause := status.Convert(err), time.Since(c.start), cmp.Or(c.cause, err)
 	attrs := append(make([]slog.Attr, 0, 14),
@@ -128,12 +129,12 @@ func (c *call) log(err error) {
 	}
 	level, code := slog.LevelInfo, st.Code()
 	switch {
-	case code == codes.Internal, code == codes.Unknown, code == codes.DataLoss, service.LedgerFailed(cause): // an operator has to check
+	case code == codes.Internal, code == codes.Unknown, code == codes.DataLoss, service.LedgerFailed(cause): // needs an operator's attention
 		level = slog.LevelError
-		if cause != errPanicked { //nolint:errorlint // the panic was logged
+		if cause != errPanicked { //nolint:errorlint // the panic was logged already
 			attrs = append(attrs, slog.String("error", cause.Error()))
 		}
-	case public(c.method) && code == codes.OK, code == codes.Canceled && (public(c.method) || !c.entered): // probes, floods of cancelled calls
+	case public(c.method) && code == codes.OK, code == codes.Canceled && (public(c.method) || !c.entered): // probes and cancelled calls can be frequent
 		level = slog.LevelDebug
 	}
 	c.logger.LogAttrs(c.ctx, level, "call", attrs...)

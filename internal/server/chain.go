@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// longLived has the methods whose calls may stay open for a long time. They count as streams.
+// longLived has the methods whose calls may stay open for a long time. They count as streams, although WaitGeneration is unary.
 var longLived = map[string]bool{
 	easelv1.GenerationService_WatchGeneration_FullMethodName:    true,
 	easelv1.GenerationService_WatchGenerations_FullMethodName:   true,
@@ -25,29 +25,29 @@ var longLived = map[string]bool{
 	easelv1.GenerationService_DownloadGeneration_FullMethodName: true,
 }
 
-// public reports whether a method needs no credential. All others do.
+// public reports whether a method needs no credential. Only health and reflection need none.
 func public(method string) bool {
 	return strings.HasPrefix(method, "/grpc.health.v1.Health/") || strings.HasPrefix(method, "/grpc.reflection.")
 }
 
-// chain is the path of a call to its handler, the outermost part first. Both gRPC servers have it.
+// chain processes every call of both gRPC servers. Its steps, the outermost first:
 //
-//	stats handler   span, measurements, line in the log
-//	recover         a panic becomes an error
-//	status          an error becomes a status
-//	authenticate    the context has the caller
-//	count           a caller and a server have a maximum of calls under way
-//	check           the request keeps the rules of the contract
+//	stats handler   creates the span, the measurements and the log line
+//	status          converts an error to a status
+//	recover         converts a panic to an error
+//	authenticate    adds the caller to the context
+//	count           limits the concurrent calls of a caller and of the server
+//	check           validates the request
 type chain struct {
 	service                 Service
 	logger                  *slog.Logger
 	rules                   rules
 	tracing                 *tracing
 	certificates            *reload.Value[*tls.Config] // current certificates; nil without TLS
-	calls, streams, watched *counts                    // watched counts the renders that open watches name
-	probes                  *counts                    // streams without a credential, by connection
+	calls, streams, watched *counts                    // watched limits the renders that open watches name
+	probes                  *counts                    // health and reflection streams, counted by connection
 	maxMessage              int                        // maximum size of a request in bytes
-	methods                 map[string]grpc.MethodInfo // methods of the public server by full name
+	methods                 map[string]grpc.MethodInfo // known methods by full name
 	refusals                *rate.Limiter              // limits log lines about unauthenticated callers
 }
 
@@ -55,17 +55,17 @@ func newChain(config Config, rules rules, tracing *tracing) *chain {
 	limits := config.Limits
 	return &chain{
 		service: config.Service, logger: config.logger(), rules: rules, tracing: tracing,
-		calls: newCounts("calls", limits.callerCalls(), limits.calls(), easelv1.ErrorReason_OVERLOADED, "send fewer at once"),
+		calls: newCounts("calls", limits.callerCalls(), limits.calls(), easelv1.ErrorReason_OVERLOADED, "send fewer calls at the same time"),
 		streams: newCounts("watches, waits and downloads", limits.callerStreams(), limits.streams(), easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED,
-			"end one first, or watch many renders on one stream"),
-		watched: newCounts("renders of watches", callerWatched, allWatched, easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED,
+			"end one of them first, or watch many renders on one stream"),
+		watched: newCounts("watched renders", callerWatched, allWatched, easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED,
 			"end a watch first, or watch everything"),
-		probes:     newCounts("health watches and reflection streams", connProbes, limits.conns(), easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED, "end one first"),
+		probes:     newCounts("health watches and reflection streams", connProbes, limits.conns(), easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED, "end one of them first"),
 		maxMessage: limits.message(), methods: map[string]grpc.MethodInfo{}, refusals: rate.NewLimiter(refusalLines, refusalLines),
 	}
 }
 
-// options returns the chain as options of a gRPC server. origin returns the origin of its calls.
+// options returns the gRPC server options that install the chain. origin returns the origin of a call from its context.
 func (c *chain) options(origin func(context.Context) origin) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.StatsHandler(statsHandler{c, origin}),
@@ -75,7 +75,7 @@ func (c *chain) options(origin func(context.Context) origin) []grpc.ServerOption
 	}
 }
 
-// register adds the methods of a server to the public methods.
+// register adds the methods of a server to the known methods.
 func (c *chain) register(server *grpc.Server) {
 	for name, info := range server.GetServiceInfo() {
 		for _, m := range info.Methods {
@@ -100,7 +100,7 @@ func (c *chain) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerIn
 	return call.run(stream.Context(), func(ctx context.Context) error { return handle(srv, &checkedStream{stream, ctx, call}) })
 }
 
-// run calls the handler of a call that is authenticated and counted.
+// run authenticates and counts a call, and then calls handle. It converts every error to a status.
 func (c *call) run(ctx context.Context, handle func(context.Context) error) error {
 	return c.fail(func() (err error) {
 		defer c.recovered(&err)
@@ -116,11 +116,11 @@ func (c *call) run(ctx context.Context, handle func(context.Context) error) erro
 	}())
 }
 
-// authenticate returns the context of a call with its caller. Health and reflection need no credential.
+// authenticate adds the identity of the caller to the context of a call. Health and reflection need no credential.
 func (c *call) authenticate(ctx context.Context) (context.Context, error) {
 	switch {
 	case ctx.Err() != nil:
-		return nil, ctx.Err() // cancelled calls must cost no work
+		return nil, ctx.Err() // a cancelled call must not cause work
 	case public(c.method):
 		return ctx, nil
 	case !c.stillVerified(c.origin.tls):
@@ -137,8 +137,9 @@ func (c *call) authenticate(ctx context.Context) (context.Context, error) {
 	return ctx, nil
 }
 
-// count counts a call until release. A stream without a credential counts on its connection, so that clients that watch the
-// health of the server do not use up a limit for all. Other calls without a credential count as the calls of one caller.
+// count counts a call until release is called. Health and reflection streams count by connection. Otherwise, clients that watch
+// the health of the server could use up the limit of all others. Other calls without a credential count as the calls of one
+// caller.
 func (c *call) count() (release func(), err error) {
 	if public(c.method) && c.methods[c.method].IsServerStream {
 		return c.probes.acquire(c.origin.peer, 1)
@@ -149,7 +150,7 @@ func (c *call) count() (release func(), err error) {
 	return c.calls.acquire(auth.Of(c.ctx).Subject(), 1)
 }
 
-// check checks a request against the rules of the contract.
+// check validates a request against the rules of the contract, and records the names in it.
 func (c *call) check(req any) error {
 	err := c.rules.check(c.origin.idempotencyKeys, req)
 	if c.names = namesOf(req); err != nil {
@@ -159,10 +160,10 @@ func (c *call) check(req any) error {
 	return nil
 }
 
-// checkedStream checks the requests of a stream and counts its messages.
+// checkedStream validates the requests of a stream and counts the messages that it sends.
 type checkedStream struct {
 	grpc.ServerStream
-	ctx  context.Context //nolint:containedctx // has the caller for the handler
+	ctx  context.Context //nolint:containedctx // carries the caller for the handler
 	call *call
 }
 
@@ -182,7 +183,7 @@ func (s *checkedStream) RecvMsg(message any) error {
 	return s.call.watch(message)
 }
 
-// watch counts the renders that a watch names, until its call ends.
+// watch counts the renders that a WatchGenerations request names, until the call ends.
 func (c *call) watch(request any) error {
 	many, ok := request.(*easelv1.WatchGenerationsRequest)
 	if !ok {
@@ -200,7 +201,7 @@ func (c *call) watch(request any) error {
 func (s *checkedStream) SendMsg(message any) error {
 	err := s.ServerStream.SendMsg(message)
 	if err == nil {
-		chunk, _ := message.(*easelv1.DownloadGenerationResponse) // nil for other messages
+		chunk, _ := message.(*easelv1.DownloadGenerationResponse) // nil unless the message is a chunk of a download
 		s.call.sent(len(chunk.GetChunk().GetData()))
 	}
 	return err

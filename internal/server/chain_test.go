@@ -41,7 +41,7 @@ func TestAPanicIsAnInternalErrorThatTellsTheCallerNothing(t *testing.T) {
 	}
 	_, err = stream.Recv()
 	servertest.WantError(t, err, codes.Internal, "INTERNAL")
-	panics := s.Lines(t, "panic in a call")
+	panics := s.Lines(t, "call panicked")
 	if len(panics) != 2 || !strings.Contains(panics[0]["stack"].(string), "chain_test.go") {
 		t.Errorf("logged %v", panics)
 	}

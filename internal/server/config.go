@@ -18,15 +18,15 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Service handles the calls that pass the chain. Package service implements it.
+// Service handles the calls after the chain has processed them. Package service implements it.
 type Service interface {
 	// Register adds the services of the contract to a gRPC server. It is called for the public and for the in-memory server.
 	Register(grpc.ServiceRegistrar)
-	// Admit rejects a call without a plausible credential. It only reads maps. The metadata of ctx and certificate are as in
-	// Authenticate.
+	// Admit rejects a call without a plausible credential. It must be fast, so it may only read maps. Its parameters are the same
+	// as those of Authenticate.
 	Admit(ctx context.Context, certificate *auth.Certificate) error
-	// Authenticate returns the context of a call with its caller, or rejects the call. It reads the metadata "authorization".
-	// certificate is the verified certificate of the caller, or nil.
+	// Authenticate adds the identity of the caller to the context of a call, or rejects the call. It reads the credential from
+	// the metadata "authorization". certificate is the verified certificate of the caller, or nil.
 	Authenticate(ctx context.Context, certificate *auth.Certificate) (context.Context, error)
 	// Drain ends every open watch and wait. Downloads continue until the drain timeout.
 	Drain()
@@ -34,15 +34,15 @@ type Service interface {
 
 // Config is the configuration of a server. Service, REST and Admin are required.
 type Config struct {
-	// GRPCAddr, HTTPAddr and AdminAddr are the addresses "host:port" of the three listeners. An empty host means every address,
-	// and port 0 a free port. An address is required unless Listeners has the listener.
+	// GRPCAddr, HTTPAddr and AdminAddr are the addresses "host:port" of the three listeners. An empty host means all local
+	// addresses, and port 0 means a free port. An address is required unless Listeners has an open listener for it.
 	GRPCAddr, HTTPAddr, AdminAddr string
 	// MetricsAddr is the address of a fourth listener for metrics and probes. Empty means none.
 	MetricsAddr string
-	Listeners   Listeners // replace the addresses; the server closes them
+	Listeners   Listeners // open listeners that replace addresses; the server closes them
 	TLS         TLS       // configuration of the gRPC and HTTP listeners
 	Service     Service
-	Logger      *slog.Logger // nil discards the lines
+	Logger      *slog.Logger // nil means no logging
 	// REST and Admin create the handlers of the HTTP and of the admin listener after the addresses are bound. Metrics creates
 	// the handler of the fourth listener. It is required if MetricsAddr is set.
 	REST           func(*Server, *Local) (http.Handler, error)
@@ -52,58 +52,59 @@ type Config struct {
 	Limits       Limits
 }
 
-// Listeners are listeners that are open already.
+// Listeners are listeners that are already open. For a nil listener, the server binds its address.
 type Listeners struct {
 	GRPC, HTTP, Admin net.Listener
 }
 
-// Limits bound the load of each caller and of all callers together. The zero value means the defaults.
+// Limits limits the load by each caller and by all callers together. A zero field means its default.
 type Limits struct {
 	// CallerStreams and Streams are the maximum numbers of open watches, waits and downloads of one caller and of all. Zero
 	// means 1,000 and 50,000.
 	CallerStreams, Streams int
 	// CallerCalls and Calls are the maximum numbers of other calls of one caller and of all. Zero means 320 and 480.
 	CallerCalls, Calls int
-	// Conns is the maximum number of connections of the gRPC and of the HTTP listener, each. Further ones wait. Zero means
-	// 10,000.
+	// Conns is the maximum number of connections of the gRPC listener, and also of the HTTP listener. Further connections wait.
+	// Zero means 10,000.
 	Conns int
 	// MaxInputs is the maximum size of the inputs of a request, in bytes. Zero means [service.DefaultMaxInputs].
 	MaxInputs int
-	// ConnAge is the age at which a gRPC connection is drained and the client reconnects, so that load spreads to new replicas.
-	// Open calls continue. Zero means 30 minutes.
+	// ConnAge is the age at which a client must replace a gRPC connection, so that load spreads to new replicas. Open calls
+	// continue on the old connection. Zero means 30 minutes.
 	ConnAge time.Duration
 }
 
 // Limits without a setting.
 const (
-	// keepaliveIdle and keepaliveTimeout close the connection of a client that has vanished within 45 s.
+	// After keepaliveIdle without traffic, the server pings a client. It closes the connection if it receives nothing for another
+	// keepaliveTimeout. A client that has vanished is therefore detected within 45 s.
 	keepaliveIdle    = 30 * time.Second
 	keepaliveTimeout = 15 * time.Second
-	// keepaliveMinimum is the minimum time between two pings of a client. Clients often ping every 10 s. Half of that allows for
-	// jitter.
+	// keepaliveMinimum is the minimum time between two pings of a client. Clients usually ping every 10 s. Half of that allows
+	// for jitter.
 	keepaliveMinimum = 5 * time.Second
-	// handshakeTimeout and headerTimeout close connections that do not send a request.
+	// handshakeTimeout and headerTimeout limit the time until a new connection has sent a request.
 	handshakeTimeout = 10 * time.Second
 	headerTimeout    = 10 * time.Second
 	messageMargin    = 256 << 10       // maximum size of a request in addition to its inputs, in bytes
 	headerBytes      = 32 << 10        // maximum size of the headers of a request
 	idleTimeout      = 2 * time.Minute // time that an HTTP connection is kept for the next request
 	streamWindow     = 64 << 10        // maximum number of unread bytes of a call
-	readBuffer       = 4 << 10         // size of the read buffer of a connection in bytes; idle connections have one, too
-	// connWindow is the maximum number of bytes in flight on one gRPC connection. It is large enough that a request of the
-	// maximum size is sent without a pause. Unread bytes are limited by streamWindow.
+	readBuffer       = 4 << 10         // size of the read buffer of a connection in bytes; small, because idle connections have one too
+	// connWindow is the maximum number of bytes in flight on one gRPC connection. A request of the maximum size fits, so its
+	// client does not pause. streamWindow limits the unread bytes.
 	connWindow = 4 << 20
 	// writeTimeout is the time in which a client must read at least some of the pending bytes.
 	writeTimeout = service.DefaultSendTimeout
 	// callsPerConn is the maximum number of calls on a connection in addition to the streams of a caller. An open call needs
-	// about 20 KB. A client that keeps opening and canceling calls reaches this limit. Over HTTP/2 the standard library queues
-	// four times as many calls.
+	// about 20 KB. A client that repeatedly opens and cancels calls reaches this limit. The HTTP server queues up to four times
+	// as many calls.
 	callsPerConn = 250
-	// connProbes is the maximum number of health watches and reflection streams on a connection. The clients of a proxy share few
-	// connections.
+	// connProbes is the maximum number of health watches and reflection streams on a connection. It is high, because a proxy
+	// sends the streams of many clients over few connections.
 	connProbes = 1000
-	// callerWatched and allWatched are the maximum numbers of renders that the open watches of one caller, and of all, may
-	// name. A watch of everything names none.
+	// callerWatched is the maximum number of renders that the open watches of one caller may name. allWatched is the same maximum
+	// for all callers together. A watch of everything names none.
 	callerWatched, allWatched = 20_000, 200_000
 	operatorConns             = 256 // maximum number of connections of the admin and of the metrics listener, each
 )
@@ -118,21 +119,22 @@ func (l Limits) calls() int         { return cmp.Or(l.Calls, 480) }
 func (l Limits) callerCalls() int   { return cmp.Or(l.CallerCalls, 320) }
 func (l Limits) conns() int         { return cmp.Or(l.Conns, 10_000) }
 
-// message returns the maximum size of a request: of a gRPC message after decompression, or of the body of a REST request.
+// message returns the maximum size of a request in bytes. It applies to a gRPC message after decompression, and to the body of a
+// REST request.
 func (l Limits) message() int { return cmp.Or(l.MaxInputs, service.DefaultMaxInputs) + messageMargin }
 
 func (l Limits) connAge() time.Duration { return cmp.Or(l.ConnAge, 30*time.Minute) }
 
-// streamsPerConn returns the maximum number of calls on one connection. At this limit the library of the client blocks the next
-// call without an error.
+// streamsPerConn returns the maximum number of calls on one connection. At this limit the client's library delays further calls
+// and reports no error.
 func (l Limits) streamsPerConn() uint32 {
 	return uint32(min(l.callerStreams()+callsPerConn, math.MaxUint32))
 }
 
-// listener is a listener of the server.
+// listener is the configuration of one listener.
 type listener struct {
 	name, addr string
-	ready      net.Listener // nil if the address has to be bound
+	ready      net.Listener // nil if the server has to bind the address
 }
 
 func (c Config) listeners() []listener {
@@ -143,7 +145,7 @@ func (c Config) listeners() []listener {
 	return all
 }
 
-// Validate returns all errors of the configuration.
+// Validate returns all errors in the configuration, joined, or nil.
 func (c Config) Validate() error {
 	var faults []error
 	fault := func(broken bool, format string, args ...any) {

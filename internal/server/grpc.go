@@ -29,7 +29,7 @@ func newPublicGRPC(config Config, chain *chain, health healthServer, certificate
 		grpc.Creds(handshakes{encryption, chain}),
 		grpc.MaxConcurrentStreams(limits.streamsPerConn()),
 		grpc.MaxHeaderListSize(headerBytes),
-		// Without fixed sizes, the windows of the library grow to 16 MiB.
+		// Without fixed sizes, the library lets the windows grow to 16 MiB.
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connWindow),
 		grpc.ReadBufferSize(readBuffer),
@@ -47,14 +47,14 @@ func newPublicGRPC(config Config, chain *chain, health healthServer, certificate
 // newRESTGRPC returns the gRPC server for REST requests. Local is its only client.
 func newRESTGRPC(config Config, chain *chain) *grpc.Server {
 	server := grpc.NewServer(append(chain.options(chain.originOfRequest),
-		grpc.MaxConcurrentStreams(math.MaxUint32), // every REST call is a stream of the one connection
+		grpc.MaxConcurrentStreams(math.MaxUint32), // all REST calls share one connection
 	)...)
 	config.Service.Register(server)
 	return server
 }
 
-// healthServer is the standard health service, except that its watches end after the message NOT_SERVING.
-// Otherwise a graceful stop would wait for them.
+// healthServer is the standard health service, except that a watch ends after it has sent NOT_SERVING. Otherwise open watches
+// would block a graceful stop.
 type healthServer struct{ *health.Server }
 
 func newHealthServer() healthServer {
@@ -70,7 +70,7 @@ func (h healthServer) set(status grpc_health_v1.HealthCheckResponse_ServingStatu
 	}
 }
 
-// start changes the status of all services to SERVING, and Shutdown to NOT_SERVING.
+// start sets all services to SERVING. Shutdown sets them to NOT_SERVING.
 func (h healthServer) start() { h.set(grpc_health_v1.HealthCheckResponse_SERVING) }
 
 func (h healthServer) serving(ctx context.Context) bool {

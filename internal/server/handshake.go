@@ -36,16 +36,16 @@ func originOfPeer(ctx context.Context) origin {
 	return from
 }
 
-// refusalTime is the time between the rejection of a call and the close of its connection, so that the rejection arrives.
+// refusalTime is the delay before the connection of a rejected call is closed. It allows the client to receive the rejection.
 const refusalTime = time.Second
 
-// handshakes are transport credentials that log failed handshakes, and whose TLS connections can be closed by their calls.
+// handshakes wraps transport credentials. It logs failed handshakes, and allows calls to close their TLS connections.
 type handshakes struct {
 	credentials.TransportCredentials
 	chain *chain
 }
 
-// closable is the TLS state of a connection, with the connection.
+// closable is the TLS information of a connection, with the connection itself, so that it can be closed.
 type closable struct {
 	credentials.TLSInfo
 	raw net.Conn
@@ -54,7 +54,7 @@ type closable struct {
 // ServerHandshake implements credentials.TransportCredentials.
 func (h handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := h.TransportCredentials.ServerHandshake(raw)
-	if err != nil && !errors.Is(err, io.EOF) && h.chain.refusals.Allow() { // EOF: a probe of the port
+	if err != nil && !errors.Is(err, io.EOF) && h.chain.refusals.Allow() { // port probes cause EOF
 		h.chain.logger.Warn("TLS handshake failed", slog.String("peer", raw.RemoteAddr().String()), slog.Any("error", err))
 	}
 	if encrypted, ok := info.(credentials.TLSInfo); ok {

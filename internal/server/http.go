@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// newHTTPServer returns an HTTP server without timeouts for complete requests and responses, because they would abort streams.
-// Handlers set a deadline for each read and write instead.
+// newHTTPServer returns an HTTP server without timeouts for complete requests and responses, because such timeouts would abort
+// streams. Package rest sets a deadline for each read and write instead.
 func newHTTPServer(config Config, handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,
@@ -28,7 +28,7 @@ func newAdminServer(config Config, handler http.Handler) *http.Server {
 	server := newHTTPServer(config, handler)
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true)
-	server.Protocols.SetUnencryptedHTTP2(true) // for gRPC
+	server.Protocols.SetUnencryptedHTTP2(true) // for gRPC clients
 	return server
 }
 

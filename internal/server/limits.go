@@ -12,36 +12,37 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// retryInfo asks a rejected caller to wait for a second.
+// retryInfo asks a rejected caller to retry after a second.
 var retryInfo = &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)}
 
-// counts has the numbers of open calls of one kind, or of the renders that they watch, by caller and in total.
+// counts limits the number of concurrent calls, streams or watched renders, for each caller and in total.
 type counts struct {
-	kind      string // for display, such as "calls"
-	each, all int
-	reason    easelv1.ErrorReason // the reason if the caller itself has too many
-	remedy    string
+	kind      string              // name in error messages, such as "calls"
+	each, all int                 // maximum for each caller, and for all callers together
+	reason    easelv1.ErrorReason // reason of the error if the caller has reached its maximum
+	remedy    string              // advice to that caller
 
 	mu    sync.Mutex
-	used  map[string]int // numbers by caller, without zeros
-	total int
+	used  map[string]int // current number by caller; a caller with none has no entry
+	total int            // current number of all callers
 }
 
 func newCounts(kind string, each, all int, reason easelv1.ErrorReason, remedy string) *counts {
 	return &counts{kind: kind, each: each, all: all, reason: reason, remedy: remedy, used: map[string]int{}}
 }
 
-// acquire counts n more until release, or returns an error if the caller or the server has too many. It never waits.
+// acquire adds n to the number of a caller until release is called. It returns an error if the caller or the server would exceed
+// its maximum. It never waits.
 func (c *counts) acquire(caller string, n int) (release func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.used[caller]+n > c.each:
-		text := fmt.Sprintf("one caller may have %d %s at once", c.each, c.kind)
+		text := fmt.Sprintf("a caller may have at most %d concurrent %s", c.each, c.kind)
 		quota := &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{Subject: "caller", Description: text}}}
 		return nil, service.Fail(c.reason, text+"; "+c.remedy, quota, retryInfo)
 	case c.total+n > c.all:
-		return nil, service.Fail(easelv1.ErrorReason_OVERLOADED, fmt.Sprintf("this server serves at most %d %s concurrently; retry later", c.all, c.kind), retryInfo)
+		return nil, service.Fail(easelv1.ErrorReason_OVERLOADED, fmt.Sprintf("this server allows at most %d concurrent %s; retry later", c.all, c.kind), retryInfo)
 	}
 	c.used[caller] += n
 	c.total += n
@@ -57,7 +58,7 @@ func (c *counts) release(caller string, n int) {
 	}
 }
 
-// inUse returns the number of open calls.
+// inUse returns the current number of all callers.
 func (c *counts) inUse() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// ListenError is the error of an address that could not be bound.
+// ListenError reports that the address of a listener could not be bound.
 type ListenError struct {
-	Listener string // grpc, http, admin or metrics
+	Listener string // name of the listener: grpc, http, admin or metrics
 	Err      error
 }
 
@@ -24,7 +24,7 @@ func closeAll(listeners map[string]net.Listener) {
 	}
 }
 
-// bind listens on a TCP address. The kernel detects that a peer has vanished within 45 s.
+// bind listens on a TCP address. The kernel closes a connection within 45 s after its peer has vanished.
 func bind(addr string) (net.Listener, error) {
 	config := net.ListenConfig{
 		Control:         limitUnacknowledged,

@@ -18,22 +18,22 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Sizes in bytes of the connection in memory, which all REST calls share.
+// Sizes in bytes of the in-memory connection, which all REST calls share.
 const (
 	localPipe         = 256 << 10 // buffer of the pipe
-	localStreamWindow = 128 << 10 // unread bytes for one slow REST client; without a fixed size, the window can grow to several MiB
-	localConnWindow   = 16 << 20  // unread bytes for all REST clients
+	localStreamWindow = 128 << 10 // unread bytes of one REST call; without a fixed size, the window can grow to several MiB
+	localConnWindow   = 16 << 20  // unread bytes of all REST calls
 	localResponse     = 4 << 20   // maximum size of a response
 )
 
-// Metadata of a call in memory. Only the gRPC server in memory reads it.
+// Metadata keys of an in-memory call. Only the in-memory gRPC server reads them.
 const (
 	metadataPeer           = "easel-rest-peer"
 	metadataCertificates   = "easel-rest-certificates-bin"
 	metadataIdempotencyKey = "easel-rest-idempotency-key-bin"
 )
 
-// Local is an in-memory connection to the gRPC server for REST requests, which has the same chain as the public server.
+// Local is the in-memory connection to the gRPC server for REST requests.
 type Local struct {
 	*grpc.ClientConn
 	chain *chain
@@ -46,13 +46,14 @@ func newLocal(pipe *bufconn.Listener, chain *chain) (*Local, error) {
 		grpc.WithStaticStreamWindowSize(localStreamWindow),
 		grpc.WithStaticConnWindowSize(localConnWindow),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(localResponse)),
-		grpc.WithDisableRetry(), // every attempt is sent by the caller
+		grpc.WithDisableRetry(), // callers retry, not this connection
 		grpc.WithIdleTimeout(0),
 	)
 	return &Local{conn, chain}, err
 }
 
-// Metadata returns the metadata for the call of a REST request: the trace and the origin. The gateway adds the credential.
+// Metadata returns the metadata of the call for a REST request: its trace context and its origin. The gateway adds the
+// credential.
 func (l *Local) Metadata(ctx context.Context, r *http.Request) metadata.MD {
 	trace := propagation.MapCarrier{}
 	otel.GetTextMapPropagator().Inject(ctx, trace)
@@ -67,7 +68,7 @@ func (l *Local) Metadata(ctx context.Context, r *http.Request) metadata.MD {
 	return md
 }
 
-// originOfRequest returns the origin of the REST request of an in-memory call.
+// originOfRequest returns the origin of an in-memory call, which is the origin of its REST request.
 func (c *chain) originOfRequest(ctx context.Context) origin {
 	from := origin{idempotencyKeys: metadata.ValueFromIncomingContext(ctx, metadataIdempotencyKey), disconnect: func() {}}
 	for _, peer := range metadata.ValueFromIncomingContext(ctx, metadataPeer) {
@@ -79,8 +80,8 @@ func (c *chain) originOfRequest(ctx context.Context) origin {
 	return from
 }
 
-// verified returns the TLS state of a connection from the certificates of its client. The handshake of the HTTP listener has verified
-// them already. If they are no longer valid, stillVerified rejects the state.
+// verified returns the TLS state for the certificate chain of a REST client. The handshake of the HTTP listener has verified the
+// chain. If the chain is no longer valid, stillVerified rejects the returned state.
 func (c *chain) verified(raw []string) *tls.ConnectionState {
 	state := &tls.ConnectionState{}
 	intermediates := x509.NewCertPool()
@@ -96,13 +97,13 @@ func (c *chain) verified(raw []string) *tls.ConnectionState {
 		Roots: c.certificates.Known().ClientCAs, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	if len(state.VerifiedChains) == 0 {
-		state.VerifiedChains = [][]*x509.Certificate{state.PeerCertificates} // no longer verified, which stillVerified detects
+		state.VerifiedChains = [][]*x509.Certificate{state.PeerCertificates} // stillVerified rejects this chain
 	}
 	return state
 }
 
-// Call runs a call whose response does not pass the connection. handle replaces the handler of a gRPC call, and reports the
-// bytes of a result in each message to sent. ctx is the context of a client.
+// Call runs a call through the chain without using the in-memory connection. handle replaces the gRPC handler. It must call sent
+// for each message, with the number of result bytes in the message. ctx is the context of a gRPC client.
 func (l *Local) Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	measured := statsHandler{l.chain, l.chain.originOfRequest}

@@ -11,10 +11,10 @@ import (
 	"github.com/easel-grpc/easel/internal/auth"
 )
 
-// maxNameBytes is the maximum size of a name in the log. Callers choose some of the names.
+// maxNameBytes is the maximum size of a name in a log line. Callers choose some of the names.
 const maxNameBytes = 128
 
-// names has the names that identify a call in its log line and span.
+// names has the IDs and names from a request or a response, for the log line and the span of its call.
 type names struct {
 	generation, model, idempotencyKey string
 	generations                       int                 // number of generations that a watch names
@@ -42,7 +42,7 @@ func namesOf(message any) (n names) {
 	return n
 }
 
-// nameAttrs returns the names of a call, its caller, its response and its order as attributes for the log.
+// nameAttrs returns the caller of a call, and the names in its request and response, as attributes for the log line.
 func (c *call) nameAttrs() (all []slog.Attr) {
 	caller, answer := auth.Of(c.ctx), namesOf(c.answer)
 	for _, one := range [][2]string{

@@ -16,24 +16,24 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// rules check requests against the rules of the contract.
+// rules validates requests against the rules of the contract.
 type rules struct{ validator protovalidate.Validator }
 
 // ofContract reports whether a message type belongs to the contract.
 func ofContract(name protoreflect.FullName) bool { return name.Parent() == "easel.v1" }
 
-// newRules compiles the rules once for all servers of a process. If a rule is invalid, it returns an error and no server starts.
+// newRules compiles the rules once per process. It returns an error if a rule is invalid.
 var newRules = sync.OnceValues(func() (rules, error) {
 	var requests []protoreflect.MessageDescriptor
 	service.Methods(func(m protoreflect.MethodDescriptor) { requests = append(requests, m.Input()) })
 	validator, err := protovalidate.New(protovalidate.WithMessageDescriptors(requests...), protovalidate.WithDisableLazy())
 	if err != nil {
-		return rules{}, fmt.Errorf("compile the rules of the contract: %w", err)
+		return rules{}, fmt.Errorf("compile contract rules: %w", err)
 	}
 	return rules{validator: validator}, nil
 })
 
-// check sets the idempotency key of an order from the REST headers, then checks the request. The error lists the first
+// check validates a request. It first copies the idempotency key of an order from the REST headers. The error lists the first
 // violations.
 func (r rules) check(idempotencyKeys []string, req any) error {
 	message, ok := req.(proto.Message)
@@ -41,7 +41,7 @@ func (r rules) check(idempotencyKeys []string, req any) error {
 		return nil
 	}
 	if order, ok := req.(*easelv1.CreateGenerationRequest); ok {
-		if err := takeIdempotencyKey(idempotencyKeys, order); err != nil {
+		if err := setIdempotencyKey(idempotencyKeys, order); err != nil {
 			return err
 		}
 	}
@@ -58,11 +58,11 @@ func (r rules) check(idempotencyKeys []string, req any) error {
 	if invalid, ok := errors.AsType[*protovalidate.ValidationError](err); ok {
 		return service.InvalidRequest(violationsOf(message, invalid)...)
 	}
-	return fmt.Errorf("evaluate the rules of the contract: %w", err)
+	return fmt.Errorf("evaluate contract rules: %w", err)
 }
 
-// longList returns the violation of a list or a map with more items than its rule allows, or nil. The validator would check
-// and report each of a million items.
+// longList returns a violation if a list or a map has more items than its rule allows, otherwise nil. It runs before the
+// validator, which would check and report every single item.
 func longList(message protoreflect.Message, path string) (long *service.Violation) {
 	message.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		name, items := path+string(field.Name()), 0
@@ -82,7 +82,7 @@ func longList(message protoreflect.Message, path string) (long *service.Violatio
 	return long
 }
 
-// maxItems returns the maximum number of items of a list or a map by the rules of the contract, or 0 without a rule.
+// maxItems returns the maximum number of items that the contract allows in a list or a map. It returns 0 if there is no rule.
 func maxItems(field protoreflect.FieldDescriptor) int {
 	rules, _ := proto.GetExtension(field.Options(), validate.E_Field).(*validate.FieldRules)
 	return int(max(rules.GetRepeated().GetMaxItems(), rules.GetMap().GetMaxPairs()))
@@ -99,7 +99,7 @@ func violationsOf(message proto.Message, invalid *protovalidate.ValidationError)
 	return violations
 }
 
-// fieldOf returns the field that a rule of a message is about, or "". The ID of such a rule is the path of the field.
+// fieldOf returns the field that a message rule refers to, or "". The ID of such a rule is the path of the field.
 func fieldOf(message proto.Message, rule string) string {
 	name, _, _ := strings.Cut(rule, ".")
 	if message.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(name)) != nil {
@@ -108,8 +108,8 @@ func fieldOf(message proto.Message, rule string) string {
 	return ""
 }
 
-// alternative returns the first field of a rule that requires exactly one of several fields. A violation of such a rule names no
-// field.
+// alternative returns the first field of a rule that requires exactly one of several fields, or "". The validator reports no
+// field for such a rule.
 func alternative(message proto.Message) string {
 	rules, _ := proto.GetExtension(message.ProtoReflect().Descriptor().Options(), validate.E_Message).(*validate.MessageRules)
 	for _, rule := range rules.GetOneof() {
@@ -118,9 +118,9 @@ func alternative(message proto.Message) string {
 	return ""
 }
 
-// takeIdempotencyKey sets the idempotency key of an order from the Idempotency-Key headers of a REST call. Two different keys
-// are rejected.
-func takeIdempotencyKey(keys []string, order *easelv1.CreateGenerationRequest) error {
+// setIdempotencyKey sets the idempotency key of an order from the Idempotency-Key headers of a REST request. It rejects different
+// keys.
+func setIdempotencyKey(keys []string, order *easelv1.CreateGenerationRequest) error {
 	for _, key := range keys {
 		if order.GetIdempotencyKey() == "" {
 			order.IdempotencyKey = key

@@ -1,14 +1,14 @@
-// Package server serves the services on the network. It has the listeners, TLS, the chain that every call passes, the health
-// service and the drain.
+// Package server serves the services on the network. It contains the listeners, TLS, the health service, the graceful shutdown,
+// and the chain of steps that processes every call.
 //
-// All calls pass the same chain. Package rest converts REST requests into calls of a second gRPC server, which it reaches in
-// memory through Local. Both gRPC servers have the chain.
+// Package rest converts REST requests into calls of a second gRPC server, which it reaches in memory through Local. Both gRPC
+// servers have the same chain.
 //
 //	gRPC client ── TLS ──▶ public gRPC server ───────────┐
 //	                                                     ├─▶ chain ─▶ service
 //	HTTP client ── TLS ──▶ rest ──▶ in-memory gRPC server ┘
 //
-// A shutdown notifies every open stream, waits for the calls to end, and aborts those that remain after the drain timeout.
+// A shutdown ends open watches and waits, waits for the other calls, and aborts the calls that remain after the drain timeout.
 package server
 
 import (
@@ -30,7 +30,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Server serves one configuration once: New, Listen, Serve.
+// Server runs once: call New, Listen and Serve, in this order.
 type Server struct {
 	config       Config
 	logger       *slog.Logger
@@ -60,7 +60,7 @@ func New(config Config) (*Server, error) {
 	return s, err
 }
 
-// Listen binds the addresses and logs each. Its error is a *ListenError. After an error no address is bound.
+// Listen binds the addresses and logs each of them. After an error, which is a *ListenError, no address is bound.
 func (s *Server) Listen() error {
 	bound := map[string]net.Listener{}
 	for _, l := range s.config.listeners() {
@@ -78,7 +78,7 @@ func (s *Server) Listen() error {
 		s.logger.Info("listening", "server", l.name, "addr", s.addr(l.name))
 	}
 	if s.config.TLS.enabled() {
-		s.logger.Info("TLS", "client_auth", string(s.config.TLS.clientAuth()))
+		s.logger.Info("TLS enabled", "client_auth", string(s.config.TLS.clientAuth()))
 	}
 	if limits := s.config.Limits; limits.MaxInputs > service.DefaultMaxInputs {
 		s.logger.Warn("large inputs allowed", "max_inputs_bytes", limits.MaxInputs, "memory_bytes_per_connection", int64(limits.streamsPerConn())*int64(limits.MaxInputs))
@@ -113,7 +113,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		closeAll(s.bound)
 		return err
 	}
-	defer func() { _ = run.local.Close() }() // all calls over it have ended
+	defer func() { _ = run.local.Close() }() // all of its calls have ended
 	group, ctx := errgroup.WithContext(ctx)
 	for name, serve := range s.serving(run) {
 		group.Go(func() error {
@@ -125,14 +125,14 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	group.Go(func() error {
 		<-ctx.Done()
-		s.stop(run) //nolint:contextcheck // the context is done, and open calls have more time
+		s.stop(run) //nolint:contextcheck // ctx is done, but open calls need more time
 		return nil
 	})
 	s.health.start()
 	return group.Wait()
 }
 
-// serving returns a function for each server, by name, that serves until the server stops.
+// serving returns a blocking function for each server, by name. The function serves until the server stops.
 func (s *Server) serving(run *servers) map[string]func() error {
 	limited := func(name string, limit int) net.Listener { return netutil.LimitListener(s.bound[name], limit) }
 	conns := s.config.Limits.conns()
@@ -187,32 +187,32 @@ func (s *Server) Usage() []Usage {
 // Certificates returns the certificates of the listeners, or nil without TLS. They are reloaded when their files change.
 func (s *Server) Certificates() *reload.Value[*tls.Config] { return s.certificates }
 
-// Serving reports whether calls should be sent here. It is false before Serve and during a drain.
+// Serving reports whether this server accepts new calls. It returns false before Serve and during a drain.
 func (s *Server) Serving(ctx context.Context) bool { return s.health.serving(ctx) }
 
 // servers are the servers of one run of Serve.
 type servers struct {
 	public, rest *grpc.Server
 	http, admin  *http.Server
-	metrics      *http.Server      // nil without an address
-	pipe         *bufconn.Listener // between local and rest
+	metrics      *http.Server      // nil without an address for metrics
+	pipe         *bufconn.Listener // in-memory connection from local to rest
 	local        *Local
 }
 
-// stop stops the servers. First the health check fails and open streams get their last message. Then calls have until the drain
-// timeout to end. The listeners for operators stop last.
+// stop stops the servers. First, the health check starts to fail, and open watches and waits end. Other calls can continue until
+// the drain timeout. The listeners for operators stop last.
 func (s *Server) stop(run *servers) {
 	// The context of Serve is already done, but calls must have time to complete.
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.drainTimeout())
 	defer cancel()
 	s.logger.Info("draining", "timeout_ms", s.config.drainTimeout().Milliseconds())
 	s.health.Shutdown()
-	go s.config.Service.Drain() // in the background, so that a Drain that hangs does not extend the drain timeout
+	go s.config.Service.Drain() // in the background, so that a slow Drain does not extend the drain timeout
 	var group sync.WaitGroup
 	group.Go(func() { s.stopGRPC(ctx, "grpc", run.public) })
 	group.Go(func() {
 		s.stopHTTP(ctx, "http", run.http)
-		s.stopGRPC(ctx, "rest", run.rest) // after the HTTP server, whose requests make its calls
+		s.stopGRPC(ctx, "rest", run.rest) // after the HTTP server, because REST requests call this server
 	})
 	group.Wait()
 	s.stopHTTP(ctx, "admin", run.admin)
@@ -222,7 +222,7 @@ func (s *Server) stop(run *servers) {
 	s.logger.Info("stopped")
 }
 
-// stopGRPC waits for the calls until ctx is done, and then aborts them.
+// stopGRPC waits until all calls have ended. When ctx is done, it aborts the remaining calls.
 func (s *Server) stopGRPC(ctx context.Context, name string, server *grpc.Server) {
 	cut := context.AfterFunc(ctx, func() {
 		s.logger.Warn("calls aborted", "server", name)
@@ -232,7 +232,7 @@ func (s *Server) stopGRPC(ctx context.Context, name string, server *grpc.Server)
 	server.GracefulStop()
 }
 
-// stopHTTP waits for the requests until ctx is done, and then aborts them.
+// stopHTTP waits until all requests have ended. When ctx is done, it aborts the remaining requests.
 func (s *Server) stopHTTP(ctx context.Context, name string, server *http.Server) {
 	if err := server.Shutdown(ctx); err != nil {
 		s.logger.Warn("requests aborted", "server", name, "error", err)

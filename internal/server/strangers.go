@@ -14,12 +14,14 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// refusalLines is the maximum number of log lines per second about rejected unauthenticated calls.
+// refusalLines is the maximum number of log lines per second about rejected calls and failed TLS handshakes of unauthenticated
+// clients.
 const refusalLines = 100
 
-var errUnknownMethod = service.Fail(easelv1.ErrorReason_UNIMPLEMENTED, "this server has no such call: it is older than the caller's stubs, or its name is wrong")
+var errUnknownMethod = service.Fail(easelv1.ErrorReason_UNIMPLEMENTED, "unknown method; the server is older than the caller's stubs, or the name is wrong")
 
-// tap rejects unauthenticated calls before their message is read. It only reads maps, because the connection waits for it.
+// tap rejects a call without a plausible credential before its message is read. It must be fast, because it blocks all calls of
+// the connection.
 func (c *chain) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if _, known := c.methods[info.FullMethodName]; !known {
 		return nil, service.Status(errUnknownMethod).Err()
@@ -30,7 +32,7 @@ func (c *chain) tap(ctx context.Context, info *tap.Info) (context.Context, error
 	return ctx, nil
 }
 
-// admit rejects a call without a plausible credential. A rejection has a measurement and a log line.
+// admit rejects a call without a plausible credential. It measures and logs the rejection, but creates no span.
 func (c *chain) admit(ctx context.Context, method string, from origin) error {
 	if public(method) {
 		return nil
@@ -39,7 +41,7 @@ func (c *chain) admit(ctx context.Context, method string, from origin) error {
 	if c.stillVerified(from.tls) {
 		err = c.service.Admit(ctx, c.certificate(from.tls))
 	} else {
-		from.disconnect() // a newer certificate needs a new connection
+		from.disconnect() // the client can send a new certificate only on a new connection
 	}
 	if err == nil {
 		return nil
@@ -55,7 +57,7 @@ func (c *chain) admit(ctx context.Context, method string, from origin) error {
 	return refusal
 }
 
-// Admit rejects a REST request without a plausible credential, before its body is read.
+// Admit rejects a REST request without a plausible credential. It is called before the body is read.
 func (l *Local) Admit(r *http.Request, method string) error {
 	ctx := metadata.NewIncomingContext(r.Context(), metadata.MD{"authorization": r.Header.Values("Authorization")})
 	return l.chain.admit(ctx, method, origin{peer: r.RemoteAddr, tls: r.TLS, disconnect: func() {}})

@@ -16,8 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// TLS has the names of PEM files. The files are reloaded when they change. While they can't be read, the old contents stay in
-// use.
+// TLS has the paths of PEM files and the rule for client certificates. Files are reloaded when they change. If a file is invalid
+// or can't be read, the previous certificates stay in use.
 type TLS struct {
 	CertFile, KeyFile string // the server's certificate chain and its key; empty means plaintext
 	ClientCAFile      string // CAs of client certificates; empty means that no certificates are requested
@@ -44,7 +44,7 @@ func (t TLS) clientAuth() ClientAuth {
 	return cmp.Or(t.ClientAuth, RequireClientCert)
 }
 
-// loadCertificates reads the files for the first time.
+// loadCertificates reads the files. The returned value reloads them when they change.
 func loadCertificates(files TLS, logger *slog.Logger) (*reload.Value[*tls.Config], error) {
 	names := []string{files.CertFile, files.KeyFile}
 	if files.ClientCAFile != "" {
@@ -60,8 +60,8 @@ func loadCertificates(files TLS, logger *slog.Logger) (*reload.Value[*tls.Config
 	return certificates, err
 }
 
-// parse returns the TLS configuration for the contents of the files: a certificate chain, its key and, if client certificates are
-// requested, their CAs.
+// parse returns the TLS configuration for the contents of the files. These are a certificate chain and its key. If client
+// certificates are requested, their CAs follow.
 func (t TLS) parse(contents ...[]byte) (*tls.Config, error) {
 	pair, err := tls.X509KeyPair(contents[0], contents[1])
 	if err != nil {
@@ -78,7 +78,7 @@ func (t TLS) parse(contents ...[]byte) (*tls.Config, error) {
 			config.ClientAuth = tls.VerifyClientCertIfGiven
 		}
 		if !config.ClientCAs.AppendCertsFromPEM(contents[2]) {
-			return nil, errors.New("no certificate of a client authority")
+			return nil, errors.New("no certificate in the client CA file")
 		}
 	}
 	return config, nil
@@ -108,8 +108,8 @@ func endOf(chain []*x509.Certificate) time.Time {
 	return slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
 }
 
-// stillVerified reports whether a handshake would still accept the certificate of a client: it has a chain that has not expired
-// and whose CA is still configured. It returns true for a client without a certificate.
+// stillVerified reports whether a handshake would still accept the certificate of a client. The certificate needs a chain that
+// has not expired and whose CA is still configured. It returns true for a client without a certificate.
 func (c *chain) stillVerified(state *tls.ConnectionState) bool {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return true
@@ -119,7 +119,7 @@ func (c *chain) stillVerified(state *tls.ConnectionState) bool {
 		if now.After(endOf(chain)) {
 			return false
 		}
-		// Verify checks no signature here, because a CA of the pool is trusted without one.
+		// This checks no signature, because Verify trusts a CA in the pool without one.
 		_, err := chain[len(chain)-1].Verify(x509.VerifyOptions{Roots: authorities, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 		return err == nil
 	})
@@ -135,7 +135,7 @@ func (c *chain) certified(next http.Handler) http.Handler {
 	})
 }
 
-// newestCertificates returns the configuration of a listener. Each handshake uses the current certificates.
+// newestCertificates returns the TLS configuration of a listener. Each handshake uses the current certificates.
 func newestCertificates(from *reload.Value[*tls.Config]) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,

@@ -270,7 +270,7 @@ func TestAttackWithoutAClientCertificate(t *testing.T) { // A13
 				transport.CloseIdleConnections()
 			}
 		}
-		if lines := s.Lines(t, "TLS"); len(lines) != 1 || lines[0]["client_auth"] != test.logged {
+		if lines := s.Lines(t, "TLS enabled"); len(lines) != 1 || lines[0]["client_auth"] != test.logged {
 			t.Errorf("%q is logged as %v", test.auth, lines)
 		}
 	}

@@ -21,16 +21,16 @@ import (
 // scope is the name of this package in traces and metrics.
 const scope = "github.com/easel-grpc/easel/internal/server"
 
-// tracing has OpenTelemetry's handlers and the metrics of streams. The units and descriptions of the metrics are in the table of
-// package telemetry.
+// tracing has OpenTelemetry's stats handlers and the metrics of streams. The table in package telemetry has the units and
+// descriptions of the metrics.
 type tracing struct {
-	calls, refusals stats.Handler // refusals creates no spans
+	calls, refusals stats.Handler // refusals handles calls that admit rejects, and creates no spans
 
 	open     metric.Int64UpDownCounter
 	closures metric.Int64Counter
-	sent     metric.Int64Counter // bytes of results
-	// streams has the labels of long-lived calls by method. They are created once, because creating them in each call would
-	// grow its stack for as long as it is open.
+	sent     metric.Int64Counter // result bytes
+	// streams has the metric labels of the long-lived methods. They are created only once. Creating them during a call would
+	// enlarge its stack for as long as the call is open.
 	streams map[string]metric.MeasurementOption
 }
 
@@ -51,7 +51,7 @@ func newTracing() (*tracing, error) {
 	return t, errors.Join(errs[:]...)
 }
 
-// enter records that the request has reached the handler.
+// enter records that the request has passed all checks.
 func (c *call) enter() {
 	c.entered = true
 	if labels := c.tracing.streams[c.method]; labels != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Request returns a request with the API key, and with headers of the form "Name: value".
+// Request returns a request with the API key "key" and the given headers of the form "Name: value". An empty value removes the
+// header.
 func Request(t *testing.T, method, path, body string, headers ...string) *http.Request {
 	t.Helper()
 	var content io.Reader

@@ -60,7 +60,7 @@ func (s *Site) Generations() easelv1.GenerationServiceClient {
 	return easelv1.NewGenerationServiceClient(s.GRPC)
 }
 
-// Lines returns the log lines with a message.
+// Lines returns the fields of all log lines with the given message.
 func (s *Site) Lines(t *testing.T, message string) (found []map[string]any) {
 	t.Helper()
 	for line := range strings.Lines(s.Logs.String()) {
@@ -78,18 +78,18 @@ func (s *Site) Lines(t *testing.T, message string) (found []map[string]any) {
 // Pipe returns an in-memory listener.
 func Pipe() *bufconn.Listener { return bufconn.Listen(1 << 16) }
 
-// PipeDialer returns a dialer of a pipe for an HTTP client.
+// PipeDialer returns a function that connects an HTTP client to a pipe.
 func PipeDialer(pipe *bufconn.Listener) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }
 }
 
-// HTTPClient returns a client that opens a connection for each request. An in-memory connection that is reused can report a
-// deadline of the request before.
+// HTTPClient returns a client that opens a new connection for each request. On a reused in-memory connection, a deadline of the
+// previous request can still fail a read.
 func HTTPClient(pipe *bufconn.Listener) *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: PipeDialer(pipe), DisableCompression: true, DisableKeepAlives: true}}
 }
 
-// Dial returns a gRPC client.
+// Dial returns a gRPC connection to the server that listens on a pipe.
 func Dial(t testing.TB, pipe *bufconn.Listener, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	options = append([]grpc.DialOption{
@@ -103,12 +103,12 @@ func Dial(t testing.TB, pipe *bufconn.Listener, options ...grpc.DialOption) *grp
 	return conn
 }
 
-// GRPCDialer returns a dialer of a pipe for a gRPC client.
+// GRPCDialer returns a function that connects a gRPC client to a pipe.
 func GRPCDialer(pipe *bufconn.Listener) func(context.Context, string) (net.Conn, error) {
 	return func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }
 }
 
-// Buffer is a buffer for concurrent writes of servers and reads of tests.
+// Buffer is a buffer that servers can write to while tests read it.
 type Buffer struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer

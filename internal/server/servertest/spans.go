@@ -21,7 +21,7 @@ func RecordSpans(t *testing.T) *tracetest.InMemoryExporter {
 	t.Cleanup(func() {
 		otel.SetTracerProvider(traces)
 		otel.SetTextMapPropagator(propagator)
-		// Instruments from before the test keep using this provider.
+		// Tracers that were created before the test may still use this provider. They must stop recording.
 		_ = provider.Shutdown(context.WithoutCancel(t.Context()))
 	})
 	return exporter

@@ -1,5 +1,5 @@
-// Package servertest has the helpers that the tests of the server and of its REST form share: a service with responses that a
-// test defines, and clients of a server over in-memory connections.
+// Package servertest has helpers for the tests of packages server and rest. They are a service whose responses a test defines,
+// and clients that connect to a server in memory.
 package servertest
 
 import (
@@ -25,13 +25,14 @@ import (
 // WatchStream is the stream of a watch.
 type WatchStream = grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]
 
-// Studio is a service with responses that a test defines. It accepts callers with the bearer token "key".
+// Studio is a service whose responses a test defines. It accepts callers with the bearer token "key" or with a client
+// certificate.
 type Studio struct {
 	easelv1.UnimplementedAccountServiceServer
 	easelv1.UnimplementedModelServiceServer
 	easelv1.UnimplementedGenerationServiceServer
 
-	// The functions that handle the calls of the methods.
+	// Handlers of the methods. Get and List have defaults. A test must set every other handler that it uses.
 	Create      func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error)
 	Get         func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error)
 	List        func(context.Context, *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error)
@@ -40,7 +41,7 @@ type Studio struct {
 	WatchAll    func(*easelv1.WatchGenerationsRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error
 	OpenContent func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error)
 
-	// Draining is closed by Drain.
+	// Draining is a channel that Drain closes.
 	Draining chan struct{}
 
 	mu           sync.Mutex
@@ -77,7 +78,7 @@ func (s *Studio) Admit(ctx context.Context, certificate *auth.Certificate) error
 	return nil
 }
 
-// Certificates returns the certificates of the calls.
+// Certificates returns the client certificate of each call. It is nil for a call without a certificate.
 func (s *Studio) Certificates() []*auth.Certificate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,12 +101,12 @@ func (s *Studio) LastMetadata() metadata.MD {
 // Drain implements the server's Service.
 func (s *Studio) Drain() { close(s.Draining) }
 
-// CreateGeneration implements the contract, like the methods below.
+// CreateGeneration returns the response of Create.
 func (s *Studio) CreateGeneration(ctx context.Context, req *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
 	return s.Create(ctx, req)
 }
 
-// GetGeneration returns the response of Get, or a generation with the ID.
+// GetGeneration returns the response of Get. If Get is nil, it returns an empty generation with the requested ID.
 func (s *Studio) GetGeneration(ctx context.Context, req *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
 	if s.Get != nil {
 		return s.Get(ctx, req)
@@ -113,7 +114,7 @@ func (s *Studio) GetGeneration(ctx context.Context, req *easelv1.GetGenerationRe
 	return &easelv1.GetGenerationResponse{Generation: &easelv1.Generation{GenerationId: req.GetGenerationId()}}, nil
 }
 
-// ListGenerations returns the response of List.
+// ListGenerations returns the response of List. If List is nil, it returns UNIMPLEMENTED.
 func (s *Studio) ListGenerations(ctx context.Context, req *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
 	if s.List != nil {
 		return s.List(ctx, req)
@@ -141,7 +142,7 @@ func (s *Studio) Content(ctx context.Context, req *easelv1.DownloadGenerationReq
 	return s.OpenContent(ctx, req)
 }
 
-// UpdateEvent returns a message of a watch: an update with an ID and an ETag.
+// UpdateEvent returns a message of a watch that has an update with an ID and an ETag.
 func UpdateEvent(id, etag string) *easelv1.WatchGenerationResponse {
 	return &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{
 		Update: &easelv1.GenerationUpdate{Generation: &easelv1.Generation{GenerationId: id, Etag: etag}},
@@ -162,7 +163,7 @@ func Draining() error {
 	return st.Err()
 }
 
-// Ending is a body without bytes that ends with the error of the function.
+// Ending is an empty body. At its end, Read returns the error of the function, or io.EOF if that is nil.
 type Ending func() error
 
 // Read implements io.Reader.
