@@ -14,7 +14,8 @@ type accounts struct {
 	easelv1.UnimplementedAccountServiceServer
 }
 
-// GetAccount returns the owner's budgets and, if the caller may see it, the balance. Budgets do not need the catalog.
+// GetAccount returns the budgets of the owner from the ledger. If the caller may see the account, it also returns the
+// balance from the catalog.
 func (s *accounts) GetAccount(ctx context.Context, _ *easelv1.GetAccountRequest) (*easelv1.GetAccountResponse, error) {
 	account := catalog.Account{ObserveTime: time.Now()}
 	if auth.Of(ctx).SeesAccount {

@@ -4,7 +4,8 @@ import "context"
 
 type orderIDKey struct{}
 
-// WithOrderID returns a context in which the handler of a call that places an order stores the order's ID in the ledger.
+// WithOrderID returns the context of a call that places an order. The handler stores the ledger's ID of the order in
+// id.
 func WithOrderID(ctx context.Context, id *string) context.Context {
 	return context.WithValue(ctx, orderIDKey{}, id)
 }

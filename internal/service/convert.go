@@ -14,13 +14,13 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Maximum sizes in responses: of strings, in bytes, and of lists.
+// Maximum sizes in responses.
 const (
-	maxName    = 1 << 10
-	maxProse   = 64 << 10
-	maxFields  = 1000
-	maxAllowed = 1000
-	fieldCost  = 8 // overhead of a field on the wire, in bytes
+	maxName    = 1 << 10  // bytes of a name
+	maxProse   = 64 << 10 // bytes of a description
+	maxFields  = 1000     // input fields of a model
+	maxAllowed = 1000     // allowed values of an input field
+	fieldCost  = 8        // overhead of a field on the wire, in bytes
 )
 
 func accountMessage(a catalog.Account) *easelv1.Account {
@@ -103,7 +103,7 @@ var states = map[catalog.State]easelv1.State{
 
 func generationMessage(g catalog.Generation, etag string) *easelv1.Generation {
 	if g.State.Terminal() && g.TerminalTime.IsZero() {
-		g.TerminalTime = g.ObserveTime // first observed terminal state
+		g.TerminalTime = g.ObserveTime // the catalog sent no time
 	}
 	out := &easelv1.Generation{
 		GenerationId:   g.ID,
@@ -170,8 +170,8 @@ var errorKinds = map[watch.Condition]catalog.Kind{
 	watch.ConditionCredentialRejected: catalog.KindCredentialRejected,
 }
 
-// lastError returns the last error that a caller may see. For an error of another owner's generation, it returns only
-// the kind.
+// lastError returns the last poll error as far as the caller may see it. If the poll read another owner's generation,
+// that is only the kind of the error.
 func lastError(c *auth.Identity, h watch.Heartbeat) string {
 	kind, failing := errorKinds[h.Condition]
 	if h.LastError == "" || h.Own || c.SeesAccount {
@@ -183,7 +183,7 @@ func lastError(c *auth.Identity, h watch.Heartbeat) string {
 	return kind.String()
 }
 
-// timestamp returns nil for the zero time.
+// timestamp converts a time to a message. It returns nil for the zero time.
 func timestamp(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil

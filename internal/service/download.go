@@ -19,14 +19,14 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// chunkSize is the number of bytes of a result in one message.
+// chunkSize is the maximum number of result bytes in one message.
 const chunkSize = 64 << 10
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // DownloadGeneration streams the bytes of a result.
 func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
-	content, err := s.Content(stream.Context(), req) // a drain does not end a download, which may use the remaining shutdown time
+	content, err := s.Content(stream.Context(), req) // a drain does not end a download; it can continue until the drain timeout
 	if err != nil {
 		return err
 	}
@@ -36,20 +36,20 @@ func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest,
 	})
 }
 
-// Content is an open result or a part of it.
+// Content is an open result or an open part of a result.
 type Content struct {
 	Info *easelv1.ContentInfo
-	// Body is the result from Offset on. It returns io.EOF only after the last byte. The owner closes it, but not
-	// during a Read.
+	// Body has the bytes of the result from Offset on. It returns io.EOF only after the last byte. The user of
+	// Content must close it, but not during a Read.
 	Body          io.ReadCloser
-	Offset, Limit int64 // byte range of the part; a zero Limit means to the end
+	Offset, Limit int64 // position of the first byte, and maximum number of bytes; zero Limit means all
 
 	id    string       // generation ID
-	known func() error // see [auth.Authenticator.StillKnown]; nil if the caller may always continue
+	known func() error // returns an error if the caller is no longer authorized; may be nil
 }
 
-// Content opens a result. It first waits for the result if the request asks for it. The result stays open until ctx is
-// done.
+// Content opens a result. If the request has a wait_timeout, it first waits for the result. The result stays open
+// until ctx is done.
 func (s *Service) Content(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*Content, error) {
 	id := req.GetGenerationId()
 	seen, err := s.see(ctx, id)
@@ -64,7 +64,7 @@ func (s *Service) Content(ctx context.Context, req *easelv1.DownloadGenerationRe
 	return s.open(ctx, req)
 }
 
-// open opens a result.
+// open opens a result without waiting for it.
 func (s *Service) open(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*Content, error) {
 	id := req.GetGenerationId()
 	content, err := s.cfg.Contents.Open(ctx, auth.Of(ctx).APIKey, id, req.GetReadOffset(), quoted(req.GetEtag()))
@@ -74,8 +74,9 @@ func (s *Service) open(ctx context.Context, req *easelv1.DownloadGenerationReque
 	return &Content{Info: contentInfo(id, content), Body: content.Body, Offset: req.GetReadOffset(), Limit: req.GetReadLimit(), id: id, known: s.StillKnown(ctx)}, nil
 }
 
-// Copy passes the bytes to sink, in chunks that are valid until sink returns. The first chunk describes the result. The last chunk
-// has its size, if the whole result was read. A caller that may no longer call receives no further chunk.
+// Copy passes the bytes to sink in chunks. A chunk is valid until sink returns. The first chunk describes the result.
+// If the complete result was read, the last chunk has its size. If the caller is no longer authorized, Copy stops
+// with an error.
 func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 	body, buffer := io.Reader(c.Body), make([]byte, chunkSize)
 	if c.Limit > 0 {
@@ -87,7 +88,7 @@ func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 		data := buffer[:n]
 		chunk.Data = data
 		next := chunk.Offset + int64(n)
-		ended := err == io.EOF //nolint:errorlint // an error that wraps one is a body that broke off
+		ended := err == io.EOF //nolint:errorlint // a wrapped io.EOF means that the body was cut off
 		if ended && c.whole(next) {
 			chunk.Summary = &easelv1.ContentSummary{SizeBytes: next}
 		}
@@ -96,7 +97,7 @@ func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 				return err
 			}
 		}
-		// Also sent before an error, because the caller's bytes and next_offset must agree.
+		// The chunk is sent even before an error, because next_offset in the error follows it.
 		if len(data) > 0 || chunk.Info != nil || chunk.Summary != nil {
 			if err := sink(chunk); err != nil {
 				return err
@@ -112,7 +113,7 @@ func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 	}
 }
 
-// whole reports whether all of the result was read, once the part has ended at end.
+// whole reports whether the bytes that were read up to end are the complete result.
 func (c *Content) whole(end int64) bool {
 	switch {
 	case c.Offset > 0:
@@ -123,7 +124,7 @@ func (c *Content) whole(end int64) bool {
 		return end == c.Info.GetSizeBytes()
 	}
 	n, err := fill(c.Body, make([]byte, 1))
-	return n == 0 && err == io.EOF //nolint:errorlint // as above
+	return n == 0 && err == io.EOF //nolint:errorlint // as in Copy
 }
 
 // fill reads until data is full or the body ends.
@@ -136,12 +137,12 @@ func fill(body io.Reader, data []byte) (n int, err error) {
 	return n, err
 }
 
-// summed returns a sink that adds checksums to chunks, for callers over gRPC.
+// summed returns a sink that adds checksums to the chunks and then calls sink. Only gRPC callers need checksums.
 func (c *Content) summed(sink func(*easelv1.ContentChunk) error) func(*easelv1.ContentChunk) error {
 	digest := sha256.New()
 	return func(chunk *easelv1.ContentChunk) error {
 		chunk.Crc32C = crc32.Checksum(chunk.GetData(), castagnoli)
-		if c.Offset == 0 { // otherwise no summary follows
+		if c.Offset == 0 { // a part has no summary
 			digest.Write(chunk.GetData())
 		}
 		if chunk.Summary != nil {
@@ -151,8 +152,8 @@ func (c *Content) summed(sink func(*easelv1.ContentChunk) error) func(*easelv1.C
 	}
 }
 
-// noContent returns the reason for missing bytes. The catalog's content response is the same for an unfinished
-// generation and for one without a file.
+// noContent returns the error for a result that could not be opened. The catalog's response is the same for an
+// unfinished generation and for one without a file. So noContent reads the state of the generation.
 func (s *Service) noContent(ctx context.Context, id string, err error) error {
 	switch catalog.KindOf(err) {
 	case catalog.KindNotFound, catalog.KindContentNotReady, catalog.KindNoContent:
@@ -172,11 +173,11 @@ func (s *Service) noContent(ctx context.Context, id string, err error) error {
 	if !g.State.Terminal() || early {
 		return notReady(err)
 	}
-	return NewStatus(easelv1.ErrorReason_NO_CONTENT, "this render has no file, it is "+g.State.String(),
+	return NewStatus(easelv1.ErrorReason_NO_CONTENT, "this render has no file; its state is "+g.State.String(),
 		map[string]string{"state": states[g.State].String()}).Err()
 }
 
-// notReady returns the catalog's error with the kind for a result that is not available yet.
+// notReady returns the catalog's error as an error of kind [catalog.KindContentNotReady].
 func notReady(err error) error {
 	said, _ := errors.AsType[*catalog.Error](err) // always succeeds, because the error has a kind
 	later := *said
@@ -184,7 +185,7 @@ func notReady(err error) error {
 	return &later
 }
 
-// sources maps the sources of results to the contract.
+// sources maps content sources to their contract values.
 var sources = map[content.Source]easelv1.ContentSource{
 	content.FromCatalog: easelv1.ContentSource_CONTENT_SOURCE_CATALOG, content.FromCopy: easelv1.ContentSource_CONTENT_SOURCE_COPY,
 }
@@ -200,7 +201,7 @@ func contentInfo(id string, c *content.Content) *easelv1.ContentInfo {
 	}
 }
 
-// quoted returns an etag of the contract in the quotes of HTTP.
+// quoted adds quotation marks, as HTTP requires them, to an etag of the contract.
 func quoted(etag string) string {
 	if etag == "" || strings.HasPrefix(etag, `"`) {
 		return etag
@@ -208,8 +209,8 @@ func quoted(etag string) string {
 	return `"` + etag + `"`
 }
 
-// extensions maps media types of likely results to file extensions. The machine's tables are not used, because a name
-// must not depend on the server's machine.
+// extensions maps common media types of results to file extensions. The table of the operating system is not used,
+// because a name must be the same on every machine.
 var extensions = map[string]string{
 	"image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif",
 	"image/svg+xml": ".svg", "image/tiff": ".tiff", "image/avif": ".avif",
@@ -218,7 +219,7 @@ var extensions = map[string]string{
 	"model/gltf-binary": ".glb",
 }
 
-// fileName returns a name that is safe to create in a directory.
+// fileName returns a file name made of the ID and the media type. It is safe to create in a directory.
 func fileName(id, contentType string) string {
 	safe := func(r rune) rune {
 		switch {

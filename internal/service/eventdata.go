@@ -13,17 +13,17 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-// EventData encodes the data of events as JSON in the form of the contract.
+// EventData encodes the data of events in the JSON form of the contract.
 type EventData struct {
 	// Catalog is the catalog's base URL, which is removed from events.
 	Catalog string
-	// Results is the base URL of this server's REST API, where results are read. Empty if unknown.
+	// Results is the base URL of this server's REST API, for links to results. Empty if unknown.
 	Results string
-	// Texts reports whether text results are also available as files, as copies are.
+	// Texts reports whether text results can also be downloaded, because Easel keeps copies of them.
 	Texts bool
 }
 
-// Generation returns the event data for an order's generation, as recorded in the ledger and without its inputs.
+// Generation returns the event data for the generation of an order. It has the recorded state, without the inputs.
 func (d EventData) Generation(o ledger.Order, text *string) string {
 	version, whose := orders.Published(o, text)
 	hide := d.hider()
@@ -34,7 +34,7 @@ func (d EventData) Generation(o ledger.Order, text *string) string {
 	return d.withResult(eventJSON(attributed(generationMessage(version.Generation, version.Etag), whose)), version.Generation)
 }
 
-// withResult adds the URL of the result, if there is a result.
+// withResult adds the URL of the result if there is a result to download.
 func (d EventData) withResult(data string, g catalog.Generation) string {
 	if d.Results == "" || g.State != catalog.StateSucceeded || g.Text != nil && g.File == nil && !d.Texts {
 		return data
@@ -60,7 +60,7 @@ func (d EventData) hider() *strings.Replacer {
 	return strings.NewReplacer("https://"+u.Host, hiddenCatalog, "http://"+u.Host, hiddenCatalog, "//"+u.Host, hiddenCatalog)
 }
 
-// hiddenCatalog replaces the catalog's address.
+// hiddenCatalog replaces the catalog's address in events.
 const hiddenCatalog = "[catalog]"
 
 // eventJSON encodes a message as the REST API does.

@@ -74,12 +74,12 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 	if err != nil {
 		return nil, aboutModel(err, req.GetModelId())
 	}
-	update := s.noted(ctx, req, receipt)
+	update := s.reportOrder(ctx, req, receipt)
 	return &easelv1.CreateGenerationResponse{Generation: s.message(update, s.attributionOfOrder(ctx, receipt)), Replayed: receipt.Replayed}, nil
 }
 
-// attributionOfOrder returns the attribution of the order of a receipt. If the receipt does not have it and the ledger is
-// unavailable, the attribution is empty.
+// attributionOfOrder returns the attribution of an order from its receipt or, if the receipt has none, from the
+// ledger. It is empty if the ledger is unavailable.
 func (s *generations) attributionOfOrder(ctx context.Context, receipt orders.Receipt) ledger.Attribution {
 	if receipt.Attribution != nil {
 		return *receipt.Attribution
@@ -88,15 +88,15 @@ func (s *generations) attributionOfOrder(ctx context.Context, receipt orders.Rec
 	return own[receipt.Generation.ID]
 }
 
-// noted reports a new order to the hub. A later replay is not reported, because the hub may have a more recent state.
-func (s *generations) noted(ctx context.Context, req *easelv1.CreateGenerationRequest, receipt orders.Receipt) watch.Update {
+// reportOrder reports a new order to the hub and returns its state. It does not report a later replay, because the
+// hub may have a more recent state.
+func (s *generations) reportOrder(ctx context.Context, req *easelv1.CreateGenerationRequest, receipt orders.Receipt) watch.Update {
 	if receipt.Replayed && time.Since(receipt.Placed) > lifecycle.VisibleAfter {
 		return watch.Update{Version: receipt.Generation.Version()}
 	}
 	return s.cfg.Hub.Created(ctx, auth.Of(ctx).APIKey, receipt.Generation, req.GetModelId(), receipt.Placed)
 }
 
-// place places an order.
 func (s *generations) place(ctx context.Context, req *easelv1.CreateGenerationRequest, inputs json.RawMessage) (orders.Receipt, error) {
 	caller := auth.Of(ctx)
 	return s.cfg.Orders.Place(ctx, caller.APIKey, orders.Request{
@@ -125,22 +125,25 @@ func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerat
 	return &easelv1.GetGenerationResponse{Generation: s.message(update, seen.Attribution)}, nil
 }
 
-// stale reports whether a state is older than the limit. Without a limit none is stale; with a limit of 0 every state is.
+// stale reports whether a state is older than the limit. Without a limit, no state is stale. With a limit of 0, every
+// state is.
 func stale(u watch.Update, limit *durationpb.Duration) bool {
 	return limit != nil && (limit.AsDuration() == 0 || time.Since(u.ObserveTime) > limit.AsDuration())
 }
 
-// read reads a generation from the catalog, records its state if the ledger lacks it, and shares it with its watchers.
+// read reads a generation from the catalog and notifies its watchers. If the ledger lacks the state, it records the
+// state.
 func (s *Service) read(ctx context.Context, id string, seen order) (watch.Update, error) {
 	read, err := s.cfg.Catalog.Generation(ctx, auth.Of(ctx).APIKey, id)
 	if err != nil {
-		return s.unread(ctx, id, err)
+		return s.fallback(ctx, id, err)
 	}
 	return s.cfg.Hub.Observe(ctx, auth.Of(ctx).APIKey, read, seen.lacks(read)), nil
 }
 
-// unread returns the known state of a generation that could not be read.
-func (s *Service) unread(ctx context.Context, id string, err error) (watch.Update, error) {
+// fallback returns the state of a generation after a failed read. If the catalog did not find the generation, it
+// returns the state of a new order or the recorded state. Otherwise it returns err.
+func (s *Service) fallback(ctx context.Context, id string, err error) (watch.Update, error) {
 	if missing(err) {
 		if update, ok := s.cfg.Hub.NotYetVisible(auth.Of(ctx).APIKey, id); ok {
 			return update, nil
@@ -152,13 +155,14 @@ func (s *Service) unread(ctx context.Context, id string, err error) (watch.Updat
 	return watch.Update{}, aboutGeneration(err, id)
 }
 
-// recorded returns the ledger's state of a generation that the catalog did not find.
+// recorded records that the catalog did not find a generation. It returns the recorded state, or false if there is
+// none or the generation counts as deleted.
 func (s *Service) recorded(ctx context.Context, id string, err error) (catalog.Version, bool) {
 	return s.cfg.Orders.NotFound(ctx, auth.Of(ctx).APIKey, viewer(ctx), id, err)
 }
 
-// DeleteGeneration deletes a generation. It reads the state from the catalog instead of a watch, because a deletion
-// can't be undone. Only operators may delete another owner's render, after the deletion is in the audit.
+// DeleteGeneration deletes a generation. Only operators may delete another owner's render, and the audit log records
+// it first.
 func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteGenerationRequest) (*easelv1.DeleteGenerationResponse, error) {
 	id := req.GetGenerationId()
 	err := s.mayDelete(ctx, id)
@@ -171,7 +175,8 @@ func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteG
 	return &easelv1.DeleteGenerationResponse{}, nil
 }
 
-// deleteWithCopy deletes a generation that the caller may delete, and its copy, even if the catalog no longer has it.
+// deleteWithCopy deletes a generation and its copy. It deletes the copy even if the catalog no longer has the
+// generation. It does not check whether the caller may delete the generation.
 func (s *generations) deleteWithCopy(ctx context.Context, id string, force bool) (err error) {
 	if !force {
 		err = s.finished(ctx, id)
@@ -197,7 +202,7 @@ func (s *generations) deleteWithCopy(ctx context.Context, id string, force bool)
 func (s *generations) deleteInCatalog(ctx context.Context, id string) error {
 	err := s.cfg.Catalog.Delete(ctx, auth.Of(ctx).APIKey, id)
 	if missing(err) {
-		s.recorded(ctx, id, err) // may be the second NOT_FOUND, after which the generation counts as deleted
+		s.recorded(ctx, id, err) // repeated NOT_FOUND errors make the generation count as deleted
 	}
 	if err != nil {
 		return aboutGeneration(err, id)
@@ -206,8 +211,8 @@ func (s *generations) deleteInCatalog(ctx context.Context, id string) error {
 	return nil
 }
 
-// finished rejects a generation whose price is not final yet, because a deletion would hide a refund. The ledger waits
-// for refunds too.
+// finished returns an error if the price of a generation is not final yet, because a deletion would hide a refund. It
+// reads the state from the catalog instead of a watch, because a deletion can't be undone.
 func (s *generations) finished(ctx context.Context, id string) error {
 	update, err := s.read(ctx, id, order{ordered: true})
 	if err != nil {
@@ -221,7 +226,7 @@ func (s *generations) finished(ctx context.Context, id string) error {
 	}
 	if !finished {
 		return Fail(easelv1.ErrorReason_GENERATION_ACTIVE,
-			"the render is not finished, and it is not specified whether its price is refunded; to delete it anyway, set force")
+			"the render is not finished or may still be refunded; to delete it anyway, set force")
 	}
 	return nil
 }
@@ -234,7 +239,7 @@ func LimitsOf(team auth.Team) ledger.Limits {
 	return ledger.Limits{DailyCents: team.DailyCents, MonthlyCents: team.MonthlyCents}
 }
 
-// terms returns a function that looks up the caller's current limits on orders from a model in the callers file.
+// terms returns a function that looks up the caller's current limits in the callers file, for an order from a model.
 func (s *Service) terms(ctx context.Context, model string) func() (orders.Terms, error) {
 	caller := auth.Of(ctx)
 	return func() (orders.Terms, error) {

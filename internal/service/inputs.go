@@ -20,13 +20,13 @@ import (
 
 const (
 	maxExact = 1 << 53 // limit up to which a double represents every integer
-	maxDepth = 64      // nesting of inputs
+	maxDepth = 64      // maximum nesting depth of inputs
 
-	otherValues = 5_000 // values of the largest request in addition to its inputs: the IDs and etags of a watch
+	otherValues = 5_000 // upper bound of the other values in a request, such as the IDs and etags of a watch
 
 	// DefaultMaxInputs is the default limit of the inputs of a request, in bytes.
 	DefaultMaxInputs = 1 << 20
-	// LargestMaxInputs is the largest limit of the inputs of a request, in bytes.
+	// LargestMaxInputs is the highest limit that an operator can set, in bytes.
 	LargestMaxInputs = 16 << 20
 
 	// MaxValues is the maximum number of values in a Struct of a request. Each takes more than a hundred bytes of memory.
@@ -36,10 +36,10 @@ const (
 // Descriptions of violations for inputs that are too deep or have too many values.
 var (
 	TooDeep       = fmt.Sprintf("is nested deeper than %d levels", maxDepth)
-	TooManyValues = fmt.Sprintf("has more than %d values: send them in inputs_json", MaxValues)
+	TooManyValues = fmt.Sprintf("has more than %d values; send them in inputs_json", MaxValues)
 )
 
-// CheckBody rejects the JSON of a request with too many values before it is decoded.
+// CheckBody rejects a JSON request that has too many values. Call it before the request is decoded.
 func CheckBody(body []byte) error {
 	if values, _ := measure(body); values > MaxValues+otherValues {
 		return InvalidRequest(Violation{Field: "inputs", Description: TooManyValues})
@@ -47,7 +47,8 @@ func CheckBody(body []byte) error {
 	return nil
 }
 
-// inputs returns the inputs of a request as the bytes that go upstream, if the limit of the server allows them.
+// inputs returns the inputs of a request as the JSON that is sent to the catalog. It rejects inputs above the limit
+// of this server.
 func (s *generations) inputs(req interface {
 	GetInputs() *structpb.Struct
 	GetInputsJson() string
@@ -65,8 +66,8 @@ func (s *generations) inputs(req interface {
 	return inputs, err
 }
 
-// inputsBytes returns the inputs of a request as the bytes that are sent upstream. Equal requests have equal bytes, so
-// that a repeated order is recognized.
+// inputsBytes returns the inputs of a request as the JSON that is sent to the catalog. The bytes of equal requests
+// are equal, so that a repeated order is recognized.
 func inputsBytes(inputs *structpb.Struct, text string) (json.RawMessage, error) {
 	if inputs != nil {
 		if valuesIn(inputs) > MaxValues {
@@ -96,8 +97,8 @@ func valuesOf(v *structpb.Value) int {
 	return n
 }
 
-// position is the path of a value. It is formatted only for an error, because every path can be as long as the names in
-// it.
+// position is the path of a value in the inputs. It is formatted only for an error, because the names in it can be
+// long.
 type position struct {
 	outer *position
 	name  string
@@ -115,7 +116,7 @@ func (p *position) refuse(why string) error {
 	return InvalidRequest(Violation{Field: p.String(), Description: why})
 }
 
-// appendValue appends a Value as JSON. It rejects a Value that would change on its way to the catalog.
+// appendValue appends a Value as JSON. It rejects a Value that JSON can't represent exactly.
 func appendValue(dst []byte, v *structpb.Value, at *position, depth int) ([]byte, error) {
 	switch kind := v.GetKind().(type) {
 	case *structpb.Value_NullValue:
@@ -131,10 +132,11 @@ func appendValue(dst []byte, v *structpb.Value, at *position, depth int) ([]byte
 	case *structpb.Value_ListValue:
 		return appendList(dst, kind.ListValue.GetValues(), at, depth+1)
 	}
-	return nil, at.refuse("is a Value without a kind")
+	return nil, at.refuse("is a Value that has no kind")
 }
 
-// appendObject writes members sorted by name, so that equal requests have equal bytes and equal errors.
+// appendObject appends an object as JSON. It sorts the members by name, so that equal requests have equal bytes and
+// equal errors.
 func appendObject(dst []byte, s *structpb.Struct, at *position, depth int) (out []byte, err error) {
 	if depth > maxDepth {
 		return nil, InvalidRequest(Violation{Field: "inputs", Description: TooDeep})
@@ -173,9 +175,9 @@ func appendList(dst []byte, values []*structpb.Value, at *position, depth int) (
 func appendNumber(dst []byte, f float64, at *position) ([]byte, error) {
 	switch {
 	case math.IsNaN(f) || math.IsInf(f, 0):
-		return nil, at.refuse("is not a number that JSON can hold")
+		return nil, at.refuse("is NaN or infinite, which JSON can't represent")
 	case f == math.Trunc(f) && math.Abs(f) >= maxExact:
-		return nil, at.refuse("is an integer beyond 2^53, which a Struct can't hold exactly: send it in inputs_json")
+		return nil, at.refuse("is an integer beyond 2^53, which a Struct can't represent exactly; send it in inputs_json")
 	case f == math.Trunc(f):
 		return strconv.AppendInt(dst, int64(f), 10), nil
 	}
@@ -202,7 +204,7 @@ func checkInputsJSON(text string) error {
 	case !strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{"):
 		return errors.New("is not a JSON object")
 	}
-	if _, depth := measure(whole); depth > maxDepth { // encoding/json calls deeper nesting a syntax error
+	if _, depth := measure(whole); depth > maxDepth { // encoding/json reports very deep nesting as a syntax error
 		return errors.New(TooDeep)
 	}
 	if wrong, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(whole, new(json.RawMessage))); ok {
@@ -214,8 +216,8 @@ func checkInputsJSON(text string) error {
 	return checkNames(gjson.Parse(text))
 }
 
-// hasLoneSurrogate reports whether valid JSON escapes half of a surrogate pair. Parsers replace it with U+FFFD or
-// reject it, and two strings that differ only in it would be one order.
+// hasLoneSurrogate reports whether valid JSON escapes half of a surrogate pair. Some parsers replace it with U+FFFD,
+// and different strings would become equal. Other parsers reject it.
 func hasLoneSurrogate(text []byte) bool {
 	for at := bytes.IndexByte(text, '\\'); at >= 0 && at < len(text); at++ { // only strings contain backslashes
 		if text[at] != '\\' {

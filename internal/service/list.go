@@ -19,11 +19,11 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-// resultsTimeout is the maximum time that a list of the ledger waits for results from the catalog.
+// resultsTimeout is the maximum time that ListGenerations waits for the catalog's list, which has results and inputs.
 const resultsTimeout = 5 * time.Second
 
-// ListGenerations lists the generations in the ledger. If the caller may see all of them, the last pages have the
-// catalog's generations without an order.
+// ListGenerations lists the generations that have an order in the ledger. If the caller may see every generation, the
+// last pages list the catalog's generations without an order.
 func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
 	filter, err := ledgerFilter(ctx, req.GetFilter())
 	if err != nil {
@@ -61,7 +61,8 @@ func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGene
 	return out, nil
 }
 
-// listUnordered lists the catalog's generations without an order, after the generation last or from the start.
+// listUnordered lists the catalog's generations without an order. It starts after the generation last, or at the
+// start if last is empty.
 func (s *generations) listUnordered(ctx context.Context, req *easelv1.ListGenerationsRequest, kind, last string) (*easelv1.ListGenerationsResponse, error) {
 	listed, err := s.cfg.Catalog.List(ctx, auth.Of(ctx).APIKey, time.Time{})
 	if err != nil {
@@ -93,7 +94,7 @@ func (s *generations) unordered(ctx context.Context, listed *catalog.List, filte
 	}, err
 }
 
-// areUnordered reports whether there may be generations without an order.
+// areUnordered reports whether the catalog's list may have generations without an order.
 func (s *generations) areUnordered(ctx context.Context, listed *catalog.List, filter *easelv1.GenerationFilter) bool {
 	chosen, err := s.unordered(ctx, listed, filter)
 	return err != nil || slices.ContainsFunc(listed.Records, chosen)
@@ -105,18 +106,18 @@ func chooses(filter *easelv1.GenerationFilter, g catalog.Generation) bool {
 		(len(filter.GetStates()) == 0 || slices.Contains(filter.GetStates(), states[g.State]))
 }
 
-// recordedStates maps states of the contract to states of the ledger. A generation without a recorded known state is
-// queued.
+// recordedStates maps states of the contract to states of the ledger. A generation whose state was never recorded
+// counts as queued.
 var recordedStates = map[easelv1.State][]lifecycle.Status{
 	easelv1.State_STATE_QUEUED:       {lifecycle.Unseen, lifecycle.Queued},
 	easelv1.State_STATE_RUNNING:      {lifecycle.Running},
 	easelv1.State_STATE_FAILED:       {lifecycle.Failed},
 	easelv1.State_STATE_SUCCEEDED:    {lifecycle.Succeeded},
 	easelv1.State_STATE_REFUNDED:     {lifecycle.Refunded},
-	easelv1.State_STATE_UNRECOGNIZED: {-1}, // matches no row, because the ledger keeps the last known state
+	easelv1.State_STATE_UNRECOGNIZED: {-1}, // matches no row, because the ledger does not record this state
 }
 
-// ledgerFilter converts a filter to a filter of the ledger.
+// ledgerFilter converts a filter of the contract to a filter of the ledger.
 func ledgerFilter(ctx context.Context, filter *easelv1.GenerationFilter) (ledger.Filter, error) {
 	f := ledger.Filter{Owner: viewer(ctx), ModelID: filter.GetModelId(), Labels: filter.GetLabels()}
 	if owner := filter.GetOwner(); owner != "" {
@@ -133,15 +134,16 @@ func ledgerFilter(ctx context.Context, filter *easelv1.GenerationFilter) (ledger
 	return f, nil
 }
 
-// withResults returns messages of recorded generations, limited to the size of a response. Inputs and results come from the
-// catalog's list. A later state in that list is only recorded, because the filter was applied to the recorded states.
+// withResults converts recorded generations to messages, as many as fit into a response. It takes inputs and results
+// from the catalog's list. A later state in that list is recorded but not returned, because the filter was applied to
+// the recorded state.
 func (s *generations) withResults(ctx context.Context, recorded []orders.Listed, listed *catalog.List) (all []*easelv1.Generation) {
 	s.cfg.Orders.ListedLater(ctx, auth.Of(ctx).APIKey, recorded, listed)
 	left := maxRecord
 	for _, r := range recorded {
 		g := r.Generation
 		if newest, ok := listed.Find(g.ID); ok {
-			g.Inputs, g.Omitted = newest.Inputs, newest.Omitted // everything else stays as recorded
+			g.Inputs, g.Omitted = newest.Inputs, newest.Omitted // all other fields keep their recorded values
 			if g.State == catalog.StateSucceeded && newest.State == catalog.StateSucceeded {
 				g.Text, g.File = newest.Text, newest.File
 			}
@@ -155,7 +157,7 @@ func (s *generations) withResults(ctx context.Context, recorded []orders.Listed,
 	return all
 }
 
-// listed returns the catalog's list. It returns nil if the catalog does not respond, or if nothing is wanted.
+// listed returns the catalog's list. It returns nil if the catalog does not respond, or if wanted is 0.
 func (s *generations) listed(ctx context.Context, wanted int) *catalog.List {
 	if wanted == 0 {
 		return nil
@@ -169,7 +171,8 @@ func (s *generations) listed(ctx context.Context, wanted int) *catalog.List {
 	return listed
 }
 
-// listKind returns the name of a list in its page tokens. It includes all filters, so that a token is invalid for any other list.
+// listKind returns the name of a list in its page tokens. The name depends on all filters, so that a token is invalid
+// for every other list.
 func listKind(name string, owner *string, query proto.Message) string {
 	digest := sha256.New()
 	if owner != nil {
@@ -184,7 +187,7 @@ func writePosition(kind string, p ledger.Position) string {
 	return writeToken(kind, fmt.Sprintf("%d %s", p.Time.UnixMicro(), p.ID))
 }
 
-// readPosition returns the start of the page of a token.
+// readPosition returns the position of the ledger at which the page of a token starts.
 func readPosition(kind, token string) (p ledger.Position, err error) {
 	if token == "" {
 		return p, nil

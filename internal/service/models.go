@@ -48,16 +48,16 @@ func (s *models) GetModel(ctx context.Context, req *easelv1.GetModelRequest) (*e
 	return &easelv1.GetModelResponse{Model: one[0].message()}, nil
 }
 
-// Age limits of a copy, which the contract documents.
+// Limits of the copies of models, which are cached responses of the catalog. The contract documents the ages.
 const (
-	copyFresh = time.Minute      // a younger copy is returned
-	copyGood  = 10 * time.Minute // a younger copy is returned while the catalog is read
-	copyKept  = 24 * time.Hour   // a younger copy is returned if the catalog is unavailable
-	copyWait  = 5 * time.Second  // longest wait for the catalog if there is a copy
-	copyPause = 10 * time.Second // shortest time from a failed read to the next
+	copyFresh = time.Minute      // age below which a copy is returned without a read
+	copyGood  = 10 * time.Minute // age below which a copy is returned while a read runs in the background
+	copyKept  = 24 * time.Hour   // age below which a copy is returned if the catalog is unavailable
+	copyWait  = 5 * time.Second  // maximum wait for a read if there is a copy
+	copyPause = 10 * time.Second // minimum time from a failed read to the next read
 
-	copyCapacity   = 32 << 20 // bytes of the models of all copies; the oldest copies are removed first
-	modelReadLimit = 30 * time.Second
+	copyCapacity   = 32 << 20         // maximum size of all copies in bytes; the oldest copies are removed first
+	modelReadLimit = 30 * time.Second // timeout of a read
 )
 
 // modelCache stores the catalog's models for each API key, because they rarely change and every order form reads them.
@@ -65,7 +65,7 @@ type modelCache struct {
 	catalog  *catalog.Client
 	capacity int // bytes
 	reads    singleflight.Group
-	ctx      context.Context //nolint:containedctx // context of all reads, which outlive the callers that started them
+	ctx      context.Context //nolint:containedctx // context of all reads; a read outlives the call that started it
 	stop     context.CancelFunc
 
 	mu     sync.Mutex
@@ -78,20 +78,21 @@ type copyKey struct {
 	id     string
 }
 
-// modelCopy is a response of the catalog.
+// modelCopy is a cached response of the catalog.
 type modelCopy struct {
 	models    []encodedModel
-	read      time.Time
+	read      time.Time // time of the read
 	notBefore time.Time // earliest time of the next read
 }
 
-// serves reports whether a copy is returned without a read.
+// serves reports whether the copy can be returned without a read: it is fresh, or the next read must wait.
 func (c modelCopy) serves() bool {
 	now := time.Now()
 	return now.Sub(c.read) < copyFresh || now.Before(c.notBefore)
 }
 
-// encodedModel is a model as the bytes of its message, so that no caller can change it.
+// encodedModel is an encoded Model message. Each use decodes a new message, so that the cached model can't be
+// changed.
 type encodedModel struct {
 	id   string
 	wire []byte
@@ -101,7 +102,7 @@ func (m encodedModel) name() string { return m.id }
 
 func (m encodedModel) message() *easelv1.Model {
 	out := &easelv1.Model{}
-	_ = proto.Unmarshal(m.wire, out) // it was encoded here
+	_ = proto.Unmarshal(m.wire, out) // cannot fail, because fetch encoded it
 	return out
 }
 
@@ -113,7 +114,8 @@ func newModelCache(client *catalog.Client, capacity int) *modelCache {
 // close cancels all reads.
 func (c *modelCache) close() { c.stop() }
 
-// get returns a model, or all models in the catalog's order if id is empty.
+// get returns a model, or all models in the catalog's order if id is empty. It reads the catalog unless there is a
+// recent copy.
 func (c *modelCache) get(ctx context.Context, cred catalog.Credential, id string) ([]encodedModel, error) {
 	k := copyKey{cred.Tenant, id}
 	old, known := c.find(k)
@@ -149,7 +151,7 @@ func (c *modelCache) get(ctx context.Context, cred catalog.Credential, id string
 	return old.models, nil
 }
 
-// pause delays the next read of a copy; mu is held.
+// pause delays the next read of a copy. c.mu must be held.
 func (c *modelCache) pause(k copyKey, pause time.Duration) {
 	if old, known := c.copies[k]; known {
 		old.notBefore = time.Now().Add(pause)
@@ -203,7 +205,9 @@ func (c *modelCache) fetch(ctx context.Context, cred catalog.Credential, id stri
 	return all, err
 }
 
-// store stores a response and returns the models for its callers. In an outage of the catalog, it returns the copy.
+// store applies the result of a read and returns the models for the callers. In an outage of the catalog, it keeps
+// and returns the copy. Any other error deletes the copy. If the catalog rejects the API key, all copies of the key
+// are deleted.
 func (c *modelCache) store(k copyKey, models []encodedModel, err error) ([]encodedModel, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -229,14 +233,14 @@ func isRejection(err error) bool {
 	return kind == catalog.KindCredentialRejected || kind == catalog.KindForbidden
 }
 
-// isOutage reports whether the catalog did not respond, or not usefully.
+// isOutage reports whether the catalog is unavailable, overloaded or unreadable, or did not respond in time.
 func isOutage(err error) bool {
 	_, responded := errors.AsType[*catalog.Error](err)
 	switch catalog.KindOf(err) {
 	case catalog.KindUnavailable, catalog.KindBusy, catalog.KindRateLimited, catalog.KindMalformed:
 		return true
 	}
-	return !responded // within the time limit
+	return !responded // the read has timed out
 }
 
 // retryAfter returns the pause that the catalog asks for.
@@ -247,7 +251,7 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// makeRoom removes expired copies and, if the others are too large, the oldest of them.
+// makeRoom removes expired copies. If the remaining copies are too large, it removes the oldest of them.
 func (c *modelCache) makeRoom() {
 	maps.DeleteFunc(c.copies, func(_ copyKey, one modelCopy) bool { return time.Since(one.read) >= copyKept })
 	size := 0

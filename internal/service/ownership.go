@@ -20,26 +20,27 @@ func viewer(ctx context.Context) *string {
 	return orderer(ctx)
 }
 
-// orderer returns the owner of the orders of a call. The call may change only these.
+// orderer returns the owner of the orders that a call places. The call may change only orders of this owner, unless
+// its caller is an operator.
 func orderer(ctx context.Context) *string {
 	owner := auth.Of(ctx).Owner
 	return &owner
 }
 
-// order is the information in the ledger about a generation.
+// order is the information that the ledger has about a generation.
 type order struct {
 	ledger.Attribution
-	ordered bool // the order exists, or may exist because the ledger is unavailable
+	ordered bool // whether an order exists; also true if the ledger is unavailable
 }
 
-// exists reports whether the order may exist, and its generation is not recorded as deleted.
+// exists reports whether there may be an order whose generation is not recorded as deleted.
 func (o order) exists() bool { return o.ordered && !o.Gone }
 
-// lacks reports whether the ledger may lack a state of the generation.
+// lacks reports whether a version of the generation may be missing in the ledger.
 func (o order) lacks(v catalog.Version) bool { return o.ordered && o.Recorded != v.Etag }
 
-// see returns the order of a generation that the call may see. For an isolated call, a generation of another owner does
-// not exist, just like one without an order.
+// see returns the order of a generation that the call may see. If only the ledger separates owners, it returns an
+// error for a generation of another owner. The error is the same as for a generation without an order.
 func (s *Service) see(ctx context.Context, id string) (order, error) {
 	owner := viewer(ctx)
 	own, err := s.cfg.Orders.Owned(ctx, owner, id)
@@ -47,14 +48,15 @@ func (s *Service) see(ctx context.Context, id string) (order, error) {
 	seen := order{whose, err != nil || ok}
 	switch {
 	case !hides(ctx, owner):
-		return seen, nil // without the ledger the attribution is missing
+		return seen, nil // if the ledger is unavailable, the attribution is empty
 	case err == nil && !ok:
 		err = noGeneration(id)
 	}
 	return seen, err
 }
 
-// mayDelete rejects a generation of another owner or one that does not exist, unless the caller is an operator.
+// mayDelete returns an error if the caller may not delete a generation. An operator may delete every generation. With
+// forwarded API keys, the catalog decides.
 func (s *Service) mayDelete(ctx context.Context, id string) error {
 	owner := orderer(ctx)
 	if auth.Of(ctx).Operator || !hides(ctx, owner) {
@@ -67,7 +69,8 @@ func (s *Service) mayDelete(ctx context.Context, id string) error {
 	return err
 }
 
-// auditDeletion records in the audit that an operator is about to delete another owner's generation.
+// auditDeletion records in the audit log that an operator is about to delete another owner's generation. For other
+// deletions it does nothing.
 func (s *Service) auditDeletion(ctx context.Context, id string) error {
 	c := auth.Of(ctx)
 	if !c.Operator {
@@ -85,7 +88,8 @@ func (s *Service) auditDeletion(ctx context.Context, id string) error {
 	return s.cfg.Orders.Ledger.Audit(ctx, act)
 }
 
-// hides reports whether a call may see only the generations that the ledger lists for owner. A nil owner means all owners.
+// hides reports whether a call may see only those generations of owner that the ledger lists. A nil owner means all
+// owners.
 func hides(ctx context.Context, owner *string) bool { return owner != nil && auth.Of(ctx).IsIsolated() }
 
 // AddressKey is the context key of the network address of the caller. The value is a string.
@@ -97,14 +101,14 @@ func addressOf(ctx context.Context) string {
 }
 
 const (
-	askTimeout = time.Second // maximum time of a query of an open watch, which delays its heartbeats
-	askPause   = time.Second // time without queries of open watches after a failed one
+	askTimeout = time.Second // timeout of a ledger query by an open watch, because the query delays heartbeats
+	askPause   = time.Second // time after a failed query in which open watches send no query
 )
 
 // errNotAsked is the error of a query that was not sent, because the previous query failed less than [askPause] ago.
 var errNotAsked = errors.New("ledger query failed a moment ago; not repeated yet")
 
-// attribution returns the attribution of a generation for an open watch.
+// attribution reads the attribution of a generation (owner, caller, model and labels) for an open watch.
 func (s *Service) attribution(ctx context.Context, id string) (ledger.Attribution, error) {
 	if time.Now().UnixNano() < s.askAt.Load() {
 		return ledger.Attribution{}, errNotAsked
@@ -113,7 +117,7 @@ func (s *Service) attribution(ctx context.Context, id string) (ledger.Attributio
 	if !auth.Of(ctx).SharesAPIKey() {
 		owner = orderer(ctx)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout) // other watches use the result
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout) // other watches share the result
 	defer cancel()
 	own, err := s.cfg.Orders.Owned(ctx, owner, id)
 	if err != nil {
@@ -122,8 +126,8 @@ func (s *Service) attribution(ctx context.Context, id string) (ledger.Attributio
 	return own[id], err
 }
 
-// withoutLabels returns the attribution of an earlier update for an update while the ledger is unavailable. It omits the labels,
-// which may have been erased since.
+// withoutLabels returns an earlier attribution for use while the ledger is unavailable. It omits the labels, because
+// they may have been erased since.
 func withoutLabels(known ledger.Attribution) ledger.Attribution {
 	known.Labels = nil
 	return known
@@ -134,7 +138,7 @@ func (s *Service) message(u watch.Update, whose ledger.Attribution) *easelv1.Gen
 	return attributed(generationMessage(u.Generation, u.Etag), whose)
 }
 
-// attributed adds the attribution to a message. It omits the owner if there is no caller, because that owner is an API key.
+// attributed adds an attribution to a message. Without a caller, the owner is a digest of an API key and is omitted.
 func attributed(g *easelv1.Generation, whose ledger.Attribution) *easelv1.Generation {
 	if whose.Caller != "" {
 		g.Owner = whose.Owner
@@ -143,10 +147,10 @@ func attributed(g *easelv1.Generation, whose ledger.Attribution) *easelv1.Genera
 	return g
 }
 
-// hidden returns the update for a generation that does not exist for the call, in a watch of many.
+// hidden returns the update that a watch of many generations sends for an ID that its caller may not see.
 func hidden(id string) *watch.Update {
 	g, now := catalog.Generation{ID: id, State: catalog.StateDeleted}, time.Now()
-	v := g.Version() // its etag is always the same
+	v := g.Version() // the etag depends only on the ID and the state
 	v.TerminalTime, v.ObserveTime = now, now
 	return &watch.Update{Version: v, Initial: true, Missing: true}
 }

@@ -15,9 +15,9 @@ const (
 	maxPage     = 1000
 )
 
-// page returns one page of the elements of all that chosen selects. The token names the last record of the previous
-// page, so that new records, or records that no longer match, shift nothing. A token is valid only for lists of the
-// same kind. A page that would exceed the size of a response is shorter.
+// page returns one page of the elements that chosen selects, and the token of the next page. A token names the last
+// element of the previous page, so that added elements do not shift the pages. It is valid only for lists of the same
+// kind. A page is shorter if it would exceed the maximum size of a response.
 func page[T any, M proto.Message](all []T, chosen func(T) bool, id func(T) string, message func(T) M, kind string, size int32, token string) (items []M, next string, err error) {
 	if token != "" {
 		last, ok := readToken(kind, token)
@@ -44,11 +44,11 @@ func page[T any, M proto.Message](all []T, chosen func(T) bool, id func(T) strin
 	return items, "", nil
 }
 
-// everything selects all elements, if there is no filter.
+// everything selects all elements. It is for lists without a filter.
 func everything[T any](T) bool { return true }
 
-// errForeignToken is the error for a token that belongs to another list or query.
-var errForeignToken = InvalidRequest(Violation{Field: "page_token", Description: "is not a token of this list, or has expired: start again without one"})
+// errForeignToken is the error for a page token that belongs to another list or query.
+var errForeignToken = InvalidRequest(Violation{Field: "page_token", Description: "is not a token of this list, or has expired; start again without one"})
 
 func pageSize(asked int32) int { return int(min(cmp.Or(asked, defaultPage), maxPage)) }
 
@@ -58,7 +58,7 @@ func writeToken(kind, id string) string {
 
 func readToken(kind, token string) (id string, ok bool) {
 	text, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil || bytes.IndexByte(text, 0) >= 0 { // no token has a zero byte, and no database accepts one
+	if err != nil || bytes.IndexByte(text, 0) >= 0 { // a valid token has no zero byte, and databases reject zero bytes
 		return "", false
 	}
 	return strings.CutPrefix(string(text), kind+":")

@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// updateResponse returns the message of an update for one watcher. The update is encoded once for all its watchers.
-// They share the bytes as unknown fields, which are sent unchanged.
+// updateResponse returns the message of an update for one watcher. All watchers share update, the encoded part of the
+// message. It is set as unknown fields, which are sent unchanged.
 func updateResponse(update []byte, sent time.Time) *easelv1.WatchGenerationResponse {
 	message := &easelv1.WatchGenerationResponse{EmitTime: timestamppb.New(sent)}
 	message.ProtoReflect().SetUnknown(update)
@@ -30,9 +30,10 @@ func encodingsOf(u *watch.Update) *encodings {
 // attributionTTL is the time in which the watchers of an update share one query of its attribution.
 const attributionTTL = 100 * time.Millisecond
 
-// encodings caches the encodings of one update by attribution. There are at most a few: with and without labels.
+// encodings caches the encodings of one update by attribution. There are few, such as one with and one without
+// labels.
 type encodings struct {
-	asks singleflight.Group // watchers that need the attribution during a query share the query
+	asks singleflight.Group // concurrent watchers share one query of the attribution
 
 	mu      sync.Mutex
 	all     []encoding
@@ -40,7 +41,8 @@ type encodings struct {
 	askedAt time.Time          // start of the last query
 }
 
-// attribution returns the attribution of the update's generation. ask queries the ledger.
+// attribution returns the attribution of the update's generation. It calls ask, which queries the ledger, at most
+// once per attributionTTL.
 func (e *encodings) attribution(ask func() (ledger.Attribution, error)) (ledger.Attribution, error) {
 	e.mu.Lock()
 	whose, askedAt := e.whose, e.askedAt
@@ -66,7 +68,7 @@ type encoding struct {
 	update []byte
 }
 
-// of returns the encoding of an update with an attribution. It is nil if the update can't be encoded.
+// of returns the encoding of an update with an attribution, or nil if the update can't be encoded.
 func (e *encodings) of(u *watch.Update, whose ledger.Attribution) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -29,7 +29,7 @@ var codesOf = map[easelv1.ErrorReason]codes.Code{
 	easelv1.ErrorReason_CREDENTIAL_MISSING:           codes.Unauthenticated,
 	easelv1.ErrorReason_CREDENTIAL_MALFORMED:         codes.Unauthenticated,
 	easelv1.ErrorReason_CALLER_UNKNOWN:               codes.Unauthenticated,
-	easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED: codes.Unauthenticated, // exception: heldRejected
+	easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED: codes.Unauthenticated, // INTERNAL for the shared API key; see heldRejected
 	easelv1.ErrorReason_UPSTREAM_FORBIDDEN:           codes.PermissionDenied,
 	easelv1.ErrorReason_MODEL_NOT_ALLOWED:            codes.PermissionDenied,
 
@@ -83,12 +83,12 @@ var codesOf = map[easelv1.ErrorReason]codes.Code{
 	easelv1.ErrorReason_UNAVAILABLE:        codes.Unavailable,
 }
 
-// libraryReasons maps the codes of rejections by libraries, which have no reason, to reasons.
+// libraryReasons maps codes to reasons, for errors from libraries, which have no reason.
 var libraryReasons = map[codes.Code]easelv1.ErrorReason{
 	codes.Canceled:          easelv1.ErrorReason_CANCELLED,
 	codes.InvalidArgument:   easelv1.ErrorReason_INVALID_ARGUMENT,
 	codes.DeadlineExceeded:  easelv1.ErrorReason_DEADLINE_EXCEEDED,
-	codes.NotFound:          easelv1.ErrorReason_NOT_FOUND, // health of an unknown service
+	codes.NotFound:          easelv1.ErrorReason_NOT_FOUND, // health check of an unknown service
 	codes.ResourceExhausted: easelv1.ErrorReason_RESOURCE_EXHAUSTED,
 	codes.Unimplemented:     easelv1.ErrorReason_UNIMPLEMENTED,
 	codes.Internal:          easelv1.ErrorReason_INTERNAL,
@@ -124,8 +124,8 @@ func withDetails(st *status.Status, details ...protoadapt.MessageV1) *status.Sta
 	return full
 }
 
-// reasoned returns a status with a reason. It adds a reason to rejections by libraries. A status with any other code is
-// an unexpected error.
+// reasoned returns a status that has a reason. It adds a reason to the status of a library. Any other status without
+// a reason becomes INTERNAL.
 func reasoned(st *status.Status) *status.Status {
 	if st.Code() == codes.OK || Reason(st) != easelv1.ErrorReason_ERROR_REASON_UNSPECIFIED {
 		return st

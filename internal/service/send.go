@@ -12,9 +12,9 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// deadlineSender sends messages on a stream with a deadline for each. A blocked Send can't be canceled in its
-// goroutine. Keepalive does not end it either, because the peer is connected but does not read. So sends run in their
-// own goroutine, and the end of the call unblocks Send.
+// deadlineSender sends messages on a stream, with a time limit for each message. A blocked Send can't be canceled.
+// Keepalive does not end it, because the peer is connected but does not read. So a separate goroutine sends the
+// messages. When the call ends, the blocked Send returns.
 type deadlineSender struct {
 	stream  grpc.ServerStream
 	timeout time.Duration
@@ -25,19 +25,19 @@ func (s *deadlineSender) send(m any) error {
 	return s.run(func(send func(any) error) error { return send(m) })
 }
 
-// content sends a result with its checksums, one chunk per message, and closes it. If the caller timed out, it closes
-// the result only after the blocked Send has returned.
+// content sends a result with checksums, one chunk per message, and closes the result. After a timeout, it closes the
+// result when the blocked Send has returned.
 func (s *deadlineSender) content(c *Content, message func(*easelv1.ContentChunk) proto.Message) error {
 	return s.run(func(send func(any) error) error {
 		defer c.Body.Close()
 		return c.Copy(c.summed(func(chunk *easelv1.ContentChunk) error {
-			chunk.Data = bytes.Clone(chunk.GetData()) // a sent message may not change, and the buffer is used again
+			chunk.Data = bytes.Clone(chunk.GetData()) // a sent message must not change, but Copy reuses the buffer
 			return send(message(chunk))
 		}))
 	})
 }
 
-// run calls do, which sends messages. If a send times out, run returns without waiting for do.
+// run calls do, which sends messages. If one of them times out, run returns an error without waiting for do.
 func (s *deadlineSender) run(do func(send func(any) error) error) error {
 	blocked := time.NewTimer(s.timeout)
 	blocked.Stop()
@@ -56,8 +56,8 @@ func (s *deadlineSender) run(do func(send func(any) error) error) error {
 	}
 }
 
-// recovered calls do, which runs in its own goroutine, and converts a panic to an error. Without it a panic would end
-// the process and all calls.
+// recovered calls do and converts a panic to an error. A panic in the separate goroutine would end the process and
+// all calls.
 func recovered(do func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

@@ -1,8 +1,8 @@
-// Package service implements the three services of the contract. It only translates between the contract and the
-// catalog, including errors.
+// Package service implements the three services of the contract. It translates between the contract and the domain,
+// including errors.
 //
-// A handler parses, calls and converts. The hard parts are elsewhere: money and bytes in package catalog, polling in
-// package watch.
+// A handler parses the request, calls another package and converts the result. Other packages have the hard parts:
+// orders has orders and money, watch has polling, and content has results.
 package service
 
 import (
@@ -45,8 +45,8 @@ type Config struct {
 
 	// MaxInputs is the maximum size of the inputs of a request as JSON, in bytes. Zero means [DefaultMaxInputs].
 	MaxInputs int
-	// MaxStreamAge is the approximate maximum duration of a watch, which rebalances callers over replicas. Zero means
-	// no limit.
+	// MaxStreamAge is the approximate maximum duration of a watch. It makes callers reconnect, so that load spreads
+	// over the replicas. Zero means no limit.
 	MaxStreamAge time.Duration
 	// SendTimeout is the time that a watch waits for a caller that does not read. Zero means [DefaultSendTimeout].
 	SendTimeout time.Duration
@@ -63,13 +63,13 @@ type Service struct {
 
 	cfg    Config
 	copies *modelCache
-	askAt  atomic.Int64 // time before which no open watch queries the ledger, in Unix nanoseconds
+	askAt  atomic.Int64 // time until which open watches do not query the ledger, in Unix nanoseconds
 
 	mu     sync.Mutex
 	random *rand.Rand // source of the jitter
 }
 
-// closing is the reason for which the server ends a stream before its goal.
+// closing is the error of a stream that the server ends before its goal.
 type closing struct {
 	reason easelv1.StreamClosingReason
 	delay  time.Duration // delay before the caller reconnects
@@ -77,7 +77,7 @@ type closing struct {
 
 func (c *closing) Error() string {
 	if c.reason == easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING {
-		return "the server is going down"
+		return "the server is shutting down"
 	}
 	return "the stream has reached its maximum age, or the token or client certificate of its caller has expired"
 }
@@ -123,12 +123,13 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 // deadline.
 func (s *Service) Drain() { s.cfg.Hub.Drain() }
 
-// Close cancels the background reads. Call it after the server has stopped, because later calls that need a read are
-// rejected.
+// Close cancels the background reads. Call it after the server has stopped, because later calls that need a read
+// fail.
 func (s *Service) Close() { s.copies.close() }
 
-// until returns the time when a watch that starts now reaches its maximum age or its caller's token expires. Zero means
-// never. The age is up to a tenth less, so that streams that started together do not end together.
+// until returns the time when a watch that starts now must end: at its maximum age, or when the caller's credential
+// expires. Zero means never. The age is reduced by up to a tenth, so that streams that started together do not end
+// together.
 func (s *Service) until(ctx context.Context) (end time.Time) {
 	if s.cfg.MaxStreamAge > 0 {
 		end = time.Now().Add(s.cfg.MaxStreamAge - s.below(s.cfg.MaxStreamAge/10))
@@ -139,8 +140,8 @@ func (s *Service) until(ctx context.Context) (end time.Time) {
 	return end
 }
 
-// closes converts the hub's early end of a watch. The delay is random, so that callers whose streams end together do
-// not reconnect together. Any other error is returned unchanged.
+// closes converts the error of a watch that the hub has ended early. It returns other errors unchanged. The reconnect
+// delay is random, so that callers whose streams end together do not reconnect together.
 func (s *Service) closes(err error) error {
 	end := &closing{}
 	switch {

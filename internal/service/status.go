@@ -27,45 +27,46 @@ import (
 
 const (
 	retryDelay    = time.Second
-	detailsLimit  = 3 << 10 // total size of the details, so that trailers stay below 4 KiB
-	violationText = 512     // maximum bytes of one description
+	detailsLimit  = 3 << 10 // maximum size of a BadRequest in bytes, so that trailers stay below 4 KiB
+	violationText = 512     // maximum size of one description in bytes
 )
 
-// rule is the status of one kind of catalog error. The text is advice for the caller.
+// rule defines the status of one kind of catalog error.
 type rule struct {
 	reason easelv1.ErrorReason
-	text   string
-	retry  bool // whether to add RetryInfo, because a retry may help
+	text   string // message for the caller, with advice
+	retry  bool   // whether to add RetryInfo, because a retry may help
 }
 
-// rules is the only map from the kinds of catalog errors to statuses.
+// rules maps each kind of catalog error to its status.
 var rules = map[catalog.Kind]rule{
 	catalog.KindInvalidInput:       {easelv1.ErrorReason_UPSTREAM_INVALID_INPUT, "the catalog rejects the input", false},
 	catalog.KindCredentialRejected: {easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED, "the catalog rejects this API key: it is wrong or was revoked; send a valid API key", false},
 	catalog.KindInsufficientFunds:  {easelv1.ErrorReason_INSUFFICIENT_BALANCE, "the balance does not cover the price; after a top-up send the same idempotency_key again", false},
-	catalog.KindForbidden:          {easelv1.ErrorReason_UPSTREAM_FORBIDDEN, "the catalog does not allow this with this API key", false},
+	catalog.KindForbidden:          {easelv1.ErrorReason_UPSTREAM_FORBIDDEN, "the catalog denies this request for this API key", false},
 	catalog.KindNotFound:           {easelv1.ErrorReason_NOT_FOUND, "the catalog has no such record", false},
 	catalog.KindPriceAboveLimit:    {easelv1.ErrorReason_PRICE_ABOVE_LIMIT, "price exceeds max_cost_cents", false},
 	catalog.KindDailyCap:           {easelv1.ErrorReason_API_KEY_DAILY_CAP, "the API key has reached its daily cap", false},
 	catalog.KindKeyReused:          {easelv1.ErrorReason_IDEMPOTENCY_KEY_REUSED, "this idempotency_key was used for another order; to read that order, send its model and inputs", false},
-	catalog.KindInProgress:         {easelv1.ErrorReason_SUBMISSION_IN_PROGRESS, "the catalog is still busy with this idempotency_key; send it again", true},
+	catalog.KindInProgress:         {easelv1.ErrorReason_SUBMISSION_IN_PROGRESS, "the catalog is still processing this idempotency_key; send it again", true},
 	catalog.KindContentNotReady:    {easelv1.ErrorReason_CONTENT_NOT_READY, "the result is not available yet", true},
 	catalog.KindNoContent:          {easelv1.ErrorReason_NO_CONTENT, "this render has no file", false},
 	catalog.KindInputsTooLarge:     {easelv1.ErrorReason_INPUTS_TOO_LARGE, "the inputs exceed the limit of the catalog", false},
 	catalog.KindOutOfRange:         {easelv1.ErrorReason_READ_OFFSET_OUT_OF_RANGE, "read_offset is past the end of the result", false},
-	catalog.KindRateLimited:        {easelv1.ErrorReason_UPSTREAM_RATE_LIMITED, "the catalog asks to slow down", true},
-	catalog.KindBusy:               {easelv1.ErrorReason_OVERLOADED, "this server is overloaded, and has sent no order; retry later", true},
-	catalog.KindUnavailable:        {easelv1.ErrorReason_UPSTREAM_UNAVAILABLE, "the catalog does not answer", true},
-	catalog.KindOutcomeUnknown:     {easelv1.ErrorReason_SUBMISSION_OUTCOME_UNKNOWN, "the order may exist: send the same idempotency_key again", true},
-	catalog.KindRedirect:           {easelv1.ErrorReason_UPSTREAM_REDIRECT_REFUSED, "the catalog answered with a redirect, which is never followed: check the base URL", false},
-	catalog.KindContract:           {easelv1.ErrorReason_UPSTREAM_CONTRACT_MISMATCH, "the catalog's response does not match its specification: check the base URL", false},
+	catalog.KindRateLimited:        {easelv1.ErrorReason_UPSTREAM_RATE_LIMITED, "the rate limit of the catalog is reached", true},
+	catalog.KindBusy:               {easelv1.ErrorReason_OVERLOADED, "this server is overloaded and has sent no order; retry later", true},
+	catalog.KindUnavailable:        {easelv1.ErrorReason_UPSTREAM_UNAVAILABLE, "the catalog does not respond", true},
+	catalog.KindOutcomeUnknown:     {easelv1.ErrorReason_SUBMISSION_OUTCOME_UNKNOWN, "the order may exist; send the same idempotency_key again", true},
+	catalog.KindRedirect:           {easelv1.ErrorReason_UPSTREAM_REDIRECT_REFUSED, "the catalog returned a redirect, which is not followed; check the base URL", false},
+	catalog.KindContract:           {easelv1.ErrorReason_UPSTREAM_CONTRACT_MISMATCH, "the catalog's response does not match its specification; check the base URL", false},
 	catalog.KindMalformed:          {easelv1.ErrorReason_UPSTREAM_MALFORMED_RESPONSE, "the catalog's response can't be read", false},
 	catalog.KindInterrupted:        {easelv1.ErrorReason_CONTENT_INTERRUPTED, "the result was interrupted; continue from next_offset", true},
 	catalog.KindContentChanged:     {easelv1.ErrorReason_CONTENT_CHANGED, "the file has changed since the first read; start again from 0", false},
 }
 
-// heldRejected is the text of a 401 to the shared API key, which only the operator can fix. Its reason is INTERNAL.
-const heldRejected = "the catalog rejects this server's API key: its operator must act"
+// heldRejected is the text for a 401 to the shared API key, which only the operator can replace. The code is
+// INTERNAL.
+const heldRejected = "the catalog rejects this server's API key; the operator must replace it"
 
 // Violation is one invalid field of a request, with its path, such as "inputs.prompt".
 type Violation = catalog.Violation
@@ -92,7 +93,7 @@ func badRequest(violations []Violation) *errdetails.BadRequest {
 	return bad
 }
 
-// shorten removes violations above the maximum number or size, and adds a note that there are more.
+// shorten removes violations beyond the maximum number or size. Then it adds a note that there are more.
 func shorten(bad *errdetails.BadRequest) {
 	all := len(bad.FieldViolations)
 	bad.FieldViolations = bad.FieldViolations[:min(all, MostViolations)]
@@ -112,16 +113,17 @@ func clip(text string, n int) string {
 	return strings.ToValidUTF8(text, "")
 }
 
-// Status returns the status of an error for a caller that may see the account. It returns nil, which means OK, for a nil error.
+// Status returns the status of an error for a caller that may see the account. It returns nil, which means OK, for a
+// nil error.
 func Status(err error) *status.Status { return statusOf(err, true) }
 
-// StatusFor returns the status of an error for the caller of a call. The catalog's message about the balance may have
-// amounts, so only callers that may see the account get it.
+// StatusFor returns the status of an error for the caller in ctx. It omits the catalog's message about the balance if
+// the caller may not see the account, because the message may have amounts.
 func StatusFor(ctx context.Context, err error) *status.Status {
 	return statusOf(err, auth.Of(ctx).SeesAccount)
 }
 
-// statusOf converts an error to a status. No other function does.
+// statusOf converts an error to a status. Every error is converted here.
 func statusOf(err error, seesAccount bool) *status.Status {
 	if err == nil {
 		return nil
@@ -173,19 +175,19 @@ func fromLedger(err error) *status.Status {
 	}
 	retry := &errdetails.RetryInfo{RetryDelay: durationpb.New(retryDelay)}
 	if _, ok := errors.AsType[*ledger.Unavailable](err); ok {
-		return NewStatus(easelv1.ErrorReason_LEDGER_UNAVAILABLE, "the ledger does not answer: try again", nil, retry)
+		return NewStatus(easelv1.ErrorReason_LEDGER_UNAVAILABLE, "the ledger does not respond; retry later", nil, retry)
 	}
 	if _, ok := errors.AsType[*ledger.Busy](err); ok {
-		return NewStatus(easelv1.ErrorReason_OVERLOADED, "the ledger is overloaded: try again", nil, retry)
+		return NewStatus(easelv1.ErrorReason_OVERLOADED, "the ledger is overloaded; retry later", nil, retry)
 	}
 	if _, ok := errors.AsType[*ledger.Doubt](err); ok {
-		return NewStatus(easelv1.ErrorReason_LEDGER_UNAVAILABLE, "the ledger may or may not have recorded the call: try again", nil, retry)
+		return NewStatus(easelv1.ErrorReason_LEDGER_UNAVAILABLE, "it is unknown whether the ledger has recorded the call; retry later", nil, retry)
 	}
 	if ledger.IsFault(err) {
-		return NewStatus(easelv1.ErrorReason_INTERNAL, "the ledger contradicts the catalog: an operator must check the log", nil)
+		return NewStatus(easelv1.ErrorReason_INTERNAL, "the ledger contradicts the catalog; an operator must check the log", nil)
 	}
 	if errors.Is(err, orders.ErrAccountUnknown) {
-		return NewStatus(easelv1.ErrorReason_UPSTREAM_UNAVAILABLE, "this server has not checked yet whether its API key belongs to the account of its ledger: try again", nil, retry)
+		return NewStatus(easelv1.ErrorReason_UPSTREAM_UNAVAILABLE, "this server has not checked yet whether its API key belongs to the account of its ledger; retry later", nil, retry)
 	}
 	if errors.Is(err, orders.ErrModelNotAllowed) {
 		return NewStatus(easelv1.ErrorReason_MODEL_NOT_ALLOWED, "your team may not use this model; ask the operator of this server", nil)
@@ -233,7 +235,7 @@ func (c *closing) status() *status.Status {
 	if c.reason == easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE {
 		reason = easelv1.ErrorReason_STREAM_MAX_AGE
 	}
-	return NewStatus(reason, c.Error()+": connect again", nil, &errdetails.RetryInfo{RetryDelay: durationpb.New(c.delay)})
+	return NewStatus(reason, c.Error()+"; connect again", nil, &errdetails.RetryInfo{RetryDelay: durationpb.New(c.delay)})
 }
 
 // ofBalance reports whether the message of an error is the catalog's message about an insufficient balance.
@@ -241,7 +243,8 @@ func ofBalance(e *catalog.Error) bool {
 	return e.Kind == catalog.KindInsufficientFunds || e.Withheld == catalog.KindInsufficientFunds
 }
 
-// upstreamCode matches the catalog codes that are passed on. Longer text may be a message.
+// upstreamCode matches the catalog's error codes that callers receive. Any other text might be a message instead of a
+// code.
 var upstreamCode = regexp.MustCompile(`^[A-Z0-9_.-]{1,64}$`)
 
 func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
@@ -276,7 +279,7 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	case e.Kind == catalog.KindPriceAboveLimit:
 		text = fmt.Sprintf("price of %d cents exceeds max_cost_cents %d; raise the limit or choose another model", e.PriceCents, e.MaxCents)
 	case windowOver:
-		text = "the order may exist, and it is too late to send it again: " +
+		text = "the order may exist, and it is too late to resend it; " +
 			"an operator must check the account before you order again"
 	}
 	if withMessage && e.Message != "" && !repeats(e, err) {
@@ -285,8 +288,8 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	return newStatus(code, r.reason, text+remedyOf(e.Violations), metadata, details...)
 }
 
-// repeats reports whether the catalog's message would add nothing to our text for this kind of error: that the API key is wrong, or
-// that the record that the request named is missing.
+// repeats reports whether the catalog's message would only repeat the text of Easel. That is the case for a wrong API
+// key, and for a missing record that the request named.
 func repeats(e *catalog.Error, err error) bool {
 	_, named := errors.AsType[*aboutError](err)
 	return e.Kind == catalog.KindCredentialRejected || e.Kind == catalog.KindNotFound && named
@@ -333,8 +336,8 @@ func kindDetails(e *catalog.Error, metadata map[string]string) []protoadapt.Mess
 	return nil
 }
 
-// aboutError is a catalog error with the record that the request named. reason and text describe the error if the
-// record is missing.
+// aboutError is a catalog error about the record that a request named. reason and text apply if the record does not
+// exist.
 type aboutError struct {
 	err                  error
 	reason               easelv1.ErrorReason
@@ -351,7 +354,7 @@ func aboutGeneration(err error, id string) error {
 	return &aboutError{err, easelv1.ErrorReason_GENERATION_NOT_FOUND, text, "easel.v1.Generation", id}
 }
 
-// The remedies for the ID of an unknown model and for an invalid input.
+// Remedies for an unknown model ID and for an invalid input.
 const (
 	listModels = "; ListModels returns the IDs"
 	getModel   = "; GetModel lists the inputs"
@@ -361,7 +364,7 @@ func aboutModel(err error, id string) error {
 	return &aboutError{err, easelv1.ErrorReason_MODEL_NOT_FOUND, "model not found" + listModels, "easel.v1.Model", id}
 }
 
-// noGeneration returns the error for a generation that the catalog does not have.
+// noGeneration returns the error for a generation that the catalog does not have, or that the caller may not see.
 func noGeneration(id string) error {
 	return aboutGeneration(&catalog.Error{Kind: catalog.KindNotFound, Op: "watch"}, id)
 }

@@ -77,7 +77,8 @@ var dimensions = map[easelv1.UsageDimension]ledger.Dimension{
 	easelv1.UsageDimension_USAGE_DIMENSION_LABEL:  ledger.ByLabel,
 }
 
-// usageRow returns the message of a row. It has no owner if callers use forwarded API keys.
+// usageRow converts a row to a message. It omits the owner unless owners is set. With forwarded API keys, an owner
+// would be a digest of a key.
 func usageRow(u ledger.Usage, by []ledger.Dimension, owners bool) *easelv1.UsageRow {
 	row := &easelv1.UsageRow{
 		OrderCount: u.Orders, FailedCount: u.Failed, UnknownCount: u.Unknown,
@@ -104,7 +105,6 @@ func usageRow(u ledger.Usage, by []ledger.Dimension, owners bool) *easelv1.Usage
 	return row
 }
 
-// budgetMessages converts budgets to messages.
 func budgetMessages(all []ledger.Budget) (out []*easelv1.Budget) {
 	for _, b := range all {
 		out = append(out, &easelv1.Budget{

@@ -20,23 +20,23 @@ const (
 	maxDecoded = 100_000
 )
 
-// room is the remaining space in a record for its JSON fields.
+// room is the space that remains in a record for its JSON fields.
 type room struct {
-	left    int
+	left    int      // bytes
 	omitted []string // fields that did not fit
 }
 
-// roomIn returns the remaining space in a record.
+// roomIn returns the space that remains in a record.
 func roomIn(record proto.Message) *room { return &room{left: maxRecord - proto.Size(record)} }
 
-// omit records an omitted field.
+// omit adds a field to the omitted fields.
 func (r *room) omit(path string) {
 	if !slices.Contains(r.omitted, path) {
 		r.omitted = append(r.omitted, path)
 	}
 }
 
-// values returns the values of a field, or nil if it does not fit.
+// values converts the JSON values of a field. If they do not fit, it omits the field and returns nil.
 func (r *room) values(path string, texts ...catalog.Value) (values []*structpb.Value) {
 	size := 0
 	for _, text := range texts {
@@ -57,7 +57,7 @@ func (r *room) values(path string, texts ...catalog.Value) (values []*structpb.V
 	return values
 }
 
-// value returns the value of a field, or nil if it is empty or does not fit.
+// value converts the JSON value of a field. It returns nil if the value is empty or does not fit.
 func (r *room) value(path string, text catalog.Value) *structpb.Value {
 	if values := r.values(path, text); len(values) > 0 {
 		return values[0]
@@ -65,12 +65,13 @@ func (r *room) value(path string, text catalog.Value) *structpb.Value {
 	return nil
 }
 
-// object returns the value of a field that is an object, or nil if it is empty or does not fit.
+// object converts the JSON object of a field. It returns nil if the object is empty or does not fit.
 func (r *room) object(path string, text catalog.Value) *structpb.Struct {
 	return r.value(path, text).GetStructValue()
 }
 
-// protoValue converts JSON to a Value. A number that no double represents becomes a string instead of another number.
+// protoValue converts JSON to a Value. A number that a double can't represent becomes a string, because it would
+// change.
 func protoValue(v catalog.JSON) *structpb.Value {
 	switch v.Kind() {
 	case '{':
@@ -82,7 +83,7 @@ func protoValue(v catalog.JSON) *structpb.Value {
 		v.EachItem(func(item catalog.JSON) bool { list.Values = append(list.Values, protoValue(item)); return true })
 		return structpb.NewListValue(list)
 	case '"':
-		text, _ := v.Text() // no second copy, because the value shares no memory with a response
+		text, _ := v.Text() // needs no copy, because it shares no memory with the catalog's response
 		return structpb.NewStringValue(text)
 	case 't', 'f':
 		return structpb.NewBoolValue(v.Kind() == 't')
@@ -120,8 +121,8 @@ func measure(text []byte) (values, depth int) {
 	return values, depth
 }
 
-// exact reports whether a double represents the JSON number that it was read from. Fractions may be rounded, as usual,
-// but not to 0 and not from 2^53 on. Integers beyond 2^53 are never exact.
+// exact reports whether a double represents a JSON number closely enough. An integer beyond 2^53 never counts as
+// exact. Another number from 2^53 on must keep its digits. A smaller fraction may be rounded, but not to zero.
 func exact(number string, f float64) bool {
 	switch isInteger := !strings.ContainsAny(number, ".eE"); {
 	case f == 0:

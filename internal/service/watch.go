@@ -19,11 +19,11 @@ import (
 
 const (
 	defaultWait = time.Minute
-	// answerMargin is the time before the caller's deadline at which a wait responds, so that the response arrives in
-	// time.
+	// answerMargin is the time before the caller's deadline at which a wait responds, so that the response still
+	// arrives.
 	answerMargin = 100 * time.Millisecond
-	// waitHeartbeat is the interval at which a wait checks whether its caller is still authorized. It is invisible to
-	// callers.
+	// waitHeartbeat is the interval at which a wait checks whether its caller is still authorized. Callers do not
+	// notice it.
 	waitHeartbeat = 15 * time.Second
 )
 
@@ -58,7 +58,8 @@ func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, strea
 	}, w.deliver))
 }
 
-// knownEtag returns the state that the caller already has, or nil.
+// knownEtag returns the etag of the state that the caller already has, by generation ID. It returns nil if there is
+// none.
 func knownEtag(req *easelv1.WatchGenerationRequest) map[string]string {
 	if req.GetKnownEtag() == "" {
 		return nil
@@ -72,14 +73,14 @@ type watchOfOne struct {
 	out     deadlineSender
 	known   func() error // checks whether the caller is still authorized
 	id      string
-	seen    order // order at the start of the watch
+	seen    order // the order when the watch started
 	content bool  // whether the caller wants the bytes
 	file    bool  // whether the last state has a file
-	begun   bool
+	begun   bool  // whether a message was sent
 }
 
-// watchOfOne starts a watch. It is a separate function because the stack frame of WatchGeneration lives as long as the
-// watch.
+// watchOfOne starts a watch. It is a separate function, because the stack frame of WatchGeneration remains until the
+// watch ends.
 func (s *generations) watchOfOne(ctx context.Context, req *easelv1.WatchGenerationRequest, out deadlineSender) (*watchOfOne, error) {
 	seen, err := s.see(ctx, req.GetGenerationId())
 	return &watchOfOne{
@@ -87,7 +88,7 @@ func (s *generations) watchOfOne(ctx context.Context, req *easelv1.WatchGenerati
 	}, err
 }
 
-// deliver sends an event.
+// deliver sends an event of the hub to the caller.
 func (w *watchOfOne) deliver(event watch.Event) (err error) {
 	if err := w.known(); err != nil {
 		return err
@@ -112,7 +113,8 @@ func (w *watchOfOne) deliver(event watch.Event) (err error) {
 	return err
 }
 
-// attribution returns the attribution of the generation for an update. Without labels there is nothing to erase.
+// attribution returns the attribution to send with an update. It uses the one from the start of the watch if that has
+// no labels. Labels are read again, because they may have been erased.
 func (w *watchOfOne) attribution(u *watch.Update) ledger.Attribution {
 	if u.Initial || w.seen.Owner != "" && len(w.seen.Labels) == 0 {
 		return w.seen.Attribution
@@ -124,7 +126,8 @@ func (w *watchOfOne) attribution(u *watch.Update) ledger.Attribution {
 	return whose
 }
 
-// finish sends the result's bytes or the closing message after the last state. It is called with the error of the watch.
+// finish sends the end of the stream after the hub's watch has returned err. This is the closing message or, on
+// request, the bytes of the result.
 func (w *watchOfOne) finish(err error) error {
 	err = w.service.closes(err)
 	if closing := closingMessage(err); closing != nil {
@@ -158,7 +161,7 @@ func closingMessage(err error) *easelv1.StreamClosing {
 	return &easelv1.StreamClosing{Reason: end.reason, RetryDelay: durationpb.New(end.delay)}
 }
 
-// WaitGeneration responds at the goal, or with the current state after the timeout.
+// WaitGeneration returns when the generation has reached the goal, or after the timeout with the current state.
 func (s *generations) WaitGeneration(ctx context.Context, req *easelv1.WaitGenerationRequest) (*easelv1.WaitGenerationResponse, error) {
 	timeout := defaultWait
 	if req.GetTimeout() != nil {
@@ -183,7 +186,7 @@ func (s *generations) WaitGeneration(ctx context.Context, req *easelv1.WaitGener
 }
 
 // errWaited is the cancellation cause after the timeout of a wait.
-var errWaited = errors.New("the wait is over")
+var errWaited = errors.New("wait timeout expired")
 
 // await returns the state at the goal, or the current state after the timeout.
 func (s *Service) await(ctx context.Context, id string, seen order, until watch.Goal, timeout time.Duration) (watch.Update, error) {

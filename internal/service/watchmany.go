@@ -25,7 +25,7 @@ func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, str
 		covered: map[string]bool{},
 	}
 	request, err := w.request(ctx, req)
-	if err == nil && w.goesOn(request) {
+	if err == nil && w.hasWork(request) {
 		err = s.closes(s.cfg.Hub.Watch(ctx, &request, w.deliver))
 	}
 	if closing := closingMessage(err); closing != nil {
@@ -37,28 +37,29 @@ func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, str
 	return err
 }
 
-// watchOfMany sends updates and heartbeats of the generations that the caller may see and its filter selects.
+// watchOfMany sends the updates and heartbeats of all generations that the caller may see and the filter selects.
 type watchOfMany struct {
-	service *generations
-	stream  grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
-	known   func() error // checks whether the caller is still authorized
-	filter  *easelv1.GenerationFilter
-	named   bool                          // whether the caller names the generations; otherwise it watches everything
-	owner   *string                       // owner of the generations; nil means any owner
-	must    bool                          // whether it covers only orders of the ledger, which then must be available
-	whose   map[string]ledger.Attribution // attributions when the watch began, until the caller has caught up
-	ordered map[string]bool               // generations of the request that have an order, or may have one
-	covered map[string]bool               // generations of which the caller has a state, until it has caught up
+	service     *generations
+	stream      grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
+	known       func() error // checks whether the caller is still authorized
+	filter      *easelv1.GenerationFilter
+	named       bool                          // whether the request names the generations; otherwise it watches everything
+	owner       *string                       // owner of the generations; nil means any owner
+	needsLedger bool                          // whether the watch covers only orders, so that the ledger must be available
+	whose       map[string]ledger.Attribution // attributions when the watch started; nil after the caller has caught up
+	ordered     map[string]bool               // generations of the request that have or may have an order
+	covered     map[string]bool               // generations whose state the caller has; nil after it has caught up
 }
 
-// request returns the request to the hub. It notifies the caller immediately of generations that do not exist for it.
+// request returns the request to the hub. For each named generation that the caller may not see, it sends
+// STATE_DELETED.
 func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerationsRequest) (request watch.Request, err error) {
 	s := w.service
 	filter, err := ledgerFilter(ctx, w.filter)
 	if err != nil {
 		return request, err
 	}
-	w.owner, w.must = filter.Owner, hides(ctx, viewer(ctx)) || len(filter.Labels) > 0 || w.filter.GetOwner() != ""
+	w.owner, w.needsLedger = filter.Owner, hides(ctx, viewer(ctx)) || len(filter.Labels) > 0 || w.filter.GetOwner() != ""
 	request = watch.Request{
 		Credential: auth.Of(ctx).APIKey,
 		Everything: !w.named,
@@ -86,13 +87,13 @@ func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerations
 	return request, err
 }
 
-// choose returns the IDs that the caller wants, as far as the ledger knows. It sends the caller the IDs that do not
-// exist for it. The attributions of the IDs in more are read with them.
+// choose returns the IDs that the caller may see and the filter does not exclude. It sends STATE_DELETED for each ID
+// that the caller may not see. It also reads the attributions of the IDs in more.
 func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string]string, more ...[]string) (chosen []string, err error) {
 	all := slices.Concat(append(more, ids)...)
 	w.ordered = make(map[string]bool, len(all))
-	if w.whose, err = w.service.cfg.Orders.Owned(ctx, w.owner, all...); err != nil && w.must {
-		return nil, err // otherwise only attributions are missing
+	if w.whose, err = w.service.cfg.Orders.Owned(ctx, w.owner, all...); err != nil && w.needsLedger {
+		return nil, err // otherwise the watch continues without attributions
 	}
 	for _, id := range all {
 		whose, ok := w.whose[id]
@@ -115,8 +116,8 @@ func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string
 	return chosen, nil
 }
 
-// excludes reports whether a filter excludes a generation by its model and its order. An empty model is unknown and
-// matches.
+// excludes reports whether a filter excludes a generation because of its model or its order. An unknown model, which
+// is empty, is not excluded.
 func excludes(filter *easelv1.GenerationFilter, model string, whose ledger.Attribution) bool {
 	for name, value := range filter.GetLabels() {
 		if has, ok := whose.Labels[name]; !ok || has != value {
@@ -126,12 +127,13 @@ func excludes(filter *easelv1.GenerationFilter, model string, whose ledger.Attri
 	return filter.GetOwner() != "" && filter.GetOwner() != whose.Owner || filter.GetModelId() != "" && model != "" && filter.GetModelId() != model
 }
 
-// everything sets the generations that a watch of everything covers, in addition to the listed ones or instead of them.
+// everything adds the unsettled orders of the ledger to a watch of everything. If the watch covers only orders, they
+// replace the generations that the catalog lists.
 func (w *watchOfMany) everything(ctx context.Context, filter ledger.Filter, request *watch.Request) (err error) {
-	if !w.must && !auth.Of(ctx).SharesAPIKey() {
+	if !w.needsLedger && !auth.Of(ctx).SharesAPIKey() {
 		return nil
 	}
-	if request.IDs, err = w.service.cfg.Orders.Unsettled(ctx, filter); err != nil || !w.must {
+	if request.IDs, err = w.service.cfg.Orders.Unsettled(ctx, filter); err != nil || !w.needsLedger {
 		return err
 	}
 	request.Orders = w
@@ -144,22 +146,22 @@ func (w *watchOfMany) Covers(whose ledger.Attribution) bool {
 	return (w.owner == nil || whose.Owner == *w.owner) && !excludes(w.filter, whose.Model, whose)
 }
 
-// goesOn reports whether there is anything to watch. If not, it sends caught_up.
-func (w *watchOfMany) goesOn(request watch.Request) bool {
+// hasWork reports whether there is anything to watch. If there is nothing, it sends caught_up.
+func (w *watchOfMany) hasWork(request watch.Request) bool {
 	if request.Everything || len(request.IDs) > 0 {
 		return true
 	}
-	_ = w.sendCaughtUp() // an error ends the stream too
+	_ = w.sendCaughtUp() // the stream ends in any case
 	return false
 }
 
-// deliver sends an event.
+// deliver sends an event of the hub to the caller.
 func (w *watchOfMany) deliver(event watch.Event) error {
 	if err := w.known(); err != nil {
 		return err
 	}
 	switch {
-	case event.Known != nil: // nothing to send
+	case event.Known != nil: // the caller already has this state
 		if w.wants(event.Known) {
 			w.cover(event.Known)
 		}
@@ -177,15 +179,15 @@ func (w *watchOfMany) deliver(event watch.Event) error {
 	})
 }
 
-// wants reports whether the filter selects the model of an update. A deleted generation of unknown model is wanted if the caller
-// has named it. Labels and owners were compared before the generation was subscribed to.
+// wants reports whether the filter selects the model of an update. It accepts a deleted generation whose model is
+// unknown. Labels and owners were checked before the subscription.
 func (w *watchOfMany) wants(u *watch.Update) bool {
 	model := cmp.Or(u.ModelID, w.whose[u.ID].Model)
 	return w.filter.GetModelId() == "" || model == w.filter.GetModelId() || model == "" && u.State == catalog.StateDeleted
 }
 
-// attribution returns the attribution of the generation for an update. It is empty while the ledger is unavailable, because a
-// watch of many generations does not retain their attributions.
+// attribution returns the attribution to send with an update. It is empty while the ledger is unavailable, because a
+// watch of many generations does not store their attributions.
 func (w *watchOfMany) attribution(u *watch.Update) ledger.Attribution {
 	if whose, ok := w.whose[u.ID]; ok && u.Initial {
 		return whose
@@ -194,7 +196,8 @@ func (w *watchOfMany) attribution(u *watch.Update) ledger.Attribution {
 	return whose
 }
 
-// sendUpdate sends an update, unless the caller has the state by its etag.
+// sendUpdate sends an update. It sends nothing if known is the etag of the update, because the caller then has the
+// state.
 func (w *watchOfMany) sendUpdate(u *watch.Update, whose ledger.Attribution, known string) error {
 	w.cover(u)
 	if u.Etag == known {
@@ -203,8 +206,8 @@ func (w *watchOfMany) sendUpdate(u *watch.Update, whose ledger.Attribution, know
 	return w.stream.SendMsg(updateResponse(encodingsOf(u).of(u, whose), time.Now()))
 }
 
-// cover counts a generation until the caller has caught up, including new ones. A deleted generation counts only if the
-// caller named it.
+// cover counts a generation, including a new one, until the caller has caught up. A deleted generation counts only if
+// the request names it.
 func (w *watchOfMany) cover(u *watch.Update) {
 	switch {
 	case w.covered == nil:

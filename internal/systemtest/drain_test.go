@@ -49,7 +49,7 @@ func TestSIGTERMTellsFiveThousandWatchesAndEndsWithinTenSeconds(t *testing.T) { 
 	for n := range watches {
 		all.Go(func() {
 			err := untilClosing(ctx, clients[n/each], created.GetGeneration().GetGenerationId(), stand.Done)
-			if status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "going down") {
+			if status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "shutting down") {
 				told.Add(1)
 			} else {
 				t.Errorf("a watch ended with %v", err)
