@@ -25,7 +25,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// readable rejects requests whose path or query is not valid UTF-8.
+// readable rejects a request whose path or query is not valid UTF-8, and sets the raw path for the gateway.
 func readable(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := checkText(r.URL); err != nil {
@@ -37,7 +37,7 @@ func readable(next http.Handler) http.Handler {
 	})
 }
 
-// checkText rejects paths and queries that are not UTF-8, because message fields can't hold them.
+// checkText rejects a path or a query that is not valid UTF-8, because a message field can't hold it.
 func checkText(u *url.URL) error {
 	query, err := url.QueryUnescape(u.RawQuery)
 	if err != nil || !utf8.ValidString(query) || !utf8.ValidString(u.Path) {
@@ -46,10 +46,11 @@ func checkText(u *url.URL) error {
 	return nil
 }
 
-// entrance checks the credentials of requests that become calls, and reads their complete bodies, within limits of size and time.
+// entrance checks the credential of each request to a method of the contract. Then it reads the complete body, within limits of
+// size and time.
 type entrance struct {
 	calls   Calls
-	methods map[string]string // methods of the contract by the verb and the template of their routes
+	methods map[string]string // gRPC names of methods by HTTP verb and route template, such as "GET /v1/account"
 }
 
 func newEntrance(calls Calls) entrance {
@@ -61,7 +62,7 @@ func newEntrance(calls Calls) entrance {
 	return e
 }
 
-// admit passes on requests with a plausible credential. The routes of pages need none.
+// admit rejects a request to a method if it has no plausible credential. Pages need no credential.
 func (e entrance) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		if method, ours := e.methods[r.Method+" "+bareTemplate(routeTemplate(r))]; ours {
@@ -74,7 +75,8 @@ func (e entrance) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// readBody passes on requests with their complete bodies.
+// readBody reads the complete body of a request to a method before the next handler runs. It rejects a wrong media type, a body
+// that is too large, and JSON with too many values.
 func (e entrance) readBody(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		if _, ours := e.methods[r.Method+" "+bareTemplate(routeTemplate(r))]; ours && r.ContentLength != 0 {
@@ -88,7 +90,7 @@ func (e entrance) readBody(next runtime.HandlerFunc) runtime.HandlerFunc {
 				return
 			}
 			r.Body = http.NoBody
-			if r.Method == http.MethodPost { // other methods have no body
+			if r.Method == http.MethodPost { // the bodies of other requests are ignored
 				r.Body = io.NopCloser(bytes.NewReader(body))
 			}
 		}
@@ -96,10 +98,11 @@ func (e entrance) readBody(next runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// RequestTimeout is the time in which the body of a request must arrive.
+// RequestTimeout is the maximum time for reading the body of a request.
 const RequestTimeout = 10 * time.Second
 
-// limitReads sets a read deadline before each request with a body is handled. It also applies to requests that are rejected.
+// limitReads sets a deadline for reading the body of each request. It runs before all checks, so that the deadline also applies
+// to requests that are rejected.
 func limitReads(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
@@ -111,7 +114,7 @@ func limitReads(next http.Handler) http.Handler {
 }
 
 // readWhole reads a complete body and then removes the read deadline, so that the response may take longer. After an error the
-// deadline remains, because the standard library reads the remainder of the body before it reuses the connection.
+// deadline remains, because the standard library may read the rest of the body to reuse the connection.
 func readWhole(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if err == nil {
@@ -119,7 +122,7 @@ func readWhole(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, err
 		return body, nil
 	}
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, service.Fail(easelv1.ErrorReason_REQUEST_TOO_LARGE, fmt.Sprintf("the body is larger than %d bytes; send a smaller one", large.Limit))
+		return nil, service.Fail(easelv1.ErrorReason_REQUEST_TOO_LARGE, fmt.Sprintf("the body is larger than %d bytes; send smaller inputs", large.Limit))
 	}
 	if network, ok := errors.AsType[net.Error](err); ok && network.Timeout() {
 		return nil, service.Fail(easelv1.ErrorReason_REQUEST_BODY_TIMEOUT, fmt.Sprintf("the request did not arrive within %v", RequestTimeout))
@@ -141,7 +144,7 @@ type wholeJSON struct{ *runtime.JSONPb }
 // NewDecoder returns a decoder of one request. For an empty or blank body, it returns io.EOF, which the gateway accepts.
 func (wholeJSON) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(into any) error {
-		body, err := io.ReadAll(r) // from memory
+		body, err := io.ReadAll(r) // the body is in memory
 		switch {
 		case err != nil:
 			return err
@@ -161,7 +164,7 @@ func (wholeJSON) NewDecoder(r io.Reader) runtime.Decoder {
 // placeOfParser matches the line and the column in an error of the JSON parser.
 var placeOfParser = regexp.MustCompile(`\(line (\d+):(\d+)\)`)
 
-// faultyMember returns the path of the member that caused an error of the JSON parser, or "".
+// faultyMember returns the path of the member that caused an error of the JSON parser, or "". said is the text of the error.
 func faultyMember(body []byte, said string) string {
 	place := placeOfParser.FindStringSubmatch(said)
 	switch {

@@ -8,14 +8,15 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// deadlineChunk is the number of bytes that are written under one deadline. Chunks are small, so that slow clients do not time out.
+// deadlineChunk is the maximum number of bytes that are written with one deadline. It is small, so that a slow client does not
+// time out.
 const deadlineChunk = 32 << 10
 
-// errNotTaken is the error of a chunk that the client did not read in time.
-var errNotTaken = errors.New("the client read no byte in time")
+// errNotRead is the error of a chunk that the client did not read in time.
+var errNotRead = errors.New("the client read no byte in time")
 
-// deadlineWriter aborts a response if the client reads nothing for too long. It sets a deadline for each chunk, and removes the
-// deadline after the chunk. Otherwise the deadline would end an idle stream over HTTP/2.
+// deadlineWriter aborts a response if the client reads nothing for too long. It sets a deadline for each chunk. It removes the
+// deadline after the chunk, because over HTTP/2 the deadline would also end an idle stream.
 type deadlineWriter struct {
 	http.ResponseWriter
 	connection *http.ResponseController
@@ -26,7 +27,7 @@ type deadlineWriter struct {
 func limitWrites(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		limited := &deadlineWriter{ResponseWriter: w, connection: http.NewResponseController(w), timeout: service.DefaultSendTimeout}
-		defer limited.setDeadline() // the buffers are flushed after the handler
+		defer limited.setDeadline() // the server flushes its buffers after the handler has returned
 		next.ServeHTTP(limited, r)
 	})
 }
@@ -55,7 +56,7 @@ func (w *deadlineWriter) Write(p []byte) (written int, err error) {
 		n, err := w.ResponseWriter.Write(chunk)
 		w.liftDeadline()
 		if err != nil && time.Since(began) >= w.timeout {
-			err = errNotTaken // the error of HTTP/2 is less specific
+			err = errNotRead // the error of HTTP/2 is less specific
 		}
 		written += n
 		if err != nil || written == len(p) {

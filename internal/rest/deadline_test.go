@@ -36,7 +36,7 @@ func TestAClientIsTooSlowForOneChunkAlone(t *testing.T) {
 			client := &slowClient{ResponseWriter: httptest.NewRecorder(), takes: takes}
 			w := &deadlineWriter{ResponseWriter: client, connection: http.NewResponseController(client), timeout: most}
 			n, err := w.Write(make([]byte, 64<<10))
-			err = refused(err)
+			err = failedWrite(err)
 			if n != deadlineChunk || errors.Is(err, context.Canceled) == tooSlow || tooSlow && service.Reason(service.Status(err)) != easelv1.ErrorReason_READER_TOO_SLOW {
 				t.Errorf("a client that takes %v for a chunk has taken %d bytes, and ends with %v", takes, n, err)
 			}

@@ -29,14 +29,14 @@ type openContent func(context.Context, *easelv1.DownloadGenerationRequest) (*ser
 // downloads serves the bytes of results, which do not pass the in-memory connection.
 type downloads struct {
 	mux     *runtime.ServeMux
-	calls   Calls // server whose interceptors the calls pass
+	calls   Calls // server whose chain the calls use
 	content openContent
 }
 
-// serve serves the bytes of a result as a plain file, with ranges and ETags. The call passes the chain like any
+// serve serves the bytes of a result as a plain file, with ranges and ETags. The call runs through the same chain as any
 // DownloadGeneration, but the bytes are copied directly from the service to the response.
 //
-// The query parameters readOffset and readLimit select a part too. For HTTP, that part is then the complete file, and a Range
+// The query parameters readOffset and readLimit also select a part. HTTP clients see that part as the complete file, and a Range
 // header is ignored.
 func (d downloads) serve(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	req := &easelv1.DownloadGenerationRequest{GenerationId: params["generation_id"]}
@@ -53,7 +53,7 @@ func (d downloads) serve(w http.ResponseWriter, r *http.Request, params map[stri
 	case !a.begun:
 		refuse(w, r, err)
 	default:
-		// The headers are sent. Only a broken connection notifies the client now.
+		// The headers were sent, so that only an aborted connection can report the error to the client.
 		trace.SpanFromContext(ctx).SetStatus(codes.Error, "the content was cut off")
 		panic(http.ErrAbortHandler)
 	}
@@ -71,7 +71,7 @@ type fileAnswer struct {
 	begun  bool      // whether the headers were sent
 }
 
-// serve replaces the handler of a gRPC call.
+// serve handles the call in place of a gRPC handler.
 func (a *fileAnswer) serve(ctx context.Context, w http.ResponseWriter, req *easelv1.DownloadGenerationRequest, sent func(bytes int)) error {
 	defer a.close()
 	if err := a.plan(ctx, req); err != nil {
@@ -95,16 +95,16 @@ func (a *fileAnswer) reopen(ctx context.Context, req *easelv1.DownloadGeneration
 
 func (a *fileAnswer) close() {
 	if a.content != nil {
-		_ = a.content.Body.Close() // the requested part was read
+		_ = a.content.Body.Close() // the error does not matter, because the content was only read
 	}
 	a.content = nil
 }
 
-// plan opens the requested part, usually in one step.
+// plan opens the requested part, usually in one step. It sets the status code and the length of the response.
 func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRequest) error {
 	window := req.GetReadOffset() != 0 || req.GetReadLimit() != 0
 	if want, ranged := parseRange(a.request.Header.Get("Range")); ranged && !window && a.request.Method != http.MethodHead {
-		if served, err := a.planRange(ctx, req, want); served || err != nil {
+		if planned, err := a.planRange(ctx, req, want); planned || err != nil {
 			return err
 		}
 	}
@@ -120,17 +120,17 @@ func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRe
 	return a.precondition()
 }
 
-// planRange opens a part. It returns false if the complete file has to be sent, because the client has another version or
-// because the size is unknown. Without the size, HTTP can't describe the part.
-func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerationRequest, want byteRange) (served bool, err error) {
+// planRange opens the part that a Range header requests. It returns false if the complete file must be sent. Then the client has
+// another version, or the size is unknown and HTTP can't describe the part.
+func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerationRequest, want byteRange) (planned bool, err error) {
 	ifRange := a.request.Header.Get("If-Range")
 	part := proto.CloneOf(req)
-	if !want.suffix { // its start follows from the size
+	if !want.suffix { // the start of a suffix depends on the size
 		part.ReadOffset = want.first
 	}
 	err = a.reopen(ctx, part)
 	if service.Status(err).Code() == grpccodes.OutOfRange {
-		err = a.reopen(ctx, req) // for the size, and because If-Range can name a longer file
+		err = a.reopen(ctx, req) // the error needs the size, and If-Range may require the complete file
 	}
 	if err != nil {
 		return false, err
@@ -156,26 +156,26 @@ func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerat
 	return true, nil
 }
 
-// fit returns the result of within, or an error with the size.
+// fit returns the part of a file of size bytes that the range selects. If it selects no byte, the error has the size.
 func (r byteRange) fit(size int64) (byteRange, error) {
 	part, ok := r.within(size)
 	if ok {
 		return part, nil
 	}
-	return part, service.NewStatus(easelv1.ErrorReason_READ_OFFSET_OUT_OF_RANGE, "no byte of the file lies in the range",
+	return part, service.NewStatus(easelv1.ErrorReason_READ_OFFSET_OUT_OF_RANGE, "the range has no byte of the file",
 		map[string]string{"size_bytes": strconv.FormatInt(size, 10)}).Err()
 }
 
-// sameFile reports whether If-Range names the current file. A date never matches, because files have no date here.
+// sameFile reports whether If-Range names the current file. A date never matches, because files have no modification date here.
 func sameFile(ifRange string, info *easelv1.ContentInfo) bool {
 	return ifRange == "" || (info.GetEtag() != "" && ifRange == quoteEtag(info.GetEtag()))
 }
 
-// precondition applies If-Match and If-None-Match.
+// precondition evaluates If-Match and If-None-Match. It returns an error for the former, and sets the code 304 for the latter.
 func (a *fileAnswer) precondition() error {
 	header, quoted := a.request.Header, quoteEtag(a.content.Info.GetEtag())
 	if match := header.Get("If-Match"); match != "" && !listsEtag(match, quoted, false) {
-		return service.Fail(easelv1.ErrorReason_PRECONDITION_FAILED, "the file is not the one that If-Match names")
+		return service.Fail(easelv1.ErrorReason_PRECONDITION_FAILED, "the ETag of the file does not match If-Match")
 	}
 	if none := header.Get("If-None-Match"); none != "" && listsEtag(none, quoted, true) {
 		a.code = http.StatusNotModified
@@ -185,7 +185,7 @@ func (a *fileAnswer) precondition() error {
 
 func (a *fileAnswer) writeHeader(w http.ResponseWriter) {
 	header, info := w.Header(), a.content.Info
-	header.Set("Cache-Control", "private, no-cache") // may be stored, but must be revalidated
+	header.Set("Cache-Control", "private, no-cache") // may be cached, but must be revalidated
 	if quoted := quoteEtag(info.GetEtag()); quoted != "" {
 		header.Set("ETag", quoted)
 	}
@@ -210,7 +210,7 @@ func (a *fileAnswer) writeHeader(w http.ResponseWriter) {
 	w.WriteHeader(a.code)
 }
 
-// sourceNames are the values of the header for the source of the bytes.
+// sourceNames has the values of the header Easel-Content-Source.
 var sourceNames = map[easelv1.ContentSource]string{easelv1.ContentSource_CONTENT_SOURCE_CATALOG: "catalog", easelv1.ContentSource_CONTENT_SOURCE_COPY: "copy"}
 
 // writeBody copies the bytes. It returns an error unless all bytes were written.
@@ -218,29 +218,29 @@ func (a *fileAnswer) writeBody(w io.Writer, sent func(bytes int)) error {
 	var written int64
 	err := a.content.Copy(func(chunk *easelv1.ContentChunk) error {
 		if written += int64(len(chunk.GetData())); a.length != unbounded && written > a.length {
-			return errors.New("more bytes than were announced")
+			return errors.New("more bytes than Content-Length")
 		}
 		if _, err := w.Write(chunk.GetData()); err != nil {
-			return refused(err)
+			return failedWrite(err)
 		}
 		sent(len(chunk.GetData()))
 		return nil
 	})
 	if err == nil && a.length != unbounded && written != a.length {
-		err = errors.New("fewer bytes than were announced")
+		err = errors.New("fewer bytes than Content-Length")
 	}
 	return err
 }
 
-// refused returns the error of a download after a failed write.
-func refused(err error) error {
-	if !errors.Is(err, errNotTaken) {
+// failedWrite converts the error of a write to the error of a download.
+func failedWrite(err error) error {
+	if !errors.Is(err, errNotRead) {
 		return context.Canceled // the client disconnected
 	}
 	return service.Fail(easelv1.ErrorReason_READER_TOO_SLOW, fmt.Sprintf("the client read no byte for %v", service.DefaultDownloadTimeout))
 }
 
-// contentType returns the media type of the catalog if it is valid.
+// contentType returns media if it is a valid media type, and otherwise application/octet-stream.
 func contentType(media string) string {
 	if _, _, err := mime.ParseMediaType(media); err != nil {
 		return "application/octet-stream"
@@ -258,17 +258,17 @@ func disposition(fileName string) string {
 
 // byteRange is a part of a file, as requested by a Range header.
 type byteRange struct {
-	first int64 // position of the first byte; number of bytes from the end if suffix is set
+	first int64 // position of the first byte; for a suffix, number of bytes
 	last  int64 // position of the last byte; unbounded means the end
-	// suffix means that the range has the last first bytes.
+	// suffix means that the range consists of the last bytes of the file.
 	suffix bool
 }
 
 // unbounded is an unknown end or length.
 const unbounded = -1
 
-// parseRange parses a Range header. Only one range of bytes is supported. A header with several ranges, another unit or
-// invalid syntax is ignored, as RFC 9110 allows, and the response has the complete file.
+// parseRange parses a Range header. Only one range of bytes is supported. A header with several ranges, another unit or invalid
+// syntax is ignored, as RFC 9110 allows. The response then has the complete file.
 func parseRange(header string) (r byteRange, ok bool) {
 	spec, ok := cutPrefixFold(header, "bytes=")
 	if !ok || strings.Contains(spec, ",") {
@@ -305,7 +305,7 @@ func position(digits string) (int64, bool) {
 	return int64(n), err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// within fits the range into a file of size bytes. It returns false if the range has no byte of the file.
+// within returns the part of a file of size bytes that the range selects. It returns false if the range selects no byte.
 func (r byteRange) within(size int64) (byteRange, bool) {
 	if r.suffix {
 		r = byteRange{first: max(0, size-r.first), last: unbounded}
@@ -322,8 +322,8 @@ func (r byteRange) contentRange(size int64) string {
 	return fmt.Sprintf("bytes %d-%d/%d", r.first, r.last, size)
 }
 
-// quoteEtag returns an ETag in the syntax of HTTP. Characters that are not allowed in the quotes are escaped, so that two
-// different ETags stay different.
+// quoteEtag returns an ETag in the syntax of HTTP. It escapes characters that are not allowed in the quotes, so that different
+// ETags stay different.
 func quoteEtag(etag string) string {
 	if etag == "" {
 		return ""
@@ -341,7 +341,7 @@ func quoteEtag(etag string) string {
 	return b.String()
 }
 
-// listsEtag reports whether the value of If-Match or If-None-Match lists a quoted ETag. If weak is set, weak ETags match like
+// listsEtag reports whether the value of If-Match or If-None-Match contains a quoted ETag. If weak is set, weak ETags match like
 // strong ETags.
 func listsEtag(header, quoted string, weak bool) bool {
 	if textproto.TrimString(header) == "*" {

@@ -25,7 +25,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// httpCodes are the HTTP codes of reasons that are more exact than the codes of their gRPC codes.
+// httpCodes maps reasons to HTTP codes that are more specific than those of their gRPC codes.
 var httpCodes = map[easelv1.ErrorReason]int{
 	easelv1.ErrorReason_READ_OFFSET_OUT_OF_RANGE: http.StatusRequestedRangeNotSatisfiable,
 	easelv1.ErrorReason_METHOD_NOT_ALLOWED:       http.StatusMethodNotAllowed,
@@ -35,7 +35,7 @@ var httpCodes = map[easelv1.ErrorReason]int{
 	easelv1.ErrorReason_BUDGET_EXCEEDED:          http.StatusPaymentRequired,
 	easelv1.ErrorReason_REQUEST_TOO_LARGE:        http.StatusRequestEntityTooLarge,
 	easelv1.ErrorReason_REQUEST_BODY_TIMEOUT:     http.StatusRequestTimeout,
-	easelv1.ErrorReason_CONTENT_CHANGED:          http.StatusPreconditionFailed, // not a failure of the server
+	easelv1.ErrorReason_CONTENT_CHANGED:          http.StatusPreconditionFailed, // the code of DATA_LOSS is 500, but the server did not fail
 	easelv1.ErrorReason_HOST_NOT_ALLOWED:         http.StatusMisdirectedRequest,
 }
 
@@ -46,14 +46,14 @@ func httpCode(st *status.Status) int {
 	return runtime.HTTPStatusFromCode(st.Code())
 }
 
-// handleError handles the errors of the gateway.
+// handleError writes an error of the gateway.
 func handleError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
 	refuse(w, r, err)
 }
 
 // refuse writes the error of a call, or of the gateway before a call.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
-	var bad *runtime.HTTPStatusError // a path that can't be unescaped
+	var bad *runtime.HTTPStatusError // set if the path can't be unescaped
 	st, ok := status.FromError(err)
 	switch {
 	case errors.As(err, &bad):
@@ -61,7 +61,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case ok && st.Code() == codes.InvalidArgument && service.Reason(st) == easelv1.ErrorReason_ERROR_REASON_UNSPECIFIED:
 		err = service.InvalidRequest(unreadable(st.Message())) // the gateway could not parse the request
 	case isOrder(r):
-		err = service.OrderFailure(err, true) // the order may have been sent although the gateway lost the response
+		err = service.OrderFailure(err, true) // the order may have been sent, although the response was lost
 	}
 	writeError(w, r, err)
 }
@@ -73,8 +73,8 @@ func isOrder(r *http.Request) bool {
 	return r.Method == http.MethodPost && path.Clean(r.URL.Path) == ordersPath
 }
 
-// writeError writes an error: its HTTP code, the status as JSON, and headers with the same information. An order that is
-// rejected here was not sent, unless the error specifies otherwise.
+// writeError writes an error: the HTTP code, headers, and the status as JSON. If the error of an order has no outcome, the order
+// was not sent.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if isOrder(r) {
 		err = service.OrderFailure(err, false)
@@ -109,23 +109,23 @@ func retryAfter(st *status.Status) (string, bool) {
 	return strconv.FormatInt(int64((delay+time.Second-1)/time.Second), 10), true
 }
 
-// statusJSON returns google.rpc.Status as JSON, with the JSON names of fields. If a detail has a type that this program does
-// not have, the status has no details.
+// statusJSON returns the status as JSON, with the JSON names of fields. If this program does not know the type of a detail, it
+// omits all details.
 func statusJSON(st *status.Status) []byte {
 	body, err := protojson.Marshal(inJSON(st).Proto())
 	if err != nil {
 		body, err = protojson.Marshal(status.New(st.Code(), st.Message()).Proto())
 	}
-	if err != nil { // a message that is not UTF-8
+	if err != nil { // the message is not valid UTF-8
 		body = fmt.Appendf(nil, `{"code":%d,"message":"the error can't be written"}`, st.Code())
 	}
 	return body
 }
 
-// unreadable returns the violation of a request that the gateway can't parse, with the message of its parser. The message is
-// cut at 256 bytes, because it may quote the request.
+// unreadable returns the violation of a request that the gateway can't parse. said is the message of the parser. It is cut at 256
+// bytes, because it may quote the request.
 func unreadable(said string) service.Violation {
-	said = strings.TrimPrefix(strings.ReplaceAll(said, "\u00a0", " "), "proto: ") // protojson varies its spaces
+	said = strings.TrimPrefix(strings.ReplaceAll(said, "\u00a0", " "), "proto: ") // protojson randomly uses no-break spaces
 	said = strings.ToValidUTF8(said[:min(len(said), 256)], "")
 	v := service.Violation{Description: "the request can't be read: " + said}
 	if field := fieldOfParser.FindStringSubmatch(said); field != nil {
@@ -140,13 +140,13 @@ func unreadable(said string) service.Violation {
 	return v
 }
 
-// tooDeep is the part of the JSON parser's error that shows that the body is nested too deeply.
+// tooDeep is the part of the JSON parser's error that reports excessive nesting of the body.
 const tooDeep = "exceeded max recursion depth"
 
 // fieldOfParser matches the field in an error of a parser.
 var fieldOfParser = regexp.MustCompile(`(?:field|list|field value:) "?([A-Za-z_][\w.]*)`)
 
-// requestFields returns the fields of all requests, by their names in the contract.
+// requestFields returns the fields of all requests, by their names in the contract. It includes the fields of nested messages.
 var requestFields = sync.OnceValue(func() map[string]protoreflect.FieldDescriptor {
 	fields := map[string]protoreflect.FieldDescriptor{}
 	var add func(protoreflect.MessageDescriptor)

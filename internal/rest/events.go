@@ -32,8 +32,8 @@ type eventStreams struct {
 
 // watchGeneration serves the watch of one generation as a stream of events.
 //
-// The EventSource of a browser reconnects to the same URL when a stream ends. Its Last-Event-ID is the etag of the last update, so it
-// overrides the knownEtag of the URL.
+// The EventSource of a browser reconnects to the same URL when a stream ends. It sends the etag of the last update as
+// Last-Event-ID. This etag is newer than the knownEtag of the URL and replaces it.
 func (s eventStreams) watchGeneration(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	req := &easelv1.WatchGenerationRequest{GenerationId: params["generation_id"]}
 	follow(s.mux, w, r, watchPath, easelv1.GenerationService_WatchGeneration_FullMethodName,
@@ -48,8 +48,9 @@ func (s eventStreams) watchGeneration(w http.ResponseWriter, r *http.Request, pa
 		})
 }
 
-// watchGenerations serves the watch of many generations as a stream of events. The request can be the body of a POST, because many
-// etags do not fit into a URL. The events have no IDs, so an EventSource that reconnects gets every state again.
+// watchGenerations serves the watch of many generations as a stream of events. The request can be the body of a POST, because
+// many etags do not fit into a URL. The events have no IDs, so that an EventSource receives every state again after it has
+// reconnected.
 func (s eventStreams) watchGenerations(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 	req := &easelv1.WatchGenerationsRequest{}
 	follow(s.mux, w, r, watchAllPath, easelv1.GenerationService_WatchGenerations_FullMethodName,
@@ -57,7 +58,7 @@ func (s eventStreams) watchGenerations(w http.ResponseWriter, r *http.Request, _
 			read := func() error { return query(r, req) }
 			if r.Method == http.MethodPost {
 				read = func() error {
-					defer func() { r.Body = http.NoBody }() // the body is large, and the stream may be long
+					defer func() { r.Body = http.NoBody }() // frees the body, which can be large, during the stream
 					return decodeBody(r, req)
 				}
 			}
@@ -99,11 +100,12 @@ func follow[M any](mux *runtime.ServeMux, w http.ResponseWriter, r *http.Request
 	events.end(err)
 }
 
-// firstMessage waits for the first message. If that takes long, it opens the stream of events.
+// firstMessage waits for the first message. If no message arrives within firstMessageWait, it sends the headers of the event
+// stream and continues to wait.
 func firstMessage[M any](stream grpc.ServerStreamingClient[M], events *eventWriter) (*M, error) {
 	opened := make(chan struct{})
 	late := time.AfterFunc(firstMessageWait, func() {
-		_ = events.start() // the write of the first message fails too, and ends the call
+		_ = events.start() // after an error, writing the first message fails too and ends the call
 		close(opened)
 	})
 	message, err := stream.Recv()
@@ -127,15 +129,15 @@ const reconnectDelay = 2 * time.Second
 type eventWriter struct {
 	w      http.ResponseWriter
 	flush  func() error
-	sse    bool
-	opened bool
+	sse    bool // whether to write server-sent events instead of JSON lines
+	opened bool // whether the headers were sent
 }
 
 func newEventWriter(w http.ResponseWriter, r *http.Request) *eventWriter {
 	return &eventWriter{w: w, flush: http.NewResponseController(w).Flush, sse: accepts(r, "text/event-stream")}
 }
 
-// accepts reports whether a request accepts a media type by name.
+// accepts reports whether the Accept header of a request has a media type. Wildcards do not count.
 func accepts(r *http.Request, want string) bool {
 	for _, value := range r.Header.Values("Accept") {
 		for part := range strings.SplitSeq(value, ",") {
@@ -189,7 +191,8 @@ func (e *eventWriter) message(m proto.Message) error {
 	return e.write(event.Bytes())
 }
 
-// end writes the result of the stream: io.EOF is OK. A disconnected client receives neither.
+// end writes the end of the stream. err is io.EOF if the call has ended with OK. After a disconnect, the writes fail without
+// effect.
 func (e *eventWriter) end(err error) {
 	if !e.opened {
 		_ = e.start()
@@ -212,7 +215,7 @@ func (e *eventWriter) write(p []byte) error {
 	return e.flush()
 }
 
-// eventName returns the kind of a message: the name of the member that it contains.
+// eventName returns the kind of a message, which is the JSON name of the field that its oneof "event" has.
 func eventName(m proto.Message) string {
 	message := m.ProtoReflect()
 	if kind := message.Descriptor().Oneofs().ByName("event"); kind != nil {
@@ -220,11 +223,11 @@ func eventName(m proto.Message) string {
 			return field.JSONName()
 		}
 	}
-	return "message" // the kind is newer than this build
+	return "message" // this build does not know the kind
 }
 
-// eventID returns the ETag of the last update, which a client sends when it reconnects. A stream of many generations has no
-// IDs.
+// eventID returns the ID of an event: the etag of an update. A client sends it when it reconnects. The events of a watch of many
+// generations have no IDs.
 func eventID(m proto.Message) string {
 	one, ok := m.(*easelv1.WatchGenerationResponse)
 	if !ok {
@@ -238,7 +241,8 @@ func eventID(m proto.Message) string {
 	}, one.GetUpdate().GetGeneration().GetEtag())
 }
 
-// closingDelay returns the time that a client should wait before it reconnects, if a message closes the stream.
+// closingDelay returns the time that a client should wait before it reconnects. It returns false unless the message closes the
+// stream.
 func closingDelay(m proto.Message) (time.Duration, bool) {
 	closing, ok := m.(interface{ GetClosing() *easelv1.StreamClosing })
 	if !ok || closing.GetClosing().GetRetryDelay() == nil {

@@ -18,7 +18,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// newGateway returns the router of REST requests. Unary calls have generated handlers, and streaming calls handlers of this package.
+// newGateway returns the router of the requests. Unary calls have generated handlers, and streaming calls have handlers of this
+// package.
 func newGateway(config Config) (*runtime.ServeMux, error) {
 	entrance := newEntrance(config.Calls)
 	mux := runtime.NewServeMux(
@@ -34,12 +35,12 @@ func newGateway(config Config) (*runtime.ServeMux, error) {
 		runtime.WithRoutingErrorHandler(handleRoutingError),
 		runtime.WithMiddlewares(nameRoute, entrance.admit, newParameters().check, entrance.readBody),
 		runtime.WithUnescapingMode(runtime.UnescapingModeAllExceptSlash),
-		runtime.WithStrictDeepWildcardMatching(), // /v1/models is not a model without a name
+		runtime.WithStrictDeepWildcardMatching(), // the path /v1/models/ has no model ID, so it matches no route
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithWriteContentLength(),
 	)
-	unused := context.Background() // a registration does not block
+	unused := context.Background() // registration does not use it
 	generations := easelv1.NewGenerationServiceClient(config.Calls)
 	err := errors.Join(
 		gatewayv1.RegisterAccountServiceHandlerClient(unused, mux, easelv1.NewAccountServiceClient(config.Calls)),
@@ -64,8 +65,8 @@ func handleStreams(mux *runtime.ServeMux, streams eventStreams, files downloads)
 		{http.MethodPost, watchAllPath, streams.watchGenerations},
 		{http.MethodGet, contentPath, files.serve},
 		{http.MethodHead, contentPath, files.serve},
-		{http.MethodDelete, waitPath, methodNotTaken(mux)},
-		{http.MethodDelete, watchPath, methodNotTaken(mux)},
+		{http.MethodDelete, waitPath, methodNotAllowed(mux)},
+		{http.MethodDelete, watchPath, methodNotAllowed(mux)},
 	} {
 		if err := mux.HandlePath(route.method, route.path, route.handler); err != nil {
 			return err
@@ -74,10 +75,10 @@ func handleStreams(mux *runtime.ServeMux, streams eventStreams, files downloads)
 	return nil
 }
 
-// noHeader forwards no header, because Calls creates the metadata of a call.
+// noHeader forwards no header, because Calls creates the metadata of the calls.
 func noHeader(string) (string, bool) { return "", false }
 
-// The routes of the calls with handlers in this package.
+// Routes that have handlers in this package.
 const (
 	waitPath     = "/v1/generations/{generation_id}:wait"
 	watchPath    = "/v1/generations/{generation_id}:watch"
@@ -85,23 +86,23 @@ const (
 	contentPath  = "/v1/generations/{generation_id}/content"
 )
 
-// binding is the REST form of a method.
+// binding is an HTTP route of a method.
 type binding struct {
 	verb, template string
 	inBody         bool // whether the request is the body
 }
 
-// inPath reports whether the path has a field.
+// inPath reports whether a field of the request is part of the path.
 func (b binding) inPath(field protoreflect.Name) bool {
 	return strings.Contains(bareTemplate(b.template), "{"+string(field)+"}")
 }
 
-// bareTemplate returns a template without the patterns of its fields.
+// bareTemplate returns a template without the patterns of its fields, such as "=**".
 func bareTemplate(template string) string {
 	return strings.NewReplacer("=**}", "}", "=*}", "}").Replace(template)
 }
 
-// bindings visits every REST form of every method.
+// bindings calls visit for every HTTP route of every method.
 func bindings(visit func(protoreflect.MethodDescriptor, binding)) {
 	service.Methods(func(m protoreflect.MethodDescriptor) {
 		rule, ok := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
@@ -121,9 +122,9 @@ func bindings(visit func(protoreflect.MethodDescriptor, binding)) {
 	})
 }
 
-// jsonOut writes every scalar, including false, 0 and "". Names of members are in camelCase.
+// jsonOut writes every scalar field, including false, 0 and "". Field names are in camelCase.
 var jsonOut = protojson.MarshalOptions{EmitDefaultValues: true}
 
-// jsonIn rejects unknown members, because a misspelled option would change the order. The nesting limit is well below the limit of
-// the protobuf wire format, which needs several levels for one level of JSON.
+// jsonIn rejects unknown fields, because a misspelled option would change the order. Its nesting limit is well below that of the
+// protobuf wire format, which needs several levels for one level of JSON.
 var jsonIn = protojson.UnmarshalOptions{DiscardUnknown: false, RecursionLimit: 2000}

@@ -16,9 +16,10 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// parameters are the query parameters of each route, such as "GET /v1/generations", by JSON name with the name in the
-// contract. They are the fields of the request that are not in the path. If the request is the body, there are no parameters.
-// The gateway accepts both spellings of a name, and silently ignores unknown names, such as a misspelled limit.
+// parameters maps each route, such as "GET /v1/generations", to its query parameters. A parameter has a JSON name and a name in
+// the contract, and the gateway accepts both. The parameters of a route are the fields of its request that are not in the path. A
+// route whose request is the body has no parameters. Easel checks the names, because the gateway ignores unknown ones, such as a
+// misspelled limit.
 type parameters map[string]map[string]string
 
 func newParameters() parameters {
@@ -34,8 +35,8 @@ func newParameters() parameters {
 	return known
 }
 
-// addNames adds the names of the fields of a message. The names of the fields of a nested message of the contract follow its
-// own name and a dot. The members of a map have keys: labels[job].
+// addNames adds the names of the fields of a message. A field of a nested message has the name of the outer field, a dot and its
+// own name. A map field has a key in brackets, such as labels[job].
 func addNames(names map[string]string, message protoreflect.MessageDescriptor, inJSON, inProto string, without func(protoreflect.Name) bool) {
 	for n := range message.Fields().Len() {
 		field := message.Fields().Get(n)
@@ -52,10 +53,10 @@ func addNames(names map[string]string, message protoreflect.MessageDescriptor, i
 	}
 }
 
-// keyed replaces the key of a member of a map.
+// keyed replaces the key of a map field in the name of a parameter.
 const keyed = "[name]"
 
-// check rejects a query with a parameter that its route does not support. Pages accept any.
+// check rejects a query that has a parameter unknown to its route. Pages accept all parameters.
 func (p parameters) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		names, ours := p[r.Method+" "+bareTemplate(routeTemplate(r))]
@@ -71,7 +72,7 @@ func (p parameters) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// checkQuery checks one parameter at a time, and only as many as it needs to reject a query.
+// checkQuery rejects a query that is malformed or has unknown parameters. It stops when it has enough violations.
 func checkQuery(raw string, names map[string]string) error {
 	var unknown []string
 	for parameter := range strings.SplitSeq(raw, "&") {
@@ -83,7 +84,7 @@ func checkQuery(raw string, names map[string]string) error {
 		if parameter != "" && !knownAs(given, names) && !slices.Contains(unknown, given) {
 			unknown = append(unknown, given)
 		}
-		if len(unknown) > service.MostViolations { // the additional violation indicates that there are more
+		if len(unknown) > service.MostViolations { // one violation more than the maximum shows that there are others
 			break
 		}
 	}
@@ -111,14 +112,14 @@ func knownAs(given string, names map[string]string) bool {
 
 func unknownParameter(names map[string]string) string {
 	if len(names) == 0 {
-		return "this request takes no query parameters"
+		return "this request has no query parameters"
 	}
-	return fmt.Sprintf("is not a query parameter of this request; expected: %s", strings.Join(slices.Sorted(maps.Keys(names)), ", "))
+	return fmt.Sprintf("is not a query parameter of this request; the parameters are %s", strings.Join(slices.Sorted(maps.Keys(names)), ", "))
 }
 
 const malformedQuery = "the query can't be read: & divides its parameters, a semicolon is written as %3B, and % begins an escape of two hex digits"
 
-// query decodes the query parameters into the fields of a request, except the fields that the path has set.
+// query decodes the query parameters into a request. It ignores the fields that the path has set.
 func query(r *http.Request, req proto.Message, fromPath ...string) error {
 	if err := r.ParseForm(); err != nil {
 		return service.InvalidRequest(service.Violation{Description: malformedQuery})

@@ -40,10 +40,10 @@ func TestAQueryParameterThatARequestDoesNotTakeIsRefusedByName(t *testing.T) {
 		{"GET", "/v1/generations/g/content?offset=5", "offset", "etag, readLimit, readOffset, waitTimeout"},
 		{"DELETE", "/v1/generations/g?forced=true", "forced", "allowMissing, force"},
 		{"GET", "/v1/models?page=5", "page", "pageSize, pageToken"},
-		{"GET", "/v1/models/house/model?page=5", "page", "takes no query parameters"},
-		{"GET", "/v1/account?id=5", "id", "takes no query parameters"},
-		{"POST", "/v1/generations?maxCostCents=5", "maxCostCents", "takes no query parameters"},
-		{"POST", "/v1/generations:quote?modelId=m", "modelId", "takes no query parameters"},
+		{"GET", "/v1/models/house/model?page=5", "page", "has no query parameters"},
+		{"GET", "/v1/account?id=5", "id", "has no query parameters"},
+		{"POST", "/v1/generations?maxCostCents=5", "maxCostCents", "has no query parameters"},
+		{"POST", "/v1/generations:quote?modelId=m", "modelId", "has no query parameters"},
 	} {
 		body := ""
 		if test.method == http.MethodPost {

@@ -1,8 +1,9 @@
-// Package rest is the REST form of the contract: the gateway, event streams, files with ranges, and pages.
+// Package rest serves the contract over HTTP: unary calls as JSON, watches as event streams, and results as files with ranges. It
+// also serves pages.
 //
-// A request becomes a call of an in-memory gRPC server of the same process, which has the same chain as the public server. The generated
-// gateway makes the unary calls, and this package has handlers for event streams. The bytes of a download do not pass the in-memory
-// connection. Instead the handler of downloads passes the chain itself, and copies the bytes from the service.
+// A request becomes a call of an in-memory gRPC server, which has the same chain as the public server. The generated gateway
+// sends the unary calls, and handlers of this package send the watches. The bytes of a download do not use the in-memory
+// connection. Its handler runs the chain itself and copies the bytes from the service.
 package rest
 
 import (
@@ -24,31 +25,32 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Calls is the gRPC server that handles the requests as calls. Package server implements it.
+// Calls is a connection to the gRPC server that handles the requests. Package server implements it.
 type Calls interface {
 	grpc.ClientConnInterface
-	// Admit rejects a request for a call of a method without a plausible credential.
+	// Admit returns an error if a request to a method has no plausible credential.
 	Admit(r *http.Request, method string) error
 	// MaxBody returns the maximum size of the body of a request, in bytes.
 	MaxBody() int64
-	// Metadata returns the gRPC metadata of a REST request.
+	// Metadata returns the gRPC metadata of the call for a REST request.
 	Metadata(ctx context.Context, r *http.Request) metadata.MD
-	// Call makes a call whose response does not pass the in-memory connection. handle replaces the handler of the gRPC call. It
-	// must call sent for each message, with the number of result bytes in it.
+	// Call runs a call without using the in-memory connection. handle replaces the handler of the gRPC call. It must call sent
+	// for each message, with the number of result bytes in the message.
 	Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error
 }
 
-// Config is the configuration of the REST form. Calls and Content are required.
+// Config is the configuration of the REST API. Calls and Content are required.
 type Config struct {
 	Calls Calls
 	// Content opens the result of a generation as DownloadGeneration does.
 	Content func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error)
-	// OpenAPI is served at /openapi.json. Empty serves none.
+	// OpenAPI is the document at /openapi.json. Nil means none.
 	OpenAPI []byte
-	// Pages are the handlers of pages for browsers, by path. They serve GET and HEAD without a credential.
+	// Pages are the handlers of web pages, by path. They serve GET and HEAD without a credential.
 	Pages map[string]http.Handler
-	// Addr is the address of the HTTP listener. AllowedHosts are the host names that requests may have, in addition to localhost
-	// and loopback addresses. If it is empty, a listener on loopback allows no others, and any other listener allows all.
+	// Addr is the address of the HTTP listener. AllowedHosts are the accepted host names, in addition to localhost and loopback
+	// addresses. If AllowedHosts is empty, a listener on a loopback address accepts no other host, and any other listener accepts
+	// all.
 	Addr         string
 	AllowedHosts []string
 }
@@ -67,7 +69,8 @@ func New(config Config) (http.Handler, error) {
 	return limitReads(limitWrites(securityHeaders(traceRequests(handler)))), nil
 }
 
-// securityHeaders sets the security headers of every response. No response may be cached, because it is for one caller only.
+// securityHeaders sets security headers on every response. By default, a response may not be cached, because it is for one caller
+// only.
 func securityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -89,7 +92,7 @@ func handlePages(gateway *runtime.ServeMux, config Config) error {
 	for path, page := range pages {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			handler := func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
-				if strings.Contains(r.Header.Get("Range"), ",") { // several ranges get the complete page, like a download
+				if strings.Contains(r.Header.Get("Range"), ",") { // a request for several ranges gets the complete page, as for a download
 					r.Header.Del("Range")
 				}
 				page.ServeHTTP(w, r)

@@ -16,12 +16,12 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// nameRoute names the span of a request after its route. For a probe it only records whether the route exists.
+// nameRoute names the span of a request after its route. For a probe, it only records whether the route supports the method.
 func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		template, m := routeTemplate(r), matchedOf(r.Context())
 		if m.probe {
-			m.found = !refuses(r.Method, template)
+			m.found = !rejects(r.Method, template)
 			return
 		}
 		m.name(r, template)
@@ -29,14 +29,14 @@ func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// refuses reports whether a route only rejects requests. Without such a route, DELETE of the path of a watch would delete a
-// generation with an id that ends in ":watch".
-func refuses(method, template string) bool {
+// rejects reports whether a route exists only to reject requests. Without such a route, DELETE /v1/generations/x:watch would
+// delete the generation with the ID "x:watch".
+func rejects(method, template string) bool {
 	return method == http.MethodDelete && (template == waitPath || template == watchPath)
 }
 
-// methodNotTaken returns the handler of a route that only rejects requests.
-func methodNotTaken(mux *runtime.ServeMux) runtime.HandlerFunc {
+// methodNotAllowed returns the handler of a route that only rejects requests.
+func methodNotAllowed(mux *runtime.ServeMux) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 		handleRoutingError(r.Context(), mux, nil, w, r, http.StatusMethodNotAllowed)
 	}
@@ -47,8 +47,8 @@ func routeTemplate(r *http.Request) string {
 	return strings.ReplaceAll(pattern.String(), "=*}", "}")
 }
 
-// tidyPath sets the path that the gateway unescapes, so that each segment is unescaped exactly once. In
-// the ID of a model, which is the remainder of the path, it unescapes slashes.
+// tidyPath sets the raw path, so that the gateway unescapes each segment exactly once. It unescapes the slashes in a model ID,
+// because the ID extends to the end of the path.
 func tidyPath(r *http.Request) {
 	r.URL.RawPath = r.URL.EscapedPath()
 	if strings.HasPrefix(r.URL.RawPath, "/v1/models/") {
@@ -62,14 +62,14 @@ func handleRoutingError(ctx context.Context, mux *runtime.ServeMux, _ runtime.Ma
 		return
 	}
 	if code != http.StatusMethodNotAllowed {
-		writeError(w, r, service.Fail(easelv1.ErrorReason_ROUTE_NOT_FOUND, "there is nothing at this path; /openapi.json lists what there is"))
+		writeError(w, r, service.Fail(easelv1.ErrorReason_ROUTE_NOT_FOUND, "unknown path; /openapi.json lists the paths"))
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed(mux, r), ", "))
-	writeError(w, r, service.Fail(easelv1.ErrorReason_METHOD_NOT_ALLOWED, "this path does not take "+r.Method))
+	writeError(w, r, service.Fail(easelv1.ErrorReason_METHOD_NOT_ALLOWED, "this path does not support "+r.Method))
 }
 
-// allowed returns the methods of a path, according to the routes of the gateway.
+// allowed returns the methods that the gateway supports at the path of a request. It sends a probe for each method.
 func allowed(mux *runtime.ServeMux, r *http.Request) (methods []string) {
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
 		m := &matched{probe: true}
@@ -83,13 +83,13 @@ func allowed(mux *runtime.ServeMux, r *http.Request) (methods []string) {
 	return methods
 }
 
-// annotate returns the context for a call by a handler of this package, with the credential, origin and deadline of the request.
+// annotate returns the context for a gRPC call by a handler of this package. It has the credential, the origin and the deadline
+// of the request.
 func annotate(ctx context.Context, mux *runtime.ServeMux, r *http.Request, method, path string) (context.Context, error) {
 	return runtime.AnnotateContext(ctx, mux, r, method, runtime.WithHTTPPathPattern(path))
 }
 
-// traceRequests creates a span and a measurement of each REST request with OpenTelemetry's handler. The response has the trace
-// of the request in its headers.
+// traceRequests traces and measures each request with OpenTelemetry's handler. It adds the trace context to the response headers.
 func traceRequests(next http.Handler) http.Handler {
 	return otelhttp.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		propagation.TraceContext{}.Inject(r.Context(), propagation.HeaderCarrier(w.Header()))
@@ -99,9 +99,9 @@ func traceRequests(next http.Handler) http.Handler {
 
 // matched carries the route of a request from the gateway to the handlers around it.
 type matched struct {
-	request *http.Request // request of OpenTelemetry's handler
-	probe   bool          // only checks whether the route exists, without a request
-	found   bool          // result of the probe
+	request *http.Request // the request that OpenTelemetry's handler reads
+	probe   bool          // whether this is a probe, which only checks for a route
+	found   bool          // result of a probe: whether the route exists
 }
 
 type matchedKey struct{}
@@ -111,7 +111,7 @@ func matchedOf(ctx context.Context) *matched {
 	return m
 }
 
-// name names the span of a request after the template of its route. The path itself contains IDs.
+// name names the span of a request after the template of its route. It does not use the path, because that contains IDs.
 func (m *matched) name(r *http.Request, template string) {
 	m.request.Pattern = r.Method + " " + template // read by OpenTelemetry's handler
 	span := trace.SpanFromContext(r.Context())

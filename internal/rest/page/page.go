@@ -1,5 +1,5 @@
-// Package page serves the page at the REST address: a quick start for each language, and the API reference, from which calls can be
-// sent. The page loads nothing from other servers, and its policy forbids that.
+// Package page serves the web page at the root of the REST address. It has a quick start for each language and an API reference
+// that can send calls. It loads nothing from other servers, and its security policy forbids that.
 package page
 
 import (
@@ -22,8 +22,8 @@ const Policy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-
 	"img-src 'self' data: blob:; media-src blob:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Start is the start of the page in Markdown: the Getting Started of each language. Its programs and commands use
-// localhost:50051 (gRPC) and localhost:8080 (REST). Handlers inserts the real gRPC port, and the browser inserts the host of
+// Start is the first part of the page in Markdown, with a quick start for each language. Its examples use localhost:50051 (gRPC)
+// and localhost:8080 (REST). Handlers replaces the gRPC port with the real one, and the browser replaces the host with that of
 // the page.
 //
 //go:embed start.md
@@ -62,8 +62,7 @@ func Handlers(grpcAddr string) map[string]http.Handler {
 	}
 }
 
-// serve returns a handler of bytes that are the same for all clients. A browser that has the bytes revalidates them, and does
-// not download them again.
+// serve returns a handler of a fixed file. A browser may cache the file, but must check before each use that it has not changed.
 func serve(mediaType string, body []byte) http.Handler {
 	tag := fmt.Sprintf(`"%x"`, sha256.Sum256(body))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -76,8 +75,8 @@ func serve(mediaType string, body []byte) http.Handler {
 	})
 }
 
-// serveCompressed returns a handler of gzip data. It sends the data unchanged, and decompresses it once for clients that do
-// not accept gzip, which no browser is.
+// serveCompressed returns a handler of gzip data. It sends the data unchanged to clients that accept gzip, as all browsers do.
+// For other clients it decompresses the data once.
 func serveCompressed(mediaType string, compressed []byte) http.Handler {
 	asTheyAre := serve(mediaType, compressed)
 	unpacked := sync.OnceValue(func() http.Handler { return serve(mediaType, unpack(compressed)) })
@@ -99,6 +98,6 @@ func unpack(compressed []byte) []byte {
 	if err != nil {
 		return nil
 	}
-	whole, _ := io.ReadAll(reader) // from memory
+	whole, _ := io.ReadAll(reader) // can't fail, because the data is embedded and complete
 	return whole
 }
