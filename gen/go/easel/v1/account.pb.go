@@ -83,7 +83,7 @@ type UsageDimension int32
 const (
 	// Never used.
 	UsageDimension_USAGE_DIMENSION_UNSPECIFIED UsageDimension = 0
-	// The day of the order, in UTC.
+	// The day on which the order was placed, in UTC.
 	UsageDimension_USAGE_DIMENSION_DAY UsageDimension = 1
 	// The owner of the orders.
 	UsageDimension_USAGE_DIMENSION_OWNER UsageDimension = 2
@@ -91,7 +91,7 @@ const (
 	UsageDimension_USAGE_DIMENSION_CALLER UsageDimension = 3
 	// The model.
 	UsageDimension_USAGE_DIMENSION_MODEL UsageDimension = 4
-	// The value of the label label_name.
+	// The value of the label whose name is in label_name.
 	UsageDimension_USAGE_DIMENSION_LABEL UsageDimension = 5
 )
 
@@ -142,26 +142,30 @@ func (UsageDimension) EnumDescriptor() ([]byte, []int) {
 	return file_easel_v1_account_proto_rawDescGZIP(), []int{1}
 }
 
-// Account describes the account of the API key of a call. All API keys of the account, and the
-// catalog's own studio, share its balance.
+// Account is the catalog account that the API key of a call belongs to. All API keys of the account
+// share its balance, as does the catalog's own studio.
 type Account struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Remaining balance in euro cents. Unset does not mean zero: the catalog sent no readable
-	// amount, or the server has a callers file and the caller is not an operator.
+	// Remaining balance in euro cents. If unset, the balance is unknown, not zero: the catalog sent
+	// no readable amount, or the caller may not see it.
+	//
+	// If the server has a callers file, only operators may see the balance.
 	BalanceCents *int64 `protobuf:"varint,1,opt,name=balance_cents,json=balanceCents,proto3,oneof" json:"balance_cents,omitempty"`
 	// ISO 4217 code of all amounts, which currently is always "EUR".
 	CurrencyCode string `protobuf:"bytes,2,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`
 	// Time when the catalog returned this record, by Easel's clock. If the caller may not see the
-	// balance, the time when its budgets were read.
+	// balance, it is the time when its budgets were read.
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
-	// Members of the catalog's record without a field in this contract, unchanged. Never contains an
-	// API key. Integers beyond 2^53 are not exact. Unset without access to the balance.
+	// Members of the catalog's record that have no field in this contract, unchanged. They never
+	// include an API key. Unset if the caller may not see the balance.
+	//
+	// Numbers are doubles: do not rely on integers beyond 2^53.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,4,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
-	// Budgets of the caller's team: one for each window with a limit, the day before the month. Empty
-	// without limits.
+	// Budgets of the caller's team: one for each window that has a limit. The daily budget comes
+	// first. Empty without limits.
 	Budgets []*Budget `protobuf:"bytes,5,rep,name=budgets,proto3" json:"budgets,omitempty"`
-	// Names of the fields that the server omitted because the response would exceed the 4 MiB that a
-	// gRPC client accepts: "upstream_fields". Such a field is empty.
+	// Names of omitted fields, which are empty. The server omits "upstream_fields" if the response
+	// would exceed 4 MiB, the limit of gRPC clients.
 	OmittedFields []string `protobuf:"bytes,6,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -239,24 +243,26 @@ func (x *Account) GetOmittedFields() []string {
 	return nil
 }
 
-// Budget is the spending of a team in the current window, by the ledger's clock. An order is
-// rejected with BUDGET_EXCEEDED if the sum of its price, spent_cents and reserved_cents exceeds
-// limit_cents. An order counts in the window in which it was placed, even if its cost changes
-// later.
+// Budget is the limit and the spending of a team in the current window. The ledger's clock
+// determines the window. An order is rejected with BUDGET_EXCEEDED if the sum of its price,
+// spent_cents and reserved_cents exceeds limit_cents. An order counts in the window in which it was
+// placed, even if its cost changes later.
 type Budget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The window.
 	Window BudgetWindow `protobuf:"varint,1,opt,name=window,proto3,enum=easel.v1.BudgetWindow" json:"window,omitempty"`
 	// Maximum spending in the window, in euro cents.
 	LimitCents int64 `protobuf:"varint,2,opt,name=limit_cents,json=limitCents,proto3" json:"limit_cents,omitempty"`
-	// Cost of the orders of the window minus refunds, in euro cents. It can exceed the limit after a
-	// charge above its quote, or if the operator lowers the limit.
+	// Cost of the orders in the window minus refunds, in euro cents.
+	//
+	// It can exceed the limit if the catalog charges more than it quoted, or if the operator has
+	// lowered the limit.
 	SpentCents int64 `protobuf:"varint,3,opt,name=spent_cents,json=spentCents,proto3" json:"spent_cents,omitempty"`
-	// Amount reserved for orders of the window whose cost is not known yet, in euro cents.
+	// Amount that is reserved for orders in the window whose cost is not known yet, in euro cents.
 	ReservedCents int64 `protobuf:"varint,4,opt,name=reserved_cents,json=reservedCents,proto3" json:"reserved_cents,omitempty"`
 	// Start of the window.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	// End of the window. The next window starts with no spending.
+	// End of the window. The spending in the next window starts at zero.
 	ResetTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=reset_time,json=resetTime,proto3" json:"reset_time,omitempty"`
 	// ISO 4217 code of the amounts, which currently is always "EUR".
 	CurrencyCode  string `protobuf:"bytes,7,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`
@@ -343,43 +349,45 @@ func (x *Budget) GetCurrencyCode() string {
 	return ""
 }
 
-// UsageRow has the number and the cost of the orders with the same dimensions. An order with all
-// its later changes counts at the time of the order. Orders that the catalog rejected are not
-// counted.
+// UsageRow is the number and the cost of the orders that have the same values in all dimensions.
+// Everything about an order, including a later refund, counts at the time when it was placed.
+// Orders that the catalog rejected are not counted.
 type UsageRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Day in UTC, such as 2026-11-22. Empty if usage is not grouped by it.
+	// Day in UTC, such as 2026-11-22. Empty if the rows are not grouped by day.
 	Day string `protobuf:"bytes,1,opt,name=day,proto3" json:"day,omitempty"`
-	// Owner of the orders. Empty if usage is not grouped by it, or if callers forward their own API
-	// keys.
-	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Caller that placed the orders. Empty if usage is not grouped by it, or if callers forward their
+	// Owner of the orders. Empty if the rows are not grouped by owner, or if callers forward their
 	// own API keys.
+	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Caller that placed the orders. Empty if the rows are not grouped by caller, or if callers
+	// forward their own API keys.
 	Caller string `protobuf:"bytes,3,opt,name=caller,proto3" json:"caller,omitempty"`
-	// ID of the model. Empty if usage is not grouped by it.
+	// ID of the model. Empty if the rows are not grouped by model.
 	ModelId string `protobuf:"bytes,4,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// Value of the label. Empty if usage is not grouped by it, or if the orders do not have the
-	// label.
+	// Value of the label. Empty if the rows are not grouped by label, or if the orders do not have
+	// the label.
 	LabelValue string `protobuf:"bytes,5,opt,name=label_value,json=labelValue,proto3" json:"label_value,omitempty"`
 	// Number of orders that started a render, including renders that failed later.
 	OrderCount int64 `protobuf:"varint,6,opt,name=order_count,json=orderCount,proto3" json:"order_count,omitempty"`
-	// Number of these orders whose render failed, refunded or not.
+	// Number of orders in order_count whose render failed, with or without a refund.
 	FailedCount int64 `protobuf:"varint,7,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
 	// Number of orders for which it is unknown whether the catalog accepted them. They are not part
-	// of order_count; their quoted price is part of reserved_cents.
+	// of order_count. Their quoted price is part of reserved_cents.
 	UnknownCount int64 `protobuf:"varint,8,opt,name=unknown_count,json=unknownCount,proto3" json:"unknown_count,omitempty"`
 	// Price that was charged for the renders, in euro cents, before refunds.
 	CostCents int64 `protobuf:"varint,9,opt,name=cost_cents,json=costCents,proto3" json:"cost_cents,omitempty"`
 	// Refunds of these charges, in euro cents.
 	RefundedCents int64 `protobuf:"varint,10,opt,name=refunded_cents,json=refundedCents,proto3" json:"refunded_cents,omitempty"`
-	// Quoted prices of orders whose cost is not known yet, in euro cents. An order without a budget
-	// and without max_cost_cents has no quote, and reserves nothing.
-	ReservedCents int64 `protobuf:"varint,11,opt,name=reserved_cents,json=reservedCents,proto3" json:"reserved_cents,omitempty"`
-	// Amount that counts as spent without confirmation, in euro cents: renders without a known
-	// refund that failed, were deleted, or finished without a readable price.
+	// Quoted prices of orders whose cost is not known yet, in euro cents.
 	//
-	// For renders with a known price it is part of cost_cents; for the others it is in addition to
-	// cost_cents.
+	// An order without a budget and without max_cost_cents has no quote, so nothing is reserved for
+	// it.
+	ReservedCents int64 `protobuf:"varint,11,opt,name=reserved_cents,json=reservedCents,proto3" json:"reserved_cents,omitempty"`
+	// Amount that counts as spent although the catalog has not confirmed it, in euro cents.
+	//
+	// It comes from renders that failed or were deleted without a known refund, and from renders that
+	// finished without a readable price. If the price of a render is known, the amount is also part
+	// of cost_cents. Otherwise it is not.
 	UnconfirmedCents int64 `protobuf:"varint,12,opt,name=unconfirmed_cents,json=unconfirmedCents,proto3" json:"unconfirmed_cents,omitempty"`
 	// ISO 4217 code of the amounts, which currently is always "EUR".
 	CurrencyCode  string `protobuf:"bytes,13,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`

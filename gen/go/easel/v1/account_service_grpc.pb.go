@@ -27,11 +27,12 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AccountService reads the account of an API key, and usage from the ledger. See GenerationService
-// for the ledger.
+// AccountService reads the account of an API key from the catalog, and usage from the ledger.
+// GenerationService describes the ledger.
 type AccountServiceClient interface {
-	// GetAccount returns the balance from the catalog and the caller's budgets from the ledger. It is
-	// never cached, and each call sends one request to the catalog.
+	// GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
+	// balance is never cached: each call of a caller that may see it sends one request to the
+	// catalog.
 	//
 	// Errors:
 	//   - UNAUTHENTICATED: the API key is missing, wrong or revoked.
@@ -39,11 +40,13 @@ type AccountServiceClient interface {
 	//   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
 	//   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
 	GetAccount(ctx context.Context, in *GetAccountRequest, opts ...grpc.CallOption) (*GetAccountResponse, error)
-	// ListUsage returns the number and the cost of orders from the ledger. It sends a request to the
-	// catalog only to check a forwarded API key that has no orders. A caller sees the orders of its
-	// owner, an operator those of all owners, and a caller that forwards its API key those that were
-	// placed with it through Easel. Rows are sorted by their dimensions in the requested order. Every
-	// row has orders.
+	// ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
+	// of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
+	// sees the orders that were placed through Easel with this API key. Rows are sorted by their
+	// dimensions, in the order of group_by. There are no rows without orders.
+	//
+	// If a forwarded API key has no orders, the call sends one request to the catalog to check the
+	// API key.
 	//
 	// Errors:
 	//   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
@@ -85,11 +88,12 @@ func (c *accountServiceClient) ListUsage(ctx context.Context, in *ListUsageReque
 // All implementations must embed UnimplementedAccountServiceServer
 // for forward compatibility.
 //
-// AccountService reads the account of an API key, and usage from the ledger. See GenerationService
-// for the ledger.
+// AccountService reads the account of an API key from the catalog, and usage from the ledger.
+// GenerationService describes the ledger.
 type AccountServiceServer interface {
-	// GetAccount returns the balance from the catalog and the caller's budgets from the ledger. It is
-	// never cached, and each call sends one request to the catalog.
+	// GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
+	// balance is never cached: each call of a caller that may see it sends one request to the
+	// catalog.
 	//
 	// Errors:
 	//   - UNAUTHENTICATED: the API key is missing, wrong or revoked.
@@ -97,11 +101,13 @@ type AccountServiceServer interface {
 	//   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
 	//   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
 	GetAccount(context.Context, *GetAccountRequest) (*GetAccountResponse, error)
-	// ListUsage returns the number and the cost of orders from the ledger. It sends a request to the
-	// catalog only to check a forwarded API key that has no orders. A caller sees the orders of its
-	// owner, an operator those of all owners, and a caller that forwards its API key those that were
-	// placed with it through Easel. Rows are sorted by their dimensions in the requested order. Every
-	// row has orders.
+	// ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
+	// of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
+	// sees the orders that were placed through Easel with this API key. Rows are sorted by their
+	// dimensions, in the order of group_by. There are no rows without orders.
+	//
+	// If a forwarded API key has no orders, the call sends one request to the catalog to check the
+	// API key.
 	//
 	// Errors:
 	//   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.

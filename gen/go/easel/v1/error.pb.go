@@ -21,15 +21,21 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ErrorReason is the reason of an error. Every error has google.rpc.ErrorInfo with the domain
-// "easel" and the name of one of these values as its reason. Each reason has one gRPC code and,
-// over REST, the HTTP status that gRPC maps to this code, unless its comment names others.
+// ErrorReason is the machine-readable reason of an error. Every error of Easel has
+// google.rpc.ErrorInfo with the domain "easel" and the name of one of these values as its reason. A
+// reason has one gRPC code. Over REST, it has the HTTP status that gRPC maps to this code, unless
+// its comment names another one. A reason that is not listed here comes from a newer server: handle
+// it by its code.
+//
+// Before a retry, wait for the delay in RetryInfo. Without RetryInfo, back off.
+//
 // google.rpc.RequestInfo has the trace ID of the call, which is also in the operator's logs and
-// traces. Over gRPC it is missing if the call is rejected before its message is read, such as a
-// call without a credential. Before a retry, wait for the delay of RetryInfo; without RetryInfo,
-// back off. A reason that is not listed here comes from a newer server: handle it by its code. The
-// gRPC library rejects some calls before Easel sees them, such as a message that is too large;
-// these errors have only a code. Errors on the way, such as those of a proxy, are not Easel's.
+// traces. Over gRPC it is missing if the call was rejected before its message was read, such as a
+// call without a credential.
+//
+// Some errors have only a code, because they do not come from Easel. The gRPC library rejects some
+// calls itself, such as a message that is too large. A proxy in front of Easel can also return
+// errors.
 //
 // If a response of the catalog is the cause, the metadata of ErrorInfo has its HTTP status as
 // upstream_status. It has the catalog's own code, in upper case, as upstream_code, if the code is
@@ -51,10 +57,10 @@ const (
 	// INVALID_ARGUMENT. The inputs are larger than the catalog accepts; BadRequest names them. Not
 	// retryable: send smaller inputs.
 	ErrorReason_INPUTS_TOO_LARGE ErrorReason = 3
-	// RESOURCE_EXHAUSTED, only over REST, 413. The body is larger than the limit of the server:
-	// EASEL_MAX_INPUTS and 256 KiB, which is 1.25 MiB by default. Nothing was sent to the catalog.
-	// Not retryable: send smaller inputs, or ask the operator for a higher limit. Over gRPC, the
-	// library rejects a message above this limit with this code and without a reason.
+	// RESOURCE_EXHAUSTED, only over REST, 413. The body is larger than the limit of the server, which
+	// is EASEL_MAX_INPUTS plus 256 KiB (1.25 MiB by default). Nothing was sent to the catalog. Over
+	// gRPC, the library rejects a message above this limit with this code and without a reason. Not
+	// retryable: send smaller inputs, or ask the operator for a higher limit.
 	ErrorReason_REQUEST_TOO_LARGE ErrorReason = 4
 	// DEADLINE_EXCEEDED, only over REST, 408. The body did not arrive within 10 seconds after the
 	// header. Nothing was sent to the catalog. Retryable: over a faster connection or with smaller
@@ -64,18 +70,18 @@ const (
 	// Not retryable: send the API key as "authorization: Bearer ...".
 	ErrorReason_CREDENTIAL_MISSING ErrorReason = 10
 	// UNAUTHENTICATED. The authorization does not have the form "Bearer ...", is sent twice, or
-	// exceeds 4,096 bytes (8,192 for a token if the server has one API key for all callers). Not
-	// retryable: fix the authorization.
+	// exceeds 4,096 bytes. If the server has one API key for all callers, the limit for a token is
+	// 8,192 bytes. Not retryable: fix the authorization.
 	ErrorReason_CREDENTIAL_MALFORMED ErrorReason = 11
-	// UNAUTHENTICATED. The server has a callers file, and the call has no token or certificate that
-	// the server knows, or the caller's permissions have changed since the call started. Not
+	// UNAUTHENTICATED. The server does not know the token or certificate of the call, or the call has
+	// none. It is also sent if the caller's permissions have changed since the call started. Not
 	// retryable: send the token or certificate that the operator has registered.
 	ErrorReason_CALLER_UNKNOWN ErrorReason = 12
 	// UNAUTHENTICATED; INTERNAL if the server has one API key for all callers. The catalog rejects
 	// the API key: it is wrong or was revoked. Not retryable: send another API key, or ask the
-	// operator to replace that of the server.
+	// operator to replace the API key of the server.
 	ErrorReason_UPSTREAM_CREDENTIAL_REJECTED ErrorReason = 13
-	// PERMISSION_DENIED. The catalog does not allow this with this API key. Not retryable: use an API
+	// PERMISSION_DENIED. The catalog denies this request for this API key. Not retryable: use an API
 	// key with the permission.
 	ErrorReason_UPSTREAM_FORBIDDEN ErrorReason = 14
 	// PERMISSION_DENIED. The caller's team may not use this model. Its older orders of the model
@@ -96,7 +102,7 @@ const (
 	// FAILED_PRECONDITION. The price exceeds max_cost_cents; the metadata has price_cents and
 	// max_cost_cents. Retryable: with a higher limit.
 	ErrorReason_PRICE_ABOVE_LIMIT ErrorReason = 31
-	// RESOURCE_EXHAUSTED, over REST 402. The budget of the team does not cover the price;
+	// RESOURCE_EXHAUSTED, over REST 402. The budget of the team does not cover the price.
 	// QuotaFailure has the details, and the metadata has window, reset_time, remaining_cents and
 	// price_cents. Retryable: after reset_time; there is no RetryInfo.
 	ErrorReason_BUDGET_EXCEEDED ErrorReason = 32
@@ -109,14 +115,14 @@ const (
 	// ABORTED. The catalog is still processing this idempotency_key. Retryable.
 	ErrorReason_SUBMISSION_IN_PROGRESS ErrorReason = 35
 	// UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable: with the same
-	// idempotency_key, which is safe and returns the outcome. Without RetryInfo the time for that is
-	// over, and an operator has to check the account.
+	// idempotency_key, which is safe and returns the outcome. Without RetryInfo it is too late for a
+	// retry, and an operator has to check the account.
 	ErrorReason_SUBMISSION_OUTCOME_UNKNOWN ErrorReason = 36
 	// FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable: when it is
 	// terminal, or with force.
 	ErrorReason_GENERATION_ACTIVE ErrorReason = 37
-	// FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay of RetryInfo. It
-	// is better to wait for the render first, or to set wait_timeout.
+	// FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay of RetryInfo. To
+	// avoid this error, wait for the render first, or set wait_timeout.
 	ErrorReason_CONTENT_NOT_READY ErrorReason = 40
 	// FAILED_PRECONDITION. The render has no file and never will; the metadata has its state. Not
 	// retryable.
@@ -126,10 +132,10 @@ const (
 	ErrorReason_READ_OFFSET_OUT_OF_RANGE ErrorReason = 42
 	// UNAVAILABLE. The download was interrupted. Retryable: from next_offset in the metadata.
 	ErrorReason_CONTENT_INTERRUPTED ErrorReason = 43
-	// DATA_LOSS, over REST 412. The bytes differ from those that the caller already has. Retryable:
-	// from the first byte, without an etag.
+	// DATA_LOSS, over REST 412. The result has another etag than the caller sent, or has changed
+	// during the download. Retryable: from the first byte, without an etag.
 	ErrorReason_CONTENT_CHANGED ErrorReason = 44
-	// RESOURCE_EXHAUSTED. The catalog asks to slow down. Retryable.
+	// RESOURCE_EXHAUSTED. The rate limit of the catalog is reached. Retryable.
 	ErrorReason_UPSTREAM_RATE_LIMITED ErrorReason = 50
 	// UNAVAILABLE. The catalog does not respond. Retryable.
 	ErrorReason_UPSTREAM_UNAVAILABLE ErrorReason = 51
@@ -150,8 +156,8 @@ const (
 	// RESOURCE_EXHAUSTED. The server is full or, with QuotaFailure, the quota of the caller is used
 	// up. This call has sent no order. Retryable.
 	ErrorReason_OVERLOADED ErrorReason = 70
-	// RESOURCE_EXHAUSTED. The caller has as many open streams, or watches as many renders, as it may;
-	// QuotaFailure has the limit. Retryable: after one of them has ended.
+	// RESOURCE_EXHAUSTED. The caller has reached its limit of open streams or of watched renders;
+	// QuotaFailure has the limit. Retryable: after one of its streams has ended.
 	ErrorReason_STREAM_QUOTA_EXCEEDED ErrorReason = 71
 	// RESOURCE_EXHAUSTED. The caller has read nothing from the stream for too long. Retryable: if the
 	// caller reads faster.
@@ -163,8 +169,8 @@ const (
 	ErrorReason_STREAM_MAX_AGE ErrorReason = 74
 	// NOT_FOUND, only over REST. There is no such path. Not retryable: /openapi.json lists the paths.
 	ErrorReason_ROUTE_NOT_FOUND ErrorReason = 80
-	// UNIMPLEMENTED, only over REST, 405. The path does not support this method. Not retryable: the
-	// header Allow lists the supported methods.
+	// UNIMPLEMENTED, only over REST, 405. The path does not support this HTTP method. Not retryable:
+	// the header Allow lists the supported methods.
 	ErrorReason_METHOD_NOT_ALLOWED ErrorReason = 81
 	// INVALID_ARGUMENT, only over REST, 415. The media type of the body is not supported. Not
 	// retryable: send application/json.
@@ -175,7 +181,7 @@ const (
 	// PERMISSION_DENIED, only over REST, 421. The server does not accept this Host. Not retryable:
 	// the operator has to add it to EASEL_HTTP_ALLOWED_HOSTS.
 	ErrorReason_HOST_NOT_ALLOWED ErrorReason = 84
-	// PERMISSION_DENIED, only over REST. Pages of other origins may not call the server. Not
+	// PERMISSION_DENIED, only over REST. Web pages of other origins may not call the server. Not
 	// retryable: call from a backend.
 	ErrorReason_CROSS_ORIGIN_REQUEST ErrorReason = 85
 	// CANCELLED. The caller disconnected or cancelled the call. Retryable: if the result is still
@@ -185,8 +191,8 @@ const (
 	ErrorReason_DEADLINE_EXCEEDED ErrorReason = 91
 	// INTERNAL. A fault of this server or its ledger, which the log describes. Possibly retryable.
 	ErrorReason_INTERNAL ErrorReason = 92
-	// UNIMPLEMENTED. The server does not have this method: it is older than the stubs. Not retryable:
-	// update the server.
+	// UNIMPLEMENTED. The server does not have this method, because it is older than the stubs. Not
+	// retryable: update the server.
 	ErrorReason_UNIMPLEMENTED ErrorReason = 93
 	// INVALID_ARGUMENT. The reflection service can't read the request. Not retryable.
 	ErrorReason_INVALID_ARGUMENT ErrorReason = 94

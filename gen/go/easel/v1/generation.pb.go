@@ -24,8 +24,9 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// State is the state of a generation. States never go backwards. A terminal state remains, except
-// that STATE_FAILED may become STATE_REFUNDED.
+// State is the state of a generation. States never go backwards. Every state can become
+// STATE_DELETED. Apart from that, a terminal state changes only from STATE_FAILED to
+// STATE_REFUNDED.
 type State int32
 
 const (
@@ -34,7 +35,7 @@ const (
 	// Ordered and paid, but not finished.
 	State_STATE_QUEUED State = 1
 	// Being rendered. The catalog's specification has no such status. It is sent only if the catalog
-	// returns a word that means it.
+	// returns a status word with this meaning.
 	State_STATE_RUNNING State = 2
 	// Finished with a result. Terminal and settled.
 	State_STATE_SUCCEEDED State = 3
@@ -42,11 +43,11 @@ const (
 	State_STATE_FAILED State = 4
 	// Finished without a result, and the price was refunded. Terminal and settled.
 	State_STATE_REFUNDED State = 5
-	// Deleted from the catalog, or never in it: the catalog does not distinguish the two. Ends a
-	// watch. Only watches, waits, and lists that ask for it send it.
+	// Deleted from the catalog, or never in it. The catalog does not distinguish the two. Terminal.
+	// Only watches, waits, and lists that ask for it return this state.
 	State_STATE_DELETED State = 6
 	// A status that this version of Easel does not know. See Generation.upstream_status. Not
-	// terminal, so polling continues.
+	// terminal: polling continues.
 	State_STATE_UNRECOGNIZED State = 7
 )
 
@@ -113,7 +114,7 @@ type Generation struct {
 	State State `protobuf:"varint,3,opt,name=state,proto3,enum=easel.v1.State" json:"state,omitempty"`
 	// The status word of the catalog, unchanged.
 	UpstreamStatus string `protobuf:"bytes,4,opt,name=upstream_status,json=upstreamStatus,proto3" json:"upstream_status,omitempty"`
-	// Whether the render has ended: succeeded, failed, refunded or deleted.
+	// Whether the render is finished: succeeded, failed, refunded or deleted.
 	Terminal bool `protobuf:"varint,5,opt,name=terminal,proto3" json:"terminal,omitempty"`
 	// Inputs of the order, if the catalog returns them. Numbers are doubles; do not rely on integers
 	// beyond 2^53.
@@ -128,36 +129,38 @@ type Generation struct {
 	//	*Generation_File
 	//	*Generation_Text
 	Result isGeneration_Result `protobuf_oneof:"result"`
-	// Message of the catalog about the failure, shortened to 1 KiB. Empty if the render did not fail
-	// or the catalog sends no message.
+	// The catalog's message about the failure, shortened to 1 KiB. Empty if the render did not fail,
+	// or if the catalog sends no message.
 	FailureMessage string `protobuf:"bytes,10,opt,name=failure_message,json=failureMessage,proto3" json:"failure_message,omitempty"`
-	// Time of the order: the catalog's, if it sends a readable one, otherwise the time when this
-	// process placed the order. Unset if both are unknown.
+	// Time of the order, from the catalog if it sends a readable time. Otherwise it is the time when
+	// this process placed the order. Unset if both are unknown.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
-	// Time when the render became terminal: the catalog's, if it sends a readable one, otherwise the
-	// time when this process first saw the state. Unset until then.
+	// Time when the render became terminal. Unset while it is not terminal.
+	//
+	// The time is from the catalog if it sends a readable time. Otherwise it is the time when this
+	// process first saw the terminal state.
 	TerminalTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=terminal_time,json=terminalTime,proto3" json:"terminal_time,omitempty"`
 	// Time when the catalog returned this record, by Easel's clock.
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
-	// Digest of all fields that a caller can see change, except poll times. The same on every
-	// replica and after a restart. Send it to WatchGeneration as known_etag.
+	// Digest of the fields of the catalog's record, without the times of polls. It is the same on
+	// every replica. Send it to WatchGeneration as known_etag.
 	Etag string `protobuf:"bytes,14,opt,name=etag,proto3" json:"etag,omitempty"`
-	// Members of the catalog's record that have no field in this contract, unchanged. It never
-	// contains an API key or the catalog's content URL.
+	// Members of the catalog's record that have no field in this contract, unchanged. They never
+	// include an API key or the catalog's content URL.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,15,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
-	// Owner of the render: the team of the caller that ordered it, or a caller without a team. Empty
-	// if callers forward their own API keys. Not in the etag.
+	// Team of the caller that ordered the render, or the caller if it has no team. Empty if callers
+	// forward their own API keys. Not part of the etag.
 	Owner string `protobuf:"bytes,16,opt,name=owner,proto3" json:"owner,omitempty"`
 	// Name of the caller that ordered the render. Empty if callers forward their own API keys. Not
 	// part of the etag.
 	Caller string `protobuf:"bytes,17,opt,name=caller,proto3" json:"caller,omitempty"`
 	// Labels of the order. See CreateGenerationRequest.labels. Not part of the etag.
 	Labels map[string]string `protobuf:"bytes,18,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Names of the fields that the server left out because the response would exceed the 4 MiB that
-	// a gRPC client accepts. Such a field is empty.
+	// Names of omitted fields, which are empty. The server omits fields if the response would exceed
+	// 4 MiB, the limit of gRPC clients. Not part of the etag.
 	//
-	// "upstream_fields" is left out first, then "inputs", then "text". A list also leaves out long
-	// fields; GetGeneration returns them. Not part of the etag.
+	// The server omits "upstream_fields" first, then "inputs", then "text". A list also omits long
+	// fields, which GetGeneration returns.
 	OmittedFields []string `protobuf:"bytes,19,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
 	// ISO 4217 code of cost_cents, which currently is always "EUR". Empty if cost_cents is unset. Not
 	// part of the etag.
@@ -466,8 +469,8 @@ func (x *TextResult) GetText() string {
 	return ""
 }
 
-// Quote is the price of inputs at one moment. A quote reserves nothing, and the price may change
-// before the order. See CreateGenerationRequest.max_cost_cents.
+// Quote is the price of inputs at one moment. A quote reserves nothing: the price may change before
+// the order. To limit the price, set CreateGenerationRequest.max_cost_cents.
 type Quote struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Price in euro cents.

@@ -34,8 +34,8 @@ const (
 	WatchUntil_WATCH_UNTIL_UNSPECIFIED WatchUntil = 0
 	// The render is succeeded, failed, refunded or deleted.
 	WatchUntil_WATCH_UNTIL_TERMINAL WatchUntil = 1
-	// The cost of the render is final: it is succeeded, refunded or deleted, or it failed and the
-	// time for a refund is over.
+	// The cost of the render is final. The render is succeeded, refunded or deleted, or it is failed
+	// and the time for a refund is over.
 	WatchUntil_WATCH_UNTIL_SETTLED WatchUntil = 2
 )
 
@@ -254,11 +254,11 @@ type QuoteGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the model. 1 to 256 bytes without control characters.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// Input values by the names of the model's input fields. Integers beyond 2^53, and more than
-	// 20,000 values including nested ones, are rejected: use inputs_json for these.
+	// Input values by the names of the model's input fields. At most 20,000 values, including nested
+	// values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
 	Inputs *structpb.Struct `protobuf:"bytes,2,opt,name=inputs,proto3" json:"inputs,omitempty"`
-	// The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB;
-	// the operator may set up to 16 MiB.
+	// The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB,
+	// unless the operator has set up to 16 MiB.
 	InputsJson    string `protobuf:"bytes,3,opt,name=inputs_json,json=inputsJson,proto3" json:"inputs_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -366,32 +366,33 @@ type CreateGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the model. 1 to 256 bytes without control characters.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// Input values by the names of the model's input fields. Integers beyond 2^53, and more than
-	// 20,000 values including nested ones, are rejected: use inputs_json for these.
+	// Input values by the names of the model's input fields. At most 20,000 values, including nested
+	// values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
 	Inputs *structpb.Struct `protobuf:"bytes,2,opt,name=inputs,proto3" json:"inputs,omitempty"`
-	// The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB;
-	// the operator may set up to 16 MiB.
+	// The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB,
+	// unless the operator has set up to 16 MiB.
 	InputsJson string `protobuf:"bytes,3,opt,name=inputs_json,json=inputsJson,proto3" json:"inputs_json,omitempty"`
-	// Identifies this order. Create a new key for each order (for example a UUID), store it before
-	// the first call, and send it until the outcome is known.
+	// Identifies this order. Create a new key for each new order, such as a UUID, and store it before
+	// the first call. Send it until the outcome is known.
 	//
 	// 1 to 255 visible ASCII characters, unique under the API key. If the server has one API key for
-	// many callers, keys are scoped to the owner: two teams that choose the same key place two
-	// orders. All anonymous callers count as one caller. Over REST, the header Idempotency-Key may
-	// contain the key.
+	// many callers, each owner has its own keys: two teams that choose the same key place two orders.
+	// All anonymous callers count as one caller. Over REST, the header Idempotency-Key may contain
+	// the key.
 	IdempotencyKey string `protobuf:"bytes,4,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Maximum cost of the order, in euro cents. If set, the inputs are priced first, and a higher
 	// price is rejected with PRICE_ABOVE_LIMIT. If unset, there is no limit.
 	//
-	// The catalog has no such limit: a price that rises between the quote and the order is charged
-	// and returned in cost_cents. An order that may already exist is not priced again. If several
-	// calls with the same idempotency_key run concurrently, the limit of the first call applies.
+	// The catalog itself has no such limit. If the price rises between the quote and the order, the
+	// higher price is charged and returned in cost_cents. An order that may already exist is not
+	// priced again. If several calls with the same idempotency_key run concurrently, the limit of the
+	// first call applies.
 	MaxCostCents *int64 `protobuf:"varint,5,opt,name=max_cost_cents,json=maxCostCents,proto3,oneof" json:"max_cost_cents,omitempty"`
-	// Labels for lists and reports, at most 16, which are never sent to the catalog. See
+	// Labels for lists and reports, at most 16. They are never sent to the catalog. See
 	// Generation.labels, GenerationFilter and ListUsage.
 	//
-	// They are not part of the order's identity: repeated requests do not change the labels of the
-	// first. A name has up to 63 lower-case letters, digits, '_', '.' and '-', and starts with a
+	// Labels do not identify the order. A repeated request does not change the labels of the first
+	// request. A name has up to 63 lower-case letters, digits, '_', '.' and '-', and starts with a
 	// letter. A value has up to 256 bytes without U+0000.
 	Labels        map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
@@ -473,7 +474,7 @@ func (x *CreateGenerationRequest) GetLabels() map[string]string {
 // CreateGenerationResponse contains the render of the order.
 type CreateGenerationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The render. Repeated requests return the same render in the newest state that can be read.
+	// The render. A repeated request returns the same render in the newest state that can be read.
 	Generation *Generation `protobuf:"bytes,1,opt,name=generation,proto3" json:"generation,omitempty"`
 	// Whether the idempotency_key was used before. If true, this call ordered nothing, and the render
 	// belongs to the earlier order.
@@ -532,8 +533,11 @@ type GetGenerationRequest struct {
 	// ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
 	// "..".
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
-	// Maximum age of a state from a watch. An older state is read from the catalog, or the call
-	// fails. Zero always reads the catalog; unset accepts any age.
+	// Maximum age of a state that comes from a watch. Zero always reads the catalog. If unset, any
+	// age is accepted.
+	//
+	// If the state is older, the render is read from the catalog, and the call fails if the catalog
+	// does not respond.
 	MaxStaleness  *durationpb.Duration `protobuf:"bytes,2,opt,name=max_staleness,json=maxStaleness,proto3" json:"max_staleness,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -637,7 +641,7 @@ type ListGenerationsRequest struct {
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// The next_page_token of the previous page. Empty for the first page.
 	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Filter of the renders. If unset, all renders are returned. All pages of a list must have the
+	// Filter for the renders. If unset, all renders are returned. All pages of a list must have the
 	// same filter.
 	Filter        *GenerationFilter `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -700,15 +704,15 @@ type GenerationFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the model. Empty matches all models.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// States, of which a render must have one. Empty matches every state except STATE_DELETED.
-	// STATE_QUEUED also matches renders whose state has always been STATE_UNRECOGNIZED.
-	// STATE_UNRECOGNIZED itself matches nothing.
+	// Allowed states. If empty, every state except STATE_DELETED is allowed. STATE_QUEUED also
+	// matches renders whose state has always been STATE_UNRECOGNIZED. STATE_UNRECOGNIZED itself
+	// matches nothing.
 	States []State `protobuf:"varint,2,rep,packed,name=states,proto3,enum=easel.v1.State" json:"states,omitempty"`
-	// Labels, all of which the order must have. Over REST, use filter.labels[name]=value for each
-	// label.
+	// Labels that the order must have. It may have others too. Over REST, use
+	// filter.labels[name]=value for each label.
 	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Owner of the renders. Only an operator may set it. If empty, an operator's list has the renders
-	// of all owners, and every other list has the caller's own.
+	// Owner of the renders. Only an operator may set it. If empty, an operator gets the renders of
+	// all owners, and any other caller gets its own.
 	Owner         string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -948,11 +952,11 @@ type WatchGenerationRequest struct {
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
 	// Goal of the watch.
 	Until WatchUntil `protobuf:"varint,2,opt,name=until,proto3,enum=easel.v1.WatchUntil" json:"until,omitempty"`
-	// The etag of the last update that the caller has. Without a change since, the stream starts
-	// with a heartbeat. Over REST, the header Last-Event-ID may contain it.
+	// The etag of the last update that the caller has. If nothing has changed since, the stream
+	// starts with a heartbeat. Over REST, the header Last-Event-ID may contain it.
 	KnownEtag string `protobuf:"bytes,3,opt,name=known_etag,json=knownEtag,proto3" json:"known_etag,omitempty"`
-	// Whether the bytes of the result follow the last update on the same stream, as in
-	// DownloadGeneration. A result without a file has no bytes.
+	// Whether the stream continues with the bytes of the result after the last update, as in
+	// DownloadGeneration. A result that is not a file has no bytes.
 	IncludeContent bool `protobuf:"varint,4,opt,name=include_content,json=includeContent,proto3" json:"include_content,omitempty"`
 	// Maximum time without a message before a heartbeat is sent, 1 to 60 s. If unset, 15 s.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,5,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
@@ -1210,24 +1214,25 @@ func (x *GenerationUpdate) GetInitial() bool {
 	return false
 }
 
-// Heartbeat reports that nothing has changed, and the condition of the catalog.
+// Heartbeat reports that nothing has changed. It also reports the condition of the catalog.
 type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Time of the catalog's last successful response for the watched renders. Unset before the
-	// first one.
+	// Time of the catalog's last successful response for the watched renders. Unset before the first
+	// such response.
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
-	// Time of the next poll. Unset if none is planned.
+	// Time of the next poll. Unset if no poll is planned.
 	NextPollTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=next_poll_time,json=nextPollTime,proto3" json:"next_poll_time,omitempty"`
 	// Condition of the catalog.
 	UpstreamCondition UpstreamCondition `protobuf:"varint,3,opt,name=upstream_condition,json=upstreamCondition,proto3,enum=easel.v1.UpstreamCondition" json:"upstream_condition,omitempty"`
 	// Number of polls that have failed in a row.
 	ConsecutivePollFailures int32 `protobuf:"varint,4,opt,name=consecutive_poll_failures,json=consecutivePollFailures,proto3" json:"consecutive_poll_failures,omitempty"`
-	// Error of the last failed poll, shortened to 1 KiB. Empty after a success.
+	// Error of the last failed poll, shortened to 1 KiB. Empty after a successful poll.
 	//
-	// If the server has one API key for all callers and the poll read a render of another owner, it
-	// is only the kind of the error, such as "unavailable". Operators see the whole error.
+	// If the server has one API key for all callers, the poll may have read a render of another
+	// owner. The caller then sees only the kind of the error, such as "unavailable". Operators see
+	// the complete error.
 	LastError string `protobuf:"bytes,5,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	// Typical time until such a render finishes, measured from earlier renders of the same model
+	// Typical time until such a render finishes, estimated from earlier renders of the same model
 	// under the same API key. Unset without earlier renders.
 	TypicalRemaining *durationpb.Duration `protobuf:"bytes,6,opt,name=typical_remaining,json=typicalRemaining,proto3" json:"typical_remaining,omitempty"`
 	unknownFields    protoimpl.UnknownFields
@@ -1311,8 +1316,8 @@ type StreamClosing struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Reason for the end of the stream.
 	Reason StreamClosingReason `protobuf:"varint,1,opt,name=reason,proto3,enum=easel.v1.StreamClosingReason" json:"reason,omitempty"`
-	// Time to wait before the next watch. It differs between callers so that they do not all return
-	// at the same time.
+	// Time to wait before the caller watches again. It differs between callers, so that they do not
+	// all return at the same time.
 	RetryDelay    *durationpb.Duration `protobuf:"bytes,2,opt,name=retry_delay,json=retryDelay,proto3" json:"retry_delay,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1366,7 +1371,7 @@ func (x *StreamClosing) GetRetryDelay() *durationpb.Duration {
 // has.
 type WatchGenerationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// IDs of the renders to watch, up to 1000 and each once. See
+	// IDs of the renders to watch, up to 1000 and each only once. See
 	// WatchGenerationRequest.generation_id. If empty, the stream has every render that the catalog
 	// lists for the API key.
 	GenerationIds []string `protobuf:"bytes,1,rep,name=generation_ids,json=generationIds,proto3" json:"generation_ids,omitempty"`
@@ -1379,17 +1384,17 @@ type WatchGenerationsRequest struct {
 	// not changed since are not sent again.
 	//
 	// If no render has changed, the stream starts with caught_up, which counts all renders of the
-	// stream. With named renders, the etags of other renders are ignored. Without named renders,
-	// each render here that the catalog no longer lists is read once. It is included if it still
-	// exists; otherwise it is reported with STATE_DELETED, as is a render of another owner. Each of
+	// stream. With named renders, the etags of other renders are ignored. Without named renders, each
+	// render in known_etags that the catalog no longer lists is read once. If it still exists, it is
+	// included. Otherwise it is reported with STATE_DELETED, as is a render of another owner. Each of
 	// these reads counts as a poll, so omit settled renders that are no longer of interest. Renders
 	// that filter excludes are ignored.
 	//
 	// Over REST, use knownEtags[id]=etag in a query for each render, or send many in the body of a
 	// POST.
 	KnownEtags map[string]string `protobuf:"bytes,4,rep,name=known_etags,json=knownEtags,proto3" json:"known_etags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Filter of the renders. If unset, all renders are sent. Its states must be empty because states
-	// change. See ListGenerationsRequest.filter.
+	// Filter for the renders. If unset, all renders are sent. Its states must be empty, because
+	// states change. See ListGenerationsRequest.filter.
 	//
 	// Excluded renders are neither sent nor counted, and a stream of named renders does not wait for
 	// them. A named render that does not exist is reported with STATE_DELETED even if a filter is
@@ -1595,12 +1600,14 @@ func (*WatchGenerationsResponse_Closing) isWatchGenerationsResponse_Event() {}
 
 func (*WatchGenerationsResponse_CaughtUp) isWatchGenerationsResponse_Event() {}
 
-// CaughtUp marks the point at which the caller has the first state of every render of the stream,
-// from this stream or from known_etags. All later updates are changes.
+// CaughtUp reports that the caller now has a state of every render of the stream. Some of the
+// states may be those of known_etags. All later updates are changes.
 type CaughtUp struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number of renders of the stream at this point. With named renders, it includes all that filter
-	// does not exclude, even those with STATE_DELETED. Otherwise it includes the existing renders.
+	// Number of renders of the stream at this point.
+	//
+	// With named renders, it counts all renders that filter does not exclude, even those with
+	// STATE_DELETED. Without named renders, it counts the existing renders.
 	GenerationCount int32 `protobuf:"varint,1,opt,name=generation_count,json=generationCount,proto3" json:"generation_count,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1643,7 +1650,7 @@ func (x *CaughtUp) GetGenerationCount() int32 {
 	return 0
 }
 
-// DownloadGenerationRequest identifies a result and the range to send.
+// DownloadGenerationRequest identifies a result and the part to send.
 type DownloadGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
@@ -1654,8 +1661,8 @@ type DownloadGenerationRequest struct {
 	ReadOffset int64 `protobuf:"varint,2,opt,name=read_offset,json=readOffset,proto3" json:"read_offset,omitempty"`
 	// Maximum number of bytes to send. Zero means all.
 	ReadLimit int64 `protobuf:"varint,3,opt,name=read_limit,json=readLimit,proto3" json:"read_limit,omitempty"`
-	// The ContentInfo.etag of the bytes that the caller already has. If the result has another etag,
-	// the call fails with CONTENT_CHANGED. Empty accepts any result.
+	// The ContentInfo.etag of the bytes that the caller already has. If the result has a different
+	// etag, the call fails with CONTENT_CHANGED. If empty, any result is accepted.
 	Etag string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Maximum time to wait for an unfinished render, up to 10 minutes. If unset or zero, the call
 	// does not wait.
@@ -1780,7 +1787,7 @@ type ContentChunk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Position of the first byte of data in the whole result.
 	Offset int64 `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
-	// The bytes, at most 256 KiB. May be empty in a chunk that carries info or summary.
+	// The bytes, at most 256 KiB. They may be empty in a chunk that has info or summary.
 	Data []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
 	// CRC-32C (Castagnoli) of data.
 	Crc32C uint32 `protobuf:"fixed32,3,opt,name=crc32c,proto3" json:"crc32c,omitempty"`
@@ -1865,13 +1872,13 @@ type ContentInfo struct {
 	ContentType string `protobuf:"bytes,1,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
 	// Size of the whole result in bytes. Unset if the catalog does not send it.
 	SizeBytes *int64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3,oneof" json:"size_bytes,omitempty"`
-	// File name from the ID of the render and the media type. It is safe to create in a directory: it
-	// has no path and no control characters.
+	// File name made of the ID of the render and the media type. It is safe to create in a directory,
+	// because it has no path and no control characters.
 	FileName string `protobuf:"bytes,3,opt,name=file_name,json=fileName,proto3" json:"file_name,omitempty"`
-	// Identifies these bytes. Send it as DownloadGenerationRequest.etag to resume. Empty if the
-	// catalog sends nothing that identifies them.
+	// Identifies these bytes. To resume a download, send it as DownloadGenerationRequest.etag. Empty
+	// if the catalog sends nothing that identifies the bytes.
 	Etag string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
-	// Source of the first bytes. The bytes are the same from each source. Over REST, the header
+	// Source of the first bytes. Every source has the same bytes. Over REST, the header
 	// Easel-Content-Source is "catalog" or "copy".
 	Source        ContentSource `protobuf:"varint,5,opt,name=source,proto3,enum=easel.v1.ContentSource" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2004,10 +2011,10 @@ type DeleteGenerationRequest struct {
 	// ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
 	// "..".
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
-	// Whether the call succeeds if there is no such render.
+	// Whether the call also succeeds if there is no such render.
 	AllowMissing bool `protobuf:"varint,2,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
 	// Whether to delete a render that is not terminal. The catalog does not specify whether its price
-	// is refunded, or whether it stops.
+	// is then refunded, or whether it stops rendering.
 	Force         bool `protobuf:"varint,3,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

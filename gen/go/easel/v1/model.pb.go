@@ -160,16 +160,17 @@ type Model struct {
 	// Input fields in the catalog's order, at most 1000. GetModel always returns them. ListModels
 	// returns them only if the catalog's list has them.
 	InputFields []*InputField `protobuf:"bytes,5,rep,name=input_fields,json=inputFields,proto3" json:"input_fields,omitempty"`
-	// Time when the catalog returned this record, by Easel's clock. The record may come from a cache.
-	// See ModelService.
+	// Time when the catalog returned this record, by Easel's clock. The record may come from the
+	// cache that ModelService describes.
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
 	// Members of the catalog's record that have no field in this contract, unchanged.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,7,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
-	// Names of the fields that the server omitted because the message would exceed the 4 MiB that a
-	// gRPC client accepts, or because a list has too many items.
+	// Names of omitted fields, which are empty. The server omits a field if the message would exceed
+	// 4 MiB, the limit of gRPC clients. It also omits long lists.
 	//
-	// "upstream_fields", "input_fields", or a field inside these, such as
-	// "input_fields.allowed_values". The named field is empty in at least one input field.
+	// The fields are "upstream_fields", "input_fields", or a field of an input field, such as
+	// "input_fields.allowed_values". A field of an input field may be empty in only some input
+	// fields. A list is too long if it has more than 1000 items.
 	OmittedFields []string `protobuf:"bytes,8,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -275,8 +276,8 @@ type InputField struct {
 	// Whether an order without this input is rejected. Unset if the catalog does not specify it;
 	// unset does not mean false.
 	Required *bool `protobuf:"varint,5,opt,name=required,proto3,oneof" json:"required,omitempty"`
-	// Value that the catalog uses if an order does not have this input. Unset if there is no
-	// default, or if the catalog does not specify it.
+	// Value that the catalog uses if an order does not have this input. Unset if there is no default,
+	// or if the catalog does not specify one.
 	DefaultValue *structpb.Value `protobuf:"bytes,6,opt,name=default_value,json=defaultValue,proto3" json:"default_value,omitempty"`
 	// The allowed values, at most 1000. If empty, all values of the type are allowed.
 	AllowedValues []*structpb.Value `protobuf:"bytes,7,rep,name=allowed_values,json=allowedValues,proto3" json:"allowed_values,omitempty"`

@@ -54,7 +54,7 @@ class _UsageDimensionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UsageD
     USAGE_DIMENSION_UNSPECIFIED: _UsageDimension.ValueType  # 0
     """Never used."""
     USAGE_DIMENSION_DAY: _UsageDimension.ValueType  # 1
-    """The day of the order, in UTC."""
+    """The day on which the order was placed, in UTC."""
     USAGE_DIMENSION_OWNER: _UsageDimension.ValueType  # 2
     """The owner of the orders."""
     USAGE_DIMENSION_CALLER: _UsageDimension.ValueType  # 3
@@ -62,7 +62,7 @@ class _UsageDimensionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UsageD
     USAGE_DIMENSION_MODEL: _UsageDimension.ValueType  # 4
     """The model."""
     USAGE_DIMENSION_LABEL: _UsageDimension.ValueType  # 5
-    """The value of the label label_name."""
+    """The value of the label whose name is in label_name."""
 
 class UsageDimension(_UsageDimension, metaclass=_UsageDimensionEnumTypeWrapper):
     """UsageDimension is a dimension by which usage is grouped."""
@@ -70,7 +70,7 @@ class UsageDimension(_UsageDimension, metaclass=_UsageDimensionEnumTypeWrapper):
 USAGE_DIMENSION_UNSPECIFIED: UsageDimension.ValueType  # 0
 """Never used."""
 USAGE_DIMENSION_DAY: UsageDimension.ValueType  # 1
-"""The day of the order, in UTC."""
+"""The day on which the order was placed, in UTC."""
 USAGE_DIMENSION_OWNER: UsageDimension.ValueType  # 2
 """The owner of the orders."""
 USAGE_DIMENSION_CALLER: UsageDimension.ValueType  # 3
@@ -78,13 +78,13 @@ USAGE_DIMENSION_CALLER: UsageDimension.ValueType  # 3
 USAGE_DIMENSION_MODEL: UsageDimension.ValueType  # 4
 """The model."""
 USAGE_DIMENSION_LABEL: UsageDimension.ValueType  # 5
-"""The value of the label label_name."""
+"""The value of the label whose name is in label_name."""
 Global___UsageDimension: _TypeAlias = UsageDimension  # noqa: Y015
 
 @_typing.final
 class Account(_message.Message):
-    """Account describes the account of the API key of a call. All API keys of the account, and the
-    catalog's own studio, share its balance.
+    """Account is the catalog account that the API key of a call belongs to. All API keys of the account
+    share its balance, as does the catalog's own studio.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -96,33 +96,37 @@ class Account(_message.Message):
     BUDGETS_FIELD_NUMBER: _builtins.int
     OMITTED_FIELDS_FIELD_NUMBER: _builtins.int
     balance_cents: _builtins.int
-    """Remaining balance in euro cents. Unset does not mean zero: the catalog sent no readable
-    amount, or the server has a callers file and the caller is not an operator.
+    """Remaining balance in euro cents. If unset, the balance is unknown, not zero: the catalog sent
+    no readable amount, or the caller may not see it.
+
+    If the server has a callers file, only operators may see the balance.
     """
     currency_code: _builtins.str
     """ISO 4217 code of all amounts, which currently is always "EUR"."""
     @_builtins.property
     def observe_time(self) -> _timestamp_pb2.Timestamp:
         """Time when the catalog returned this record, by Easel's clock. If the caller may not see the
-        balance, the time when its budgets were read.
+        balance, it is the time when its budgets were read.
         """
 
     @_builtins.property
     def upstream_fields(self) -> _struct_pb2.Struct:
-        """Members of the catalog's record without a field in this contract, unchanged. Never contains an
-        API key. Integers beyond 2^53 are not exact. Unset without access to the balance.
+        """Members of the catalog's record that have no field in this contract, unchanged. They never
+        include an API key. Unset if the caller may not see the balance.
+
+        Numbers are doubles: do not rely on integers beyond 2^53.
         """
 
     @_builtins.property
     def budgets(self) -> _containers.RepeatedCompositeFieldContainer[Global___Budget]:
-        """Budgets of the caller's team: one for each window with a limit, the day before the month. Empty
-        without limits.
+        """Budgets of the caller's team: one for each window that has a limit. The daily budget comes
+        first. Empty without limits.
         """
 
     @_builtins.property
     def omitted_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of the fields that the server omitted because the response would exceed the 4 MiB that a
-        gRPC client accepts: "upstream_fields". Such a field is empty.
+        """Names of omitted fields, which are empty. The server omits "upstream_fields" if the response
+        would exceed 4 MiB, the limit of gRPC clients.
         """
 
     def __init__(
@@ -147,10 +151,10 @@ Global___Account: _TypeAlias = Account  # noqa: Y015
 
 @_typing.final
 class Budget(_message.Message):
-    """Budget is the spending of a team in the current window, by the ledger's clock. An order is
-    rejected with BUDGET_EXCEEDED if the sum of its price, spent_cents and reserved_cents exceeds
-    limit_cents. An order counts in the window in which it was placed, even if its cost changes
-    later.
+    """Budget is the limit and the spending of a team in the current window. The ledger's clock
+    determines the window. An order is rejected with BUDGET_EXCEEDED if the sum of its price,
+    spent_cents and reserved_cents exceeds limit_cents. An order counts in the window in which it was
+    placed, even if its cost changes later.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -167,11 +171,13 @@ class Budget(_message.Message):
     limit_cents: _builtins.int
     """Maximum spending in the window, in euro cents."""
     spent_cents: _builtins.int
-    """Cost of the orders of the window minus refunds, in euro cents. It can exceed the limit after a
-    charge above its quote, or if the operator lowers the limit.
+    """Cost of the orders in the window minus refunds, in euro cents.
+
+    It can exceed the limit if the catalog charges more than it quoted, or if the operator has
+    lowered the limit.
     """
     reserved_cents: _builtins.int
-    """Amount reserved for orders of the window whose cost is not known yet, in euro cents."""
+    """Amount that is reserved for orders in the window whose cost is not known yet, in euro cents."""
     currency_code: _builtins.str
     """ISO 4217 code of the amounts, which currently is always "EUR"."""
     @_builtins.property
@@ -180,7 +186,7 @@ class Budget(_message.Message):
 
     @_builtins.property
     def reset_time(self) -> _timestamp_pb2.Timestamp:
-        """End of the window. The next window starts with no spending."""
+        """End of the window. The spending in the next window starts at zero."""
 
     def __init__(
         self,
@@ -203,9 +209,9 @@ Global___Budget: _TypeAlias = Budget  # noqa: Y015
 
 @_typing.final
 class UsageRow(_message.Message):
-    """UsageRow has the number and the cost of the orders with the same dimensions. An order with all
-    its later changes counts at the time of the order. Orders that the catalog rejected are not
-    counted.
+    """UsageRow is the number and the cost of the orders that have the same values in all dimensions.
+    Everything about an order, including a later refund, counts at the time when it was placed.
+    Orders that the catalog rejected are not counted.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -224,43 +230,45 @@ class UsageRow(_message.Message):
     UNCONFIRMED_CENTS_FIELD_NUMBER: _builtins.int
     CURRENCY_CODE_FIELD_NUMBER: _builtins.int
     day: _builtins.str
-    """Day in UTC, such as 2026-11-22. Empty if usage is not grouped by it."""
+    """Day in UTC, such as 2026-11-22. Empty if the rows are not grouped by day."""
     owner: _builtins.str
-    """Owner of the orders. Empty if usage is not grouped by it, or if callers forward their own API
-    keys.
-    """
-    caller: _builtins.str
-    """Caller that placed the orders. Empty if usage is not grouped by it, or if callers forward their
+    """Owner of the orders. Empty if the rows are not grouped by owner, or if callers forward their
     own API keys.
     """
+    caller: _builtins.str
+    """Caller that placed the orders. Empty if the rows are not grouped by caller, or if callers
+    forward their own API keys.
+    """
     model_id: _builtins.str
-    """ID of the model. Empty if usage is not grouped by it."""
+    """ID of the model. Empty if the rows are not grouped by model."""
     label_value: _builtins.str
-    """Value of the label. Empty if usage is not grouped by it, or if the orders do not have the
-    label.
+    """Value of the label. Empty if the rows are not grouped by label, or if the orders do not have
+    the label.
     """
     order_count: _builtins.int
     """Number of orders that started a render, including renders that failed later."""
     failed_count: _builtins.int
-    """Number of these orders whose render failed, refunded or not."""
+    """Number of orders in order_count whose render failed, with or without a refund."""
     unknown_count: _builtins.int
     """Number of orders for which it is unknown whether the catalog accepted them. They are not part
-    of order_count; their quoted price is part of reserved_cents.
+    of order_count. Their quoted price is part of reserved_cents.
     """
     cost_cents: _builtins.int
     """Price that was charged for the renders, in euro cents, before refunds."""
     refunded_cents: _builtins.int
     """Refunds of these charges, in euro cents."""
     reserved_cents: _builtins.int
-    """Quoted prices of orders whose cost is not known yet, in euro cents. An order without a budget
-    and without max_cost_cents has no quote, and reserves nothing.
+    """Quoted prices of orders whose cost is not known yet, in euro cents.
+
+    An order without a budget and without max_cost_cents has no quote, so nothing is reserved for
+    it.
     """
     unconfirmed_cents: _builtins.int
-    """Amount that counts as spent without confirmation, in euro cents: renders without a known
-    refund that failed, were deleted, or finished without a readable price.
+    """Amount that counts as spent although the catalog has not confirmed it, in euro cents.
 
-    For renders with a known price it is part of cost_cents; for the others it is in addition to
-    cost_cents.
+    It comes from renders that failed or were deleted without a known refund, and from renders that
+    finished without a readable price. If the price of a render is known, the amount is also part
+    of cost_cents. Otherwise it is not.
     """
     currency_code: _builtins.str
     """ISO 4217 code of the amounts, which currently is always "EUR"."""

@@ -63,7 +63,7 @@ Global___GetAccountResponse: _TypeAlias = GetAccountResponse  # noqa: Y015
 
 @_typing.final
 class ListUsageRequest(_message.Message):
-    """ListUsageRequest selects orders and their grouping."""
+    """ListUsageRequest selects orders, and the dimensions by which they are grouped."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -74,7 +74,7 @@ class ListUsageRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     label_name: _builtins.str
-    """Name of the label for USAGE_DIMENSION_LABEL. Empty without that dimension."""
+    """Name of the label for USAGE_DIMENSION_LABEL. Must be empty without that dimension."""
     page_size: _builtins.int
     """Maximum number of rows in the response. Zero means 100, and more than 1000 means 1000."""
     page_token: _builtins.str
@@ -91,8 +91,8 @@ class ListUsageRequest(_message.Message):
 
     @_builtins.property
     def group_by(self) -> _containers.RepeatedScalarFieldContainer[_account_pb2.UsageDimension.ValueType]:
-        """Dimensions of the rows, in order. There is one row for each combination. If empty, there is one
-        row for all orders.
+        """Dimensions of the rows, in order. There is one row for each combination of values. If empty,
+        there is one row for all orders.
         """
 
     def __init__(

@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class AccountServiceStub(object):
-    """AccountService reads the account of an API key, and usage from the ledger. See GenerationService
-    for the ledger.
+    """AccountService reads the account of an API key from the catalog, and usage from the ledger.
+    GenerationService describes the ledger.
     """
 
     def __init__(self, channel):
@@ -49,13 +49,14 @@ class AccountServiceStub(object):
 
 
 class AccountServiceServicer(object):
-    """AccountService reads the account of an API key, and usage from the ledger. See GenerationService
-    for the ledger.
+    """AccountService reads the account of an API key from the catalog, and usage from the ledger.
+    GenerationService describes the ledger.
     """
 
     def GetAccount(self, request, context):
-        """GetAccount returns the balance from the catalog and the caller's budgets from the ledger. It is
-        never cached, and each call sends one request to the catalog.
+        """GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
+        balance is never cached: each call of a caller that may see it sends one request to the
+        catalog.
 
         Errors:
         - UNAUTHENTICATED: the API key is missing, wrong or revoked.
@@ -68,11 +69,13 @@ class AccountServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListUsage(self, request, context):
-        """ListUsage returns the number and the cost of orders from the ledger. It sends a request to the
-        catalog only to check a forwarded API key that has no orders. A caller sees the orders of its
-        owner, an operator those of all owners, and a caller that forwards its API key those that were
-        placed with it through Easel. Rows are sorted by their dimensions in the requested order. Every
-        row has orders.
+        """ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
+        of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
+        sees the orders that were placed through Easel with this API key. Rows are sorted by their
+        dimensions, in the order of group_by. There are no rows without orders.
+
+        If a forwarded API key has no orders, the call sends one request to the catalog to check the
+        API key.
 
         Errors:
         - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
@@ -106,8 +109,8 @@ def add_AccountServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AccountService(object):
-    """AccountService reads the account of an API key, and usage from the ledger. See GenerationService
-    for the ledger.
+    """AccountService reads the account of an API key from the catalog, and usage from the ledger.
+    GenerationService describes the ledger.
     """
 
     @staticmethod

@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AccountServiceStub:
-    """AccountService reads the account of an API key, and usage from the ledger. See GenerationService
-    for the ledger.
+    """AccountService reads the account of an API key from the catalog, and usage from the ledger.
+    GenerationService describes the ledger.
     """
 
     @_typing.overload
@@ -36,8 +36,9 @@ class AccountServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AccountServiceAsyncStub: ...
     GetAccount: _grpc.UnaryUnaryMultiCallable[_account_service_pb2.GetAccountRequest, _account_service_pb2.GetAccountResponse]
-    """GetAccount returns the balance from the catalog and the caller's budgets from the ledger. It is
-    never cached, and each call sends one request to the catalog.
+    """GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
+    balance is never cached: each call of a caller that may see it sends one request to the
+    catalog.
 
     Errors:
       - UNAUTHENTICATED: the API key is missing, wrong or revoked.
@@ -46,11 +47,13 @@ class AccountServiceStub:
       - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
     """
     ListUsage: _grpc.UnaryUnaryMultiCallable[_account_service_pb2.ListUsageRequest, _account_service_pb2.ListUsageResponse]
-    """ListUsage returns the number and the cost of orders from the ledger. It sends a request to the
-    catalog only to check a forwarded API key that has no orders. A caller sees the orders of its
-    owner, an operator those of all owners, and a caller that forwards its API key those that were
-    placed with it through Easel. Rows are sorted by their dimensions in the requested order. Every
-    row has orders.
+    """ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
+    of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
+    sees the orders that were placed through Easel with this API key. Rows are sorted by their
+    dimensions, in the order of group_by. There are no rows without orders.
+
+    If a forwarded API key has no orders, the call sends one request to the catalog to check the
+    API key.
 
     Errors:
       - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
@@ -61,14 +64,15 @@ class AccountServiceStub:
 
 @_typing.type_check_only
 class AccountServiceAsyncStub(AccountServiceStub):
-    """AccountService reads the account of an API key, and usage from the ledger. See GenerationService
-    for the ledger.
+    """AccountService reads the account of an API key from the catalog, and usage from the ledger.
+    GenerationService describes the ledger.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetAccount: _aio.UnaryUnaryMultiCallable[_account_service_pb2.GetAccountRequest, _account_service_pb2.GetAccountResponse]  # type: ignore[assignment]
-    """GetAccount returns the balance from the catalog and the caller's budgets from the ledger. It is
-    never cached, and each call sends one request to the catalog.
+    """GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
+    balance is never cached: each call of a caller that may see it sends one request to the
+    catalog.
 
     Errors:
       - UNAUTHENTICATED: the API key is missing, wrong or revoked.
@@ -77,11 +81,13 @@ class AccountServiceAsyncStub(AccountServiceStub):
       - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
     """
     ListUsage: _aio.UnaryUnaryMultiCallable[_account_service_pb2.ListUsageRequest, _account_service_pb2.ListUsageResponse]  # type: ignore[assignment]
-    """ListUsage returns the number and the cost of orders from the ledger. It sends a request to the
-    catalog only to check a forwarded API key that has no orders. A caller sees the orders of its
-    owner, an operator those of all owners, and a caller that forwards its API key those that were
-    placed with it through Easel. Rows are sorted by their dimensions in the requested order. Every
-    row has orders.
+    """ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
+    of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
+    sees the orders that were placed through Easel with this API key. Rows are sorted by their
+    dimensions, in the order of group_by. There are no rows without orders.
+
+    If a forwarded API key has no orders, the call sends one request to the catalog to check the
+    API key.
 
     Errors:
       - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
@@ -91,8 +97,8 @@ class AccountServiceAsyncStub(AccountServiceStub):
     """
 
 class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
-    """AccountService reads the account of an API key, and usage from the ledger. See GenerationService
-    for the ledger.
+    """AccountService reads the account of an API key from the catalog, and usage from the ledger.
+    GenerationService describes the ledger.
     """
 
     @_abc_1.abstractmethod
@@ -101,8 +107,9 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _account_service_pb2.GetAccountRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_account_service_pb2.GetAccountResponse, _abc.Awaitable[_account_service_pb2.GetAccountResponse]]:
-        """GetAccount returns the balance from the catalog and the caller's budgets from the ledger. It is
-        never cached, and each call sends one request to the catalog.
+        """GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
+        balance is never cached: each call of a caller that may see it sends one request to the
+        catalog.
 
         Errors:
           - UNAUTHENTICATED: the API key is missing, wrong or revoked.
@@ -117,11 +124,13 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _account_service_pb2.ListUsageRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_account_service_pb2.ListUsageResponse, _abc.Awaitable[_account_service_pb2.ListUsageResponse]]:
-        """ListUsage returns the number and the cost of orders from the ledger. It sends a request to the
-        catalog only to check a forwarded API key that has no orders. A caller sees the orders of its
-        owner, an operator those of all owners, and a caller that forwards its API key those that were
-        placed with it through Easel. Rows are sorted by their dimensions in the requested order. Every
-        row has orders.
+        """ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
+        of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
+        sees the orders that were placed through Easel with this API key. Rows are sorted by their
+        dimensions, in the order of group_by. There are no rows without orders.
+
+        If a forwarded API key has no orders, the call sends one request to the catalog to check the
+        API key.
 
         Errors:
           - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.

@@ -37,10 +37,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     retryable: send smaller inputs.
     """
     REQUEST_TOO_LARGE: _ErrorReason.ValueType  # 4
-    """RESOURCE_EXHAUSTED, only over REST, 413. The body is larger than the limit of the server:
-    EASEL_MAX_INPUTS and 256 KiB, which is 1.25 MiB by default. Nothing was sent to the catalog.
-    Not retryable: send smaller inputs, or ask the operator for a higher limit. Over gRPC, the
-    library rejects a message above this limit with this code and without a reason.
+    """RESOURCE_EXHAUSTED, only over REST, 413. The body is larger than the limit of the server, which
+    is EASEL_MAX_INPUTS plus 256 KiB (1.25 MiB by default). Nothing was sent to the catalog. Over
+    gRPC, the library rejects a message above this limit with this code and without a reason. Not
+    retryable: send smaller inputs, or ask the operator for a higher limit.
     """
     REQUEST_BODY_TIMEOUT: _ErrorReason.ValueType  # 5
     """DEADLINE_EXCEEDED, only over REST, 408. The body did not arrive within 10 seconds after the
@@ -53,21 +53,21 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     CREDENTIAL_MALFORMED: _ErrorReason.ValueType  # 11
     """UNAUTHENTICATED. The authorization does not have the form "Bearer ...", is sent twice, or
-    exceeds 4,096 bytes (8,192 for a token if the server has one API key for all callers). Not
-    retryable: fix the authorization.
+    exceeds 4,096 bytes. If the server has one API key for all callers, the limit for a token is
+    8,192 bytes. Not retryable: fix the authorization.
     """
     CALLER_UNKNOWN: _ErrorReason.ValueType  # 12
-    """UNAUTHENTICATED. The server has a callers file, and the call has no token or certificate that
-    the server knows, or the caller's permissions have changed since the call started. Not
+    """UNAUTHENTICATED. The server does not know the token or certificate of the call, or the call has
+    none. It is also sent if the caller's permissions have changed since the call started. Not
     retryable: send the token or certificate that the operator has registered.
     """
     UPSTREAM_CREDENTIAL_REJECTED: _ErrorReason.ValueType  # 13
     """UNAUTHENTICATED; INTERNAL if the server has one API key for all callers. The catalog rejects
     the API key: it is wrong or was revoked. Not retryable: send another API key, or ask the
-    operator to replace that of the server.
+    operator to replace the API key of the server.
     """
     UPSTREAM_FORBIDDEN: _ErrorReason.ValueType  # 14
-    """PERMISSION_DENIED. The catalog does not allow this with this API key. Not retryable: use an API
+    """PERMISSION_DENIED. The catalog denies this request for this API key. Not retryable: use an API
     key with the permission.
     """
     MODEL_NOT_ALLOWED: _ErrorReason.ValueType  # 15
@@ -95,7 +95,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     max_cost_cents. Retryable: with a higher limit.
     """
     BUDGET_EXCEEDED: _ErrorReason.ValueType  # 32
-    """RESOURCE_EXHAUSTED, over REST 402. The budget of the team does not cover the price;
+    """RESOURCE_EXHAUSTED, over REST 402. The budget of the team does not cover the price.
     QuotaFailure has the details, and the metadata has window, reset_time, remaining_cents and
     price_cents. Retryable: after reset_time; there is no RetryInfo.
     """
@@ -111,16 +111,16 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """ABORTED. The catalog is still processing this idempotency_key. Retryable."""
     SUBMISSION_OUTCOME_UNKNOWN: _ErrorReason.ValueType  # 36
     """UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable: with the same
-    idempotency_key, which is safe and returns the outcome. Without RetryInfo the time for that is
-    over, and an operator has to check the account.
+    idempotency_key, which is safe and returns the outcome. Without RetryInfo it is too late for a
+    retry, and an operator has to check the account.
     """
     GENERATION_ACTIVE: _ErrorReason.ValueType  # 37
     """FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable: when it is
     terminal, or with force.
     """
     CONTENT_NOT_READY: _ErrorReason.ValueType  # 40
-    """FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay of RetryInfo. It
-    is better to wait for the render first, or to set wait_timeout.
+    """FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay of RetryInfo. To
+    avoid this error, wait for the render first, or set wait_timeout.
     """
     NO_CONTENT: _ErrorReason.ValueType  # 41
     """FAILED_PRECONDITION. The render has no file and never will; the metadata has its state. Not
@@ -133,11 +133,11 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     CONTENT_INTERRUPTED: _ErrorReason.ValueType  # 43
     """UNAVAILABLE. The download was interrupted. Retryable: from next_offset in the metadata."""
     CONTENT_CHANGED: _ErrorReason.ValueType  # 44
-    """DATA_LOSS, over REST 412. The bytes differ from those that the caller already has. Retryable:
-    from the first byte, without an etag.
+    """DATA_LOSS, over REST 412. The result has another etag than the caller sent, or has changed
+    during the download. Retryable: from the first byte, without an etag.
     """
     UPSTREAM_RATE_LIMITED: _ErrorReason.ValueType  # 50
-    """RESOURCE_EXHAUSTED. The catalog asks to slow down. Retryable."""
+    """RESOURCE_EXHAUSTED. The rate limit of the catalog is reached. Retryable."""
     UPSTREAM_UNAVAILABLE: _ErrorReason.ValueType  # 51
     """UNAVAILABLE. The catalog does not respond. Retryable."""
     UPSTREAM_REDIRECT_REFUSED: _ErrorReason.ValueType  # 52
@@ -162,8 +162,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     up. This call has sent no order. Retryable.
     """
     STREAM_QUOTA_EXCEEDED: _ErrorReason.ValueType  # 71
-    """RESOURCE_EXHAUSTED. The caller has as many open streams, or watches as many renders, as it may;
-    QuotaFailure has the limit. Retryable: after one of them has ended.
+    """RESOURCE_EXHAUSTED. The caller has reached its limit of open streams or of watched renders;
+    QuotaFailure has the limit. Retryable: after one of its streams has ended.
     """
     READER_TOO_SLOW: _ErrorReason.ValueType  # 72
     """RESOURCE_EXHAUSTED. The caller has read nothing from the stream for too long. Retryable: if the
@@ -178,8 +178,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ROUTE_NOT_FOUND: _ErrorReason.ValueType  # 80
     """NOT_FOUND, only over REST. There is no such path. Not retryable: /openapi.json lists the paths."""
     METHOD_NOT_ALLOWED: _ErrorReason.ValueType  # 81
-    """UNIMPLEMENTED, only over REST, 405. The path does not support this method. Not retryable: the
-    header Allow lists the supported methods.
+    """UNIMPLEMENTED, only over REST, 405. The path does not support this HTTP method. Not retryable:
+    the header Allow lists the supported methods.
     """
     UNSUPPORTED_MEDIA_TYPE: _ErrorReason.ValueType  # 82
     """INVALID_ARGUMENT, only over REST, 415. The media type of the body is not supported. Not
@@ -194,7 +194,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     the operator has to add it to EASEL_HTTP_ALLOWED_HOSTS.
     """
     CROSS_ORIGIN_REQUEST: _ErrorReason.ValueType  # 85
-    """PERMISSION_DENIED, only over REST. Pages of other origins may not call the server. Not
+    """PERMISSION_DENIED, only over REST. Web pages of other origins may not call the server. Not
     retryable: call from a backend.
     """
     CANCELLED: _ErrorReason.ValueType  # 90
@@ -206,8 +206,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     INTERNAL: _ErrorReason.ValueType  # 92
     """INTERNAL. A fault of this server or its ledger, which the log describes. Possibly retryable."""
     UNIMPLEMENTED: _ErrorReason.ValueType  # 93
-    """UNIMPLEMENTED. The server does not have this method: it is older than the stubs. Not retryable:
-    update the server.
+    """UNIMPLEMENTED. The server does not have this method, because it is older than the stubs. Not
+    retryable: update the server.
     """
     INVALID_ARGUMENT: _ErrorReason.ValueType  # 94
     """INVALID_ARGUMENT. The reflection service can't read the request. Not retryable."""
@@ -219,15 +219,21 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """UNAVAILABLE, only over REST. The server is stopping, and the response is lost. Retryable."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
-    """ErrorReason is the reason of an error. Every error has google.rpc.ErrorInfo with the domain
-    "easel" and the name of one of these values as its reason. Each reason has one gRPC code and,
-    over REST, the HTTP status that gRPC maps to this code, unless its comment names others.
+    """ErrorReason is the machine-readable reason of an error. Every error of Easel has
+    google.rpc.ErrorInfo with the domain "easel" and the name of one of these values as its reason. A
+    reason has one gRPC code. Over REST, it has the HTTP status that gRPC maps to this code, unless
+    its comment names another one. A reason that is not listed here comes from a newer server: handle
+    it by its code.
+
+    Before a retry, wait for the delay in RetryInfo. Without RetryInfo, back off.
+
     google.rpc.RequestInfo has the trace ID of the call, which is also in the operator's logs and
-    traces. Over gRPC it is missing if the call is rejected before its message is read, such as a
-    call without a credential. Before a retry, wait for the delay of RetryInfo; without RetryInfo,
-    back off. A reason that is not listed here comes from a newer server: handle it by its code. The
-    gRPC library rejects some calls before Easel sees them, such as a message that is too large;
-    these errors have only a code. Errors on the way, such as those of a proxy, are not Easel's.
+    traces. Over gRPC it is missing if the call was rejected before its message was read, such as a
+    call without a credential.
+
+    Some errors have only a code, because they do not come from Easel. The gRPC library rejects some
+    calls itself, such as a message that is too large. A proxy in front of Easel can also return
+    errors.
 
     If a response of the catalog is the cause, the metadata of ErrorInfo has its HTTP status as
     upstream_status. It has the catalog's own code, in upper case, as upstream_code, if the code is
@@ -252,10 +258,10 @@ INPUTS_TOO_LARGE: ErrorReason.ValueType  # 3
 retryable: send smaller inputs.
 """
 REQUEST_TOO_LARGE: ErrorReason.ValueType  # 4
-"""RESOURCE_EXHAUSTED, only over REST, 413. The body is larger than the limit of the server:
-EASEL_MAX_INPUTS and 256 KiB, which is 1.25 MiB by default. Nothing was sent to the catalog.
-Not retryable: send smaller inputs, or ask the operator for a higher limit. Over gRPC, the
-library rejects a message above this limit with this code and without a reason.
+"""RESOURCE_EXHAUSTED, only over REST, 413. The body is larger than the limit of the server, which
+is EASEL_MAX_INPUTS plus 256 KiB (1.25 MiB by default). Nothing was sent to the catalog. Over
+gRPC, the library rejects a message above this limit with this code and without a reason. Not
+retryable: send smaller inputs, or ask the operator for a higher limit.
 """
 REQUEST_BODY_TIMEOUT: ErrorReason.ValueType  # 5
 """DEADLINE_EXCEEDED, only over REST, 408. The body did not arrive within 10 seconds after the
@@ -268,21 +274,21 @@ Not retryable: send the API key as "authorization: Bearer ...".
 """
 CREDENTIAL_MALFORMED: ErrorReason.ValueType  # 11
 """UNAUTHENTICATED. The authorization does not have the form "Bearer ...", is sent twice, or
-exceeds 4,096 bytes (8,192 for a token if the server has one API key for all callers). Not
-retryable: fix the authorization.
+exceeds 4,096 bytes. If the server has one API key for all callers, the limit for a token is
+8,192 bytes. Not retryable: fix the authorization.
 """
 CALLER_UNKNOWN: ErrorReason.ValueType  # 12
-"""UNAUTHENTICATED. The server has a callers file, and the call has no token or certificate that
-the server knows, or the caller's permissions have changed since the call started. Not
+"""UNAUTHENTICATED. The server does not know the token or certificate of the call, or the call has
+none. It is also sent if the caller's permissions have changed since the call started. Not
 retryable: send the token or certificate that the operator has registered.
 """
 UPSTREAM_CREDENTIAL_REJECTED: ErrorReason.ValueType  # 13
 """UNAUTHENTICATED; INTERNAL if the server has one API key for all callers. The catalog rejects
 the API key: it is wrong or was revoked. Not retryable: send another API key, or ask the
-operator to replace that of the server.
+operator to replace the API key of the server.
 """
 UPSTREAM_FORBIDDEN: ErrorReason.ValueType  # 14
-"""PERMISSION_DENIED. The catalog does not allow this with this API key. Not retryable: use an API
+"""PERMISSION_DENIED. The catalog denies this request for this API key. Not retryable: use an API
 key with the permission.
 """
 MODEL_NOT_ALLOWED: ErrorReason.ValueType  # 15
@@ -310,7 +316,7 @@ PRICE_ABOVE_LIMIT: ErrorReason.ValueType  # 31
 max_cost_cents. Retryable: with a higher limit.
 """
 BUDGET_EXCEEDED: ErrorReason.ValueType  # 32
-"""RESOURCE_EXHAUSTED, over REST 402. The budget of the team does not cover the price;
+"""RESOURCE_EXHAUSTED, over REST 402. The budget of the team does not cover the price.
 QuotaFailure has the details, and the metadata has window, reset_time, remaining_cents and
 price_cents. Retryable: after reset_time; there is no RetryInfo.
 """
@@ -326,16 +332,16 @@ SUBMISSION_IN_PROGRESS: ErrorReason.ValueType  # 35
 """ABORTED. The catalog is still processing this idempotency_key. Retryable."""
 SUBMISSION_OUTCOME_UNKNOWN: ErrorReason.ValueType  # 36
 """UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable: with the same
-idempotency_key, which is safe and returns the outcome. Without RetryInfo the time for that is
-over, and an operator has to check the account.
+idempotency_key, which is safe and returns the outcome. Without RetryInfo it is too late for a
+retry, and an operator has to check the account.
 """
 GENERATION_ACTIVE: ErrorReason.ValueType  # 37
 """FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable: when it is
 terminal, or with force.
 """
 CONTENT_NOT_READY: ErrorReason.ValueType  # 40
-"""FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay of RetryInfo. It
-is better to wait for the render first, or to set wait_timeout.
+"""FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay of RetryInfo. To
+avoid this error, wait for the render first, or set wait_timeout.
 """
 NO_CONTENT: ErrorReason.ValueType  # 41
 """FAILED_PRECONDITION. The render has no file and never will; the metadata has its state. Not
@@ -348,11 +354,11 @@ retryable.
 CONTENT_INTERRUPTED: ErrorReason.ValueType  # 43
 """UNAVAILABLE. The download was interrupted. Retryable: from next_offset in the metadata."""
 CONTENT_CHANGED: ErrorReason.ValueType  # 44
-"""DATA_LOSS, over REST 412. The bytes differ from those that the caller already has. Retryable:
-from the first byte, without an etag.
+"""DATA_LOSS, over REST 412. The result has another etag than the caller sent, or has changed
+during the download. Retryable: from the first byte, without an etag.
 """
 UPSTREAM_RATE_LIMITED: ErrorReason.ValueType  # 50
-"""RESOURCE_EXHAUSTED. The catalog asks to slow down. Retryable."""
+"""RESOURCE_EXHAUSTED. The rate limit of the catalog is reached. Retryable."""
 UPSTREAM_UNAVAILABLE: ErrorReason.ValueType  # 51
 """UNAVAILABLE. The catalog does not respond. Retryable."""
 UPSTREAM_REDIRECT_REFUSED: ErrorReason.ValueType  # 52
@@ -377,8 +383,8 @@ OVERLOADED: ErrorReason.ValueType  # 70
 up. This call has sent no order. Retryable.
 """
 STREAM_QUOTA_EXCEEDED: ErrorReason.ValueType  # 71
-"""RESOURCE_EXHAUSTED. The caller has as many open streams, or watches as many renders, as it may;
-QuotaFailure has the limit. Retryable: after one of them has ended.
+"""RESOURCE_EXHAUSTED. The caller has reached its limit of open streams or of watched renders;
+QuotaFailure has the limit. Retryable: after one of its streams has ended.
 """
 READER_TOO_SLOW: ErrorReason.ValueType  # 72
 """RESOURCE_EXHAUSTED. The caller has read nothing from the stream for too long. Retryable: if the
@@ -393,8 +399,8 @@ token has expired. Retryable: after the delay of RetryInfo, with a valid token.
 ROUTE_NOT_FOUND: ErrorReason.ValueType  # 80
 """NOT_FOUND, only over REST. There is no such path. Not retryable: /openapi.json lists the paths."""
 METHOD_NOT_ALLOWED: ErrorReason.ValueType  # 81
-"""UNIMPLEMENTED, only over REST, 405. The path does not support this method. Not retryable: the
-header Allow lists the supported methods.
+"""UNIMPLEMENTED, only over REST, 405. The path does not support this HTTP method. Not retryable:
+the header Allow lists the supported methods.
 """
 UNSUPPORTED_MEDIA_TYPE: ErrorReason.ValueType  # 82
 """INVALID_ARGUMENT, only over REST, 415. The media type of the body is not supported. Not
@@ -409,7 +415,7 @@ HOST_NOT_ALLOWED: ErrorReason.ValueType  # 84
 the operator has to add it to EASEL_HTTP_ALLOWED_HOSTS.
 """
 CROSS_ORIGIN_REQUEST: ErrorReason.ValueType  # 85
-"""PERMISSION_DENIED, only over REST. Pages of other origins may not call the server. Not
+"""PERMISSION_DENIED, only over REST. Web pages of other origins may not call the server. Not
 retryable: call from a backend.
 """
 CANCELLED: ErrorReason.ValueType  # 90
@@ -421,8 +427,8 @@ DEADLINE_EXCEEDED: ErrorReason.ValueType  # 91
 INTERNAL: ErrorReason.ValueType  # 92
 """INTERNAL. A fault of this server or its ledger, which the log describes. Possibly retryable."""
 UNIMPLEMENTED: ErrorReason.ValueType  # 93
-"""UNIMPLEMENTED. The server does not have this method: it is older than the stubs. Not retryable:
-update the server.
+"""UNIMPLEMENTED. The server does not have this method, because it is older than the stubs. Not
+retryable: update the server.
 """
 INVALID_ARGUMENT: ErrorReason.ValueType  # 94
 """INVALID_ARGUMENT. The reflection service can't read the request. Not retryable."""

@@ -33,7 +33,7 @@ class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_State.ValueType
     """Ordered and paid, but not finished."""
     STATE_RUNNING: _State.ValueType  # 2
     """Being rendered. The catalog's specification has no such status. It is sent only if the catalog
-    returns a word that means it.
+    returns a status word with this meaning.
     """
     STATE_SUCCEEDED: _State.ValueType  # 3
     """Finished with a result. Terminal and settled."""
@@ -42,17 +42,18 @@ class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_State.ValueType
     STATE_REFUNDED: _State.ValueType  # 5
     """Finished without a result, and the price was refunded. Terminal and settled."""
     STATE_DELETED: _State.ValueType  # 6
-    """Deleted from the catalog, or never in it: the catalog does not distinguish the two. Ends a
-    watch. Only watches, waits, and lists that ask for it send it.
+    """Deleted from the catalog, or never in it. The catalog does not distinguish the two. Terminal.
+    Only watches, waits, and lists that ask for it return this state.
     """
     STATE_UNRECOGNIZED: _State.ValueType  # 7
     """A status that this version of Easel does not know. See Generation.upstream_status. Not
-    terminal, so polling continues.
+    terminal: polling continues.
     """
 
 class State(_State, metaclass=_StateEnumTypeWrapper):
-    """State is the state of a generation. States never go backwards. A terminal state remains, except
-    that STATE_FAILED may become STATE_REFUNDED.
+    """State is the state of a generation. States never go backwards. Every state can become
+    STATE_DELETED. Apart from that, a terminal state changes only from STATE_FAILED to
+    STATE_REFUNDED.
     """
 
 STATE_UNSPECIFIED: State.ValueType  # 0
@@ -61,7 +62,7 @@ STATE_QUEUED: State.ValueType  # 1
 """Ordered and paid, but not finished."""
 STATE_RUNNING: State.ValueType  # 2
 """Being rendered. The catalog's specification has no such status. It is sent only if the catalog
-returns a word that means it.
+returns a status word with this meaning.
 """
 STATE_SUCCEEDED: State.ValueType  # 3
 """Finished with a result. Terminal and settled."""
@@ -70,12 +71,12 @@ STATE_FAILED: State.ValueType  # 4
 STATE_REFUNDED: State.ValueType  # 5
 """Finished without a result, and the price was refunded. Terminal and settled."""
 STATE_DELETED: State.ValueType  # 6
-"""Deleted from the catalog, or never in it: the catalog does not distinguish the two. Ends a
-watch. Only watches, waits, and lists that ask for it send it.
+"""Deleted from the catalog, or never in it. The catalog does not distinguish the two. Terminal.
+Only watches, waits, and lists that ask for it return this state.
 """
 STATE_UNRECOGNIZED: State.ValueType  # 7
 """A status that this version of Easel does not know. See Generation.upstream_status. Not
-terminal, so polling continues.
+terminal: polling continues.
 """
 Global___State: _TypeAlias = State  # noqa: Y015
 
@@ -136,22 +137,22 @@ class Generation(_message.Message):
     upstream_status: _builtins.str
     """The status word of the catalog, unchanged."""
     terminal: _builtins.bool
-    """Whether the render has ended: succeeded, failed, refunded or deleted."""
+    """Whether the render is finished: succeeded, failed, refunded or deleted."""
     cost_cents: _builtins.int
     """Price that was charged, in euro cents. Unset if the catalog did not send a readable amount;
     unset does not mean zero. A refund does not change it.
     """
     failure_message: _builtins.str
-    """Message of the catalog about the failure, shortened to 1 KiB. Empty if the render did not fail
-    or the catalog sends no message.
+    """The catalog's message about the failure, shortened to 1 KiB. Empty if the render did not fail,
+    or if the catalog sends no message.
     """
     etag: _builtins.str
-    """Digest of all fields that a caller can see change, except poll times. The same on every
-    replica and after a restart. Send it to WatchGeneration as known_etag.
+    """Digest of the fields of the catalog's record, without the times of polls. It is the same on
+    every replica. Send it to WatchGeneration as known_etag.
     """
     owner: _builtins.str
-    """Owner of the render: the team of the caller that ordered it, or a caller without a team. Empty
-    if callers forward their own API keys. Not in the etag.
+    """Team of the caller that ordered the render, or the caller if it has no team. Empty if callers
+    forward their own API keys. Not part of the etag.
     """
     caller: _builtins.str
     """Name of the caller that ordered the render. Empty if callers forward their own API keys. Not
@@ -177,14 +178,16 @@ class Generation(_message.Message):
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """Time of the order: the catalog's, if it sends a readable one, otherwise the time when this
-        process placed the order. Unset if both are unknown.
+        """Time of the order, from the catalog if it sends a readable time. Otherwise it is the time when
+        this process placed the order. Unset if both are unknown.
         """
 
     @_builtins.property
     def terminal_time(self) -> _timestamp_pb2.Timestamp:
-        """Time when the render became terminal: the catalog's, if it sends a readable one, otherwise the
-        time when this process first saw the state. Unset until then.
+        """Time when the render became terminal. Unset while it is not terminal.
+
+        The time is from the catalog if it sends a readable time. Otherwise it is the time when this
+        process first saw the terminal state.
         """
 
     @_builtins.property
@@ -193,8 +196,8 @@ class Generation(_message.Message):
 
     @_builtins.property
     def upstream_fields(self) -> _struct_pb2.Struct:
-        """Members of the catalog's record that have no field in this contract, unchanged. It never
-        contains an API key or the catalog's content URL.
+        """Members of the catalog's record that have no field in this contract, unchanged. They never
+        include an API key or the catalog's content URL.
         """
 
     @_builtins.property
@@ -203,11 +206,11 @@ class Generation(_message.Message):
 
     @_builtins.property
     def omitted_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of the fields that the server left out because the response would exceed the 4 MiB that
-        a gRPC client accepts. Such a field is empty.
+        """Names of omitted fields, which are empty. The server omits fields if the response would exceed
+        4 MiB, the limit of gRPC clients. Not part of the etag.
 
-        "upstream_fields" is left out first, then "inputs", then "text". A list also leaves out long
-        fields; GetGeneration returns them. Not part of the etag.
+        The server omits "upstream_fields" first, then "inputs", then "text". A list also omits long
+        fields, which GetGeneration returns.
         """
 
     def __init__(
@@ -301,8 +304,8 @@ Global___TextResult: _TypeAlias = TextResult  # noqa: Y015
 
 @_typing.final
 class Quote(_message.Message):
-    """Quote is the price of inputs at one moment. A quote reserves nothing, and the price may change
-    before the order. See CreateGenerationRequest.max_cost_cents.
+    """Quote is the price of inputs at one moment. A quote reserves nothing: the price may change before
+    the order. To limit the price, set CreateGenerationRequest.max_cost_cents.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

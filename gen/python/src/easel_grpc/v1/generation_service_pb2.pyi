@@ -34,8 +34,8 @@ class _WatchUntilEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WatchUntil
     WATCH_UNTIL_TERMINAL: _WatchUntil.ValueType  # 1
     """The render is succeeded, failed, refunded or deleted."""
     WATCH_UNTIL_SETTLED: _WatchUntil.ValueType  # 2
-    """The cost of the render is final: it is succeeded, refunded or deleted, or it failed and the
-    time for a refund is over.
+    """The cost of the render is final. The render is succeeded, refunded or deleted, or it is failed
+    and the time for a refund is over.
     """
 
 class WatchUntil(_WatchUntil, metaclass=_WatchUntilEnumTypeWrapper):
@@ -46,8 +46,8 @@ WATCH_UNTIL_UNSPECIFIED: WatchUntil.ValueType  # 0
 WATCH_UNTIL_TERMINAL: WatchUntil.ValueType  # 1
 """The render is succeeded, failed, refunded or deleted."""
 WATCH_UNTIL_SETTLED: WatchUntil.ValueType  # 2
-"""The cost of the render is final: it is succeeded, refunded or deleted, or it failed and the
-time for a refund is over.
+"""The cost of the render is final. The render is succeeded, refunded or deleted, or it is failed
+and the time for a refund is over.
 """
 Global___WatchUntil: _TypeAlias = WatchUntil  # noqa: Y015
 
@@ -149,13 +149,13 @@ class QuoteGenerationRequest(_message.Message):
     model_id: _builtins.str
     """ID of the model. 1 to 256 bytes without control characters."""
     inputs_json: _builtins.str
-    """The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB;
-    the operator may set up to 16 MiB.
+    """The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB,
+    unless the operator has set up to 16 MiB.
     """
     @_builtins.property
     def inputs(self) -> _struct_pb2.Struct:
-        """Input values by the names of the model's input fields. Integers beyond 2^53, and more than
-        20,000 values including nested ones, are rejected: use inputs_json for these.
+        """Input values by the names of the model's input fields. At most 20,000 values, including nested
+        values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
         """
 
     def __init__(
@@ -232,39 +232,40 @@ class CreateGenerationRequest(_message.Message):
     model_id: _builtins.str
     """ID of the model. 1 to 256 bytes without control characters."""
     inputs_json: _builtins.str
-    """The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB;
-    the operator may set up to 16 MiB.
+    """The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB,
+    unless the operator has set up to 16 MiB.
     """
     idempotency_key: _builtins.str
-    """Identifies this order. Create a new key for each order (for example a UUID), store it before
-    the first call, and send it until the outcome is known.
+    """Identifies this order. Create a new key for each new order, such as a UUID, and store it before
+    the first call. Send it until the outcome is known.
 
     1 to 255 visible ASCII characters, unique under the API key. If the server has one API key for
-    many callers, keys are scoped to the owner: two teams that choose the same key place two
-    orders. All anonymous callers count as one caller. Over REST, the header Idempotency-Key may
-    contain the key.
+    many callers, each owner has its own keys: two teams that choose the same key place two orders.
+    All anonymous callers count as one caller. Over REST, the header Idempotency-Key may contain
+    the key.
     """
     max_cost_cents: _builtins.int
     """Maximum cost of the order, in euro cents. If set, the inputs are priced first, and a higher
     price is rejected with PRICE_ABOVE_LIMIT. If unset, there is no limit.
 
-    The catalog has no such limit: a price that rises between the quote and the order is charged
-    and returned in cost_cents. An order that may already exist is not priced again. If several
-    calls with the same idempotency_key run concurrently, the limit of the first call applies.
+    The catalog itself has no such limit. If the price rises between the quote and the order, the
+    higher price is charged and returned in cost_cents. An order that may already exist is not
+    priced again. If several calls with the same idempotency_key run concurrently, the limit of the
+    first call applies.
     """
     @_builtins.property
     def inputs(self) -> _struct_pb2.Struct:
-        """Input values by the names of the model's input fields. Integers beyond 2^53, and more than
-        20,000 values including nested ones, are rejected: use inputs_json for these.
+        """Input values by the names of the model's input fields. At most 20,000 values, including nested
+        values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
         """
 
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Labels for lists and reports, at most 16, which are never sent to the catalog. See
+        """Labels for lists and reports, at most 16. They are never sent to the catalog. See
         Generation.labels, GenerationFilter and ListUsage.
 
-        They are not part of the order's identity: repeated requests do not change the labels of the
-        first. A name has up to 63 lower-case letters, digits, '_', '.' and '-', and starts with a
+        Labels do not identify the order. A repeated request does not change the labels of the first
+        request. A name has up to 63 lower-case letters, digits, '_', '.' and '-', and starts with a
         letter. A value has up to 256 bytes without U+0000.
         """
 
@@ -302,7 +303,7 @@ class CreateGenerationResponse(_message.Message):
     """
     @_builtins.property
     def generation(self) -> _generation_pb2.Generation:
-        """The render. Repeated requests return the same render in the newest state that can be read."""
+        """The render. A repeated request returns the same render in the newest state that can be read."""
 
     def __init__(
         self,
@@ -332,8 +333,11 @@ class GetGenerationRequest(_message.Message):
     """
     @_builtins.property
     def max_staleness(self) -> _duration_pb2.Duration:
-        """Maximum age of a state from a watch. An older state is read from the catalog, or the call
-        fails. Zero always reads the catalog; unset accepts any age.
+        """Maximum age of a state that comes from a watch. Zero always reads the catalog. If unset, any
+        age is accepted.
+
+        If the state is older, the render is read from the catalog, and the call fails if the catalog
+        does not respond.
         """
 
     def __init__(
@@ -391,7 +395,7 @@ class ListGenerationsRequest(_message.Message):
     """The next_page_token of the previous page. Empty for the first page."""
     @_builtins.property
     def filter(self) -> Global___GenerationFilter:
-        """Filter of the renders. If unset, all renders are returned. All pages of a list must have the
+        """Filter for the renders. If unset, all renders are returned. All pages of a list must have the
         same filter.
         """
 
@@ -443,20 +447,20 @@ class GenerationFilter(_message.Message):
     model_id: _builtins.str
     """ID of the model. Empty matches all models."""
     owner: _builtins.str
-    """Owner of the renders. Only an operator may set it. If empty, an operator's list has the renders
-    of all owners, and every other list has the caller's own.
+    """Owner of the renders. Only an operator may set it. If empty, an operator gets the renders of
+    all owners, and any other caller gets its own.
     """
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[_generation_pb2.State.ValueType]:
-        """States, of which a render must have one. Empty matches every state except STATE_DELETED.
-        STATE_QUEUED also matches renders whose state has always been STATE_UNRECOGNIZED.
-        STATE_UNRECOGNIZED itself matches nothing.
+        """Allowed states. If empty, every state except STATE_DELETED is allowed. STATE_QUEUED also
+        matches renders whose state has always been STATE_UNRECOGNIZED. STATE_UNRECOGNIZED itself
+        matches nothing.
         """
 
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Labels, all of which the order must have. Over REST, use filter.labels[name]=value for each
-        label.
+        """Labels that the order must have. It may have others too. Over REST, use
+        filter.labels[name]=value for each label.
         """
 
     def __init__(
@@ -583,12 +587,12 @@ class WatchGenerationRequest(_message.Message):
     until: Global___WatchUntil.ValueType
     """Goal of the watch."""
     known_etag: _builtins.str
-    """The etag of the last update that the caller has. Without a change since, the stream starts
-    with a heartbeat. Over REST, the header Last-Event-ID may contain it.
+    """The etag of the last update that the caller has. If nothing has changed since, the stream
+    starts with a heartbeat. Over REST, the header Last-Event-ID may contain it.
     """
     include_content: _builtins.bool
-    """Whether the bytes of the result follow the last update on the same stream, as in
-    DownloadGeneration. A result without a file has no bytes.
+    """Whether the stream continues with the bytes of the result after the last update, as in
+    DownloadGeneration. A result that is not a file has no bytes.
     """
     @_builtins.property
     def heartbeat_interval(self) -> _duration_pb2.Duration:
@@ -691,7 +695,7 @@ Global___GenerationUpdate: _TypeAlias = GenerationUpdate  # noqa: Y015
 
 @_typing.final
 class Heartbeat(_message.Message):
-    """Heartbeat reports that nothing has changed, and the condition of the catalog."""
+    """Heartbeat reports that nothing has changed. It also reports the condition of the catalog."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -706,24 +710,25 @@ class Heartbeat(_message.Message):
     consecutive_poll_failures: _builtins.int
     """Number of polls that have failed in a row."""
     last_error: _builtins.str
-    """Error of the last failed poll, shortened to 1 KiB. Empty after a success.
+    """Error of the last failed poll, shortened to 1 KiB. Empty after a successful poll.
 
-    If the server has one API key for all callers and the poll read a render of another owner, it
-    is only the kind of the error, such as "unavailable". Operators see the whole error.
+    If the server has one API key for all callers, the poll may have read a render of another
+    owner. The caller then sees only the kind of the error, such as "unavailable". Operators see
+    the complete error.
     """
     @_builtins.property
     def observe_time(self) -> _timestamp_pb2.Timestamp:
-        """Time of the catalog's last successful response for the watched renders. Unset before the
-        first one.
+        """Time of the catalog's last successful response for the watched renders. Unset before the first
+        such response.
         """
 
     @_builtins.property
     def next_poll_time(self) -> _timestamp_pb2.Timestamp:
-        """Time of the next poll. Unset if none is planned."""
+        """Time of the next poll. Unset if no poll is planned."""
 
     @_builtins.property
     def typical_remaining(self) -> _duration_pb2.Duration:
-        """Typical time until such a render finishes, measured from earlier renders of the same model
+        """Typical time until such a render finishes, estimated from earlier renders of the same model
         under the same API key. Unset without earlier renders.
         """
 
@@ -757,8 +762,8 @@ class StreamClosing(_message.Message):
     """Reason for the end of the stream."""
     @_builtins.property
     def retry_delay(self) -> _duration_pb2.Duration:
-        """Time to wait before the next watch. It differs between callers so that they do not all return
-        at the same time.
+        """Time to wait before the caller watches again. It differs between callers, so that they do not
+        all return at the same time.
         """
 
     def __init__(
@@ -812,7 +817,7 @@ class WatchGenerationsRequest(_message.Message):
     """Goal of the watch of each named render. Ignored without named renders."""
     @_builtins.property
     def generation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """IDs of the renders to watch, up to 1000 and each once. See
+        """IDs of the renders to watch, up to 1000 and each only once. See
         WatchGenerationRequest.generation_id. If empty, the stream has every render that the catalog
         lists for the API key.
         """
@@ -829,9 +834,9 @@ class WatchGenerationsRequest(_message.Message):
         not changed since are not sent again.
 
         If no render has changed, the stream starts with caught_up, which counts all renders of the
-        stream. With named renders, the etags of other renders are ignored. Without named renders,
-        each render here that the catalog no longer lists is read once. It is included if it still
-        exists; otherwise it is reported with STATE_DELETED, as is a render of another owner. Each of
+        stream. With named renders, the etags of other renders are ignored. Without named renders, each
+        render in known_etags that the catalog no longer lists is read once. If it still exists, it is
+        included. Otherwise it is reported with STATE_DELETED, as is a render of another owner. Each of
         these reads counts as a poll, so omit settled renders that are no longer of interest. Renders
         that filter excludes are ignored.
 
@@ -841,8 +846,8 @@ class WatchGenerationsRequest(_message.Message):
 
     @_builtins.property
     def filter(self) -> Global___GenerationFilter:
-        """Filter of the renders. If unset, all renders are sent. Its states must be empty because states
-        change. See ListGenerationsRequest.filter.
+        """Filter for the renders. If unset, all renders are sent. Its states must be empty, because
+        states change. See ListGenerationsRequest.filter.
 
         Excluded renders are neither sent nor counted, and a stream of named renders does not wait for
         them. A named render that does not exist is reported with STATE_DELETED even if a filter is
@@ -920,16 +925,18 @@ Global___WatchGenerationsResponse: _TypeAlias = WatchGenerationsResponse  # noqa
 
 @_typing.final
 class CaughtUp(_message.Message):
-    """CaughtUp marks the point at which the caller has the first state of every render of the stream,
-    from this stream or from known_etags. All later updates are changes.
+    """CaughtUp reports that the caller now has a state of every render of the stream. Some of the
+    states may be those of known_etags. All later updates are changes.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     GENERATION_COUNT_FIELD_NUMBER: _builtins.int
     generation_count: _builtins.int
-    """Number of renders of the stream at this point. With named renders, it includes all that filter
-    does not exclude, even those with STATE_DELETED. Otherwise it includes the existing renders.
+    """Number of renders of the stream at this point.
+
+    With named renders, it counts all renders that filter does not exclude, even those with
+    STATE_DELETED. Without named renders, it counts the existing renders.
     """
     def __init__(
         self,
@@ -946,7 +953,7 @@ Global___CaughtUp: _TypeAlias = CaughtUp  # noqa: Y015
 
 @_typing.final
 class DownloadGenerationRequest(_message.Message):
-    """DownloadGenerationRequest identifies a result and the range to send."""
+    """DownloadGenerationRequest identifies a result and the part to send."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -966,8 +973,8 @@ class DownloadGenerationRequest(_message.Message):
     read_limit: _builtins.int
     """Maximum number of bytes to send. Zero means all."""
     etag: _builtins.str
-    """The ContentInfo.etag of the bytes that the caller already has. If the result has another etag,
-    the call fails with CONTENT_CHANGED. Empty accepts any result.
+    """The ContentInfo.etag of the bytes that the caller already has. If the result has a different
+    etag, the call fails with CONTENT_CHANGED. If empty, any result is accepted.
     """
     @_builtins.property
     def wait_timeout(self) -> _duration_pb2.Duration:
@@ -1030,7 +1037,7 @@ class ContentChunk(_message.Message):
     offset: _builtins.int
     """Position of the first byte of data in the whole result."""
     data: _builtins.bytes
-    """The bytes, at most 256 KiB. May be empty in a chunk that carries info or summary."""
+    """The bytes, at most 256 KiB. They may be empty in a chunk that has info or summary."""
     crc32c: _builtins.int
     """CRC-32C (Castagnoli) of data."""
     @_builtins.property
@@ -1076,15 +1083,15 @@ class ContentInfo(_message.Message):
     size_bytes: _builtins.int
     """Size of the whole result in bytes. Unset if the catalog does not send it."""
     file_name: _builtins.str
-    """File name from the ID of the render and the media type. It is safe to create in a directory: it
-    has no path and no control characters.
+    """File name made of the ID of the render and the media type. It is safe to create in a directory,
+    because it has no path and no control characters.
     """
     etag: _builtins.str
-    """Identifies these bytes. Send it as DownloadGenerationRequest.etag to resume. Empty if the
-    catalog sends nothing that identifies them.
+    """Identifies these bytes. To resume a download, send it as DownloadGenerationRequest.etag. Empty
+    if the catalog sends nothing that identifies the bytes.
     """
     source: Global___ContentSource.ValueType
-    """Source of the first bytes. The bytes are the same from each source. Over REST, the header
+    """Source of the first bytes. Every source has the same bytes. Over REST, the header
     Easel-Content-Source is "catalog" or "copy".
     """
     def __init__(
@@ -1146,10 +1153,10 @@ class DeleteGenerationRequest(_message.Message):
     "..".
     """
     allow_missing: _builtins.bool
-    """Whether the call succeeds if there is no such render."""
+    """Whether the call also succeeds if there is no such render."""
     force: _builtins.bool
     """Whether to delete a render that is not terminal. The catalog does not specify whether its price
-    is refunded, or whether it stops.
+    is then refunded, or whether it stops rendering.
     """
     def __init__(
         self,

@@ -141,30 +141,31 @@ class GenerationServiceServicer(object):
         WatchGeneration to follow it.
 
         The idempotency_key identifies the order. After any error, timeout or crash, send the same
-        request with the same idempotency_key within 12 hours and under the same API key: the order is
+        request with the same idempotency_key and under the same API key, within 12 hours. The order is
         charged only once. Easel itself resends an order only with the same idempotency_key, bytes and
         API key. Once an order may have been sent to the catalog, Easel keeps trying until the caller's
-        deadline, even if the caller disconnects, and then for at most a minute.
+        deadline and for at most another minute. It does so even if the caller disconnects.
 
         Failed attempts are retried until the caller's deadline. If the deadline passes first, the
-        error describes the last response of the catalog. An order that was not sent is withdrawn one
-        second before the deadline, or a tenth of the caller's time if that is shorter, so that its
-        outcome can be recorded.
+        error describes the last response of the catalog. An order that was not sent is withdrawn before
+        the deadline, so that its outcome can be recorded: one second before, or a tenth of the caller's
+        time if that is shorter.
 
         Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
         the ledger:
-        - "not_placed": no order exists for this idempotency_key. Only a durable ledger can know this,
-        and only if the server has one API key for all callers.
+        - "not_placed": no order exists for this idempotency_key. Only a durable ledger can know
+        this, and only if the server has one API key for all callers.
         - "not_placed_by_this_call": this call placed no order, but an earlier call may have. Either
         nothing was sent to the catalog, or the catalog definitely rejected the first attempt that
         this ledger knows of. Never use another idempotency_key for an order that may exist.
         - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
 
-        Treat an error without order_outcome as "unknown". Such errors come from the client's own
-        library, or from the server's library for a message above the size limit, of which nothing was
-        sent. A definite rejection is a 400, 401, 402, 403, 404, 413 or 422 in the form of the
-        catalog's own errors and without a code about the idempotency key, or a 409 with
-        API_KEY_DAILY_CAP.
+        Treat an error without order_outcome as "unknown". Such an error comes from the client's own
+        library. It can also come from the server's library, which rejects a message above the size
+        limit before anything is sent to the catalog.
+
+        A definite rejection is a 400, 401, 402, 403, 404, 413 or 422 in the form of the catalog's own
+        errors and without a code about the idempotency key. A 409 with API_KEY_DAILY_CAP is one too.
 
         Errors:
         - INVALID_ARGUMENT, UPSTREAM_INVALID_INPUT: as for QuoteGeneration.
@@ -178,16 +179,17 @@ class GenerationServiceServicer(object):
         the caller's team does not cover the price. The metadata has window ("day" or "month"),
         reset_time (start of the next window, RFC 3339), remaining_cents and price_cents.
         - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
-        - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order. With
-        a forwarded API key, it may also belong to an order of unknown outcome whose inputs were
-        other bytes: only the first bytes are ever sent.
+        - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
+        With a forwarded API key, it may also belong to an order of unknown outcome whose inputs
+        had other bytes, because only the first bytes are ever sent.
         - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
         idempotency_key.
-        - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent nothing.
+        - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent
+        nothing.
         - UNAVAILABLE, SUBMISSION_OUTCOME_UNKNOWN: it is unknown whether the catalog accepted the
-        order. With RetryInfo, send the same idempotency_key again. Without RetryInfo the time for
-        that is over (12 hours after the first attempt, unless the operator has set another time):
-        check the account before you order again.
+        order. With RetryInfo, send the same idempotency_key again. Without RetryInfo it is too
+        late to resend the order: check the account before you order again. An order can be resent
+        for 12 hours after the first attempt, unless the operator has set another time.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -195,9 +197,9 @@ class GenerationServiceServicer(object):
 
     def GetGeneration(self, request, context):
         """GetGeneration returns one render. If the render is being watched under the same API key, the
-        response comes from the watch and costs no request to the catalog. observe_time is its age, and
-        max_staleness limits it. While the catalog does not respond, the response has the last known
-        state.
+        response comes from the watch. It then costs no request to the catalog. observe_time shows its
+        age, and max_staleness limits the age. While the catalog does not respond, the response has the
+        last known state.
 
         Errors:
         - NOT_FOUND, GENERATION_NOT_FOUND, with ResourceInfo: there is no such render. A render of
@@ -209,8 +211,8 @@ class GenerationServiceServicer(object):
 
     def ListGenerations(self, request, context):
         """ListGenerations returns the renders that were ordered through Easel, the newest order first. A
-        caller sees its own renders, an operator those of all owners, and a caller that forwards its
-        API key those of that API key.
+        caller sees the renders of its owner, and an operator sees the renders of all owners. A caller
+        that forwards an API key sees the renders that were ordered with this API key.
 
         Each render has the state that the ledger has recorded. Result and inputs come from the
         catalog's list, which is up to a second old. They are missing if that list does not have the
@@ -218,9 +220,9 @@ class GenerationServiceServicer(object):
         for STATE_DELETED.
 
         Some callers can see every render of an API key: operators, callers that forward it, and all
-        callers of a server without a callers file. Without labels in the filter, their lists end with
-        the renders that the catalog lists and the ledger does not know, in the catalog's order and
-        without an owner. These last pages fail if the catalog does not respond.
+        callers of a server without a callers file. For them, a list without labels in the filter ends
+        with renders that the catalog lists and the ledger does not know. These renders have no owner
+        and are in the catalog's order. The last pages fail if the catalog does not respond.
 
         Errors:
         - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list with the same
@@ -233,8 +235,8 @@ class GenerationServiceServicer(object):
     def WaitGeneration(self, request, context):
         """WaitGeneration returns when the render reaches the goal or when the timeout expires. After a
         timeout it returns OK with the newest state: check Generation.terminal. Failures of the catalog
-        do not end a wait. All waits and watches of a render under one API key share its polls. To wait
-        longer than a minute, use WatchGeneration.
+        do not end a wait. All waits and watches of a render under one API key share the same polls. To
+        wait longer than a minute, use WatchGeneration.
 
         Errors:
         - NOT_FOUND, GENERATION_NOT_FOUND: as for GetGeneration.
@@ -270,20 +272,24 @@ class GenerationServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WatchGenerations(self, request, context):
-        """WatchGenerations watches many renders on one stream: the named renders, or all renders that the
-        catalog lists for the API key, including new ones. Each render behaves as in WatchGeneration.
+        """WatchGenerations watches many renders on one stream. These are the named renders, or all
+        renders that the catalog lists for the API key, including new ones. Each render behaves as in
+        WatchGeneration.
 
-        With named renders, the stream ends with OK when all of them have reached the goal. A stream
-        without named renders has no goal and does not end. It follows each render until its cost is
-        final. It reports deletions by others only while the render is not terminal, because the
-        catalog lists recent renders only: a missing render may still exist.
+        With named renders, the stream ends with OK when all of them have reached the goal.
+
+        Without named renders, the stream has no goal and does not end. It follows each render until
+        its cost is final. It reports a deletion by another client of the catalog only while the render
+        is not terminal. The catalog lists only recent renders, so a render that is missing from its
+        list may still exist.
 
         An ID that the catalog does not know does not end the stream; it is reported with
-        STATE_DELETED. The stream fails like that of WatchGeneration. To resume it, send known_etags.
-        Over REST, use POST to send many IDs and etags in the body.
+        STATE_DELETED. The stream has the same errors as WatchGeneration. To resume it, send
+        known_etags. Over REST, use POST to send many IDs and etags in the body.
 
         Errors:
-        - INVALID_ARGUMENT, INVALID_REQUEST: filter.owner was set by a caller that is not an operator.
+        - INVALID_ARGUMENT, INVALID_REQUEST: filter.owner was set by a caller that is not an
+        operator.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -291,14 +297,14 @@ class GenerationServiceServicer(object):
 
     def DownloadGeneration(self, request, context):
         """DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
-        chunk has summary if the whole result was read. Interrupted requests to the catalog are resumed
-        without the caller noticing. The stream ends with OK only if every requested byte was sent;
-        otherwise it ends with an error.
+        chunk has summary if the whole result was read. If a request to the catalog is interrupted,
+        Easel resumes it and the stream continues. The stream ends with OK only if every requested byte
+        was sent.
 
-        If the operator keeps copies of results, a result is copied once after the render succeeds and
-        then read from the copy, even while the catalog is unavailable or after the catalog has deleted
-        the render. A text result then is a file of text. DeleteGeneration deletes the copy too, unless
-        the operator keeps the copies of the team.
+        If the operator keeps copies of results, each result is copied once after its render succeeds.
+        Downloads then read the copy, even while the catalog is unavailable or after the catalog has
+        deleted the render. With copies, a text result can also be downloaded as a file.
+        DeleteGeneration deletes the copy too, unless the operator keeps the copies of the team.
 
         Over REST, the response is the bare bytes, with Range, ETag and Content-Length. If reading
         fails after the headers were sent, the connection is aborted.
@@ -306,11 +312,12 @@ class GenerationServiceServicer(object):
         Errors:
         - FAILED_PRECONDITION, CONTENT_NOT_READY, with RetryInfo: the render is not finished. See
         wait_timeout.
-        - FAILED_PRECONDITION, NO_CONTENT: the render has no file and never will. The metadata has its
-        state.
+        - FAILED_PRECONDITION, NO_CONTENT: the render has no file and never will. The metadata has
+        its state.
         - OUT_OF_RANGE, READ_OFFSET_OUT_OF_RANGE: read_offset is past the end.
         - UNAVAILABLE, CONTENT_INTERRUPTED: reading failed. Resume at next_offset in the metadata.
-        - DATA_LOSS, CONTENT_CHANGED: the bytes do not belong to etag, or changed during the download.
+        - DATA_LOSS, CONTENT_CHANGED: the bytes do not belong to etag, or changed during the
+        download.
         - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no byte for two minutes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -115,8 +115,8 @@ class Model(_message.Message):
 
     @_builtins.property
     def observe_time(self) -> _timestamp_pb2.Timestamp:
-        """Time when the catalog returned this record, by Easel's clock. The record may come from a cache.
-        See ModelService.
+        """Time when the catalog returned this record, by Easel's clock. The record may come from the
+        cache that ModelService describes.
         """
 
     @_builtins.property
@@ -125,11 +125,12 @@ class Model(_message.Message):
 
     @_builtins.property
     def omitted_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of the fields that the server omitted because the message would exceed the 4 MiB that a
-        gRPC client accepts, or because a list has too many items.
+        """Names of omitted fields, which are empty. The server omits a field if the message would exceed
+        4 MiB, the limit of gRPC clients. It also omits long lists.
 
-        "upstream_fields", "input_fields", or a field inside these, such as
-        "input_fields.allowed_values". The named field is empty in at least one input field.
+        The fields are "upstream_fields", "input_fields", or a field of an input field, such as
+        "input_fields.allowed_values". A field of an input field may be empty in only some input
+        fields. A list is too long if it has more than 1000 items.
         """
 
     def __init__(
@@ -186,8 +187,8 @@ class InputField(_message.Message):
     """Maximum value, inclusive. Unset without a limit."""
     @_builtins.property
     def default_value(self) -> _struct_pb2.Value:
-        """Value that the catalog uses if an order does not have this input. Unset if there is no
-        default, or if the catalog does not specify it.
+        """Value that the catalog uses if an order does not have this input. Unset if there is no default,
+        or if the catalog does not specify one.
         """
 
     @_builtins.property

@@ -12,15 +12,17 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 export declare const file_easel_v1_account: GenFile;
 
 /**
- * Account describes the account of the API key of a call. All API keys of the account, and the
- * catalog's own studio, share its balance.
+ * Account is the catalog account that the API key of a call belongs to. All API keys of the account
+ * share its balance, as does the catalog's own studio.
  *
  * @generated from message easel.v1.Account
  */
 export declare type Account = Message<"easel.v1.Account"> & {
   /**
-   * Remaining balance in euro cents. Unset does not mean zero: the catalog sent no readable
-   * amount, or the server has a callers file and the caller is not an operator.
+   * Remaining balance in euro cents. If unset, the balance is unknown, not zero: the catalog sent
+   * no readable amount, or the caller may not see it.
+   *
+   * If the server has a callers file, only operators may see the balance.
    *
    * @generated from field: optional int64 balance_cents = 1;
    */
@@ -35,31 +37,33 @@ export declare type Account = Message<"easel.v1.Account"> & {
 
   /**
    * Time when the catalog returned this record, by Easel's clock. If the caller may not see the
-   * balance, the time when its budgets were read.
+   * balance, it is the time when its budgets were read.
    *
    * @generated from field: google.protobuf.Timestamp observe_time = 3;
    */
   observeTime?: Timestamp | undefined;
 
   /**
-   * Members of the catalog's record without a field in this contract, unchanged. Never contains an
-   * API key. Integers beyond 2^53 are not exact. Unset without access to the balance.
+   * Members of the catalog's record that have no field in this contract, unchanged. They never
+   * include an API key. Unset if the caller may not see the balance.
+   *
+   * Numbers are doubles: do not rely on integers beyond 2^53.
    *
    * @generated from field: google.protobuf.Struct upstream_fields = 4;
    */
   upstreamFields?: JsonObject | undefined;
 
   /**
-   * Budgets of the caller's team: one for each window with a limit, the day before the month. Empty
-   * without limits.
+   * Budgets of the caller's team: one for each window that has a limit. The daily budget comes
+   * first. Empty without limits.
    *
    * @generated from field: repeated easel.v1.Budget budgets = 5;
    */
   budgets: Budget[];
 
   /**
-   * Names of the fields that the server omitted because the response would exceed the 4 MiB that a
-   * gRPC client accepts: "upstream_fields". Such a field is empty.
+   * Names of omitted fields, which are empty. The server omits "upstream_fields" if the response
+   * would exceed 4 MiB, the limit of gRPC clients.
    *
    * @generated from field: repeated string omitted_fields = 6;
    */
@@ -73,10 +77,10 @@ export declare type Account = Message<"easel.v1.Account"> & {
 export declare const AccountSchema: GenMessage<Account>;
 
 /**
- * Budget is the spending of a team in the current window, by the ledger's clock. An order is
- * rejected with BUDGET_EXCEEDED if the sum of its price, spent_cents and reserved_cents exceeds
- * limit_cents. An order counts in the window in which it was placed, even if its cost changes
- * later.
+ * Budget is the limit and the spending of a team in the current window. The ledger's clock
+ * determines the window. An order is rejected with BUDGET_EXCEEDED if the sum of its price,
+ * spent_cents and reserved_cents exceeds limit_cents. An order counts in the window in which it was
+ * placed, even if its cost changes later.
  *
  * @generated from message easel.v1.Budget
  */
@@ -96,15 +100,17 @@ export declare type Budget = Message<"easel.v1.Budget"> & {
   limitCents: bigint;
 
   /**
-   * Cost of the orders of the window minus refunds, in euro cents. It can exceed the limit after a
-   * charge above its quote, or if the operator lowers the limit.
+   * Cost of the orders in the window minus refunds, in euro cents.
+   *
+   * It can exceed the limit if the catalog charges more than it quoted, or if the operator has
+   * lowered the limit.
    *
    * @generated from field: int64 spent_cents = 3;
    */
   spentCents: bigint;
 
   /**
-   * Amount reserved for orders of the window whose cost is not known yet, in euro cents.
+   * Amount that is reserved for orders in the window whose cost is not known yet, in euro cents.
    *
    * @generated from field: int64 reserved_cents = 4;
    */
@@ -118,7 +124,7 @@ export declare type Budget = Message<"easel.v1.Budget"> & {
   startTime?: Timestamp | undefined;
 
   /**
-   * End of the window. The next window starts with no spending.
+   * End of the window. The spending in the next window starts at zero.
    *
    * @generated from field: google.protobuf.Timestamp reset_time = 6;
    */
@@ -139,46 +145,46 @@ export declare type Budget = Message<"easel.v1.Budget"> & {
 export declare const BudgetSchema: GenMessage<Budget>;
 
 /**
- * UsageRow has the number and the cost of the orders with the same dimensions. An order with all
- * its later changes counts at the time of the order. Orders that the catalog rejected are not
- * counted.
+ * UsageRow is the number and the cost of the orders that have the same values in all dimensions.
+ * Everything about an order, including a later refund, counts at the time when it was placed.
+ * Orders that the catalog rejected are not counted.
  *
  * @generated from message easel.v1.UsageRow
  */
 export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
   /**
-   * Day in UTC, such as 2026-11-22. Empty if usage is not grouped by it.
+   * Day in UTC, such as 2026-11-22. Empty if the rows are not grouped by day.
    *
    * @generated from field: string day = 1;
    */
   day: string;
 
   /**
-   * Owner of the orders. Empty if usage is not grouped by it, or if callers forward their own API
-   * keys.
+   * Owner of the orders. Empty if the rows are not grouped by owner, or if callers forward their
+   * own API keys.
    *
    * @generated from field: string owner = 2;
    */
   owner: string;
 
   /**
-   * Caller that placed the orders. Empty if usage is not grouped by it, or if callers forward their
-   * own API keys.
+   * Caller that placed the orders. Empty if the rows are not grouped by caller, or if callers
+   * forward their own API keys.
    *
    * @generated from field: string caller = 3;
    */
   caller: string;
 
   /**
-   * ID of the model. Empty if usage is not grouped by it.
+   * ID of the model. Empty if the rows are not grouped by model.
    *
    * @generated from field: string model_id = 4;
    */
   modelId: string;
 
   /**
-   * Value of the label. Empty if usage is not grouped by it, or if the orders do not have the
-   * label.
+   * Value of the label. Empty if the rows are not grouped by label, or if the orders do not have
+   * the label.
    *
    * @generated from field: string label_value = 5;
    */
@@ -192,7 +198,7 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
   orderCount: bigint;
 
   /**
-   * Number of these orders whose render failed, refunded or not.
+   * Number of orders in order_count whose render failed, with or without a refund.
    *
    * @generated from field: int64 failed_count = 7;
    */
@@ -200,7 +206,7 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
 
   /**
    * Number of orders for which it is unknown whether the catalog accepted them. They are not part
-   * of order_count; their quoted price is part of reserved_cents.
+   * of order_count. Their quoted price is part of reserved_cents.
    *
    * @generated from field: int64 unknown_count = 8;
    */
@@ -221,19 +227,21 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
   refundedCents: bigint;
 
   /**
-   * Quoted prices of orders whose cost is not known yet, in euro cents. An order without a budget
-   * and without max_cost_cents has no quote, and reserves nothing.
+   * Quoted prices of orders whose cost is not known yet, in euro cents.
+   *
+   * An order without a budget and without max_cost_cents has no quote, so nothing is reserved for
+   * it.
    *
    * @generated from field: int64 reserved_cents = 11;
    */
   reservedCents: bigint;
 
   /**
-   * Amount that counts as spent without confirmation, in euro cents: renders without a known
-   * refund that failed, were deleted, or finished without a readable price.
+   * Amount that counts as spent although the catalog has not confirmed it, in euro cents.
    *
-   * For renders with a known price it is part of cost_cents; for the others it is in addition to
-   * cost_cents.
+   * It comes from renders that failed or were deleted without a known refund, and from renders that
+   * finished without a readable price. If the price of a render is known, the amount is also part
+   * of cost_cents. Otherwise it is not.
    *
    * @generated from field: int64 unconfirmed_cents = 12;
    */
@@ -300,7 +308,7 @@ export enum UsageDimension {
   UNSPECIFIED = 0,
 
   /**
-   * The day of the order, in UTC.
+   * The day on which the order was placed, in UTC.
    *
    * @generated from enum value: USAGE_DIMENSION_DAY = 1;
    */
@@ -328,7 +336,7 @@ export enum UsageDimension {
   MODEL = 4,
 
   /**
-   * The value of the label label_name.
+   * The value of the label whose name is in label_name.
    *
    * @generated from enum value: USAGE_DIMENSION_LABEL = 5;
    */

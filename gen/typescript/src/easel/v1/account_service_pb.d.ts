@@ -47,7 +47,7 @@ export declare type GetAccountResponse = Message<"easel.v1.GetAccountResponse"> 
 export declare const GetAccountResponseSchema: GenMessage<GetAccountResponse>;
 
 /**
- * ListUsageRequest selects orders and their grouping.
+ * ListUsageRequest selects orders, and the dimensions by which they are grouped.
  *
  * @generated from message easel.v1.ListUsageRequest
  */
@@ -68,15 +68,15 @@ export declare type ListUsageRequest = Message<"easel.v1.ListUsageRequest"> & {
   endTime?: Timestamp | undefined;
 
   /**
-   * Dimensions of the rows, in order. There is one row for each combination. If empty, there is one
-   * row for all orders.
+   * Dimensions of the rows, in order. There is one row for each combination of values. If empty,
+   * there is one row for all orders.
    *
    * @generated from field: repeated easel.v1.UsageDimension group_by = 3;
    */
   groupBy: UsageDimension[];
 
   /**
-   * Name of the label for USAGE_DIMENSION_LABEL. Empty without that dimension.
+   * Name of the label for USAGE_DIMENSION_LABEL. Must be empty without that dimension.
    *
    * @generated from field: string label_name = 4;
    */
@@ -131,15 +131,16 @@ export declare type ListUsageResponse = Message<"easel.v1.ListUsageResponse"> & 
 export declare const ListUsageResponseSchema: GenMessage<ListUsageResponse>;
 
 /**
- * AccountService reads the account of an API key, and usage from the ledger. See GenerationService
- * for the ledger.
+ * AccountService reads the account of an API key from the catalog, and usage from the ledger.
+ * GenerationService describes the ledger.
  *
  * @generated from service easel.v1.AccountService
  */
 export declare const AccountService: GenService<{
   /**
-   * GetAccount returns the balance from the catalog and the caller's budgets from the ledger. It is
-   * never cached, and each call sends one request to the catalog.
+   * GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
+   * balance is never cached: each call of a caller that may see it sends one request to the
+   * catalog.
    *
    * Errors:
    *   - UNAUTHENTICATED: the API key is missing, wrong or revoked.
@@ -155,11 +156,13 @@ export declare const AccountService: GenService<{
     output: typeof GetAccountResponseSchema;
   },
   /**
-   * ListUsage returns the number and the cost of orders from the ledger. It sends a request to the
-   * catalog only to check a forwarded API key that has no orders. A caller sees the orders of its
-   * owner, an operator those of all owners, and a caller that forwards its API key those that were
-   * placed with it through Easel. Rows are sorted by their dimensions in the requested order. Every
-   * row has orders.
+   * ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
+   * of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
+   * sees the orders that were placed through Easel with this API key. Rows are sorted by their
+   * dimensions, in the order of group_by. There are no rows without orders.
+   *
+   * If a forwarded API key has no orders, the call sends one request to the catalog to check the
+   * API key.
    *
    * Errors:
    *   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.

@@ -10,15 +10,21 @@ import type { GenEnum, GenFile } from "@bufbuild/protobuf/codegenv2";
 export declare const file_easel_v1_error: GenFile;
 
 /**
- * ErrorReason is the reason of an error. Every error has google.rpc.ErrorInfo with the domain
- * "easel" and the name of one of these values as its reason. Each reason has one gRPC code and,
- * over REST, the HTTP status that gRPC maps to this code, unless its comment names others.
+ * ErrorReason is the machine-readable reason of an error. Every error of Easel has
+ * google.rpc.ErrorInfo with the domain "easel" and the name of one of these values as its reason. A
+ * reason has one gRPC code. Over REST, it has the HTTP status that gRPC maps to this code, unless
+ * its comment names another one. A reason that is not listed here comes from a newer server: handle
+ * it by its code.
+ *
+ * Before a retry, wait for the delay in RetryInfo. Without RetryInfo, back off.
+ *
  * google.rpc.RequestInfo has the trace ID of the call, which is also in the operator's logs and
- * traces. Over gRPC it is missing if the call is rejected before its message is read, such as a
- * call without a credential. Before a retry, wait for the delay of RetryInfo; without RetryInfo,
- * back off. A reason that is not listed here comes from a newer server: handle it by its code. The
- * gRPC library rejects some calls before Easel sees them, such as a message that is too large;
- * these errors have only a code. Errors on the way, such as those of a proxy, are not Easel's.
+ * traces. Over gRPC it is missing if the call was rejected before its message was read, such as a
+ * call without a credential.
+ *
+ * Some errors have only a code, because they do not come from Easel. The gRPC library rejects some
+ * calls itself, such as a message that is too large. A proxy in front of Easel can also return
+ * errors.
  *
  * If a response of the catalog is the cause, the metadata of ErrorInfo has its HTTP status as
  * upstream_status. It has the catalog's own code, in upper case, as upstream_code, if the code is
@@ -62,10 +68,10 @@ export enum ErrorReason {
   INPUTS_TOO_LARGE = 3,
 
   /**
-   * RESOURCE_EXHAUSTED, only over REST, 413. The body is larger than the limit of the server:
-   * EASEL_MAX_INPUTS and 256 KiB, which is 1.25 MiB by default. Nothing was sent to the catalog.
-   * Not retryable: send smaller inputs, or ask the operator for a higher limit. Over gRPC, the
-   * library rejects a message above this limit with this code and without a reason.
+   * RESOURCE_EXHAUSTED, only over REST, 413. The body is larger than the limit of the server, which
+   * is EASEL_MAX_INPUTS plus 256 KiB (1.25 MiB by default). Nothing was sent to the catalog. Over
+   * gRPC, the library rejects a message above this limit with this code and without a reason. Not
+   * retryable: send smaller inputs, or ask the operator for a higher limit.
    *
    * @generated from enum value: REQUEST_TOO_LARGE = 4;
    */
@@ -90,16 +96,16 @@ export enum ErrorReason {
 
   /**
    * UNAUTHENTICATED. The authorization does not have the form "Bearer ...", is sent twice, or
-   * exceeds 4,096 bytes (8,192 for a token if the server has one API key for all callers). Not
-   * retryable: fix the authorization.
+   * exceeds 4,096 bytes. If the server has one API key for all callers, the limit for a token is
+   * 8,192 bytes. Not retryable: fix the authorization.
    *
    * @generated from enum value: CREDENTIAL_MALFORMED = 11;
    */
   CREDENTIAL_MALFORMED = 11,
 
   /**
-   * UNAUTHENTICATED. The server has a callers file, and the call has no token or certificate that
-   * the server knows, or the caller's permissions have changed since the call started. Not
+   * UNAUTHENTICATED. The server does not know the token or certificate of the call, or the call has
+   * none. It is also sent if the caller's permissions have changed since the call started. Not
    * retryable: send the token or certificate that the operator has registered.
    *
    * @generated from enum value: CALLER_UNKNOWN = 12;
@@ -109,14 +115,14 @@ export enum ErrorReason {
   /**
    * UNAUTHENTICATED; INTERNAL if the server has one API key for all callers. The catalog rejects
    * the API key: it is wrong or was revoked. Not retryable: send another API key, or ask the
-   * operator to replace that of the server.
+   * operator to replace the API key of the server.
    *
    * @generated from enum value: UPSTREAM_CREDENTIAL_REJECTED = 13;
    */
   UPSTREAM_CREDENTIAL_REJECTED = 13,
 
   /**
-   * PERMISSION_DENIED. The catalog does not allow this with this API key. Not retryable: use an API
+   * PERMISSION_DENIED. The catalog denies this request for this API key. Not retryable: use an API
    * key with the permission.
    *
    * @generated from enum value: UPSTREAM_FORBIDDEN = 14;
@@ -172,7 +178,7 @@ export enum ErrorReason {
   PRICE_ABOVE_LIMIT = 31,
 
   /**
-   * RESOURCE_EXHAUSTED, over REST 402. The budget of the team does not cover the price;
+   * RESOURCE_EXHAUSTED, over REST 402. The budget of the team does not cover the price.
    * QuotaFailure has the details, and the metadata has window, reset_time, remaining_cents and
    * price_cents. Retryable: after reset_time; there is no RetryInfo.
    *
@@ -205,8 +211,8 @@ export enum ErrorReason {
 
   /**
    * UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable: with the same
-   * idempotency_key, which is safe and returns the outcome. Without RetryInfo the time for that is
-   * over, and an operator has to check the account.
+   * idempotency_key, which is safe and returns the outcome. Without RetryInfo it is too late for a
+   * retry, and an operator has to check the account.
    *
    * @generated from enum value: SUBMISSION_OUTCOME_UNKNOWN = 36;
    */
@@ -221,8 +227,8 @@ export enum ErrorReason {
   GENERATION_ACTIVE = 37,
 
   /**
-   * FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay of RetryInfo. It
-   * is better to wait for the render first, or to set wait_timeout.
+   * FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay of RetryInfo. To
+   * avoid this error, wait for the render first, or set wait_timeout.
    *
    * @generated from enum value: CONTENT_NOT_READY = 40;
    */
@@ -252,15 +258,15 @@ export enum ErrorReason {
   CONTENT_INTERRUPTED = 43,
 
   /**
-   * DATA_LOSS, over REST 412. The bytes differ from those that the caller already has. Retryable:
-   * from the first byte, without an etag.
+   * DATA_LOSS, over REST 412. The result has another etag than the caller sent, or has changed
+   * during the download. Retryable: from the first byte, without an etag.
    *
    * @generated from enum value: CONTENT_CHANGED = 44;
    */
   CONTENT_CHANGED = 44,
 
   /**
-   * RESOURCE_EXHAUSTED. The catalog asks to slow down. Retryable.
+   * RESOURCE_EXHAUSTED. The rate limit of the catalog is reached. Retryable.
    *
    * @generated from enum value: UPSTREAM_RATE_LIMITED = 50;
    */
@@ -321,8 +327,8 @@ export enum ErrorReason {
   OVERLOADED = 70,
 
   /**
-   * RESOURCE_EXHAUSTED. The caller has as many open streams, or watches as many renders, as it may;
-   * QuotaFailure has the limit. Retryable: after one of them has ended.
+   * RESOURCE_EXHAUSTED. The caller has reached its limit of open streams or of watched renders;
+   * QuotaFailure has the limit. Retryable: after one of its streams has ended.
    *
    * @generated from enum value: STREAM_QUOTA_EXCEEDED = 71;
    */
@@ -359,8 +365,8 @@ export enum ErrorReason {
   ROUTE_NOT_FOUND = 80,
 
   /**
-   * UNIMPLEMENTED, only over REST, 405. The path does not support this method. Not retryable: the
-   * header Allow lists the supported methods.
+   * UNIMPLEMENTED, only over REST, 405. The path does not support this HTTP method. Not retryable:
+   * the header Allow lists the supported methods.
    *
    * @generated from enum value: METHOD_NOT_ALLOWED = 81;
    */
@@ -391,7 +397,7 @@ export enum ErrorReason {
   HOST_NOT_ALLOWED = 84,
 
   /**
-   * PERMISSION_DENIED, only over REST. Pages of other origins may not call the server. Not
+   * PERMISSION_DENIED, only over REST. Web pages of other origins may not call the server. Not
    * retryable: call from a backend.
    *
    * @generated from enum value: CROSS_ORIGIN_REQUEST = 85;
@@ -421,8 +427,8 @@ export enum ErrorReason {
   INTERNAL = 92,
 
   /**
-   * UNIMPLEMENTED. The server does not have this method: it is older than the stubs. Not retryable:
-   * update the server.
+   * UNIMPLEMENTED. The server does not have this method, because it is older than the stubs. Not
+   * retryable: update the server.
    *
    * @generated from enum value: UNIMPLEMENTED = 93;
    */

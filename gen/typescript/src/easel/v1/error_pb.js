@@ -17,15 +17,21 @@ export const ErrorReasonSchema = /*@__PURE__*/
   enumDesc(file_easel_v1_error, 0);
 
 /**
- * ErrorReason is the reason of an error. Every error has google.rpc.ErrorInfo with the domain
- * "easel" and the name of one of these values as its reason. Each reason has one gRPC code and,
- * over REST, the HTTP status that gRPC maps to this code, unless its comment names others.
+ * ErrorReason is the machine-readable reason of an error. Every error of Easel has
+ * google.rpc.ErrorInfo with the domain "easel" and the name of one of these values as its reason. A
+ * reason has one gRPC code. Over REST, it has the HTTP status that gRPC maps to this code, unless
+ * its comment names another one. A reason that is not listed here comes from a newer server: handle
+ * it by its code.
+ *
+ * Before a retry, wait for the delay in RetryInfo. Without RetryInfo, back off.
+ *
  * google.rpc.RequestInfo has the trace ID of the call, which is also in the operator's logs and
- * traces. Over gRPC it is missing if the call is rejected before its message is read, such as a
- * call without a credential. Before a retry, wait for the delay of RetryInfo; without RetryInfo,
- * back off. A reason that is not listed here comes from a newer server: handle it by its code. The
- * gRPC library rejects some calls before Easel sees them, such as a message that is too large;
- * these errors have only a code. Errors on the way, such as those of a proxy, are not Easel's.
+ * traces. Over gRPC it is missing if the call was rejected before its message was read, such as a
+ * call without a credential.
+ *
+ * Some errors have only a code, because they do not come from Easel. The gRPC library rejects some
+ * calls itself, such as a message that is too large. A proxy in front of Easel can also return
+ * errors.
  *
  * If a response of the catalog is the cause, the metadata of ErrorInfo has its HTTP status as
  * upstream_status. It has the catalog's own code, in upper case, as upstream_code, if the code is

@@ -47,7 +47,7 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
   upstreamStatus: string;
 
   /**
-   * Whether the render has ended: succeeded, failed, refunded or deleted.
+   * Whether the render is finished: succeeded, failed, refunded or deleted.
    *
    * @generated from field: bool terminal = 5;
    */
@@ -93,24 +93,26 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
   } | { case: undefined; value?: undefined };
 
   /**
-   * Message of the catalog about the failure, shortened to 1 KiB. Empty if the render did not fail
-   * or the catalog sends no message.
+   * The catalog's message about the failure, shortened to 1 KiB. Empty if the render did not fail,
+   * or if the catalog sends no message.
    *
    * @generated from field: string failure_message = 10;
    */
   failureMessage: string;
 
   /**
-   * Time of the order: the catalog's, if it sends a readable one, otherwise the time when this
-   * process placed the order. Unset if both are unknown.
+   * Time of the order, from the catalog if it sends a readable time. Otherwise it is the time when
+   * this process placed the order. Unset if both are unknown.
    *
    * @generated from field: google.protobuf.Timestamp create_time = 11;
    */
   createTime?: Timestamp | undefined;
 
   /**
-   * Time when the render became terminal: the catalog's, if it sends a readable one, otherwise the
-   * time when this process first saw the state. Unset until then.
+   * Time when the render became terminal. Unset while it is not terminal.
+   *
+   * The time is from the catalog if it sends a readable time. Otherwise it is the time when this
+   * process first saw the terminal state.
    *
    * @generated from field: google.protobuf.Timestamp terminal_time = 12;
    */
@@ -124,24 +126,24 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
   observeTime?: Timestamp | undefined;
 
   /**
-   * Digest of all fields that a caller can see change, except poll times. The same on every
-   * replica and after a restart. Send it to WatchGeneration as known_etag.
+   * Digest of the fields of the catalog's record, without the times of polls. It is the same on
+   * every replica. Send it to WatchGeneration as known_etag.
    *
    * @generated from field: string etag = 14;
    */
   etag: string;
 
   /**
-   * Members of the catalog's record that have no field in this contract, unchanged. It never
-   * contains an API key or the catalog's content URL.
+   * Members of the catalog's record that have no field in this contract, unchanged. They never
+   * include an API key or the catalog's content URL.
    *
    * @generated from field: google.protobuf.Struct upstream_fields = 15;
    */
   upstreamFields?: JsonObject | undefined;
 
   /**
-   * Owner of the render: the team of the caller that ordered it, or a caller without a team. Empty
-   * if callers forward their own API keys. Not in the etag.
+   * Team of the caller that ordered the render, or the caller if it has no team. Empty if callers
+   * forward their own API keys. Not part of the etag.
    *
    * @generated from field: string owner = 16;
    */
@@ -163,11 +165,11 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
   labels: { [key: string]: string };
 
   /**
-   * Names of the fields that the server left out because the response would exceed the 4 MiB that
-   * a gRPC client accepts. Such a field is empty.
+   * Names of omitted fields, which are empty. The server omits fields if the response would exceed
+   * 4 MiB, the limit of gRPC clients. Not part of the etag.
    *
-   * "upstream_fields" is left out first, then "inputs", then "text". A list also leaves out long
-   * fields; GetGeneration returns them. Not part of the etag.
+   * The server omits "upstream_fields" first, then "inputs", then "text". A list also omits long
+   * fields, which GetGeneration returns.
    *
    * @generated from field: repeated string omitted_fields = 19;
    */
@@ -236,8 +238,8 @@ export declare type TextResult = Message<"easel.v1.TextResult"> & {
 export declare const TextResultSchema: GenMessage<TextResult>;
 
 /**
- * Quote is the price of inputs at one moment. A quote reserves nothing, and the price may change
- * before the order. See CreateGenerationRequest.max_cost_cents.
+ * Quote is the price of inputs at one moment. A quote reserves nothing: the price may change before
+ * the order. To limit the price, set CreateGenerationRequest.max_cost_cents.
  *
  * @generated from message easel.v1.Quote
  */
@@ -286,8 +288,9 @@ export declare type Quote = Message<"easel.v1.Quote"> & {
 export declare const QuoteSchema: GenMessage<Quote>;
 
 /**
- * State is the state of a generation. States never go backwards. A terminal state remains, except
- * that STATE_FAILED may become STATE_REFUNDED.
+ * State is the state of a generation. States never go backwards. Every state can become
+ * STATE_DELETED. Apart from that, a terminal state changes only from STATE_FAILED to
+ * STATE_REFUNDED.
  *
  * @generated from enum easel.v1.State
  */
@@ -308,7 +311,7 @@ export enum State {
 
   /**
    * Being rendered. The catalog's specification has no such status. It is sent only if the catalog
-   * returns a word that means it.
+   * returns a status word with this meaning.
    *
    * @generated from enum value: STATE_RUNNING = 2;
    */
@@ -336,8 +339,8 @@ export enum State {
   REFUNDED = 5,
 
   /**
-   * Deleted from the catalog, or never in it: the catalog does not distinguish the two. Ends a
-   * watch. Only watches, waits, and lists that ask for it send it.
+   * Deleted from the catalog, or never in it. The catalog does not distinguish the two. Terminal.
+   * Only watches, waits, and lists that ask for it return this state.
    *
    * @generated from enum value: STATE_DELETED = 6;
    */
@@ -345,7 +348,7 @@ export enum State {
 
   /**
    * A status that this version of Easel does not know. See Generation.upstream_status. Not
-   * terminal, so polling continues.
+   * terminal: polling continues.
    *
    * @generated from enum value: STATE_UNRECOGNIZED = 7;
    */

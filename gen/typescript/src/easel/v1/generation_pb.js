@@ -46,8 +46,9 @@ export const StateSchema = /*@__PURE__*/
   enumDesc(file_easel_v1_generation, 0);
 
 /**
- * State is the state of a generation. States never go backwards. A terminal state remains, except
- * that STATE_FAILED may become STATE_REFUNDED.
+ * State is the state of a generation. States never go backwards. Every state can become
+ * STATE_DELETED. Apart from that, a terminal state changes only from STATE_FAILED to
+ * STATE_REFUNDED.
  *
  * @generated from enum easel.v1.State
  */

@@ -27,16 +27,16 @@ export declare type QuoteGenerationRequest = Message<"easel.v1.QuoteGenerationRe
   modelId: string;
 
   /**
-   * Input values by the names of the model's input fields. Integers beyond 2^53, and more than
-   * 20,000 values including nested ones, are rejected: use inputs_json for these.
+   * Input values by the names of the model's input fields. At most 20,000 values, including nested
+   * values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
    *
    * @generated from field: google.protobuf.Struct inputs = 2;
    */
   inputs?: JsonObject | undefined;
 
   /**
-   * The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB;
-   * the operator may set up to 16 MiB.
+   * The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB,
+   * unless the operator has set up to 16 MiB.
    *
    * @generated from field: string inputs_json = 3;
    */
@@ -83,29 +83,29 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
   modelId: string;
 
   /**
-   * Input values by the names of the model's input fields. Integers beyond 2^53, and more than
-   * 20,000 values including nested ones, are rejected: use inputs_json for these.
+   * Input values by the names of the model's input fields. At most 20,000 values, including nested
+   * values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
    *
    * @generated from field: google.protobuf.Struct inputs = 2;
    */
   inputs?: JsonObject | undefined;
 
   /**
-   * The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB;
-   * the operator may set up to 16 MiB.
+   * The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB,
+   * unless the operator has set up to 16 MiB.
    *
    * @generated from field: string inputs_json = 3;
    */
   inputsJson: string;
 
   /**
-   * Identifies this order. Create a new key for each order (for example a UUID), store it before
-   * the first call, and send it until the outcome is known.
+   * Identifies this order. Create a new key for each new order, such as a UUID, and store it before
+   * the first call. Send it until the outcome is known.
    *
    * 1 to 255 visible ASCII characters, unique under the API key. If the server has one API key for
-   * many callers, keys are scoped to the owner: two teams that choose the same key place two
-   * orders. All anonymous callers count as one caller. Over REST, the header Idempotency-Key may
-   * contain the key.
+   * many callers, each owner has its own keys: two teams that choose the same key place two orders.
+   * All anonymous callers count as one caller. Over REST, the header Idempotency-Key may contain
+   * the key.
    *
    * @generated from field: string idempotency_key = 4;
    */
@@ -115,20 +115,21 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
    * Maximum cost of the order, in euro cents. If set, the inputs are priced first, and a higher
    * price is rejected with PRICE_ABOVE_LIMIT. If unset, there is no limit.
    *
-   * The catalog has no such limit: a price that rises between the quote and the order is charged
-   * and returned in cost_cents. An order that may already exist is not priced again. If several
-   * calls with the same idempotency_key run concurrently, the limit of the first call applies.
+   * The catalog itself has no such limit. If the price rises between the quote and the order, the
+   * higher price is charged and returned in cost_cents. An order that may already exist is not
+   * priced again. If several calls with the same idempotency_key run concurrently, the limit of the
+   * first call applies.
    *
    * @generated from field: optional int64 max_cost_cents = 5;
    */
   maxCostCents?: bigint | undefined;
 
   /**
-   * Labels for lists and reports, at most 16, which are never sent to the catalog. See
+   * Labels for lists and reports, at most 16. They are never sent to the catalog. See
    * Generation.labels, GenerationFilter and ListUsage.
    *
-   * They are not part of the order's identity: repeated requests do not change the labels of the
-   * first. A name has up to 63 lower-case letters, digits, '_', '.' and '-', and starts with a
+   * Labels do not identify the order. A repeated request does not change the labels of the first
+   * request. A name has up to 63 lower-case letters, digits, '_', '.' and '-', and starts with a
    * letter. A value has up to 256 bytes without U+0000.
    *
    * @generated from field: map<string, string> labels = 6;
@@ -149,7 +150,7 @@ export declare const CreateGenerationRequestSchema: GenMessage<CreateGenerationR
  */
 export declare type CreateGenerationResponse = Message<"easel.v1.CreateGenerationResponse"> & {
   /**
-   * The render. Repeated requests return the same render in the newest state that can be read.
+   * The render. A repeated request returns the same render in the newest state that can be read.
    *
    * @generated from field: easel.v1.Generation generation = 1;
    */
@@ -185,8 +186,11 @@ export declare type GetGenerationRequest = Message<"easel.v1.GetGenerationReques
   generationId: string;
 
   /**
-   * Maximum age of a state from a watch. An older state is read from the catalog, or the call
-   * fails. Zero always reads the catalog; unset accepts any age.
+   * Maximum age of a state that comes from a watch. Zero always reads the catalog. If unset, any
+   * age is accepted.
+   *
+   * If the state is older, the render is read from the catalog, and the call fails if the catalog
+   * does not respond.
    *
    * @generated from field: google.protobuf.Duration max_staleness = 2;
    */
@@ -241,7 +245,7 @@ export declare type ListGenerationsRequest = Message<"easel.v1.ListGenerationsRe
   pageToken: string;
 
   /**
-   * Filter of the renders. If unset, all renders are returned. All pages of a list must have the
+   * Filter for the renders. If unset, all renders are returned. All pages of a list must have the
    * same filter.
    *
    * @generated from field: easel.v1.GenerationFilter filter = 3;
@@ -269,25 +273,25 @@ export declare type GenerationFilter = Message<"easel.v1.GenerationFilter"> & {
   modelId: string;
 
   /**
-   * States, of which a render must have one. Empty matches every state except STATE_DELETED.
-   * STATE_QUEUED also matches renders whose state has always been STATE_UNRECOGNIZED.
-   * STATE_UNRECOGNIZED itself matches nothing.
+   * Allowed states. If empty, every state except STATE_DELETED is allowed. STATE_QUEUED also
+   * matches renders whose state has always been STATE_UNRECOGNIZED. STATE_UNRECOGNIZED itself
+   * matches nothing.
    *
    * @generated from field: repeated easel.v1.State states = 2;
    */
   states: State[];
 
   /**
-   * Labels, all of which the order must have. Over REST, use filter.labels[name]=value for each
-   * label.
+   * Labels that the order must have. It may have others too. Over REST, use
+   * filter.labels[name]=value for each label.
    *
    * @generated from field: map<string, string> labels = 3;
    */
   labels: { [key: string]: string };
 
   /**
-   * Owner of the renders. Only an operator may set it. If empty, an operator's list has the renders
-   * of all owners, and every other list has the caller's own.
+   * Owner of the renders. Only an operator may set it. If empty, an operator gets the renders of
+   * all owners, and any other caller gets its own.
    *
    * @generated from field: string owner = 4;
    */
@@ -406,16 +410,16 @@ export declare type WatchGenerationRequest = Message<"easel.v1.WatchGenerationRe
   until: WatchUntil;
 
   /**
-   * The etag of the last update that the caller has. Without a change since, the stream starts
-   * with a heartbeat. Over REST, the header Last-Event-ID may contain it.
+   * The etag of the last update that the caller has. If nothing has changed since, the stream
+   * starts with a heartbeat. Over REST, the header Last-Event-ID may contain it.
    *
    * @generated from field: string known_etag = 3;
    */
   knownEtag: string;
 
   /**
-   * Whether the bytes of the result follow the last update on the same stream, as in
-   * DownloadGeneration. A result without a file has no bytes.
+   * Whether the stream continues with the bytes of the result after the last update, as in
+   * DownloadGeneration. A result that is not a file has no bytes.
    *
    * @generated from field: bool include_content = 4;
    */
@@ -522,21 +526,21 @@ export declare type GenerationUpdate = Message<"easel.v1.GenerationUpdate"> & {
 export declare const GenerationUpdateSchema: GenMessage<GenerationUpdate>;
 
 /**
- * Heartbeat reports that nothing has changed, and the condition of the catalog.
+ * Heartbeat reports that nothing has changed. It also reports the condition of the catalog.
  *
  * @generated from message easel.v1.Heartbeat
  */
 export declare type Heartbeat = Message<"easel.v1.Heartbeat"> & {
   /**
-   * Time of the catalog's last successful response for the watched renders. Unset before the
-   * first one.
+   * Time of the catalog's last successful response for the watched renders. Unset before the first
+   * such response.
    *
    * @generated from field: google.protobuf.Timestamp observe_time = 1;
    */
   observeTime?: Timestamp | undefined;
 
   /**
-   * Time of the next poll. Unset if none is planned.
+   * Time of the next poll. Unset if no poll is planned.
    *
    * @generated from field: google.protobuf.Timestamp next_poll_time = 2;
    */
@@ -557,17 +561,18 @@ export declare type Heartbeat = Message<"easel.v1.Heartbeat"> & {
   consecutivePollFailures: number;
 
   /**
-   * Error of the last failed poll, shortened to 1 KiB. Empty after a success.
+   * Error of the last failed poll, shortened to 1 KiB. Empty after a successful poll.
    *
-   * If the server has one API key for all callers and the poll read a render of another owner, it
-   * is only the kind of the error, such as "unavailable". Operators see the whole error.
+   * If the server has one API key for all callers, the poll may have read a render of another
+   * owner. The caller then sees only the kind of the error, such as "unavailable". Operators see
+   * the complete error.
    *
    * @generated from field: string last_error = 5;
    */
   lastError: string;
 
   /**
-   * Typical time until such a render finishes, measured from earlier renders of the same model
+   * Typical time until such a render finishes, estimated from earlier renders of the same model
    * under the same API key. Unset without earlier renders.
    *
    * @generated from field: google.protobuf.Duration typical_remaining = 6;
@@ -595,8 +600,8 @@ export declare type StreamClosing = Message<"easel.v1.StreamClosing"> & {
   reason: StreamClosingReason;
 
   /**
-   * Time to wait before the next watch. It differs between callers so that they do not all return
-   * at the same time.
+   * Time to wait before the caller watches again. It differs between callers, so that they do not
+   * all return at the same time.
    *
    * @generated from field: google.protobuf.Duration retry_delay = 2;
    */
@@ -617,7 +622,7 @@ export declare const StreamClosingSchema: GenMessage<StreamClosing>;
  */
 export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerationsRequest"> & {
   /**
-   * IDs of the renders to watch, up to 1000 and each once. See
+   * IDs of the renders to watch, up to 1000 and each only once. See
    * WatchGenerationRequest.generation_id. If empty, the stream has every render that the catalog
    * lists for the API key.
    *
@@ -645,9 +650,9 @@ export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerations
    * not changed since are not sent again.
    *
    * If no render has changed, the stream starts with caught_up, which counts all renders of the
-   * stream. With named renders, the etags of other renders are ignored. Without named renders,
-   * each render here that the catalog no longer lists is read once. It is included if it still
-   * exists; otherwise it is reported with STATE_DELETED, as is a render of another owner. Each of
+   * stream. With named renders, the etags of other renders are ignored. Without named renders, each
+   * render in known_etags that the catalog no longer lists is read once. If it still exists, it is
+   * included. Otherwise it is reported with STATE_DELETED, as is a render of another owner. Each of
    * these reads counts as a poll, so omit settled renders that are no longer of interest. Renders
    * that filter excludes are ignored.
    *
@@ -659,8 +664,8 @@ export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerations
   knownEtags: { [key: string]: string };
 
   /**
-   * Filter of the renders. If unset, all renders are sent. Its states must be empty because states
-   * change. See ListGenerationsRequest.filter.
+   * Filter for the renders. If unset, all renders are sent. Its states must be empty, because
+   * states change. See ListGenerationsRequest.filter.
    *
    * Excluded renders are neither sent nor counted, and a stream of named renders does not wait for
    * them. A named render that does not exist is reported with STATE_DELETED even if a filter is
@@ -738,15 +743,17 @@ export declare type WatchGenerationsResponse = Message<"easel.v1.WatchGeneration
 export declare const WatchGenerationsResponseSchema: GenMessage<WatchGenerationsResponse>;
 
 /**
- * CaughtUp marks the point at which the caller has the first state of every render of the stream,
- * from this stream or from known_etags. All later updates are changes.
+ * CaughtUp reports that the caller now has a state of every render of the stream. Some of the
+ * states may be those of known_etags. All later updates are changes.
  *
  * @generated from message easel.v1.CaughtUp
  */
 export declare type CaughtUp = Message<"easel.v1.CaughtUp"> & {
   /**
-   * Number of renders of the stream at this point. With named renders, it includes all that filter
-   * does not exclude, even those with STATE_DELETED. Otherwise it includes the existing renders.
+   * Number of renders of the stream at this point.
+   *
+   * With named renders, it counts all renders that filter does not exclude, even those with
+   * STATE_DELETED. Without named renders, it counts the existing renders.
    *
    * @generated from field: int32 generation_count = 1;
    */
@@ -760,7 +767,7 @@ export declare type CaughtUp = Message<"easel.v1.CaughtUp"> & {
 export declare const CaughtUpSchema: GenMessage<CaughtUp>;
 
 /**
- * DownloadGenerationRequest identifies a result and the range to send.
+ * DownloadGenerationRequest identifies a result and the part to send.
  *
  * @generated from message easel.v1.DownloadGenerationRequest
  */
@@ -789,8 +796,8 @@ export declare type DownloadGenerationRequest = Message<"easel.v1.DownloadGenera
   readLimit: bigint;
 
   /**
-   * The ContentInfo.etag of the bytes that the caller already has. If the result has another etag,
-   * the call fails with CONTENT_CHANGED. Empty accepts any result.
+   * The ContentInfo.etag of the bytes that the caller already has. If the result has a different
+   * etag, the call fails with CONTENT_CHANGED. If empty, any result is accepted.
    *
    * @generated from field: string etag = 4;
    */
@@ -845,7 +852,7 @@ export declare type ContentChunk = Message<"easel.v1.ContentChunk"> & {
   offset: bigint;
 
   /**
-   * The bytes, at most 256 KiB. May be empty in a chunk that carries info or summary.
+   * The bytes, at most 256 KiB. They may be empty in a chunk that has info or summary.
    *
    * @generated from field: bytes data = 2;
    */
@@ -901,23 +908,23 @@ export declare type ContentInfo = Message<"easel.v1.ContentInfo"> & {
   sizeBytes?: bigint | undefined;
 
   /**
-   * File name from the ID of the render and the media type. It is safe to create in a directory: it
-   * has no path and no control characters.
+   * File name made of the ID of the render and the media type. It is safe to create in a directory,
+   * because it has no path and no control characters.
    *
    * @generated from field: string file_name = 3;
    */
   fileName: string;
 
   /**
-   * Identifies these bytes. Send it as DownloadGenerationRequest.etag to resume. Empty if the
-   * catalog sends nothing that identifies them.
+   * Identifies these bytes. To resume a download, send it as DownloadGenerationRequest.etag. Empty
+   * if the catalog sends nothing that identifies the bytes.
    *
    * @generated from field: string etag = 4;
    */
   etag: string;
 
   /**
-   * Source of the first bytes. The bytes are the same from each source. Over REST, the header
+   * Source of the first bytes. Every source has the same bytes. Over REST, the header
    * Easel-Content-Source is "catalog" or "copy".
    *
    * @generated from field: easel.v1.ContentSource source = 5;
@@ -973,7 +980,7 @@ export declare type DeleteGenerationRequest = Message<"easel.v1.DeleteGeneration
   generationId: string;
 
   /**
-   * Whether the call succeeds if there is no such render.
+   * Whether the call also succeeds if there is no such render.
    *
    * @generated from field: bool allow_missing = 2;
    */
@@ -981,7 +988,7 @@ export declare type DeleteGenerationRequest = Message<"easel.v1.DeleteGeneration
 
   /**
    * Whether to delete a render that is not terminal. The catalog does not specify whether its price
-   * is refunded, or whether it stops.
+   * is then refunded, or whether it stops rendering.
    *
    * @generated from field: bool force = 3;
    */
@@ -1029,8 +1036,8 @@ export enum WatchUntil {
   TERMINAL = 1,
 
   /**
-   * The cost of the render is final: it is succeeded, refunded or deleted, or it failed and the
-   * time for a refund is over.
+   * The cost of the render is final. The render is succeeded, refunded or deleted, or it is failed
+   * and the time for a refund is over.
    *
    * @generated from enum value: WATCH_UNTIL_SETTLED = 2;
    */
@@ -1202,30 +1209,31 @@ export declare const GenerationService: GenService<{
    * WatchGeneration to follow it.
    *
    * The idempotency_key identifies the order. After any error, timeout or crash, send the same
-   * request with the same idempotency_key within 12 hours and under the same API key: the order is
+   * request with the same idempotency_key and under the same API key, within 12 hours. The order is
    * charged only once. Easel itself resends an order only with the same idempotency_key, bytes and
    * API key. Once an order may have been sent to the catalog, Easel keeps trying until the caller's
-   * deadline, even if the caller disconnects, and then for at most a minute.
+   * deadline and for at most another minute. It does so even if the caller disconnects.
    *
    * Failed attempts are retried until the caller's deadline. If the deadline passes first, the
-   * error describes the last response of the catalog. An order that was not sent is withdrawn one
-   * second before the deadline, or a tenth of the caller's time if that is shorter, so that its
-   * outcome can be recorded.
+   * error describes the last response of the catalog. An order that was not sent is withdrawn before
+   * the deadline, so that its outcome can be recorded: one second before, or a tenth of the caller's
+   * time if that is shorter.
    *
    * Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
    * the ledger:
-   *   - "not_placed": no order exists for this idempotency_key. Only a durable ledger can know this,
-   *     and only if the server has one API key for all callers.
+   *   - "not_placed": no order exists for this idempotency_key. Only a durable ledger can know
+   *     this, and only if the server has one API key for all callers.
    *   - "not_placed_by_this_call": this call placed no order, but an earlier call may have. Either
    *     nothing was sent to the catalog, or the catalog definitely rejected the first attempt that
    *     this ledger knows of. Never use another idempotency_key for an order that may exist.
    *   - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
    *
-   * Treat an error without order_outcome as "unknown". Such errors come from the client's own
-   * library, or from the server's library for a message above the size limit, of which nothing was
-   * sent. A definite rejection is a 400, 401, 402, 403, 404, 413 or 422 in the form of the
-   * catalog's own errors and without a code about the idempotency key, or a 409 with
-   * API_KEY_DAILY_CAP.
+   * Treat an error without order_outcome as "unknown". Such an error comes from the client's own
+   * library. It can also come from the server's library, which rejects a message above the size
+   * limit before anything is sent to the catalog.
+   *
+   * A definite rejection is a 400, 401, 402, 403, 404, 413 or 422 in the form of the catalog's own
+   * errors and without a code about the idempotency key. A 409 with API_KEY_DAILY_CAP is one too.
    *
    * Errors:
    *   - INVALID_ARGUMENT, UPSTREAM_INVALID_INPUT: as for QuoteGeneration.
@@ -1239,16 +1247,17 @@ export declare const GenerationService: GenService<{
    *     the caller's team does not cover the price. The metadata has window ("day" or "month"),
    *     reset_time (start of the next window, RFC 3339), remaining_cents and price_cents.
    *   - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
-   *   - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order. With
-   *     a forwarded API key, it may also belong to an order of unknown outcome whose inputs were
-   *     other bytes: only the first bytes are ever sent.
+   *   - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
+   *     With a forwarded API key, it may also belong to an order of unknown outcome whose inputs
+   *     had other bytes, because only the first bytes are ever sent.
    *   - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
    *     idempotency_key.
-   *   - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent nothing.
+   *   - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent
+   *     nothing.
    *   - UNAVAILABLE, SUBMISSION_OUTCOME_UNKNOWN: it is unknown whether the catalog accepted the
-   *     order. With RetryInfo, send the same idempotency_key again. Without RetryInfo the time for
-   *     that is over (12 hours after the first attempt, unless the operator has set another time):
-   *     check the account before you order again.
+   *     order. With RetryInfo, send the same idempotency_key again. Without RetryInfo it is too
+   *     late to resend the order: check the account before you order again. An order can be resent
+   *     for 12 hours after the first attempt, unless the operator has set another time.
    *
    * @generated from rpc easel.v1.GenerationService.CreateGeneration
    */
@@ -1259,9 +1268,9 @@ export declare const GenerationService: GenService<{
   },
   /**
    * GetGeneration returns one render. If the render is being watched under the same API key, the
-   * response comes from the watch and costs no request to the catalog. observe_time is its age, and
-   * max_staleness limits it. While the catalog does not respond, the response has the last known
-   * state.
+   * response comes from the watch. It then costs no request to the catalog. observe_time shows its
+   * age, and max_staleness limits the age. While the catalog does not respond, the response has the
+   * last known state.
    *
    * Errors:
    *   - NOT_FOUND, GENERATION_NOT_FOUND, with ResourceInfo: there is no such render. A render of
@@ -1276,8 +1285,8 @@ export declare const GenerationService: GenService<{
   },
   /**
    * ListGenerations returns the renders that were ordered through Easel, the newest order first. A
-   * caller sees its own renders, an operator those of all owners, and a caller that forwards its
-   * API key those of that API key.
+   * caller sees the renders of its owner, and an operator sees the renders of all owners. A caller
+   * that forwards an API key sees the renders that were ordered with this API key.
    *
    * Each render has the state that the ledger has recorded. Result and inputs come from the
    * catalog's list, which is up to a second old. They are missing if that list does not have the
@@ -1285,9 +1294,9 @@ export declare const GenerationService: GenService<{
    * for STATE_DELETED.
    *
    * Some callers can see every render of an API key: operators, callers that forward it, and all
-   * callers of a server without a callers file. Without labels in the filter, their lists end with
-   * the renders that the catalog lists and the ledger does not know, in the catalog's order and
-   * without an owner. These last pages fail if the catalog does not respond.
+   * callers of a server without a callers file. For them, a list without labels in the filter ends
+   * with renders that the catalog lists and the ledger does not know. These renders have no owner
+   * and are in the catalog's order. The last pages fail if the catalog does not respond.
    *
    * Errors:
    *   - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list with the same
@@ -1303,8 +1312,8 @@ export declare const GenerationService: GenService<{
   /**
    * WaitGeneration returns when the render reaches the goal or when the timeout expires. After a
    * timeout it returns OK with the newest state: check Generation.terminal. Failures of the catalog
-   * do not end a wait. All waits and watches of a render under one API key share its polls. To wait
-   * longer than a minute, use WatchGeneration.
+   * do not end a wait. All waits and watches of a render under one API key share the same polls. To
+   * wait longer than a minute, use WatchGeneration.
    *
    * Errors:
    *   - NOT_FOUND, GENERATION_NOT_FOUND: as for GetGeneration.
@@ -1346,20 +1355,24 @@ export declare const GenerationService: GenService<{
     output: typeof WatchGenerationResponseSchema;
   },
   /**
-   * WatchGenerations watches many renders on one stream: the named renders, or all renders that the
-   * catalog lists for the API key, including new ones. Each render behaves as in WatchGeneration.
+   * WatchGenerations watches many renders on one stream. These are the named renders, or all
+   * renders that the catalog lists for the API key, including new ones. Each render behaves as in
+   * WatchGeneration.
    *
-   * With named renders, the stream ends with OK when all of them have reached the goal. A stream
-   * without named renders has no goal and does not end. It follows each render until its cost is
-   * final. It reports deletions by others only while the render is not terminal, because the
-   * catalog lists recent renders only: a missing render may still exist.
+   * With named renders, the stream ends with OK when all of them have reached the goal.
+   *
+   * Without named renders, the stream has no goal and does not end. It follows each render until
+   * its cost is final. It reports a deletion by another client of the catalog only while the render
+   * is not terminal. The catalog lists only recent renders, so a render that is missing from its
+   * list may still exist.
    *
    * An ID that the catalog does not know does not end the stream; it is reported with
-   * STATE_DELETED. The stream fails like that of WatchGeneration. To resume it, send known_etags.
-   * Over REST, use POST to send many IDs and etags in the body.
+   * STATE_DELETED. The stream has the same errors as WatchGeneration. To resume it, send
+   * known_etags. Over REST, use POST to send many IDs and etags in the body.
    *
    * Errors:
-   *   - INVALID_ARGUMENT, INVALID_REQUEST: filter.owner was set by a caller that is not an operator.
+   *   - INVALID_ARGUMENT, INVALID_REQUEST: filter.owner was set by a caller that is not an
+   *     operator.
    *
    * @generated from rpc easel.v1.GenerationService.WatchGenerations
    */
@@ -1370,14 +1383,14 @@ export declare const GenerationService: GenService<{
   },
   /**
    * DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
-   * chunk has summary if the whole result was read. Interrupted requests to the catalog are resumed
-   * without the caller noticing. The stream ends with OK only if every requested byte was sent;
-   * otherwise it ends with an error.
+   * chunk has summary if the whole result was read. If a request to the catalog is interrupted,
+   * Easel resumes it and the stream continues. The stream ends with OK only if every requested byte
+   * was sent.
    *
-   * If the operator keeps copies of results, a result is copied once after the render succeeds and
-   * then read from the copy, even while the catalog is unavailable or after the catalog has deleted
-   * the render. A text result then is a file of text. DeleteGeneration deletes the copy too, unless
-   * the operator keeps the copies of the team.
+   * If the operator keeps copies of results, each result is copied once after its render succeeds.
+   * Downloads then read the copy, even while the catalog is unavailable or after the catalog has
+   * deleted the render. With copies, a text result can also be downloaded as a file.
+   * DeleteGeneration deletes the copy too, unless the operator keeps the copies of the team.
    *
    * Over REST, the response is the bare bytes, with Range, ETag and Content-Length. If reading
    * fails after the headers were sent, the connection is aborted.
@@ -1385,11 +1398,12 @@ export declare const GenerationService: GenService<{
    * Errors:
    *   - FAILED_PRECONDITION, CONTENT_NOT_READY, with RetryInfo: the render is not finished. See
    *     wait_timeout.
-   *   - FAILED_PRECONDITION, NO_CONTENT: the render has no file and never will. The metadata has its
-   *     state.
+   *   - FAILED_PRECONDITION, NO_CONTENT: the render has no file and never will. The metadata has
+   *     its state.
    *   - OUT_OF_RANGE, READ_OFFSET_OUT_OF_RANGE: read_offset is past the end.
    *   - UNAVAILABLE, CONTENT_INTERRUPTED: reading failed. Resume at next_offset in the metadata.
-   *   - DATA_LOSS, CONTENT_CHANGED: the bytes do not belong to etag, or changed during the download.
+   *   - DATA_LOSS, CONTENT_CHANGED: the bytes do not belong to etag, or changed during the
+   *     download.
    *   - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no byte for two minutes.
    *
    * @generated from rpc easel.v1.GenerationService.DownloadGeneration

@@ -54,8 +54,8 @@ export declare type Model = Message<"easel.v1.Model"> & {
   inputFields: InputField[];
 
   /**
-   * Time when the catalog returned this record, by Easel's clock. The record may come from a cache.
-   * See ModelService.
+   * Time when the catalog returned this record, by Easel's clock. The record may come from the
+   * cache that ModelService describes.
    *
    * @generated from field: google.protobuf.Timestamp observe_time = 6;
    */
@@ -69,11 +69,12 @@ export declare type Model = Message<"easel.v1.Model"> & {
   upstreamFields?: JsonObject | undefined;
 
   /**
-   * Names of the fields that the server omitted because the message would exceed the 4 MiB that a
-   * gRPC client accepts, or because a list has too many items.
+   * Names of omitted fields, which are empty. The server omits a field if the message would exceed
+   * 4 MiB, the limit of gRPC clients. It also omits long lists.
    *
-   * "upstream_fields", "input_fields", or a field inside these, such as
-   * "input_fields.allowed_values". The named field is empty in at least one input field.
+   * The fields are "upstream_fields", "input_fields", or a field of an input field, such as
+   * "input_fields.allowed_values". A field of an input field may be empty in only some input
+   * fields. A list is too long if it has more than 1000 items.
    *
    * @generated from field: repeated string omitted_fields = 8;
    */
@@ -129,8 +130,8 @@ export declare type InputField = Message<"easel.v1.InputField"> & {
   required?: boolean | undefined;
 
   /**
-   * Value that the catalog uses if an order does not have this input. Unset if there is no
-   * default, or if the catalog does not specify it.
+   * Value that the catalog uses if an order does not have this input. Unset if there is no default,
+   * or if the catalog does not specify one.
    *
    * @generated from field: google.protobuf.Value default_value = 6;
    */

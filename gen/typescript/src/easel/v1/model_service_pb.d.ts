@@ -109,19 +109,21 @@ export declare const GetModelResponseSchema: GenMessage<GetModelResponse>;
 /**
  * ModelService reads the models of the catalog and their inputs. Reading is free.
  *
- * Responses come from a cache for each API key. observe_time is the age of a record. A cached
- * record is returned for 1 minute. Until it is 10 minutes old it is still returned, and refreshed
- * in the background; after that it is refreshed first. If the catalog is unavailable, asks to slow
- * down or returns an unreadable response, older records are returned, up to 24 hours old, and the
- * catalog is asked at most every 10 seconds. If the catalog rejects an API key or denies it
- * access, its records are deleted. If a model no longer exists, its record is deleted.
+ * Responses come from a cache for each API key. observe_time shows the age of a record. A record is
+ * returned from the cache for 10 minutes. After 1 minute it is also refreshed in the background. An
+ * older record is refreshed before the call returns.
+ *
+ * The catalog may be unavailable, ask to slow down or return an unreadable response. Records that
+ * are up to 24 hours old are then returned, and the catalog is asked at most every 10 seconds. If the
+ * catalog rejects an API key or denies it access, all records of the key are deleted. If a model no
+ * longer exists, its record is deleted.
  *
  * @generated from service easel.v1.ModelService
  */
 export declare const ModelService: GenService<{
   /**
-   * ListModels returns the models that the API key may order from, in the catalog's order. Models
-   * that the caller's team may not use are omitted. Operators see all models.
+   * ListModels returns the models that the API key may order from, in the catalog's order. It omits
+   * models that the caller's team may not use. Operators see all models.
    *
    * Errors:
    *   - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list.
