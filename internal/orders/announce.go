@@ -8,11 +8,11 @@ import (
 const (
 	announceInterval = time.Second            // longest time between two reads of the ledger
 	announcePause    = 100 * time.Millisecond // shortest time between two reads
-	visibleTime      = 15 * time.Second       // longer than a transaction lasts, because a row becomes visible after its time
+	visibleTime      = 15 * time.Second       // longer than any transaction, because a row becomes visible only when its transaction commits
 )
 
-// Announce passes new orders and ended generations of all processes to the hub, until ctx is done. Watches of orders need the
-// new orders.
+// Announce reads the latest changes of all processes from the ledger and passes them to the hub, until ctx is done. These are
+// generations that ended and, if a watch needs them, new orders.
 func (o *Orders) Announce(ctx context.Context) {
 	answered := time.Now()
 	for o.awaitPlaced(ctx) {
@@ -23,7 +23,7 @@ func (o *Orders) Announce(ctx context.Context) {
 	}
 }
 
-// announce passes the rows that have changed within the given duration to the hub.
+// announce passes the rows that changed within the given time to the hub.
 func (o *Orders) announce(ctx context.Context, within time.Duration) error {
 	ended, err := o.Ledger.RecentlyEnded(ctx, within)
 	if err != nil {

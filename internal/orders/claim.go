@@ -9,10 +9,11 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// errClaimAges interrupts the wait for a permit, so that the claim can be renewed.
-var errClaimAges = errors.New("the claim has to be renewed")
+// errClaimAges interrupts a wait for a permit when the lease must be renewed.
+var errClaimAges = errors.New("lease renewal due")
 
-// prepare starts an attempt, and returns its permit. It returns an error if no attempt may start.
+// prepare acquires a permit for an attempt. Before every attempt but the first, it renews the lease. It returns an error if no
+// attempt may start.
 func (s *submission) prepare(ctx context.Context, attempt int) (permit *limiter.Permit, err error) {
 	if err = s.over(); err == nil && attempt > 0 {
 		err = s.renew(ctx)
@@ -26,7 +27,7 @@ func (s *submission) prepare(ctx context.Context, attempt int) (permit *limiter.
 	return permit, err
 }
 
-// acquire waits for the permit of an attempt, and renews the claim while it waits. It returns an error as soon as no further
+// acquire waits for the permit of an attempt, and renews the lease while it waits. It returns an error as soon as no further
 // attempt may start.
 func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 	if s.arrived.IsZero() {
@@ -47,7 +48,7 @@ func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 			if err := s.renew(ctx); err != nil {
 				return nil, err
 			}
-		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // over decides about a wait that ended early
+		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // if the wait was cancelled or its deadline was extended, over decides
 			return nil, err
 		}
 	}
@@ -61,8 +62,8 @@ func (s *submission) lasts(waiting context.Context) bool {
 	return s.end().After(deadline)
 }
 
-// waits returns the context of a wait between two attempts. It is done when the callers' time is over, the last caller leaves,
-// no further attempt may start, or the claim has to be renewed.
+// waits returns the context of a wait for a permit or of a pause. The context is done when the callers' time is over, the last
+// caller leaves, no further attempt may start, or the lease must be renewed.
 func (s *submission) waits(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +80,7 @@ func (s *submission) waits(ctx context.Context) (context.Context, context.Cancel
 	}
 }
 
-// end returns the time at which the attempts end. The caller holds the lock.
+// end returns the time after which no attempt may start. The caller must hold the lock.
 func (s *submission) end() time.Time {
 	if s.mayExist {
 		return s.until
@@ -87,8 +88,8 @@ func (s *submission) end() time.Time {
 	return s.withdrawAt
 }
 
-// over returns the reason why no further attempt may start. Either the time of all callers is over, or no caller waits for an
-// order that was never accepted.
+// over returns an error if no further attempt may start: the time of all callers is over, the process stops, or no caller waits
+// for an order that was certainly not accepted. The error is that of the last attempt, or an unknown outcome.
 func (s *submission) over() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,27 +102,27 @@ func (s *submission) over() error {
 	return unknown(nil)
 }
 
-// begin records that an attempt is in flight.
+// begin marks an attempt as in flight.
 func (s *submission) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.wake, s.last = nil, nil
 }
 
-// renew renews the claim, unless it is lost.
+// renew extends the lease. It returns an error if another process has the lease or the ledger fails.
 func (s *submission) renew(ctx context.Context) error {
-	asked := time.Now() // before the claim starts
+	asked := time.Now() // before the query, because the lease starts during it
 	may, left, err := s.orders.Ledger.Renew(ctx, s.order.ID, s.order.Claims, s.order.APIKey)
 	if err != nil {
 		return inDoubt(err)
 	}
 	s.leaveBy = asked.Add(left)
-	s.debug(ctx, "a claim of an order is renewed", "granted", may)
+	s.debug(ctx, "order lease renewal requested", "granted", may)
 	if s.lost = !may; s.lost {
 		return errClaimLost
 	}
 	return nil
 }
 
-// errClaimLost means that another process has the claim.
-var errClaimLost = errors.New("another process has the claim")
+// errClaimLost means that another process has the lease.
+var errClaimLost = errors.New("another process has the lease")

@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// conclude records the outcome, and sets the result for the callers.
+// conclude records the outcome of the order and sets the result for the waiting callers.
 func (s *submission) conclude(ctx context.Context, g catalog.Generation, err error) {
 	outcome := lifecycle.Uncertain
 	err = s.withheld(err)
@@ -47,23 +47,25 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 	s.orders.ordered(ctx, s, err)
 }
 
-// recordProblem records the error of an attempt that is followed by another one. If the ledger is unavailable, it records
-// nothing, and the next attempt does not start.
+// recordProblem stores the error of a failed attempt for operators. It ignores a failure of the ledger, because the next
+// attempt then cannot renew its lease.
 func (s *submission) recordProblem(ctx context.Context, err error) {
 	if next := problem(err); next != s.problem && s.orders.Ledger.RecordProblem(ctx, s.order.ID, s.order.Claims, next) == nil {
 		s.problem = next
 	}
 }
 
-// logRefusal logs that the catalog rejects a resend of an order that may exist. It logs each reason once.
+// logRefusal logs that the catalog rejects a resend of an order that may exist. It skips a reason that the row of the order
+// already has.
 func (s *submission) logRefusal(ctx context.Context, err error) {
 	refusal, ok := errors.AsType[*catalog.Error](err)
 	if why := problem(err); ok && refusal.Withheld != 0 && why != s.order.Problem {
-		s.orders.Logger.WarnContext(ctx, "the catalog refuses a repeat of an order that may exist", s.about("refusal", why)...)
+		s.orders.Logger.WarnContext(ctx, "resend of a possibly existing order rejected", s.about("refusal", why)...)
 	}
 }
 
-// outcome returns the known outcome of an order that was not placed, as the ledger has recorded it.
+// outcome returns the outcome that a caller receives with the error of its order. The field refused means that the ledger has
+// recorded the rejection.
 func (s *submission) outcome() Outcome {
 	switch {
 	case !s.refused || s.progress == doubtful:
@@ -82,26 +84,26 @@ func (o *Orders) knowsAll(cred catalog.Credential) bool {
 	return cred.IsShared() && o.Ledger.IsDurable() && !o.Ledger.IsCopy()
 }
 
-// keyRefused returns a rejection that proves that an earlier attempt was not accepted either, or nil. A catalog that checks
-// the idempotency key first sends such rejections.
+// keyRefused returns the catalog's rejection of a resend if it proves that no earlier attempt was accepted. Otherwise it
+// returns nil. Only a catalog that checks the idempotency key first can prove this.
 func (s *submission) keyRefused(err error) error {
 	withheld, ok := errors.AsType[*catalog.Error](err)
 	if !ok || !s.orders.KeyFirst || !afterTheKey[withheld.Withheld] {
 		return nil
 	}
-	if refusal, ok := errors.AsType[*catalog.Error](withheld.Err); !ok || !refusal.Own || refusal.AboutKey { // a proxy or the key
+	if refusal, ok := errors.AsType[*catalog.Error](withheld.Err); !ok || !refusal.Own || refusal.AboutKey { // sent by a proxy, or about the idempotency key
 		return nil
 	}
 	return withheld.Err
 }
 
-// afterTheKey are the kinds of rejections of the order itself, which come after the check of the idempotency key. Credentials,
-// sizes and rates are checked before the key by every catalog.
+// afterTheKey contains the kinds of rejections that a catalog sends only after it has checked the idempotency key. Every
+// catalog checks credentials, sizes and rates before the key.
 var afterTheKey = map[catalog.Kind]bool{
 	catalog.KindInvalidInput: true, catalog.KindInsufficientFunds: true, catalog.KindNotFound: true, catalog.KindDailyCap: true,
 }
 
-// writeConclusion records an outcome. If the ledger fails, it retries for as long as the claim may last.
+// writeConclusion records an outcome. If the ledger fails, it retries for at most recordWithin, because the lease ends then.
 func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (step lifecycle.Step, err error) {
 	end := time.Now().Add(recordWithin)
 	for pause := recordPause; ; pause *= 2 {
@@ -116,10 +118,11 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 	return step, err
 }
 
-// named returns the generation of the order, which is the first one that was recorded.
+// named returns the generation that the ledger has for the order. If the catalog has returned another one, it logs the
+// contradiction.
 func (s *submission) named(ctx context.Context, g catalog.Generation, step lifecycle.Step) catalog.Generation {
 	if step.Action == lifecycle.Report {
-		s.fault(ctx, "the catalog has given one order two generations, or one that an operator has called refused", g.ID)
+		s.fault(ctx, "second generation of an order, or a generation of an order that an operator declared rejected", g.ID)
 	}
 	if g.ID != step.Order.Generation {
 		g = catalog.Generation{ID: step.Order.Generation, ModelID: s.order.ModelID, State: catalog.StateQueued, ObserveTime: time.Now()}
@@ -130,7 +133,7 @@ func (s *submission) named(ctx context.Context, g catalog.Generation, step lifec
 	return g
 }
 
-// ordered reports the end of a series of attempts to [Config.Ordered].
+// ordered reports the end of the attempts to [Config.Ordered]. If the order was placed, it also wakes [Orders.Announce].
 func (o *Orders) ordered(ctx context.Context, s *submission, err error) {
 	if err == nil {
 		select {
@@ -143,13 +146,13 @@ func (o *Orders) ordered(ctx context.Context, s *submission, err error) {
 	}
 }
 
-// fault logs and counts a contradiction about an order.
+// fault logs and counts a contradiction between the catalog and the ledger.
 func (s *submission) fault(ctx context.Context, what, generation string) {
-	s.orders.Logger.ErrorContext(ctx, "contradiction about an order: "+what, s.about("generation", generation)...)
+	s.orders.Logger.ErrorContext(ctx, "order contradiction found", s.about("contradiction", what, "generation", generation)...)
 	s.orders.Ledger.Counts.Faults.Add(1)
 }
 
-// isFree reports whether the idempotency key of a rejected order is free.
+// isFree reports whether the idempotency key of a rejected order can be used again. It returns false if the ledger fails.
 func (o *Orders) isFree(ctx context.Context, order ledger.Order) bool {
 	free, err := o.Ledger.IsFree(ctx, ledger.Request{
 		Namespace: order.Namespace, Owner: order.Owner, Caller: order.Caller, IdempotencyKey: order.IdempotencyKey, UpstreamKey: order.UpstreamKey,

@@ -31,7 +31,7 @@ func TestAChargeAboveTheQuoteIsToldAndCounted(t *testing.T) { // T7
 		if err != nil || placed.Generation.CostCents == nil || *placed.Generation.CostCents != charge {
 			s.Fatalf("it is answered %+v, %v", placed, err)
 		}
-		if told := s.ledger.Counts.Dearer.Load(); told != 1 || !strings.Contains(logs.String(), "charged more than it quoted") {
+		if told := s.ledger.Counts.Dearer.Load(); told != 1 || !strings.Contains(logs.String(), "charge exceeds quote") {
 			s.Errorf("told %d times, and the log has %q", told, logs.String())
 		}
 		all, err := s.ledger.Budgets(s.Context(), "studio", ledger.Limits{DailyCents: &limit})
@@ -56,9 +56,9 @@ func TestAChargeAboveTheQuoteThatIsReadLaterIsToldAndCountedOnce(t *testing.T) {
 					s.box.Inject(sandbox.Fault{Route: "GET /generations/{id}", Set: map[string]any{"costCents": 17}})
 					read(r, g)
 					r.poll(g)
-					line := fmt.Sprintf(`"the catalog has charged more than it quoted" generation=%s quoted_cents=%d cost_cents=17`, g.ID, quote)
+					line := fmt.Sprintf(`"charge exceeds quote" generation=%s quoted_cents=%d cost_cents=17`, g.ID, quote)
 					told := s.ledger.Counts.Dearer.Load()
-					if n := strings.Count(logs.String(), line); told != int64(want) || n != want || n != strings.Count(logs.String(), "charged more") {
+					if n := strings.Count(logs.String(), line); told != int64(want) || n != want || n != strings.Count(logs.String(), "charge exceeds") {
 						s.Errorf("quoted %d cents: told %d times, and the log has %q", quote, told, logs.String())
 					}
 					if one := s.list(ledger.Filter{})[0]; one.CostCents == nil || *one.CostCents != 17 {

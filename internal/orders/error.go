@@ -27,7 +27,7 @@ const (
 	NotPlaced Outcome = "not_placed"
 )
 
-// outcomes maps the answers for an order that is not placed to outcomes.
+// outcomes maps the ledger's answers for an order that was not placed to outcomes.
 var outcomes = map[lifecycle.Answer]Outcome{lifecycle.NotPlaced: NotPlaced, lifecycle.Unknown: Unknown}
 
 // Error is an error of [Orders.Place]: the reason why the order was not placed, and its known outcome.
@@ -46,20 +46,20 @@ var (
 	ErrModelNotAllowed = errors.New("the team may not order from this model")
 	// ErrAccountUnknown means that it is not known yet whether the shared API key belongs to the account of the ledger.
 	ErrAccountUnknown = errors.New("account of the API key not known yet")
-	// ErrResendWindow is the reason why an order of unknown outcome is not resent. Only the account shows whether the order
+	// ErrResendWindow means that an order of unknown outcome is too old to be resent. Only the account shows whether the order
 	// was placed.
-	ErrResendWindow = errors.New("its first attempt is too long ago to send it again: the catalog may have forgotten its idempotency key")
+	ErrResendWindow = errors.New("resend window is over: the catalog may have forgotten the idempotency key")
 
-	errRotated = errors.New("it was sent under another API key, and only under that it can be sent again")
-	// errTermsChanged means that the terms of the caller have changed while its order was quoted.
-	errTermsChanged = errors.New("the terms of the caller have changed")
+	errRotated = errors.New("order was sent under another API key; use that API key to send it again")
+	// errTermsChanged means that the terms of the caller changed while its order was quoted.
+	errTermsChanged = errors.New("terms of the caller changed")
 )
 
-// leavesOpen has the kinds of errors that already mean an unknown outcome. If the catalog has another order under the
-// idempotency key, it was sent without Easel or by an attempt that no process recorded.
+// leavesOpen contains the kinds of errors that already mean an unknown outcome. KindKeyReused means that the catalog has
+// another order under the idempotency key. That order was sent without Easel or by an attempt that no process recorded.
 var leavesOpen = map[catalog.Kind]bool{catalog.KindOutcomeUnknown: true, catalog.KindInProgress: true, catalog.KindKeyReused: true}
 
-// outcomeUnknown returns an unknown outcome with the response of the catalog, which is of another kind.
+// outcomeUnknown converts another error of the catalog into an unknown outcome. It keeps the status, code and message.
 func outcomeUnknown(said *catalog.Error, err error) *catalog.Error {
 	return &catalog.Error{
 		Kind: catalog.KindOutcomeUnknown, Op: catalog.OpCreate, Status: said.Status, Code: said.Code,
@@ -71,7 +71,8 @@ func unknown(err error) *catalog.Error {
 	return &catalog.Error{Kind: catalog.KindOutcomeUnknown, Op: catalog.OpCreate, Err: err}
 }
 
-// notSent returns the error of an order that the ledger has recorded as rejected. Its outcome is known.
+// notSent converts an unknown outcome into KindUnavailable, because the ledger has recorded that the order was not placed. It
+// returns any other error unchanged.
 func notSent(err error) error {
 	open, ok := errors.AsType[*catalog.Error](err)
 	if !ok || open.Kind != catalog.KindOutcomeUnknown {
@@ -82,17 +83,17 @@ func notSent(err error) error {
 	return &known
 }
 
-// definite has the statuses of a definite rejection of an order. A proxy may send any other status by itself.
+// definite contains the HTTP statuses of definite rejections of an order. Any other status may come from a proxy.
 var definite = map[int]bool{400: true, 401: true, 402: true, 403: true, 404: true, 413: true, 422: true}
 
-// isDefinite reports whether the catalog itself has rejected an order, and has none under its idempotency key.
+// isDefinite reports whether the catalog itself has rejected an order, and therefore has no order under its idempotency key.
 func isDefinite(err error) bool {
 	e, ok := errors.AsType[*catalog.Error](err)
 	return ok && e.Own && !e.AboutKey && (definite[e.Status] || e.Status == http.StatusConflict && e.Kind == catalog.KindDailyCap)
 }
 
-// inDoubt converts a commit with an unknown result into an unknown outcome. It returns any other error of the ledger
-// unchanged, because nothing was recorded.
+// inDoubt returns an unknown outcome if the result of a commit is unknown. It returns any other error of the ledger unchanged,
+// because nothing was recorded.
 func inDoubt(err error) error {
 	if _, doubt := errors.AsType[*ledger.Doubt](err); doubt {
 		return unknown(err)

@@ -29,8 +29,8 @@ func (o *Orders) List(ctx context.Context, f ledger.Filter, after ledger.Positio
 	return all, err
 }
 
-// ListedLater records the states of the catalog's list that are later than the recorded ones, for at most a second. The next list
-// or the settler finds the others again.
+// ListedLater records the states in a list of the catalog that are later than the recorded states. It stops after one second.
+// The next list or the settle job records the rest.
 func (o *Orders) ListedLater(ctx context.Context, cred catalog.Credential, recorded []Listed, listed *catalog.List) {
 	var later []watch.Sighting
 	for _, r := range recorded {
@@ -45,8 +45,8 @@ func (o *Orders) ListedLater(ctx context.Context, cred catalog.Credential, recor
 	}
 }
 
-// isLater reports whether a listed state is later than the recorded one. The same state is not, because a list may have fewer
-// details than a single read. A terminal state with missing details is not either, if the settler will read the generation.
+// isLater reports whether a listed state is later than the recorded one. An equal state is not later, although the list may
+// have other details. A terminal state without details is skipped if the settle job will read the generation.
 func (o *Orders) isLater(cred catalog.Credential, recorded Listed, v catalog.Version) bool {
 	later := v.State == catalog.StateRefunded || watch.StatusOf(recorded.State).MayBecome(watch.StatusOf(v.State))
 	if recorded.State == catalog.StateDeleted || v.State == recorded.State || !later {

@@ -1,5 +1,5 @@
-// Package orders moves orders from the ledger to the catalog and back. It writes and places them, resends them if their
-// outcome is unknown, observes their generations, and settles their money.
+// Package orders places orders with the catalog and records them in the ledger. It writes an order before it sends it, resends
+// it if its outcome is unknown, observes its generation, and settles its cost.
 package orders
 
 import (
@@ -16,11 +16,11 @@ type Config struct {
 	*Recorder                 // required; has the ledger
 	Catalog   *catalog.Client // required
 	Hub       *watch.Hub      // required; uses the same recorder
-	// Ordered is called at the end of each series of attempts to send an order, even if no caller waits any longer. ctx has
-	// the values of the call that started the series. g is the paid generation if err is nil. Ordered may be nil.
+	// Ordered is called after the last attempt of each series of attempts, even if no caller waits anymore. ctx has the values
+	// of the call that started the series. g is the paid generation if err is nil. Ordered may be nil.
 	Ordered func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error)
-	// KeyFirst means that the catalog checks the idempotency key before anything else. Its rejection of an order that may
-	// exist then proves that the order does not exist.
+	// KeyFirst means that the catalog checks the idempotency key before it checks the order. Its rejection of a resend then
+	// proves that no earlier attempt was accepted.
 	KeyFirst bool
 	// Weight returns the weight of an owner in the limiter, for orders that are resent without a call. Nil means that every
 	// owner has the weight 1.
@@ -31,7 +31,7 @@ type Config struct {
 type Orders struct {
 	Config
 
-	placed chan struct{} // has a value when this process has placed an order; capacity 1
+	placed chan struct{} // signals that this process has placed an order; capacity 1
 
 	work     sync.WaitGroup
 	stopping context.Context //nolint:containedctx // done when no further attempt may start
@@ -50,7 +50,7 @@ func New(cfg Config) *Orders {
 	}
 }
 
-// Close waits for the orders in flight. If ctx is done first, no further attempt starts.
+// Close waits for the orders in flight. If ctx is done first, it returns an error, and no further attempt starts.
 func (o *Orders) Close(ctx context.Context) error {
 	finished := make(chan struct{})
 	go func() {
@@ -62,6 +62,6 @@ func (o *Orders) Close(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		o.stop()
-		return fmt.Errorf("orders are still on their way: %w", ctx.Err())
+		return fmt.Errorf("orders still in flight: %w", ctx.Err())
 	}
 }

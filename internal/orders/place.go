@@ -19,8 +19,8 @@ type Request struct {
 	Caller         string // empty if the caller forwards its own API key
 	ModelID        string
 	Inputs         json.RawMessage
-	IdempotencyKey string // key of the caller
-	UpstreamKey    string // key for the catalog
+	IdempotencyKey string // idempotency key that the caller sent
+	UpstreamKey    string // idempotency key for the catalog
 	MaxCostCents   *int64
 	Labels         map[string]string
 	// Terms returns the current terms of the caller, or an error if it may no longer order. It is called before the order is
@@ -37,14 +37,13 @@ type Terms struct {
 	Refused bool          // the model is not allowed
 }
 
-// equal reports whether two terms are equal.
 func (t Terms) equal(other Terms) bool {
 	same := func(a, b *int64) bool { return a == b || a != nil && b != nil && *a == *b }
 	return t.Refused == other.Refused && same(t.Limits.DailyCents, other.Limits.DailyCents) && same(t.Limits.MonthlyCents, other.Limits.MonthlyCents) &&
 		same(t.Total.DailyCents, other.Total.DailyCents) && same(t.Total.MonthlyCents, other.Total.MonthlyCents)
 }
 
-// terms returns the current terms.
+// terms returns the current terms. They are empty if there is no function Terms.
 func (r Request) terms() (Terms, error) {
 	if r.Terms == nil {
 		return Terms{}, nil
@@ -52,7 +51,7 @@ func (r Request) terms() (Terms, error) {
 	return r.Terms()
 }
 
-// rowPause is the interval of the reads of an order that another process sends.
+// rowPause is the interval at which a call reads an order that another process sends.
 const rowPause = 200 * time.Millisecond
 
 // Receipt describes an order that was placed.
@@ -64,15 +63,16 @@ type Receipt struct {
 	Attribution *ledger.Attribution
 }
 
-// Place places a paid order, or returns the generation that its idempotency key has placed before. One idempotency key means
-// one charge: nothing is sent or returned that the ledger does not have.
+// Place places a paid order. If its idempotency key has placed an order before, Place returns the generation of that order.
+// Nothing is sent or returned before the ledger has recorded it, so one idempotency key means one charge.
 //
-//   - The idempotency key is looked up first. A new order is priced if a limit requires it, and written with the claim to send
-//     it. Then the call waits for the row of the order, and returns its result, whichever process sends the order.
+//   - The idempotency key is looked up first. A new order is priced if a limit requires it, and written together with the lease
+//     to send it. Then the call waits for the row of the order, and returns its result, whichever process sends the order.
 //   - Every attempt sends the same idempotency key and the same bytes under the same API key.
 //   - Once an order may have been sent, it is finished even if the caller disconnects. The attempts continue until the
 //     deadline of the caller, at most for a minute after the disconnect. Then [Orders.Recover] resends it with a shared API key.
-//   - A rejection is returned to the call that received it. It counts only if no earlier attempt had an unknown outcome.
+//   - A rejection is returned only to the call that started the attempts. It is definite only if no earlier attempt had an
+//     unknown outcome.
 func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) (Receipt, error) {
 	if err := ctx.Err(); err != nil {
 		return Receipt{}, err
@@ -98,8 +98,8 @@ func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) 
 	return receipt, nil
 }
 
-// awaitAccount waits until the account of the shared API key is known to be the account of the ledger. It reports whether it
-// is known before ctx is done.
+// awaitAccount waits until Easel knows that the shared API key belongs to the account of the ledger. It returns false if ctx is
+// done first.
 func (o *Orders) awaitAccount(ctx context.Context) bool {
 	for o.Ledger.AccountUnknown.Load() {
 		if !sleep(ctx, rowPause) {
@@ -115,18 +115,18 @@ type placing struct {
 	cred    catalog.Credential
 	asked   Request
 	request ledger.Request
-	// uncertain means that an attempt that this call has waited for may have been accepted, or that another process may still
-	// send one. The row is not enough, because an operator may have declared the order rejected since.
+	// uncertain means that this call has waited for an attempt that may have been accepted, or that another process may still
+	// send one. The row does not show this if an operator has declared the order rejected in the meantime.
 	uncertain bool
 }
 
-// place checks the key until the order has an outcome for this call.
+// place looks up the idempotency key, and sends the order or waits for it, until this call has an outcome.
 func (p *placing) place(ctx context.Context) (Receipt, error) {
 	for {
-		asked := time.Now() // before a claim starts
+		asked := time.Now() // before the lease starts
 		order, step, err := p.orders.Ledger.Call(ctx, p.request)
 		p.name(order)
-		var s *submission // submission of this process
+		var s *submission // submission in this process; nil without a submission
 		began := false
 		switch {
 		case err != nil:
@@ -149,7 +149,7 @@ func (p *placing) place(ctx context.Context) (Receipt, error) {
 	}
 }
 
-// name sets the caller's order ID.
+// name stores the ID of the order in [Request.OrderID].
 func (p *placing) name(order ledger.Order) {
 	if p.asked.OrderID != nil && order.ID != "" {
 		*p.asked.OrderID = order.ID
@@ -164,8 +164,8 @@ func (p *placing) withheld(err error) error {
 	return &Error{Unknown, unknown(err)}
 }
 
-// await waits for the outcome of a submission, or for a moment if another process sends or writes the order. done is false if
-// the key has to be looked up again.
+// await waits for the outcome of a submission. If s is nil, another process sends or writes the order, and await waits for
+// rowPause. done is false if the idempotency key must be looked up again.
 func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt Receipt, done bool, err error) {
 	if s == nil {
 		if !sleep(ctx, rowPause) {
@@ -176,8 +176,8 @@ func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt
 	switch ended, err := s.wait(ctx); {
 	case !ended:
 		return receipt, true, err
-	case s.lost, s.refused && !began: // rejected for another call
-		p.uncertain = p.uncertain || s.mayExist || s.lost // another process sends it
+	case s.lost, s.refused && !began: // the rejection belongs to another call
+		p.uncertain = p.uncertain || s.mayExist || s.lost // if the lease is lost, another process sends the order
 		return receipt, false, nil
 	case s.err != nil:
 		return receipt, true, s.err
@@ -189,8 +189,8 @@ func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt
 	return receipt, true, nil
 }
 
-// unasked returns the error of a call whose query of the ledger failed. The call has sent nothing. Unless the result of a
-// commit is unknown, there is no order that another process would send.
+// unasked returns the error of a call that failed in the ledger before it sent anything. If the result of a commit is unknown,
+// the outcome is unknown, because another process may send the order.
 func (p *placing) unasked(err error) error {
 	_, doubt := errors.AsType[*ledger.Doubt](err)
 	switch {
@@ -202,8 +202,8 @@ func (p *placing) unasked(err error) error {
 	return &Error{NotPlacedByThisCall, err}
 }
 
-// write writes a new order if it fits the terms of its caller, and starts to send it. It returns nil without an error if
-// another process has written one in the meantime, or if the terms have changed.
+// write writes a new order if it fits the terms of its caller, and starts to send it. It returns nil without an error if the
+// idempotency key must be looked up again: another call has written an order, or the terms have changed.
 func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	terms, err := p.asked.terms()
 	if err == nil && terms.Refused {
@@ -227,7 +227,7 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	_, budget := errors.AsType[*ledger.BudgetError](err)
 	disagreed, _ := errors.AsType[*ledger.Disagreed](err)
 	switch {
-	case errors.Is(err, errTermsChanged), err == nil && !free: // or another replica was faster
+	case errors.Is(err, errTermsChanged), err == nil && !free: // or another replica has written the order
 		return nil, nil
 	case disagreed != nil:
 		return nil, p.refuse(ctx, disagreed.Err)
@@ -241,7 +241,8 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	return p.begin(ctx, order, asked), nil
 }
 
-// price returns the price to reserve. The order is quoted if a limit or a budget requires it.
+// price returns the price to reserve, in cents. It requests a quote only if a limit or a budget needs the price. Otherwise it
+// returns 0.
 func (p *placing) price(ctx context.Context) (int64, error) {
 	most := p.asked.MaxCostCents
 	if most == nil && p.request.Limits == (ledger.Limits{}) && p.request.Total == (ledger.Limits{}) {
@@ -269,7 +270,7 @@ func (p *placing) quote(ctx context.Context) (quote catalog.Quote, err error) {
 }
 
 // refuse returns the error of an order that this call did not write. If another call has written an order under the same
-// idempotency key, it returns nil, because that order decides.
+// idempotency key, it returns nil, because the result of that order counts.
 func (p *placing) refuse(ctx context.Context, why error) error {
 	free, err := p.orders.Ledger.IsFree(ctx, p.request)
 	switch {
@@ -281,7 +282,7 @@ func (p *placing) refuse(ctx context.Context, why error) error {
 	return &Error{NotPlacedByThisCall, why}
 }
 
-// begin starts to send an order whose claim this call has.
+// begin starts to send an order that this call has leased.
 func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time) *submission {
 	if order.Inputs == "" {
 		order.Inputs = string(p.asked.Inputs)
@@ -292,7 +293,7 @@ func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time
 	return s
 }
 
-// answer returns the result of an order that is not sent now.
+// answer returns the result of an order that this call neither sends nor waits for.
 func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, error) {
 	switch answer {
 	case lifecycle.Replay:
@@ -305,8 +306,8 @@ func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, 
 	return Receipt{}, &Error{Unknown, unknown(errRotated)}
 }
 
-// ledgerRequest returns an order for the ledger. The bytes of an order under a forwarded API key are not stored on disk. Only
-// its caller can resend the order, with the same bytes.
+// ledgerRequest converts a request for the ledger. Inputs of an order under a forwarded API key are not stored on disk, because
+// only the caller can resend the order, with the same bytes.
 func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha256.Size]byte) ledger.Request {
 	sum := sha256.Sum256(r.Inputs)
 	request := ledger.Request{
@@ -319,8 +320,8 @@ func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha25
 	return request
 }
 
-// newest returns the state of a generation that was placed before, from the catalog if it can be read, and otherwise from the
-// ledger. One read that does not find the generation proves nothing.
+// newest returns the state of a generation that an earlier call placed. It reads the catalog, and uses the ledger if that
+// fails. One read that does not find the generation proves nothing.
 func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt Receipt) catalog.Generation {
 	recorded := receipt.Generation
 	if recorded.State == catalog.StateDeleted {
@@ -336,10 +337,11 @@ func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt Re
 	return recorded
 }
 
-// digestOf returns the digest of the model and the values of the inputs: members in any order, numbers by their digits.
+// digestOf returns a digest of the model and the inputs. The order of members does not matter, and numbers are compared by
+// their digits.
 func digestOf(modelID string, inputs json.RawMessage) (digest [sha256.Size]byte, err error) {
 	if !json.Valid(inputs) {
-		return digest, errors.New("inputs are not valid JSON") // the contract's rules have rejected it before
+		return digest, errors.New("inputs are not valid JSON") // cannot happen in a call, because the contract's rules reject such inputs
 	}
 	canonical, err := json.Marshal([]any{modelID, catalog.Canonical(inputs)})
 	return sha256.Sum256(canonical), err

@@ -9,8 +9,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// encodeRecord returns the record of a generation for the ledger. It omits the inputs, the text and the members that this
-// build does not know, because the catalog may repeat the inputs in them.
+// encodeRecord returns the record of a generation for the ledger. It omits the inputs, the text and the unknown members,
+// because the catalog may repeat the inputs in unknown members.
 func encodeRecord(v catalog.Version) string {
 	v.Inputs, v.Text, v.Extra = nil, nil, nil
 	text, err := json.Marshal(v)
@@ -25,12 +25,12 @@ func decodeRecord(text string) (v catalog.Version, ok bool) {
 	return v, json.Unmarshal([]byte(text), &v) == nil
 }
 
-// recordedVersion returns the recorded generation of a placed order, with the etag of the complete state, although the record
-// has fewer details. Its observation is never later than now. Otherwise later observations would not count, because the
-// recording process may have had another clock.
+// recordedVersion returns the recorded generation of a placed order. The record has fewer details than the complete state, but
+// the etag of the complete state. The time of the observation is at most the current time. Otherwise newer observations would
+// be ignored if the clock of the recording process was ahead.
 func recordedVersion(order ledger.Order) catalog.Version {
 	v, seen := decodeRecord(order.Record)
-	if !seen { // never seen or erased; the order's time in the ledger is constant
+	if !seen { // never observed, or erased; order.Time is constant, so that the etag is constant
 		v = catalog.Version{Generation: catalog.Generation{State: watch.StateOf(order.Status), CreateTime: order.Time, ObserveTime: placedTime(order)}}
 	}
 	if now := time.Now(); v.ObserveTime.After(now) {
@@ -41,7 +41,7 @@ func recordedVersion(order ledger.Order) catalog.Version {
 		v.CostCents = order.CostCents
 	}
 	switch {
-	case order.IsGone(): // the etag is the same in every watch
+	case order.IsGone(): // with the same etag in every watch
 		v.State, v.File, v.Text = catalog.StateDeleted, nil, nil
 		v.Etag = catalog.Generation{ID: v.ID, State: v.State}.Etag()
 	case !seen:

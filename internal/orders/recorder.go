@@ -17,21 +17,21 @@ import (
 const (
 	mostText       = 64 << 10    // maximum length of a text in an event, in bytes
 	recordBatch    = 100         // maximum number of states in one transaction
-	settleFailures = 3           // consecutive orders that the ledger does not record, after which a run or a recording ends
-	recordTimeout  = time.Second // timeout of a transaction of many states, because it locks budgets
+	settleFailures = 3           // a batch or a settle run fails after this number of consecutive orders that could not be recorded
+	recordTimeout  = time.Second // timeout of a transaction of many states; short, because it locks budgets
 )
 
 // Recorder records observed states of generations in the ledger. A repeated state changes nothing.
 type Recorder struct {
 	Ledger *ledger.Ledger
-	Logger *slog.Logger // logs contradictions in the ledger
+	Logger *slog.Logger // logs contradictions and charges above the quote
 }
 
-// observation returns a state for the ledger. notFound means that only failed reads show the deletion, and that they did so
-// for long enough.
+// observation converts a state for the ledger. notFound means that the catalog did not report the deletion, but that reads have
+// not found the generation for long enough.
 func (r *Recorder) observation(cred catalog.Credential, v catalog.Version, notFound bool) ledger.Observation {
 	seen := ledger.Observation{Observation: lifecycle.Observation{Status: watch.StatusOf(v.State), CostCents: v.CostCents, Deleted: v.State == catalog.StateDeleted, NotFound: notFound}}
-	seen.Whole = !cred.IsShared()        // no later read completes an order under a forwarded API key
+	seen.Whole = !cred.IsShared()        // no later read adds details under a forwarded API key
 	if v.State != catalog.StateDeleted { // the record of a deletion has no details
 		seen.Record = encodeRecord(v)
 	}
@@ -42,8 +42,8 @@ func (r *Recorder) observation(cred catalog.Credential, v catalog.Version, notFo
 	return seen
 }
 
-// Record implements [watch.Recorder]. A state that the ledger rejects, or whose order another transaction has locked, delays no
-// other state.
+// Record implements [watch.Recorder]. A state that the ledger rejects, or whose order is locked by another transaction, does
+// not delay the other states.
 func (r *Recorder) Record(ctx context.Context, cred catalog.Credential, seen []watch.Sighting) (recorded map[string]bool) {
 	states := map[string]ledger.Observation{}
 	for _, s := range seen {
@@ -51,7 +51,7 @@ func (r *Recorder) Record(ctx context.Context, cred catalog.Credential, seen []w
 		state.AtOnce = len(seen) > 1
 		states[s.ID] = state
 	}
-	recorded, _ = r.recordAll(ctx, states) // the hub passes the others again
+	recorded, _ = r.recordAll(ctx, states) // the hub passes unrecorded states again
 	return recorded
 }
 
@@ -109,12 +109,12 @@ func (r *Recorder) observe(ctx context.Context, id string, seen ledger.Observati
 	return effects[id], err
 }
 
-// observeAll records states in one transaction, and handles their effects.
+// observeAll records states in one transaction, and reports charges above the quote.
 func (r *Recorder) observeAll(ctx context.Context, seen map[string]ledger.Observation) (effects map[string]ledger.Effect, err error) {
 	if effects, err = r.Ledger.ObserveAll(ctx, seen); err != nil {
 		if ledger.IsFault(err) {
 			r.Ledger.Counts.Faults.Add(1)
-			r.Logger.ErrorContext(ctx, "fault of the ledger: state not recorded", "error", err)
+			r.Logger.ErrorContext(ctx, "observed state contradicts ledger", "error", err)
 		}
 		return nil, err
 	}
@@ -128,6 +128,6 @@ func (r *Recorder) observeAll(ctx context.Context, seen map[string]ledger.Observ
 
 // dearer logs and counts a charge above the quote.
 func (r *Recorder) dearer(ctx context.Context, quoted, cost int64, about ...any) {
-	r.Logger.WarnContext(ctx, "the catalog has charged more than it quoted", append(about, "quoted_cents", quoted, "cost_cents", cost)...)
+	r.Logger.WarnContext(ctx, "charge exceeds quote", append(about, "quoted_cents", quoted, "cost_cents", cost)...)
 	r.Ledger.Counts.Dearer.Add(1)
 }

@@ -41,7 +41,7 @@ type recovery struct {
 	places  chan struct{}
 	resends sync.WaitGroup
 	outage  outage
-	last    string // owner of the last order
+	last    string // owner of the order that was resent last
 }
 
 // next starts to resend one order. It reports whether another order may follow immediately.
@@ -58,7 +58,7 @@ func (r *recovery) next(ctx context.Context) bool {
 	order, found, err := r.orders.Ledger.Resume(ctx, held.APIKeySum(), r.last)
 	if err != nil || !found {
 		<-r.places
-		return false // callers report an unavailable ledger
+		return false // an unavailable ledger shows in the errors of calls
 	}
 	r.last = order.Owner
 	resend := func() {
@@ -75,7 +75,8 @@ func (r *recovery) next(ctx context.Context) bool {
 	return true
 }
 
-// meetsOutage reports whether the catalog does not respond. If it only fails for one order, only that order has to wait.
+// meetsOutage reports whether a resend failed because the catalog does not respond at all. It reads the account, because the
+// catalog may fail for one order only.
 func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	if !isOutage(failed) {
 		return false
@@ -86,7 +87,7 @@ func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	return isOutage(err)
 }
 
-// resend sends an order again whose claim was acquired under an API key.
+// resend sends an order that was leased after asked, and waits for its outcome.
 func (o *Orders) resend(ctx context.Context, held catalog.Credential, order ledger.Order, asked time.Time) error {
 	held.Owner = order.Owner
 	if o.Weight != nil {
@@ -107,7 +108,7 @@ type outage struct {
 	failures atomic.Int64 // consecutive orders without a response
 }
 
-// note records whether the last order met an outage.
+// note records whether the last resend met an outage.
 func (o *outage) note(lasts bool) {
 	if !lasts {
 		o.failures.Store(0)

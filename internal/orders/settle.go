@@ -14,13 +14,13 @@ import (
 const (
 	settleInterval = 30 * time.Second
 	settleReads    = 5                  // single reads in each run, in addition to one list
-	settleQuiet    = settleInterval / 2 // age of the latest observation of an order that is due
-	maxSettled     = 1000               // orders that one list may serve
-	settleTimeout  = 30 * time.Second   // limit of one request
+	settleQuiet    = settleInterval / 2 // minimum age of the latest observation of a due order
+	maxSettled     = 1000               // maximum number of orders that one list may settle
+	settleTimeout  = 30 * time.Second   // timeout of one request
 )
 
-// Settle returns the kind of the job that observes the generations of orders until they are settled, if no process polls them.
-// A run sends at most one list and five single reads, and starts with the oldest observation.
+// Settle returns the kind of the job that observes unsettled generations that no process polls. A run sends at most one list
+// and five single reads, and starts with the oldest observation.
 func (o *Orders) Settle(held catalog.Credential) jobs.Kind {
 	return jobs.Kind{
 		Name: "settle", Interval: settleInterval, Places: 1, Catalog: o.Catalog, MinRetry: settleInterval, MaxRetry: settleInterval,
@@ -52,7 +52,7 @@ func (o *Orders) settle(ctx context.Context, held catalog.Credential) error {
 	return nil
 }
 
-// look is one check of due generations.
+// look is one run of the settle job.
 type look struct {
 	orders    *Orders
 	held      catalog.Credential
@@ -60,8 +60,8 @@ type look struct {
 	failures  int  // consecutive orders that the ledger has not recorded
 }
 
-// list checks generations by one list, and returns those that need a single read. The list may lack a generation or its
-// charge, and it may lag behind at the end of a refund window.
+// list requests the catalog's list once and records the states in it. It returns the generations that need a single read. A
+// list may lack a generation or its charge, and it may be outdated at the end of a refund window.
 func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, err error) {
 	o := l.orders
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
@@ -91,8 +91,8 @@ func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, e
 
 // leavesOut reports whether a list's record of a terminal generation lacks the charge or, if the owner receives events, the
 // details of the result.
-func leavesOut(v catalog.Version, told bool) bool {
-	return v.State.Terminal() && (v.CostCents == nil || told && isShort(v))
+func leavesOut(v catalog.Version, subscribed bool) bool {
+	return v.State.Terminal() && (v.CostCents == nil || subscribed && isShort(v))
 }
 
 // isShort reports whether a list's record lacks the details of the result.
@@ -131,8 +131,8 @@ func (l *look) observe(ctx context.Context, id string, seen ledger.Observation) 
 	return l.proceed(err)
 }
 
-// proceed returns the error of a state that the ledger did not record, such as that of a locked order, only after several
-// consecutive errors.
+// proceed returns the error of a state that the ledger did not record only after several consecutive errors. A single error may
+// be due to a locked order.
 func (l *look) proceed(err error) error {
 	if err == nil {
 		l.failures = 0
@@ -144,7 +144,8 @@ func (l *look) proceed(err error) error {
 	return err
 }
 
-// witness reports whether the catalog responds to another read under the API key. It sends it only once.
+// witness reports whether the catalog has responded under the API key in this run. If it has not, witness reads the account
+// first.
 func (l *look) witness(ctx context.Context) bool {
 	if !l.witnessed {
 		_, err := l.orders.Catalog.Polls().Account(ctx, l.held)

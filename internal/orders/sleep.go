@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// sleep waits, and reports whether ctx is not done.
+// sleep waits for d. It returns false if ctx is done first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	submitTime    = time.Minute            // for callers without a deadline, and the maximum for disconnected callers
-	submitBackoff = 200 * time.Millisecond // delay before the second attempt; doubles
-	submitPause   = 5 * time.Second        // maximum delay, unless the catalog requests a longer one
-	refusalPause  = 10 * time.Second       // delay before an order of unknown outcome is resent after a rejection
-	recordPause   = 50 * time.Millisecond  // delay before a failed recording of an outcome is retried; doubles
-	recordWithin  = ledger.ClaimTime - ledger.AnswerTime
+	submitTime    = time.Minute                          // maximum duration of attempts for callers without a deadline, and after the last caller has left
+	submitBackoff = 200 * time.Millisecond               // delay before the second attempt; doubles
+	submitPause   = 5 * time.Second                      // maximum delay, unless the catalog requests a longer one
+	refusalPause  = 10 * time.Second                     // delay before an order of unknown outcome is resent after a rejection
+	recordPause   = 50 * time.Millisecond                // delay before a failed recording of an outcome is retried; doubles
+	recordWithin  = ledger.ClaimTime - ledger.AnswerTime // maximum time to record an outcome
 )
 
-// submission sends an order under a claim, for a call or for the recovery. It outlives the call that started it. Calls with
-// the same idempotency key wait for it too.
+// submission sends an order under a lease, for a call or for the recovery. It outlives the call that started it. Other calls
+// with the same idempotency key wait for it too.
 type submission struct {
 	orders  *Orders
 	cred    catalog.Credential // credential of every attempt
 	order   ledger.Order       // has inputs; has labels only if it was written for this submission
 	placed  time.Time          // time when the order was written
-	leaveBy time.Time          // time by which an attempt under the claim must be sent
+	leaveBy time.Time          // time by which an attempt under the lease must be sent
 
 	mayExist bool // an attempt may have been accepted, in this submission or before
 	progress progress
@@ -46,8 +46,8 @@ type submission struct {
 	// The following fields are set before ended is closed.
 	ended      chan struct{}
 	generation catalog.Generation
-	refused    bool // definitely: the idempotency key is free again
-	lost       bool // another process has the claim
+	refused    bool // the ledger has recorded a rejection, so that the idempotency key is free again
+	lost       bool // another process has the lease
 	err        error
 }
 
@@ -55,10 +55,10 @@ type submission struct {
 type progress int
 
 const (
-	unsent   progress = iota // none has reached the catalog
-	rejected                 // only the first one has reached the catalog, which has definitely rejected it
+	unsent   progress = iota // no attempt has reached the catalog
+	rejected                 // only the first attempt has reached the catalog, which has definitely rejected it
 	sent                     // any other case
-	doubtful                 // one was rejected by a response that the catalog's specification lacks
+	doubtful                 // an attempt was rejected by a response that is not in the catalog's specification
 )
 
 // after returns the progress after another attempt.
@@ -75,7 +75,8 @@ func (p progress) after(posted catalog.Posted, err error) progress {
 	return sent
 }
 
-// submission returns a submission of an order whose claim was acquired after claimed, for a caller with ctx.
+// submission creates a submission of an order, for a caller that waits until ctx is done. The lease was acquired after the time
+// claimed.
 func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order ledger.Order, claimed time.Time) *submission {
 	s := &submission{
 		orders: o, cred: cred, order: order, placed: claimed.Add(-order.Age), leaveBy: claimed.Add(o.Ledger.Sendable(order)), mayExist: order.Claims > 1,
@@ -94,14 +95,14 @@ func (o *Orders) start(ctx context.Context, s *submission) {
 		o.submit(ctx, s)
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if o.submissions[s.order.ID] == s { // a later claim may have replaced it
+		if o.submissions[s.order.ID] == s { // the submission of a later lease may have replaced it
 			delete(o.submissions, s.order.ID)
 		}
 		close(s.ended)
 	})
 }
 
-// joined adds a caller to the submission of an order in this process and returns the submission, or nil.
+// joined adds a caller to the submission of an order in this process. It returns nil if there is no submission.
 func (o *Orders) joined(ctx context.Context, orderID string) *submission {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -112,10 +113,10 @@ func (o *Orders) joined(ctx context.Context, orderID string) *submission {
 	return s
 }
 
-// submit sends an order until it has an outcome, the claim is lost, or the time of all callers is over. Each attempt renews the
-// claim except at the first attempt, acquires a permit, posts the order once, and records the result.
+// submit sends an order until it has an outcome, the lease is lost, or the time of all callers is over. Each attempt renews the
+// lease, acquires a permit, posts the order once, and records the result. The first attempt uses the lease as it was acquired.
 func (o *Orders) submit(ctx context.Context, s *submission) {
-	s.debug(ctx, "an order is claimed", "claims", s.order.Claims)
+	s.debug(ctx, "order lease acquired", "claims", s.order.Claims)
 	for attempt := 0; ; attempt++ {
 		permit, err := s.prepare(ctx, attempt)
 		if err != nil {
@@ -154,8 +155,8 @@ func (s *submission) note(posted catalog.Posted, err error) (again bool) {
 	return false
 }
 
-// withheld converts a rejection into an unknown outcome if an attempt may have been accepted. A caller that trusted the
-// rejection would order again under a new idempotency key.
+// withheld converts a rejection into an unknown outcome if an attempt may have been accepted. Otherwise the caller could order
+// again under a new idempotency key.
 func (s *submission) withheld(err error) error {
 	if err == nil || !s.mayExist || leavesOpen[catalog.KindOf(err)] {
 		return err
@@ -169,7 +170,8 @@ func (s *submission) withheld(err error) error {
 	return open
 }
 
-// backoff returns the delay before the next attempt: a doubling delay with jitter, or the catalog's if longer.
+// backoff returns the delay before the next attempt: a doubling delay with jitter, or the delay that the catalog requests if
+// that is longer.
 func (o *Orders) backoff(attempt int, err error) time.Duration {
 	d := min(submitBackoff<<min(attempt, 10), submitPause)
 	d = d/2 + o.Catalog.Jitter(d/2)
@@ -202,8 +204,8 @@ func (s *submission) join(ctx context.Context) {
 	}
 }
 
-// withdrawTime is the time before the deadline of the last caller at which an unsent order is withdrawn. The withdrawal is
-// recorded before it is returned. It is a tenth of the caller's time if that is shorter.
+// withdrawTime is the time before the deadline of the last caller at which an unsent order is withdrawn. It leaves time to
+// record the withdrawal. If a tenth of the caller's time is shorter, that is used.
 const withdrawTime = time.Second
 
 func withdrawBy(ctx context.Context) time.Time {
@@ -225,8 +227,8 @@ func (s *submission) wait(ctx context.Context) (ended bool, err error) {
 	}
 }
 
-// leave removes a caller. The attempts continue without it for a limited time, so that they do not accumulate. If it was the
-// last caller and no attempt may have been accepted, no further attempt starts.
+// leave removes a caller. After the last caller has left, the attempts continue for at most submitTime, so that submissions do
+// not accumulate. If no attempt may have been accepted, no further attempt starts.
 func (s *submission) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,7 +243,8 @@ func (s *submission) leave() {
 	}
 }
 
-// open returns the error of a caller that leaves before an outcome is recorded, with the error of the last attempt.
+// open returns the error for a caller that leaves before an outcome is recorded. It has the details of the last attempt's
+// error.
 func (s *submission) open(cause error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -268,7 +271,7 @@ func answerBy(ctx context.Context) time.Time {
 // about returns the log attributes of the order.
 func (s *submission) about(more ...any) []any { return append(about(s.order, s.cred), more...) }
 
-// debug logs progress of the order.
+// debug logs a message about the order at debug level.
 func (s *submission) debug(ctx context.Context, message string, more ...any) {
 	if s.orders.Logger.Enabled(ctx, slog.LevelDebug) {
 		s.orders.Logger.DebugContext(ctx, message, s.about(more...)...)
@@ -278,8 +281,8 @@ func (s *submission) debug(ctx context.Context, message string, more ...any) {
 // logAttempt logs the result of an attempt.
 func (s *submission) logAttempt(ctx context.Context, attempt int, g catalog.Generation, err error) {
 	if err != nil {
-		s.debug(ctx, "an attempt of an order has failed", "attempt", attempt, "kind", catalog.KindOf(err).String(), "error", err)
+		s.debug(ctx, "order attempt failed", "attempt", attempt, "kind", catalog.KindOf(err).String(), "error", err)
 		return
 	}
-	s.debug(ctx, "an attempt of an order has placed it", "attempt", attempt, "generation", g.ID)
+	s.debug(ctx, "order attempt succeeded", "attempt", attempt, "generation", g.ID)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// about returns the log attributes of an order. Under a forwarded API key they lack the owner, which is that API key.
+// about returns the log attributes of an order. It omits the owner under a forwarded API key, because the owner is derived from
+// that API key.
 func about(order ledger.Order, cred catalog.Credential) []any {
 	all := []any{"order", order.ID, "model", order.ModelID, "idempotency_key", order.IdempotencyKey}
 	if cred.IsShared() {
@@ -20,7 +21,7 @@ func about(order ledger.Order, cred catalog.Credential) []any {
 	return all
 }
 
-// traced starts the span of background work, which is the root of a trace.
+// traced starts a span for background work, as the root of a new trace.
 func traced(ctx context.Context, name string, about ...attribute.KeyValue) (context.Context, trace.Span) {
 	return otel.Tracer("github.com/easel-grpc/easel/internal/orders").Start(ctx, name, trace.WithNewRoot(), trace.WithAttributes(about...))
 }

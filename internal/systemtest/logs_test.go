@@ -79,10 +79,10 @@ func TestTheLogIsSearchedByGenerationModelOrderAndKey(t *testing.T) {
 		switch {
 		case l.Msg != "call":
 			said[l.Msg]++
-			if strings.Contains(l.Msg, "attempt of an order") || l.Msg == "catalog failed" {
+			if strings.HasPrefix(l.Msg, "order attempt") || l.Msg == "catalog failed" {
 				traces[l.TraceID] = true
 			}
-			if strings.Contains(l.Msg, " of an order") && (!strings.HasPrefix(l.Order, "ord_") || l.Model != "studio/haiku" || l.IdempotencyKey != "monday") {
+			if strings.HasPrefix(l.Msg, "order ") && (!strings.HasPrefix(l.Order, "ord_") || l.Model != "studio/haiku" || l.IdempotencyKey != "monday") {
 				t.Errorf("a line of an order names %+v", l)
 			}
 		case method == "CreateGeneration":
@@ -101,7 +101,7 @@ func TestTheLogIsSearchedByGenerationModelOrderAndKey(t *testing.T) {
 		t.Errorf("%d orders are named, and attempts are in the traces %v, which are of no call", len(orders), traces)
 	}
 	for _, line := range []string{
-		"an order is claimed", "a claim of an order is renewed", "an attempt of an order has failed", "an attempt of an order has placed it",
+		"order lease acquired", "order lease renewal requested", "order attempt failed", "order attempt succeeded",
 		"poll", "the catalog was asked", "catalog failed", "GetGeneration", "WatchGeneration", "DeleteGeneration",
 	} {
 		if said[line] == 0 {
