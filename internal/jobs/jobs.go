@@ -1,7 +1,7 @@
-// Package jobs runs background work that is a row of the ledger. It has the one loop of it.
+// Package jobs runs the background work that is stored as rows of the ledger, in one loop.
 //
-// A job is written in the transaction that makes it necessary. A process takes it with a lease, and a process that dies is
-// replaced when its leases end. Only the latest holder of a job may finish it.
+// A job is written in the transaction that makes it necessary. A process leases the job before it runs it. If the process dies,
+// another one leases the job when the lease ends. Only the latest holder of a lease may finish the job.
 package jobs
 
 import (
@@ -19,32 +19,32 @@ import (
 )
 
 const (
-	lookInterval = time.Second          // between two looks; a job of this process wakes the loop
-	lookPause    = 5 * time.Millisecond // before a look that was not awaited, so that it fills several places
-	stopTimeout  = 2 * time.Second      // for the jobs that run when the process stops
+	lookInterval = time.Second          // interval between two reads of the due jobs; a new job of this process wakes the loop earlier
+	lookPause    = 5 * time.Millisecond // delay after a wake-up, so that one read starts several jobs
+	stopTimeout  = 2 * time.Second      // time in which running jobs may finish when the process stops
 )
 
 // Kind is a kind of jobs.
 type Kind struct {
 	Name string
-	// Interval is the time between two runs of a kind that has one job, which [Jobs.Run] writes. Zero means that the jobs of
-	// the kind are written where they become necessary.
+	// Interval is the time between two runs of a kind that has exactly one job, which [Jobs.Run] writes. Zero means that other
+	// code writes the jobs of the kind.
 	Interval time.Duration
-	// Places is the maximum number of jobs that this process runs at once.
+	// Places is the maximum number of concurrent jobs of the kind in this process.
 	Places int
-	// Catalog is set if the jobs ask the catalog under the shared API key. They start only if [MayAsk].
+	// Catalog is set if the jobs send requests under the shared API key. They start only while [MayAsk] returns true.
 	Catalog *catalog.Client
-	// Room returns the maximum number of jobs of an owner that this process runs at once now. Nil means half of
-	// the places that other owners leave, at least one.
+	// Room returns the current maximum number of concurrent jobs of an owner in this process. Nil means half of the places that
+	// other owners do not use, at least one.
 	Room func(owner string) int
-	// After a failure, a job runs again after a share of its age, 1/RetryShare, within bounds.
+	// RetryShare determines the delay after a failure: the age of the job divided by RetryShare, between MinRetry and MaxRetry.
 	RetryShare         int
 	MinRetry, MaxRetry time.Duration
-	// Do runs a job once. After an error only the change of its outcome counts.
+	// Do runs a job once. If it returns an error, the job is retried, and only the Change of the outcome is used.
 	Do func(context.Context, ledger.Job) (ledger.Outcome, error)
 }
 
-// MayAsk reports whether this process may start background work that asks the catalog under the shared API key. The account of
+// MayAsk reports whether this process may start background work that sends requests under the shared API key. The account of
 // the API key must be known, and the catalog must not have rejected the API key in the last two minutes.
 func MayAsk(book *ledger.Ledger, client *catalog.Client) bool {
 	return !book.AccountUnknown.Load() && !client.Rejected()
@@ -60,17 +60,17 @@ type Jobs struct {
 	mu     sync.Mutex // guards the counts of the kinds
 }
 
-// kind is a kind with its jobs that run in this process.
+// kind is a [Kind] with the number of its running jobs.
 type kind struct {
 	Kind
 
 	written bool   // the ledger has the one job of the kind
-	last    string // owner that was served last
+	last    string // owner whose jobs were started last
 	all     int
 	owners  map[string]int
 }
 
-// New returns the jobs of some kinds. It starts nothing.
+// New returns the jobs of the given kinds. It starts nothing.
 func New(book *ledger.Ledger, logger *slog.Logger, kinds ...Kind) *Jobs {
 	j := &Jobs{ledger: book, logger: logger, wake: make(chan struct{}, 1)}
 	for _, k := range kinds {
@@ -79,7 +79,7 @@ func New(book *ledger.Ledger, logger *slog.Logger, kinds ...Kind) *Jobs {
 	return j
 }
 
-// Run runs due jobs until ctx is done, and waits for those that have started.
+// Run runs due jobs until ctx is done. Then it waits for the running jobs, and cancels them after stopTimeout.
 func (j *Jobs) Run(ctx context.Context) {
 	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -102,7 +102,8 @@ func (j *Jobs) Run(ctx context.Context) {
 	}
 }
 
-// look starts due jobs of a kind, the owner after the last one first. If the ledger fails, the next look tries again.
+// look starts due jobs of a kind, beginning with the owner after the last one. An error of the ledger is ignored, because the
+// next look tries again.
 func (j *Jobs) look(ctx, lasting context.Context, k *kind) {
 	if k.Interval > 0 && !k.written {
 		k.written = j.ledger.AddJob(ctx, ledger.Job{Kind: k.Name}) == nil
@@ -114,20 +115,20 @@ func (j *Jobs) look(ctx, lasting context.Context, k *kind) {
 	next, _ := slices.BinarySearchFunc(owners, k.last, func(owner, last string) int { return cmp.Or(strings.Compare(owner, last), -1) })
 	owners = slices.Concat(owners[next:], owners[:next])
 	for n, owner := range owners {
-		if share := (j.free(k) + len(owners) - n - 1) / (len(owners) - n); share > 0 { // the places are divided among the owners that are left
+		if share := (j.free(k) + len(owners) - n - 1) / (len(owners) - n); share > 0 { // the free places are divided among the remaining owners
 			j.start(ctx, lasting, k, owner, min(share, j.room(k, owner)))
 		}
 	}
 }
 
-// free returns the number of jobs of a kind that may start.
+// free returns the number of jobs of a kind that may still start.
 func (j *Jobs) free(k *kind) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return k.Places - k.all
 }
 
-// room returns the number of jobs of an owner that may start.
+// room returns the number of jobs of an owner that may still start.
 func (j *Jobs) room(k *kind, owner string) int {
 	room := 0
 	if k.Room != nil {
@@ -142,12 +143,12 @@ func (j *Jobs) room(k *kind, owner string) int {
 	return room - own
 }
 
-// start starts due jobs of an owner, at most the given number.
+// start leases due jobs of an owner, at most the given number, and runs them.
 func (j *Jobs) start(ctx, lasting context.Context, k *kind, owner string, most int) {
 	if most <= 0 {
 		return
 	}
-	began := time.Now() // before the leases
+	began := time.Now() // before the leases start
 	taken, _ := j.ledger.TakeJobs(ctx, k.Name, owner, most)
 	for _, job := range taken {
 		k.last = owner
@@ -169,7 +170,7 @@ func (j *Jobs) count(k *kind, owner string, n int) {
 	}
 }
 
-// again wakes the loop. It does not wait.
+// again wakes the loop without blocking.
 func (j *Jobs) again() {
 	select {
 	case j.wake <- struct{}{}:
@@ -192,12 +193,12 @@ func (j *Jobs) run(ctx context.Context, k *kind, job ledger.Job, began time.Time
 	if !errors.Is(err, ledger.ErrLeaseLost) {
 		err = j.finish(context.WithoutCancel(ctx), k, job, outcome, failed, stopped)
 	}
-	if err != nil { // the lease ends by itself
+	if err != nil { // another process leases the job when this lease ends
 		j.logger.WarnContext(ctx, "job outcome not recorded", "kind", job.Kind, "ref", job.Ref, "owner", job.Owner, "error", err)
 	}
 }
 
-// renew renews the lease of a job until ctx is done. It cancels the job if the lease is lost, or may be.
+// renew renews the lease of a job until ctx is done. It cancels the job if the lease is lost or may be lost.
 func (j *Jobs) renew(ctx context.Context, job ledger.Job, until time.Time, cancel context.CancelCauseFunc) {
 	ticks := time.NewTicker(ledger.JobLease / 3)
 	defer ticks.Stop()
@@ -212,7 +213,7 @@ func (j *Jobs) renew(ctx context.Context, job ledger.Job, until time.Time, cance
 		if err == nil {
 			until = asked.Add(ledger.JobLease)
 		}
-		if errors.Is(err, ledger.ErrLeaseLost) || time.Until(until) < ledger.JobLease/3 { // no other renewal can be in time
+		if errors.Is(err, ledger.ErrLeaseLost) || time.Until(until) < ledger.JobLease/3 { // another renewal could be too late
 			cancel(ledger.ErrLeaseLost)
 			return
 		}

@@ -11,8 +11,8 @@ import (
 const (
 	pruneInterval     = time.Minute
 	retentionInterval = time.Hour
-	maxPlacedOrders   = 100_000 // orders that a ledger in memory keeps
-	expireStep        = 8       // orders, because they lock the budgets of their owners
+	maxPlacedOrders   = 100_000 // maximum number of placed orders in a ledger in memory
+	expireStep        = 8       // maximum number of orders in one transaction, because it locks the budgets of their owners
 )
 
 // Prune returns the kind of the job that releases the reservations of orders that can no longer be sent, and deletes old rows.
@@ -25,7 +25,7 @@ func Prune(book *ledger.Ledger) Kind {
 	}}
 }
 
-// expire releases reservations in steps.
+// expire releases reservations, in steps of expireStep orders.
 func expire(ctx context.Context, book *ledger.Ledger) (err error) {
 	for moved := expireStep; moved == expireStep && err == nil; {
 		moved, err = book.Expire(ctx, expireStep)
@@ -33,7 +33,7 @@ func expire(ctx context.Context, book *ledger.Ledger) (err error) {
 	return err
 }
 
-// Retention returns the kind of the job that erases old orders of the teams that want it.
+// Retention returns the kind of the job that erases old orders of teams with a retention time.
 func Retention(book *ledger.Ledger) Kind {
 	return Kind{Name: "retention", Interval: retentionInterval, Places: 1, MinRetry: pruneInterval, MaxRetry: pruneInterval, Do: func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 		_, err := book.Retain(ctx)

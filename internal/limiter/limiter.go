@@ -1,8 +1,8 @@
 // Package limiter decides which request goes to the catalog next. There is one limiter for each API key.
 //
 // A request waits in the queue of its owner and class until it may be in flight. A 429 pauses all requests and reduces the
-// number of requests in flight by a quarter. Every four rounds of successes raise the number by one. While the daily cap is
-// reached, orders are rejected. A request that cannot start before its deadline is rejected as soon as that is known.
+// allowed number of requests in flight by a quarter. Every four rounds of successes raise that number by one. While the daily
+// cap is reached, orders are rejected. A request that cannot start before its deadline is rejected as soon as this is known.
 package limiter
 
 import (
@@ -17,7 +17,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Class is the class of a request. Of the requests of one owner, those of the lowest class start first.
+// Class is the class of a request. Among the requests of one owner, those of the lowest class start first.
 type Class uint8
 
 // The classes.
@@ -34,16 +34,16 @@ const (
 	// MaxInFlight is the maximum number of requests of one API key in flight. Each may have a response of several MiB in memory.
 	MaxInFlight   = 64
 	firstInFlight = 16   // initial number of requests that may be in flight
-	minInFlight   = 4    // lower limit after any number of 429s, so that a request that hangs does not block the others
-	decrease      = 0.75 // a 429 multiplies the number of requests in flight by it
-	increase      = 0.25 // added for each round of successes: as many as may be in flight
-	reservedPart  = 16   // one place in 16 is reserved for owners with fewer than fewInFlight requests in flight
+	minInFlight   = 4    // lower limit, so that one slow request does not block all others
+	decrease      = 0.75 // factor for the allowed number of requests in flight after a 429
+	increase      = 0.25 // added to the allowed number in flight after each round, which is that number of successes
+	reservedPart  = 16   // one of every 16 places is reserved for owners with fewer than fewInFlight requests in flight
 	fewInFlight   = 2    // see reservedPart
-	noPollRate    = 1e6  // polls per second, until a rate is set
+	noPollRate    = 1e6  // initial polls per second; in effect no limit
 
-	maxFailures = 5 // number of consecutive failures from which no request is retried
+	maxFailures = 5 // number of consecutive failures after which no request is retried
 
-	minStarts = 32 // number of started requests from which the time in the queue is estimated
+	minStarts = 32 // minimum number of started requests for an estimate of the time in the queue
 )
 
 // Request describes a request that needs a permit.
@@ -51,8 +51,8 @@ type Request struct {
 	Owner  string
 	Weight float64 // weight of the owner; zero means 1
 	Class  Class
-	// Arrived is the time when the request first arrived. It determines the position in the queue, which a request after a
-	// 429 thus keeps. Zero means now.
+	// Arrived is the time when the request first arrived. It determines the position in the queue, so that a request keeps its
+	// position after a 429. Zero means now.
 	Arrived time.Time
 }
 
@@ -74,14 +74,14 @@ func (e *Error) Error() string {
 type Limiter struct {
 	max   float64
 	polls *rate.Limiter
-	used  time.Time // last use; the set has its own lock for it
+	used  time.Time // last use; guarded by the mutex of the set
 
 	mu       sync.Mutex
 	limit    float64 // number of requests that may be in flight
 	inFlight int
 	queue    queue
-	busy     time.Time // time since which requests wait
-	starts   int       // number of requests that started since busy
+	busy     time.Time // time since which the queue is not empty
+	starts   int       // number of requests that have started since busy
 	failures int       // number of consecutive failures
 	pause    pause
 	cap      dailyCap
@@ -100,8 +100,8 @@ func (l *Limiter) SetPollRate(perSecond float64) {
 	l.polls.SetBurst(max(1, int(perSecond)))
 }
 
-// Acquire waits for a permit, which the caller must release. It returns an [*Error] as soon as it is known that no permit is
-// granted before the deadline of ctx. If ctx is canceled, it returns the cause.
+// Acquire waits for a permit, which the caller must release. It returns an [*Error] as soon as it is known that the request
+// cannot start before the deadline of ctx. If ctx is canceled, it returns the cause.
 func (l *Limiter) Acquire(ctx context.Context, r Request) (*Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -150,7 +150,7 @@ func (l *Limiter) rejection(w *Permit, now time.Time) error {
 	return nil
 }
 
-// lateness returns an error if a read is estimated to be in the queue until after its deadline.
+// lateness returns an error if a read is expected to wait in the queue beyond its deadline.
 func (l *Limiter) lateness(w *Permit, now time.Time) error {
 	if w.Class != Read || w.deadline.IsZero() || l.starts < minStarts {
 		return nil
@@ -162,7 +162,7 @@ func (l *Limiter) lateness(w *Permit, now time.Time) error {
 	return nil
 }
 
-// newError returns the error of a request that got no permit. It asks for a retry after the pause.
+// newError returns the error of a request that got no permit. RetryAfter is the rest of the pause.
 func (l *Limiter) newError(now time.Time) *Error {
 	return &Error{RetryAfter: max(firstPause, l.pause.left(now))}
 }
@@ -189,7 +189,7 @@ func (l *Limiter) abandon(ctx context.Context, w *Permit) {
 	}
 }
 
-// grant grants all permits that are available, and sets the timer of the next check.
+// grant grants all permits that are available, and sets the timer for the next check.
 func (l *Limiter) grant(now time.Time) {
 	w, check := l.next(now)
 	for ; w != nil; w, check = l.next(now) {
@@ -208,7 +208,7 @@ func (l *Limiter) grant(now time.Time) {
 }
 
 // next returns the request that starts next. If none may start yet, it returns nil and the time until the next check. Zero
-// means that the next check follows when a request in flight ends.
+// means that the next check happens when a request in flight ends.
 func (l *Limiter) next(now time.Time) (_ *Permit, check time.Duration) {
 	if len(l.queue.waiting) == 0 || l.pause.probe != nil || l.inFlight >= int(l.limit) {
 		return nil, 0
@@ -242,6 +242,6 @@ func (l *Limiter) start(w *Permit, now time.Time) {
 	l.queue.start(w)
 	if w.probesCap = w.Class == Order && l.cap.isReached(now); w.probesCap {
 		l.cap.nextProbe = now.Add(capInterval)
-		l.review(now) // the other orders are rejected until the outcome of the probe
+		l.review(now) // the other orders are rejected until the probe has a result
 	}
 }

@@ -4,16 +4,16 @@ import "time"
 
 const (
 	firstPause  = time.Second // first pause if the catalog does not specify one; consecutive pauses double
-	ownPause    = time.Minute // longest pause that the catalog does not specify
+	ownPause    = time.Minute // maximum pause if the catalog does not specify one
 	maxDoubles  = 6
-	askedPause  = 2 * time.Minute // longest pause that the catalog can ask for
+	askedPause  = 2 * time.Minute // maximum pause that the catalog can request
 	capInterval = time.Minute     // time between two orders that probe the daily cap
 )
 
-// pause stops all requests. When its time is over, one request goes first. The others follow when the catalog has served or
-// rejected the first request.
+// pause stops all requests. After it, one request goes first. The others follow when the catalog has served or
+// rejected it.
 type pause struct {
-	closed bool // from the start of the pause until end reopens the limiter
+	closed bool // from the start of the pause until the first request after it has succeeded or was rejected
 	until  time.Time
 	probe  *Permit // permit of the request that goes first; nil if it is not in flight
 	reason Outcome // [Throttled] or [Unavailable]
@@ -24,8 +24,8 @@ type pause struct {
 // left returns the remaining time of the pause.
 func (p *pause) left(now time.Time) time.Duration { return max(0, p.until.Sub(now)) }
 
-// begin starts or extends a pause. A late result, of a request that started before the latest pause, starts no new pause. It
-// extends the current one if it asks for a longer time.
+// begin starts or extends a pause. A late result belongs to a request that started before the latest pause. It starts no new
+// pause, but extends the current pause if the catalog requests a longer one.
 func (p *pause) begin(r Result, isLate bool, now time.Time) {
 	length := min(r.RetryAfter, askedPause)
 	if length <= 0 && !isLate {
@@ -40,7 +40,7 @@ func (p *pause) begin(r Result, isLate bool, now time.Time) {
 	}
 }
 
-// end handles the outcome of the request that went first. If the catalog served or rejected it, end reopens the limiter.
+// end handles the outcome of the first request after a pause. If the catalog served or rejected it, end reopens the limiter.
 func (p *pause) end(permit *Permit, o Outcome, now time.Time) {
 	if p.probe != permit {
 		return
@@ -48,7 +48,7 @@ func (p *pause) end(permit *Permit, o Outcome, now time.Time) {
 	p.probe = nil
 	switch o {
 	case Throttled, Unavailable, Abandoned, Unused:
-	case Failed: // the others would fail too
+	case Failed: // the other requests would fail too
 		p.begin(Result{Outcome: p.reason}, false, now)
 	default: // a late result may have extended the pause
 		if p.closed = p.left(now) > 0; !p.closed {

@@ -7,11 +7,11 @@ type Outcome uint8
 
 // The outcomes.
 const (
-	Passed      Outcome = iota // the catalog served it
-	Rejected                   // the catalog rejected this request, not the load
+	Passed      Outcome = iota // the catalog returned a result
+	Rejected                   // the catalog rejected this request for a reason other than load
 	Failed                     // the catalog did not respond, or responded with a server error
-	Throttled                  // 429: the catalog asks for fewer requests
-	Unavailable                // the catalog asks for a pause
+	Throttled                  // 429: the catalog requests a pause
+	Unavailable                // 503 with Retry-After: the catalog requests a pause
 	Capped                     // the daily cap is reached
 	Abandoned                  // the caller did not wait for the response
 	Unused                     // nothing was sent
@@ -20,14 +20,14 @@ const (
 // Result is the result of a request.
 type Result struct {
 	Outcome
-	// RetryAfter is the pause that the catalog asks for, if the outcome is [Throttled] or [Unavailable]. Zero means that it
-	// specifies none.
+	// RetryAfter is the pause that the catalog requests, if the outcome is [Throttled] or [Unavailable]. Zero means that it
+	// does not specify one.
 	RetryAfter time.Duration
 }
 
 func (r Result) asksForPause() bool { return r.Outcome == Throttled || r.Outcome == Unavailable }
 
-// isServed reports whether the owner pays for the request.
+// isServed reports whether the request counts toward the share of its owner.
 func (r Result) isServed() bool { return !r.asksForPause() && r.Outcome != Unused }
 
 // Permit is the right to send one request. Until it is granted, it is a request in the queue.
@@ -44,7 +44,7 @@ type Permit struct {
 	released  bool
 }
 
-// Release ends the request with its result. A second call, and a call on nil, has no effect.
+// Release ends the request and records its result. A second call has no effect, and neither has a call on nil.
 func (p *Permit) Release(r Result) {
 	if p == nil {
 		return
@@ -63,9 +63,9 @@ func (p *Permit) Release(r Result) {
 	l.grant(now)
 }
 
-// adapt changes the number of requests that may be in flight: additive increase, multiplicative decrease. The increase is slow
-// because each 429 costs a pause and the time of the request that goes first. A 429 has no effect if the request started before
-// the latest pause, or was the first request after the pause.
+// adapt changes the allowed number of requests in flight: additive increase, multiplicative decrease. The increase is slow
+// because each 429 costs a pause and the time of the request that goes first. A 429 changes nothing if the request started
+// before the latest pause, or was the first request after it.
 func (l *Limiter) adapt(p *Permit, o Outcome) {
 	switch {
 	case o == Passed && len(l.queue.waiting) > 0:
@@ -79,7 +79,7 @@ func (l *Limiter) adapt(p *Permit, o Outcome) {
 func (l *Limiter) learn(p *Permit, r Result, now time.Time) {
 	switch {
 	case p.probesCap && !r.isServed():
-		l.cap.nextProbe = now // the probe had no result, so another order may probe
+		l.cap.nextProbe = now // the probe was inconclusive, so another order may probe
 	case r.Outcome == Capped:
 		l.cap.reach(now)
 	case r.Outcome == Failed:

@@ -9,14 +9,14 @@ import (
 
 const (
 	meanOf   = 64 // number of requests in the moving average of the time in flight
-	maxPrice = 64 // maximum price of a request, in requests of the mean time
+	maxPrice = 64 // maximum price of a request, in units of the mean time in flight
 
-	keptOwners = 256 // number of owners from which owners without requests are forgotten
+	keptOwners = 256 // number of owners above which owners without requests are deleted
 )
 
-// queue is a start-time fair queue. The next request belongs to the owner with the lowest tag. Each request raises the tag of
-// its owner by its time in flight, in units of the mean of all requests, divided by the owner's weight. So slow requests of an
-// owner leave as many places to the other owners as quick requests do.
+// queue is a start-time fair queue. The next request belongs to the owner with the lowest tag. Each request raises its owner's
+// tag by its time in flight, divided by the mean of all requests and by the owner's weight. So an owner with slow requests gets
+// fewer of them in flight than an owner with quick ones.
 type queue struct {
 	owners  map[string]*owner
 	waiting []*Permit     // requests of all owners that are not granted yet
@@ -32,8 +32,8 @@ type owner struct {
 	waiting  int
 }
 
-// add adds a request. An owner without a waiting request accumulates no credit. A new owner starts after one request of each
-// other owner, so that any number of new owners delays the others only briefly.
+// add adds a request. An owner without waiting requests accumulates no credit. A new owner starts after one request of each
+// other owner, so that new owners delay the others only briefly.
 func (q *queue) add(w *Permit) {
 	weight := cmp.Or(w.Weight, 1)
 	o := q.owners[w.Owner]
@@ -63,14 +63,14 @@ func (q *queue) next(mayStart func(*Permit) bool) (next *Permit) {
 	return next
 }
 
-// isBefore reports whether a request starts before another one: that of the owner with the lower tag, then the lower class, then
-// the earlier arrival.
+// isBefore reports whether a request starts before another one. The lower tag of the owner comes first, then the lower class,
+// then the earlier arrival.
 func (w *Permit) isBefore(other *Permit) bool {
 	return cmp.Or(cmp.Compare(w.owner.tag, other.owner.tag), cmp.Compare(w.Class, other.Class), w.Arrived.Compare(other.Arrived)) < 0
 }
 
-// before returns the approximate number of requests that start before a new one of an owner: all others of the owner, and of each
-// other owner as many as its weight allows in the same time.
+// before returns the approximate number of requests that start before a new request of an owner. These are the owner's other
+// requests and the requests that other owners may start in the same time by their weights.
 func (q *queue) before(own *owner) (n float64) {
 	round := float64(own.waiting) / own.weight
 	for _, o := range q.owners {
@@ -79,7 +79,7 @@ func (q *queue) before(own *owner) (n float64) {
 	return n - 1
 }
 
-// start removes a request that starts, and raises the tag of its owner as for a request of the mean time.
+// start removes a request that starts. It raises the tag of its owner by the price of a request with the mean time in flight.
 func (q *queue) start(w *Permit) {
 	q.now = max(q.now, w.owner.tag)
 	w.owner.tag += 1 / w.owner.weight
@@ -87,11 +87,11 @@ func (q *queue) start(w *Permit) {
 	q.decide(w, nil)
 }
 
-// end ends a request after the given time in flight, and corrects the tag of its owner.
+// end ends a request after the given time in flight, and corrects the tag of its owner by the actual time.
 func (q *queue) end(o *owner, took time.Duration, served bool) {
 	o.inFlight--
 	if !served {
-		o.tag -= 1 / o.weight // the owner does not pay for a request that was not served
+		o.tag -= 1 / o.weight // a request that was not served costs its owner nothing
 		return
 	}
 	q.mean += (took - cmp.Or(q.mean, took)) / meanOf
@@ -101,7 +101,7 @@ func (q *queue) end(o *owner, took time.Duration, served bool) {
 	}
 }
 
-// decide removes a request from the queue. It is granted if err is nil.
+// decide removes a request from the queue. A nil error means that it is granted.
 func (q *queue) decide(w *Permit, err error) {
 	at := slices.Index(q.waiting, w)
 	q.waiting = slices.Delete(q.waiting, at, at+1)

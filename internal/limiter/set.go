@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	keptLimiters = 64          // number of limiters in a set before idle limiters are removed
-	keptTime     = time.Minute // time after the last use when an idle limiter may be removed
+	keptLimiters = 64          // number of limiters in a set at which idle limiters are removed for the first time
+	keptTime     = time.Minute // minimum time since the last use of a limiter that is removed
 )
 
 // Set holds a limiter for each API key in use. Its methods may be called concurrently.
@@ -21,7 +21,7 @@ type Set struct {
 // NewSet returns an empty set.
 func NewSet() *Set { return &Set{limiters: map[string]*Limiter{}, pruneAt: keptLimiters} }
 
-// Of returns the limiter of an API key. The caller must not keep it, because an idle limiter may be removed after a minute.
+// Of returns the limiter of an API key. The caller must not store it, because an idle limiter may be removed after a minute.
 func (s *Set) Of(key string) *Limiter {
 	now := time.Now()
 	s.mu.Lock()

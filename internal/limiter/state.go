@@ -8,10 +8,10 @@ import (
 // State is the state of a limiter.
 type State struct {
 	Closed    bool      // all requests wait for the end of a pause, or for the request that goes first after it
-	Paused    time.Time // end of the latest pause; zero if it never paused
+	Paused    time.Time // end of the latest pause; zero without a pause
 	Reason    Outcome   // reason of the pause: [Throttled] or [Unavailable]
 	Capped    bool      // the daily cap is reached
-	NextProbe time.Time // when an order may probe the daily cap
+	NextProbe time.Time // time when an order may probe the daily cap
 	PollRate  float64   // maximum number of polls per second
 	Polls     float64   // number of polls that may start now
 	InFlight  int
@@ -41,15 +41,15 @@ func (l *Limiter) State() State {
 	return s
 }
 
-// Pause returns the end of the latest pause, zero before the first one. closed means that all requests wait for this end, or for the
-// request that goes first after it.
+// Pause returns the end of the latest pause, or zero without a pause. closed means that all requests wait for this end, or
+// for the request that goes first after it.
 func (l *Limiter) Pause() (until time.Time, closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.pause.until, l.pause.closed
 }
 
-// add adds a request to the requests of its owner and class.
+// add counts a request for its owner and class.
 func (s *State) add(w *Permit) {
 	at := slices.IndexFunc(s.Waiting, func(all Waiting) bool { return all.Owner == w.Owner && all.Class == w.Class })
 	if at < 0 {
@@ -68,7 +68,7 @@ func (s State) isIdle(now time.Time) bool {
 	return len(s.Waiting) == 0 && s.InFlight == 0 && !s.Paused.After(now) && !s.Capped
 }
 
-// Polls returns the number of polls that may start now, and the time when another one may start.
+// Polls returns the number of polls that may start now, and the time when one more may start.
 func (l *Limiter) Polls() (n int, next time.Time) {
 	now := time.Now()
 	l.mu.Lock()
@@ -86,8 +86,8 @@ func (l *Limiter) Polls() (n int, next time.Time) {
 	return n, now.Add(max(time.Millisecond, l.pollDelay(waiting+n+1, now)))
 }
 
-// MayRetry reports whether a failed request may be retried. After several failures in a row no request is retried, because
-// retries make an outage worse.
+// MayRetry reports whether a failed request may be retried. After maxFailures consecutive failures no request is retried,
+// because retries make an outage worse.
 func (l *Limiter) MayRetry() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
