@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	maxUnrecorded = 10_000         // maximum number of idle generations that a tenant keeps because of unrecorded states
-	maxKept       = 10_000         // number of generations from which the orders of this process are not polled without a watcher
+	maxUnrecorded = 10_000         // maximum number of idle generations that a tenant keeps because their states are not recorded
+	maxKept       = 10_000         // number of generations above which new orders of this process are not polled without a watcher
 	keepTime      = 24 * time.Hour // maximum age of an order that is polled without a watcher
 )
 
-// agenda is the schedule of polls with one credential: the generations, the list, and the health of the catalog.
-// Its mutex guards them, and everything that refers to the agenda.
+// agenda is the schedule of polls with one credential: the generations, the list, and the health of the catalog. Its mutex
+// guards these, and every type that refers to an agenda.
 type agenda struct {
 	cfg     *Config
 	history *history.Book
@@ -26,8 +26,8 @@ type agenda struct {
 
 	mu          sync.Mutex
 	generations map[string]*generation
-	order       []*generation // the same generations in the order of arrival, so that runs are reproducible
-	pruneAt     time.Time     // time when the next idle generation may be removed
+	order       []*generation // the same generations in order of arrival, so that runs are reproducible
+	pruneAt     time.Time     // time of the next removal of idle generations
 
 	queue  queue
 	list   list
@@ -38,7 +38,7 @@ type agenda struct {
 }
 
 func newAgenda(cfg *Config, book *history.Book, cred catalog.Credential, now time.Time) *agenda {
-	cred.Owner = "" // polls serve all owners
+	cred.Owner = "" // polls are for all owners
 	return &agenda{
 		cfg: cfg, history: book, cred: cred, generations: map[string]*generation{}, pruneAt: now, queue: newQueue(now),
 		health: health{least: cfg.MinInterval, random: schedule.NewSource(cfg.Seed, "health")},
@@ -52,7 +52,7 @@ type stream struct {
 	err    error    // reason for ending before the goal
 }
 
-// fail ends the stream with err, after the delivery of earlier changes.
+// fail ends the stream with err. Changes that were marked before are still delivered.
 func (s *stream) fail(err error) {
 	if s.err == nil {
 		s.err = err
@@ -80,8 +80,8 @@ func (a *agenda) markIdle(e *generation, now time.Time) {
 	a.queue.wakeBy(a.pruneAt)
 }
 
-// prune removes the generations that have been idle for long enough, and returns the time of the next removal. It
-// visits them at most once a second, because there may be ten thousand.
+// prune removes the generations that have been idle for long enough, and returns the time of the next removal. It runs at most
+// once a second, because there may be ten thousand generations.
 func (a *agenda) prune(now time.Time) time.Time {
 	if now.Before(a.pruneAt) {
 		return a.pruneAt
@@ -114,8 +114,8 @@ func (a *agenda) prune(now time.Time) time.Time {
 	return a.pruneAt
 }
 
-// keeps reports whether a generation is polled even without a watcher, because this process placed its order. Its states, its
-// charge and its events are then recorded soon. It ends when the charge is final.
+// keeps reports whether a generation is polled even without a watcher, because this process placed its order. Its states,
+// charge and events are then recorded soon. The polls end when the charge is final.
 func (a *agenda) keeps(e *generation, now time.Time) bool {
 	return e.kept && now.Sub(e.created) < keepTime && !e.reached(Settled, now, a.cfg.RefundWindow)
 }
@@ -143,7 +143,7 @@ func (a *agenda) countListed(now time.Time) (n int) {
 	return n
 }
 
-// served returns the generations that a sweep would poll now, but no more than most.
+// served returns the generations that a sweep would poll now, at most the given number.
 func (a *agenda) served(most int, now time.Time) (served []*generation) {
 	if !a.list.usable(now) {
 		return nil
@@ -159,8 +159,9 @@ func (a *agenda) served(most int, now time.Time) (served []*generation) {
 	return served
 }
 
-// nextSweep returns the time when a sweep is due by the density of all served generations. A generation that was never read has no
-// density. A watcher of everything also needs sweeps to find generations that were ordered elsewhere.
+// nextSweep returns the time when the next sweep is due. It depends on the poll densities of all generations that the sweep
+// polls. A generation that was never read has no density. A watch of everything also needs sweeps to find generations that were
+// ordered elsewhere.
 func (a *agenda) nextSweep(everything bool, now time.Time) time.Time {
 	var squares float64
 	for _, e := range a.served(len(a.order), now) {
@@ -199,8 +200,8 @@ func (a *agenda) pollAfter(e *generation, gap time.Duration, jitter float64, now
 	a.pollAt(e, now.Add(schedule.Jitter(gap, jitter)))
 }
 
-// scheduleNext sets the next poll after a response. The history of a model is not used for
-// a terminal generation, because it does not predict refunds.
+// scheduleNext sets the next poll after a response. For a terminal generation it ignores the history of the model, because the
+// history does not predict refunds.
 func (a *agenda) scheduleNext(e *generation, now time.Time) {
 	e.polling.failures, e.polling.lastErr = 0, ""
 	curve, age := schedule.Unlearned, now.Sub(e.ended)
@@ -221,7 +222,7 @@ func (a *agenda) historyOf(e *generation) history.Key {
 	return history.Key{Tenant: a.cred.Tenant, Model: e.state.ModelID}
 }
 
-// nextPoll returns the time of the next poll of a generation: its own, or an earlier sweep.
+// nextPoll returns the time of the next poll of a generation: its own read or an earlier sweep.
 func (a *agenda) nextPoll(e *generation) time.Time {
 	if e.listing.hint != nil || a.list.sweepAt.Before(e.listing.readSinglyUntil) {
 		return e.polling.due
@@ -229,7 +230,7 @@ func (a *agenda) nextPoll(e *generation) time.Time {
 	return earliest(e.polling.due, a.list.sweepAt)
 }
 
-// limiter returns the limiter of the API key, which grants the permits for polls and all other requests.
+// limiter returns the limiter of the API key, which grants the permits for all requests.
 func (a *agenda) limiter() *limiter.Limiter { return a.cfg.Upstream.Limiter(a.cred.Tenant) }
 
 // opens returns the time when another poll may start, according to the limiter and to the failures of polls.
@@ -241,14 +242,15 @@ func (a *agenda) opens(now time.Time) time.Time {
 	return latest(a.health.held, next)
 }
 
-// paused returns the end of the latest pause of polls. Polls pause if the catalog asks for it, is unavailable, or rejects the API
-// key.
+// paused returns the end of the latest pause of polls. Polls pause if the catalog requests it, is unavailable, or rejects the
+// API key.
 func (a *agenda) paused() time.Time {
 	until, _ := a.limiter().Pause()
 	return latest(a.health.held, until)
 }
 
-// condition returns the present behavior of the catalog, which may have asked a call to slow down.
+// condition returns the current condition of the catalog. It includes a pause that the catalog has requested in response to a
+// call.
 func (a *agenda) condition() Condition {
 	_, closed := a.limiter().Pause()
 	switch c := a.health.condition; {
@@ -261,8 +263,8 @@ func (a *agenda) condition() Condition {
 	}
 }
 
-// stale reports whether a state must be read again before it is delivered, because it was not polled. A
-// settled state can no longer change, except if it is gone by a 404.
+// stale reports whether a state must be read again before it is delivered, because the generation was not polled. A settled
+// state can no longer change, unless it is a deletion that only a 404 shows.
 func (a *agenda) stale(e *generation, now time.Time) bool {
 	over := e.reached(Settled, now, a.cfg.RefundWindow) && !e.goneByNotFound()
 	return !over && now.Sub(e.state.ObserveTime) >= a.cfg.MinInterval
@@ -285,7 +287,7 @@ func (a *agenda) heartbeat(e *generation, now time.Time) *Heartbeat {
 
 func (a *agenda) newHeartbeat(observed time.Time) *Heartbeat {
 	beat := &Heartbeat{ObserveTime: observed, Condition: a.condition(), Failures: a.health.failures, LastError: a.health.lastErr}
-	if beat.Condition == ConditionHealthy { // even if a call was the first request after a pause
+	if beat.Condition == ConditionHealthy { // ignores older failures if a call was the first request after a pause
 		beat.Failures, beat.LastError = 0, ""
 	}
 	return beat

@@ -20,10 +20,10 @@ type Config struct {
 	Rate         float64        // maximum polls per second for each credential, over all replicas; zero means 5
 	RefundWindow time.Duration  // time after a failure in which a refund may follow; zero means 10 min
 	Seed         uint64         // seed of the jitter; zero means random
-	Ledger       *ledger.Ledger // counts the replicas that divide Rate; nil if there is only one
+	Ledger       *ledger.Ledger // counts the replicas that divide Rate; nil if there is only one replica
 	Logger       *slog.Logger   // nil discards all messages
 	Observer     Observer       // may be nil
-	Recorder     Recorder       // records each new state before the subscribers get it; may be nil
+	Recorder     Recorder       // records each new state before subscribers are notified; may be nil
 }
 
 // withDefaults returns the configuration with defaults for zero fields. The error lists every invalid field.
@@ -48,7 +48,7 @@ func (c Config) withDefaults() (Config, error) {
 		{c.Upstream == nil, "watch: Upstream is missing"},
 		{c.MinInterval < 0, "watch: MinInterval is negative"},
 		{c.MaxInterval < c.MinInterval, "watch: MaxInterval is below MinInterval"},
-		{!(c.Rate > 0) || math.IsInf(c.Rate, 1), "watch: Rate is not a number above 0"},
+		{!(c.Rate > 0) || math.IsInf(c.Rate, 1), "watch: Rate is not a positive number"},
 		{c.RefundWindow < 0, "watch: RefundWindow is negative"},
 	} {
 		if rule.broken {

@@ -11,33 +11,33 @@ import (
 	"time"
 )
 
-// handoff is the time that a delivery may take before another worker serves the queue. Go's scheduler does the same with a
-// processor whose thread blocks. If several deliveries block in a row, each may take half as
-// long as the one before, down to leastHandoff. So even many stuck readers delay the others only briefly.
+// handoff is the time that a delivery may take before another worker continues with the queue. Go's scheduler does the same
+// with a processor whose thread blocks. If several deliveries block in a row, each may take half the time of the previous one,
+// down to leastHandoff. So even many blocked deliveries delay the others only briefly.
 const (
 	handoff      = 5 * time.Millisecond
 	leastHandoff = handoff / 32
 )
 
-// dispatcher runs the deliveries of ready watches sequentially, because waking a goroutine for each watcher costs
-// more. A delivery that blocks delays the others for at most one handoff, whatever it blocks on.
+// dispatcher runs the deliveries of ready watches sequentially, because waking a goroutine for each watcher costs more. A
+// blocked delivery delays the others for at most one handoff.
 type dispatcher struct {
 	mu         sync.Mutex
 	queue      []*delivery   // ready deliveries
-	ended      []*delivery   // ended deliveries, which are released when the queue is empty
-	worker     *worker       // goroutine that serves the queue; nil if none does
-	checkAfter time.Duration // time until the next worker is inspected; zero means handoff
+	ended      []*delivery   // ended deliveries, to be released when the queue is empty
+	worker     *worker       // goroutine that runs the queue; nil without a worker
+	checkAfter time.Duration // time until the first inspection of the next worker; zero means handoff
 }
 
 // worker is a goroutine of a dispatcher. Another worker replaces it when a delivery blocks it.
 type worker struct {
 	serving  *delivery    // current delivery; guarded by the dispatcher's mutex
-	progress atomic.Int64 // number of deliveries and turns that have returned
+	progress atomic.Int64 // number of completed deliveries and turns
 	seen     int64        // progress at the last inspection
 	timer    *time.Timer  // timer of the next inspection
 }
 
-// enqueue adds a delivery to the queue; mu is held. A running delivery is queued again after its turn.
+// enqueue adds a delivery to the queue. A delivery that is running is queued again after its turn. The caller must hold mu.
 func (d *dispatcher) enqueue(one *delivery) {
 	if one.running || one.queued || one.ended {
 		one.requeue = one.running
@@ -48,7 +48,7 @@ func (d *dispatcher) enqueue(one *delivery) {
 	d.startWorker()
 }
 
-// startWorker starts a worker if none serves the queue; mu is held.
+// startWorker starts a worker if none is running and the queue is not empty. The caller must hold mu.
 func (d *dispatcher) startWorker() {
 	if d.worker != nil || len(d.queue) == 0 {
 		return
@@ -89,8 +89,8 @@ func (d *dispatcher) take(w *worker) *delivery {
 	return nil
 }
 
-// inspect replaces a worker that has been in the same delivery since the last inspection, and limits the
-// duration of that delivery.
+// inspect replaces a worker that has been in the same delivery since the last inspection. It also sets a time limit for that
+// delivery.
 func (d *dispatcher) inspect(w *worker) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -103,15 +103,15 @@ func (d *dispatcher) inspect(w *worker) {
 		return
 	}
 	d.worker, d.checkAfter = nil, max(cmp.Or(d.checkAfter, handoff)/2, leastHandoff)
-	if w.serving != nil && w.serving.running { // otherwise it was between two turns
+	if w.serving != nil && w.serving.running { // otherwise the worker was between two turns
 		w.serving.limitStall(w)
 	}
 	d.startWorker()
 	d.releaseEnded()
 }
 
-// releaseEnded releases the ended deliveries when the queue is empty. So the end of a generation reaches
-// all watchers before the removal of the first of them causes work. mu is held.
+// releaseEnded releases the ended deliveries when the queue is empty. So a final state reaches all watchers before the first of
+// them is removed, which costs time. The caller must hold mu.
 func (d *dispatcher) releaseEnded() {
 	if d.worker != nil {
 		return
@@ -122,11 +122,10 @@ func (d *dispatcher) releaseEnded() {
 	d.ended = nil
 }
 
-// maxEventsPerTurn is the maximum number of events that a watch delivers before the turn of the next watch.
+// maxEventsPerTurn is the maximum number of events of one watch in a turn.
 const maxEventsPerTurn = 64
 
-// delivery delivers the events of one watch to its caller. The dispatcher's mutex guards the fields below
-// done.
+// delivery delivers the events of one watch to its caller. The dispatcher's mutex guards the fields below done.
 type delivery struct {
 	observer   Observer
 	ctx        context.Context
@@ -136,9 +135,9 @@ type delivery struct {
 	done       chan struct{} // closed when the watch is over
 
 	timer      *time.Timer // timer of the next turn, if nothing changes before
-	stallTimer *time.Timer // timer of the end of a blocked delivery
+	stallTimer *time.Timer // timer that ends a blocked delivery
 	queued     bool
-	running    bool // its turn has started
+	running    bool // its turn is running
 	requeue    bool // it became ready during its turn
 	ended      bool // no further event is delivered
 	released   bool // done is closed
@@ -146,8 +145,8 @@ type delivery struct {
 	panicValue any // a panic of deliver
 }
 
-// wait waits until the watch ends, or the context of its caller is done. Afterwards nothing is delivered, except by a
-// stalled delivery.
+// wait waits until the watch ends or the context of its caller is done. After it returns, only a stalled delivery may still be
+// running.
 func (d *delivery) wait() error {
 	d.ready()
 	select {
@@ -169,8 +168,8 @@ func (d *delivery) ready() {
 	d.dispatcher.enqueue(d)
 }
 
-// run delivers the waiting events. It stops if the watch has ended, or if another worker has replaced this one, because
-// a replaced worker is no longer inspected.
+// run delivers the pending events of the watch. It stops if the watch has ended. It also stops if another worker has replaced
+// this one, because a replaced worker is not inspected.
 func (d *delivery) run(w *worker) {
 	defer d.recover()
 	for range maxEventsPerTurn {
@@ -196,14 +195,14 @@ func (d *delivery) run(w *worker) {
 	d.park(time.Now())
 }
 
-// relieved reports whether the worker must stop delivering.
+// relieved reports whether the worker must stop: the watch has ended, or another worker has replaced this one.
 func (d *delivery) relieved(w *worker) bool {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
 	return d.ended || d.dispatcher.worker != w
 }
 
-// send calls deliver with an event.
+// send passes an event to deliver.
 func (d *delivery) send(s step) error {
 	delivered := d.observer.Delivery(d.ctx, d.watcher.trace, *s.event, s.found)
 	err := d.deliver(*s.event)
@@ -247,7 +246,7 @@ func (d *delivery) park(next time.Time) {
 	}
 }
 
-// finish ends the watch in its turn.
+// finish ends the watch. It is called during its turn.
 func (d *delivery) finish(err error) {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
@@ -261,7 +260,7 @@ func (d *delivery) finish(err error) {
 	d.dispatcher.releaseEnded()
 }
 
-// cancel ends the watch from outside. A running turn finishes first.
+// cancel ends the watch from another goroutine. A running turn finishes first.
 func (d *delivery) cancel(err error) {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
@@ -273,8 +272,8 @@ func (d *delivery) cancel(err error) {
 	}
 }
 
-// limitStall ends the watch if a blocked delivery takes longer than it may; the dispatcher's mutex is
-// held. The blocked delivery itself ends when the call ends.
+// limitStall ends the watch if the blocked delivery exceeds its time limit. The delivery itself ends when the call ends. The
+// caller must hold the dispatcher's mutex.
 func (d *delivery) limitStall(w *worker) {
 	progress := w.progress.Load()
 	if d.stallTimer != nil {
@@ -290,7 +289,7 @@ func (d *delivery) limitStall(w *worker) {
 	})
 }
 
-// release allows the goroutine of the watch to return; the dispatcher's mutex is held.
+// release ends the wait of the goroutine of the watch. The caller must hold the dispatcher's mutex.
 func (d *delivery) release() {
 	if d.released {
 		return

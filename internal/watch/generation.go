@@ -12,14 +12,15 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// linger is the time for which a generation without watchers is kept, without polls. A watcher that reconnects finds it,
-// and its states stay in order. A generation without a state is removed earlier, because callers can send arbitrary IDs.
+// linger is the time for which a generation without watchers is kept, without polls. A watcher that reconnects in this time
+// finds it, and its states stay in order. lingerUnknown applies to a generation without a state, because callers can send
+// arbitrary IDs.
 const (
 	linger        = 30 * time.Second
 	lingerUnknown = time.Second
 )
 
-// pollResult collects the effects of a response to a poll or a call while it is applied.
+// pollResult collects the effects of a response while it is applied.
 type pollResult struct {
 	Outcome
 	found   TraceRef
@@ -33,24 +34,24 @@ type generation struct {
 
 	state         catalog.Generation // latest state; zero if no state is known
 	etag          string             // etag of the record as received, before fillIn
-	status        lifecycle.Status   // latest of its states that the ledger can store
+	status        lifecycle.Status   // latest state that the ledger can store
 	missing       bool               // the catalog has never returned it
 	deleted       bool               // a call of Easel deleted it; no response restores it
-	ordered       bool               // an order of it exists, even if this process has not seen its state
-	absence       lifecycle.Absence  // evidence of the reads that did not find it
-	fresh         bool               // state has been read since the generation is watched, and may be delivered
-	sharedUpdates [2]*Update         // latest state as a later and as an initial update; nil until needed
+	ordered       bool               // an order of it exists, even if this process has not seen a state
+	absence       lifecycle.Absence  // evidence of reads that did not find the generation
+	fresh         bool               // the state was read while the generation was watched, and may be delivered
+	sharedUpdates [2]*Update         // latest state as a later and as an initial update; nil until they are needed
 
 	modelID   string        // model of the order, if this process placed it
 	created   time.Time     // time when this process placed the order
-	kept      bool          // this process placed its order behind a shared API key: it is polled even without a watcher, see [agenda.keeps]
+	kept      bool          // this process placed its order under a shared API key, so that it is polled without a watcher; see [agenda.keeps]
 	firstSeen time.Time     // time when this process created the generation
-	ended     time.Time     // time when this process first saw it terminal
-	observed  bool          // this process saw it before it ended
-	learned   bool          // its duration is in the history
-	dropped   catalog.State // last state that was dropped because it may not follow the current one, and logged
+	ended     time.Time     // time when this process first saw it in a terminal state
+	observed  bool          // this process saw a state before the terminal one
+	learned   bool          // its duration was added to the history
+	dropped   catalog.State // last state that was dropped and logged, because it may not follow the current state
 	orderRef  TraceRef      // trace of the call that placed it, if this process placed it
-	foundBy   TraceRef      // trace of the poll or the call that found the latest state
+	foundBy   TraceRef      // trace of the poll or call that found the latest state
 
 	polling   polling
 	listing   listing
@@ -61,7 +62,7 @@ type generation struct {
 // polling is the schedule of the polls of a generation.
 type polling struct {
 	due        time.Time     // time of the next poll
-	gap        time.Duration // interval from the last poll to the next, before the jitter; zero if there was no poll
+	gap        time.Duration // interval from the last poll to the next, without jitter; zero if there was no poll
 	queueIndex int32         // index in the queue's heap, or notQueued
 	inFlight   bool          // a poll of it is in flight
 	failures   int           // number of consecutive failures
@@ -74,11 +75,11 @@ const notQueued = -1
 
 // listing is a generation's state in the catalog's list.
 type listing struct {
-	seenAt          time.Time           // time of the last list that contained it, or of its order by this process; zero if neither
+	seenAt          time.Time           // time of the last list that contained it, or of its order by this process; zero if there was neither
 	etag            string              // etag of its last record in the list
-	state           catalog.State       // state of the same record; zero if unknown
+	state           catalog.State       // state in that record; zero if unknown
 	hint            *catalog.Generation // its record in the list, until a read confirms it
-	readSinglyUntil time.Time           // end of the time in which it is read singly, because the list did not contain it
+	readSinglyUntil time.Time           // end of the time in which it is read singly, because list polls do not cover it
 }
 
 func newGeneration(id string, now time.Time, seed uint64) *generation {
@@ -92,7 +93,7 @@ func (e *generation) version() catalog.Version {
 	return catalog.Version{Generation: e.state, Etag: e.etag}
 }
 
-// isBehind reports whether a recorded state is later than the generation's.
+// isBehind reports whether the state in the ledger is later than this state.
 func (e *generation) isBehind(recorded ledger.State) bool {
 	switch status := StatusOf(e.state.State); {
 	case e.state.State == catalog.StateDeleted:
@@ -104,7 +105,8 @@ func (e *generation) isBehind(recorded ledger.State) bool {
 	}
 }
 
-// sight adds the latest state to the unrecorded ones, and the generation to result. An absence is recorded only if it lasts.
+// sight adds the latest state to the unrecorded states, and the generation to result. A state that only a 404 shows is recorded
+// only if the absence lasts.
 func (e *generation) sight(result *pollResult) {
 	if gone := e.goneByNotFound(); !gone || e.absence.Lasting {
 		e.recording.add(Sighting{e.version(), gone})
@@ -125,7 +127,7 @@ func (e *generation) keptUntil() time.Time {
 	return e.idleSince.Add(linger)
 }
 
-// sharedUpdate returns the latest state as an event that all watchers share. It is created once and never changed.
+// sharedUpdate returns the latest state as an event that all watchers share. The event is created once and never changed.
 func (e *generation) sharedUpdate(initial bool) *Update {
 	at := 0
 	if initial {
@@ -139,8 +141,8 @@ func (e *generation) sharedUpdate(initial bool) *Update {
 	return e.sharedUpdates[at]
 }
 
-// advance applies a record with the etag that it had when it was received. It reports whether a watcher can
-// see the difference, and whether the record was dropped because its state may not follow the current one.
+// advance applies a record. etag is the etag of the record as received. changed means that watchers can see a difference.
+// regressed means that the record was dropped, because its state may not follow the current one.
 func (e *generation) advance(g catalog.Generation, etag string) (changed, regressed bool) {
 	if e.state.State != 0 && g.ObserveTime.Before(e.state.ObserveTime) {
 		return false, false // a newer response was applied first
@@ -153,7 +155,7 @@ func (e *generation) advance(g catalog.Generation, etag string) (changed, regres
 	}
 	if !e.mayBecome(g.State) {
 		e.state.ObserveTime = g.ObserveTime
-		changed, e.fresh = !e.fresh, true // the kept state may be new to a watcher
+		changed, e.fresh = !e.fresh, true // the current state may be new to a watcher
 		return changed, true
 	}
 	changed = etag != e.etag || !e.fresh
@@ -163,7 +165,7 @@ func (e *generation) advance(g catalog.Generation, etag string) (changed, regres
 	return changed, false
 }
 
-// invalidate drops the shared updates, because they are no longer the latest.
+// invalidate drops the shared updates, because the state has changed.
 func (e *generation) invalidate() { e.sharedUpdates = [2]*Update{} }
 
 // confirm records that the catalog returned the same state again.
@@ -173,8 +175,8 @@ func (e *generation) confirm(at time.Time) {
 	e.invalidate()
 }
 
-// knownOtherwise reports whether the etag of a new watcher differs from the etag in a list. The list may contain
-// less than the read that returned the watcher's etag, so another read decides whether the state has changed.
+// knownOtherwise reports whether the etag of a new watcher differs from the etag in a list. The list may contain fewer details
+// than the watcher's earlier read. Another read then decides whether the state has changed.
 func (e *generation) knownOtherwise(listed string) bool {
 	return slices.ContainsFunc(e.subscribers, func(s subscriber) bool {
 		sub := &s.subscriptions[s.at]
@@ -182,12 +184,12 @@ func (e *generation) knownOtherwise(listed string) bool {
 	})
 }
 
-// setHint keeps a record of the list until a read confirms it. It keeps a copy: a pointer into the list
-// would keep the whole list in memory.
+// setHint stores a record of the list until a read confirms it. It stores a copy, because a pointer would keep the complete
+// list in memory.
 func (e *generation) setHint(g catalog.Generation) { e.listing.hint = &g }
 
-// mayBecome reports whether the state next may follow the current states, by the rules of [lifecycle.Status.MayBecome].
-// Each state may become deleted. A state that this build does not recognize is not terminal.
+// mayBecome reports whether the state next may follow the current state, by the rules of [lifecycle.Status.MayBecome]. Any
+// state may become deleted. An unrecognized state is not terminal.
 func (e *generation) mayBecome(next catalog.State) bool {
 	switch {
 	case next == catalog.StateDeleted:
@@ -200,7 +202,7 @@ func (e *generation) mayBecome(next catalog.State) bool {
 	return e.status.MayBecome(StatusOf(next))
 }
 
-// fillIn fills the empty fields of a record with the values that this process has.
+// fillIn fills the empty fields of a record with values that this process knows.
 func (e *generation) fillIn(g catalog.Generation) catalog.Generation {
 	g.ModelID = cmp.Or(g.ModelID, e.modelID, e.state.ModelID)
 	g.CreateTime = cmp.Or(g.CreateTime, e.created, e.state.CreateTime)
@@ -228,7 +230,8 @@ func (e *generation) markGone(now time.Time) {
 	e.state = e.fillIn(gone)
 }
 
-// exists reports whether the generation is known to exist or have existed. Then one read that does not find it is not enough.
+// exists reports whether the generation is known to exist or to have existed. If so, one read that does not find it is not
+// enough.
 func (e *generation) exists() bool {
 	return e.ordered || !e.listing.seenAt.IsZero() || e.state.State != 0 && !e.goneByNotFound()
 }
@@ -238,7 +241,7 @@ func (e *generation) goneByNotFound() bool {
 	return e.state.State == catalog.StateDeleted && !e.deleted
 }
 
-// notYetVisible reports whether the catalog may not return the order yet.
+// notYetVisible reports whether the order is so recent that the catalog may not return it yet.
 func (e *generation) notYetVisible(now time.Time) bool {
 	return e.state.State != 0 && e.justCreated(now)
 }
@@ -256,9 +259,9 @@ func (e *generation) reached(goal Goal, now time.Time, refundWindow time.Duratio
 	return goal == Terminal || !now.Before(e.settledAt(refundWindow))
 }
 
-// settledAt returns the time from which the charge is final. It is only meaningful for a terminal state.
-// The catalog's clock may differ from the local clock, so its time counts only if this process did not see the generation
-// end, and never if it is later than the local time.
+// settledAt returns the time from which the charge is final. It is only meaningful for a terminal state. The catalog's clock
+// may differ from the local clock. Its time counts only if this process did not see the generation end, and if it is not later
+// than the local time.
 func (e *generation) settledAt(refundWindow time.Duration) time.Time {
 	if e.state.State != catalog.StateFailed {
 		return time.Time{}
@@ -281,11 +284,11 @@ func (e *generation) startTime() time.Time {
 	return e.firstSeen
 }
 
-// waitingSince returns the time at which the generation started to wait for a response.
+// waitingSince returns the time of the last response for the generation, or the time when it was first seen.
 func (e *generation) waitingSince() time.Time { return latest(e.state.ObserveTime, e.firstSeen) }
 
-// duration returns the duration of a succeeded generation, or 0 if it is unknown. It prefers two times of the catalog,
-// because they are from one clock. Without them, the generation must have been seen before it ended.
+// duration returns the duration of a succeeded generation, or 0 if it is unknown. It prefers two times of the catalog, because
+// they are from one clock. Otherwise it needs an earlier state.
 func (e *generation) duration(g catalog.Generation, before catalog.State) time.Duration {
 	switch {
 	case g.State != catalog.StateSucceeded || e.learned:
@@ -298,8 +301,8 @@ func (e *generation) duration(g catalog.Generation, before catalog.State) time.D
 	return 0
 }
 
-// fewestWaits returns the smallest number of generations that a watcher of the generation waits for. A poll is worth more if the
-// number is smaller. A watcher of everything waits for all active listed generations.
+// fewestWaits returns the smallest number of generations that any watcher of this generation waits for. The smaller the number,
+// the more a poll is worth. A watcher of everything waits for all listed generations.
 func (e *generation) fewestWaits(listed int) int {
 	least := math.MaxInt
 	for _, c := range e.subscribers {

@@ -9,15 +9,15 @@ import (
 
 const (
 	outageFailures = 3                // number of consecutive failures after which the catalog is only probed
-	probeEvery     = time.Minute      // interval between two tries with a held API key that was rejected
+	probeEvery     = time.Minute      // interval between polls with a shared API key that was rejected
 	maxPause       = 30 * time.Second // maximum pause that Easel chooses in an outage
 )
 
-// health is the condition of the catalog for one credential, derived from the results of polls. The pauses that the catalog asks
-// for are in the limiter.
+// health is the condition of the catalog for one credential, derived from the results of polls. The pauses that the catalog
+// requests are in the limiter.
 type health struct {
 	least  time.Duration // minimum poll interval
-	held   time.Time     // no poll before this time: the catalog is unavailable, or rejects the API key
+	held   time.Time     // no poll before this time, because the catalog is unavailable or rejects the API key
 	random schedule.Source
 
 	condition Condition
@@ -34,7 +34,7 @@ func (h *health) succeeded(now time.Time) {
 	h.condition, h.lastErr = ConditionHealthy, ""
 }
 
-// failed records a failed poll, and pauses the polls if the failure requires it.
+// failed records a failed poll. It pauses the polls in an outage, or if a shared API key is rejected.
 func (h *health) failed(err error, held bool, now time.Time) {
 	if catalog.KindOf(err) == catalog.KindBusy {
 		return // no request was sent
@@ -54,8 +54,8 @@ func (h *health) failed(err error, held bool, now time.Time) {
 	}
 }
 
-// backOff pauses the polls in an outage, each time for longer. It ignores the failure of a request that was sent before the
-// current pause.
+// backOff pauses the polls in an outage. Each pause is longer than the last. Failures of requests that were sent before the
+// current pause are ignored.
 func (h *health) backOff(now time.Time) {
 	if h.failures < outageFailures || now.Before(h.held) {
 		return

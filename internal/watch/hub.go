@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// Hub polls the catalog for all watches and delivers to them. Nothing else polls.
+// Hub polls the catalog for all watches and delivers the changes to them. No other type polls generations for watches.
 type Hub struct {
 	cfg     Config
 	ctx     context.Context // context of all polls; no poll uses the context of a caller
@@ -30,8 +30,8 @@ type Hub struct {
 	drained      atomic.Bool
 	watches      atomic.Int64  // number of watches
 	orderWatches atomic.Int64  // number of watches of orders
-	replicas     atomic.Int64  // number of replicas that divide the rate of polls
-	began        chan struct{} // has a value when the first poller has started; capacity 1
+	replicas     atomic.Int64  // number of replicas that divide the poll rate
+	began        chan struct{} // signals that the first poller has started; capacity 1
 
 	mu      sync.Mutex
 	closed  bool
@@ -54,8 +54,7 @@ func New(cfg Config) (*Hub, error) {
 	return h, nil
 }
 
-// Stats returns the totals of the hub. It visits every watched generation, which is cheap enough for reading metrics
-// every few seconds.
+// Stats returns the totals of the hub. It visits every watched generation, which is fast enough for one call every few seconds.
 func (h *Hub) Stats() Stats { return h.snapshot(false).Stats }
 
 // Snapshot returns the state of the hub. It copies the generations that Stats only visits.
@@ -65,7 +64,7 @@ func (h *Hub) Snapshot() Snapshot {
 	return s
 }
 
-// snapshot visits all tenants. It lists the generations only if listed is true.
+// snapshot visits all tenants. If listed is true, it also lists the generations.
 func (h *Hub) snapshot(listed bool) Snapshot {
 	now := time.Now()
 	h.mu.Lock()
@@ -83,8 +82,8 @@ func (h *Hub) snapshot(listed bool) Snapshot {
 	return s
 }
 
-// Close stops all polling and waits until it has stopped. Watches that are still open get no further events. Close then records
-// the unrecorded states, for at most a second.
+// Close stops all polls and waits until they have stopped. Open watches get no further events. Close then records the
+// unrecorded states, for at most a second.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	h.closed = true
@@ -118,14 +117,13 @@ func (h *Hub) Drain() {
 	}
 }
 
-// Watch delivers the latest state of each requested generation immediately and after each change, and
-// heartbeats in between. It returns nil when the goal is reached. Watch calls deliver sequentially,
-// and not on the caller's goroutine. deliver may block for as long as the request allows, which does
-// not delay other watches.
+// Watch delivers the latest state of each requested generation immediately and after each change, and heartbeats in between. It
+// returns nil when the goal is reached. The calls of deliver are sequential, but not on the caller's goroutine. deliver may
+// block for as long as the request allows, which does not delay other watches.
 //
-// Watch returns an error only if deliver returns one other than [ErrSkipped], a delivery stalls, ctx is done (with its
-// cause), the watch reaches req.Until, the hub is drained, or the catalog rejects a forwarded API key.
-// Watch repeats a panic of deliver, and does not change req.
+// Watch returns an error only if deliver returns an error other than [ErrSkipped], a delivery stalls, ctx is done (with its
+// cause), req.Until is reached, the hub is drained, or the catalog rejects a forwarded API key. Watch repeats a panic of
+// deliver, and does not change req.
 func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error) error {
 	d := &delivery{observer: h.cfg.Observer, ctx: ctx, deliver: deliver, done: make(chan struct{})}
 	d.dispatcher = &h.dispatchers[int(h.assigned.Add(1))%len(h.dispatchers)]
@@ -139,7 +137,7 @@ func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error
 	}
 	t := h.find(req.Credential, true)
 	t.begin(w, req, time.Now())
-	if h.drained.Load() { // otherwise Drain finds it
+	if h.drained.Load() { // otherwise Drain ends this watch
 		w.fail(ErrDraining)
 	}
 	t.mu.Unlock()
@@ -151,8 +149,7 @@ func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error
 	return d.wait()
 }
 
-// Peek returns the latest state of a watched generation. It returns false if only a 404 shows
-// that the generation is gone.
+// Peek returns the latest state of a watched generation. It returns false if the generation only counts as deleted because of a 404.
 func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) {
 	h.with(cred, id, func(_ *tenant, e *generation) {
 		if e.fresh && len(e.subscribers) > 0 && !e.goneByNotFound() {
@@ -173,10 +170,9 @@ func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, 
 	return update, ok
 }
 
-// Observe applies a record that a call has read, so that the watchers get it too. It returns the hub's
-// state of the generation, which is never older than the last one delivered to a watcher. The state is
-// recorded if lacking is true; otherwise the ledger has it, or has no order of the generation. The
-// recording takes at most a second. ctx is the context of the call, used only for its trace.
+// Observe applies a record that a call has read, so that watchers get it too. It returns the hub's state of the generation,
+// which is never older than the last state delivered to a watcher. If lacking is true, the ledger does not have the state, and
+// it is recorded. The recording takes at most a second. ctx is used only for its trace.
 func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog.Version, lacking bool) Update {
 	update := Update{Version: read}
 	h.apply(ctx, cred, read.ID, lacking, func(t *tenant, e *generation, result *pollResult, now time.Time) {
@@ -193,20 +189,19 @@ func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog
 	return update
 }
 
-// Created records an order that this process placed at the given time. For a short time, a
-// 404 of it means "not visible yet". Behind a shared API key, the generation is polled until its charge is final, even
-// without a watch. ctx is the context of the call, used only for its trace.
+// Created records an order that this process placed at the given time. For a short time, a 404 means "not visible yet". Under a
+// shared API key, the generation is polled until its charge is final, even without a watch. ctx is used only for its trace.
 func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Generation, modelID string, placed time.Time) (update Update) {
 	answered := g.Version()
 	h.apply(ctx, cred, g.ID, true, func(t *tenant, e *generation, result *pollResult, now time.Time) {
 		e.modelID, e.created, e.orderRef = modelID, placed, result.found
 		e.kept = cred.IsShared() && len(t.generations) <= maxKept
 		e.recording.etag = ""
-		if g.State == catalog.StateQueued { // the ledger has each new order as queued
+		if g.State == catalog.StateQueued { // the ledger stores each new order as queued
 			e.recording.etag = answered.Etag
 		}
 		t.observe(e, answered, result, now)
-		if e.state.State != catalog.StateQueued && len(result.changed) == 0 { // seen before the ledger had the generation
+		if e.state.State != catalog.StateQueued && len(result.changed) == 0 { // a poll saw the generation before the ledger had it
 			e.recording.etag = ""
 			e.sight(result)
 		}
@@ -216,8 +211,8 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 	return update
 }
 
-// Deleted records a generation that a call has deleted, and delivers the deletion to its watchers. The earlier states are
-// recorded first. ctx is the context of the call, used only for its trace.
+// Deleted applies a deletion by a call, and delivers it to the watchers. Earlier states are recorded first. ctx is used only
+// for its trace.
 func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 	h.apply(ctx, cred, id, true, (*tenant).deleted)
 }
@@ -225,9 +220,9 @@ func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 // HasWatches reports whether a watch is open.
 func (h *Hub) HasWatches() bool { return h.watches.Load() > 0 }
 
-// Ended reads the watched generations behind a shared API key at once that have ended according to the ledger, unless this process
-// has seen that. Another process has seen it first. The end is delivered after this read, because the ledger's row has neither
-// inputs nor the text of a result.
+// Ended schedules an immediate read of each watched generation under a shared API key whose end is in the ledger, but was not
+// seen by this process. Another process has recorded the end. The end is delivered after the read, because the ledger has
+// neither the inputs nor the text of the result.
 func (h *Hub) Ended(ended map[string]ledger.State) {
 	for _, t := range h.all() {
 		if !t.cred.IsShared() {
@@ -243,11 +238,11 @@ func (h *Hub) Ended(ended map[string]ledger.State) {
 	}
 }
 
-// WatchesOrders reports whether a watch waits for orders of [Hub.Placed].
+// WatchesOrders reports whether any watch needs calls of [Hub.Placed].
 func (h *Hub) WatchesOrders() bool { return h.orderWatches.Load() > 0 }
 
-// Placed subscribes watches to the orders that they cover, that this or another process has placed, and whose generations exist.
-// A repeated order changes nothing.
+// Placed subscribes watches to the given orders that they cover. This process or another one has placed these orders, and their
+// generations exist. A repeated order changes nothing.
 func (h *Hub) Placed(orders map[string]ledger.Attribution) {
 	for _, t := range h.all() {
 		t.mu.Lock()
@@ -256,8 +251,8 @@ func (h *Hub) Placed(orders map[string]ledger.Attribution) {
 	}
 }
 
-// Gone records that a generation counts as gone, because reads of other processes have not found it for long enough. It
-// delivers this to the watchers. ctx is the context of the last read, used only for its trace.
+// Gone records that a generation counts as deleted, because reads have not found it for long enough. It delivers this to the
+// watchers. ctx is used only for its trace.
 func (h *Hub) Gone(ctx context.Context, cred catalog.Credential, id string) {
 	h.apply(ctx, cred, id, false, func(t *tenant, e *generation, result *pollResult, now time.Time) {
 		if !e.deleted && !e.goneByNotFound() && !e.justCreated(now) {
@@ -266,7 +261,7 @@ func (h *Hub) Gone(ctx context.Context, cred catalog.Credential, id string) {
 	})
 }
 
-// Called records the error of a request for a call, for the heartbeats during the pause that the catalog has asked for.
+// Called records the error of a call's request if the catalog requests a pause. The heartbeats during the pause contain it.
 func (h *Hub) Called(cred catalog.Credential, err error) {
 	if outcome := catalog.ResultOf(err).Outcome; outcome != limiter.Throttled && outcome != limiter.Unavailable {
 		return
@@ -277,7 +272,7 @@ func (h *Hub) Called(cred catalog.Credential, err error) {
 	}
 }
 
-// with calls f with a generation, if there is one, under the mutex of its tenant.
+// with calls f with a generation under the mutex of its tenant. It does nothing if the generation is not watched.
 func (h *Hub) with(cred catalog.Credential, id string, f func(*tenant, *generation)) {
 	t := h.find(cred, false)
 	if t == nil {
@@ -289,8 +284,8 @@ func (h *Hub) with(cred catalog.Credential, id string, f func(*tenant, *generati
 	}
 }
 
-// apply calls f with a generation under the mutex of its tenant. Then it records the new states, and notifies the
-// watchers. If there is no generation, it creates one if create is true, or does nothing.
+// apply calls f with a generation under the mutex of its tenant. Then it records the new states and notifies the watchers. If
+// there is no such generation, it creates one if create is true, and otherwise does nothing.
 func (h *Hub) apply(ctx context.Context, cred catalog.Credential, id string, create bool, f func(*tenant, *generation, *pollResult, time.Time)) {
 	t, result, now := h.find(cred, create), &pollResult{found: h.cfg.Observer.TraceRef(ctx)}, time.Now()
 	if t == nil {
@@ -307,7 +302,8 @@ func (h *Hub) apply(ctx context.Context, cred catalog.Credential, id string, cre
 	t.finish(ctx, result)
 }
 
-// find returns the tenant of a credential, locked. If no tenant exists, it starts one if start is true, or returns nil.
+// find returns the tenant of a credential, with its mutex locked. If no tenant exists, it starts one if start is true, and
+// otherwise returns nil.
 func (h *Hub) find(cred catalog.Credential, start bool) *tenant {
 	for {
 		h.mu.Lock()
@@ -325,12 +321,12 @@ func (h *Hub) find(cred catalog.Credential, start bool) *tenant {
 		if !t.gone {
 			return t
 		}
-		t.mu.Unlock() // it has just been forgotten
+		t.mu.Unlock() // the tenant has ended in the meantime
 	}
 }
 
-// start creates a tenant and starts its poller; mu is held. It returns the tenant locked, so that the poller does not
-// end before the first watcher is added.
+// start creates a tenant and starts its poller. It returns the tenant locked, so that the poller does not end before the first
+// watcher is added. The caller must hold mu.
 func (h *Hub) start(cred catalog.Credential) *tenant {
 	t := &tenant{agenda: newAgenda(&h.cfg, &h.history, cred, time.Now())}
 	t.mu.Lock()
@@ -347,7 +343,7 @@ func (h *Hub) start(cred catalog.Credential) *tenant {
 	return t
 }
 
-// forget removes a tenant that ends; its mutex is held.
+// forget removes a tenant that has ended. The caller must hold the tenant's mutex.
 func (h *Hub) forget(t *tenant) {
 	t.gone = true
 	h.mu.Lock()
@@ -361,8 +357,8 @@ const (
 	attendTimeout  = 5 * time.Second // timeout of one renewal
 )
 
-// DivideRate keeps this replica's row while the hub has pollers, and divides the rate of polls by the number of rows, until
-// ctx is done. While the ledger is unavailable, the last number applies.
+// DivideRate renews this replica's row while the hub has pollers, and divides the poll rate by the number of rows, until ctx is
+// done. While the ledger is unavailable, the last number of rows applies.
 func (h *Hub) DivideRate(ctx context.Context) {
 	replica := rand.Text()
 	defer h.attend(context.WithoutCancel(ctx), replica, false)
@@ -376,7 +372,7 @@ func (h *Hub) DivideRate(ctx context.Context) {
 	}
 }
 
-// attend renews or removes the row of this replica, and stores the number of replicas.
+// attend renews or removes this replica's row, and stores the number of replicas.
 func (h *Hub) attend(ctx context.Context, replica string, subscribed bool) {
 	ctx, cancel := context.WithTimeout(ctx, attendTimeout)
 	defer cancel()
@@ -392,5 +388,5 @@ func (h *Hub) polls() bool {
 	return len(h.tenants) > 0
 }
 
-// pollRate returns this replica's share of the rate of polls for one API key.
+// pollRate returns this replica's share of the poll rate for one API key.
 func (h *Hub) pollRate() float64 { return h.cfg.Rate / float64(h.replicas.Load()) }

@@ -7,23 +7,23 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// sweepFrom is the number of generations from which one list call is cheaper than reads.
+// sweepFrom is the number of generations from which one list request is cheaper than single reads.
 const sweepFrom = 3
 
-// listPause is the time for which the list is not used after it failed or lacked wanted generations.
+// listPause is the time for which the list is not used after it failed or lacked requested generations.
 const listPause = time.Minute
 
-// list records the usefulness of the catalog's list, and the sweep in flight.
+// list describes the catalog's list: whether it can replace reads, and the sweep in flight.
 type list struct {
-	unusableUntil time.Time       // no sweep replaces reads before this time
+	unusableUntil time.Time       // sweeps do not replace reads before this time
 	retryAt       time.Time       // no sweep before this time, because one failed
-	failing       bool            // a sweep failed, and no read has shown yet whether reads also fail
+	failing       bool            // the last sweep failed, and no read has shown yet whether reads also fail
 	failures      int             // number of consecutive failed sweeps
-	poorSweeps    int             // number of consecutive sweeps that returned too little, or failed while reads did not
-	carried       map[string]bool // IDs in the last list, while a watch of everything is open
+	poorSweeps    int             // number of consecutive sweeps that returned too few generations, or failed while reads succeeded
+	carried       map[string]bool // IDs in the last list; nil if no watch of everything is open
 	answeredAt    time.Time       // time when the last list arrived
-	cut           bool            // the last list was too long to be read completely, which was logged
-	fullRecords   bool            // its records are as complete as those of reads, as far as compared
+	cut           bool            // the last list was too long to be read completely; this is logged once
+	fullRecords   bool            // records of the list are as complete as those of reads, according to the last comparison
 
 	sweep   *job      // sweep in flight, or nil
 	sweptAt time.Time // time when the last sweep started
@@ -31,7 +31,7 @@ type list struct {
 	jitter  float64   // jitter of the next sweep: a random number in [0, 1)
 }
 
-// carry records the IDs of the generations in a list.
+// carry stores the IDs of the generations in a list.
 func (l *list) carry(records []catalog.Version) {
 	l.carried = make(map[string]bool, len(records))
 	for i := range records {
@@ -54,7 +54,7 @@ func (l *list) begun(at time.Time, jitter float64) {
 	l.sweptAt, l.sweepAt, l.jitter = at, time.Time{}, jitter
 }
 
-// failed is called after a failed sweep. swept is the number of generations that the sweep should have read.
+// failed records a failed sweep. swept is the number of generations that it polled.
 func (l *list) failed(err error, swept int, least time.Duration, jitter float64, now time.Time) {
 	if kind := catalog.KindOf(err); kind != catalog.KindRateLimited && kind != catalog.KindCredentialRejected {
 		l.failing = swept > 0
@@ -63,8 +63,8 @@ func (l *list) failed(err error, swept int, least time.Duration, jitter float64,
 	l.retryAt = now.Add(schedule.Jitter(schedule.Backoff(l.failures, least, listPause), jitter))
 }
 
-// readAnswered records a response to a read. If a sweep failed just before, either only the list is broken,
-// or the catalog has recovered. The next sweep distinguishes the two.
+// readAnswered records a response to a read. If the last sweep failed, either only the list fails, or the catalog has
+// recovered. The next sweep shows which of them is true.
 func (l *list) readAnswered(now time.Time) {
 	if l.failing {
 		l.failing = false
@@ -72,8 +72,8 @@ func (l *list) readAnswered(now time.Time) {
 	}
 }
 
-// rateSweep records whether a sweep was worth its call. After two consecutive poor sweeps, the list is not used
-// for listPause.
+// rateSweep records whether a sweep was worth its request. After two consecutive sweeps that were not, the list is not used for
+// listPause.
 func (l *list) rateSweep(good bool, now time.Time) {
 	if good {
 		l.poorSweeps = 0
@@ -84,8 +84,8 @@ func (l *list) rateSweep(good bool, now time.Time) {
 	}
 }
 
-// compareRecord records whether a record of the list is as complete as the response of a read. A shortened record is
-// ignored, because it shows nothing about other records.
+// compareRecord records whether the record of the list is as complete as the response to a read. A shortened record is ignored,
+// because it shows nothing about other records.
 func (l *list) compareRecord(e *generation, etag string) {
 	if hint := e.listing.hint; hint != nil && len(hint.Omitted) == 0 {
 		l.fullRecords = e.listing.etag == etag
@@ -93,7 +93,7 @@ func (l *list) compareRecord(e *generation, etag string) {
 	e.listing.hint = nil
 }
 
-// complete reports whether a record of a list has everything that a read returns, including the result or the failure message.
+// complete reports whether a record of a list has all details that a read returns, including the result or the failure message.
 func complete(g catalog.Generation) bool {
 	switch g.State {
 	case catalog.StateSucceeded:

@@ -7,8 +7,8 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// Observer traces and measures the hub. Many goroutines call its methods concurrently, and never with a lock of
-// the hub held, so that an observer delays only one request or one delivery.
+// Observer traces and measures the hub. Its methods are called concurrently, and never while a lock of the hub is held. So a
+// slow observer delays only one request or one delivery.
 type Observer interface {
 	// TraceRef returns a reference to the trace of ctx, for links in other spans. It returns nil if
 	// that trace is not recorded.
@@ -16,10 +16,9 @@ type Observer interface {
 	// PollBegins is called before a poll. The hub sends the request with the returned context. found refers to
 	// the trace of the poll. The hub calls ended once, after it has applied the response.
 	PollBegins(ctx context.Context, poll Poll) (_ context.Context, found TraceRef, ended func(Outcome))
-	// Delivery is called before the delivery of an event to a watcher whose context is ctx. watching refers to the
-	// trace of that context, and found to the trace of the poll or the call that found the change.
-	// Each is nil if its trace is not recorded. The hub calls delivered, which may be nil, after the
-	// delivery of the event.
+	// Delivery is called before an event is delivered to a watcher whose context is ctx. watching refers to the trace of that
+	// context, and found to the trace of the poll or call that found the change. Each is nil if its trace is not recorded. The
+	// hub calls delivered, which may be nil, after the delivery.
 	Delivery(ctx context.Context, watching TraceRef, event Event, found TraceRef) (delivered func())
 }
 
@@ -34,16 +33,16 @@ func (noObserver) PollBegins(ctx context.Context, _ Poll) (context.Context, Trac
 
 func (noObserver) Delivery(context.Context, TraceRef, Event, TraceRef) func() { return nil }
 
-// TraceRef is an observer's reference to a trace. The hub passes it on and never reads it.
+// TraceRef is an observer's reference to a trace. The hub only passes it on.
 type TraceRef any
 
-// Poll is one request of a poller.
+// Poll describes one request of a poller.
 type Poll struct {
 	Tenant      catalog.Tenant
 	ID          string     // empty for a sweep or a read of the account
 	Account     bool       // whether it is a read of the account
 	Generations int        // number of polled generations
-	Watches     int        // number of watches of these generations; a watch counts once for each of them
+	Watches     int        // number of watches of these generations; a watch of n of them counts n times
 	Orders      []TraceRef // traces of the calls that placed the generations, at most 16
 	Open        []TraceRef // traces of the watches, at most 16
 }
@@ -62,18 +61,18 @@ func (p Poll) Kind() string {
 // Outcome is the result of a poll.
 type Outcome struct {
 	Err     error
-	State   catalog.State // state that a read of one generation returned; zero if none
+	State   catalog.State // state that a read of one generation returned; zero without a state
 	Changes []Change
 }
 
 // Change is a new state of a generation that was polled before.
 type Change struct {
 	State catalog.State
-	// Delay is the expected time for which the state went undetected, estimated from the history of the
-	// model and the time of the last poll.
+	// Delay is the expected time between the change and its detection. It is estimated from the history of the model and the
+	// time of the last poll.
 	Delay time.Duration
 }
 
-// maxRefs is the maximum number of trace references of one kind in a poll. A reader of traces gets from each of them to
-// the others by one or two links.
+// maxRefs is the maximum number of trace references of one kind in a poll. All traces of the generation can be reached from
+// each of them by one or two links.
 const maxRefs = 16

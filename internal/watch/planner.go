@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// situation is the input for the decision on the next requests of one credential.
+// situation is the planner's input for the next requests with one credential.
 type situation struct {
 	now          time.Time
 	limit        int         // maximum number of requests
 	ready        []candidate // due generations
 	nextDue      time.Time   // time when another generation is due; zero if none is
-	preferHinted bool        // the next read is of a hinted generation
-	listFailing  bool        // the last sweep failed, and a read first shows whether reads also fail
+	preferHinted bool        // the next read is of a generation with a hint, if there is one
+	listFailing  bool        // the last sweep failed, and no read has shown yet whether reads also fail
 
-	sweeps     bool          // a sweep serves enough generations to be worth a request
-	firstList  bool          // a watcher of everything waits for its first list
+	sweeps     bool          // a sweep polls enough generations to be worth a request
+	firstList  bool          // a watch of everything waits for its first list
 	sweeping   bool          // a sweep is in flight
 	sweptAt    time.Time     // time when the last sweep started
-	sweepAt    time.Time     // time when the next sweep is due by the density of all served generations
+	sweepAt    time.Time     // time when the next sweep is due
 	sweepAfter time.Time     // no sweep before this time, because the last one failed
 	least      time.Duration // minimum poll interval
 }
@@ -26,10 +26,10 @@ type situation struct {
 // candidate is a due generation.
 type candidate struct {
 	e       *generation
-	urgency float64 // time since it was due, times the worth of a poll
-	hinted  bool    // the list shows a change
+	urgency float64 // time since it was due, divided by the smallest number of generations that a watcher of it waits for
+	hinted  bool    // the list shows a change that no read has confirmed
 	swept   bool    // a sweep can replace its read
-	first   bool    // it has not been read since it is watched
+	first   bool    // it was not read since a watcher subscribed
 }
 
 // plan describes the next requests.
@@ -38,7 +38,7 @@ type plan struct {
 	reads        []*generation
 	more         bool      // more requests are due than the limit allows
 	next         time.Time // time when a sweep or another generation is due; zero if none is
-	preferHinted bool      // the previous read was of a hinted generation
+	preferHinted bool      // the previous read was of a generation with a hint
 }
 
 // plan decides the next requests. It is a pure function.
@@ -64,7 +64,7 @@ func (s situation) plan() (p plan) {
 	return p
 }
 
-// singleReads returns the generations to read singly, and sets the time of the next sweep.
+// singleReads returns the generations to be read singly, and sets the time of the next sweep.
 func (s *situation) singleReads(p *plan) (reads []candidate) {
 	var first []candidate
 	for _, c := range s.ready {
@@ -79,7 +79,7 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 		return reads
 	}
 	p.next = s.sweepAt
-	slow := s.sweptAt.Add(s.least) // a slower list call no longer delays reads
+	slow := s.sweptAt.Add(s.least) // after this time, a slow list request no longer delays reads
 	switch {
 	case s.sweeping && s.now.Before(slow):
 		p.next = slow
@@ -95,8 +95,8 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 	return reads
 }
 
-// mostUrgent removes and returns the next read. Every second read is of a hinted generation. If hinted generations always came first
-// and the list never agreed with the reads, all other generations would starve.
+// mostUrgent removes and returns the generation to read next. Every second read is of a generation with a hint. If these
+// generations always came first, the others would starve whenever the list contradicts the reads.
 func (s *situation) mostUrgent(reads []candidate) (*generation, []candidate) {
 	s.preferHinted = !s.preferHinted
 	best := 0

@@ -19,18 +19,18 @@ type poller struct {
 	hub          *Hub
 	tenant       *tenant
 	random       schedule.Source
-	preferHinted bool // the last read was of a hinted generation
+	preferHinted bool // the last read was of a generation with a hint
 }
 
 // job is one request: for one generation, for the account, or for the list.
 type job struct {
 	Poll
-	generations []*generation // generations that the job polls; they are kept until the job ends
+	generations []*generation // generations that the job polls; they are not removed until it ends
 	counted     []*watcher    // watchers whose traces are in Open
-	since       time.Time     // a list is recent enough for the job if its request was sent at this time or later
+	since       time.Time     // a list may serve the job if it was requested at this time or later
 }
 
-// run plans and polls until the tenant has no generations and no watchers. It never waits for a poll.
+// run plans and sends polls until the tenant has no generations and no watchers. It does not wait for responses.
 func (p *poller) run() {
 	h := p.hub
 	timer := time.NewTimer(0)
@@ -53,8 +53,8 @@ func (p *poller) run() {
 	}
 }
 
-// plan returns the requests that are due now, and the time of the next plan. A tenant without generations and watchers ends
-// when its pause for an unavailable catalog is over.
+// plan returns the requests that are due now, and the time of the next plan. It removes a tenant without generations and
+// watchers, but not before the end of a pause for an unavailable catalog. gone is then true.
 func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	t := p.tenant
 	t.mu.Lock()
@@ -75,7 +75,8 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
 	return jobs, t.queue.planAt, false
 }
 
-// jobs returns the due requests that the limiter allows, and the time of the next call. Zero means after the next change.
+// jobs returns the due requests that the limiter allows, and the time of the next plan. Zero means that the next change or
+// response triggers it.
 func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	t := p.tenant
 	s, refill := p.situation(now)
@@ -98,7 +99,8 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	return jobs, plan.next
 }
 
-// situation returns the input of the planner, and the time when the limiter allows more polls. Zero means after the next response.
+// situation returns the input of the planner, and the time when the limiter allows more polls. Zero means after the next
+// response.
 func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	t := p.tenant
 	limit := p.limit()
@@ -143,7 +145,7 @@ func (p *poller) describeList(s *situation) {
 	s.sweepAt = l.sweepAt
 }
 
-// limit returns the number of requests that may be added to those in flight. In an outage, at most one is in flight.
+// limit returns the number of requests that may start now. In an outage, at most one request is in flight.
 func (p *poller) limit() int {
 	if p.tenant.health.failures < outageFailures {
 		return maxInFlight - p.tenant.inFlight
@@ -154,15 +156,15 @@ func (p *poller) limit() int {
 	return 1
 }
 
-// urgency returns the priority of a read: the time since it was due, times the worth of a poll to
-// a watcher. A watcher of one generation counts as much as a watcher of a thousand. The minimum interval
-// is added to the time, so that a generation that has just become due also has a priority.
+// urgency returns the priority of a read: the time since it was due, divided by the smallest number of generations that a
+// watcher waits for. So a watcher of one generation counts as much as a watcher of a thousand. The minimum interval is added to
+// the time, so that a generation that is just due also has a priority.
 func (p *poller) urgency(e *generation, listed int, now time.Time) float64 {
 	overdue := now.Sub(e.polling.due) + p.hub.cfg.MinInterval
 	return overdue.Seconds() / float64(e.fewestWaits(listed))
 }
 
-// read returns the job of one read.
+// read returns a job that reads one generation.
 func (p *poller) read(e *generation) *job {
 	p.tenant.inFlight++
 	j := &job{Poll: Poll{Tenant: p.tenant.cred.Tenant, ID: e.id}, generations: []*generation{e}}
@@ -170,7 +172,7 @@ func (p *poller) read(e *generation) *job {
 	return j
 }
 
-// readAccount returns the job of one read of the account.
+// readAccount returns a job that reads the account.
 func (p *poller) readAccount() *job {
 	t := p.tenant
 	t.inFlight++
@@ -178,7 +180,7 @@ func (p *poller) readAccount() *job {
 	return &job{Poll: Poll{Tenant: t.cred.Tenant, Account: true}}
 }
 
-// sweep returns the job of one list call. It polls every generation that the list can serve.
+// sweep returns a job that requests the list. It polls every generation that the list can cover.
 func (p *poller) sweep(now time.Time) *job {
 	t := p.tenant
 	j := &job{Poll: Poll{Tenant: t.cred.Tenant}, since: t.list.answeredAt}
@@ -200,7 +202,7 @@ func (p *poller) beginPoll(j *job, e *generation) {
 	j.account(e)
 }
 
-// begins reports whether a request should be sent, and counts it. It returns false for a read that no watcher wants any longer.
+// begins counts a request that is about to be sent. It returns false for a read that no watcher needs any longer.
 func (p *poller) begins(j *job) bool {
 	p.tenant.mu.Lock()
 	defer p.tenant.mu.Unlock()
@@ -218,7 +220,7 @@ func (p *poller) begins(j *job) bool {
 	return true
 }
 
-// account adds a generation to a poll.
+// account adds a generation to the description of a poll.
 func (j *job) account(e *generation) {
 	j.Generations++
 	j.Watches += len(e.subscribers)
@@ -259,7 +261,7 @@ func (p *poller) execute(j *job) {
 	ended(result.Outcome)
 }
 
-// landed records that a request is no longer in flight.
+// landed marks a request and its generations as no longer in flight.
 func (p *poller) landed(j *job) {
 	if p.tenant.list.sweep == j {
 		p.tenant.list.sweep = nil
@@ -313,7 +315,7 @@ func (p *poller) swept(j *job, list *catalog.List, err error, result *pollResult
 		t.merge(j.generations, list, result, now)
 		return
 	}
-	// The generations are read singly, which shows whether only the list fails.
+	// Single reads of the generations show whether only the list fails.
 	p.failed(err, now)
 	t.list.failed(err, len(j.generations), t.cfg.MinInterval, p.random.Draw(), now)
 	t.beginWithoutList(now)
@@ -344,7 +346,7 @@ func (p *poller) succeeded(now time.Time) {
 	p.tenant.health.succeeded(now)
 }
 
-// failed records a failure. If the catalog rejects a forwarded API key, the watches with this key end.
+// failed records a failure. If the catalog rejects a forwarded API key, all watches with this key end.
 func (p *poller) failed(err error, now time.Time) {
 	t := p.tenant
 	t.health.failed(err, t.cred.IsShared(), now)
@@ -353,7 +355,7 @@ func (p *poller) failed(err error, now time.Time) {
 	}
 }
 
-// recordAgain starts another attempt to record the states of all generations if it is due.
+// recordAgain records the unrecorded states of all generations again, if another attempt is due.
 func (p *poller) recordAgain(now time.Time) {
 	t := p.tenant
 	if t.recordAt.IsZero() || now.Before(t.recordAt) {

@@ -17,7 +17,7 @@ type queue struct {
 
 func newQueue(now time.Time) queue { return queue{wake: make(chan struct{}, 1), planAt: now} }
 
-// wakeBy schedules the next plan for t at the latest, unless no request is allowed then.
+// wakeBy schedules the next plan for time t or earlier, unless no request is allowed before the planned time.
 func (q *queue) wakeBy(t time.Time) {
 	if q.blocked || !t.Before(q.planAt) {
 		return
@@ -29,7 +29,7 @@ func (q *queue) wakeBy(t time.Time) {
 	}
 }
 
-// put adds a generation, or moves it after its time has changed.
+// put adds a generation, or moves it after its due time has changed.
 func (q *queue) put(e *generation) {
 	if e.polling.queueIndex >= 0 {
 		heap.Fix(&q.heap, int(e.polling.queueIndex))
@@ -44,7 +44,8 @@ func (q *queue) remove(e *generation) {
 	}
 }
 
-// due returns the due generations for which keep is true, and removes the others. next is the time of the next due generation, or zero.
+// due returns the due generations for which keep returns true, and removes the other due ones. next is the due time of the next
+// generation, or zero.
 func (q *queue) due(now time.Time, keep func(*generation) bool) (ready []*generation, next time.Time) {
 	for places := []int{0}; len(places) > 0; {
 		at := places[len(places)-1]

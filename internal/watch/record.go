@@ -11,9 +11,9 @@ import (
 
 // Recorder records states in the ledger.
 type Recorder interface {
-	// Record records states that were seen with a credential, one of each generation. It returns the IDs of the generations whose
-	// states are recorded, or belong to no order. The hub passes the other states again later, so a repeat must have no effect. The
-	// hub calls Record without a lock.
+	// Record records states that were seen with a credential, one for each generation. It returns the IDs of the generations
+	// whose states are recorded or that belong to no order. The hub passes the other states again later, so a repeat must have
+	// no effect. The hub holds no lock during the call.
 	Record(ctx context.Context, cred catalog.Credential, seen []Sighting) (recorded map[string]bool)
 }
 
@@ -29,7 +29,7 @@ func (noRecorder) Record(_ context.Context, _ catalog.Credential, seen []Sightin
 }
 
 const (
-	recordTimeout  = time.Second      // longest time that subscribers wait for the ledger to record a state
+	recordTimeout  = time.Second      // maximum time for which subscribers wait until the ledger has recorded a state
 	retryTimeout   = 10 * time.Second // timeout of a later attempt, for which no subscriber waits
 	recordRetry    = time.Second      // delay before unrecorded states are recorded again; doubles
 	maxRecordRetry = 30 * time.Second // maximum delay
@@ -51,15 +51,16 @@ func (t *tenant) finish(ctx context.Context, result *pollResult) {
 	}
 }
 
-// record writes the unrecorded states of generations into the ledger, those of a generation one by one. States that the ledger has not
-// recorded stay, and are recorded later.
+// record writes the unrecorded states of generations into the ledger, for each generation oldest first. States that the ledger
+// does not record are recorded later.
 func (t *tenant) record(ctx context.Context, generations []*generation) {
 	for len(generations) > 0 {
 		generations = t.recordOldest(ctx, generations)
 	}
 }
 
-// recordOldest records the oldest unrecorded state of each generation. It returns the generations that have another one to be recorded.
+// recordOldest records the oldest unrecorded state of each generation. It returns the generations that have further unrecorded
+// states.
 func (t *tenant) recordOldest(ctx context.Context, generations []*generation) (more []*generation) {
 	var seen []Sighting
 	t.mu.Lock()
@@ -89,7 +90,7 @@ func (t *tenant) recordOldest(ctx context.Context, generations []*generation) (m
 	return more
 }
 
-// recordLater schedules another attempt if one has failed, unless an attempt is scheduled.
+// recordLater schedules another attempt to record states after a failure, unless one is scheduled.
 func (t *tenant) recordLater(failed bool, now time.Time) {
 	switch {
 	case !t.recordAt.IsZero():

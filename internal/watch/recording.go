@@ -10,22 +10,23 @@ import (
 // Sighting is a state of a generation that this process has seen.
 type Sighting struct {
 	catalog.Version
-	// NotFound means that only reads show that the generation is gone, and have done so for long enough.
+	// NotFound means that the catalog did not report the deletion, but that reads have not found the generation for long
+	// enough.
 	NotFound bool
 }
 
-// recording compares the states of a generation with the ledger.
+// recording tracks which states of a generation the ledger has.
 type recording struct {
 	etag       string     // etag of the latest recorded state; empty if the next state must be recorded in any case
 	unrecorded []Sighting // later states, oldest first
 }
 
-// add adds a state, unless it is recorded. The state replaces an earlier one that need not be recorded any longer.
+// add adds a state, unless it is recorded. It replaces an earlier state that no longer needs to be recorded.
 func (r *recording) add(s Sighting) {
 	if s.Etag == r.etag && len(r.unrecorded) == 0 {
 		return
 	}
-	s.Inputs, s.Extra = nil, nil // not recorded
+	s.Inputs, s.Extra = nil, nil // the ledger does not store them
 	at := slices.IndexFunc(r.unrecorded, func(old Sighting) bool { return s.supersedes(old) })
 	if at < 0 {
 		r.unrecorded = append(r.unrecorded, s)
@@ -37,8 +38,8 @@ func (r *recording) add(s Sighting) {
 	r.unrecorded[at] = s
 }
 
-// supersedes reports whether an older state need not be recorded if this one is. A terminal state must be recorded, because it
-// has its own event and charge. So a generation has few unrecorded states.
+// supersedes reports whether an older state need not be recorded if this state is. A terminal state is always recorded, because
+// it has its own event and charge. So a generation has only a few unrecorded states.
 func (s Sighting) supersedes(older Sighting) bool {
 	if s.State == catalog.StateDeleted || older.State == catalog.StateDeleted {
 		return s.State == older.State && s.NotFound == older.NotFound
@@ -53,10 +54,10 @@ func (r *recording) done(s Sighting) {
 	r.unrecorded = slices.DeleteFunc(r.unrecorded, func(one Sighting) bool { return one.Etag == s.Etag && one.NotFound == s.NotFound })
 }
 
-// StatusOf returns the ledger's status of a state of the catalog. A deleted or unrecognized state has none.
+// StatusOf returns the ledger's status for a state of the catalog. It returns zero for a deleted or unrecognized state.
 func StatusOf(s catalog.State) lifecycle.Status { return statuses[s] }
 
-// StateOf returns the catalog's state of a status of the ledger. The state of a generation that was never seen is queued.
+// StateOf returns the catalog's state for a status of the ledger. For a generation that was never observed, it returns queued.
 func StateOf(s lifecycle.Status) catalog.State {
 	for state, status := range statuses {
 		if status == s {

@@ -72,7 +72,7 @@ func newPolledGeneration(t *tenant, e *generation, now time.Time) PolledGenerati
 	}
 }
 
-// add adds a tenant, and its generations if listed is true; the tenant's mutex is held.
+// add adds a tenant to the snapshot. If listed is true, it also adds the generations. The caller must hold the tenant's mutex.
 func (s *Snapshot) add(t *tenant, listed bool) {
 	c := newPolledCredential(t)
 	for _, e := range t.order {
@@ -90,7 +90,7 @@ func (s *Snapshot) add(t *tenant, listed bool) {
 	s.Stats.Generations += len(t.generations)
 }
 
-// count adds the values of all credentials to the statistics.
+// count adds the values of all credentials to the totals.
 func (s *Snapshot) count() {
 	stats := &s.Stats
 	stats.Pollers = len(s.Credentials)
@@ -106,7 +106,7 @@ func (s *Snapshot) count() {
 	}
 }
 
-// shorten sorts the lists by importance to an operator, and truncates them.
+// shorten sorts the lists by their importance to operators and truncates them.
 func (s *Snapshot) shorten() {
 	slices.SortStableFunc(s.Credentials, func(a, b PolledCredential) int {
 		return cmp.Or(cmp.Compare(b.Condition, a.Condition), cmp.Compare(b.Active, a.Active))

@@ -11,25 +11,25 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// forgetAfter is the time for which a settled generation that is no longer listed remains in watches of everything.
+// forgetAfter is the time after which a settled generation that is no longer listed is removed from watches of everything.
 const forgetAfter = 5 * time.Minute
 
 // tenant is the state of one credential: the polled generations and their watchers. The mutex of its agenda guards it.
 type tenant struct {
 	*agenda
 
-	gone       bool       // it has ended, and the hub creates another one
-	everything []*watcher // watchers of all that the catalog lists
+	gone       bool       // it has ended; the hub creates another tenant if one is needed
+	everything []*watcher // watchers of everything
 
 	inFlight    int // number of reads in flight
 	accountRead accountRead
 
-	recordAt       time.Time // time of the next attempt to record states; zero if no attempt has failed
+	recordAt       time.Time // time of the next attempt to record states; zero if none is scheduled
 	recordFailures int       // number of consecutive failed attempts
 }
 
-// begin subscribes a watcher to the generations that its request names. It does so before the first read, so that no
-// change is missed in between.
+// begin subscribes a watcher to the generations in its request. It is called before the first read, so that no change is
+// missed.
 func (t *tenant) begin(w *watcher, req *Request, now time.Time) {
 	w.agenda = t.agenda
 	t.watches++
@@ -53,8 +53,8 @@ func (t *tenant) end(w *watcher, now time.Time) {
 	t.queue.wakeBy(now.Add(linger))
 }
 
-// observe applies a record that a call has read. If no poll came before, the record counts as the first
-// poll. A generation that was gone by a 404, and so was not polled, is polled again.
+// observe applies a record that a call has read. If there was no poll before, the record counts as the first poll. A generation
+// that counted as deleted because of a 404 is polled again.
 func (t *tenant) observe(e *generation, read catalog.Version, result *pollResult, now time.Time) {
 	t.apply(e, read.Generation, read.Etag, result)
 	if e.polling.gap == 0 || e.polling.queueIndex == notQueued {
@@ -62,13 +62,13 @@ func (t *tenant) observe(e *generation, read catalog.Version, result *pollResult
 	}
 }
 
-// apply applies a record to a generation, and adds a change that its watchers can see to result. etag is the etag of the
+// apply applies a record to a generation. If watchers can see the change, it adds the change to result. etag is the etag of the
 // record as received.
 func (t *tenant) apply(e *generation, g catalog.Generation, etag string, result *pollResult) {
 	before := e.state
 	changed, regressed := e.advance(g, etag)
 	switch {
-	case regressed && g.State == catalog.StateRefunded: // its watchers keep the success, but the refund is recorded
+	case regressed && g.State == catalog.StateRefunded: // watchers keep the success, but the refund is recorded
 		e.recording.add(Sighting{catalog.Version{Generation: g, Etag: etag}, false})
 		result.changed = append(result.changed, e)
 	case regressed:
@@ -83,7 +83,7 @@ func (t *tenant) apply(e *generation, g catalog.Generation, etag string, result 
 	}
 }
 
-// noteChange adds a new state to result.
+// noteChange adds the new state of a generation to result.
 func (t *tenant) noteChange(e *generation, before catalog.Generation, result *pollResult) {
 	e.foundBy = result.found
 	e.sight(result)
@@ -92,15 +92,15 @@ func (t *tenant) noteChange(e *generation, before catalog.Generation, result *po
 	}
 }
 
-// publish marks a generation as changed in each of its subscribers.
+// publish marks a generation as changed for each of its subscribers.
 func (t *tenant) publish(e *generation) {
 	for _, c := range e.subscribers {
 		c.mark(c.at)
 	}
 }
 
-// detectionDelay returns the expected time for which a new state went undetected. If the schedule has no
-// expectation, each time since the last poll is equally likely.
+// detectionDelay returns the expected time between a change and its detection. If the schedule does not predict the change,
+// each time since the last poll is equally likely.
 func (t *tenant) detectionDelay(e *generation, before catalog.Generation) time.Duration {
 	ended := e.state.State == catalog.StateSucceeded || e.state.State == catalog.StateFailed
 	if before.State.Terminal() || !ended {
@@ -110,7 +110,7 @@ func (t *tenant) detectionDelay(e *generation, before catalog.Generation) time.D
 	return t.history.LastCurve(t.historyOf(e)).Delay(before.ObserveTime.Sub(birth), e.state.ObserveTime.Sub(birth))
 }
 
-// regressed counts a record that was dropped, and logs the first of many equal ones.
+// regressed counts a dropped record, and logs the first of several equal ones.
 func (t *tenant) regressed(e *generation, g catalog.Generation) {
 	t.stats.Regressions++
 	if e.dropped == g.State {
@@ -121,8 +121,9 @@ func (t *tenant) regressed(e *generation, g catalog.Generation) {
 		"generation", e.id, "have", e.state.State.String(), "got", g.State.String())
 }
 
-// notFound applies a 404 that the catalog itself has sent. A generation that exists or existed counts as gone if the 404s
-// last; until then it is read again, as after a failure. If the list has contained it since, its record is applied.
+// notFound applies a 404 that the catalog itself has sent. A generation that exists or existed counts as deleted only after
+// several 404s, by the rule of [lifecycle.Absence]. Until then it is read again, as after a failure. If a list has contained it
+// in the meantime, that record is applied.
 func (t *tenant) notFound(e *generation, err error, result *pollResult, now time.Time) {
 	hint := e.listing.hint
 	e.listing.hint = nil
@@ -143,8 +144,8 @@ func (t *tenant) notFound(e *generation, err error, result *pollResult, now time
 	t.scheduleNext(e, now)
 }
 
-// lasts records that a read has not found a generation, and reports whether it counts as gone. If no other read has
-// succeeded since the first 404, it requests a read of the account.
+// lasts records that a read has not found a generation, and reports whether the generation counts as deleted. If no other read
+// has succeeded since the first 404, it requests a read of the account.
 func (t *tenant) lasts(e *generation, now time.Time) bool {
 	witnessed := t.health.read.After(e.absence.Since)
 	e.absence = e.absence.NotFound(now, witnessed)
@@ -154,8 +155,8 @@ func (t *tenant) lasts(e *generation, now time.Time) bool {
 	return e.absence.Lasting
 }
 
-// noteGone records that reads no longer find a generation, and adds this to result. If lasting is false, the ledger does not
-// record it, because the generation was never known here.
+// noteGone marks a generation as deleted because reads no longer find it, and adds this to result. If lasting is false, the
+// ledger does not record it, because this process never knew the generation.
 func (t *tenant) noteGone(e *generation, result *pollResult, now time.Time, lasting bool) {
 	before := e.state
 	e.absence.Lasting = lasting
@@ -163,15 +164,15 @@ func (t *tenant) noteGone(e *generation, result *pollResult, now time.Time, last
 	t.noteChange(e, before, result)
 }
 
-// deleted records a deletion by a call of Easel.
+// deleted records that a call of Easel has deleted the generation.
 func (t *tenant) deleted(e *generation, result *pollResult, now time.Time) {
 	e.markGone(now)
 	e.missing, e.deleted, e.foundBy, e.recording.etag = false, true, result.found, ""
 	e.sight(result)
 }
 
-// addListed records that the list contains a generation, or that this process placed it. The watchers of
-// everything subscribe to it.
+// addListed records that the list contains a generation or that this process placed it. Watchers of everything then subscribe
+// to it.
 func (t *tenant) addListed(e *generation, now time.Time) {
 	if e.listing.seenAt.IsZero() {
 		for _, w := range t.everything {
@@ -183,12 +184,12 @@ func (t *tenant) addListed(e *generation, now time.Time) {
 	e.listing.seenAt = now
 }
 
-// coversList reports whether a watch covers all that the catalog lists.
+// coversList reports whether a watch covers every generation that the catalog lists.
 func (t *tenant) coversList() bool {
 	return slices.ContainsFunc(t.everything, func(w *watcher) bool { return w.orders == nil })
 }
 
-// beginWithoutList starts the watches of orders that wait for a list that could not be read.
+// beginWithoutList starts the watches of orders that wait for a list, after the list could not be read.
 func (t *tenant) beginWithoutList(now time.Time) {
 	for _, w := range t.everything {
 		if w.orders != nil {
@@ -197,7 +198,7 @@ func (t *tenant) beginWithoutList(now time.Time) {
 	}
 }
 
-// placed subscribes the watches of orders to orders that were placed.
+// placed subscribes the watches of orders to newly placed orders.
 func (t *tenant) placed(orders map[string]ledger.Attribution, now time.Time) {
 	ids := slices.Sorted(maps.Keys(orders)) // sorted, so that runs are reproducible
 	for _, w := range t.everything {
@@ -213,7 +214,7 @@ func (t *tenant) placed(orders map[string]ledger.Attribution, now time.Time) {
 	}
 }
 
-// removeListed removes the subscriptions of the watchers of everything to a generation.
+// removeListed removes a generation from the watches of everything.
 func (t *tenant) removeListed(e *generation, now time.Time) {
 	e.listing.seenAt = time.Time{}
 	for _, c := range slices.Clone(e.subscribers) {
@@ -235,7 +236,7 @@ func (t *tenant) endAll(err error) {
 	}
 }
 
-// merge applies the response to a sweep of these generations.
+// merge applies the response to a sweep. swept are the generations that the sweep polled.
 func (t *tenant) merge(swept []*generation, list *catalog.List, result *pollResult, now time.Time) {
 	t.list.failing, t.list.failures, t.list.answeredAt = false, 0, now
 	t.noteCut(list.Cut)
@@ -257,16 +258,16 @@ func (t *tenant) merge(swept []*generation, list *catalog.List, result *pollResu
 	t.list.rateSweep(found >= min(sweepFrom, len(swept)), now)
 }
 
-// noteCut logs the first of several consecutive lists that were too long to be read completely.
+// noteCut logs that a list was too long to be read completely. It logs this once for several consecutive lists.
 func (t *tenant) noteCut(cut bool) {
 	if cut && !t.list.cut {
-		t.cfg.Logger.Warn("the catalog's list is too long to be read to its end: what is missing is read singly", "api_key", t.cred.Tenant.Fingerprint())
+		t.cfg.Logger.Warn("catalog list incomplete; reading singly", "api_key", t.cred.Tenant.Fingerprint())
 	}
 	t.list.cut = cut
 }
 
-// discover adds the listed generations to the watches of everything, and removes those that are settled
-// and no longer listed.
+// discover adds the listed generations to the watches of everything, and removes the settled generations that are no longer
+// listed.
 func (t *tenant) discover(records []catalog.Version, now time.Time) {
 	all := t.coversList()
 	for i := range records {
@@ -288,7 +289,8 @@ func (t *tenant) discover(records []catalog.Version, now time.Time) {
 	}
 }
 
-// mergeRecord applies one record of a list. A record that may contain less than a read is only a hint to read.
+// mergeRecord applies one record of a list. A record that may have fewer details than a read is only a hint that a read is
+// needed.
 func (t *tenant) mergeRecord(e *generation, r *catalog.Version, result *pollResult, now time.Time) {
 	known := e.fresh && e.state.State == r.State
 	switch {
@@ -300,7 +302,7 @@ func (t *tenant) mergeRecord(e *generation, r *catalog.Version, result *pollResu
 	case complete(r.Generation) && (t.list.fullRecords || !e.fresh && !e.knownOtherwise(r.Etag)):
 		t.apply(e, r.Generation, r.Etag, result)
 		t.scheduleNext(e, now)
-	case known: // only a detail has changed, which may happen often, so the regular schedule suffices
+	case known: // only a detail has changed; as this may happen often, the regular schedule suffices
 		e.setHint(r.Generation)
 		t.scheduleNext(e, now)
 	default:
@@ -310,8 +312,8 @@ func (t *tenant) mergeRecord(e *generation, r *catalog.Version, result *pollResu
 	e.listing.etag, e.listing.state = r.Etag, r.State
 }
 
-// recheck schedules a read of a generation that the list contains, although a read did not find it. It does so at most once a
-// minute, because the list may be wrong.
+// recheck schedules a read of a generation that the list contains although a read did not find it. It does so at most once a
+// minute, because the list may be outdated.
 func (t *tenant) recheck(e *generation, now time.Time) {
 	if now.Before(e.listing.readSinglyUntil) {
 		return
@@ -320,7 +322,7 @@ func (t *tenant) recheck(e *generation, now time.Time) {
 	t.pollAt(e, now)
 }
 
-// applyHints applies the hints of other generations, if the list is known to have complete records.
+// applyHints applies the hints of other generations if the list is known to have complete records.
 func (t *tenant) applyHints(result *pollResult, now time.Time) {
 	if !t.list.fullRecords {
 		return
@@ -334,9 +336,9 @@ func (t *tenant) applyHints(result *pollResult, now time.Time) {
 	}
 }
 
-// accountRead is the state of the read of the account that distinguishes a missing generation from an unavailable catalog.
-// The tenant's mutex guards it.
+// accountRead is the state of the account read. This read distinguishes a missing generation from an unavailable catalog. The
+// tenant's mutex guards it.
 type accountRead struct{ wanted, inFlight bool }
 
-// due reports whether the account must be read. Only one read is in flight at a time.
+// due reports whether the account must be read. At most one read is in flight.
 func (r accountRead) due() bool { return r.wanted && !r.inFlight }

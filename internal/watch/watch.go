@@ -1,9 +1,9 @@
 // Package watch polls the catalog for all watches and delivers the changes to them.
 //
-// It hides the schedule of polls and the delivery of changes to the watchers. Each credential has one poller,
-// and each generation has one latest state, independent of the number of its watchers. A change
-// is recorded in the ledger, marks the generation in its subscribers, and makes them ready. Events are not queued: a ready watcher
-// reads the latest state. So a slow watcher skips states, does not delay other watchers, and always gets the last state.
+// Each credential has one poller, and each generation has one latest state, whatever the number of its watchers. A change is
+// recorded in the ledger, marked in the subscribers of the generation, and then delivered. Events are not queued: a ready
+// watcher reads the latest state. So a slow watcher skips states, does not delay other watchers, and always gets the last
+// state.
 //
 //	hub         the API of the package, and this replica's part of the rate of polls; snapshot is its state for the status page
 //	dispatcher  runs the deliveries of ready watchers, one at a time
@@ -33,8 +33,8 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// Upstream is the catalog of a poller. Each call waits for a permit of the limiter and sends one request, which is not retried,
-// because the poller has its own back-off.
+// Upstream is the catalog as a poller uses it. Each call waits for a permit of the limiter and sends one request. Calls are not
+// retried, because the poller has its own back-off.
 type Upstream interface {
 	Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Version, error)
 	List(ctx context.Context, cred catalog.Credential, since time.Time) (*catalog.List, error)
@@ -42,7 +42,7 @@ type Upstream interface {
 	Limiter(t catalog.Tenant) *limiter.Limiter
 }
 
-// Goal is the state of a generation at which a watch of it ends.
+// Goal is the state of a generation at which its watch ends.
 type Goal uint8
 
 const (
@@ -56,7 +56,7 @@ const (
 type Request struct {
 	Credential catalog.Credential
 	IDs        []string      // without duplicates; empty means every generation that the catalog lists
-	Everything bool          // adds every generation that the catalog lists or that is in KnownEtags
+	Everything bool          // also watch every generation that the catalog lists or that is in KnownEtags
 	Goal       Goal          // goal for each generation
 	Heartbeat  time.Duration // maximum time without an event; zero means 15 s
 	Until      time.Time     // time when the watch ends with ErrExpired; zero means never
@@ -65,40 +65,40 @@ type Request struct {
 	KnownEtags map[string]string // etags by generation ID of the states that the caller already has
 	ModelID    string            // model of the watched generations; empty means any model
 
-	// Ordered is the subset of IDs and KnownEtags for which an order exists. One read that does not find such a generation
-	// does not mean that it is gone.
+	// Ordered is the subset of IDs and KnownEtags for which an order exists. One read that does not find such a generation does
+	// not prove that it is deleted.
 	Ordered map[string]bool
-	// Orders selects the orders that a watch of everything covers instead of all that the catalog lists. Nil selects none.
+	// Orders limits a watch of everything to the orders that it selects. Nil means everything that the catalog lists.
 	Orders Orders
-	// Listed contains generations of such orders. They are covered if the catalog lists them when the watch starts.
+	// Listed contains generations of such orders. They are watched if the catalog lists them when the watch starts.
 	Listed []string
 }
 
 // Orders selects orders of the ledger.
 type Orders interface {
-	// Covers reports whether an order is selected. It must not wait.
+	// Covers reports whether an order is selected. It must not block.
 	Covers(order ledger.Attribution) bool
 }
 
 // Reasons why a hub ends a watch before its goal. Earlier changes are delivered first, except to a stalled watcher.
 var (
-	ErrDraining = errors.New("the hub ends its watches")
-	ErrExpired  = errors.New("the watch has reached its age")
-	ErrStalled  = errors.New("the watcher has not taken a message in time")
+	ErrDraining = errors.New("hub is draining")
+	ErrExpired  = errors.New("maximum age of the watch reached")
+	ErrStalled  = errors.New("watcher too slow: delivery timed out")
 )
 
-// ErrSkipped is returned by deliver if it has sent nothing. The watch continues, and its next heartbeat is not delayed.
+// ErrSkipped is returned by deliver if it has sent nothing. The watch continues, and the next heartbeat is not postponed.
 var ErrSkipped = errors.New("nothing was sent")
 
 // Event is one message to a watcher: exactly one of Update, Heartbeat and CaughtUp is set.
 type Event struct {
 	Update    *Update
 	Heartbeat *Heartbeat
-	CaughtUp  bool    // the initial state of each generation known at the start of the watch has been delivered
-	Known     *Update // set with a Heartbeat that replaces an initial update: the state that the caller already has
+	CaughtUp  bool    // the initial states of all generations known at the start have been delivered
+	Known     *Update // set if a Heartbeat replaces an initial update: the state that the caller already has
 }
 
-// Update is a state that is new to the watcher. All watchers share one Update, so it must not be changed.
+// Update is a state that is new to the watcher. All watchers share one Update, so it must not be modified.
 type Update struct {
 	catalog.Version
 	Initial bool  // the state at the start of the watch
@@ -106,13 +106,13 @@ type Update struct {
 	Memo    *Memo // stores a value that all watchers share; nil outside a watch
 }
 
-// Memo caches a value derived from an update for all watchers that get the update. So a change is encoded only once.
+// Memo caches a value derived from an update for all watchers. So a change is encoded only once.
 type Memo struct {
 	once  sync.Once
 	value any
 }
 
-// Get returns the value. The first call creates it by calling f. A nil Memo caches nothing.
+// Get returns the value. The first call computes it with f. A nil Memo caches nothing.
 func (m *Memo) Get(f func() any) any {
 	if m == nil {
 		return f()
@@ -121,7 +121,7 @@ func (m *Memo) Get(f func() any) any {
 	return m.value
 }
 
-// Condition describes the responses of the catalog to the polls with one credential.
+// Condition is the condition of the catalog, derived from its responses to polls with one credential.
 type Condition uint8
 
 // The conditions.
@@ -141,11 +141,11 @@ func (c Condition) MarshalText() ([]byte, error) {
 // Heartbeat explains why a watch has no updates.
 type Heartbeat struct {
 	ObserveTime      time.Time // time of the last response for the watched generations; zero before the first
-	NextPoll         time.Time // zero if no poll is due
+	NextPoll         time.Time // zero if no poll is planned
 	Condition        Condition
 	Failures         int    // number of consecutive failed polls
 	LastError        string // empty when healthy
-	Own              bool   // LastError belongs to the only watched generation, not to another one with the same API key
+	Own              bool   // LastError belongs to the only watched generation, not to another one under the same API key
 	TypicalRemaining time.Duration
 	HasTypical       bool // whether the history suffices for TypicalRemaining
 }
@@ -154,20 +154,20 @@ type Heartbeat struct {
 type Stats struct {
 	Pollers     int `json:"keys"`    // number of credentials with current or recent watches
 	Generations int `json:"-"`       // number of generations with current or recent watches
-	Active      int `json:"active"`  // number of polled generations: not at the goal of their watches, or unsettled orders of this process
+	Active      int `json:"active"`  // number of polled generations: those that a watch or an unsettled order of this process waits for
 	Watches     int `json:"watches"` // number of open watches, including waits
 
 	Conditions [ConditionCredentialRejected + 1]int `json:"-"`        // number of pollers by the condition of the catalog
 	Paused     int                                  `json:"-"`        // number of pollers that pause after a 429 or an outage
-	Replicas   int                                  `json:"replicas"` // number of replicas that divide the rate of polls
+	Replicas   int                                  `json:"replicas"` // number of replicas that divide the poll rate
 	Ready      float64                              `json:"-"`        // lowest number of polls that a poller may send immediately
 	Rate       float64                              `json:"-"`        // lowest rate of a poller, in polls per second
 	Stalest    time.Duration                        `json:"-"`        // longest time that an active generation has waited for a response
 
 	Reads       int64 `json:"reads"`     // number of polls of one generation
 	Sweeps      int64 `json:"sweeps"`    // number of polls of the list
-	Regressions int64 `json:"regressed"` // number of responses dropped because their state may not follow the current one
-	Conflated   int64 `json:"conflated"` // number of changes replaced by a newer one before their delivery
+	Regressions int64 `json:"regressed"` // number of responses dropped because their states may not follow the current ones
+	Conflated   int64 `json:"conflated"` // number of changes replaced by newer ones before delivery
 }
 
 // add adds the counters of o.

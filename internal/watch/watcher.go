@@ -15,21 +15,21 @@ const (
 	defaultStall     = 30 * time.Second
 )
 
-// watcher is the set of subscriptions of one stream. There may be a hundred thousand watchers, so a watcher keeps
-// only the fields of its request that it still needs. The mutex of its agenda guards it.
+// watcher is the set of subscriptions of one stream. There may be a hundred thousand watchers, so a watcher stores only the
+// fields of its request that it still needs. The mutex of its agenda guards it.
 type watcher struct {
 	stream
 	agenda *agenda
 
 	heartbeat   time.Duration // maximum time without an event
-	heartbeatAt time.Time     // time of the next heartbeat, unless an event is delivered first; owned by the running delivery
+	heartbeatAt time.Time     // time of the next heartbeat if no event is delivered before; owned by the running delivery
 	stall       time.Duration // maximum duration of one delivery
 	until       time.Time     // end of the watch; zero means never
 
 	goal       Goal
-	orders     Orders // selects the watched orders; nil if the watcher watches all listed generations
+	orders     Orders // selects the watched orders; nil if there is no selection
 	everything bool   // the set of watched generations is not fixed
-	named      bool   // it may watch generations that are not listed, because its request names them
+	named      bool   // it may watch generations that are not listed, because its request contains them
 
 	initialKnown bool // the initial set of generations is known: the first list has arrived
 	caughtUp     bool
@@ -38,12 +38,12 @@ type watcher struct {
 	free          []int32                       // unused indexes in subscriptions
 	dirty         []int32                       // indexes of subscriptions whose generation has changed since its last delivery
 	unreached     int                           // number of subscriptions that have not reached the goal
-	pending       int                           // number of undelivered generations of the initial set
-	known         map[string]string             // etags that the caller has for generations without a subscription
+	pending       int                           // number of generations of the initial set whose state is not delivered yet
+	known         map[string]string             // etags that the caller has, for generations without a subscription
 	modelID       string                        // model of the watched generations; empty means any model
-	ordered       map[string]bool               // ordered generations, needed until they have a subscription
-	offered       map[string]ledger.Attribution // orders of the last [Hub.Placed], shared by all watchers
-	ifListed      []string                      // generations of its orders, which are watched if the first list contains them
+	ordered       map[string]bool               // generations with an order, needed until they have a subscription
+	offered       map[string]ledger.Attribution // orders of the last call of [Hub.Placed], shared by all watchers
+	ifListed      []string                      // generations of its orders that are watched if the first list contains them
 }
 
 // subscriber is a watcher of a generation, and the index of its subscription.
@@ -52,7 +52,7 @@ type subscriber struct {
 	at int32
 }
 
-// waits returns the number of generations that a watcher waits for.
+// waits returns the number of generations that a watcher waits for. listed is the number for a watcher of everything.
 func (w *watcher) waits(listed int) int {
 	if w.everything {
 		return max(listed, w.pending, 1)
@@ -60,7 +60,7 @@ func (w *watcher) waits(listed int) int {
 	return w.unreached
 }
 
-// subscription is a watcher's state of one generation. It is small because a watcher may have a thousand.
+// subscription is a watcher's state for one generation. It is small because a watcher may have a thousand subscriptions.
 type subscription struct {
 	e             *generation // nil if the goal is reached
 	deliveredEtag string      // etag of the last delivery, or of the state that the caller has
@@ -71,7 +71,7 @@ type subscription struct {
 type flags uint8
 
 const (
-	dirty   flags = 1 << iota // it is in watcher.dirty
+	dirty   flags = 1 << iota // its index is in watcher.dirty
 	pending                   // its first state has not been delivered
 	hasEtag                   // deliveredEtag is set
 )
@@ -86,7 +86,7 @@ func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 	}
 	w.heartbeatAt, w.initialKnown = time.Now().Add(w.heartbeat), !w.everything
 	if w.everything {
-		w.goal = Settled // it has no goal, but polls continue until the charge is final
+		w.goal = Settled // it has no goal, but the polls continue until the charge is final
 	}
 	return w
 }
@@ -140,8 +140,8 @@ func (w *watcher) add(e *generation, now time.Time) {
 	w.agenda.pollAt(e, due)
 }
 
-// subscribeListed subscribes a watcher of everything to the generations of the first list, and to all others in KnownEtags.
-// Each of the others is read, to find out whether it still exists.
+// subscribeListed subscribes a watcher of everything to the generations of the first list, and to the other generations in
+// KnownEtags. The latter are read, to check whether they still exist.
 func (w *watcher) subscribeListed(now time.Time) {
 	if w.initialKnown {
 		return
@@ -161,7 +161,7 @@ func (w *watcher) subscribeListed(now time.Time) {
 }
 
 // listed returns the listed generations that a watcher of everything covers. A watcher of orders visits only its own IDs, so
-// that the generations of other owners cost it no time.
+// that other owners' generations cost it no time.
 func (w *watcher) listed(now time.Time) (all []*generation) {
 	a := w.agenda
 	if w.orders == nil {
@@ -182,7 +182,8 @@ func (w *watcher) listed(now time.Time) (all []*generation) {
 	return all
 }
 
-// watches reports whether a watcher of everything already has a subscription to a generation that its request names.
+// watches reports whether the watcher already has a subscription to the generation. It is always false if the request
+// names no generations.
 func (w *watcher) watches(e *generation) bool {
 	return w.named && slices.ContainsFunc(e.subscribers, func(s subscriber) bool { return s.watcher == w })
 }
@@ -224,7 +225,7 @@ func (w *watcher) remove(at int32, now time.Time) {
 	}
 }
 
-// mark records a change of the generation at an index. A change after the end of the watch is not delivered, because a slow
+// mark marks the subscription at an index as changed. Changes after the end of the watch are not delivered. Otherwise a slow
 // watcher of a generation that changes often would never finish.
 func (w *watcher) mark(at int32) {
 	if w.err != nil {
@@ -244,13 +245,13 @@ func (w *watcher) mark(at int32) {
 type step struct {
 	event *Event
 	found TraceRef  // trace of the poll or the call that found the change
-	next  time.Time // without an event: time of the next try if nothing changes before
+	next  time.Time // time of the next call if there is no event and nothing changes before
 	done  bool
 	err   error
 }
 
-// next returns the next step. Its event is created when the watcher is ready to deliver, so that a slow watcher
-// gets the latest state of each generation and skips the states in between.
+// next returns the next step. It creates the event when the watcher is ready for it, so that a slow watcher gets the latest
+// state and skips the states in between.
 func (w *watcher) next(now time.Time) step {
 	w.agenda.mu.Lock()
 	defer w.agenda.mu.Unlock()
@@ -323,15 +324,15 @@ func (w *watcher) eventOf(at int32, now time.Time) *Event {
 	return &Event{Update: shared}
 }
 
-// expire ends the watch when its time is over.
+// expire ends the watch when its end time is reached.
 func (w *watcher) expire(now time.Time) {
 	if !w.until.IsZero() && !now.Before(w.until) {
 		w.fail(ErrExpired)
 	}
 }
 
-// closeSettled removes the subscriptions whose refund window is over, and returns the end of the next window. A
-// watcher of everything continues, and gets refunds and deletions.
+// closeSettled removes the subscriptions whose refund window is over, and returns the end of the next refund window. A watcher
+// of everything continues, and gets refunds and deletions.
 func (w *watcher) closeSettled(now time.Time) (next time.Time) {
 	if w.everything || w.goal != Settled {
 		return next

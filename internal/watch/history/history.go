@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	size  = 100  // durations stored for a model: few, so that an old version of the model is soon forgotten
+	size  = 100  // number of durations stored for a model; small, so that a new version of the model is learned quickly
 	limit = 4096 // maximum number of models, over all credentials
 )
 
@@ -30,13 +30,13 @@ type Book struct {
 
 type model struct {
 	durations []time.Duration
-	ids       []uint64 // fingerprints of the generations, so that each generation counts once
-	next      int      // index of the oldest duration, once size is reached
+	ids       []uint64 // fingerprints of the generations; each generation counts once
+	next      int      // index of the oldest duration when size is reached
 	added     int      // number of durations added since the curve was computed
 	curve     *schedule.Curve
 }
 
-// Add records the duration of a generation, which is identified by a fingerprint.
+// Add records the duration of a generation, which a fingerprint identifies.
 func (b *Book) Add(key Key, generation uint64, d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -48,7 +48,7 @@ func (b *Book) Add(key Key, generation uint64, d time.Duration) {
 	m.add(generation, d)
 }
 
-// put adds a model. At the limit, it evicts other models; mu is held.
+// put adds a model. At the limit, it evicts other models. The caller must hold mu.
 func (b *Book) put(key Key, m *model) {
 	if b.models == nil {
 		b.models = map[Key]*model{}
@@ -75,8 +75,8 @@ func (m *model) add(generation uint64, d time.Duration) {
 	m.next = (m.next + 1) % size
 }
 
-// LastCurve returns the schedule that the polls of a model have used so far. A list may show that fifty generations ended,
-// and none of them was polled by a schedule that includes the others.
+// LastCurve returns the schedule that the latest polls of a model used. It does not include durations that were added since,
+// because those polls did not know them.
 func (b *Book) LastCurve(key Key) *schedule.Curve {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,8 +100,8 @@ func (b *Book) Curve(key Key) *schedule.Curve {
 	return m.curve
 }
 
-// Remaining returns the median remaining time of the generations that took longer than age. It returns false if there
-// are fewer than three.
+// Remaining returns the median remaining time of a generation of the given age, by the generations that took longer. It returns
+// false if there are fewer than three.
 func (b *Book) Remaining(key Key, age time.Duration) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -2,15 +2,15 @@ package schedule
 
 import "time"
 
-// Jitter changes d by up to a tenth in either direction, so that polls do not stay synchronized. u is
-// uniformly distributed in [0, 1).
+// Jitter changes d by up to a tenth in either direction, so that polls do not stay synchronized. u is a uniformly distributed
+// number in [0, 1).
 func Jitter(d time.Duration, u float64) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*u))
 }
 
-// Source is the random source of one object. The numbers of one object do not depend on the others, so that
-// runs are reproducible. It is splitmix64 (G. L. Steele et al., 2014), which needs eight bytes and is good enough to
-// spread polls.
+// Source is the random source of one object. The numbers of one object do not depend on other objects, so that runs are
+// reproducible. The generator is splitmix64 (G. L. Steele et al., 2014), which needs eight bytes and is good enough to spread
+// polls.
 type Source uint64
 
 // NewSource returns the source of a name. The same seed and name yield the same numbers.
@@ -26,7 +26,7 @@ func (s *Source) Draw() float64 {
 	return float64(z>>11) / (1 << 53)
 }
 
-// Fingerprint returns a hash of a name, for uses in which a rare collision does no harm.
+// Fingerprint returns a hash of a name, for purposes in which a rare collision does no harm.
 func Fingerprint(name string) uint64 { return fnv(0, name) }
 
 // fnv returns the FNV-1a hash.

@@ -1,4 +1,4 @@
-// Package schedule computes the time when the next poll of a generation is worth its cost. It depends only on age,
+// Package schedule computes when the next poll of a generation is worth its cost. The result depends only on the age, the
 // history and Bounds.
 package schedule
 
@@ -31,25 +31,24 @@ const (
 	ageStep  = 1.05
 	ageCells = 200
 
-	// The prior hazard, used without history, assumes that a generation older than priorAge is as
-	// likely to end as to take as long again. It yields polls every 2 s at first, every 4 s after a
-	// minute, and every 10 s after six. With history, the prior counts as half a generation, and as
-	// more the more generations have ended. So a generation that outlives all known ones is polled
-	// as without history.
+	// The prior hazard is used without history. It assumes that a generation older than priorAge is as likely to end as to take
+	// twice as long. It yields polls every 2 s at first, every 4 s after a minute, and every 10 s after six minutes. With
+	// history, the prior counts as half a generation, and as more, the more of the generations have ended at that age. So a
+	// generation that outlives all known ones is polled as without history.
 	priorAge    = 15.0 // seconds
 	priorWeight = 0.5
 	lateWeight  = 3.0
 
-	// Each known generation is spread over the ages around its own, so that a hundred of them
-	// yield a smooth hazard. Half of it covers about the width of Silverman's rule, from the
-	// more robust of two measures. The other half covers three times that width, for generations between two
-	// humps and at the edges. A test checks the properties for which these numbers were chosen.
+	// Each known duration is spread over the ages around it, so that a hundred durations yield a smooth hazard. Half of its
+	// weight covers about the width of Silverman's rule, from the more robust of two measures. The other half covers three
+	// times that width, for ages between two humps and at the edges. A test checks the properties for which these numbers were
+	// chosen.
 	bandwidth  = 0.7
 	leastWidth = 0.05
 	wideShare  = 0.5
 	wideFactor = 3.0
 	leastWide  = 0.35
-	halfBase   = 2.449 // half the base of a triangle, in its standard deviations: √6
+	halfBase   = 2.449 // half the base of a triangle, in units of its standard deviation: √6
 )
 
 // Bounds is the minimum and the maximum interval between two polls.
@@ -57,8 +56,7 @@ type Bounds struct{ Least, Most time.Duration }
 
 func (b Bounds) clamp(d time.Duration) time.Duration { return min(max(d, b.Least), b.Most) }
 
-// Curve is the schedule of a model: the number of worthwhile polls up to the age of each edge of the
-// table.
+// Curve is the schedule of a model. Each element is the number of worthwhile polls up to the age of one edge of the table.
 type Curve [ageCells + 1]float64
 
 // Gap returns the time from a poll at the given age to the next poll.
@@ -86,8 +84,8 @@ func (c *Curve) age(polls float64) float64 {
 	return from + (polls-c[cell])*(edges[cell+1]-from)/(c[cell+1]-c[cell])
 }
 
-// Delay returns the expected time until the poll at age to detects an end that occurred after the poll at
-// age from. It derives the hazard from the density of polls.
+// Delay returns the expected time until a poll detects the end of a generation. The last poll was at age from, and the
+// detecting poll is at age to. The hazard is derived from the density of polls.
 func (c *Curve) Delay(from, to time.Duration) time.Duration {
 	var ended, late, passed float64
 	for cell := range ageCells {
@@ -128,7 +126,7 @@ var Unlearned = Learn(nil)
 // Learn computes the curve of a model from the durations of its generations.
 func Learn(durations []time.Duration) *Curve { return learn(durations, pollPrice) }
 
-// learn does the same as Learn for the given price of one poll, in seconds of delay.
+// learn computes a curve for the given price of one poll, in seconds of delay.
 func learn(durations []time.Duration, price float64) *Curve {
 	ended := density(durations)
 	var c Curve
@@ -167,7 +165,7 @@ func density(durations []time.Duration) (ended [ageCells + 1]float64) {
 	return ended
 }
 
-// addKernel adds a triangle of the given area and half base around a place on the axis of logarithms.
+// addKernel adds a triangle of the given area and half base around a place on the logarithmic axis.
 func addKernel(ended *[ageCells + 1]float64, place, half, area float64) {
 	step := math.Log(ageStep)
 	done := 0.0
@@ -192,8 +190,8 @@ func triangle(z float64) float64 {
 	return 1 - (1-z)*(1-z)/2
 }
 
-// spreadOf returns the width of the kernel by Silverman's rule: B. W. Silverman, "Density
-// Estimation for Statistics and Data Analysis", 1986.
+// spreadOf returns the width of the kernel, by the rule in B. W. Silverman, "Density Estimation for Statistics and Data
+// Analysis", 1986.
 func spreadOf(places []float64) float64 {
 	sorted := slices.Sorted(slices.Values(places))
 	n := len(sorted)
@@ -209,8 +207,8 @@ func spreadOf(places []float64) float64 {
 	return max(bandwidth*deviation*math.Pow(float64(n), -0.2), leastWidth)
 }
 
-// SweepGap returns the time between two sweeps. squares is the sum of the squared densities of the generations
-// that a sweep polls.
+// SweepGap returns the time between two sweeps. squares is the sum of the squared poll densities of the generations that a
+// sweep polls.
 func SweepGap(squares float64, within Bounds) time.Duration {
 	if squares == 0 {
 		return within.Most
@@ -218,7 +216,8 @@ func SweepGap(squares float64, within Bounds) time.Duration {
 	return within.clamp(time.Duration(float64(time.Second) / math.Sqrt(squares)))
 }
 
-// SquaredDensity returns the contribution of one generation to the sum for [SweepGap].
+// SquaredDensity returns the contribution of one generation to the sum that [SweepGap] needs. gap is the time between two polls
+// of the generation.
 func SquaredDensity(gap time.Duration) float64 {
 	density := 1 / gap.Seconds()
 	return density * density
