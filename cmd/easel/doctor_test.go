@@ -45,7 +45,7 @@ func TestTheDoctorReadsEveryDialectWithoutSpendingACent(t *testing.T) {
 			if got.exit != exitOK || strings.Contains(got.stdout, "cure:") || strings.Contains(got.stdout, "BAD") {
 				t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 			}
-			for _, part := range []string{"balance ", "price ", "input fields ", "the ledger of the settings, which is not opened here, is in memory: a stop forgets every order"} {
+			for _, part := range []string{"balance ", "price ", "input fields ", "configured ledger (not opened): in memory: orders are lost when the process stops"} {
 				if !strings.Contains(got.stdout, part) {
 					t.Errorf("%q is not in\n%s", part, got.stdout)
 				}

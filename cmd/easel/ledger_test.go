@@ -20,18 +20,18 @@ func TestALedgerIsBackedUpCopiedAndMigratedByCommands(t *testing.T) {
 		args []string
 	}{
 		{exitOK, backup + " has 2 orders and 2 budgets, 0 differences", []string{"backup", backup}},
-		{exitUsage, "exists: name a new file", []string{"backup", backup}},
+		{exitUsage, "exists: use a new file", []string{"backup", backup}},
 		{exitOK, "rows are copied: 2 orders and 2 budgets, 0 differences", []string{"copy", url, moved}},
-		{exitUsage, "FROM: it was copied before, and is sealed", []string{"copy", url, moved}},
+		{exitUsage, "FROM: ledger is sealed because it was copied before", []string{"copy", url, moved}},
 		{exitOK, "the ledger is unsealed, and marked as restored: 2 orders are held", []string{"unseal"}},
 		{exitUsage, "is not sealed", []string{"unseal"}},
-		{exitUsage, "TO: it is not a new ledger", []string{"copy", url, moved}},
+		{exitUsage, "TO: not a new ledger", []string{"copy", url, moved}},
 		{exitOK, "the ledger is marked as restored: 2 orders are held, and easel orders list --held names them", []string{"restored"}},
 		{exitUsage, "FROM: a ledger in memory", []string{"copy", "memory", moved}},
-		{exitUsage, "TO: another process has the file", []string{"copy", url, url}},
+		{exitUsage, "TO: another process uses the file", []string{"copy", url, url}},
 		{exitOK, "the schema is ", []string{"migrate"}},
 		{exitOK, "applied 1_initial", []string{"migrate", "--ledger-url", "sqlite:" + filepath.Join(dir, "new.db")}},
-		{exitUsage, "visible only to its own process", []string{"migrate", "--ledger-url", "memory"}},
+		{exitUsage, "only visible to its own process", []string{"migrate", "--ledger-url", "memory"}},
 	} {
 		got := easelEnv(t.Context(), nil, env, append([]string{"ledger"}, step.args...)...)
 		if got.exit != step.exit || !strings.Contains(got.stdout+got.stderr, step.says) {

@@ -172,10 +172,10 @@ func TestALedgerThatDoesNotAddUpEndsWithOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := easel(t.Context(), nil, "ledger", "verify", "--ledger-url", "sqlite:"+file)
-	if got.exit != exitFailure || !strings.Contains(got.stdout, " of studio: what is reserved is 5, and the journal says 22") || !strings.Contains(got.stdout, "1 difference") {
+	if got.exit != exitFailure || !strings.Contains(got.stdout, " of studio: reserved amount is 5, but the journal has 22") || !strings.Contains(got.stdout, "1 difference") {
 		t.Errorf("exit %d, printed\n%s%s", got.exit, got.stdout, got.stderr)
 	}
-	for url, want := range map[string]string{"memory": "visible only to its own process", "sqlite:" + file + ".none": "can't be opened"} {
+	for url, want := range map[string]string{"memory": "only visible to its own process", "sqlite:" + file + ".none": "can't be opened"} {
 		if got := easel(t.Context(), nil, "ledger", "verify", "--ledger-url", url); got.exit != exitUsage || !strings.Contains(got.stderr, want) {
 			t.Errorf("%s: exit %d, printed\n%s%s", url, got.exit, got.stdout, got.stderr)
 		}

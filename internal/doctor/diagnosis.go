@@ -10,15 +10,15 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// Finding is one result of a diagnosis. It has the name under which the rules found a part of a response. If they found
-// none, it has the reason and the missing rule.
+// Finding is one result of a diagnosis. If a part of a response was found, it contains the name of the member. Otherwise it
+// contains the reason and the missing rule.
 type Finding struct {
 	Part  string `json:"part"`            // part of the response, such as "price"
-	Where string `json:"where,omitempty"` // member with the part, as sent; empty if none was found
-	Value string `json:"value,omitempty"` // word as read by the rules; empty if the part is not a word of a table
-	Fault string `json:"fault,omitempty"` // reason why it can't be read; empty if it can
-	Hint  bool   `json:"hint,omitempty"`  // whether Easel works without it, because the specification does not promise it
-	Fixes []Fix  `json:"cures,omitempty"` // rules that would read it; empty if no rule would
+	Where string `json:"where,omitempty"` // name of the member as sent; empty if none was found
+	Value string `json:"value,omitempty"` // meaning of the word; empty if the part is not a word of a table
+	Fault string `json:"fault,omitempty"` // reason why the part can't be read; empty if it can be read
+	Hint  bool   `json:"hint,omitempty"`  // whether Easel works without the part, because the specification does not promise it
+	Fixes []Fix  `json:"cures,omitempty"` // rules that would make the part readable; empty if no rule would
 	Count int    `json:"count"`           // number of records with this finding
 }
 
@@ -45,12 +45,12 @@ func (f Finding) String() string {
 	return text + "\n"
 }
 
-// part is a part of a record, with the texts for a missing part.
+// part is a part of a record, with texts for the case that it is missing.
 type part struct {
 	catalog.Rule
 	name, want string // want describes the required value
-	hints      string // likely substrings of an unknown name
-	needed     bool   // whether Easel requires it
+	hints      string // likely substrings of a member with an unknown name
+	needed     bool   // Easel requires the part
 }
 
 const (
@@ -58,12 +58,12 @@ const (
 	id    = "a text or a whole number"
 )
 
-// reading describes the response of a route.
+// reading describes how the response of a route is read.
 type reading struct {
 	name  string // name of the response
-	many  bool   // whether it is a list of records
+	many  bool   // the response is a list of records
 	form  catalog.Form
-	parts []part // parts of a record; an object without the first is not such a record
+	parts []part // parts of a record; an object without the first part is not such a record
 }
 
 func readings(r catalog.RuleSet) map[string]reading {
@@ -97,13 +97,12 @@ type diagnosis struct {
 	found []Finding
 }
 
-// Diagnose explains how the reading rules read the body of a 2xx response of a route, such as "POST /quote". It returns
-// nil for a route without rules. The findings contain neither the API key of cred nor values other than words of
-// tables.
+// Diagnose explains how the reading rules read the body of a 2xx response of a route, such as "POST /quote". It returns nil for
+// a route without rules. The findings do not contain the API key of cred. They contain no values except words of tables.
 func Diagnose(route string, answer []byte, cred catalog.Credential) []Finding {
 	body, err := catalog.ReadBody(answer, cred)
 	if err != nil {
-		return []Finding{{Part: "body", Fault: "no JSON: the rules read nothing else here", Count: 1}}
+		return []Finding{{Part: "body", Fault: "invalid JSON", Count: 1}}
 	}
 	rules := catalog.Rules()
 	d := &diagnosis{body: body, rules: rules, reading: readings(rules)[route]}
@@ -115,12 +114,12 @@ func Diagnose(route string, answer []byte, cred catalog.Credential) []Finding {
 		d.record()
 	}
 	if _, read := catalog.ReadPrice(body); d.name == "price" && !read && !d.parts[0].Reads(body) && len(d.found) == 1 && d.found[0].Fault == "" {
-		d.found[0].Fault = "two members that could be the price do not agree: which one is charged only the catalog's operator can say"
+		d.found[0].Fault = "two possible prices differ: ask the catalog's operator which one is charged"
 	}
 	return d.found
 }
 
-// record inspects the record in the body, or searches for one in unknown wrappers.
+// record inspects the record in the body, or searches for it in unknown wrappers.
 func (d *diagnosis) record() {
 	r, ok := d.form.Record(d.body)
 	switch fixes := d.wrapped(d.form.Wrappers); {
@@ -129,7 +128,7 @@ func (d *diagnosis) record() {
 	case ok && (d.form.Fits(r) || len(d.parts) == 1 && (catalog.InOtherUnits(r) || len(fixes) == 0)):
 		d.inspect(r, "")
 	default:
-		d.add(Finding{Part: d.name, Fault: "the body is " + shape(d.body) + " in which no " + d.name + " is found", Fixes: fixes})
+		d.add(Finding{Part: d.name, Fault: "no " + d.name + " found: the body is " + shape(d.body), Fixes: fixes})
 	}
 }
 
@@ -137,7 +136,7 @@ func (d *diagnosis) record() {
 func (d *diagnosis) list() {
 	items, ok := d.form.List(d.body)
 	if !ok {
-		d.add(Finding{Part: d.name, Fault: "more than one array, or none, and none under a name of " + d.form.Lists.Table, Fixes: d.arrays()})
+		d.add(Finding{Part: d.name, Fault: "list not found: the body has no array or several arrays, and none has a name in " + d.form.Lists.Table, Fixes: d.arrays()})
 		return
 	}
 	d.add(Finding{Part: d.name, Where: fmt.Sprintf("%d records", len(items))})
@@ -150,7 +149,7 @@ func (d *diagnosis) list() {
 	}
 }
 
-// wrapped searches for the first part in unknown wrappers, and returns the fixes, or nil if the part is missing.
+// wrapped searches for the first part in unknown wrappers. It returns the smallest set of fixes, or nil if the part is missing.
 func (d *diagnosis) wrapped(wrappers catalog.Rule) (best []Fix) {
 	for _, o := range objects(d.body, nil) {
 		fixes := toAdd(o.path, wrappers)
@@ -168,7 +167,7 @@ func (d *diagnosis) wrapped(wrappers catalog.Rule) (best []Fix) {
 	return best
 }
 
-// arrays returns the fixes for the array that may be the list. It prefers an array of records to an array of other objects.
+// arrays returns the fixes for the array that is probably the list. It prefers an array of records to other arrays of objects.
 func (d *diagnosis) arrays() (best []Fix) {
 	for _, o := range objects(d.body, nil) {
 		for _, m := range o.Sent().Members() {
@@ -184,7 +183,7 @@ func (d *diagnosis) arrays() (best []Fix) {
 	return best
 }
 
-// inspect finds the parts of a record, and members that may be a part with an unknown name.
+// inspect looks for the parts of a record, and for members that may be a part under an unknown name.
 func (d *diagnosis) inspect(r *catalog.Record, in string) {
 	if d.otherUnit(r, in) {
 		return
@@ -196,7 +195,7 @@ func (d *diagnosis) inspect(r *catalog.Record, in string) {
 	top, isObject := catalog.NewRecord(d.body)
 	for _, p := range d.parts {
 		by, ok := p.Find(r)
-		if !ok && isObject && in == "" && p.Table == d.rules.InputFields.Table { // fields may be next to the record
+		if !ok && isObject && in == "" && p.Table == d.rules.InputFields.Table { // fields may be outside the record, in the body
 			by, ok = p.Find(top)
 		}
 		if !ok {
@@ -210,7 +209,7 @@ func (d *diagnosis) inspect(r *catalog.Record, in string) {
 	}
 }
 
-// otherUnit reports whether the amounts have a currency or unit other than euro cents, and adds the finding.
+// otherUnit reports whether the amounts have another currency or unit than euro cents. If so, it adds the finding.
 func (d *diagnosis) otherUnit(r *catalog.Record, in string) bool {
 	if len(d.parts) > 1 || !catalog.InOtherUnits(r) {
 		return false
@@ -218,23 +217,23 @@ func (d *diagnosis) otherUnit(r *catalog.Record, in string) bool {
 	by, found := d.rules.Unit.Find(r)
 	if unit, _ := catalog.AsWord(by.Value); found && !catalog.IsCentUnit(unit) {
 		fix := Fix{Table: "centUnits", Line: quote(unit), Note: "only if it means euro cents"}
-		d.add(Finding{Part: "unit", Where: in + by.Name, Fault: quote(unit) + " is not known as a name of euro cents", Fixes: []Fix{fix}})
+		d.add(Finding{Part: "unit", Where: in + by.Name, Fault: quote(unit) + " is not a known name of euro cents", Fixes: []Fix{fix}})
 		return true
 	}
 	by, _ = d.rules.Currency.Find(r)
-	d.add(Finding{Part: "currency", Where: in + by.Name, Fault: "amounts are not in EUR: no line fixes that, because amounts are not converted"})
+	d.add(Finding{Part: "currency", Where: in + by.Name, Fault: "amounts are not in EUR: no rule fixes this, because amounts are not converted"})
 	return true
 }
 
-// missing adds a finding for a part that was not found, if it is relevant.
+// missing adds a finding for a part that was not found, if it matters.
 func (d *diagnosis) missing(p part, r *catalog.Record, in string, claimed []string) {
 	for _, name := range p.Names {
 		if m := r.Member(name); !m.Value.IsNull() {
-			d.add(Finding{Part: p.name, Hint: !p.needed, Where: in + m.Name, Fault: "it is " + shape(m.Value) + ", not " + p.want + ": no line fixes that"})
+			d.add(Finding{Part: p.name, Hint: !p.needed, Where: in + m.Name, Fault: "is " + shape(m.Value) + " instead of " + p.want + ": no rule fixes this"})
 			return
 		}
 	}
-	f := Finding{Part: p.name, Hint: !p.needed, Fault: "under none of the names of " + p.Table}
+	f := Finding{Part: p.name, Hint: !p.needed, Fault: "not found under any name in " + p.Table}
 	for _, name := range p.candidates(r, claimed) {
 		f.Fixes = append(f.Fixes, Fix{Table: p.Table, Line: quote(name)})
 	}
@@ -243,7 +242,7 @@ func (d *diagnosis) missing(p part, r *catalog.Record, in string, claimed []stri
 	}
 }
 
-// candidates returns the members that may be the part: those with a likely name, otherwise the only readable one.
+// candidates returns the members that may be the part: those with a likely name, or otherwise the only readable one.
 func (p part) candidates(r *catalog.Record, claimed []string) (telling []string) {
 	var others []string
 	seen := slices.Clone(claimed)
@@ -264,7 +263,7 @@ func (p part) candidates(r *catalog.Record, claimed []string) (telling []string)
 	return telling
 }
 
-// status checks the word of a status. It guesses the meaning of an unknown word from the rest of the record.
+// status checks the word of a status. If the word is unknown, it guesses the meaning from the rest of the record.
 func (d *diagnosis) status(r *catalog.Record, where string, value catalog.JSON) {
 	said, _ := catalog.AsWord(value)
 	if state := catalog.StateOf(said); state != catalog.StateUnrecognized {
@@ -294,7 +293,7 @@ func (d *diagnosis) add(f Finding) {
 	d.found = append(d.found, f)
 }
 
-// toAdd returns the fixes for the names of a path that a table does not have.
+// toAdd returns the fixes for the names in a path that are missing in a table.
 func toAdd(path []string, known catalog.Rule) (fixes []Fix) {
 	for _, name := range path {
 		if !slices.Contains(known.Names, catalog.Fold(name)) {
@@ -304,13 +303,13 @@ func toAdd(path []string, known catalog.Rule) (fixes []Fix) {
 	return fixes
 }
 
-// object is an object of the body and its path.
+// object is an object in the body, with its path.
 type object struct {
 	*catalog.Record
 	path []string
 }
 
-// objects returns the objects in a value that the rules could reach.
+// objects returns the objects in a value that the rules can reach.
 func objects(v catalog.JSON, path []string) (all []object) {
 	r, ok := catalog.NewRecord(v)
 	if !ok || len(path) > 2 {
@@ -323,13 +322,13 @@ func objects(v catalog.JSON, path []string) (all []object) {
 	return all
 }
 
-// shape describes the type of a value without its content.
+// shape describes the type of a value, but not its content.
 func shape(v catalog.JSON) string {
 	shapes := map[byte]string{'n': "null", 't': "true or false", 'f': "true or false", '"': "a text", '[': "a list", '{': "an object"}
 	return cmp.Or(shapes[v[0]], "a number, which must be whole and small enough")
 }
 
-// quote returns a name as a Go string of limited length, because names are untrusted.
+// quote returns a name as a Go string literal of limited length, because names are untrusted.
 func quote(name string) string {
 	return fmt.Sprintf("%q", strings.ToValidUTF8(name[:min(len(name), 64)], ""))
 }

@@ -1,5 +1,5 @@
-// Package doctor examines a catalog. It sends the free requests. It reports the parts of responses that the reading
-// rules can't read, and the rules to add.
+// Package doctor examines a catalog. It sends only requests that cost nothing. It reports the parts of responses that the
+// reading rules can't read, and the rules to add.
 package doctor
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// The free routes. The quote is the only POST among them: it returns a price, and starts nothing.
+// The routes that cost nothing. The quote is the only POST among them: it returns a price and starts nothing.
 const (
 	routeAccount     = "GET /me"
 	routeModels      = "GET /models"
@@ -33,9 +33,9 @@ type Config struct {
 	BaseURL       string
 	AllowInsecure bool // allows sending the API key over http to a host that is not loopback
 	Credential    catalog.Credential
-	Model         string          // model to read and price; empty means the first in the list
-	Ledger        string          // description of the configured ledger, which is not opened
-	Inputs        json.RawMessage // inputs to price; nil generates them from the model
+	Model         string          // model to read and quote; empty means the first one in the list
+	Ledger        string          // description of the configured ledger, which the doctor does not open
+	Inputs        json.RawMessage // inputs to quote; nil generates inputs from the model
 }
 
 // Report is the result of an examination.
@@ -58,12 +58,12 @@ type Check struct {
 	Kind     catalog.Kind `json:"-"` // kind of the error
 }
 
-// Text returns the report for display. With brief it omits the parts that could be read.
+// Text returns the report for display. If brief is true, it omits the parts that could be read.
 func (r *Report) Text(brief bool) string {
 	var text strings.Builder
 	if !brief {
 		fmt.Fprintln(&text, r.Upstream)
-		fmt.Fprintln(&text, "the ledger of the settings, which is not opened here, is", r.Ledger)
+		fmt.Fprintln(&text, "configured ledger (not opened):", r.Ledger)
 	}
 	for _, c := range r.Checks {
 		if !brief || !c.OK {
@@ -79,7 +79,7 @@ func (r *Report) Text(brief bool) string {
 	return text.String()
 }
 
-// Examine sends all free requests to a catalog, and returns the report. It returns an error only for the base URL.
+// Examine sends all free requests to a catalog, and returns the report. It returns an error only if the base URL is invalid.
 func Examine(ctx context.Context, cfg Config) (*Report, error) {
 	network := catalog.NewTransport()
 	defer network.CloseIdleConnections()
@@ -94,7 +94,7 @@ func Examine(ctx context.Context, cfg Config) (*Report, error) {
 	return report, nil
 }
 
-// examination is a running examination.
+// examination is the state of a running examination.
 type examination struct {
 	Config
 	*Report
@@ -136,7 +136,7 @@ func (d *examination) examine() {
 	}
 }
 
-var errNoModel = errors.New("no model is known: name one with --model")
+var errNoModel = errors.New("model unknown: specify one with --model")
 
 func (d *examination) models() error {
 	models, err := d.client.Models(d.ctx, d.Credential)
@@ -159,12 +159,12 @@ func (d *examination) quote() error {
 	}
 	_, err := d.client.Quote(d.ctx, d.Credential, d.Model, inputs)
 	if kind := catalog.KindOf(err); kind == catalog.KindInvalidInput || kind == catalog.KindNotFound {
-		return fmt.Errorf("%w; it may take other inputs: easel doctor --model %s key=value", err, terminal.ShellQuote(d.Model))
+		return fmt.Errorf("%w; try other inputs: easel doctor --model %s key=value", err, terminal.ShellQuote(d.Model))
 	}
 	return err
 }
 
-// sampleInputs returns inputs that a model should accept, with a value for each required input.
+// sampleInputs returns inputs that a model should accept: a value for each required input.
 func sampleInputs(fields []catalog.InputField) json.RawMessage {
 	inputs := map[string]any{}
 	for _, f := range fields {
@@ -184,23 +184,23 @@ func sampleInputs(fields []catalog.InputField) json.RawMessage {
 	return text
 }
 
-// samples are sample values by type, as JSON.
+// samples contains a sample value for each type, as JSON.
 var samples = map[catalog.FieldType]string{
 	catalog.FieldString: `"a calm sea at dusk"`, catalog.FieldInteger: "1", catalog.FieldNumber: "1",
 	catalog.FieldBoolean: "false", catalog.FieldObject: "{}", catalog.FieldArray: "[]",
 }
 
-// readOnlyTransport rejects requests that could cost or change anything, and records the body of a response while it is read.
+// readOnlyTransport rejects requests that could cost or change anything. It records the body of each 2xx response.
 type readOnlyTransport struct {
 	next http.RoundTripper
-	body *bytes.Buffer // body of the last response if it was a 2xx, otherwise nil
+	body *bytes.Buffer // body of the last response, as far as it was read; nil if the response was not a 2xx
 }
 
 // RoundTrip implements http.RoundTripper.
 func (l *readOnlyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	l.body = nil
 	if r.Method != http.MethodGet && r.Pattern != routeQuote {
-		return nil, fmt.Errorf("%s could cost or change something, so it does not leave", r.Pattern)
+		return nil, fmt.Errorf("%s not sent: it could cost or change something", r.Pattern)
 	}
 	resp, err := l.next.RoundTrip(r)
 	if err == nil && resp.StatusCode/100 == 2 {

@@ -2,7 +2,7 @@ package ledger
 
 import "time"
 
-// Action is an audited action on the ledger or a server. The orders of callers are not audited.
+// Action is an audited action of an operator on the ledger or a server. Orders of callers are not audited.
 type Action string
 
 // The actions.
@@ -20,9 +20,10 @@ const (
 	ActFetch    Action = "content.fetch"
 )
 
-// By identifies the actor of an action, and its origin.
+// By identifies who performed an action, and from where.
 type By struct {
-	// Actor is the name of the operator, "anonymous" without one, or the cause of an automatic change, such as a file.
+	// Actor is the name of the operator, or "anonymous" for an operator without a name. For an automatic change it is the
+	// cause, such as a file.
 	Actor string
 	// Origin is the client address, the file or the host.
 	Origin string
@@ -34,12 +35,12 @@ type Act struct {
 
 	Action  Action
 	Subject string // object of the action; empty means the complete ledger
-	// Was and Became are the values before and after, encoded as JSON. Nil means no value. They must not contain secrets
-	// or the content of orders.
+	// Was and Became are the values before and after, encoded as JSON. Nil means no value. They must not contain secrets or the
+	// content of orders.
 	Was, Became any
 }
 
-// Deletion returns the act of a request to delete another owner's generation in the catalog.
+// Deletion returns the act for a request to delete another owner's generation in the catalog.
 func Deletion(by By, generation, owner, state string) Act {
 	type known struct {
 		Owner string `json:"owner,omitempty"`
@@ -49,7 +50,7 @@ func Deletion(by By, generation, owner, state string) Act {
 	return Act{By: by, Action: ActDelete, Subject: generation, Was: known{Owner: owner, State: state}, Became: known{Asked: "deleted"}}
 }
 
-// AuditLine is a line of the audit. The database rejects every change except a new line.
+// AuditLine is a line of the audit log. The database only allows new lines, and rejects changes of existing ones.
 type AuditLine struct {
 	By
 

@@ -8,17 +8,17 @@ import (
 	"fmt"
 )
 
-// Audit writes a line. Before an action outside the transactions of the ledger, its caller writes the line, and aborts
-// the action if that fails.
+// Audit writes a line to the audit log. For an action outside the ledger's transactions, the caller writes the line first, and
+// aborts the action if that fails.
 func (l *Ledger) Audit(ctx context.Context, act Act) error {
 	err := l.tx(ctx, func(tx *transaction) error { return tx.audit(act) })
-	if doubt, ok := errors.AsType[*Doubt](err); ok { // the action has not started
+	if doubt, ok := errors.AsType[*Doubt](err); ok { // nothing depends on the line yet, because the action has not started
 		return &Unavailable{doubt.Err, false}
 	}
 	return err
 }
 
-// audit writes the line of an act within its transaction.
+// audit writes the line of an act to the audit log, in the transaction.
 func (t *transaction) audit(act Act) error {
 	line := AuditLine{By: act.By, ID: "aud_" + rand.Text(), Action: act.Action, Subject: act.Subject}
 	var err error
@@ -36,19 +36,19 @@ func (t *transaction) audit(act Act) error {
 	return nil
 }
 
-// document returns a value as JSON, empty for nil.
+// document encodes a value as JSON. It returns an empty string for nil.
 func document(value any) (string, error) {
 	if value == nil {
 		return "", nil
 	}
 	text, err := json.Marshal(value)
 	if err != nil {
-		return "", fmt.Errorf("a line of the audit can't be written: %w", err)
+		return "", fmt.Errorf("encode audit line: %w", err)
 	}
 	return string(text), nil
 }
 
-// AuditLines returns the lines after a position, the oldest first, at most the given number.
+// AuditLines returns at most the given number of lines after a position, oldest first.
 func (l *Ledger) AuditLines(ctx context.Context, after Position, most int) ([]AuditLine, error) {
 	return ask(ctx, l, func(row scanner, a *AuditLine) error {
 		return row.Scan(moment{&a.Time}, &a.ID, &a.Actor, &a.Origin, &a.Action, &a.Subject, &a.Was, &a.Became)

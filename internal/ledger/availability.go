@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// calm is the time without a failed query after which an unavailable database counts as available. A database that is
-// read-only or full fails only some queries.
+// calm is the time without a failed query after which an unavailable database counts as available again. A read-only or full
+// database fails only some queries, so one success is not enough.
 const calm = 5 * time.Second
 
-// availability logs one line when the database becomes unavailable, and one when it is available again.
+// availability logs when the database becomes unavailable, and when it is available again.
 type availability struct {
 	logger *slog.Logger
 	since  atomic.Int64 // time of the first failure in Unix nanoseconds; zero while the database is available

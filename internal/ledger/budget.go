@@ -6,8 +6,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// reserve reserves the price of a new order in the budgets of its owner. It fails if they or the budget of all owners have no
-// room. Budgets without a limit are kept too, because a limit may be set later in the day.
+// reserve reserves the price of a new order in the budgets of its owner. It returns an error if these budgets or the total
+// budget have no room. Amounts are also counted without a limit, because a limit may be set later in the period.
 func reserve(tx *transaction, o Order, r Request) error {
 	if o.ReservedCents == 0 && r.Limits == (Limits{}) {
 		return reserveTotal(tx, o, r.Total)
@@ -28,10 +28,10 @@ func reserve(tx *transaction, o Order, r Request) error {
 	return reserveTotal(tx, o, r.Total)
 }
 
-// reserveTotal checks whether the budget of all owners together has room for the price that an order has just reserved.
-// With such a budget, transactions that write orders commit one at a time, so that each sees the earlier reservations.
-// The check comes last, because all owners wait for the lock. The sums need a separate query, which sees the orders that
-// were committed before the lock was acquired.
+// reserveTotal checks that the total budget of all owners has room for an order whose price is already reserved. With such a
+// budget, transactions that write orders commit one at a time, so that each sees the earlier reservations. The check comes
+// last, because all owners wait for its lock. The sums are read in a separate query after the lock, so that they include orders
+// that were committed before.
 func reserveTotal(tx *transaction, o Order, total Limits) error {
 	if total == (Limits{}) {
 		return nil
@@ -53,11 +53,11 @@ func reserveTotal(tx *transaction, o Order, total Limits) error {
 	return nil
 }
 
-// usedByAll returns the cents that all owners use of a day and of a month. It seeks in the index of periods.
+// usedByAll returns the cents that all owners have used in a day and in a month. It reads them through the index of periods.
 const usedByAll = `SELECT (SELECT CAST(COALESCE(SUM(spent_cents + reserved_cents), 0) AS BIGINT) FROM budgets WHERE period = 'day' AND start_time = $1),
 	(SELECT CAST(COALESCE(SUM(spent_cents + reserved_cents), 0) AS BIGINT) FROM budgets WHERE period = 'month' AND start_time = $2)`
 
-// exceeded returns the error of a budget that has no room for an order. The used cents include those of the order.
+// exceeded returns an error if a budget has no room for an order. The used cents include those of the order.
 func exceeded(o Order, b Budget, used int64, total bool) error {
 	if used <= b.LimitCents {
 		return nil
@@ -65,24 +65,24 @@ func exceeded(o Order, b Budget, used int64, total bool) error {
 	return &BudgetError{Period: b.Period, Reset: b.Reset, PriceCents: o.ReservedCents, RemainingCents: max(0, b.LimitCents-(used-o.ReservedCents)), Total: total}
 }
 
-// move is one movement of the money of an order. It changes the row of the order, and then the budgets of its day and month. The
-// budgets, which also count placed orders, change last because other transactions wait for their rows.
+// move is a change of an order's money. It updates the row of the order, and then the budgets of its day and month, which also
+// count placed orders. The budgets come last because other transactions wait for their rows.
 type move struct {
 	order  Order
 	to     lifecycle.Money
-	actor  string // empty for Easel
-	placed int    // change of the number of placed orders
+	actor  string // operator who caused the change; empty for Easel
+	placed int    // change of the number of placed orders in the budgets
 
 	changes    string // assignments of other columns; each %s is an argument
 	args       []any
-	unless     string // condition under which the row must not change; each %s is an argument
+	unless     string // condition under which nothing is changed; each %s is an argument
 	unlessArgs []any
 }
 
-// errMoved means that the row of an order has changed since it was read.
-var errMoved = errors.New("the order has changed")
+// errMoved means that the row of an order was changed after it was read.
+var errMoved = errors.New("order changed by another transaction")
 
-// move records a movement. The triggers of the row write the lines of the journal.
+// move applies a change of money. Triggers on the row write the lines of the journal.
 func (t *transaction) move(m move) error {
 	if err := t.moveRow(m); err != nil {
 		return err
@@ -118,8 +118,8 @@ func (t *transaction) moveRow(m move) error {
 	return err
 }
 
-// addToBudgets adds amounts to the budgets of the month and then of the day of an order. All transactions lock the budgets of an
-// owner in this order.
+// addToBudgets adds amounts to the budgets of an order's month and day, in this order. All transactions lock the budgets of an
+// owner in the same order.
 const addToBudgets = `INSERT INTO budgets (owner, period, start_time, orders, reserved_cents, spent_cents, unconfirmed_cents, refunded_cents)
 	SELECT owner, period, CASE period WHEN 'day' THEN order_time / 86400000000 * 86400000000 ELSE {month of order_time} END,
 		CAST($1 AS BIGINT), CAST($2 AS BIGINT), CAST($3 AS BIGINT), CAST($4 AS BIGINT), CAST($5 AS BIGINT)
@@ -129,7 +129,7 @@ const addToBudgets = `INSERT INTO budgets (owner, period, start_time, orders, re
 	refunded_cents = budgets.refunded_cents + excluded.refunded_cents
 	RETURNING ` + usageColumns
 
-// count adds amounts to the budgets of the time of an order, and returns the changed budgets.
+// count adds amounts to the budgets of an order's month and day. It returns the changed budgets.
 func count(tx *transaction, id string, by lifecycle.Money, spent int64, placed int) ([]usage, error) {
 	return collect(tx, scanUsage, addToBudgets, placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents, id)
 }

@@ -7,18 +7,19 @@ import (
 	"time"
 )
 
-// clauses collects the conditions of a query, with their arguments in order.
+// clauses collects the conditions of a query, and their arguments in order.
 type clauses struct {
 	all  []string
 	args []any
 }
 
-// add adds a condition, in which each %s is an argument.
+// add adds a condition. Each %s in it is an argument.
 func (c *clauses) add(condition string, args ...any) {
 	c.all = append(c.all, c.with(condition, args...))
 }
 
-// with returns a part of the query, in which each %s is an argument, and adds only the arguments.
+// with inserts the names of arguments into a part of a query, and adds the arguments. Each %s in the part is an
+// argument.
 func (c *clauses) with(text string, args ...any) string {
 	names := make([]any, len(args))
 	for n := range args {
@@ -31,23 +32,24 @@ func (c *clauses) with(text string, args ...any) string {
 // String returns the conditions joined by AND.
 func (c *clauses) String() string { return strings.Join(c.all, " AND ") }
 
-// take returns the clauses joined by commas, and removes them. It keeps their arguments.
+// take returns the clauses joined by commas and removes them. The arguments stay.
 func (c *clauses) take() string {
 	list := strings.Join(c.all, ", ")
 	c.all = nil
 	return list
 }
 
-// asList returns a list as one argument of a statement: of strings for {ids} and {in ids}, of numbers for {in times}.
+// asList encodes a list as one argument of a statement. The placeholders {ids} and {in ids} expect strings, and {in times}
+// expects numbers.
 func asList[T any](all []T) string {
-	if all == nil { // otherwise JSON has null instead of a list
+	if all == nil { // JSON would encode nil as null
 		return "[]"
 	}
 	text, _ := json.Marshal(all) // cannot fail for strings and numbers
 	return string(text)
 }
 
-// number returns the value of a bool in both databases.
+// number returns a bool as the 0 or 1 that both databases store.
 func number(truth bool) int {
 	if truth {
 		return 1
@@ -55,7 +57,7 @@ func number(truth bool) int {
 	return 0
 }
 
-// fromMicros returns a time of the ledger. Zero means no time.
+// fromMicros converts a time of the ledger. Zero means no time.
 func fromMicros(micros int64) time.Time {
 	if micros == 0 {
 		return time.Time{}
@@ -79,7 +81,7 @@ func (m moment) Scan(value any) error {
 	return nil
 }
 
-// micros returns a time in the format of the ledger.
+// micros converts a time to microseconds for the ledger.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

@@ -14,20 +14,20 @@ const (
 	ContentWaiting ContentState = iota // not copied yet
 	ContentCopied
 	ContentFailed // copying was abandoned
-	ContentDoomed // not deleted yet
+	ContentDoomed // marked for deletion
 )
 
 func (s ContentState) String() string {
 	return [...]string{"waiting", "copied", "failed", "to be deleted"}[s]
 }
 
-// The kinds of the jobs that copy a result and that delete its copies. The ref is the generation.
+// The kinds of the jobs that copy a result and that delete a copy. The ref of such a job is the generation.
 const (
 	CopyJob   = "copy"
 	DeleteJob = "delete"
 )
 
-// Content is the copy of a result, or the request to make one.
+// Content is the copy of a result, or the request for a copy.
 type Content struct {
 	Generation, Owner string
 	State             ContentState
@@ -46,12 +46,13 @@ type StoredCopy struct {
 	Size   int64
 	// SHA256 is the digest of the copy in hex.
 	SHA256 string
-	// ContentType is the type that the catalog returned, and Etag its etag, or one of Easel if the catalog returned none.
+	// ContentType is the type that the catalog returned. Etag is the etag that the catalog returned, or an etag from Easel if
+	// the catalog returned none.
 	ContentType, Etag string
 	Time              time.Time
 }
 
-// selectContents is the beginning of a query for contents, which scanContent scans.
+// selectContents is the start of a query for contents, which scanContent scans.
 const selectContents = `SELECT generation_id, owner, state, COALESCE((SELECT problem FROM jobs WHERE kind = '` + CopyJob + `' AND ref = generation_id), problem), object, size_bytes, sha256, content_type, etag, copied_time,
 	COALESCE((SELECT record FROM orders WHERE generation_id = contents.generation_id AND namespace <> api_key), '') FROM contents WHERE `
 
@@ -59,8 +60,8 @@ func scanContent(row scanner, c *Content) error {
 	return row.Scan(&c.Generation, &c.Owner, &c.State, &c.Problem, &c.Object, &c.Size, &c.SHA256, &c.ContentType, &c.Etag, moment{&c.Time}, &c.Record)
 }
 
-// followContent requests a copy of the result if [Ledger.wantsCopy]. If a call through Easel deleted the generation,
-// it deletes the copy, which another process may have made, unless the team keeps copies.
+// followContent requests a copy of the result if [Ledger.wantsCopy] returns true. After a deletion by a call of Easel, it marks
+// the copy for deletion, unless the team keeps copies.
 func (t *transaction) followContent(before, after Order) error {
 	switch {
 	case after.isForwarded():
@@ -77,7 +78,7 @@ func (t *transaction) followContent(before, after Order) error {
 	return t.addJob(Job{Kind: CopyJob, Ref: after.Generation, Owner: after.Owner}, 0)
 }
 
-// Content returns the copy of a result, or the request to make one.
+// Content returns the copy of a result, or the request for a copy.
 func (l *Ledger) Content(ctx context.Context, generation string) (c Content, found bool, err error) {
 	all, err := ask(ctx, l, scanContent, selectContents+`generation_id = $1`, generation)
 	if err != nil || len(all) == 0 {
@@ -87,8 +88,8 @@ func (l *Ledger) Content(ctx context.Context, generation string) (c Content, fou
 }
 
 // ContentCopied records a copy, deletes its job, and makes the event of the success due. It returns [ErrLeaseLost] if another
-// process has taken the job, or if the result is no longer to be copied. The job ends in this transaction, because a later
-// request for another copy needs a job of its own.
+// process has the job, or if the copy is no longer requested. The job is deleted in the same transaction, because a later
+// request for another copy needs a new job.
 func (l *Ledger) ContentCopied(ctx context.Context, j Job, made StoredCopy) error {
 	return l.tx(ctx, func(tx *transaction) error {
 		if err := tx.endContent(j, `state = {copied}, problem = '', object = $2, size_bytes = $3, sha256 = $4, content_type = $5, etag = $6, copied_time = {now}`,
@@ -99,14 +100,15 @@ func (l *Ledger) ContentCopied(ctx context.Context, j Job, made StoredCopy) erro
 	})
 }
 
-// CopyAbandoned returns the change that records that a result can't be copied. An earlier copy becomes valid again.
+// CopyAbandoned returns the change that records that a result can't be copied. If there is an earlier copy, that copy is used
+// again.
 func CopyAbandoned(j Job, problem string) Change {
 	return func(tx *transaction) error {
 		return tx.endContent(j, `state = CASE WHEN object <> '' THEN {copied} ELSE {not copied} END, problem = $2`, storable(problem))
 	}
 }
 
-// endContent ends the request for a copy, and the delay of the event of the success.
+// endContent ends the request for a copy, and lets the event of the success be delivered.
 func (t *transaction) endContent(j Job, changes string, args ...any) error {
 	rows, err := t.exec(`UPDATE contents SET `+changes+` WHERE generation_id = $1 AND state = {waiting}`, slices.Concat([]any{j.Ref}, args)...)
 	switch {
@@ -129,8 +131,8 @@ func (l *Ledger) ContentIsLost(ctx context.Context, c Content) error {
 	})
 }
 
-// DiscardContent requests the deletion of the copy of a generation that the catalog no longer has. It does nothing if the
-// copy belongs to another owner, unless owner is nil, or if the team of the copy keeps it: see keeps.
+// DiscardContent marks the copy of a generation for deletion, because the catalog no longer has the generation. It does nothing
+// if the copy belongs to another owner, or if its team keeps copies. A nil owner means any owner.
 func (l *Ledger) DiscardContent(ctx context.Context, owner *string, generation string) error {
 	return l.tx(ctx, func(tx *transaction) error {
 		owners, err := collect(tx, scanText, `SELECT owner FROM contents WHERE generation_id = $1`, generation)
@@ -141,8 +143,8 @@ func (l *Ledger) DiscardContent(ctx context.Context, owner *string, generation s
 	})
 }
 
-// FetchContent records that an operator requests another copy of a result, and reports whether the ledger has the result.
-// It returns false for a generation that its owner has deleted.
+// FetchContent records that an operator requests another copy of a result. It returns false if the ledger has no such result,
+// or if its owner has deleted the generation.
 func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (has bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		rows, err := tx.exec(`INSERT INTO contents (generation_id, owner)
@@ -151,7 +153,7 @@ func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (ha
 		if has = rows > 0; err != nil || !has {
 			return err
 		}
-		// An attempt in progress must not end the copy, so it loses its lease.
+		// An attempt in progress must not end this request, so the attempt loses its lease.
 		if _, err := tx.exec(addCopies+`generation_id = $1 ON CONFLICT (kind, ref) DO UPDATE SET begin_time = {now}, run_time = {now}, fence = jobs.fence + 1, attempts = 0, problem = '' WHERE jobs.attempts > 0`, generation); err != nil {
 			return err
 		}
@@ -161,10 +163,10 @@ func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (ha
 	return has && err == nil, err
 }
 
-// addCopies and addDeletions are statements that write the jobs of contents. A condition of the contents follows.
+// addCopies and addDeletions are statements that write the jobs of contents. A condition on the contents is appended.
 var (
 	addCopies = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + CopyJob + `', generation_id, owner, '', {now}, {now} FROM contents WHERE `
-	// A process may still be copying the result. The deletion waits for the end of its lease.
+	// A process may still be copying the result, so the deletion waits until the lease of that process ends.
 	addDeletions = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + DeleteJob + `', generation_id, owner, '', {now}, COALESCE((SELECT run_time FROM jobs AS copying
 		WHERE copying.kind = '` + CopyJob + `' AND copying.ref = generation_id AND copying.fence > 0 AND copying.run_time BETWEEN {now} AND {now} + ` + micro(JobLease) + `), {now}) FROM contents WHERE `
 )
@@ -188,17 +190,17 @@ func doomContents(tx *transaction, generations ...string) error {
 	return nil
 }
 
-// ownObject is the condition under which this ledger may delete the object of a row. Objects from before the ledger was
-// copied may belong to the other ledger, until an operator has adopted them.
+// ownObject is the condition under which this ledger may delete an object in the store. Objects from before the ledger was
+// copied may belong to the original ledger, until an operator adopts them.
 const ownObject = `(object = '' OR EXISTS (SELECT 1 FROM facts WHERE name = '` + adoptedFact + `') OR object LIKE (SELECT value || '/%' FROM facts WHERE name = '` + storeFact + `'))`
 
-// MayDelete reports whether the copies of a generation are marked for deletion and this ledger may delete them.
+// MayDelete reports whether the copy of a generation is marked for deletion and may be deleted by this ledger.
 func (l *Ledger) MayDelete(ctx context.Context, generation string) (may bool, err error) {
 	err = l.askOne(ctx, []any{&may}, `SELECT EXISTS (SELECT 1 FROM contents WHERE generation_id = $1 AND state = {doomed} AND `+ownObject+`)`, generation)
 	return may, err
 }
 
-// CopiesDeleted returns the change that deletes the rows of deleted copies.
+// CopiesDeleted returns the change that deletes the row of a deleted copy.
 func CopiesDeleted(generation string) Change {
 	return func(tx *transaction) error {
 		_, err := tx.exec(`DELETE FROM contents WHERE generation_id = $1 AND state = {doomed}`, generation)
@@ -206,7 +208,7 @@ func CopiesDeleted(generation string) Change {
 	}
 }
 
-// DoomedCount returns the number of copies that are to be deleted, and how many of them this ledger may delete.
+// DoomedCount returns the number of copies that are marked for deletion, and the number of those that this ledger may delete.
 func (l *Ledger) DoomedCount(ctx context.Context) (count, own int64, err error) {
 	err = l.askOne(ctx, []any{&count, &own}, `SELECT COUNT(*), COUNT(CASE WHEN `+ownObject+` THEN 1 END) FROM contents WHERE state = {doomed}`)
 	return count, own, err
@@ -218,19 +220,19 @@ func (l *Ledger) HasObject(ctx context.Context, object string) (has bool, err er
 	return has, err
 }
 
-// CopiesAfter returns copies in the order of their generations, after the given generation.
+// CopiesAfter returns at most the given number of copies, sorted by generation, starting after the given generation.
 func (l *Ledger) CopiesAfter(ctx context.Context, generation string, most int) ([]Content, error) {
 	return ask(ctx, l, scanContent, selectContents+`generation_id > $1 AND state = {copied} ORDER BY generation_id LIMIT $2`, generation, most)
 }
 
 // ContentSummary has the totals of the copies.
 type ContentSummary struct {
-	Waiting int64         // results that are to be copied
-	Failed  int64         // abandoned results
-	Oldest  time.Duration // age of the oldest result that is to be copied
+	Waiting int64         // results that are not copied yet
+	Failed  int64         // results whose copying was abandoned
+	Oldest  time.Duration // age of the oldest result that is not copied yet
 }
 
-// The totals of copies, each counted in an index.
+// Queries for the totals of copies. Each counts in an index.
 const (
 	waitingCopies = `SELECT COUNT(*), COALESCE({now} - MIN(begin_time), 0) FROM jobs WHERE kind = '` + CopyJob + `'`
 	failedCount   = `SELECT COUNT(*) FROM contents WHERE state = {not copied}`

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// copiedTables are the tables of a copy, each table before those that refer to it. Leases and live replicas are
-// not copied, and the jobs of the copy follow from its rows.
+// copiedTables are the tables that a copy contains, sorted so that each follows the tables that it refers to. Leases and live
+// replicas are not copied. Jobs are derived from the copied rows.
 var copiedTables = []string{"facts", "orders", "labels", "movements", "budgets", "rollups", "events", "contents", "audit"}
 
-// insertBatch is the number of rows of a statement.
+// insertBatch is the maximum number of rows in one INSERT.
 const insertBatch = 200
 
 // Copied is the result of a copy.
@@ -22,20 +22,20 @@ type Copied struct {
 	Rows int64
 }
 
-// Copy copies a ledger into a new one, of another kind or the same. No process may use either of them. It writes the copy in
-// one transaction, verifies it, and seals the old ledger. It calls done repeatedly with the number of copied rows of a table.
-// The audit of the new ledger records the user that has copied it.
+// Copy copies a ledger into a new one, of the same or another kind. No process may use either ledger. It writes and verifies
+// the copy in one transaction each, and then seals the old ledger. It calls done repeatedly with the number of rows copied from
+// a table. The audit of the new ledger records the user.
 func Copy(ctx context.Context, from, to string, by By, done func(table string, rows int64), differs func(Difference)) (copied Copied, err error) {
 	source, err := openUnused(ctx, from)
 	if err != nil {
 		return copied, named("FROM", err)
 	}
-	defer func() { _ = source.Close() }() // its seal is committed
+	defer func() { _ = source.Close() }() // the seal is already committed
 	target, err := openTarget(ctx, to)
 	if err != nil {
 		return copied, named("TO", err)
 	}
-	defer func() { _ = target.Close() }() // the copy is committed
+	defer func() { _ = target.Close() }() // the copy is already committed
 	part := "FROM"
 	err = source.once(ctx, source.writes, source.dialect.still, func(old *transaction) error {
 		if err := old.keepOut(); err != nil {
@@ -57,12 +57,12 @@ func Copy(ctx context.Context, from, to string, by By, done func(table string, r
 	return copied, nil
 }
 
-// named returns an error of a ledger, prefixed with the name of the ledger in place of the setting.
+// named adds the name of the ledger to its error, instead of the name of the setting.
 func named(part string, err error) error {
 	return fmt.Errorf("%s: %s", part, strings.TrimPrefix(unusable(err).Error(), "EASEL_LEDGER_URL: "))
 }
 
-// openTarget opens a new ledger that another one is copied to.
+// openTarget opens the new ledger of a copy.
 func openTarget(ctx context.Context, url string) (*Ledger, error) {
 	at, err := durable(url)
 	if err != nil {
@@ -84,22 +84,22 @@ func openTarget(ctx context.Context, url string) (*Ledger, error) {
 	return l, nil
 }
 
-// keepOut keeps other processes from writing to a ledger that is copied, until the transaction ends. It rejects a sealed ledger.
+// keepOut prevents other processes from writing to the ledger during a copy. It rejects a sealed ledger.
 func (t *transaction) keepOut() error {
-	if t.l.IsShared() { // before the first query
+	if t.l.IsShared() { // lock before the first query, which sets the snapshot
 		if _, err := t.exec(`LOCK TABLE ` + strings.Join(copiedTables, ", ") + ` IN SHARE MODE NOWAIT`); err != nil {
 			return err
 		}
 	}
 	sealed, err := timeFact(t.ctx, t, sealedFact)
 	if err == nil && !sealed.IsZero() {
-		err = errors.New("it was copied before, and is sealed: the copy is the ledger, or run easel ledger unseal if the copy is not used")
+		err = errors.New("ledger is sealed because it was copied before: use the copy, or run easel ledger unseal if the copy is not used")
 	}
 	return err
 }
 
-// copyFrom writes the copy of a ledger, and returns the number of its rows. The journal and the sums are copied like all other
-// tables, so triggers must not write them.
+// copyFrom writes the copy of a ledger, and returns the number of rows. The journal and the sums are copied like other tables,
+// so the triggers that write them are disabled.
 func (l *Ledger) copyFrom(old *transaction, by By, done func(table string, rows int64)) (rows int64, err error) {
 	err = l.once(old.ctx, l.writes, nil, func(tx *transaction) error {
 		if err := tx.isNew(); err != nil {
@@ -129,7 +129,7 @@ func (l *Ledger) copyFrom(old *transaction, by By, done func(table string, rows 
 	return rows, err
 }
 
-// isNew rejects a ledger with rows, and deletes the facts of a new one.
+// isNew rejects a ledger that has rows, and deletes the facts of a new ledger.
 func (t *transaction) isNew() error {
 	for _, table := range copiedTables[1:] {
 		used := false
@@ -137,13 +137,13 @@ func (t *transaction) isNew() error {
 			return err
 		}
 		if used {
-			return fmt.Errorf("it is not a new ledger, because its %s are not empty: name a new file or database", table)
+			return fmt.Errorf("not a new ledger: it already has %s; use a new file or database", table)
 		}
 	}
 	return t.execAll(`DELETE FROM facts`)
 }
 
-// copyTable copies the rows of a table, and returns their number.
+// copyTable copies the rows of a table and returns their number.
 func (t *transaction) copyTable(old *transaction, table string, done func(table string, rows int64)) (copied int64, err error) {
 	columns, err := t.columns(table)
 	if err != nil {
@@ -179,7 +179,7 @@ func (t *transaction) copyTable(old *transaction, table string, done func(table 
 	return copied, err
 }
 
-// columns returns the columns of a table that are not generated.
+// columns returns the columns of a table, without generated ones.
 func (t *transaction) columns(table string) ([]string, error) {
 	query := `SELECT name FROM pragma_table_info($1)`
 	if t.l.IsShared() {
@@ -188,7 +188,7 @@ func (t *transaction) columns(table string) ([]string, error) {
 	return collect(t, scanText, query, table)
 }
 
-// withoutTriggers disables the triggers of orders, and returns the statements that restore them.
+// withoutTriggers disables the triggers of the table orders. It returns the statements that enable them again.
 func (t *transaction) withoutTriggers() (resume []string, err error) {
 	if t.l.IsShared() {
 		return []string{`ALTER TABLE orders ENABLE TRIGGER USER`}, t.execAll(`ALTER TABLE orders DISABLE TRIGGER USER`)

@@ -116,7 +116,7 @@ func TestAnInterruptedCopyLeavesNothing(t *testing.T) {
 		}
 		other := "sqlite:" + filepath.Join(t.TempDir(), "other.db")
 		lived(t, other, 1)
-		if _, _, err := copyBook(t.Context(), other, to, ignore); err == nil || !strings.Contains(err.Error(), "not a new ledger, because its orders are not empty") {
+		if _, _, err := copyBook(t.Context(), other, to, ignore); err == nil || !strings.Contains(err.Error(), "not a new ledger: it already has orders") {
 			t.Errorf("copying over a ledger: %v", err)
 		}
 	})
@@ -130,7 +130,7 @@ func TestALedgerInUseIsNotCopied(t *testing.T) {
 		lived(t, unused, 1)
 		for argument, pair := range map[string][2]string{"FROM: ": {url, "sqlite:" + filepath.Join(t.TempDir(), "new.db")}, "TO: ": {unused, url}} {
 			_, _, err := copyBook(t.Context(), pair[0], pair[1], ignore)
-			if err == nil || !strings.HasPrefix(err.Error(), argument) || !strings.Contains(err.Error(), "end ") {
+			if err == nil || !strings.HasPrefix(err.Error(), argument) || !strings.Contains(err.Error(), "stop the ") {
 				t.Errorf("%s%v", argument, err)
 			}
 		}
@@ -169,10 +169,10 @@ func TestABackupIsWrittenBesideTheServer(t *testing.T) {
 		t.Errorf("the backup has %+v", o)
 	}
 	for _, refused := range []struct{ url, file, says string }{
-		{url, file, "exists: name a new file"},
+		{url, file, "exists: use a new file"},
 		{"postgres://db.example/easel", "new.db", "pg_dump"},
-		{ledger.InMemory, "new.db", "visible only to its own process"},
-		{url, filepath.Join(dir, "no", "such.db"), "the directory of the backup must exist"},
+		{ledger.InMemory, "new.db", "only visible to its own process"},
+		{url, filepath.Join(dir, "no", "such.db"), "create backup directory"},
 		{url + ".none", filepath.Join(dir, "new.db"), "can't be opened"},
 	} {
 		if _, err := ledger.Backup(t.Context(), refused.url, refused.file, differs); err == nil || !strings.Contains(err.Error(), refused.says) {
@@ -205,7 +205,7 @@ func TestALedgerIsMigratedByAnotherUserThanTheOneThatServes(t *testing.T) {
 	if _, differences := verify(t, serving); len(differences) > 0 {
 		t.Error(differences)
 	}
-	if _, _, err := ledger.Migrate(t.Context(), ledger.InMemory, ledger.By{}); err == nil || !strings.Contains(err.Error(), "visible only to its own process") {
+	if _, _, err := ledger.Migrate(t.Context(), ledger.InMemory, ledger.By{}); err == nil || !strings.Contains(err.Error(), "only visible to its own process") {
 		t.Error(err)
 	}
 }

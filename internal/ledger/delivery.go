@@ -14,7 +14,7 @@ func (l *Ledger) Event(ctx context.Context, id string) (e Event, found bool, err
 	return all[0], true, nil
 }
 
-// Delivered returns the change that records the delivery of an event, after a number of attempts.
+// Delivered returns the change that records the delivery of an event, after the given number of attempts.
 func Delivered(id string, attempts int64) Change {
 	return func(tx *transaction) error {
 		_, err := tx.exec(`UPDATE events SET state = {sent}, attempts = $1, problem = '' WHERE id = $2`, attempts, id)
@@ -22,12 +22,12 @@ func Delivered(id string, attempts int64) Change {
 	}
 }
 
-// overdue selects deliveries that are too old, first in their line, and not being attempted by a process.
+// overdue selects deliveries that have exceeded their time, are first in their line, and are not leased by a process.
 var overdue = `SELECT ref, line, begin_time, attempts, problem FROM jobs AS due WHERE kind = '` + DeliverJob + `' AND owner = $1 AND begin_time >= $2 AND begin_time <= (SELECT {now}) - ` + micro(DeliverTimeout) + `
 	AND ` + isPast("run_time", micro(JobLease)) + ` AND ` + firstInLine + ` ORDER BY begin_time LIMIT $3 {take}`
 
-// GiveUp abandons, in steps, the events of an owner that were not delivered in time. A later event of the same subject then
-// has its full time. It returns the number of events, even after an error.
+// GiveUp abandons, in steps, the events of an owner that were not delivered in time. The next event of the same subject then
+// starts with its full time. GiveUp returns the number of events, even after an error.
 func (l *Ledger) GiveUp(ctx context.Context, owner string) (events int, err error) {
 	return l.inSteps(ctx, func(tx *transaction, from int64) (times []int64, err error) {
 		all, err := collect(tx, func(row scanner, d *delivery) error {
@@ -61,7 +61,7 @@ func (t *transaction) giveUp(owner string, d delivery) error {
 	return err
 }
 
-// ForgetEvents deletes, in steps, old events that are not pending.
+// ForgetEvents deletes, in steps, events that are old and not pending.
 func (l *Ledger) ForgetEvents(ctx context.Context) error {
 	_, err := l.changeInSteps(ctx, `DELETE FROM events WHERE id IN (SELECT id FROM events WHERE state <> {pending} AND event_time >= $1
 		AND event_time <= (SELECT {now}) - $3 ORDER BY event_time LIMIT $2) RETURNING event_time`, KeepEvents.Microseconds())
@@ -98,15 +98,15 @@ func (l *Ledger) Events(ctx context.Context, f EventFilter, most int) ([]Event, 
 	return ask(ctx, l, scanEvent, selectEvents+c.String(), c.args...)
 }
 
-// EventPosition is a position in the events of an owner. The zero value is before the first one.
+// EventPosition is a position in the events of an owner. The zero value is before the first event.
 type EventPosition struct {
 	Subject  string `json:"subject"`
 	Position int64  `json:"position"`
 }
 
-// Replay resets events to pending, with their ids, in one step. Among the next events of an owner after a position, it
-// selects the events that match the filter. It returns the number of events, and the position of the next step or nil
-// after the last one. The audit has a line for each step that changes something.
+// Replay sets events to pending again, in one step. They keep their ids. It takes the next events of an owner after a position
+// that match the filter. It returns their number, and the position for the next step, or nil after the last step. Each step
+// that changes an event is audited.
 func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition, by By) (events int64, next *EventPosition, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		c := f.clauses()
@@ -138,8 +138,8 @@ func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition,
 	return events, next, err
 }
 
-// DeliverKept requests the delivery of the kept events of an owner, unless they are older than [DeliverTimeout]. The process that
-// wrote them did not know a receiver of the owner.
+// DeliverKept requests the delivery of an owner's kept events, unless they are older than [DeliverTimeout]. Kept events were
+// written by a process that knew no receiver of the owner.
 func (l *Ledger) DeliverKept(ctx context.Context, owner string) error {
 	for events := int64(stepRows); events == stepRows; {
 		err := l.tx(ctx, func(tx *transaction) (err error) {
@@ -153,7 +153,7 @@ func (l *Ledger) DeliverKept(ctx context.Context, owner string) error {
 	return nil
 }
 
-// EventSummary has the totals of the events of an owner.
+// EventSummary contains the totals of the events of an owner.
 type EventSummary struct {
 	Owner            string
 	Pending, GivenUp int64

@@ -15,7 +15,7 @@ import (
 	modernc "modernc.org/sqlite"
 )
 
-// kind is the name of a kind of database, and of the folder of its migrations.
+// kind is the name of a kind of database, and of the folder with its migrations.
 type kind string
 
 const (
@@ -29,15 +29,15 @@ type dialect struct {
 	kind   kind
 	system attribute.KeyValue
 	conns  int
-	words  *strings.Replacer // placeholders of statements, with their replacements: see words.go
+	words  *strings.Replacer // placeholders in statements, with their replacements: see words.go
 
 	snapshot *sql.TxOptions // options of a transaction that reads the complete ledger
 	still    *sql.TxOptions // options of the transaction that copies the ledger
 
 	hasFacts      string // query that reports whether the database has a ledger
-	migrationLock string // statements that wait for the migration of another replica, without the timeouts of the session; or empty
+	migrationLock string // statement that waits for a migration by another replica, without the timeouts of the session; may be empty
 
-	oneAtATime string        // statement that blocks other transactions until this one ends; empty if the database has one writer
+	oneAtATime string        // statement that makes transactions run one at a time; empty if the database has only one writer
 	idle       time.Duration // time after which an idle connection is closed; zero means never
 }
 
@@ -57,8 +57,8 @@ var postgres = dialect{
 	idle: 5 * time.Minute,
 }
 
-// A SQLite transaction locks the complete file: it starts with BEGIN IMMEDIATE, and only one connection writes. The clock
-// is the clock of its one process.
+// A SQLite transaction locks the complete file. It starts with BEGIN IMMEDIATE, and only one connection writes. The clock is
+// that of the one process that uses the file.
 var sqlite = dialect{
 	driver:   "sqlite",
 	kind:     sqliteKind,
@@ -73,10 +73,10 @@ func init() {
 	})
 }
 
-// sqliteOptions make a file durable, because the journal is flushed before a commit returns. Deleted data is overwritten.
+// sqliteOptions make a file durable: the journal is flushed before a commit returns. Deleted data is overwritten with zeros.
 const sqliteOptions = "?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=journal_size_limit(67108864)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)&_pragma=secure_delete(ON)"
 
-// The options and the number of the connections that only read.
+// The options and the number of the read-only connections.
 const (
 	sqliteReading = "?_pragma=busy_timeout(5000)&_pragma=query_only(ON)"
 	sqliteReaders = 4
@@ -85,23 +85,23 @@ const (
 // place is the location of a ledger.
 type place struct {
 	dialect
-	// writing is the DSN of the pool that writes, and reading the DSN of a separate pool that only reads. offline is
-	// the DSN of the connections of commands, without timeouts; empty if the others have none.
+	// writing and reading are the DSNs of the pools for writing and for reading; reading is empty if there is no separate pool.
+	// offline is the DSN for commands, without timeouts; empty if no DSN has timeouts.
 	writing, reading, offline string
-	// file is the path of a SQLite file, otherwise empty.
+	// file is the path of a SQLite file, or empty.
 	file string
 }
 
-// InMemory is the URL of a ledger that lives as long as its process. It is SQLite on one connection that is never closed.
+// InMemory is the URL of a ledger that exists as long as its process. It uses SQLite over one connection that stays open.
 const InMemory = "memory"
 
-// sqliteInMemory is the name of such a file in SQLite.
+// sqliteInMemory is SQLite's name for such a database.
 const sqliteInMemory = ":memory:"
 
 // IsDurable reports whether a URL or a [Kind] names a ledger that outlives its process.
 func IsDurable(url string) bool { return url != InMemory }
 
-// Kind returns the kind of ledger that a URL names. The address may contain a password, the kind does not.
+// Kind returns the kind of a ledger from its URL. Unlike the URL, the kind never contains a password.
 func Kind(url string) string {
 	kind, _, _ := strings.Cut(url, ":")
 	return kind
@@ -111,14 +111,14 @@ func Kind(url string) string {
 func Meaning(url string) string {
 	switch {
 	case !IsDurable(url):
-		return "in memory: a stop forgets every order, and no two processes know of each other's"
+		return "in memory: orders are lost when the process stops, and are not shared between processes"
 	case Kind(url) == "sqlite":
-		return "in a file, for one process: it outlives a stop"
+		return "in a file: orders are kept, for one process"
 	}
-	return "in a database, for any number of processes: it outlives a stop"
+	return "in a database: orders are kept, for any number of processes"
 }
 
-// Check returns the error of an invalid URL, without its password.
+// Check returns an error if a URL is invalid. The error does not contain the password.
 func Check(url string) error {
 	_, err := parse(url)
 	return err
@@ -148,10 +148,10 @@ func parse(address string) (place, error) {
 // connectTimeout is the default timeout of a connection attempt, in seconds.
 const connectTimeout = "10"
 
-// bounds are the default settings of each PostgreSQL session, in milliseconds. Only the isolation overrides the URL. If a
-// client and its host vanish in a transaction, the locks are released within ten seconds. If a client hangs, they are
-// released before other transactions stop waiting. A statement times out before this process stops waiting, which
-// distinguishes a slow database from an unavailable one.
+// bounds are the default settings of each PostgreSQL session, in milliseconds. The URL can override them, except for the
+// isolation level. If a host vanishes during a transaction, its locks are released within ten seconds. If a client hangs, its
+// locks are released before other transactions stop waiting. A statement times out before this process stops waiting. So a slow
+// database can be distinguished from an unavailable one.
 var bounds = map[string]string{
 	"lock_timeout": "4000", "statement_timeout": "4500", "idle_in_transaction_session_timeout": "3000", "tcp_user_timeout": "10000",
 	isolation: "read committed",
@@ -159,7 +159,7 @@ var bounds = map[string]string{
 
 const isolation = "default_transaction_isolation"
 
-// postgresPlace returns the place of a PostgreSQL URL. Its errors may contain the password.
+// postgresPlace parses a PostgreSQL URL. Its errors may contain the password.
 func postgresPlace(address string) (place, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -167,7 +167,7 @@ func postgresPlace(address string) (place, error) {
 	}
 	query := u.Query()
 	if u.Host == "" && query.Get("host") == "" {
-		return place{}, errors.New("it names no host")
+		return place{}, errors.New("host is missing")
 	}
 	if query.Get("connect_timeout") == "" {
 		query.Set("connect_timeout", connectTimeout)
@@ -187,7 +187,7 @@ func postgresPlace(address string) (place, error) {
 	return at, err
 }
 
-// encoded returns a query in the encoding of the PostgreSQL driver, which does not read + as a space.
+// encoded encodes a query for the PostgreSQL driver, which does not decode + as a space.
 func encoded(query url.Values) string { return strings.ReplaceAll(query.Encode(), "+", "%20") }
 
 // open opens a pool with the given number of connections.
@@ -200,12 +200,12 @@ func (d dialect) open(dsn string, conns int, connector driver.Connector) (*pool,
 		return nil, err
 	}
 	db.SetMaxOpenConns(conns)
-	db.SetMaxIdleConns(conns) // a new connection costs PostgreSQL more than an order
+	db.SetMaxIdleConns(conns) // opening a PostgreSQL connection costs more than an order
 	db.SetConnMaxIdleTime(d.idle)
 	return d.newPool(db), nil
 }
 
-// newPool returns the pool of a database.
+// newPool creates the pool for a database.
 func (d dialect) newPool(db *sql.DB) *pool {
 	return &pool{DB: db, words: d.words, prepares: d.kind == sqliteKind, kept: map[string]statement{}}
 }

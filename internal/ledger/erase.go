@@ -9,15 +9,15 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Erase erases the content of orders with a known outcome: labels, records and events. It requests the deletion of the
-// copies of their results. It keeps the data that prevents a second charge, the money with its journal, and pending
-// notifications. It returns the number of orders that were not erased before.
+// Erase erases the content of orders with a known outcome: labels, records and events. It marks the copies of their results for
+// deletion. It keeps the data that prevents a second charge, the money with its journal, and pending events. It returns the
+// number of orders that were not erased before.
 func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err error) {
 	return l.EraseFor(ctx, nil, all...)
 }
 
-// EraseFor erases orders like [Ledger.Erase], and audits the given act with the number of erased orders and their ids by
-// owner. A nil act is not audited.
+// EraseFor erases orders like [Ledger.Erase], and audits the given act with the ids of the erased orders. A nil act is not
+// audited.
 func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erased int64, err error) {
 	if len(all) == 0 {
 		return 0, nil
@@ -41,7 +41,7 @@ func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erase
 	return erased, nil
 }
 
-// idsByOwner returns the ids of orders by their owners.
+// idsByOwner returns the ids of orders, grouped by owner.
 func idsByOwner(all []Order) map[string][]string {
 	ids := map[string][]string{}
 	for _, o := range all {
@@ -50,11 +50,11 @@ func idsByOwner(all []Order) map[string][]string {
 	return ids
 }
 
-// erase erases orders, and returns the ids and the owners of the orders that were not erased before.
+// erase erases orders. It returns the id and owner of each order that was not erased before.
 func erase(tx *transaction, all []Order) (erased []Order, err error) {
 	ids, placed := []string{}, map[string]Order{}
 	for _, o := range all {
-		if o.IsOpen() { // a resend needs its data
+		if o.IsOpen() { // a resend needs the data
 			continue
 		}
 		ids = append(ids, o.ID)
@@ -66,7 +66,7 @@ func erase(tx *transaction, all []Order) (erased []Order, err error) {
 		return nil, nil
 	}
 	list := asList(ids)
-	// A transaction that writes an event of an order locks its row, so no event is written concurrently.
+	// A transaction that writes an event of an order locks its row, so no event is added concurrently.
 	erased, err = collect(tx, func(row scanner, o *Order) error { return row.Scan(&o.ID, &o.Owner) },
 		`UPDATE orders SET record = NULL, problem = '', erased = 1 WHERE erased = 0 AND id {in ids} RETURNING id, owner`, list)
 	if err != nil {
@@ -81,11 +81,11 @@ func erase(tx *transaction, all []Order) (erased []Order, err error) {
 	return erased, eraseEvents(tx, list, placed)
 }
 
-// ofErased selects the events of orders by the ids of the orders.
+// ofErased selects the events of orders by the ids of these orders.
 const ofErased = `(owner, subject) IN (SELECT owner, generation_id FROM orders WHERE id {in ids})`
 
-// eraseEvents deletes the events of orders. Pending events are kept, without the erased content. Without an outbox, no event is
-// ever delivered.
+// eraseEvents deletes the events of orders. Pending events are kept without the erased content. Without an outbox they are
+// deleted too, because no event is delivered.
 func eraseEvents(tx *transaction, ids string, placed map[string]Order) error {
 	outbox := tx.l.outbox
 	if outbox != nil {
@@ -103,19 +103,19 @@ func eraseEvents(tx *transaction, ids string, placed map[string]Order) error {
 	return err
 }
 
-// asErased returns the order as an event of the given type reports it, without the erased content.
+// asErased returns the order as an event of the given type presents it, without the erased content.
 func (o Order) asErased(eventType string) Order {
 	o = o.as(eventType)
 	o.Labels, o.Record, o.Erased = nil, "", true
 	return o
 }
 
-// erasable selects orders of an owner that are old enough, decided and not erased, by the index with the same condition.
-// An order that can't be erased yet is not read.
+// erasable selects the orders of an owner that are old enough, have a final outcome, and are not erased. The index with the
+// same condition skips all other orders.
 const erasable = `owner = $1 AND erased = 0 AND (state = {refused} OR state = {placed} AND settled = 1) AND order_time <= (SELECT {now}) - $2 ORDER BY order_time, id LIMIT $3`
 
-// Retain erases, in steps, the decided orders that are older than the retention of their owners, for the owners that this
-// process knows. It returns the number of orders, even after an error.
+// Retain erases, in steps, the orders with a final outcome that are older than their owner's retention. It only covers owners
+// that this process knows. It returns the number of orders, even after an error.
 func (l *Ledger) Retain(ctx context.Context) (erased int64, err error) {
 	for owner, team := range l.teams() {
 		for left := team.Retention > 0; left && err == nil; {
@@ -127,7 +127,7 @@ func (l *Ledger) Retain(ctx context.Context) (erased int64, err error) {
 	return erased, err
 }
 
-// retain erases orders of an owner in one step, and reports whether more may be left.
+// retain erases orders of an owner in one step, and reports whether there may be more.
 func (l *Ledger) retain(ctx context.Context, owner string, age time.Duration) (erased int64, left bool, err error) {
 	var all []Order
 	err = l.reading(ctx, func(tx *transaction) (err error) {

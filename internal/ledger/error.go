@@ -9,11 +9,11 @@ import (
 // Unavailable is the error of a ledger that does not respond. Nothing was recorded.
 type Unavailable struct {
 	Err error
-	// Locked means that the ledger responds, and another transaction has locked a row for too long.
+	// Locked means that the ledger responds, but another transaction held a lock for too long.
 	Locked bool
 }
 
-func (e *Unavailable) Error() string { return "the ledger does not answer: " + e.Err.Error() }
+func (e *Unavailable) Error() string { return "ledger unavailable: " + e.Err.Error() }
 
 // Unwrap returns the error of the database.
 func (e *Unavailable) Unwrap() error { return e.Err }
@@ -22,22 +22,22 @@ func (e *Unavailable) Unwrap() error { return e.Err }
 type Doubt struct{ Err error }
 
 func (e *Doubt) Error() string {
-	return "it is not known whether the ledger has recorded it: " + e.Err.Error()
+	return "unknown whether the ledger recorded the change: " + e.Err.Error()
 }
 
 // Unwrap returns the error of the database.
 func (e *Doubt) Unwrap() error { return e.Err }
 
-// Contradiction is the error of a change that violates a constraint of the database. Nothing was recorded. It is a defect
-// of the ledger or of this program.
+// Contradiction is the error of a change that violates a constraint of the database. Nothing was recorded. It indicates a
+// defect of the stored data or of this program.
 type Contradiction struct{ Err error }
 
-func (e *Contradiction) Error() string { return "the change contradicts the ledger: " + e.Err.Error() }
+func (e *Contradiction) Error() string { return "change contradicts the ledger: " + e.Err.Error() }
 
 // Unwrap returns the error of the database.
 func (e *Contradiction) Unwrap() error { return e.Err }
 
-// IsFault reports whether an error is a permanent defect of the ledger.
+// IsFault reports whether an error is a permanent defect, so that a retry would fail too.
 func IsFault(err error) bool {
 	_, contradicts := errors.AsType[*Contradiction](err)
 	return contradicts || errors.Is(err, ErrGenerationTaken)
@@ -51,35 +51,34 @@ func (e *Disagreed) Error() string { return e.Err.Error() }
 // Unwrap returns the error.
 func (e *Disagreed) Unwrap() error { return e.Err }
 
-// ErrGenerationTaken reports that the catalog has returned a generation that belongs to another order. The generation is
-// not stored.
-var ErrGenerationTaken = errors.New("the catalog has named a generation that belongs to another order")
+// ErrGenerationTaken means that the catalog returned a generation that belongs to another order. The generation is not stored.
+var ErrGenerationTaken = errors.New("generation belongs to another order")
 
-// ErrKeyTaken means that the idempotency key of an order was used for another order since.
-var ErrKeyTaken = errors.New("the idempotency key was used again since the order was called refused")
+// ErrKeyTaken means that the idempotency key of a rejected order was used for another order in the meantime.
+var ErrKeyTaken = errors.New("idempotency key was used again after the order was declared rejected")
 
 // ErrTooManyOpen means that [MostOpen] orders of an owner have no outcome yet.
-var ErrTooManyOpen = errors.New("too many orders of this owner have no outcome yet")
+var ErrTooManyOpen = errors.New("too many orders of this owner have no outcome; retry later")
 
 // ErrTooManyRefused means that [MostRefused] orders of an owner were rejected within [RefusedTime].
-var ErrTooManyRefused = errors.New("too many orders of this owner were refused recently")
+var ErrTooManyRefused = errors.New("too many recent orders of this owner were rejected; retry later")
 
-// BudgetError reports a budget without room for a price.
+// BudgetError reports that a budget has no room for the price of an order.
 type BudgetError struct {
 	// Period is "day" or "month". It ends at Reset.
 	Period string
 	Reset  time.Time
-	// PriceCents is more than RemainingCents.
+	// PriceCents is the price of the order. RemainingCents is the rest of the budget, which is less.
 	PriceCents, RemainingCents int64
 	// Total means that it is the budget of all owners together.
 	Total bool
 }
 
 func (e *BudgetError) Error() string {
-	return fmt.Sprintf("the budget of the %s has %d cents left, and the order costs %d", e.Period, e.RemainingCents, e.PriceCents)
+	return fmt.Sprintf("budget of the %s exceeded: %d cents left, and the order costs %d", e.Period, e.RemainingCents, e.PriceCents)
 }
 
-// Busy is an error of a ledger that is available but overloaded: nothing was recorded.
+// Busy is the error of a ledger that responds but is overloaded. Nothing was recorded.
 type Busy struct{ Err error }
 
 func (e *Busy) Error() string { return fmt.Sprintf("ledger overloaded: %v", e.Err) }
@@ -87,5 +86,5 @@ func (e *Busy) Error() string { return fmt.Sprintf("ledger overloaded: %v", e.Er
 // Unwrap returns the reason.
 func (e *Busy) Unwrap() error { return e.Err }
 
-// ErrLeaseLost is the error of a job that another process has taken since.
+// ErrLeaseLost means that another process has leased the job in the meantime.
 var ErrLeaseLost = errors.New("lease of the job lost")

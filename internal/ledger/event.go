@@ -11,14 +11,15 @@ import (
 )
 
 const (
-	// DeliverJob is the kind of the jobs that deliver events. The ref is the id of the event, and the line its subject.
+	// DeliverJob is the kind of the jobs that deliver events. The ref is the id of the event, and the line is its subject.
 	DeliverJob = "deliver"
 	// DeliverTimeout is the time after which an undelivered event is abandoned.
 	DeliverTimeout = 24 * time.Hour
 	// KeepEvents is the time for which the ledger keeps an event that is not pending.
 	KeepEvents = 7 * 24 * time.Hour
 
-	// copyTimeout is the time for which the event of a success waits for the copy of the result, because receivers read it.
+	// copyTimeout is the time for which the event of a success waits for the copy of the result, because the receiver may read
+	// it.
 	copyTimeout = time.Minute
 )
 
@@ -34,12 +35,12 @@ const (
 // EventState is the state of the delivery of an event.
 type EventState int
 
-// The states of the delivery of an event. A pending event has a job.
+// The states of the delivery of an event. Only a pending event has a job.
 const (
 	EventPending EventState = iota
 	EventSent
 	EventGivenUp
-	EventKept // its owner had no receiver
+	EventKept // the process that wrote it knew no receiver of its owner
 )
 
 func (s EventState) String() string { return [...]string{"pending", "sent", "given up", "kept"}[s] }
@@ -48,13 +49,13 @@ func (s EventState) String() string { return [...]string{"pending", "sent", "giv
 type Event struct {
 	// ID is the same for each delivery of the event.
 	ID, Owner, Type string
-	// Subject is the generation or the budget. Events of one subject are sent one at a time.
+	// Subject is the generation or the budget. Events of one subject are delivered one at a time, in order.
 	Subject string
-	// Percent is the threshold of a budget.
+	// Percent is the threshold in percent, if the event is about a budget.
 	Percent int64
 	// Data is a JSON document.
 	Data string
-	// Time is the time when the event was written, together with the change that it reports.
+	// Time is the time when the event was written, in the same transaction as the change that it reports.
 	Time     time.Time
 	State    EventState
 	Attempts int64
@@ -62,7 +63,7 @@ type Event struct {
 	Problem string
 }
 
-// selectEvents is the beginning of a query for events, which scanEvent scans.
+// selectEvents is the start of a query for events, which scanEvent scans.
 const selectEvents = `SELECT id, owner, type, subject, percent, data, event_time, state, COALESCE((SELECT attempts FROM jobs WHERE kind = '` + DeliverJob + `' AND ref = e.id), attempts),
 	COALESCE((SELECT problem FROM jobs WHERE kind = '` + DeliverJob + `' AND ref = e.id), problem) FROM events AS e WHERE `
 
@@ -70,13 +71,13 @@ func scanEvent(row scanner, e *Event) error {
 	return row.Scan(&e.ID, &e.Owner, &e.Type, &e.Subject, &e.Percent, &e.Data, moment{&e.Time}, &e.State, &e.Attempts, &e.Problem)
 }
 
-// eventTypes are the types of events by state.
+// eventTypes maps states to the types of their events.
 var eventTypes = map[lifecycle.Status]string{lifecycle.Succeeded: EventSucceeded, lifecycle.Failed: EventFailed, lifecycle.Refunded: EventRefunded}
 
-// thresholds are the percentages of a budget's limit at which its owner is notified.
+// thresholds are the percentages of a budget's limit at which the owner is notified.
 var thresholds = []int64{80, 100}
 
-// tellGeneration writes the events of a change of an order.
+// tellGeneration writes the events that a change of an order causes.
 func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	var types []string
 	if after.Status > before.Status && after.Status != lifecycle.Refunded && eventTypes[after.Status] != "" {
@@ -103,21 +104,22 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	return nil
 }
 
-// as returns the order as an event of the given type reports it. A state may be recorded after a deletion.
+// as returns the order as an event of the given type presents it. This may differ from the row, because a state may be recorded
+// after a deletion.
 func (o Order) as(eventType string) Order {
 	if o.Deleted = eventType == EventDeleted; o.Deleted {
 		return o
 	}
 	o.Absence = lifecycle.Absence{}
 	for status, told := range eventTypes {
-		if told == eventType && (status != lifecycle.Refunded || o.Status != lifecycle.Succeeded) { // a refund changes no success
+		if told == eventType && (status != lifecycle.Refunded || o.Status != lifecycle.Succeeded) { // a refund does not change a success
 			o.Status = status
 		}
 	}
 	return o
 }
 
-// tellBudgets writes the events of the changed budgets of the time of an order, each threshold once.
+// tellBudgets writes the events of budgets that have reached a threshold. Each threshold is reported once.
 func (t *transaction) tellBudgets(o Order, changed []usage) error {
 	if t.l.outbox == nil {
 		return nil
@@ -151,13 +153,13 @@ func (t *transaction) tellBudget(owner string, b Budget, notified int64) error {
 	return nil
 }
 
-// addDeliveries is a statement that writes the jobs of events. A condition of the events follows, and then inLine.
+// addDeliveries is a statement that writes the jobs of events. A condition on the events and inLine are appended.
 const (
 	addDeliveries = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + DeliverJob + `', id, owner, subject, {now}, {now} FROM events WHERE `
 	inLine        = ` ORDER BY subject, position`
 )
 
-// eventID returns the id of an event. It is the same for the same event, in each process.
+// eventID returns the id of an event. All processes compute the same id for the same event.
 func (l *Ledger) eventID(e Event) string {
 	event := e.Type
 	if e.Percent > 0 {
@@ -167,8 +169,8 @@ func (l *Ledger) eventID(e Event) string {
 	return "evt_" + hex.EncodeToString(sum[:16])
 }
 
-// addEvent writes an event behind the others of its subject. If this process knows a receiver of its owner, it writes the job that
-// delivers the event after a delay, and the jobs of kept events before it.
+// addEvent writes an event after the other events of its subject. If this process knows a receiver of the owner, it also writes
+// the job that delivers the event after the delay. Kept events of the subject are delivered before it.
 func (t *transaction) addEvent(e Event, delay time.Duration) error {
 	if e.ID, e.State = t.l.eventID(e), EventKept; t.l.IsSubscriber(e.Owner) {
 		e.State = EventPending
@@ -188,15 +190,15 @@ func (t *transaction) addEvent(e Event, delay time.Duration) error {
 	return t.addJob(Job{Kind: DeliverJob, Ref: e.ID, Owner: e.Owner, Line: e.Subject}, delay)
 }
 
-// deliverNow ends the delay of the event of a success, which waits for the copy of the result.
+// deliverNow ends the delay of the event of a success. The event was waiting for the copy of the result.
 func (t *transaction) deliverNow(owner, generation string) error {
 	rows, err := t.exec(`UPDATE jobs SET run_time = {now} WHERE kind = '`+DeliverJob+`' AND ref = $1 AND fence = 0`, t.l.eventID(Event{Owner: owner, Type: EventSucceeded, Subject: generation}))
 	t.jobAdded = t.jobAdded || rows > 0
 	return err
 }
 
-// deliverKept requests the delivery of kept events of an owner and a subject, or of any subject if it is empty. It returns their
-// number, at most [stepRows].
+// deliverKept requests the delivery of kept events of an owner and a subject. An empty subject means all subjects. It returns
+// the number of events, at most [stepRows].
 func (t *transaction) deliverKept(owner, subject string) (events int64, err error) {
 	var ids, subjects []string
 	err = t.query(func(row scanner) error {
@@ -212,8 +214,8 @@ func (t *transaction) deliverKept(owner, subject string) (events int64, err erro
 	return t.replay(owner, ids, subjects)
 }
 
-// replay sets events of an owner to pending. It replaces the jobs of pending events of the same subjects, so that later events
-// follow earlier ones.
+// replay sets events of an owner to pending. It rewrites the jobs of their subjects, so that earlier events are delivered before
+// later ones.
 func (t *transaction) replay(owner string, ids, subjects []string) (events int64, err error) {
 	_, err = t.exec(`DELETE FROM jobs WHERE kind = '`+DeliverJob+`' AND owner = $2 AND line {in ids} AND line <> ''`, asList(subjects), owner)
 	if err == nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// byName selects orders of all owners by their id, generation or idempotency key. Each part uses an index: one seek in
-// each namespace for idempotency keys, and a separate index for rejected orders, which are deleted after a day.
+// byName selects orders of all owners by id, generation or idempotency key. Each part uses an index. For idempotency keys that
+// is one lookup in each namespace. Rejected orders have their own index.
 const byName = `id IN (
 	SELECT id FROM orders WHERE id = $1
 	UNION ALL SELECT id FROM orders WHERE generation_id = $1
@@ -18,13 +18,13 @@ const byName = `id IN (
 	UNION ALL SELECT id FROM orders WHERE state = {refused} AND idempotency_key = $1)
 	ORDER BY order_time DESC, id DESC LIMIT $2`
 
-// Find returns the latest orders that a name may identify. A name is an id of the ledger, a
-// generation, or an idempotency key, which each owner may have used.
+// Find returns the latest orders that a name may identify, at most the given number. A name is an order ID, a generation, or an
+// idempotency key, which several owners may have used.
 func (l *Ledger) Find(ctx context.Context, name string, most int) ([]Order, error) {
 	return l.read(ctx, "orders", byName, name, most)
 }
 
-// Owners returns all owners of orders.
+// Owners returns the owners of all orders.
 func (l *Ledger) Owners(ctx context.Context) ([]string, error) {
 	return ask(ctx, l, scanText, eachOwner("orders", "TRUE"))
 }
@@ -34,8 +34,9 @@ func (l *Ledger) UnresolvedOwners(ctx context.Context) ([]string, error) {
 	return ask(ctx, l, scanText, `SELECT DISTINCT owner FROM orders WHERE state = {open} ORDER BY owner`)
 }
 
-// ResendUntil returns the end of the resend window of an order, and whether the order is resent under the current API
-// key. If apiKey is empty, any key may be current. Held, expired and decided orders are not resent.
+// ResendUntil returns the end of the resend window of an order, and whether the order is resent. Held, expired and decided
+// orders are not resent, nor are orders of another API key than the current one. If apiKey is empty, every key counts as
+// current.
 func (l *Ledger) ResendUntil(o Order, apiKey string) (until time.Time, again bool) {
 	again = o.State == lifecycle.Open && !o.Expired && !o.Held && (apiKey == "" || o.APIKey == apiKey)
 	return o.Time.Add(l.window), again

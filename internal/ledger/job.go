@@ -8,49 +8,49 @@ import (
 	"time"
 )
 
-// JobLease is the length of the lease of a job, by the database's clock. A running job renews it.
+// JobLease is the length of a job's lease, by the database's clock. A running job renews its lease.
 const JobLease = 20 * time.Second
 
-// maxJobDelay is longer than any delay of a job. A job that is due later was delayed by a clock that has been corrected since.
+// maxJobDelay is longer than any delay of a job. A later due time was written while the database's clock was ahead.
 const maxJobDelay = 25 * time.Hour
 
 // Job is background work that is stored as a row of the ledger.
 type Job struct {
 	ID int64
-	// Fence is the number of times that the job was taken. Only its latest holder may finish it.
+	// Fence is the number of leases of the job so far. Only the holder of the latest lease may finish the job.
 	Fence int64
-	// Kind and Ref identify the job. Ref is empty if the kind has one job.
+	// Kind and Ref identify the job. Ref is empty if there is only one job of the kind.
 	Kind, Ref string
 	Owner     string
-	// Line is the queue of the job. The jobs of an owner in one line run one at a time, in the order in which they were
-	// written. Empty means no order.
+	// Line is the queue of the job. Jobs of one owner and line run one at a time, in the order in which they were written.
+	// Empty means that the job is in no queue.
 	Line string
-	// Cursor is the position after the last step, empty before the first one.
+	// Cursor is the position after the last step. It is empty before the first step.
 	Cursor string
-	// Age is the time since the job was written, or since it last succeeded.
+	// Age is the time since the job was written or last succeeded.
 	Age time.Duration
 	// Attempts is the number of consecutive failures.
 	Attempts int64
 }
 
-// Change is a change of the ledger that is committed together with the end of a job.
+// Change is a change of the ledger that is committed together with the outcome of a job.
 type Change func(*transaction) error
 
 // Outcome is the result of a run of a job. The zero value means that the job is done.
 type Outcome struct {
-	// Ended means that the run has deleted its job itself, in a transaction of its own.
+	// Ended means that the run has already deleted its job, in its own transaction.
 	Ended bool
-	// Again means that the job runs again after the delay After, and starts at Cursor.
+	// Again means that the job runs again, starting at Cursor, after the delay After.
 	Again  bool
 	After  time.Duration
 	Cursor string
-	// Problem is the reason for a failure. Empty means success, which resets the job.
+	// Problem is the reason for a failure. Empty means success, which resets the number of attempts.
 	Problem string
 	// Change is committed with the outcome. It may be nil.
 	Change Change
 }
 
-// addJob writes a job that is due after a delay, unless the ledger has a job of its kind and ref.
+// addJob writes a job that is due after a delay. It does nothing if the ledger already has a job of this kind and ref.
 func (t *transaction) addJob(j Job, delay time.Duration) error {
 	rows, err := t.exec(`INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) VALUES ($1, $2, $3, $4, {now}, {now} + $5) ON CONFLICT DO NOTHING`,
 		j.Kind, j.Ref, j.Owner, j.Line, delay.Microseconds())
@@ -58,15 +58,15 @@ func (t *transaction) addJob(j Job, delay time.Duration) error {
 	return err
 }
 
-// AddJob writes a job that is due now, unless the ledger has a job of its kind and ref.
+// AddJob writes a job that is due now. It does nothing if the ledger already has a job of this kind and ref.
 func (l *Ledger) AddJob(ctx context.Context, j Job) error {
 	return l.tx(ctx, func(tx *transaction) error { return tx.addJob(j, 0) })
 }
 
-// JobAdded returns a channel that has a value after this process has written a job.
+// JobAdded returns a channel that signals that this process has written a job.
 func (l *Ledger) JobAdded() <-chan struct{} { return l.jobAdded }
 
-// dueJobs returns the condition that a job of an owner is due. Its single bound allows a search in an index.
+// dueJobs returns the condition that a job of an owner is due. The condition has a single bound, so that an index can be used.
 func dueJobs(owner string) string {
 	return `run_time <= (SELECT CASE WHEN EXISTS (SELECT 1 FROM jobs WHERE kind = $1 AND owner = ` + owner + ` AND run_time > (SELECT {now}) + ` + micro(maxJobDelay) + `)
 		THEN ` + strconv.FormatInt(math.MaxInt64, 10) + ` ELSE {now} END)`
@@ -74,18 +74,18 @@ func dueJobs(owner string) string {
 
 var ownersOfJobs = eachOwner("jobs", "kind = $1") + ` AND EXISTS (SELECT 1 FROM jobs WHERE kind = $1 AND owner = each_of.owner AND ` + dueJobs("each_of.owner") + `)`
 
-// OwnersOfJobs returns the owners with jobs of a kind that are due, sorted.
+// OwnersOfJobs returns the owners that have due jobs of a kind, sorted.
 func (l *Ledger) OwnersOfJobs(ctx context.Context, kind string) ([]string, error) {
 	return ask(ctx, l, scanText, ownersOfJobs, kind)
 }
 
-// firstInLine is the condition that no earlier job is in the line of a job.
+// firstInLine is the condition that no earlier job is in the same line.
 const firstInLine = `(due.line = '' OR NOT EXISTS (SELECT 1 FROM jobs AS earlier
 	WHERE earlier.owner = due.owner AND earlier.line = due.line AND earlier.line <> '' AND earlier.kind = due.kind AND earlier.id < due.id))`
 
 var nextJobs = `SELECT id FROM jobs AS due WHERE kind = $1 AND owner = $2 AND ` + dueJobs("$2") + ` AND ` + firstInLine + ` ORDER BY run_time, id LIMIT $3 {take}`
 
-// TakeJobs leases due jobs of an owner, the job that became due first before the others.
+// TakeJobs leases due jobs of an owner, at most the given number, the longest due first.
 func (l *Ledger) TakeJobs(ctx context.Context, kind, owner string, most int) (jobs []Job, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		ids, err := collect(tx, func(row scanner, id *int64) error { return row.Scan(id) }, nextJobs, kind, owner, most)
@@ -109,18 +109,18 @@ func scanJob(row scanner, j *Job) error {
 	return err
 }
 
-// RenewJob renews the lease of a job. Its error is [ErrLeaseLost] if another process has taken the job.
+// RenewJob renews the lease of a job. It returns [ErrLeaseLost] if another process has leased the job.
 func (l *Ledger) RenewJob(ctx context.Context, j Job) error {
 	return l.tx(ctx, func(tx *transaction) error {
 		return tx.fenced(`UPDATE jobs SET run_time = {now} + $3 WHERE id = $1 AND fence = $2`, j.ID, j.Fence, JobLease.Microseconds())
 	})
 }
 
-// FinishJob records the outcome of a job, and commits its change. If another process has taken the job, it records nothing,
-// and its error is [ErrLeaseLost].
+// FinishJob records the outcome of a job, and commits its change. If another process has leased the job, it records nothing and
+// returns [ErrLeaseLost].
 func (l *Ledger) FinishJob(ctx context.Context, j Job, o Outcome) error {
 	return l.tx(ctx, func(tx *transaction) error {
-		if o.Change != nil { // its rows are locked before the job, as by the transactions that write jobs
+		if o.Change != nil { // the change locks its rows before the job, in the same order as transactions that write jobs
 			if err := o.Change(tx); err != nil {
 				return err
 			}
@@ -142,20 +142,20 @@ func (t *transaction) endJob(j Job) error {
 // maxProblem is the maximum length of the problem of a job in bytes.
 const maxProblem = 300
 
-// storable converts untrusted text to a string that each database accepts, of at most [maxProblem] bytes.
+// storable converts untrusted text to a string that both databases accept, of at most [maxProblem] bytes.
 func storable(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
-	return strings.ToValidUTF8(text[:min(len(text), maxProblem)], "") // the cut may be within a rune
+	return strings.ToValidUTF8(text[:min(len(text), maxProblem)], "") // the cut may split a rune
 }
 
-// ReleaseJob ends the lease of a job, so that another process can take the job immediately.
+// ReleaseJob ends the lease of a job, so that another process can lease it immediately.
 func (l *Ledger) ReleaseJob(ctx context.Context, j Job) error {
 	return l.tx(ctx, func(tx *transaction) error {
 		return tx.fenced(`UPDATE jobs SET run_time = {now} WHERE id = $1 AND fence = $2`, j.ID, j.Fence)
 	})
 }
 
-// fenced executes a statement that changes the row of a job. Its error is [ErrLeaseLost] if it changes none.
+// fenced executes a statement that changes the row of a job. It returns [ErrLeaseLost] if no row was changed.
 func (t *transaction) fenced(text string, args ...any) error {
 	rows, err := t.exec(text, args...)
 	if err == nil && rows == 0 {

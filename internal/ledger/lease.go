@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// ClaimTime is the length of a lease that is not renewed, by the database's clock.
+// ClaimTime is the length of an order's lease that is not renewed, by the database's clock.
 const ClaimTime = 20 * time.Second
 
 // maxPause is longer than any pause between two attempts of background work.
 const maxPause = time.Hour
 
-// isPast returns the condition that a time is past. A time further ahead than furthest, in microseconds, is past too: the
-// clock of the database was ahead when the time was set, and has been corrected since. The clock is read for each row,
-// after its lock is acquired. Otherwise a lease that another transaction has just taken could seem too far ahead.
+// isPast returns the condition that a time is past. A time that is more than furthest microseconds ahead counts as past too,
+// because the database's clock must have been wrong when it was set. The clock is read for each row after its lock is acquired.
+// Otherwise a lease that another transaction has just written could seem too far ahead.
 func isPast(column, furthest string) string {
 	return fmt.Sprintf("(%[1]s <= {now} OR %[1]s > {now} + %[2]s)", column, furthest)
 }
@@ -23,5 +23,5 @@ var (
 	retries = isPast("retry_time", micro(maxPause))
 )
 
-// micro returns a duration in microseconds, as a constant of a statement.
+// micro returns a duration in microseconds, as a literal for a statement.
 func micro(d time.Duration) string { return fmt.Sprint(d.Microseconds()) }

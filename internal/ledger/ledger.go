@@ -1,5 +1,4 @@
-// Package ledger stores orders in an SQL database: the caller, the idempotency key, the price and the outcome of each
-// order.
+// Package ledger stores orders in an SQL database. An order has a caller, an idempotency key, a price and an outcome.
 package ledger
 
 import (
@@ -12,20 +11,20 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Ledger stores orders. All its times are read from the database's clock.
+// Ledger stores orders. All times are from the database's clock.
 type Ledger struct {
 	dialect  dialect
 	writes   *pool
-	reads    *pool         // pool for queries outside transactions; equal to writes, except for a SQLite file
-	lock     *os.File      // the locked file next to a file of SQLite; otherwise nil
+	reads    *pool         // pool for queries outside transactions; the same as writes, except for a SQLite file
+	lock     *os.File      // locked file next to a SQLite file; nil for other databases
 	window   time.Duration // time in which an order may be resent
 	refunds  time.Duration // time after a failure in which a refund may arrive
 	catalog  string
-	kind     string // see [Kind]
+	kind     string // kind of the ledger, see [Kind]
 	outbox   *Outbox
-	audited  func(context.Context, AuditLine) // see [Config]
-	jobAdded chan struct{}                    // has a value after a job was written
-	contents bool                             // whether results are copied
+	audited  func(context.Context, AuditLine) // see [Config.Audited]
+	jobAdded chan struct{}                    // signals that a job was written; capacity 1
+	contents bool                             // results are copied
 	copied   time.Time                        // see [Ledger.CopyTime]
 
 	statements, commits operation
@@ -34,25 +33,25 @@ type Ledger struct {
 
 	// Counts has the counters of this process since its start.
 	Counts Counts
-	// AccountUnknown is set until the account of a shared API key is known to be the account of the ledger: see
-	// [Ledger.BelongsTo]. No order is sent while it is set.
+	// AccountUnknown is true until Easel knows that the shared API key belongs to the account of the ledger: see
+	// [Ledger.BelongsTo]. No order is sent while it is true.
 	AccountUnknown atomic.Bool
 }
 
 // Counts has counters for operators.
 type Counts struct {
-	Faults atomic.Int64 // contradictions about an order
+	Faults atomic.Int64 // contradictions between the catalog and the ledger
 	Dearer atomic.Int64 // charges above the quote
 }
 
-// IsDurable reports whether the ledger outlives its process. An order that a durable ledger lacks was never placed.
+// IsDurable reports whether the ledger outlives its process.
 func (l *Ledger) IsDurable() bool { return IsDurable(l.kind) }
 
-// CopyTime returns the time when the ledger became a copy of another one, zero if it is not a copy.
+// CopyTime returns the time when the ledger became a copy of another one, or zero if it is not a copy.
 func (l *Ledger) CopyTime() time.Time { return l.copied }
 
-// IsCopy reports whether the ledger is a copy of another one. The other ledger may have orders that this one never had, so
-// a key without an order here may still have one.
+// IsCopy reports whether the ledger is a copy of another ledger. The original may have orders that the copy lacks. So an
+// idempotency key without an order in the copy may still have an order.
 func (l *Ledger) IsCopy() bool { return !l.copied.IsZero() }
 
 // IsShared reports whether several processes may use the ledger concurrently.
@@ -66,14 +65,14 @@ func (l *Ledger) Close() (err error) {
 		}
 	}
 	if l.lock != nil {
-		if closed := l.lock.Close(); !errors.Is(closed, os.ErrClosed) { // a second Close is harmless
+		if closed := l.lock.Close(); !errors.Is(closed, os.ErrClosed) { // Close may be called twice
 			err = errors.Join(err, closed)
 		}
 	}
 	return err
 }
 
-// teams returns the owners that this process knows.
+// teams returns the teams that this process knows, by owner.
 func (l *Ledger) teams() map[string]Team {
 	if l.outbox == nil {
 		return nil
@@ -84,16 +83,17 @@ func (l *Ledger) teams() map[string]Team {
 // IsSubscriber reports whether this process has an event receiver for an owner.
 func (l *Ledger) IsSubscriber(owner string) bool { return l.teams()[owner].Subscribed }
 
-// keeps reports whether copies outlive the deletion of their generation by the owner. It is true for a team that this
-// process does not know, because another process may. It is false for anonymous callers and without a callers file.
+// keeps reports whether the copy of a result is kept when its owner deletes the generation. It returns true for a team that
+// this process does not know, because another process may know it. It returns false for anonymous callers and without a callers
+// file.
 func (l *Ledger) keeps(owner string) bool {
 	teams := l.teams()
 	team, known := teams[owner]
 	return team.KeepDeleted || !known && owner != "" && len(teams) > 0
 }
 
-// wantsCopy reports whether a change of an order requires a copy of its result: the generation has just succeeded, and
-// this process has a store.
+// wantsCopy reports whether a change of an order requires a copy of its result. This is so if the generation has just succeeded
+// and this process has a store.
 func (l *Ledger) wantsCopy(before, after Order) bool {
 	ended := before.Status != lifecycle.Succeeded && after.Status == lifecycle.Succeeded
 	return l.contents && ended && !after.isForwarded() && !after.Erased && (!after.Deleted || l.keeps(after.Owner))

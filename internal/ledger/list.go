@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Filter selects orders. All fields that are set must match.
+// Filter selects orders that match all fields that are set.
 type Filter struct {
 	// Owner is the owner of the orders. Nil means all owners.
 	Owner *string
@@ -20,40 +20,41 @@ type Filter struct {
 	Generation string
 	// ModelID is the model of the orders. Empty means any.
 	ModelID string
-	// Statuses, Existing and Deleted select orders by the states of their generations. If none is set, all match. Existing
-	// selects all generations in the catalog, Deleted those that are gone. Statuses match existing ones.
+	// Statuses, Existing and Deleted select orders by the state of their generation. If several are set, one of them must
+	// match. Existing selects generations that the catalog has, and Deleted those that it no longer has. Statuses only select
+	// existing generations.
 	Statuses          []lifecycle.Status
 	Existing, Deleted bool
 	// Labels are the labels that an order must have.
 	Labels map[string]string
-	// Since is the earliest time of an order. Zero means any.
+	// Since is the earliest time of an order. Zero means no limit.
 	Since time.Time
-	// AnyState selects orders with any outcome, including rejected orders. If AnyState and the next five fields are
-	// unset, only orders with a generation are selected.
+	// AnyState selects orders with any outcome, including rejected ones. If neither AnyState nor one of the next five fields is
+	// set, only placed orders are selected.
 	AnyState bool
 	// Refused selects orders that the catalog has rejected.
 	Refused bool
 	// Unresolved selects orders with an unknown outcome.
 	Unresolved bool
-	// Unsettled selects orders whose charge is not final.
+	// Unsettled selects placed orders whose charge is not final.
 	Unsettled bool
-	// Held selects orders that were open when the ledger was copied, and that were not continued since.
+	// Held selects orders that were open when the ledger was copied, and that are still on hold.
 	Held bool
-	// Reserved selects orders with reserved money, whether their outcome is known or not.
+	// Reserved selects orders with reserved money, with or without an outcome.
 	Reserved bool
 }
 
-// reserved selects orders by the indexes of open and of unsettled orders. No other order has reserved money.
+// reserved selects orders through the indexes of open and of unsettled orders. Other orders have no reserved money.
 const reserved = `id IN (SELECT id FROM orders WHERE state = {open} AND reserved_cents > 0
 	UNION ALL SELECT id FROM orders WHERE state = {placed} AND settled = 0 AND reserved_cents > 0)`
 
-// Position is a position in a list. The next page starts after it. The zero value is the start of the list.
+// Position is a position in a list. A page starts after it. The zero value is the start of the list.
 type Position struct {
 	Time time.Time
 	ID   string
 }
 
-// clauses returns the conditions of a filter.
+// clauses returns the conditions of the filter.
 func (f Filter) clauses() *clauses {
 	c := &clauses{all: []string{"TRUE"}}
 	f.labels(c)
@@ -97,7 +98,8 @@ func (f Filter) clauses() *clauses {
 	return c
 }
 
-// labels adds the conditions of labels. The first label selects the orders, because its rows have their owner and time.
+// labels adds the conditions for labels. The first label drives the query, because its rows contain the owner and time of the
+// order.
 func (f Filter) labels(c *clauses) {
 	for n, name := range slices.Sorted(maps.Keys(f.Labels)) {
 		if n > 0 {
@@ -111,7 +113,7 @@ func (f Filter) labels(c *clauses) {
 	}
 }
 
-// page returns the tables and the conditions of a page of a filter after a position.
+// page returns the tables and conditions of a query for one page after a position.
 func (f Filter) page(after Position, most int) (tables string, c *clauses) {
 	tables, position := "orders", "order_time, id"
 	if len(f.Labels) > 0 {
@@ -125,7 +127,7 @@ func (f Filter) page(after Position, most int) (tables string, c *clauses) {
 	return tables, c
 }
 
-// states adds the condition of the states. For rare states, it adds the condition of their index too.
+// states adds the condition for the states. If only rare states are selected, it adds the condition of their index too.
 func (f Filter) states(c *clauses) {
 	any := &clauses{args: c.args}
 	for _, status := range f.Statuses {
@@ -150,12 +152,12 @@ func (f Filter) states(c *clauses) {
 	}
 }
 
-// are reports whether a filter selects only the given states of existing generations.
+// are reports whether the filter selects only the given states of existing generations.
 func (f Filter) are(statuses ...lifecycle.Status) bool {
 	return !f.Existing && !slices.ContainsFunc(f.Statuses, func(s lifecycle.Status) bool { return !slices.Contains(statuses, s) })
 }
 
-// List returns the latest orders that match a filter, after a position.
+// List returns the latest orders that match a filter, after a position, newest first.
 func (l *Ledger) List(ctx context.Context, f Filter, after Position, most int) ([]Order, error) {
 	tables, c := f.page(after, most)
 	return l.read(ctx, tables, c.String(), c.args...)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// recognize marks a ledger that pg_restore has put into another database, and rejects a sealed ledger.
+// recognize marks the ledger as a copy if pg_restore has filled the database. It returns an error if the ledger is sealed.
 func (l *Ledger) recognize(ctx context.Context) error {
 	return l.once(ctx, l.writes, nil, func(tx *transaction) error {
 		if err := tx.compareDatabase(); err != nil {
@@ -15,7 +15,7 @@ func (l *Ledger) recognize(ctx context.Context) error {
 		}
 		sealed, err := timeFact(ctx, tx, sealedFact)
 		if err == nil && !sealed.IsZero() {
-			err = fmt.Errorf("EASEL_LEDGER_URL: this ledger was copied into another one on %s and is sealed: name the copy, or run easel ledger unseal if the copy is not used", sealed.Format(time.DateOnly))
+			err = fmt.Errorf("EASEL_LEDGER_URL: this ledger was copied on %s and is sealed: use the copy, or run easel ledger unseal if the copy is not used", sealed.Format(time.DateOnly))
 		}
 		if err == nil {
 			l.copied, err = timeFact(ctx, tx, copiedFact)
@@ -24,7 +24,8 @@ func (l *Ledger) recognize(ctx context.Context) error {
 	})
 }
 
-// compareDatabase compares the database with the one that was opened last. Of several replicas that start, one writes the mark.
+// compareDatabase compares the database with the one that was opened last, and marks the ledger if they differ. If several
+// replicas start, only one writes the mark.
 func (t *transaction) compareDatabase() error {
 	if !t.l.IsShared() {
 		return nil
@@ -43,8 +44,8 @@ func (t *transaction) compareDatabase() error {
 	return err
 }
 
-// mark records that a ledger is a copy, and returns the number of its open orders, which are held for their callers. Results
-// are copied to a new place in the store, so that no copy of the other ledger is replaced.
+// mark records that the ledger is a copy. It puts open orders on hold and returns their number. New copies of results get a new
+// place in the store, so that no copy of the original ledger is replaced.
 func (t *transaction) mark() (held int64, err error) {
 	if err := t.execAll(
 		`UPDATE facts SET name = '`+formerFact+`' || CAST({now} AS TEXT) WHERE name = '`+storeFact+`'`,
@@ -56,7 +57,7 @@ func (t *transaction) mark() (held int64, err error) {
 	return t.exec(`UPDATE orders SET held = 1 WHERE state = {open}`)
 }
 
-// markRestored writes the mark, and its line of the audit.
+// markRestored marks the ledger as a copy, and writes a line to the audit log.
 func (t *transaction) markRestored(by By, action Action) (held int64, err error) {
 	if held, err = t.mark(); err != nil {
 		return 0, err
@@ -66,8 +67,8 @@ func (t *transaction) markRestored(by By, action Action) (held int64, err error)
 	}{held}})
 }
 
-// Restored marks a ledger that was restored from a snapshot, a file or a log, and that no process uses. It returns the number
-// of orders that are held.
+// Restored marks a ledger that was restored from a snapshot, a file or a log. No process may use it. Restored returns the
+// number of orders on hold.
 func Restored(ctx context.Context, url string, by By) (held int64, err error) {
 	err = changeUnused(ctx, url, func(tx *transaction) error {
 		held, err = tx.markRestored(by, ActRestored)
@@ -76,8 +77,8 @@ func Restored(ctx context.Context, url string, by By) (held int64, err error) {
 	return held, err
 }
 
-// Unseal allows servers to use a ledger again that was copied into another one. The ledger counts as a copy from then on, as
-// the other one may have been used. Unseal returns the number of orders that are held.
+// Unseal allows servers to use a ledger again after it was copied. From then on the ledger counts as a copy, because the other
+// one may have been used. Unseal returns the number of orders on hold.
 func Unseal(ctx context.Context, url string, by By) (held int64, err error) {
 	err = changeUnused(ctx, url, func(tx *transaction) error {
 		rows, err := tx.exec(`DELETE FROM facts WHERE name = $1`, sealedFact)
@@ -95,7 +96,8 @@ func Unseal(ctx context.Context, url string, by By) (held int64, err error) {
 	return held, err
 }
 
-// seal keeps servers from using a ledger that was copied. In PostgreSQL a trigger stops a server that was cut off during the copy.
+// seal prevents servers from using a ledger after it was copied. In PostgreSQL, a trigger also stops a server that lost its
+// connection during the copy.
 func (t *transaction) seal(by By) error {
 	statements := []string{`INSERT INTO facts (name, value) VALUES ('` + sealedFact + `', CAST({now} AS TEXT))`}
 	if t.l.IsShared() {

@@ -93,7 +93,7 @@ func TestRestoredCommandMarksTheLedger(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		first := write(t, l, request("first"))
-		if _, err := ledger.Restored(t.Context(), url, ada); err == nil || !strings.Contains(err.Error(), "end ") {
+		if _, err := ledger.Restored(t.Context(), url, ada); err == nil || !strings.Contains(err.Error(), "stop the ") {
 			t.Errorf("a ledger in use is marked: %v", err)
 		}
 		if err := l.Close(); err != nil {
@@ -124,7 +124,7 @@ func TestCopySealsTheOldLedger(t *testing.T) {
 		}
 		wantHeld(t, open(t, to), to, id)
 		config := ledger.Config{URL: from, Catalog: theCatalog, ResendWindow: window}
-		if _, err := ledger.Open(t.Context(), config); err == nil || !strings.Contains(err.Error(), "sealed: name the copy, or run easel ledger unseal") {
+		if _, err := ledger.Open(t.Context(), config); err == nil || !strings.Contains(err.Error(), "sealed: use the copy, or run easel ledger unseal") {
 			t.Errorf("the old ledger opens: %v", err)
 		}
 		if held, err := ledger.Unseal(t.Context(), from, ada); held != 1 || err != nil {

@@ -11,29 +11,29 @@ const (
 	readTimeout = 5 * time.Second
 )
 
-// Reading has the totals of the ledger.
+// Reading contains the totals of the ledger.
 type Reading struct {
 	Summary // result of the latest successful read
-	// Up means that the last read succeeded. Time is the time of the latest successful read, zero before it.
+	// Up means that the last read succeeded. Time is the time of the last successful read, zero before the first one.
 	Up   bool
 	Time time.Time
 	// Faults and Dearer are the current values of [Counts].
 	Faults, Dearer int64
 	// Kind is the kind of the ledger: see [Kind] and [Meaning].
 	Kind string
-	// Named means that owners have names.
+	// Named means that owners have names, because the API key is shared.
 	Named bool
 }
 
-// Meter caches a reading of the ledger for the metrics and the status page, so that neither queries the database.
+// Meter caches the totals of the ledger, so that metrics and the status page need no query.
 type Meter struct {
 	book   *Ledger
 	named  bool
 	newest atomic.Pointer[Reading]
 }
 
-// NewMeter creates a meter and reads the ledger once. Named means that owners have names. Without a shared API key they
-// have none, and the readings have no owners.
+// NewMeter creates a meter and reads the ledger once. named means that owners have names. Without a shared API key they have
+// none, and the readings contain no owners.
 func NewMeter(ctx context.Context, book *Ledger, named bool) *Meter {
 	m := &Meter{book: book, named: named}
 	m.newest.Store(&Reading{Kind: book.kind, Named: named})
@@ -55,14 +55,14 @@ func (m *Meter) Run(ctx context.Context) {
 	}
 }
 
-// Reading returns the cached reading. It does not query the database.
+// Reading returns the cached totals.
 func (m *Meter) Reading() Reading {
 	r := *m.newest.Load()
 	r.Faults, r.Dearer = m.book.Counts.Faults.Load(), m.book.Counts.Dearer.Load()
 	return r
 }
 
-// read reads the ledger. If the read fails, the earlier totals remain.
+// read updates the cached totals. If the ledger fails, the old totals remain.
 func (m *Meter) read(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// MovementKind is the effect of a line of the journal on money.
+// MovementKind is the kind of a line in the journal.
 type MovementKind int
 
 // The kinds of movements.
 const (
 	Reserve MovementKind = 1 + iota // reserved for an order
-	Charge                          // reported by the catalog; a negative charge reverses one
-	Refund                          // reported by the catalog; a negative refund reverses one
+	Charge                          // reported by the catalog; a negative charge is a reversal
+	Refund                          // reported by the catalog; a negative refund is a reversal
 	Release                         // no longer reserved
-	Resolve                         // decision of an operator; has no amount
+	Resolve                         // decision of an operator; without an amount
 )
 
 // String returns the name of the kind for display.
@@ -22,27 +22,27 @@ func (k MovementKind) String() string {
 	return [...]string{"none", "reserve", "charge", "refund", "release", "resolve"}[k]
 }
 
-// Movement is a line of the journal. Triggers on the rows of orders write the lines of money, in the transaction that
-// moves it. So no program, not even an earlier release, can move money without a line.
+// Movement is a line of the journal. Triggers on the table of orders write the lines, in the transaction that changes the
+// money. So no program can change the money without a line.
 type Movement struct {
 	Order string
-	// Number counts the movements of the order, from 1.
+	// Number is the number of the movement within the order, starting at 1.
 	Number int64
 	Kind   MovementKind
 	Cents  int64
 	Time   time.Time
-	// Actor is the name of the actor. Empty means Easel, which records the reports of the catalog.
+	// Actor is the name of the operator. Empty means that Easel recorded a report of the catalog.
 	Actor string
 }
 
-// Movements returns the lines of an order, the first one first.
+// Movements returns the lines of an order, oldest first.
 func (l *Ledger) Movements(ctx context.Context, order string) ([]Movement, error) {
 	return ask(ctx, l, func(row scanner, m *Movement) error {
 		return row.Scan(&m.Order, &m.Number, &m.Kind, &m.Cents, moment{&m.Time}, &m.Actor)
 	}, `SELECT order_id, number, kind, cents, move_time, actor FROM movements WHERE order_id = $1 ORDER BY number`, order)
 }
 
-// noteResolution writes the line of an operator's decision about an order.
+// noteResolution writes the journal line of an operator's decision about an order.
 func noteResolution(tx *transaction, id, actor string) error {
 	_, err := tx.exec(`INSERT INTO movements (order_id, number, kind, cents, move_time, actor)
 		VALUES ($1, (SELECT COALESCE(MAX(number), 0) + 1 FROM movements WHERE order_id = $1), {resolve}, 0, {now}, $2)`, id, actor)

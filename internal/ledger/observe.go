@@ -9,37 +9,37 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Observation is a report of the catalog about a generation.
+// Observation is an observed state of a generation.
 type Observation struct {
 	lifecycle.Observation
-	// Record is the complete report of the state, as JSON.
+	// Record is the complete record of the state, as JSON.
 	Record string
-	// Text is the text of the result, for event receivers. It is not recorded.
+	// Text is the text of the result, for event receivers. The ledger does not store it in the order.
 	Text *string
-	// APIKey is the SHA-256, in hex, of the forwarded API key that read the generation. Only orders of this key are
-	// updated. It is empty for a shared API key.
+	// APIKey is the SHA-256, in hex, of the forwarded API key that was used for the read. Only orders of this key are updated.
+	// It is empty for a shared API key.
 	APIKey string
-	// AtOnce means that the call fails instead of waiting for an order that another transaction has locked.
+	// AtOnce means that the call fails instead of waiting if another transaction has locked the order.
 	AtOnce bool
 }
 
-// Effect is the effect of an [Observation] on the ledger.
+// Effect describes the changes that an [Observation] caused.
 type Effect struct {
-	// ExceededCents is the reserved price, if the observation has the first charge above it. Otherwise it is zero.
+	// ExceededCents is the reserved price, if this observation has the first charge above that price. Otherwise it is zero.
 	ExceededCents int64
 	// Gone means that the generation now counts as deleted.
 	Gone bool
 }
 
-// Observe records a report of the catalog about a generation, and updates the money of its order. A state never goes
-// back. Nothing is recorded about a generation without an order.
+// Observe records an observed state of a generation, and updates the money of its order. States never go back. Generations
+// without an order are ignored.
 func (l *Ledger) Observe(ctx context.Context, generation string, seen Observation) (effect Effect, err error) {
 	effects, err := l.ObserveAll(ctx, map[string]Observation{generation: seen})
 	return effects[generation], err
 }
 
-// ObserveAll records observations like [Ledger.Observe], in one transaction. It records all of them or none. effects has the
-// generations with an order.
+// ObserveAll records observations like [Ledger.Observe], in one transaction: all of them or none. effects contains the
+// generations that have an order.
 func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (effects map[string]Effect, err error) {
 	ids := asList(slices.Sorted(maps.Keys(seen)))
 	lock := "{lock}"
@@ -50,11 +50,11 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 	}
 	err = l.tx(ctx, func(tx *transaction) error {
 		effects = map[string]Effect{}
-		all, err := l.orders(tx, "", ofGenerations+" ORDER BY owner, order_time, id "+lock, ids) // two transactions lock the same budgets in the same order
+		all, err := l.orders(tx, "", ofGenerations+" ORDER BY owner, order_time, id "+lock, ids) // sorted, so that transactions lock budgets in the same order
 		if err != nil {
 			return err
 		}
-		for _, o := range all { // several only for forwarded API keys
+		for _, o := range all { // several orders can have one generation only under forwarded API keys
 			one := seen[o.Generation]
 			if one.APIKey != "" && one.APIKey != o.Owner {
 				continue
@@ -73,7 +73,7 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 	return effects, nil
 }
 
-// exceededBy returns the reserved price of an order if a charge is the first one above it, and otherwise zero.
+// exceededBy returns the reserved price if a charge is the first one above it, and otherwise zero.
 func exceededBy(o Order, cents *int64) int64 {
 	if cents == nil || *cents <= o.PriceCents || o.ChargedCents != nil && *o.ChargedCents > o.PriceCents {
 		return 0
@@ -81,10 +81,10 @@ func exceededBy(o Order, cents *int64) int64 {
 	return o.PriceCents
 }
 
-// observe records an observation of an order, and reports whether its generation counts as deleted.
+// observe records an observation of an order, and reports whether the generation counts as deleted.
 func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Time) (gone bool, err error) {
 	if soon := now.Sub(time.UnixMicro(o.placed)) < lifecycle.VisibleAfter; seen.NotFound && soon {
-		seen.Observation = lifecycle.Observation{} // too early to mean anything
+		seen.Observation = lifecycle.Observation{} // too early to prove anything
 	}
 	next := o
 	if seen.Record != "" && !o.Erased && o.Status.MayBecome(seen.Status) {
@@ -108,23 +108,23 @@ func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Ti
 	})
 }
 
-// settleDaily is the age of an order from which it is checked once a day.
+// settleDaily is the age of an order after which it is checked only once a day.
 const settleDaily = 24 * time.Hour
 
-// Due is a generation that is due for a check of its money.
+// Due is a generation whose money is due for a check.
 type Due struct {
 	Generation, Owner string
-	// Last means that the refund window of its failure is over. The next check is the last one for now.
+	// Last means that the refund window is over. The generation then needs a single read, because a list may be outdated.
 	Last bool
 }
 
-// doubtFor is the age up to which orders with unconfirmed money or a missing generation are checked daily. A refund can
-// arrive late, and a generation can reappear.
+// doubtFor is the maximum age of orders that are checked daily although they are settled, because money is unconfirmed or the
+// generation is missing. A refund can arrive late, and a generation can reappear.
 const doubtFor = 30 * 24 * time.Hour
 
-// Due returns generations that are due for a check, the least recently observed first. Those are generations that were
-// not observed for the quiet time, or for a day if the order is older than a day. Newly placed generations and
-// generations of forwarded API keys are excluded.
+// Due returns generations that are due for a check, least recently observed first. A generation is due if it was not observed
+// for the quiet time, or for a day if its order is older than a day. Newly placed generations and those of forwarded API keys
+// are excluded.
 func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) ([]Due, error) {
 	return ask(ctx, l, func(row scanner, one *Due) error {
 		return row.Scan(&one.Generation, &one.Owner, &one.Last)

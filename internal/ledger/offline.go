@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// durable parses the URL of a ledger that must outlive its process.
+// durable parses the URL of a ledger that must be durable.
 func durable(url string) (place, error) {
 	at, err := parse(url)
 	if err == nil && !IsDurable(url) {
-		err = errors.New("EASEL_LEDGER_URL: a ledger in memory is visible only to its own process: name sqlite:FILE or postgres://…")
+		err = errors.New("EASEL_LEDGER_URL: a ledger in memory is only visible to its own process: use sqlite:FILE or postgres://…")
 	}
 	return at, err
 }
 
-// existing parses the URL of a durable ledger. It rejects a SQLite file that does not exist, because opening it would create it.
+// existing parses the URL of a durable ledger. It rejects a SQLite file that does not exist, because opening would create it.
 func existing(url string) (place, error) {
 	at, err := durable(url)
 	if err != nil || at.file == "" {
@@ -31,7 +31,7 @@ func existing(url string) (place, error) {
 	return at, nil
 }
 
-// openOne opens a ledger for a command, over one connection without timeouts.
+// openOne opens a ledger for a command, with one connection and without timeouts.
 func openOne(at place, dsn string) (*Ledger, error) {
 	db, err := at.open(cmp.Or(at.offline, dsn), 1, nil)
 	if err != nil {
@@ -40,7 +40,7 @@ func openOne(at place, dsn string) (*Ledger, error) {
 	return &Ledger{dialect: at.dialect, window: ResendWindow, kind: string(at.kind), writes: db, reads: db}, nil
 }
 
-// openOffline opens a ledger for operations on the complete ledger. It locks a SQLite file, so that no server can use the ledger.
+// openOffline opens a ledger for a command that needs it exclusively. It locks a SQLite file, so that no server can use it.
 func openOffline(at place) (*Ledger, error) {
 	l, err := openOne(at, at.writing)
 	if err == nil {
@@ -51,7 +51,7 @@ func openOffline(at place) (*Ledger, error) {
 	return l, err
 }
 
-// openUnused opens a ledger that no process uses.
+// openUnused opens a ledger, and returns an error if another process uses it.
 func openUnused(ctx context.Context, url string) (*Ledger, error) {
 	at, err := existing(url)
 	if err != nil {
@@ -69,7 +69,7 @@ func openUnused(ctx context.Context, url string) (*Ledger, error) {
 	return l, nil
 }
 
-// OpenReadOnly opens a ledger for reading, while servers may use it.
+// OpenReadOnly opens a ledger for reading. Servers may use it at the same time.
 func OpenReadOnly(ctx context.Context, url string) (*Ledger, error) {
 	at, err := existing(url)
 	if err != nil {
@@ -85,7 +85,7 @@ func OpenReadOnly(ctx context.Context, url string) (*Ledger, error) {
 	return l, nil
 }
 
-// changeUnused changes a ledger that no process uses, in one transaction.
+// changeUnused changes a ledger in one transaction. It returns an error if another process uses the ledger.
 func changeUnused(ctx context.Context, url string, change func(*transaction) error) error {
 	l, err := openUnused(ctx, url)
 	if err == nil {
@@ -94,10 +94,11 @@ func changeUnused(ctx context.Context, url string, change func(*transaction) err
 	return unusable(err)
 }
 
-// idleWithin is the maximum wait for the sessions of a stopped server to end. idleAgain is the interval of the checks.
+// idleWithin is the maximum time to wait until the sessions of a stopped server have ended. idleAgain is the interval of the
+// checks.
 const idleWithin, idleAgain = 3 * time.Second, 100 * time.Millisecond
 
-// idle rejects a PostgreSQL database that has other connections.
+// idle returns an error if a PostgreSQL database has other connections.
 func (l *Ledger) idle(ctx context.Context) error {
 	if !l.IsShared() {
 		return nil
@@ -110,7 +111,7 @@ func (l *Ledger) idle(ctx context.Context) error {
 		case err != nil || others == 0:
 			return unusable(err)
 		case time.Now().After(end):
-			return fmt.Errorf("EASEL_LEDGER_URL: the ledger is in use: %d others are connected to its database, as %s: end the servers that use it", others, who)
+			return fmt.Errorf("EASEL_LEDGER_URL: the ledger is in use by %d other connections, as %s: stop the servers that use it", others, who)
 		}
 		select {
 		case <-time.After(idleAgain):
@@ -120,9 +121,8 @@ func (l *Ledger) idle(ctx context.Context) error {
 	}
 }
 
-// Migrate brings the schema of a ledger up to date, for servers whose database user may not change tables. It returns the
-// number of the schema and the names of the applied migrations. Replicas may use the ledger concurrently. The audit
-// records the actor.
+// Migrate updates the schema of a ledger, for servers whose database user must not change tables. Replicas may use the ledger
+// concurrently. Migrate returns the schema number and the names of the applied migrations. The audit records the actor.
 func Migrate(ctx context.Context, url string, by By) (version int64, applied []string, err error) {
 	at, err := durable(url)
 	if err != nil {
@@ -147,28 +147,28 @@ func Migrate(ctx context.Context, url string, by By) (version int64, applied []s
 	return version, applied, err
 }
 
-// schema is the audit value of a schema.
+// schema is the audit value of a schema number.
 type schema struct {
 	Schema int64 `json:"schema"`
 }
 
-// Backup writes a SQLite ledger into a new file, while a server may use it, and verifies the file.
+// Backup writes a copy of a SQLite ledger into a new file, and verifies it. A server may use the ledger at the same time.
 func Backup(ctx context.Context, url, file string, differs func(Difference)) (looked Verified, err error) {
 	at, err := existing(url)
 	if err != nil {
 		return looked, err
 	}
 	if at.file == "" {
-		return looked, errors.New("EASEL_LEDGER_URL: PostgreSQL has its own backups, while servers use it: pg_dump --format=custom --file=FILE DATABASE, and pg_restore")
+		return looked, errors.New("EASEL_LEDGER_URL: backup supports only SQLite; use pg_dump --format=custom --file=FILE DATABASE, and pg_restore")
 	}
 	if _, err := os.Lstat(file); err == nil {
-		return looked, fmt.Errorf("%s exists: name a new file", file)
+		return looked, fmt.Errorf("%s exists: use a new file", file)
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(file), ".easel-backup-") // readable only by this user
 	if err != nil {
-		return looked, fmt.Errorf("the directory of the backup must exist, and this user must be allowed to write there: %w", err)
+		return looked, fmt.Errorf("create backup directory: %w; make sure that this user can write there", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // the complete file has a second name
+	defer func() { _ = os.RemoveAll(dir) }() // the complete file was linked elsewhere
 	part := filepath.Join(dir, "ledger.db")
 	if err := vacuumInto(ctx, at, part); err != nil {
 		return looked, err
@@ -182,13 +182,13 @@ func Backup(ctx context.Context, url, file string, differs func(Difference)) (lo
 	}); err != nil {
 		return looked, err
 	}
-	if err := errors.Join(synced(part), os.Link(part, file)); err != nil { // a link replaces no other file
-		return looked, fmt.Errorf("the backup can't get its name: %w", err)
+	if err := errors.Join(synced(part), os.Link(part, file)); err != nil { // unlike a rename, a link never replaces a file
+		return looked, fmt.Errorf("name the backup: %w", err)
 	}
 	return looked, synced(filepath.Dir(file))
 }
 
-// vacuumInto copies a SQLite file into a new file, as of one moment.
+// vacuumInto copies a SQLite file into a new file, as a consistent snapshot.
 func vacuumInto(ctx context.Context, at place, part string) error {
 	if err := os.WriteFile(part, nil, fileMode); err != nil {
 		return err
@@ -198,14 +198,14 @@ func vacuumInto(ctx context.Context, at place, part string) error {
 		return unusable(err)
 	}
 	defer func() { _ = db.Close() }()                                        // the connection only reads
-	if _, err := db.ExecContext(ctx, `PRAGMA query_only(OFF)`); err != nil { // query_only forbids writing the new file
+	if _, err := db.ExecContext(ctx, `PRAGMA query_only(OFF)`); err != nil { // query_only would forbid writing the new file
 		return unusable(err)
 	}
 	_, err = db.ExecContext(ctx, `VACUUM INTO $1`, part)
 	return unusable(err)
 }
 
-// synced flushes a file or a directory to disk.
+// synced flushes a file or directory to disk.
 func synced(path string) error {
 	f, err := os.Open(path) //nolint:gosec // the operator names it
 	if err != nil {

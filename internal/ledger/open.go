@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// ResendWindow is the default resend window. The time for which the catalog remembers an idempotency key is unknown.
+// ResendWindow is the default resend window. It is unknown how long the catalog remembers an idempotency key.
 const ResendWindow = 12 * time.Hour
 
 // Config is the configuration of a ledger.
@@ -29,10 +29,9 @@ type Config struct {
 	ResendWindow time.Duration
 	// RefundWindow is the time after a failure in which a refund may arrive. Zero settles failures immediately.
 	RefundWindow time.Duration
-	// Connector connects to the database in place of the driver. The URL selects the dialect. If nil, the driver
-	// connects.
+	// Connector connects to the database instead of the driver. The URL still selects the dialect. Nil means the driver.
 	Connector driver.Connector
-	// Outbox has the owners that are notified of events. If nil, no events are stored.
+	// Outbox describes the owners and their events. If nil, no events are stored.
 	Outbox *Outbox
 	// Contents means that results are copied.
 	Contents bool
@@ -42,8 +41,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Open opens a ledger, and brings its schema up to date. Its errors name the setting and the remedy, and never contain
-// the password.
+// Open opens a ledger and updates its schema. Its errors contain the setting and the remedy, and never the password.
 func Open(ctx context.Context, config Config) (*Ledger, error) {
 	at, err := parse(config.URL)
 	if err != nil {
@@ -66,7 +64,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 	return l, nil
 }
 
-// open locks the SQLite file for this process, brings the schema up to date, and opens the pools.
+// open locks a SQLite file for this process, updates the schema, and opens the pools.
 func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 	if err := l.take(at.file); err != nil {
 		return err
@@ -87,7 +85,7 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 			return unusable(err)
 		}
 	}
-	if !l.IsDurable() { // its journal is deleted with its orders
+	if !l.IsDurable() { // its journal is deleted together with its orders
 		if _, err := db.ExecContext(ctx, `DROP TRIGGER movements_kept`); err != nil {
 			return unusable(err)
 		}
@@ -95,8 +93,8 @@ func (l *Ledger) open(ctx context.Context, at place, config Config) error {
 	return l.belong(ctx, config.Catalog)
 }
 
-// take locks a SQLite file for this process, and makes it readable only by this user. A second process gets an error that
-// names the lock file.
+// take locks a SQLite file for this process, and makes it readable only for this user. If another process has locked it, the
+// error contains the name of the lock file.
 func (l *Ledger) take(file string) error {
 	if file == "" {
 		return nil
@@ -109,11 +107,11 @@ func (l *Ledger) take(file string) error {
 		}
 		return &refusal{cures[cure], err}
 	}
-	if file, err = filepath.EvalSymlinks(file); err != nil { // SQLite derives the names of -wal and -shm from the target of a symbolic link
+	if file, err = filepath.EvalSymlinks(file); err != nil { // SQLite names -wal and -shm after the target of a symbolic link
 		return &refusal{cures["path"], errors.Join(err, made.Close())}
 	}
-	for _, part := range []string{"", "-wal", "-shm"} { // these remain after a process was killed
-		_ = os.Chmod(file+part, fileMode) // startup warns about another user's file
+	for _, part := range []string{"", "-wal", "-shm"} { // these files remain after a process was killed
+		_ = os.Chmod(file+part, fileMode) // fails for another user's file; startup warns about that
 	}
 	if err := made.Close(); err != nil {
 		return &refusal{cures["disk"], err}
@@ -134,18 +132,18 @@ func (l *Ledger) take(file string) error {
 	return nil
 }
 
-// fileMode is the mode of a ledger's file, which contains prompts and money.
+// fileMode is the mode of a ledger's files, which contain prompts and money.
 const fileMode = 0o600
 
-// withSetting adds the setting to an error that lacks it, because a connection can break at any time.
+// withSetting adds the setting to errors without it, because a connection can fail at any step.
 func withSetting(ctx context.Context, err error) error {
 	if ctx.Err() != nil || strings.Contains(err.Error(), "EASEL_LEDGER_URL") {
 		return err
 	}
-	return &refusal{"the database does not answer: start Easel again when it does", err}
+	return &refusal{"database unavailable: start Easel again when it is available", err}
 }
 
-// belong binds the ledger to a catalog, or rejects a ledger that belongs to another catalog.
+// belong ties the ledger to a catalog. It returns an error if the ledger belongs to another catalog.
 func (l *Ledger) belong(ctx context.Context, catalog string) error {
 	tied, err := l.tie(ctx, "catalog", catalog)
 	if err == nil && tied != catalog {
@@ -154,8 +152,8 @@ func (l *Ledger) belong(ctx context.Context, catalog string) error {
 	return err
 }
 
-// BelongsTo binds the ledger to the account of a shared API key, and reports whether it belongs to that account. It
-// stores the digest of the account's name.
+// BelongsTo ties the ledger to the account of the shared API key. It returns false if the ledger belongs to another account. It
+// stores only a digest of the account's name.
 func (l *Ledger) BelongsTo(ctx context.Context, account string) (bool, error) {
 	sum := sha256.Sum256([]byte(account))
 	digest := hex.EncodeToString(sum[:])

@@ -13,10 +13,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// scope is the instrumentation scope of the spans and of the metric.
+// scope is the instrumentation scope of the spans and the metric.
 const scope = "github.com/easel-grpc/easel/internal/ledger"
 
-// operation is an operation of the database. It has a span, and its duration is measured. The zero value measures nothing.
+// operation is a kind of database operation, with a span and a metric of its duration. The zero value measures nothing.
 type operation struct {
 	span       string // name of the span, or empty
 	attributes attribute.Set
@@ -25,7 +25,7 @@ type operation struct {
 	recorded   []metric.RecordOption
 }
 
-// newOperation returns an operation of a kind of database.
+// newOperation creates an operation for a kind of database.
 func newOperation(system attribute.KeyValue, name string) operation {
 	duration, _ := otel.Meter(scope).Float64Histogram("db.client.operation.duration", metric.WithUnit("s")) // the name is valid
 	attributes := attribute.NewSet(system, semconv.DBOperationName(name))
@@ -42,9 +42,10 @@ func (o operation) untraced() operation {
 	return o
 }
 
-// measure runs an operation. Without a caller it creates no span, because the span would have no parent.
+// measure runs an operation and measures it. It creates a span only if ctx has one, because a span without a parent would be
+// useless.
 func (o operation) measure(ctx context.Context, do func(context.Context) error) error {
-	if o.duration == nil { // a command that works on a ledger offline
+	if o.duration == nil { // offline commands are not measured
 		return do(ctx)
 	}
 	began, span := time.Now(), trace.SpanFromContext(ctx)

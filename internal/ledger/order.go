@@ -11,19 +11,18 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// MostOpen is the maximum number of open orders of one owner, among those that were tried within the resend window.
+// MostOpen is the maximum number of open orders of one owner that were tried within the resend window.
 const MostOpen = 10_000
 
-// MostRefused is the maximum number of orders of one owner that may be rejected within [RefusedTime]. It bounds the
-// storage, because each rejected order is kept for a day.
+// MostRefused is the maximum number of rejected orders of one owner within [RefusedTime]. It limits the storage, because
+// rejected orders are kept for a day.
 const (
 	MostRefused = 2_000
 	RefusedTime = time.Hour
 )
 
 const (
-	// retryAfter is the delay of the recovery of an order after its first uncertain outcome. The delay doubles, up to
-	// retryAtMost.
+	// retryAfter is the delay before the recovery resends an order for the first time. The delay doubles, up to retryAtMost.
 	retryAfter, retryAtMost = 5 * time.Second, 30 * time.Second
 )
 
@@ -36,8 +35,8 @@ func (l *Ledger) Get(ctx context.Context, id string) (o Order, found bool, err e
 	return o, found, err
 }
 
-// Call finds an order by its idempotency key, before any other check. It acquires the claim if the order has to be
-// resent. Without an order, the step is [lifecycle.Write], or the error is [ErrTooManyOpen] or [ErrTooManyRefused].
+// Call finds an order by its idempotency key, before any other check. If the order must be resent, it acquires the lease. If
+// there is no order, the step is [lifecycle.Write], or the error is [ErrTooManyOpen] or [ErrTooManyRefused].
 func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.Step, err error) {
 	if step, found, err := l.lookUp(ctx, r); err != nil || !found {
 		return o, step, err
@@ -47,7 +46,7 @@ func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.S
 		if err != nil {
 			return err
 		}
-		if found == nil { // it was rejected in the meantime
+		if found == nil { // the order was rejected in the meantime
 			step = lifecycle.Order{}.Call(true)
 			return nil
 		}
@@ -57,23 +56,22 @@ func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.S
 	return o, step, err
 }
 
-// isSame reports whether a request matches an order. If the bytes of an open order are not stored, they must match too. A
-// resend under an idempotency key must repeat the first attempt exactly.
+// isSame reports whether a request equals an order. If the inputs of an open order are not stored, their bytes must be equal
+// too, because a resend must repeat the first attempt exactly.
 func (o Order) isSame(r Request) bool {
 	sendable := o.State == lifecycle.Open && o.Inputs == ""
 	return o.Digest == r.Digest && (!sendable || o.InputsDigest == r.InputsDigest)
 }
 
-// lookUpKey uses the indexes of idempotency keys, by namespace and by caller, and the indexes of open and of rejected
-// orders. Its limits are constants, because SQLite prepares a statement with a variable limit again each time.
+// lookUpKey uses the indexes of idempotency keys, open orders and rejected orders. Its limits are constants, because SQLite
+// would prepare a statement with a variable limit each time.
 const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND idempotency_key = $2 AND state <> {refused}),
 	EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND caller <> '' AND idempotency_key = $2 AND namespace <> $1 AND state <> {refused}),
 	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {open} AND retry_time > {now} - $5 LIMIT {most open}) AS unresolved),
 	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {refused} AND order_time > {now} - $6 LIMIT {most refused}) AS refused)`
 
-// lookUp checks in one statement whether there is an order, because usually there is no order. Otherwise it returns the step
-// of a free key. If the caller used the key in another team before it changed teams, the key is not free. The transaction
-// that writes the order detects this too.
+// lookUp checks in one statement whether an order exists, because usually none does. Without an order, it returns the step for
+// a free key. A key that the caller used in another team is not free. The transaction that writes the order checks this again.
 func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, found bool, err error) {
 	elsewhere, open, refused := false, 0, 0
 	err = l.reading(ctx, func(tx *transaction) error {
@@ -90,7 +88,7 @@ func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, fo
 	return lifecycle.Order{}.Call(true), found, err
 }
 
-// claim records the claim of a step that sends the order.
+// claim records the new lease if the step sends the order.
 func (l *Ledger) claim(tx *transaction, o *Order, step lifecycle.Step) error {
 	if step.Action != lifecycle.Submit {
 		return nil
@@ -100,9 +98,9 @@ func (l *Ledger) claim(tx *transaction, o *Order, step lifecycle.Step) error {
 	return err
 }
 
-// Write writes a new order, reserves its price, and acquires its first claim. The key is not free if another process has
-// written an order under it in the meantime. Then the caller starts again with [Ledger.Call]. If a budget has no room for
-// the price, the error is a [*BudgetError].
+// Write writes a new order, reserves its price, and acquires its first lease. free is false if another process has used the key
+// in the meantime. Then the caller starts again with [Ledger.Call]. If a budget has no room for the price, the error is a
+// [*BudgetError].
 func (l *Ledger) Write(ctx context.Context, r Request) (written Order, free bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o := newOrder(r)
@@ -121,7 +119,8 @@ func (l *Ledger) Write(ctx context.Context, r Request) (written Order, free bool
 	return written, free && err == nil, err
 }
 
-// IsFree reports whether an idempotency key has no order and none is being written. It writes an order and rolls back.
+// IsFree reports whether an idempotency key has no order, not even one that is being written. It writes an order and rolls
+// back.
 func (l *Ledger) IsFree(ctx context.Context, r Request) (free bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		if free, err = tx.insert(newOrder(r)); err != nil {
@@ -135,10 +134,10 @@ func (l *Ledger) IsFree(ctx context.Context, r Request) (free bool, err error) {
 	return false, err
 }
 
-// errProbe rolls back an order that was written to test whether it can be.
-var errProbe = errors.New("the order was written only as a test")
+// errProbe rolls back an order that was written only as a test.
+var errProbe = errors.New("order written only as a test")
 
-// newOrder returns the order of a request before it is written.
+// newOrder returns the order for a request, before it is written.
 func newOrder(r Request) *Order {
 	life, _ := lifecycle.Order{}.Written()
 	o := &Order{
@@ -149,7 +148,7 @@ func newOrder(r Request) *Order {
 	return o
 }
 
-// insert writes a new order with its labels, and sets its time. It reports whether the idempotency key was free.
+// insert writes a new order with its labels, and sets its time. free is false if the idempotency key is in use.
 func (t *transaction) insert(o *Order) (free bool, err error) {
 	free, err = t.maybeRow([]any{moment{&o.Time}}, `INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, inputs, digest, inputs_digest,
 		state, claims, claimed_until, order_time, retry_time, price_cents, reserved_cents)
@@ -164,8 +163,8 @@ func (t *transaction) insert(o *Order) (free bool, err error) {
 	return free, err
 }
 
-// Renew extends a claim by [ClaimTime] and reports whether another attempt may be sent under it. The holder calls it
-// before each attempt. left is the time in which the attempt must be sent.
+// Renew extends a lease by [ClaimTime] and reports whether another attempt may be sent under it. The holder calls it before
+// each attempt. left is the time in which the attempt must be sent.
 func (l *Ledger) Renew(ctx context.Context, id string, claim int, apiKey string) (may bool, left time.Duration, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o, err := l.order(tx, apiKey, `id = $1`, id)
@@ -179,7 +178,7 @@ func (l *Ledger) Renew(ctx context.Context, id string, claim int, apiKey string)
 	return may && err == nil, left, err
 }
 
-// RecordProblem records the reason why an order has no outcome yet, if the claim is still the latest.
+// RecordProblem records why an order has no outcome yet. It does nothing if the lease is not the latest one.
 func (l *Ledger) RecordProblem(ctx context.Context, id string, claim int, problem string) error {
 	return l.tx(ctx, func(tx *transaction) error {
 		_, err := tx.exec(`UPDATE orders SET problem = $1 WHERE id = $2 AND claims = $3 AND state = {open}`, problem, id, claim)
@@ -187,19 +186,19 @@ func (l *Ledger) RecordProblem(ctx context.Context, id string, claim int, proble
 	})
 }
 
-// Sendable returns the time in which an attempt must be sent under a claim that was acquired when the order was read. It
-// ends with the claim or with the resend window.
+// Sendable returns the time in which an attempt must be sent, if the lease was acquired when the order was read. It ends with
+// the lease or the resend window.
 func (l *Ledger) Sendable(o Order) time.Duration { return min(ClaimTime, l.window-o.Age) }
 
-// Resume acquires the claim of an abandoned order that may still be sent and was first sent under this API key. It takes
-// the order with the earliest retry time of the next owner after last. It reports whether it found an order. An order
-// that another transaction has locked is skipped.
+// Resume acquires the lease of an abandoned order that may still be sent and was first sent under this API key. It takes the
+// next owner after last, and the owner's order with the earliest retry time. found is false without such an order. Orders that
+// another transaction has locked are skipped.
 func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, found bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		found = false
 		var all []Order
 		var err error
-		for _, turn := range []string{"owner > $1", "owner <= $1"} { // after the last owner comes the first
+		for _, turn := range []string{"owner > $1", "owner <= $1"} { // the first owner follows the last one
 			all, err = l.orders(tx, apiKey, turn+` AND state = {open} AND held = 0 AND {same database} AND inputs IS NOT NULL AND api_key = $2 AND order_time > {now} - $3
 				AND `+retries+` AND `+lapsed+` ORDER BY owner, retry_time LIMIT 1 {take}`, last, apiKey, l.window.Microseconds())
 			if err != nil || len(all) > 0 {
@@ -210,14 +209,14 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 			return err
 		}
 		step := all[0].Resume()
-		o, found = all[0], step.Action == lifecycle.Submit // otherwise another replica was faster
+		o, found = all[0], step.Action == lifecycle.Submit // otherwise another replica has leased it
 		return l.claim(tx, &o, step)
 	})
 	return o, found && err == nil, err
 }
 
-// Expire marks the reserved price of orders that can no longer be resent as spent but unconfirmed, because their outcome
-// stays unknown. It deletes their inputs. It changes at most the given number of orders, and returns their number.
+// Expire handles orders that can no longer be resent. Because their outcome stays unknown, the reserved price becomes spent but
+// unconfirmed. Their inputs are deleted. Expire changes at most the given number of orders, and returns their number.
 func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		all, err := l.orders(tx, "", `state = {open} AND (reserved_cents > 0 OR inputs IS NOT NULL) AND `+lapsed+` AND order_time <= {now} - $1 LIMIT $2 {take}`, l.window.Microseconds(), most)
@@ -232,24 +231,22 @@ func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
 	return moved, err
 }
 
-// Conclusion is the outcome of the attempts under a claim.
+// Conclusion is the outcome of the attempts under a lease.
 type Conclusion struct {
 	Outcome lifecycle.Outcome
-	// Generation is the generation if the outcome is [lifecycle.Named]. CostCents is its charge, nil if the charge is not
-	// known yet.
+	// Generation is the generation if the outcome is [lifecycle.Named]. CostCents is its charge, or nil if it is unknown.
 	Generation string
 	CostCents  *int64
 	// Problem is the reason why there is no outcome, for display.
 	Problem string
-	// Written is the order that the ledger returned with the claim. Usually its row is unchanged, so it need not be read
-	// again. It may be nil.
+	// Written is the order as returned with the lease. If its row is unchanged, the row need not be read again. It may be nil.
 	Written *Order
 
-	actor  string // operator who decided the outcome; otherwise empty
+	actor  string // operator who decided the outcome, or empty
 	unread bool   // the row was not read, so the update must check whether another order has the generation
 }
 
-// Conclude records the outcome of the attempts under a claim, and returns the step with the answer for the caller.
+// Conclude records the outcome of the attempts under a lease, and returns the step with the answer for the caller.
 func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusion) (step lifecycle.Step, err error) {
 	if o := c.Written; o != nil && o.Claims == claim && c.Outcome == lifecycle.Named && !o.isForwarded() {
 		step, err = l.concludeWritten(ctx, *o, c)
@@ -265,7 +262,7 @@ func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusio
 			return err
 		}
 		if o == nil {
-			return fmt.Errorf("the ledger has no order %s", id)
+			return fmt.Errorf("order %s not found in the ledger", id)
 		}
 		if taken = other; taken {
 			outcome = lifecycle.Uncertain
@@ -284,16 +281,16 @@ func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusio
 	return step, err
 }
 
-// concludeWritten records the generation of an order without reading its row. It fails if the row has changed, or if the
-// generation belongs to another order.
+// concludeWritten records the generation of an order without reading its row. It returns an error if the row has changed, or if
+// another order has the generation.
 func (l *Ledger) concludeWritten(ctx context.Context, o Order, c Conclusion) (step lifecycle.Step, err error) {
 	step, c.unread = o.Concluded(o.Claims, c.Outcome, c.Generation), true
 	err = l.tx(ctx, func(tx *transaction) error { return l.conclude(tx, o, step.Order, c) })
 	return step, err
 }
 
-// leaveKey resolves a conflict of idempotency keys. The key of an order that was wrongly rejected may have been used for
-// a later order, which keeps it. The key of the first order gets a suffix with a space, which no caller can send.
+// leaveKey resolves a conflict of idempotency keys. The key of an order that was recorded as rejected may have been used for a
+// later order, which keeps it. The key of the first order gets a suffix with a space, which no caller can send.
 func (l *Ledger) leaveKey(tx *transaction, o Order) error {
 	other, err := l.sameKey(tx, o)
 	if err == nil && other != nil {
@@ -312,9 +309,9 @@ type Resolution struct {
 	Forced bool
 }
 
-// Resolve records an operator's decision about an order whose outcome stays unknown: the generation that it has placed,
-// or "" for no generation. It is not possible while the order may be resent under the current API key. If apiKey is empty,
-// any key may be current. A decision can be corrected. The journal and the audit record the operator.
+// Resolve records an operator's decision about an order of unknown outcome: its generation, or "" for none. It is not possible
+// while the order may be resent under the current API key. If apiKey is empty, every key counts as current. A decision can be
+// corrected later. The journal and the audit record the operator.
 func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution) (before Order, possible bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o, taken, err := l.orderAndHolder(tx, apiKey, id, said.Generation)
@@ -366,7 +363,7 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 	if next == o.Order {
 		return nil
 	}
-	if next.State == o.State && next.Generation == o.Generation && next.State != lifecycle.Open { // confirms the operator
+	if next.State == o.State && next.Generation == o.Generation && next.State != lifecycle.Open { // the catalog confirms the operator's decision
 		_, err := tx.exec(`UPDATE orders SET resolved = $1 WHERE id = $2`, number(next.Resolved), o.ID)
 		return err
 	}
@@ -375,12 +372,12 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 		return err
 	}
 	placed := number(next.State == lifecycle.Placed) - number(o.State == lifecycle.Placed) // change of the number of placed orders
-	if next.State == lifecycle.Refused && !next.Resolved && next.Claims == 1 {             // its labels are not read
+	if next.State == lifecycle.Refused && !next.Resolved && next.Claims == 1 {             // nothing reads the labels of a rejected order
 		if _, err := tx.exec(`DELETE FROM labels WHERE order_id = $1`, o.ID); err != nil {
 			return err
 		}
 	}
-	after := o // earlier observations belong to another generation
+	after := o // earlier observations may belong to another generation
 	after.Order, after.Observed = next, lifecycle.Observed{PriceCents: o.PriceCents, ChargedCents: c.CostCents}
 	m := move{order: o, to: after.money(), actor: c.actor, placed: placed, changes: `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, claimed_until = 0, inputs = NULL, problem = '',
 		held = 0, status = 0, record = NULL, deleted = 0, gone = 0, absent_time = 0, settled = 0, charge_final = 0, refunded = 0, observed_time = 0, ended_time = 0, failed_time = 0`, args: []any{next.State, next.Generation, number(next.Resolved), next.Generation}}
@@ -390,9 +387,9 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 	return tx.move(m)
 }
 
-// orderAndHolder reads and locks an order, and reports whether another order has the given generation. Forwarded API keys
-// of one account see the same generations, and each key may have its own order for a generation. This happens if a caller
-// rotates its API key and sends the idempotency key again.
+// orderAndHolder reads and locks an order. taken means that another order has the given generation. Under forwarded API keys,
+// each key may have its own order for a generation. This happens if a caller rotates its API key and sends the idempotency key
+// again.
 func (l *Ledger) orderAndHolder(tx *transaction, apiKey, id, generation string) (o *Order, taken bool, err error) {
 	if o, err = l.order(tx, apiKey, `id = $1`, id); err != nil || o == nil || generation == "" {
 		return o, false, err
@@ -404,7 +401,7 @@ func (l *Ledger) orderAndHolder(tx *transaction, apiKey, id, generation string) 
 	return o, taken, err
 }
 
-// retryDelay returns the delay of the recovery of an order after the given number of claims.
+// retryDelay returns the delay before the recovery of an order that has had the given number of leases.
 func retryDelay(claims int) time.Duration {
 	return min(retryAfter<<min(claims-1, 10), retryAtMost)
 }

@@ -2,14 +2,13 @@ package ledger
 
 import "time"
 
-// Outbox has the owners that are notified of events, and the data of the events. Every event is written. It is delivered
-// if the process that writes it knows a receiver of its owner. The functions are called within transactions, so they must
-// not use the ledger or block.
+// Outbox describes the owners that are notified of events, and builds the data of events. Every event is written. It is
+// delivered only if the process that writes it knows a receiver of the owner. The functions are called within transactions, so
+// they must not use the ledger or block.
 type Outbox struct {
 	// Teams are the owners that this process knows, by name.
 	Teams func() map[string]Team
-	// Generation returns the data of an event about the generation of an order, as JSON. text is the text of the result,
-	// or nil.
+	// Generation returns the data of an event about an order's generation, as JSON. text is the text of the result, or nil.
 	Generation func(o Order, text *string) string
 	// Budget returns the data of an event about a budget, as JSON.
 	Budget func(Budget) string
@@ -18,8 +17,8 @@ type Outbox struct {
 // Team is the configuration of one owner in this process.
 type Team struct {
 	Limits     Limits
-	Subscribed bool          // whether it receives events
-	Retention  time.Duration // time after which content is erased; zero means never
+	Subscribed bool          // the owner receives events
+	Retention  time.Duration // time after which the content of orders is erased; zero means never
 	// KeepDeleted means that the copy of a result is kept when the owner deletes the generation in the catalog.
 	KeepDeleted bool
 }

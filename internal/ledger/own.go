@@ -9,12 +9,12 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Attribution is the owner, the caller, the model and the labels of an order. Only an operator changes it.
+// Attribution contains the owner, caller, model and labels of an order. Only an operator can change them.
 type Attribution struct {
 	Owner, Caller, Model string
 	Labels               map[string]string
 	Gone                 bool // the catalog no longer has the generation
-	// Recorded is the etag of the recorded state. It is empty if even a repeat of this state may change the order. Only
+	// Recorded is the etag of the recorded state. It is empty if even the same state could change the order. Only
 	// [Ledger.Attributions] and [Ledger.RecentlyPlaced] set it.
 	Recorded string
 }
@@ -29,15 +29,15 @@ func (a Attribution) Equal(b Attribution) bool {
 	return a.Owner == b.Owner && a.Caller == b.Caller && a.Model == b.Model && a.Gone == b.Gone && maps.Equal(a.Labels, b.Labels)
 }
 
-// Generations are looked up by their ids, because the index of owners would read all orders of an owner.
+// The condition on the owner must not use its index, because that would read all orders of the owner. The ids select the rows.
 const (
 	ofGeneration  = `generation_id = $1`
 	ofGenerations = `generation_id {in ids}`
 	whoseOwner    = `owner || '' = %s`
 )
 
-// Own returns the orders of generations that belong to an owner, or to any owner if owner is nil, by generation.
-// A generation of another owner and one that the ledger does not know are missing alike.
+// Own returns the orders of the given generations that belong to an owner, or to any owner if owner is nil. The key of the map
+// is the generation. Generations of other owners and unknown generations are omitted.
 func (l *Ledger) Own(ctx context.Context, owner *string, generations ...string) (map[string]Order, error) {
 	own := make(map[string]Order, len(generations))
 	if len(generations) == 0 {
@@ -51,8 +51,8 @@ func (l *Ledger) Own(ctx context.Context, owner *string, generations ...string) 
 	return own, err
 }
 
-// Attributions returns the attributions of the orders that [Ledger.Own] returns. Every call that names a generation needs
-// them, and SQLite allocates for each column of a query.
+// Attributions returns the attributions of the orders that [Ledger.Own] would return. It reads fewer columns, because every
+// call with a generation needs it and SQLite allocates memory for each column.
 func (l *Ledger) Attributions(ctx context.Context, owner *string, generations ...string) (map[string]Attribution, error) {
 	own := make(map[string]Attribution, len(generations))
 	if len(generations) == 0 {
@@ -63,14 +63,14 @@ func (l *Ledger) Attributions(ctx context.Context, owner *string, generations ..
 	return own, err
 }
 
-// recentlyPlaced selects orders by the time when their generations were recorded, so that recovered orders are included.
+// recentlyPlaced selects orders by the time when their generation was recorded, so that recovered orders are included.
 const recentlyPlaced = `state = {placed} AND placed_time <> 0 AND placed_time > {now} - $1 ORDER BY placed_time DESC LIMIT $2`
 
-// maxRecent bounds the orders that [Ledger.RecentlyPlaced] and [Ledger.RecentlyEnded] return.
+// maxRecent is the maximum number of orders that [Ledger.RecentlyPlaced] and [Ledger.RecentlyEnded] return.
 const maxRecent = 10_000
 
-// RecentlyPlaced returns the attributions of the newest orders that got their generations within the given duration, by the
-// clock of the ledger.
+// RecentlyPlaced returns the attributions of the newest orders whose generations were recorded within the given time, by the
+// ledger's clock.
 func (l *Ledger) RecentlyPlaced(ctx context.Context, within time.Duration) (placed map[string]Attribution, err error) {
 	placed = map[string]Attribution{}
 	err = l.reading(ctx, func(tx *transaction) error {
@@ -79,7 +79,7 @@ func (l *Ledger) RecentlyPlaced(ctx context.Context, within time.Duration) (plac
 	return placed, err
 }
 
-// recentlyEnded selects orders behind a shared API key by the time when a process saw their generations end.
+// recentlyEnded selects orders under a shared API key by the time when a process first saw their generation end.
 const recentlyEnded = `ended_time <> 0 AND ended_time > {now} - $1 AND namespace <> api_key ORDER BY ended_time DESC LIMIT $2`
 
 // State is the recorded state of a generation.
@@ -88,8 +88,8 @@ type State struct {
 	Gone   bool // the catalog no longer has the generation
 }
 
-// RecentlyEnded returns the states of the generations behind a shared API key that any process has seen end, or end in another
-// way such as a refund, within the given duration, by the clock of the ledger.
+// RecentlyEnded returns the states of generations under a shared API key whose end was recorded within the given time, by the
+// ledger's clock. An end is a terminal state, a refund or a deletion.
 func (l *Ledger) RecentlyEnded(ctx context.Context, within time.Duration) (ended map[string]State, err error) {
 	ended = map[string]State{}
 	err = l.reading(ctx, func(tx *transaction) error {
@@ -103,13 +103,13 @@ func (l *Ledger) RecentlyEnded(ctx context.Context, within time.Duration) (ended
 	return ended, err
 }
 
-// Generations returns the ids of the latest generations whose orders match a filter, at most the given number.
+// Generations returns the IDs of the latest generations whose orders match a filter, at most the given number.
 func (l *Ledger) Generations(ctx context.Context, f Filter, most int) (ids []string, err error) {
 	tables, c := f.page(Position{}, most)
 	return ask(ctx, l, scanText, `SELECT generation_id FROM `+tables+` WHERE `+c.String(), c.args...)
 }
 
-// ofOwner returns the condition of the orders of generations that belong to an owner, or to any owner if owner is nil.
+// ofOwner returns the condition for orders of the given generations that belong to an owner, or to any owner if owner is nil.
 func ofOwner(owner *string, generations []string) *clauses {
 	c := &clauses{all: []string{ofGenerations}, args: []any{asList(generations)}}
 	if len(generations) == 1 {
@@ -121,7 +121,7 @@ func ofOwner(owner *string, generations []string) *clauses {
 	return c
 }
 
-// attributions adds the attributions of the orders that match a condition to own, by generation.
+// attributions reads the attributions of the orders that match a condition into own. The key is the generation.
 func attributions(tx *transaction, own map[string]Attribution, condition string, args ...any) error {
 	return tx.query(func(row scanner) error {
 		one, generation, record := Attribution{}, "", ""
@@ -133,7 +133,7 @@ func attributions(tx *transaction, own map[string]Attribution, condition string,
 		CASE WHEN gone = 1 OR failed_time > 0 AND settled = 0 THEN '' ELSE COALESCE(record, '') END, {labels of order} FROM orders WHERE `+condition, args...)
 }
 
-// etagOf returns the etag in a record, or an empty string if there is no record.
+// etagOf returns the etag in a record, or an empty string without an etag.
 func etagOf(record string) string {
 	var version struct{ Etag string }
 	if record == "" || json.Unmarshal([]byte(record), &version) != nil {

@@ -8,9 +8,9 @@ import (
 // Limits are the spending limits of an owner, in cents. Nil means no limit. Days and months are UTC.
 type Limits struct{ DailyCents, MonthlyCents *int64 }
 
-// Budget is a limit of an owner, with the amounts that are used of it.
+// Budget is a limit of an owner, with the amounts that count toward it.
 type Budget struct {
-	// Period is "day" or "month". It lasts from Start until Reset.
+	// Period is "day" or "month". It lasts from Start to Reset.
 	Period       string
 	Start, Reset time.Time
 	// LimitCents is the maximum of SpentCents and ReservedCents together.
@@ -20,7 +20,7 @@ type Budget struct {
 // unlimited is the limit of a budget without a limit.
 const unlimited = math.MaxInt64
 
-// periods returns the unused budgets of a time, the day before the month.
+// periods returns the budgets of the day and the month that contain a time, without usage.
 func (l Limits) periods(at time.Time) []Budget {
 	day := time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, time.UTC)
 	month := time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC)
@@ -40,7 +40,7 @@ func limit(cents *int64) int64 {
 // LeftCents returns the cents that may still be spent or reserved.
 func (b Budget) LeftCents() int64 { return max(0, b.LimitCents-b.SpentCents-b.ReservedCents) }
 
-// usage is the used amount of a budget of an owner.
+// usage contains the amounts that count toward a budget of an owner.
 type usage struct {
 	owner, period             string
 	spent, reserved, notified int64
@@ -53,7 +53,7 @@ func scanUsage(row scanner, u *usage) error {
 	return row.Scan(&u.owner, &u.period, &u.spent, &u.reserved, &u.notified)
 }
 
-// find returns the usage of a budget of an owner.
+// find returns the usage of this budget for an owner.
 func (b Budget) find(owner string, used []usage) (found usage, ok bool) {
 	for _, u := range used {
 		if u.owner == owner && u.period == b.Period {
@@ -63,7 +63,7 @@ func (b Budget) find(owner string, used []usage) (found usage, ok bool) {
 	return usage{}, false
 }
 
-// budgets returns the budgets of an owner at a time that have a limit, with their usage.
+// budgets returns the budgets of an owner that have a limit, for the day and month of a time, with their usage.
 func (l Limits) budgets(owner string, at time.Time, used []usage) (all []Budget) {
 	for _, b := range l.periods(at) {
 		if b.LimitCents != unlimited {

@@ -7,19 +7,20 @@ import (
 	"sync"
 )
 
-// maxKept is the maximum number of statements that a pool keeps. Lists have a statement for each choice of filters.
+// maxKept is the maximum number of statements that a pool caches. Lists have a different statement for each combination of
+// filters.
 const maxKept = 100
 
-// pool is a pool of connections that keeps the statements of its ledger, translated into the dialect of its database. It prepares
-// those of SQLite, because most of them take longer to prepare than to execute. The driver of PostgreSQL prepares its own.
+// pool is a connection pool that caches statements in the dialect of its database. It prepares the statements of SQLite,
+// because most take longer to prepare than to execute. The PostgreSQL driver prepares statements by itself.
 type pool struct {
 	*sql.DB
 	words    *strings.Replacer
 	prepares bool
 
 	mu     sync.Mutex
-	kept   map[string]statement // the key is the text before translation
-	wanted []string             // texts of statements that are to be prepared
+	kept   map[string]statement // the key is the statement before translation
+	wanted []string             // statements to be prepared
 }
 
 // statement is a statement in the dialect of a database. prepared is nil until the statement is prepared.
@@ -28,8 +29,8 @@ type statement struct {
 	prepared *sql.Stmt
 }
 
-// prepare prepares the statements that were executed for the first time since the last call. It needs a free connection, and
-// a transaction may have the only one. So a transaction calls it before it begins.
+// prepare prepares the statements that were first executed since the last call. It needs a free connection, and a transaction
+// may use the only one. So it is called before a transaction begins.
 func (p *pool) prepare(ctx context.Context) {
 	p.mu.Lock()
 	wanted := p.wanted
@@ -40,7 +41,7 @@ func (p *pool) prepare(ctx context.Context) {
 		prepared, err := p.PrepareContext(ctx, words) //nolint:sqlclosecheck // the pool closes it
 		p.mu.Lock()
 		if p.kept[text] = (statement{words, prepared}); err != nil {
-			delete(p.kept, text) // an invalid statement fails when it is executed
+			delete(p.kept, text) // an invalid statement fails again when it is executed
 		}
 		p.mu.Unlock()
 	}

@@ -6,19 +6,20 @@ import (
 	"time"
 )
 
-// keptTime is the age at which orders with an outcome are deleted. A durable ledger deletes only rejected ones.
+// keptTime is the age at which orders with an outcome are deleted. A durable ledger deletes only rejected orders.
 const keptTime = 24 * time.Hour
 
-// The queries for orders to delete start at the time $1, and select at most $2 orders.
+// The queries for orders to delete start at time $1, and select at most $2 orders.
 const (
 	oldOrders     = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND order_time <= (SELECT {now}) - $3 AND state <> {open} ORDER BY order_time, id LIMIT $2`
 	refusedOrders = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND owner = $3 AND state = {refused} AND resolved = 0 AND order_time <= (SELECT {now}) - $4
 		ORDER BY order_time LIMIT $2`
 )
 
-// Prune deletes orders from a ledger in memory, in steps: orders older than a day, and the oldest ones beyond kept. It returns
-// their number. It keeps orders of unknown outcome. Their idempotency keys must not be resent when the catalog may have
-// forgotten them. Budgets keep their amounts. A durable ledger only deletes rejected orders: see [Ledger.ForgetRefused].
+// Prune deletes orders from a ledger in memory, in steps: orders older than a day, and the oldest ones if there are more than
+// kept. It returns their number. Orders of unknown outcome are kept: after a deletion, their keys could be sent again when the
+// catalog has forgotten them. The amounts in the budgets stay. A durable ledger only deletes rejected orders: see
+// [Ledger.ForgetRefused].
 func (l *Ledger) Prune(ctx context.Context, kept int) (gone int, err error) {
 	if l.IsDurable() {
 		return 0, nil
@@ -30,8 +31,8 @@ func (l *Ledger) Prune(ctx context.Context, kept int) (gone int, err error) {
 	return gone + surplus, err
 }
 
-// ForgetRefused deletes, in steps, the orders that were rejected a day ago, and returns their number. An order that an
-// operator has declared rejected is kept, because the decision can be corrected.
+// ForgetRefused deletes, in steps, orders that were rejected at least a day ago, and returns their number. Orders that an
+// operator declared rejected are kept, because the decision can be corrected.
 func (l *Ledger) ForgetRefused(ctx context.Context) (gone int, err error) {
 	owners, err := ask(ctx, l, scanText, eachOwner("orders", "state = {refused}"))
 	for _, owner := range owners {
@@ -44,12 +45,12 @@ func (l *Ledger) ForgetRefused(ctx context.Context) (gone int, err error) {
 	return gone, err
 }
 
-// surplusOrders selects the orders with an outcome beyond the newest $1 ones. The orders of an owner never displace those of an owner
-// with fewer.
+// surplusOrders selects the orders with an outcome beyond the newest $1 orders. Each owner keeps its newest orders first, so
+// that an owner with many orders does not displace the orders of others.
 const surplusOrders = `SELECT id FROM (SELECT id, order_time, ROW_NUMBER() OVER (PARTITION BY owner ORDER BY order_time DESC, id DESC) AS place FROM orders
 	WHERE state <> {open} AND (SELECT COUNT(*) FROM orders WHERE state <> {open}) > $1) AS ranked ORDER BY place, order_time DESC LIMIT -1 OFFSET $1`
 
-// forgetSurplus deletes orders with an outcome, in steps, so that kept ones are left.
+// forgetSurplus deletes orders with an outcome, in steps, until at most the given number is left.
 func (l *Ledger) forgetSurplus(ctx context.Context, kept int) (gone int, err error) {
 	ids, err := ask(ctx, l, scanText, surplusOrders, kept)
 	for step := range slices.Chunk(ids, stepRows) {

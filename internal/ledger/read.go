@@ -8,12 +8,12 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// columns are the columns that scan reads.
+// columns are the columns that scan reads, in this order.
 var columns = `id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, COALESCE(inputs, ''), digest, inputs_digest, state, COALESCE(generation_id, ''), resolved = 1, claims,
 	NOT ` + lapsed + `, {now} - order_time, order_time, price_cents, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents,
 	status, COALESCE(record, ''), deleted = 1, gone = 1, absent_time, settled = 1, charge_final = 1, refunded = 1, placed_time, failed_time, problem, erased = 1, held = 1, {labels of order}`
 
-// order reads and locks the order that matches a condition, or returns nil. apiKey is the current one.
+// order reads and locks the order that matches a condition. It returns nil if no order matches. apiKey is the current API key.
 func (l *Ledger) order(tx *transaction, apiKey, condition string, args ...any) (*Order, error) {
 	all, err := l.orders(tx, apiKey, condition+" {lock}", args...)
 	if err != nil || len(all) == 0 {
@@ -27,12 +27,12 @@ func (l *Ledger) orders(tx *transaction, apiKey, condition string, args ...any) 
 	return l.ordersOf(tx, apiKey, "orders", condition, args...)
 }
 
-// ordersOf reads the orders of some tables that match a condition.
+// ordersOf reads the orders that match a condition from the given tables.
 func (l *Ledger) ordersOf(tx *transaction, apiKey, tables, condition string, args ...any) (all []Order, err error) {
 	return collect(tx, func(row scanner, o *Order) error { return l.scan(row, o, apiKey) }, `SELECT `+columns+` FROM `+tables+` WHERE `+condition, args...)
 }
 
-// scan reads a row of the columns.
+// scan reads one row of a query for columns.
 func (l *Ledger) scan(row scanner, o *Order, apiKey string) error {
 	var age, written, absent, failed int64
 	if err := row.Scan(
@@ -50,7 +50,7 @@ func (l *Ledger) scan(row scanner, o *Order, apiKey string) error {
 	return nil
 }
 
-// read reads the orders of some tables that match a condition.
+// read reads the orders that match a condition from the given tables.
 func (l *Ledger) read(ctx context.Context, tables, condition string, args ...any) (all []Order, err error) {
 	err = l.reading(ctx, func(tx *transaction) error {
 		all, err = l.ordersOf(tx, "", tables, condition, args...)
@@ -59,8 +59,8 @@ func (l *Ledger) read(ctx context.Context, tables, condition string, args ...any
 	return all, err
 }
 
-// labels scans the labels of an order, which a query returns as JSON. An order without labels has an empty map. An erased order
-// has none, even if the query has waited for the row and reads its labels as of an earlier moment.
+// labels scans the labels of an order, which a query returns as JSON. An order without labels has an empty map. The query
+// returns no labels for an erased order, even if it reads them from an older snapshot.
 type labels struct{ into *map[string]string }
 
 // Scan implements [sql.Scanner].

@@ -10,8 +10,8 @@ import (
 	modernc "modernc.org/sqlite"
 )
 
-// refusal is an error of the database, in one line that names the setting and the remedy. The messages of both databases
-// never contain a password.
+// refusal is an error of the database in one line, with the setting and the remedy. The messages of both databases never
+// contain a password.
 type refusal struct {
 	cure string
 	err  error
@@ -23,7 +23,7 @@ func (r *refusal) Error() string {
 
 func (r *refusal) Unwrap() error { return r.err }
 
-// unusable adds the setting and the remedy to an error of the database. It returns other errors unchanged.
+// unusable adds the setting and the remedy to a database error. It returns other errors unchanged.
 func unusable(err error) error {
 	if cure := cureOf(err); cure != "" {
 		return &refusal{cure, err}
@@ -31,7 +31,7 @@ func unusable(err error) error {
 	return err
 }
 
-// cureOf returns the remedy for an error of the database, empty for other errors.
+// cureOf returns the remedy for a database error. It is empty for other errors.
 func cureOf(err error) string {
 	file, server := (*modernc.Error)(nil), (*pgconn.PgError)(nil)
 	connection, dial := (*pgconn.ConnectError)(nil), net.Error(nil)
@@ -50,7 +50,7 @@ func cureOf(err error) string {
 
 func orElse(cure string) string {
 	if cure == "" {
-		return "the database refuses to work as a ledger"
+		return "database error"
 	}
 	return cure
 }
@@ -66,28 +66,28 @@ func contradicts(err error) bool {
 
 const sqliteConstraint = 19
 
-// sqliteCodes maps codes of SQLite to the keys of the remedies.
+// sqliteCodes maps SQLite's error codes to keys of the remedies.
 var sqliteCodes = map[int]string{
 	3: "rights", 5: "busy", 6: "busy", 8: "readonly", 10: "disk", 11: "damaged", 13: "53100", 14: "path", 23: "rights", 26: "damaged",
 }
 
-// The remedies by the codes of PostgreSQL and by names for those of SQLite.
+// The remedies for errors. The keys are PostgreSQL's error codes, and names for SQLite's.
 var cures = map[string]string{
-	"busy":     "another process has the file, and a SQLite file is for one process: end the other process, or use a postgres:// ledger for replicas",
-	"readonly": "the ledger is read-only: let this user write the file and its directory",
-	"rights":   "the file may not be used: let this user write the file and its directory",
-	"path":     "the file can't be opened: its directory has to exist, and this user has to be allowed to write there",
-	"disk":     "the disk can't read or write the ledger: check the disk, and restore a backup if the file is damaged",
-	"damaged":  "the file is damaged or no ledger: name another file, or restore a backup",
+	"busy":     "another process uses the file, and SQLite supports only one: stop the other process, or use a postgres:// ledger for replicas",
+	"readonly": "ledger is read-only: allow this user to write to the file and its directory",
+	"rights":   "access to the file denied: allow this user to write to the file and its directory",
+	"path":     "file can't be opened: make sure that its directory exists and that this user can write there",
+	"disk":     "disk error: check the disk, and restore a backup if the file is damaged",
+	"damaged":  "file is damaged or not a ledger: use another file, or restore a backup",
 
-	"53100": "the disk of the ledger is full: make room",
-	"53300": "PostgreSQL has no connection left: raise its max_connections, each replica takes up to 16",
-	"28P01": "PostgreSQL refuses the user or the password: correct them",
-	"28000": "PostgreSQL lets this user not in from here: correct the user, or PostgreSQL's pg_hba.conf",
-	"3D000": "there is no such database: correct the name, or create it with CREATE DATABASE",
-	"42501": "this user lacks rights: make it the owner of a database of its own, so that it can create and write tables, or run easel ledger migrate as the owner and let this user read and write them",
-	"25006": "the database is read-only: name the primary, and not a standby",
-	"57P03": "PostgreSQL is starting or stopping: start Easel again when it is up",
-	"57P01": "PostgreSQL is stopping, or an administrator has ended the connection: wait until it is up again",
-	"57P02": "PostgreSQL is stopping, or an administrator has ended the connection: wait until it is up again",
+	"53100": "disk of the ledger is full: free some space",
+	"53300": "PostgreSQL has no free connection: raise max_connections; each replica uses up to 16",
+	"28P01": "PostgreSQL rejects the user or the password: correct them",
+	"28000": "PostgreSQL denies this user access from this host: correct the user or pg_hba.conf",
+	"3D000": "database not found: correct the name, or create it with CREATE DATABASE",
+	"42501": "permission denied: make this user the owner of the database, or run easel ledger migrate as the owner and grant this user read and write access to the tables",
+	"25006": "database is read-only: use the primary instead of a standby",
+	"57P03": "PostgreSQL is starting or stopping: start Easel again when it is available",
+	"57P01": "PostgreSQL is stopping, or an administrator closed the connection: wait until it is available",
+	"57P02": "PostgreSQL is stopping, or an administrator closed the connection: wait until it is available",
 }

@@ -54,7 +54,7 @@ func TestASecondProcessOnOneFileIsToldSo(t *testing.T) {
 	}
 	open(t, "sqlite:"+file)
 	for _, name := range []string{file, link} {
-		wantRefusal(t, "sqlite:"+name, "another process has the file")
+		wantRefusal(t, "sqlite:"+name, "another process uses the file")
 	}
 }
 
@@ -64,17 +64,17 @@ func TestAFileThatCantBeALedgerIsNamed(t *testing.T) {
 	if err := os.WriteFile(text, []byte(strings.Repeat("no database at all\n", 100)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantRefusal(t, "sqlite:"+filepath.Join(dir, "nowhere", "book.db"), "directory has to exist")
+	wantRefusal(t, "sqlite:"+filepath.Join(dir, "nowhere", "book.db"), "its directory exists")
 	wantRefusal(t, "sqlite:"+dir, "can't be opened")
-	wantRefusal(t, "sqlite:"+text, "damaged or no ledger")
+	wantRefusal(t, "sqlite:"+text, "damaged or not a ledger")
 }
 
 func TestALedgerThatStopsTakingOrdersSaysWhy(t *testing.T) { // T4
 	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
 	l := open(t, url)
 	for statement, cure := range map[string]string{
-		"PRAGMA max_page_count = 1": "the disk of the ledger is full",
-		"PRAGMA query_only = ON":    "the ledger is read-only",
+		"PRAGMA max_page_count = 1": "disk of the ledger is full",
+		"PRAGMA query_only = ON":    "ledger is read-only",
 	} {
 		l.Exec(t, statement)
 		r := request("k")
@@ -91,7 +91,7 @@ func TestADatabaseThatStopsTakingOrdersSaysWhy(t *testing.T) { // T4
 	change(t, url, `CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$`)
 	change(t, url, `CREATE TRIGGER no_room BEFORE INSERT ON orders EXECUTE FUNCTION no_room()`)
 	_, _, err := l.Write(t.Context(), request("k"))
-	wantCure(t, err, "the disk of the ledger is full")
+	wantCure(t, err, "disk of the ledger is full")
 	l.Exec(t, `ALTER DATABASE `+databaseName(t, url)+` SET default_transaction_read_only = on`)
 	_ = l.Close()
 	wantRefusal(t, url, "name the primary")
@@ -121,8 +121,8 @@ func TestADatabaseThatCantBeUsedSaysWhy(t *testing.T) {
 		return u.String()
 	}
 	for cure, url := range map[string]string{
-		"refuses the user or the password": as(url.UserPassword(user, "hunter22"), func(*url.URL) {}),
-		"lacks rights":                     as(url.UserPassword(user, "hunter2"), func(*url.URL) {}),
+		"rejects the user or the password": as(url.UserPassword(user, "hunter22"), func(*url.URL) {}),
+		"permission denied":                as(url.UserPassword(user, "hunter2"), func(*url.URL) {}),
 		"no such database":                 as(url.UserPassword("postgres", "hunter2"), func(u *url.URL) { u.Path = "/nowhere" }),
 		"can't be reached":                 as(url.UserPassword(user, "hunter2"), func(u *url.URL) { u.Host = "127.0.0.1:1" }),
 		"check host":                       as(url.UserPassword(user, "hunter2"), func(u *url.URL) { u.Host = "nowhere.invalid" }),
@@ -130,7 +130,7 @@ func TestADatabaseThatCantBeUsedSaysWhy(t *testing.T) {
 	} {
 		wantRefusal(t, url, cure)
 		_, err := ledger.Verify(t.Context(), url, nil)
-		wantCure(t, err, map[bool]string{true: cure, false: "there is no ledger here"}[cure != "lacks rights"]) // finding no table needs no rights
+		wantCure(t, err, map[bool]string{true: cure, false: "ledger not found"}[cure != "permission denied"]) // finding no table needs no rights
 	}
 	_, err := ledger.Verify(t.Context(), as(url.UserPassword(user, "hunter22"), func(*url.URL) {}), nil)
 	wantCure(t, err, "password authentication failed")
@@ -146,6 +146,6 @@ func TestAnIncompatibleSchemaIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		change(t, url, "UPDATE facts SET value = '99' WHERE name = 'needed_schema'")
-		wantRefusal(t, url, "install the later one again")
+		wantRefusal(t, url, "changed by a later Easel")
 	})
 }

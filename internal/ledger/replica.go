@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// replicaTTL is the time after which a replica that does not renew its row counts as stopped.
+// replicaTTL is the time after which a replica that has not renewed its row counts as stopped.
 const replicaTTL = 30 * time.Second
 
 const (
@@ -16,7 +16,8 @@ const (
 
 var removeStopped = `DELETE FROM replicas WHERE ` + isPast("seen_time + "+micro(replicaTTL), micro(replicaTTL))
 
-// Attend renews the row of a replica that polls the catalog, or removes it. It returns the number of replicas that poll.
+// Attend renews the row of a replica that polls the catalog, or removes the row if polls is false. It returns the number of
+// polling replicas.
 func (l *Ledger) Attend(ctx context.Context, replica string, polls bool) (replicas int, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		own := removeReplica

@@ -37,6 +37,6 @@ func TestAFileWithoutRightsIsNamed(t *testing.T) {
 		if err := os.Chmod(dir, 0o555); err != nil {
 			t.Fatal(err)
 		}
-		asNobody(func() { wantRefusal(t, url, "the file may not be used") })
+		asNobody(func() { wantRefusal(t, url, "access to the file denied") })
 	}
 }

@@ -8,75 +8,74 @@ import (
 
 // Request is an order as its caller sends it.
 type Request struct {
-	// Namespace is the scope of the idempotency key: the owner behind a shared API key, otherwise the forwarded API key.
+	// Namespace is the scope of the idempotency key: the owner under a shared API key, otherwise the forwarded API key.
 	Namespace string
-	// Owner is the owner of the order, and Caller its sender.
+	// Owner is the owner of the order, and Caller the caller that sends it.
 	Owner, Caller string
-	// IdempotencyKey is the caller's name for the order, and UpstreamKey the key for the catalog.
+	// IdempotencyKey is the key that the caller sent, and UpstreamKey the key that the catalog receives.
 	IdempotencyKey, UpstreamKey string
 	// APIKey is the SHA-256, in hex, of the API key that sends the order.
 	APIKey  string
 	ModelID string
-	// Inputs are the bytes for the catalog. Empty inputs are not stored.
+	// Inputs are the exact bytes for the catalog. If empty, they are not stored.
 	Inputs string
-	// Digest is the SHA-256, in hex, of the model and the values of the inputs.
+	// Digest is the SHA-256, in hex, of the model and the input values.
 	Digest string
-	// InputsDigest is the SHA-256, in hex, of the bytes for the catalog.
+	// InputsDigest is the SHA-256, in hex, of the exact input bytes.
 	InputsDigest string
-	// Labels are shown to people and in reports.
+	// Labels are for display and reports.
 	Labels map[string]string
-	// PriceCents is the price that is reserved until the catalog reports the charge.
+	// PriceCents is the price to reserve until the catalog reports the charge.
 	PriceCents int64
-	// Limits are the budgets that must have room for the price.
+	// Limits are the spending limits of the owner.
 	Limits Limits
 	// Total is the spending limit of all owners together.
 	Total Limits
-	// Agreed is called last in the transaction that writes the order. It checks whether the caller, the model and the
-	// limits are unchanged. An error aborts the transaction. It may be nil.
+	// Agreed is called at the end of the transaction that writes the order. It checks that the caller, the model and the limits
+	// are unchanged. An error aborts the transaction. It may be nil.
 	Agreed func() error
 }
 
-// Order is an order of the ledger.
+// Order is an order in the ledger.
 type Order struct {
 	lifecycle.Order
 
-	// ID is the ledger's own id of the order. Recovery and operators use it.
+	// ID is the ledger's ID of the order. The recovery and operators use it.
 	ID string
-	// Namespace, Owner, Caller, IdempotencyKey, UpstreamKey, APIKey, ModelID, Inputs and the digests are copied from its
-	// [Request].
+	// These fields are copied from the [Request].
 	Namespace, Owner, Caller, IdempotencyKey, UpstreamKey, APIKey, ModelID, Inputs, Digest, InputsDigest string
-	// Time is the time when the order was written, and Age the time since then. Both are by the database's clock.
+	// Time is the time when the order was written. Age is the time since then. Both are from the database's clock.
 	Time time.Time
 	Age  time.Duration
-	// Money has the amounts that the ledger counts for the order.
+	// Money contains the amounts that the budgets count for the order.
 	lifecycle.Money
-	// Observed is the observed state of its generation, and Record the catalog's report of the latest state, as JSON.
+	// Observed is the observed state of the generation. Record is the catalog's record of the latest state, as JSON.
 	lifecycle.Observed
 	Record string
 	// Labels are the labels of its [Request].
 	Labels map[string]string
 
-	// Problem is the reason why the order has no outcome yet, for display.
+	// Problem is the reason why the order has no outcome yet, for operators.
 	Problem string
 
-	// Erased means that its labels and its record were erased, and are not written again.
+	// Erased means that the labels and the record were erased. They are not written again.
 	Erased bool
 
-	placed int64 // time when its generation was recorded in microseconds; zero without one
+	placed int64 // time when the generation was recorded, in microseconds; zero without a generation
 }
 
-// money returns the amounts that follow from the recorded state of an order.
+// money returns the amounts that follow from the recorded state.
 func (o Order) money() lifecycle.Money {
 	switch {
 	case o.State == lifecycle.Placed:
 		return o.Observed.Money()
 	case o.State == lifecycle.Refused:
 		return lifecycle.Money{}
-	case o.Expired: // its outcome stays unknown
+	case o.Expired: // the outcome stays unknown
 		return lifecycle.Money{UnconfirmedCents: o.PriceCents}
 	}
 	return lifecycle.Money{ReservedCents: o.PriceCents}
 }
 
-// isForwarded reports whether an order was sent under a forwarded API key.
+// isForwarded reports whether the order was sent under a forwarded API key.
 func (o Order) isForwarded() bool { return o.Namespace == o.APIKey }

@@ -14,13 +14,13 @@ import (
 //go:embed migrations
 var migrationFiles embed.FS
 
-// The facts about the schema of a ledger.
+// Facts about the schema of a ledger.
 const (
 	schemaFact = "schema"        // number of the latest migration
-	neededFact = "needed_schema" // number of the oldest schema that a program must know to use the ledger
+	neededFact = "needed_schema" // minimum schema number that a program must support to use the ledger
 )
 
-// migrations returns the files that change the schema, the first one first. The name of a file begins with its number.
+// migrations returns the migration files in order. Each file name starts with the number of the migration.
 func (d dialect) migrations() (files []string) {
 	for {
 		next, _ := fs.Glob(migrationFiles, fmt.Sprintf("migrations/%s/%d_*.sql", d.kind, len(files)+1)) // the pattern is valid
@@ -47,7 +47,7 @@ func (l *Ledger) migrate(ctx context.Context) (applied []string, err error) {
 	return applied, compatible(ctx, l.writes, int64(len(files)))
 }
 
-// migrate applies the missing migrations. Another replica may have applied them before the lock was acquired.
+// migrate applies the missing migrations. Another replica may have applied some before the lock was acquired.
 func (t *transaction) migrate(files []string) (applied []string, err error) {
 	if _, err := t.querier.ExecContext(t.ctx, t.l.dialect.migrationLock); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (t *transaction) migrate(files []string) (applied []string, err error) {
 	return applied, err
 }
 
-// apply applies a migration, and records its number. Its text has several statements, and is not translated.
+// apply applies a migration and records its number. The file has several statements, which are executed without translation.
 func (t *transaction) apply(file string, number int64) error {
 	text, err := migrationFiles.ReadFile(file)
 	if err == nil {
@@ -72,7 +72,7 @@ func (t *transaction) apply(file string, number int64) error {
 	return err
 }
 
-// schemaVersion returns the number of the latest migration of a ledger. Zero means that the database has no ledger.
+// schemaVersion returns the number of the latest applied migration. Zero means that the database has no ledger.
 func schemaVersion(ctx context.Context, d dialect, db querier) (version int64, err error) {
 	exists := false
 	if err := db.QueryRowContext(ctx, d.hasFacts).Scan(&exists); err != nil || !exists {
@@ -81,26 +81,26 @@ func schemaVersion(ctx context.Context, d dialect, db querier) (version int64, e
 	return numberFact(ctx, db, schemaFact)
 }
 
-// compatible rejects a ledger that a later release has changed so that this one cannot use it.
+// compatible returns an error if a later release has changed the ledger so that this release cannot use it.
 func compatible(ctx context.Context, db querier, known int64) error {
 	needed, err := numberFact(ctx, db, neededFact)
 	if err == nil && needed > known {
-		return fmt.Errorf("EASEL_LEDGER_URL: a later Easel has changed this ledger so that this one can't read it (it needs schema %d, and this one knows %d): install the later one again", needed, known)
+		return fmt.Errorf("EASEL_LEDGER_URL: this ledger was changed by a later Easel (it needs schema %d, and this Easel supports %d): use the later Easel", needed, known)
 	}
 	return unusable(err)
 }
 
-// version returns the number of the schema. It rejects a database without a ledger.
+// version returns the schema number. It returns an error if the database has no ledger.
 func (l *Ledger) version(ctx context.Context) (version int64, err error) {
 	version, err = schemaVersion(ctx, l.dialect, l.reads)
 	if err == nil && version == 0 {
-		return 0, &refusal{"there is no ledger here: name the one that a server has used", errors.New("no schema")}
+		return 0, &refusal{"ledger not found: use the URL of an existing ledger", errors.New("no schema")}
 	}
 	return version, unusable(err)
 }
 
-// isCurrent rejects a database without a ledger, and a ledger with the schema of an earlier or of a later release, which may
-// have data that this one does not know.
+// isCurrent returns an error if the database has no ledger, or if the schema is not exactly the one of this release. A later
+// schema may have data that this release does not know.
 func (l *Ledger) isCurrent(ctx context.Context) error {
 	have, err := l.version(ctx)
 	if err != nil {
@@ -108,10 +108,10 @@ func (l *Ledger) isCurrent(ctx context.Context) error {
 	}
 	known := int64(len(l.dialect.migrations()))
 	if have > known {
-		return fmt.Errorf("EASEL_LEDGER_URL: the schema of this ledger is of a later Easel (%d, and this one has %d): use the Easel that has served it last", have, known)
+		return fmt.Errorf("EASEL_LEDGER_URL: this ledger has the schema of a later Easel (%d, and this Easel has %d): use the later Easel", have, known)
 	}
 	if have < known {
-		return fmt.Errorf("EASEL_LEDGER_URL: the schema of this ledger is of an older Easel (%d, and this one has %d): run easel ledger migrate", have, known)
+		return fmt.Errorf("EASEL_LEDGER_URL: this ledger has the schema of an older Easel (%d, and this Easel has %d): run easel ledger migrate", have, known)
 	}
 	return nil
 }

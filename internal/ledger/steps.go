@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// stepRows is the maximum number of rows that a step of bulk work changes in its transaction. An order waits for at most one
-// step.
+// stepRows is the maximum number of rows that one step of bulk work changes. Each step is a transaction, so an order waits for
+// at most one step.
 const stepRows = 100
 
-// inSteps runs step repeatedly, each time in its own transaction, until a step has changed fewer than [stepRows] rows. A
-// step changes at most [stepRows] rows in the order of their times, starting at the last time of the step before, and
-// returns their times. inSteps returns the number of changed rows, even after an error.
+// inSteps calls step repeatedly, each time in a new transaction, until a step changes fewer than [stepRows] rows. A step
+// changes rows in the order of their times, starting at from, and returns these times. from is the last time of the step
+// before. inSteps returns the number of changed rows, even after an error.
 func (l *Ledger) inSteps(ctx context.Context, step func(tx *transaction, from int64) (times []int64, err error)) (rows int, err error) {
 	for from := int64(0); ; {
 		var times []int64
@@ -29,16 +29,16 @@ func (l *Ledger) inSteps(ctx context.Context, step func(tx *transaction, from in
 	}
 }
 
-// changeInSteps runs a statement by [Ledger.inSteps]. $1 is the earliest time of the rows that it changes, and $2 their
-// maximum number. Its other arguments start at $3. It returns the time of each row.
+// changeInSteps runs a statement with [Ledger.inSteps]. In the statement, $1 is the earliest time of the rows to change, $2 is
+// their maximum number, and $3 is the first of args. The statement returns the time of each row.
 func (l *Ledger) changeInSteps(ctx context.Context, text string, args ...any) (rows int, err error) {
 	return l.inSteps(ctx, func(tx *transaction, from int64) ([]int64, error) {
 		return collect(tx, func(row scanner, at *int64) error { return row.Scan(at) }, text, slices.Concat([]any{from, stepRows}, args)...)
 	})
 }
 
-// eachOwner returns a query for the owners of the rows of a table that match a condition. It skips from one owner to the
-// next in an index. A condition on each_of.owner can follow.
+// eachOwner returns a query for the owners of the rows that match a condition. It skips from one owner to the next in an index.
+// A condition on each_of.owner can be appended.
 func eachOwner(table, condition string) string {
 	least := `SELECT MIN(owner) FROM ` + table + ` WHERE ` + condition
 	return `WITH RECURSIVE each_of (owner) AS (` + least + `

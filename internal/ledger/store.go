@@ -5,22 +5,22 @@ import (
 	"slices"
 )
 
-// Stores are the names of a ledger in a store of results, which several ledgers may share.
+// Stores contains the names of a ledger in a store of results. Several ledgers may share a store.
 type Stores struct {
-	// Name is the name under which results are copied, empty if no process has copied a result yet.
+	// Name is the current name. It is empty if no process has copied a result yet.
 	Name string
-	// Former are the names from before the ledger was copied. The other ledger may have copies there.
+	// Former contains the names from before the ledger was copied. The original ledger may still have copies under them.
 	Former []string
 	// Adopted means that an operator has adopted the copies under the former names.
 	Adopted bool
 }
 
-// All returns all names, the current one first.
+// All returns all names, starting with the current one.
 func (s Stores) All() []string {
 	return slices.DeleteFunc(append([]string{s.Name}, s.Former...), func(name string) bool { return name == "" })
 }
 
-// Own returns the names under which the ledger may delete copies.
+// Own returns the names whose copies this ledger may delete.
 func (s Stores) Own() []string {
 	if !s.Adopted {
 		s.Former = nil
@@ -28,7 +28,7 @@ func (s Stores) Own() []string {
 	return s.All()
 }
 
-// StoreName returns the name of the ledger in a store. If the ledger has none, it stores the suggested name.
+// StoreName returns the name of the ledger in a store. If it has none, the suggested name is stored and returned.
 func (l *Ledger) StoreName(ctx context.Context, suggested string) (string, error) {
 	return l.tie(ctx, storeFact, suggested)
 }
@@ -51,7 +51,8 @@ func (l *Ledger) Stores(ctx context.Context) (s Stores, err error) {
 	return s, err
 }
 
-// AdoptContents allows this ledger to delete copies from before it was copied, and reports whether it is a copy.
+// AdoptContents allows the ledger to delete copies from before it was copied. It returns false, and does nothing, if the ledger
+// is not a copy.
 func (l *Ledger) AdoptContents(ctx context.Context, by By) (wasCopied bool, err error) {
 	if !l.IsCopy() {
 		return false, nil
@@ -60,7 +61,7 @@ func (l *Ledger) AdoptContents(ctx context.Context, by By) (wasCopied bool, err 
 		if _, err := tx.exec(`INSERT INTO facts (name, value) VALUES ('` + adoptedFact + `', CAST({now} AS TEXT)) ON CONFLICT (name) DO NOTHING`); err != nil {
 			return err
 		}
-		// A deletion in progress that keeps its copy must not end, so it loses its lease and starts again.
+		// A deletion in progress would keep such a copy, so it loses its lease and starts again.
 		if _, err := tx.exec(`UPDATE jobs SET fence = fence + 1, run_time = {now} WHERE kind = '` + DeleteJob + `' AND fence > 0`); err != nil {
 			return err
 		}
@@ -72,7 +73,7 @@ func (l *Ledger) AdoptContents(ctx context.Context, by By) (wasCopied bool, err 
 	return true, err
 }
 
-// deleteAdopted writes, in one step, jobs that delete adopted copies, and reports whether more may be left.
+// deleteAdopted writes, in one step, the jobs that delete adopted copies. It reports whether there may be more.
 func (l *Ledger) deleteAdopted(ctx context.Context) (more bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		rows, err := tx.exec(addDeletions+`state = {doomed} AND NOT EXISTS (SELECT 1 FROM jobs WHERE kind = '`+DeleteJob+`' AND ref = generation_id) LIMIT $1 ON CONFLICT DO NOTHING`, stepRows)

@@ -7,32 +7,33 @@ import (
 	"time"
 )
 
-// Summary has the totals of the ledger.
+// Summary contains the totals of the ledger.
 type Summary struct {
 	Owners []OwnerSummary // sorted by name
-	// Unknown is the number of orders without an outcome. OldestUnknown is the age of the oldest one.
+	// Unknown is the number of orders of unknown outcome. OldestUnknown is the age of the oldest of them.
 	Unknown       int64
 	OldestUnknown time.Duration
-	// Events has the owners with pending or abandoned events.
+	// Events contains the owners with pending or abandoned events.
 	Events []EventSummary
-	// Contents has the totals of the copies of results.
+	// Contents contains the totals of the copies of results.
 	Contents ContentSummary
 }
 
-// OwnerSummary has the totals of all orders of an owner. They are zero if only this process knows the owner.
+// OwnerSummary contains the totals of an owner's orders. They are zero for an owner without orders.
 type OwnerSummary struct {
 	Owner string
-	// Orders is the number of placed orders. Unknown is the number without an outcome, OldestUnknown the age of the oldest.
+	// Orders is the number of placed orders. Unknown is the number of orders of unknown outcome. OldestUnknown is the age of
+	// the oldest of these.
 	Orders, Unknown int64
 	OldestUnknown   time.Duration
 	// SpentCents includes RefundedCents and UnconfirmedCents.
 	SpentCents, RefundedCents, ReservedCents, UnconfirmedCents int64
-	// Budgets are the current budgets that have a limit in this process.
+	// Budgets are the current budgets that have a limit, by this process's configuration.
 	Budgets []Budget
 }
 
-// Summary returns the totals of the ledger. With owners set, it includes the totals of each owner. It reads
-// the sums of the budgets, and only those orders that have no outcome.
+// Summary returns the totals of the ledger. If owners is true, it includes the totals of each owner. It reads the sums in the
+// budgets, and only those orders that have no outcome.
 func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error) {
 	err = l.reading(ctx, func(tx *transaction) error {
 		s = Summary{}
@@ -58,13 +59,13 @@ func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error
 	return s, err
 }
 
-// The totals of all orders, and the orders of unknown outcome. An owner of the latter may not have a budget yet.
+// The totals of placed orders, and the orders of unknown outcome. An owner in the second query may not have a budget yet.
 const (
 	knownSums   = `SELECT owner, orders, spent_cents + refunded_cents AS spent, refunded_cents, reserved_cents, unconfirmed_cents, 0 AS unknown, CAST(NULL AS BIGINT) AS oldest FROM budgets WHERE period = 'month'`
 	unknownSums = `SELECT owner, 0 AS orders, 0 AS spent, 0 AS refunded_cents, 0 AS reserved_cents, 0 AS unconfirmed_cents, 1 AS unknown, order_time AS oldest FROM orders WHERE state = {open}`
 )
 
-// summarizeOwners returns the totals of each owner, sorted by name. Without known, only orders of unknown outcome count.
+// summarizeOwners returns the totals of each owner, sorted by name. If known is false, only orders of unknown outcome count.
 func (l *Ledger) summarizeOwners(tx *transaction, known bool, now time.Time) (all []OwnerSummary, err error) {
 	sums := unknownSums
 	if known {
@@ -87,11 +88,11 @@ func (l *Ledger) summarizeOwners(tx *transaction, known bool, now time.Time) (al
 			all = append(all, OwnerSummary{Owner: name})
 		}
 	}
-	slices.SortFunc(all, func(a, b OwnerSummary) int { return strings.Compare(a.Owner, b.Owner) }) // databases sort differently
+	slices.SortFunc(all, func(a, b OwnerSummary) int { return strings.Compare(a.Owner, b.Owner) }) // the databases sort differently
 	return all, l.summarizeBudgets(tx, all, now)
 }
 
-// summarizeBudgets adds the usage of the budgets that have a limit.
+// summarizeBudgets sets the budgets that have a limit, with their usage.
 func (l *Ledger) summarizeBudgets(tx *transaction, owners []OwnerSummary, now time.Time) error {
 	used, err := tx.used(now, "TRUE")
 	teams := l.teams()
@@ -101,14 +102,14 @@ func (l *Ledger) summarizeBudgets(tx *transaction, owners []OwnerSummary, now ti
 	return err
 }
 
-// used returns the usage of the budgets of the day and of the month of a time that match a condition.
+// used returns the usage of the day and month budgets of a time that match a condition.
 func (t *transaction) used(now time.Time, condition string, args ...any) ([]usage, error) {
 	periods := Limits{}.periods(now)
 	return collect(t, scanUsage, `SELECT `+usageColumns+` FROM budgets WHERE (period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2) AND `+condition,
 		slices.Concat([]any{periods[0].Start.UnixMicro(), periods[1].Start.UnixMicro()}, args)...)
 }
 
-// Budgets returns the budgets of an owner that have a limit.
+// Budgets returns the current budgets of an owner that have a limit.
 func (l *Ledger) Budgets(ctx context.Context, owner string, limits Limits) (all []Budget, err error) {
 	if limits == (Limits{}) {
 		return nil, nil

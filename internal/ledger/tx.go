@@ -18,7 +18,7 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// transaction executes statements in the dialect of its database, and records the notifications that follow its commit.
+// transaction executes statements in the dialect of its database. It also collects the notifications to send after the commit.
 type transaction struct {
 	querier
 	pool *pool
@@ -34,18 +34,18 @@ type transaction struct {
 // AnswerTime is the timeout of an operation of the ledger, including its retries.
 const AnswerTime = 5 * time.Second
 
-// maxAttempts is the maximum number of attempts of a transaction that the database aborts because of another one.
+// maxAttempts is the maximum number of attempts of a transaction that the database aborts because of a conflict.
 const maxAttempts = 5
 
-// tx commits the changes of do, unless do fails. Its errors are a closed set: a [*BudgetError], [ErrGenerationTaken],
-// [ErrKeyTaken], [ErrLeaseLost], a [*Disagreed], a [*Contradiction], the error of ctx, an [*Unavailable], a [*Busy], and
-// a [*Doubt]. Only after a [*Doubt] may the changes have been recorded. A retry calls do again.
+// tx runs do in a transaction, and commits it unless do returns an error. Its errors are a closed set: a [*BudgetError],
+// [ErrGenerationTaken], [ErrKeyTaken], [ErrLeaseLost], a [*Disagreed], a [*Contradiction], the error of ctx, an [*Unavailable],
+// a [*Busy], and a [*Doubt]. Only after a [*Doubt] may the changes have been committed. Each retry calls do again.
 func (l *Ledger) tx(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error { return l.once(ctx, l.writes, nil, do) })
 }
 
-// reading runs queries outside a transaction. They have no spans, because almost every call has one, and a span costs as much as the
-// query. A retry calls do again.
+// reading runs queries outside a transaction. They have no spans, because almost every call has such a query, and a span costs
+// as much as the query. Each retry calls do again.
 func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error {
 		l.reads.prepare(ctx)
@@ -53,7 +53,7 @@ func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error
 	})
 }
 
-// retried calls do again if the database aborts it because of another transaction.
+// retried calls do again if the database aborts it because of a conflict with another transaction.
 func (l *Ledger) retried(ctx context.Context, do func(context.Context) error) (err error) {
 	bounded, cancel := context.WithTimeout(ctx, AnswerTime)
 	defer cancel()
@@ -74,12 +74,12 @@ func (l *Ledger) once(ctx context.Context, p *pool, options *sql.TxOptions, do f
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	defer func() { _ = tx.Rollback() }() // does nothing after a commit
 	t := &transaction{querier: tx, pool: p, ctx: ctx, l: l, statements: l.statements}
 	if err := do(t); err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil { // no commit was sent
+	if err := ctx.Err(); err != nil { // no commit was sent yet
 		return err
 	}
 	err = l.commits.measure(ctx, func(context.Context) error { return tx.Commit() })
@@ -92,7 +92,7 @@ func (l *Ledger) once(ctx context.Context, p *pool, options *sql.TxOptions, do f
 	return err
 }
 
-// publish reports the lines of the audit, and wakes the loop of the jobs.
+// publish passes on the audit lines, and wakes the loop of jobs. It is called after the commit.
 func (t *transaction) publish() {
 	for _, line := range t.audited {
 		if t.l.audited != nil {
@@ -104,7 +104,7 @@ func (t *transaction) publish() {
 	}
 }
 
-// ring puts a value into a channel, unless the channel is full.
+// ring sends a signal to a channel, unless the channel is full.
 func ring(bell chan struct{}) {
 	select {
 	case bell <- struct{}{}:
@@ -112,7 +112,7 @@ func ring(bell chan struct{}) {
 	}
 }
 
-// The codes of PostgreSQL and of SQLite.
+// The error codes of PostgreSQL and SQLite.
 const (
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
@@ -122,8 +122,8 @@ const (
 	sqliteBusy = 5
 )
 
-// mayRetry reports whether a transaction may be attempted again: the database has aborted it because of another one, or
-// it was not sent because the connection was closed. A commit of unknown outcome is not repeated.
+// mayRetry reports whether a transaction may be attempted again. This is so if the database aborted it because of a conflict,
+// or if it was not sent because the connection was closed. A commit with an unknown result is not repeated.
 func mayRetry(err error) bool {
 	if _, doubt := errors.AsType[*Doubt](err); doubt {
 		return false
@@ -131,25 +131,25 @@ func mayRetry(err error) bool {
 	return notCommitted(err) || pgconn.SafeToRetry(err)
 }
 
-// notCommitted reports whether err proves that the transaction was not committed, even if the commit was sent.
+// notCommitted reports whether an error proves that the transaction was not committed, even if the commit was sent.
 func notCommitted(err error) bool {
 	file, ok := errors.AsType[*modernc.Error](err)
 	return hasCode(err, serializationFailure) || hasCode(err, deadlockDetected) || errors.Is(err, pgx.ErrTxCommitRollback) || ok && file.Code()&0xff == sqliteBusy
 }
 
-// hasCode reports whether an error of PostgreSQL has a code.
+// hasCode reports whether an error is a PostgreSQL error with the given code.
 func hasCode(err error, code string) bool {
 	server, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && server.Code == code
 }
 
-// isSlow reports whether an operation timed out in a database that is available: PostgreSQL has reported the timeout, or the
-// database is a file or in memory.
+// isSlow reports whether an operation timed out although the database is available. PostgreSQL reports such a timeout itself. A
+// SQLite database is always available.
 func (l *Ledger) isSlow(err error) bool {
 	return hasCode(err, queryCanceled) || !l.IsShared() && errors.Is(err, context.DeadlineExceeded)
 }
 
-// classified converts an error to one of the errors of [Ledger.tx].
+// classified converts an error to one of the errors that [Ledger.tx] returns.
 func (l *Ledger) classified(ctx context.Context, err error) error {
 	_, budget := errors.AsType[*BudgetError](err)
 	_, disagreed := errors.AsType[*Disagreed](err)
@@ -167,7 +167,7 @@ func (l *Ledger) classified(ctx context.Context, err error) error {
 	return &Unavailable{unusable(err), hasCode(err, lockNotAvailable)}
 }
 
-// exec executes a statement, and returns the number of changed rows.
+// exec executes a statement and returns the number of changed rows.
 func (t *transaction) exec(text string, args ...any) (rows int64, err error) {
 	err = t.statements.measure(t.ctx, func(ctx context.Context) error {
 		result, err := t.ExecContext(ctx, text, args...)
@@ -179,7 +179,7 @@ func (t *transaction) exec(text string, args ...any) (rows int64, err error) {
 	return rows, err
 }
 
-// execAll executes statements without arguments, until one fails.
+// execAll executes statements without arguments, and stops at the first error.
 func (t *transaction) execAll(statements ...string) error {
 	for _, text := range statements {
 		if _, err := t.exec(text); err != nil {
@@ -189,14 +189,14 @@ func (t *transaction) execAll(statements ...string) error {
 	return nil
 }
 
-// query calls each with the rows of a query.
+// query calls each for every row of a query.
 func (t *transaction) query(each func(scanner) error, text string, args ...any) error {
 	return t.statements.measure(t.ctx, func(ctx context.Context) error {
 		rows, err := t.QueryContext(ctx, text, args...)
 		if err != nil {
 			return err
 		}
-		defer func() { _ = rows.Close() }() // rows.Err has the error
+		defer func() { _ = rows.Close() }() // rows.Err returns the error
 		for rows.Next() {
 			if err := each(rows); err != nil {
 				return err
@@ -206,7 +206,7 @@ func (t *transaction) query(each func(scanner) error, text string, args ...any) 
 	})
 }
 
-// row scans the one row of a query. Without a row the error is [sql.ErrNoRows].
+// row scans the only row of a query. If there is no row, the error is [sql.ErrNoRows].
 func (t *transaction) row(into []any, text string, args ...any) error {
 	found, err := t.maybeRow(into, text, args...)
 	if err == nil && !found {
@@ -215,7 +215,7 @@ func (t *transaction) row(into []any, text string, args ...any) error {
 	return err
 }
 
-// maybeRow scans the one row of a query, and reports whether there is one.
+// maybeRow scans the only row of a query, and reports whether there is one.
 func (t *transaction) maybeRow(into []any, text string, args ...any) (found bool, err error) {
 	err = t.query(func(row scanner) error {
 		found = true
@@ -224,19 +224,19 @@ func (t *transaction) maybeRow(into []any, text string, args ...any) (found bool
 	return found, err
 }
 
-// now returns the time of the database.
+// now returns the database's current time.
 func (t *transaction) now() (now time.Time, err error) {
 	err = t.row([]any{moment{&now}}, `SELECT {now}`)
 	return now, err
 }
 
-// Now returns the time of the database.
+// Now returns the database's current time.
 func (l *Ledger) Now(ctx context.Context) (now time.Time, err error) {
 	err = l.askOne(ctx, []any{moment{&now}}, `SELECT {now}`)
 	return now, err
 }
 
-// collect returns the rows of a query, each scanned by scan.
+// collect returns the rows of a query in a transaction, scanned by scan.
 func collect[T any](tx *transaction, scan func(scanner, *T) error, query string, args ...any) (all []T, err error) {
 	err = tx.query(func(row scanner) error {
 		var one T
@@ -253,7 +253,7 @@ func collect[T any](tx *transaction, scan func(scanner, *T) error, query string,
 // scanText scans a row with one string.
 func scanText(row scanner, text *string) error { return row.Scan(text) }
 
-// askOne scans the one row of a query. Without a row, the values are left unchanged.
+// askOne scans the only row of a query outside a transaction. If there is no row, the values stay unchanged.
 func (l *Ledger) askOne(ctx context.Context, into []any, query string, args ...any) error {
 	return l.reading(ctx, func(tx *transaction) error {
 		_, err := tx.maybeRow(into, query, args...)
@@ -261,7 +261,7 @@ func (l *Ledger) askOne(ctx context.Context, into []any, query string, args ...a
 	})
 }
 
-// ask returns the rows of one query.
+// ask returns the rows of a query outside a transaction, scanned by scan.
 func ask[T any](ctx context.Context, l *Ledger, scan func(scanner, *T) error, query string, args ...any) (all []T, err error) {
 	err = l.reading(ctx, func(tx *transaction) error {
 		all, err = collect(tx, scan, query, args...)
@@ -288,7 +288,7 @@ func (t *transaction) QueryContext(ctx context.Context, text string, args ...any
 	return t.querier.QueryContext(ctx, s.text, args...)
 }
 
-// statement returns a statement in the dialect of the database. If it is prepared, it belongs to the transaction.
+// statement returns a statement in the dialect of the database. A prepared one is bound to the transaction.
 func (t *transaction) statement(ctx context.Context, text string) statement {
 	s := t.pool.statement(text)
 	if tx, ok := t.querier.(*sql.Tx); ok && s.prepared != nil {

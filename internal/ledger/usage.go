@@ -21,22 +21,23 @@ const (
 	ByLabel
 )
 
-// microsecondsOfDay is the length of a day in microseconds. The ledger numbers days by it.
+// microsecondsOfDay is the length of a day in microseconds. The ledger numbers days from the Unix epoch.
 const microsecondsOfDay = int64(24 * time.Hour / time.Microsecond)
 
-// dimensions are the dimensions in SQL, by the columns of [UsageQuery.sources]. {bytes} is the collation of the pages.
+// dimensions contains the SQL expression for each dimension. {bytes} is a collation by bytes, so that pages have a stable
+// order.
 var dimensions = map[Dimension]string{
 	ByDay: fmt.Sprintf("CAST(start_time / %d AS TEXT) {bytes}", microsecondsOfDay), ByOwner: "owner {bytes}", ByCaller: "caller {bytes}", ByModel: "model_id {bytes}", ByLabel: "label {bytes}",
 }
 
-// Usage is the total of the orders with the same dimensions.
+// Usage contains the totals of the orders with the same values of the dimensions.
 type Usage struct {
-	// Dimensions are the values of the requested dimensions, in their order. A day is written as 2026-11-22.
+	// Dimensions are the values of the requested dimensions, in the requested order. A day has the form 2026-11-22.
 	Dimensions []string
-	// Orders is the number of placed orders. Failed is the number of failed ones among them, including refunded ones.
-	// Unknown is the number of orders without an outcome.
+	// Orders is the number of placed orders. Failed is the number of placed orders that failed or were refunded. Unknown is the
+	// number of orders of unknown outcome.
 	Orders, Failed, Unknown int64
-	// CostCents includes refunded cents. The other amounts are defined like those of [Money].
+	// CostCents includes refunded cents. The other amounts have the same meaning as in [Money].
 	CostCents, RefundedCents, ReservedCents, UnconfirmedCents int64
 }
 
@@ -44,31 +45,31 @@ type Usage struct {
 type UsageQuery struct {
 	// Owner is the owner of the orders. Nil means all owners.
 	Owner *string
-	// Start and End bound the times of the orders. Start is inclusive, End is exclusive.
+	// Start and End limit the times of the orders. Start is inclusive, and End is exclusive.
 	Start, End time.Time
-	// By has the dimensions. LabelName is the label of [ByLabel].
+	// By contains the dimensions. LabelName is the name of the label for [ByLabel].
 	By        []Dimension
 	LabelName string
-	// After has the dimensions of the last row of the previous page, or nil. Most is the maximum number of rows.
+	// After contains the dimensions of the last row of the previous page, or is nil. Most is the maximum number of rows.
 	After []string
 	Most  int
 }
 
-// counts are the amounts of an order. The columns of rollups have the same names.
+// counts are the amounts of one order. The columns of rollups have the same names.
 const counts = `CASE WHEN state = {placed} THEN 1 ELSE 0 END AS orders, CASE WHEN state = {placed} AND status IN ({failed}, {refunded}) THEN 1 ELSE 0 END AS failed,
 	CASE WHEN state = {open} THEN 1 ELSE 0 END AS unknown, COALESCE(cost_cents, 0) AS cost_cents, refunded_cents, reserved_cents, unconfirmed_cents`
 
-// sums are the totals of a row.
+// sums are the totals of a group.
 const sums = `CAST(SUM(orders) AS BIGINT), CAST(SUM(failed) AS BIGINT), CAST(SUM(unknown) AS BIGINT),
 	CAST(SUM(cost_cents) AS BIGINT), CAST(SUM(refunded_cents) AS BIGINT), CAST(SUM(reserved_cents) AS BIGINT), CAST(SUM(unconfirmed_cents) AS BIGINT)`
 
-// Usage returns the totals of orders and money, sorted by their dimensions. An order counts at its own time.
+// Usage returns totals of orders and money, sorted by dimensions. Later charges and refunds count at the time of the order.
 func (l *Ledger) Usage(ctx context.Context, q UsageQuery) ([]Usage, error) {
 	statement, args := q.statement()
 	return ask(ctx, l, q.scan, statement, args...)
 }
 
-// scan reads a row. Days are written as dates.
+// scan reads a row, and converts day numbers to dates.
 func (q UsageQuery) scan(row scanner, u *Usage) error {
 	u.Dimensions = make([]string, len(q.By))
 	into := []any{new(int)}
@@ -84,7 +85,7 @@ func (q UsageQuery) scan(row scanner, u *Usage) error {
 	return err
 }
 
-// statement returns the query for the rows. d0 is constant, so that a query without dimensions can group too.
+// statement returns the query for a page. d0 is a constant, so that a query without dimensions can be grouped too.
 func (q UsageQuery) statement() (statement string, args []any) {
 	names, after := []string{"d0"}, []any{0}
 	for _, d := range q.By {
@@ -105,8 +106,8 @@ func (q UsageQuery) statement() (statement string, args []any) {
 	return fmt.Sprintf(`SELECT %s, %s FROM (%s) AS chosen WHERE %s`, list, sums, from, c), c.args
 }
 
-// sources returns the sources of the totals: the rollups of whole days, the placed orders of parts of days, and the orders
-// without an outcome, by their index. Only orders have labels.
+// sources returns the query for the amounts. It combines the rollups of complete days, the placed orders of incomplete days,
+// and the orders of unknown outcome. A query by label reads only orders, because rollups have no labels.
 func (q UsageQuery) sources(c *clauses) string {
 	start, end := max(0, q.Start.UnixMicro()), min(q.End.UnixMicro(), endOfTime.UnixMicro())
 	if slices.Contains(q.By, ByLabel) {
@@ -126,10 +127,10 @@ func (q UsageQuery) sources(c *clauses) string {
 	return strings.Join(all, " UNION ALL ")
 }
 
-// endOfTime is later than any order.
+// endOfTime is later than the time of any order.
 var endOfTime = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// ofOrders returns a query for the counts of orders that were written from start to end.
+// ofOrders returns a query for the amounts of orders written from start (inclusive) to end (exclusive).
 func (q UsageQuery) ofOrders(c *clauses, condition, time string, start, end int64) string {
 	label := "''"
 	if slices.Contains(q.By, ByLabel) {
@@ -138,7 +139,7 @@ func (q UsageQuery) ofOrders(c *clauses, condition, time string, start, end int6
 	return `SELECT 0 AS d0, order_time AS start_time, owner, caller, model_id, ` + label + ` AS label, ` + counts + ` FROM orders WHERE ` + q.between(c, condition, time, start, end)
 }
 
-// between returns a condition with bounds of a time, and of the owner if there is one.
+// between returns a condition that limits a time column, and the owner if the query has one.
 func (q UsageQuery) between(c *clauses, condition, time string, start, end int64) string {
 	condition = c.with(condition+" AND "+time+" >= %s AND "+time+" < %s", start, end)
 	if q.Owner != nil {
@@ -147,13 +148,13 @@ func (q UsageQuery) between(c *clauses, condition, time string, start, end int64
 	return condition
 }
 
-// date returns the date, such as 2026-11-22, of a day number of the ledger.
+// date converts a day number to a date such as 2026-11-22.
 func date(number string) (string, error) {
 	day, err := strconv.ParseInt(number, 10, 64)
 	return time.UnixMicro(day * microsecondsOfDay).UTC().Format(time.DateOnly), err
 }
 
-// dayNumber returns the day number of the ledger for a date.
+// dayNumber converts a date to a day number.
 func dayNumber(date string) string {
 	day, _ := time.Parse(time.DateOnly, date) // page tokens have valid dates
 	return fmt.Sprint(day.UnixMicro() / microsecondsOfDay)

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Difference is an amount of the ledger that differs from the sum of the journal or of the orders.
+// Difference is an amount in the ledger that differs from the sum of the journal or of the orders.
 type Difference struct {
-	// Order and Owner identify the order, or the owner of a budget or of a report.
+	// Order and Owner identify the order, or the owner of the budget or report.
 	Order, Owner string
-	// Period and Start identify the window of a budget or of a report. Period is empty for an order.
+	// Period and Start identify the period of a budget or report. Period is empty for an order.
 	Period string
 	Start  time.Time
-	// Amount is the name of the amount, Book its value in the ledger, and Journal the sum.
+	// Amount is the name of the amount, Book is its value in the ledger, and Journal is the sum.
 	Amount        string
 	Book, Journal int64
 }
@@ -29,45 +29,45 @@ func (d Difference) String() string {
 	if d.Owner != "" {
 		where += " of " + d.Owner
 	}
-	return fmt.Sprintf("%s: %s is %d, and the journal says %d", where, d.Amount, d.Book, d.Journal)
+	return fmt.Sprintf("%s: %s is %d, but the journal has %d", where, d.Amount, d.Book, d.Journal)
 }
 
 // Verified is the result of a verification.
 type Verified struct{ Orders, Budgets, Differences int }
 
-// comparison compares amounts of the ledger with the sums of other rows. Both queries select an order, an owner, a
-// period, its start, the place in a report, and the amounts.
+// comparison compares amounts in the ledger with sums of other rows. Both queries select an order, an owner, a period, its
+// start, a place in a report, and the amounts.
 type comparison struct {
 	amounts       []string
 	book, journal string
 }
 
-// The reserved and the spent cents of an order. Databases have different functions for the maximum of two values.
+// The reserved and spent cents of an order. The databases have different functions for the maximum of two values.
 const (
 	heldCents  = `reserved_cents + CASE WHEN unconfirmed_cents > COALESCE(cost_cents, 0) THEN unconfirmed_cents - COALESCE(cost_cents, 0) ELSE 0 END`
 	spentCents = `CASE WHEN COALESCE(cost_cents, 0) - refunded_cents > unconfirmed_cents THEN COALESCE(cost_cents, 0) - refunded_cents ELSE unconfirmed_cents END`
 )
 
-// comparisons compare orders with the journal, budgets with orders, and reports with placed orders.
+// comparisons compare orders with the journal, budgets with orders, and rollups with placed orders.
 var comparisons = []comparison{{
-	amounts: []string{"what it holds", "what it has cost", "what came back"},
+	amounts: []string{"reserved amount", "charged amount", "refunded amount"},
 	book:    `SELECT id, owner, '', 0, '', ` + heldCents + `, COALESCE(cost_cents, 0), refunded_cents FROM orders`,
 	journal: `SELECT order_id, COALESCE(owner, ''), '', 0, '', CASE kind WHEN {reserve} THEN cents WHEN {release} THEN -cents ELSE 0 END, CASE kind WHEN {charge} THEN cents ELSE 0 END,
 		CASE kind WHEN {refund} THEN cents ELSE 0 END FROM movements LEFT JOIN orders ON id = order_id`,
 }, {
-	amounts: []string{"the number of orders", "what is spent", "what is reserved", "what is unconfirmed", "what came back"},
+	amounts: []string{"number of orders", "spent amount", "reserved amount", "unconfirmed amount", "refunded amount"},
 	book:    `SELECT '', owner, period, start_time, '', orders, spent_cents, reserved_cents, unconfirmed_cents, refunded_cents FROM budgets`,
 	journal: `SELECT '', owner, period, CASE period WHEN 'day' THEN order_time / 86400000000 * 86400000000 ELSE {month of order_time} END, '', CASE state WHEN {placed} THEN 1 ELSE 0 END, ` + spentCents + `, reserved_cents, unconfirmed_cents, refunded_cents
 		FROM orders, (SELECT 'day' AS period UNION ALL SELECT 'month') AS periods`,
 }, {
-	amounts: []string{"the number of orders", "the number of failures", "what it has cost", "what is reserved", "what is unconfirmed", "what came back"},
+	amounts: []string{"number of orders", "number of failed orders", "charged amount", "reserved amount", "unconfirmed amount", "refunded amount"},
 	book: `SELECT '', owner, 'day', start_time, ' in the reports of ' || caller || ' with ' || model_id, orders, failed, cost_cents, reserved_cents, unconfirmed_cents, refunded_cents
 		FROM rollups`,
 	journal: `SELECT '', owner, 'day', order_time / 86400000000 * 86400000000, ' in the reports of ' || caller || ' with ' || model_id, 1, CASE WHEN status IN ({failed}, {refunded}) THEN 1 ELSE 0 END,
 		COALESCE(cost_cents, 0), reserved_cents, unconfirmed_cents, refunded_cents FROM orders WHERE state = {placed}`,
 }}
 
-// query returns a statement that selects the rows with a difference: their key, and both values of each amount.
+// query returns a statement that selects the rows with differences: the key and both values of each amount.
 func (c comparison) query() string {
 	const key = "order_id, owner, period, start_time, place"
 	each := func(format, separator string) string {
@@ -84,7 +84,7 @@ func (c comparison) query() string {
 		GROUP BY ` + key + ` HAVING ` + each("SUM(b#) <> SUM(j#)", " OR ") + ` ORDER BY ` + key
 }
 
-// Verify compares the ledger with its journal, while other processes may use it. It calls differs with each difference.
+// Verify compares a ledger with its journal. Other processes may use the ledger. It calls differs for each difference.
 func Verify(ctx context.Context, url string, differs func(Difference)) (Verified, error) {
 	l, err := OpenReadOnly(ctx, url)
 	if err != nil {
@@ -94,8 +94,8 @@ func Verify(ctx context.Context, url string, differs func(Difference)) (Verified
 	return l.Verify(ctx, differs)
 }
 
-// Verify compares an open ledger like [Verify]. It reads the ledger at one moment, without a timeout. The budgets of a
-// ledger in memory include deleted orders, so only the orders of such a ledger are compared.
+// Verify compares an open ledger like the function [Verify]. It reads a snapshot, without a timeout. In a ledger in memory it
+// compares only the orders, because the budgets include deleted orders.
 func (l *Ledger) Verify(ctx context.Context, differs func(Difference)) (v Verified, err error) {
 	err = l.once(ctx, l.reads, l.dialect.snapshot, func(tx *transaction) error {
 		err := tx.row([]any{&v.Orders, &v.Budgets}, `SELECT (SELECT COUNT(*) FROM orders), (SELECT COUNT(*) FROM budgets)`)
@@ -109,7 +109,7 @@ func (l *Ledger) Verify(ctx context.Context, differs func(Difference)) (v Verifi
 	return v, unusable(err)
 }
 
-// scan reports the differences of a row.
+// scan reports the differences in a row.
 func (c comparison) scan(row scanner, v *Verified, differs func(Difference)) error {
 	d, place, values := Difference{}, "", make([]int64, 2*len(c.amounts))
 	into := []any{&d.Order, &d.Owner, &d.Period, moment{&d.Start}, &place}

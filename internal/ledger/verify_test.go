@@ -69,14 +69,14 @@ func TestVerifyNamesEachDifference(t *testing.T) {
 			t.Fatal(differences)
 		}
 		for _, tampered := range []struct{ statement, says string }{
-			{"INSERT INTO movements SELECT order_id, 90, 1, 5, move_time, actor FROM movements WHERE kind = 2", "of studio: what it holds is 2, and the journal says 7"},
-			{"INSERT INTO movements SELECT order_id, 91, 2, 5, move_time, actor FROM movements WHERE kind = 2", "of studio: what it has cost is 9, and the journal says 14"},
-			{"INSERT INTO movements SELECT order_id, 92, 3, 5, move_time, actor FROM movements WHERE kind = 2 AND number < 90", "of studio: what came back is 0, and the journal says 5"},
-			{"INSERT INTO movements VALUES ('ord_gone', 1, 1, 4, 0, '')", "order ord_gone: what it holds is 0, and the journal says 4"},
-			{"UPDATE budgets SET spent_cents = 1000 WHERE period = 'day'", "what is spent is 1000, and the journal says 9"},
-			{"UPDATE budgets SET reserved_cents = 1000 WHERE period = 'month'", "what is reserved is 1000, and the journal says 2"},
-			{"UPDATE budgets SET orders = 3", "the number of orders is 3, and the journal says 1"},
-			{"DELETE FROM budgets WHERE period = 'day'", "what is spent is 0, and the journal says 9"},
+			{"INSERT INTO movements SELECT order_id, 90, 1, 5, move_time, actor FROM movements WHERE kind = 2", "of studio: reserved amount is 2, but the journal has 7"},
+			{"INSERT INTO movements SELECT order_id, 91, 2, 5, move_time, actor FROM movements WHERE kind = 2", "of studio: charged amount is 9, but the journal has 14"},
+			{"INSERT INTO movements SELECT order_id, 92, 3, 5, move_time, actor FROM movements WHERE kind = 2 AND number < 90", "of studio: refunded amount is 0, but the journal has 5"},
+			{"INSERT INTO movements VALUES ('ord_gone', 1, 1, 4, 0, '')", "order ord_gone: reserved amount is 0, but the journal has 4"},
+			{"UPDATE budgets SET spent_cents = 1000 WHERE period = 'day'", "spent amount is 1000, but the journal has 9"},
+			{"UPDATE budgets SET reserved_cents = 1000 WHERE period = 'month'", "reserved amount is 1000, but the journal has 2"},
+			{"UPDATE budgets SET orders = 3", "number of orders is 3, but the journal has 1"},
+			{"DELETE FROM budgets WHERE period = 'day'", "spent amount is 0, but the journal has 9"},
 		} {
 			l.Exec(t, tampered.statement)
 			if _, differences := verify(t, url); !strings.Contains(strings.Join(differences, "\n"), tampered.says) {

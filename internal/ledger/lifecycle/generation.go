@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// VisibleAfter is the time after an order in which a read may not find its generation.
+// VisibleAfter is the time after an order was placed in which reads may not find its generation.
 const VisibleAfter = 30 * time.Second
 
 // Status is the latest state of a generation: see [Status.MayBecome].
@@ -25,8 +25,8 @@ func (s Status) String() string {
 	return [...]string{"placed", "queued", "running", "failed", "succeeded", "refunded"}[s]
 }
 
-// follows has the states that may follow each state, for watchers and for the ledger. A terminal state is final, except
-// that a refund may follow a failure. A refund after a success changes only the money: see [Observed].
+// follows contains the states that may follow each state. Watchers and the ledger both use it. A terminal state is final,
+// except that a refund may follow a failure. A refund after a success only changes the money: see [Observed].
 var follows = map[Status][]Status{
 	Unseen:    {Unseen, Queued, Running, Failed, Succeeded, Refunded},
 	Queued:    {Queued, Running, Failed, Succeeded, Refunded},
@@ -36,50 +36,50 @@ var follows = map[Status][]Status{
 	Refunded:  {Refunded},
 }
 
-// MayBecome reports whether a state may follow this one, or is the same.
+// MayBecome reports whether next may follow this state, or is the same state.
 func (s Status) MayBecome(next Status) bool { return slices.Contains(follows[s], next) }
 
-// Observed is the observed state of the generation of an order, as far as its outcome and its money are concerned.
+// Observed is the observed state of an order's generation, with the values that matter for its outcome and money.
 type Observed struct {
 	// Status is the latest state.
 	Status Status
 	// PriceCents is the price that was reserved when the order was written.
 	PriceCents int64
-	// ChargedCents is the highest charge that was read, nil before the first.
+	// ChargedCents is the highest charge that was read, or nil if none was read.
 	ChargedCents *int64
-	// Final means that a charge was read in a terminal record. An earlier charge may still grow, and a terminal record
-	// may have none, for example in a list.
+	// Final means that a charge was read in a terminal record. A charge in an earlier record may still grow. A terminal record
+	// may lack the charge, for example in a list.
 	Final bool
-	// Refunded means that a refund was seen, also after a success, which keeps its result.
+	// Refunded means that a refund was observed. A refund after a success does not change the state.
 	Refunded bool
-	// FailedTime is the time when the generation was first seen failed. Zero means never.
+	// FailedTime is the time when the generation was first observed to have failed. Zero means never.
 	FailedTime time.Time
-	// Deleted means that a call through Easel has deleted the generation. It is permanent.
+	// Deleted means that a call of Easel has deleted the generation. It is permanent.
 	Deleted bool
-	// Absence has the results of reads that did not find the generation.
+	// Absence contains the evidence of reads that did not find the generation.
 	Absence Absence
-	// Settled means that the charge is final: no change of the money is expected.
+	// Settled means that no further change of the money is expected.
 	Settled bool
 }
 
 // Observation is the result of one read of a generation, or of its deletion.
 type Observation struct {
-	// Status is the state. Unseen means that the read shows none.
+	// Status is the observed state. Unseen means that the read returned no state.
 	Status Status
-	// CostCents is the charge, nil if it is unknown.
+	// CostCents is the charge, or nil if it is unknown.
 	CostCents *int64
-	// Whole means that the catalog reports no more about the charge than this read shows. A list may omit the charge.
+	// Whole means that a later read would show no more about the charge. A list may omit the charge.
 	Whole bool
-	// Deleted means that a call through Easel has deleted the generation. Together with NotFound, it means that the
-	// reader has found the [Absence] to be lasting.
+	// Deleted means that a call of Easel has deleted the generation. Together with NotFound, it means that the process has
+	// already found the [Absence] to be lasting.
 	Deleted bool
-	// NotFound means that the catalog, and not a proxy, has responded that the generation does not exist.
+	// NotFound means that the catalog itself, not a proxy, has responded that the generation does not exist.
 	NotFound bool
-	// Witnessed means that the catalog has answered another read under the same API key at about the same time.
+	// Witnessed means that the catalog has served another read under the same API key at about the same time.
 	Witnessed bool
 }
 
-// After returns the state after an observation at a time. A refund may follow a failure within refundWindow.
+// After returns the state after an observation at the given time. A refund may follow a failure within refundWindow.
 func (g Observed) After(o Observation, now time.Time, refundWindow time.Duration) Observed {
 	switch {
 	case o.NotFound && o.Deleted:
@@ -89,7 +89,7 @@ func (g Observed) After(o Observation, now time.Time, refundWindow time.Duration
 	case o.Deleted:
 		g.Deleted = true
 	case o.Status != Unseen:
-		g.Absence = Absence{} // it exists
+		g.Absence = Absence{} // the generation exists
 	}
 	if g.Status.MayBecome(o.Status) {
 		g.Status = o.Status
@@ -106,7 +106,7 @@ func (g Observed) After(o Observation, now time.Time, refundWindow time.Duration
 	return g
 }
 
-// isSettled reports whether no change of the money of an existing generation is expected.
+// isSettled reports whether no further change of the money of an existing generation is expected.
 func (g Observed) isSettled(whole bool, now time.Time, refundWindow time.Duration) bool {
 	switch g.Status {
 	case Refunded:
@@ -122,20 +122,20 @@ func (g Observed) isSettled(whole bool, now time.Time, refundWindow time.Duratio
 // IsGone reports whether the catalog no longer has the generation.
 func (g Observed) IsGone() bool { return g.Deleted || g.Absence.Lasting }
 
-// isCharged reports whether the charge is complete. A price of zero means that the order was not quoted.
+// isCharged reports whether the charge is complete. A price of zero means that the order has no quote.
 func (g Observed) isCharged() bool {
 	return g.ChargedCents != nil && (g.Final || g.PriceCents > 0 && *g.ChargedCents >= g.PriceCents)
 }
 
-// Money returns the reserved and the charged amounts, which follow only from the observed state. The uncharged part of
-// the price stays reserved until the generation is settled.
+// Money returns the reserved and charged amounts for the observed state. The part of the price that is not charged stays
+// reserved until the generation is settled.
 func (g Observed) Money() Money {
 	m, charged := Money{CostCents: g.ChargedCents}, int64(0)
 	if g.ChargedCents != nil {
 		charged = *g.ChargedCents
 	}
 	switch {
-	case g.Refunded: // no reservation remains for a charge that was never read
+	case g.Refunded: // nothing stays reserved, even if no charge was read
 		m.RefundedCents = charged
 	case !g.Settled && !g.isCharged():
 		m.ReservedCents = max(0, g.PriceCents-charged)
@@ -147,17 +147,17 @@ func (g Observed) Money() Money {
 	return m
 }
 
-// Money has the amounts that an order reserves and costs. All of them count in the budgets of the time of the order.
+// Money contains the amounts that an order reserves and costs. The budgets of the day and month of the order count all of them.
 type Money struct {
 	// ReservedCents is the price, less the charge, while the generation is not settled.
 	ReservedCents int64
-	// CostCents is the highest charge that was read, nil before the first. A refund does not change it.
+	// CostCents is the highest charge that was read, or nil if none was read. A refund does not change it.
 	CostCents *int64
 	// RefundedCents is the refunded part of the charge.
 	RefundedCents int64
-	// UnconfirmedCents counts as spent without confirmation. It is set if a generation failed or was deleted without a known
-	// refund, or ended without a known charge. It is also set if the outcome of an order stays unknown. It includes the
-	// charge.
+	// UnconfirmedCents is an amount that counts as spent, although it is uncertain. It is set if a generation failed or was
+	// deleted without an observed refund, or ended without an observed charge. It is also set if the outcome of an order stays
+	// unknown. It includes the charge.
 	UnconfirmedCents int64
 }
 
@@ -169,20 +169,20 @@ func (m Money) SpentCents() int64 {
 	return max(*m.CostCents-m.RefundedCents, m.UnconfirmedCents)
 }
 
-// AbsentFor is the time in which reads must not find a generation before it counts as deleted.
+// AbsentFor is the time for which reads must fail to find a generation before it counts as deleted.
 const AbsentFor = time.Minute
 
-// Absence has the results of reads that did not find a generation. One read is not enough: a proxy may have answered it,
-// or it briefly used another API key. Watchers and the ledger share this rule.
+// Absence is the evidence of reads that did not find a generation. One such read proves nothing, because a proxy may have
+// responded, or the read may have used another API key. Watchers and the ledger share this rule.
 type Absence struct {
-	// Since is the time of the first such read after the generation was last found. Zero means no such read.
+	// Since is the time of the first such read since the generation was last found. Zero means no such read.
 	Since time.Time
-	// Lasting means that the generation counts as deleted, until a read finds it again.
+	// Lasting means that the generation counts as deleted until a read finds it.
 	Lasting bool
 }
 
-// NotFound returns the absence after another read that did not find the generation. It is lasting after two such reads,
-// at least a minute apart, if another read under the same API key succeeded at the time of the second.
+// NotFound returns the absence after another read that did not find the generation. It becomes lasting if the first such read
+// is at least AbsentFor ago, and witnessed is true: another read under the same API key succeeded.
 func (a Absence) NotFound(now time.Time, witnessed bool) Absence {
 	if a.Since.IsZero() {
 		a.Since = now

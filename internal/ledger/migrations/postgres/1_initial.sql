@@ -2,13 +2,13 @@ CREATE TABLE facts (
   name  TEXT PRIMARY KEY,
   value TEXT NOT NULL
 );
--- The oldest schema that a program must know to use this ledger.
+-- The minimum schema number that a program must support to use this ledger.
 INSERT INTO facts (name, value) VALUES ('needed_schema', '1');
 
 -- The fill factors leave room for the next version of a row in its page.
 CREATE TABLE orders (
   id              TEXT PRIMARY KEY,
-  -- Scope of the idempotency key: the owner behind a shared API key, otherwise the SHA-256 of the forwarded API key.
+  -- Scope of the idempotency key: the owner under a shared API key, otherwise the SHA-256 of the forwarded API key.
   namespace       TEXT NOT NULL,
   owner           TEXT NOT NULL,
   caller          TEXT NOT NULL,
@@ -17,11 +17,11 @@ CREATE TABLE orders (
   -- SHA-256 of the API key of the first attempt, in hex.
   api_key         TEXT NOT NULL,
   model_id        TEXT NOT NULL,
-  -- SHA-256 of the model and the values of the inputs, in hex.
+  -- SHA-256 of the model and the input values, in hex.
   digest          TEXT NOT NULL,
-  -- SHA-256 of the bytes of the inputs, in hex.
+  -- SHA-256 of the exact input bytes, in hex.
   inputs_digest   TEXT NOT NULL DEFAULT '',
-  -- Bytes for the catalog, until the order has an outcome.
+  -- Input bytes for the catalog; deleted when the order has an outcome.
   inputs          TEXT,
   state           INTEGER NOT NULL,
   claims          INTEGER NOT NULL,
@@ -31,7 +31,7 @@ CREATE TABLE orders (
   retry_time      BIGINT NOT NULL,
   -- Reason why the order has no outcome yet.
   problem         TEXT NOT NULL DEFAULT '',
-  -- 1: the order was open when the ledger was copied or restored. Only its caller or an operator continues it.
+  -- 1: the order was open when the ledger was copied or restored. Only its caller or an operator may continue it.
   held            INTEGER NOT NULL DEFAULT 0,
   -- 1: an operator has decided the outcome.
   resolved        INTEGER NOT NULL DEFAULT 0,
@@ -44,23 +44,23 @@ CREATE TABLE orders (
   cost_cents        BIGINT,
   refunded_cents    BIGINT NOT NULL DEFAULT 0,
   unconfirmed_cents BIGINT NOT NULL DEFAULT 0,
-  -- Actor of the latest movement of money; empty for Easel.
+  -- Operator who caused the latest change of money; empty for Easel.
   moved_by          TEXT NOT NULL DEFAULT '',
   -- Latest state of the generation, and its record as JSON.
   status          INTEGER NOT NULL DEFAULT 0,
   record          TEXT,
   observed_time   BIGINT NOT NULL DEFAULT 0,
-  -- Time of the latest terminal state, or of the deletion; 0 before.
+  -- Time when the latest terminal state or the deletion was recorded; 0 before.
   ended_time      BIGINT NOT NULL DEFAULT 0,
-  -- Time when the generation was first seen failed; 0 if it was not, -1 if it was only seen refunded.
+  -- Time when the generation was first observed to have failed; 0 if never, -1 if it was only observed as refunded.
   failed_time     BIGINT NOT NULL DEFAULT 0,
   settled         INTEGER NOT NULL DEFAULT 0,
   -- 1: the charge was read in a terminal record.
   charge_final    INTEGER NOT NULL DEFAULT 0,
-  -- 1: a refund was seen, also after a success.
+  -- 1: a refund was observed, possibly after a success.
   refunded        INTEGER NOT NULL DEFAULT 0,
   deleted         INTEGER NOT NULL DEFAULT 0,
-  -- 1: only reads reported the deletion. The next read that finds the generation clears it.
+  -- 1: the deletion follows only from reads that did not find the generation. The next read that finds it resets this to 0.
   gone            INTEGER NOT NULL DEFAULT 0,
   -- Time of the first read that did not find the generation; 0 if the latest read found it.
   absent_time     BIGINT NOT NULL DEFAULT 0,
@@ -82,11 +82,11 @@ CREATE TABLE orders (
 -- A caller uses an idempotency key only once, regardless of its team.
 CREATE UNIQUE INDEX orders_key ON orders (namespace, idempotency_key) WHERE state <> 3;
 CREATE UNIQUE INDEX orders_caller ON orders (caller, idempotency_key) WHERE state <> 3 AND caller <> '';
--- Forwarded API keys of one account see the same generations, and each has its own orders. Behind a shared API key, a
--- generation has one order. An order without a generation has no entry in these indexes.
+-- Forwarded API keys of one account see the same generations, and each key has its own orders. Under a shared API key,
+-- a generation has at most one order. Orders without a generation have no entry in these indexes.
 CREATE UNIQUE INDEX orders_generation ON orders (generation_id, namespace) WHERE generation_id IS NOT NULL;
 CREATE UNIQUE INDEX orders_generation_held ON orders (generation_id) WHERE namespace <> api_key AND generation_id IS NOT NULL;
--- No index has a column that changes before the end of a generation, so that PostgreSQL updates its row in place.
+-- No index contains a column that changes while a generation runs, so that PostgreSQL can update the row in place.
 CREATE INDEX orders_open ON orders (owner, retry_time) WHERE state = 1;
 CREATE INDEX orders_refused ON orders (owner, order_time) WHERE state = 3;
 CREATE INDEX orders_time ON orders (order_time, id);
@@ -101,7 +101,7 @@ CREATE INDEX orders_ended_time ON orders (ended_time) WHERE ended_time <> 0;
 CREATE INDEX orders_moving ON orders (order_time, id) WHERE state = 2 AND settled = 0;
 CREATE INDEX orders_doubted ON orders (order_time) WHERE state = 2 AND settled = 1 AND (unconfirmed_cents > 0 OR gone = 1);
 
--- The columns order_owner and label_time repeat those of the order, so that a page of a label reads one index.
+-- order_owner and label_time repeat columns of the order, so that a list by label reads only one index.
 CREATE TABLE labels (
   order_id    TEXT NOT NULL REFERENCES orders (id),
   name        TEXT NOT NULL,
@@ -113,17 +113,17 @@ CREATE TABLE labels (
 CREATE INDEX labels_owner ON labels (order_owner, name, value, label_time, order_id);
 CREATE INDEX labels_time ON labels (name, value, label_time, order_id);
 
--- The journal of money. Lines are only ever added. The triggers of orders write it, so that no program changes money without
+-- The journal of money. Lines are only added. Triggers on orders write the lines, so that no program changes money without
 -- a line.
 CREATE TABLE movements (
   order_id  TEXT NOT NULL,
   number    BIGINT NOT NULL,
   -- 1 reserve, 2 charge, 3 refund, 4 release, 5 resolve: the decision of an operator.
   kind      INTEGER NOT NULL CHECK (kind BETWEEN 1 AND 5),
-  -- A negative charge or refund reverses one, after the decision of an operator.
+  -- A negative charge or refund reverses an earlier one, after an operator's decision.
   cents     BIGINT NOT NULL CHECK (kind = 5 AND cents = 0 OR kind IN (1, 4) AND cents > 0 OR kind IN (2, 3) AND cents <> 0),
   move_time BIGINT NOT NULL,
-  -- Empty for Easel, which records the states of the catalog.
+  -- Name of the operator; empty if Easel recorded a state of the catalog.
   actor     TEXT NOT NULL CHECK (kind <> 5 OR actor <> ''),
   PRIMARY KEY (order_id, number)
 );
@@ -136,18 +136,18 @@ CREATE TABLE budgets (
   orders            BIGINT NOT NULL DEFAULT 0,
   spent_cents       BIGINT NOT NULL DEFAULT 0,
   reserved_cents    BIGINT NOT NULL DEFAULT 0,
-  -- Part of spent_cents that no charge confirms.
+  -- Part of spent_cents that no charge has confirmed.
   unconfirmed_cents BIGINT NOT NULL DEFAULT 0,
   refunded_cents    BIGINT NOT NULL DEFAULT 0,
-  -- Largest threshold that an event has reported, in percent of the limit.
+  -- Highest threshold that was reported in an event, in percent of the limit.
   told_percent      BIGINT NOT NULL DEFAULT 0,
   PRIMARY KEY (owner, period, start_time),
   CONSTRAINT budgets_period CHECK (period IN ('day', 'month'))
 ) WITH (fillfactor = 50);
 CREATE INDEX budgets_time ON budgets (period, start_time);
 
--- Sums of placed orders by day (UTC), so that a report reads no orders. The triggers of orders write them.
--- The collation is the order of the pages of a report.
+-- Sums of placed orders by day (UTC), so that a report does not read orders. Triggers on orders write them.
+-- The collation sorts by bytes, like the pages of a report.
 CREATE TABLE rollups (
   start_time BIGINT NOT NULL,
   owner      TEXT COLLATE "C" NOT NULL,
@@ -169,13 +169,13 @@ CREATE TABLE events (
   id         TEXT PRIMARY KEY,
   owner      TEXT NOT NULL,
   type       TEXT NOT NULL,
-  -- The generation or the budget. Events of one subject are delivered in the order of their positions.
+  -- The generation or the budget. Events of one subject are delivered by position.
   subject    TEXT NOT NULL,
   position   BIGINT NOT NULL,
   -- Threshold of a budget; otherwise 0.
   percent    BIGINT NOT NULL,
   data       TEXT NOT NULL,
-  -- 0: pending; 1: delivered; 2: abandoned; 3: not delivered, because the owner had no receiver.
+  -- 0: pending; 1: delivered; 2: abandoned; 3: kept, because the process that wrote it knew no receiver.
   state      INTEGER NOT NULL DEFAULT 0,
   attempts   BIGINT NOT NULL DEFAULT 0,
   problem    TEXT NOT NULL DEFAULT '',
@@ -190,7 +190,7 @@ CREATE INDEX events_given_up ON events (owner) WHERE state = 2;
 CREATE INDEX events_kept ON events (owner, event_time) WHERE state = 3;
 CREATE INDEX events_old ON events (event_time) WHERE state <> 0;
 
--- Copies of results, kept longer than by the catalog. A row is written with the terminal state of the generation, together
+-- Copies of results, which may outlive those in the catalog. A row is written with the terminal state of the generation, together
 -- with the job that copies the result.
 CREATE TABLE contents (
   generation_id TEXT PRIMARY KEY,
@@ -211,12 +211,12 @@ CREATE INDEX contents_failed ON contents (owner) WHERE state = 2;
 CREATE INDEX contents_object ON contents (object) WHERE object <> '';
 CREATE INDEX contents_doomed ON contents (generation_id) WHERE state = 3;
 
--- Changes by operators. Lines are only ever added.
+-- The audit log: changes by operators. Lines are only added.
 CREATE TABLE audit (
   audit_time BIGINT NOT NULL,
   id         TEXT NOT NULL,
   actor      TEXT NOT NULL CHECK (actor <> ''),
-  -- An address, a file or a host.
+  -- Client address, file or host.
   origin     TEXT NOT NULL,
   action     TEXT NOT NULL CHECK (action <> ''),
   subject    TEXT NOT NULL,
@@ -230,16 +230,16 @@ CREATE TABLE audit (
 CREATE TABLE jobs (
   id         BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   kind       TEXT NOT NULL,
-  -- Primary key of the row that the job is about; empty if the kind has one job.
+  -- Key of the row that the job is about; empty if there is only one job of the kind.
   ref        TEXT NOT NULL,
   owner      TEXT COLLATE "C" NOT NULL,
-  -- Jobs of an owner in one line run in the order of their ids. An empty line means no order.
+  -- Jobs of one owner and line run in the order of their ids. An empty line means any order.
   line       TEXT NOT NULL,
   cursor     TEXT NOT NULL DEFAULT '',
-  -- Time when the job was written or last succeeded, and time of its next run or of the end of its lease.
+  -- begin_time: when the job was written or last succeeded. run_time: time of the next run, or the end of the lease.
   begin_time BIGINT NOT NULL,
   run_time   BIGINT NOT NULL,
-  -- Number of leases of the job. Only its latest holder may finish it.
+  -- Number of leases so far. Only the holder of the latest lease may finish the job.
   fence      BIGINT NOT NULL DEFAULT 0,
   attempts   BIGINT NOT NULL DEFAULT 0,
   problem    TEXT NOT NULL DEFAULT '',
@@ -249,7 +249,7 @@ CREATE INDEX jobs_due ON jobs (kind, owner, run_time, id);
 CREATE INDEX jobs_age ON jobs (kind, owner, begin_time);
 CREATE INDEX jobs_line ON jobs (owner, line, id) WHERE line <> '';
 
--- Replicas that poll the catalog. They divide the rate of polls.
+-- Replicas that poll the catalog. They divide the poll rate among themselves.
 CREATE TABLE replicas (
   id        TEXT PRIMARY KEY,
   seen_time BIGINT NOT NULL
@@ -320,7 +320,7 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- These triggers run at the commit, so that other transactions wait for their rows only during the commit.
+-- These triggers run at commit, so that the rows they lock are locked only briefly.
 CREATE CONSTRAINT TRIGGER orders_rolled_in AFTER INSERT ON orders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.state = 2) EXECUTE FUNCTION write_rollups();
 CREATE CONSTRAINT TRIGGER orders_rolled AFTER UPDATE OF state, status, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents ON orders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
   WHEN ((OLD.state = 2 OR NEW.state = 2) AND (OLD.state, OLD.status IN (3, 5), OLD.reserved_cents, OLD.cost_cents, OLD.refunded_cents, OLD.unconfirmed_cents)
