@@ -25,7 +25,8 @@ func readAccount(a answer) (Account, error) {
 	return account, nil
 }
 
-// accountID returns the ID of the account in a response, or "". An account has many API keys, so the ID of one does not count.
+// accountID returns the ID of the account in a response, or "". The ID of an API key does not count, because an account has
+// many API keys.
 func accountID(v JSON, r *Record) string {
 	if id, _, ok := find(r, accountIDNames, asID); ok {
 		return id
@@ -41,7 +42,7 @@ func accountID(v JSON, r *Record) string {
 	return ""
 }
 
-// readQuote reads a price. It rejects an ambiguous price, because callers spend money by it.
+// readQuote reads a price. It rejects an ambiguous price, because orders depend on it.
 func readQuote(a answer) (Quote, error) {
 	value, err := a.value()
 	if err != nil {
@@ -71,7 +72,8 @@ func ReadPrice(v JSON) (cents int64, ok bool) {
 	return 0, false
 }
 
-// agreedAmount reads the amount under one or more names. If one amount is unreadable or differs, all are unreadable.
+// agreedAmount reads an amount that is stated under one or more of the names. ok is false if one of them is unreadable or
+// differs from the others.
 func agreedAmount(r *Record, names []string) (cents int64, found, ok bool) {
 	ok = true
 	for _, name := range names {

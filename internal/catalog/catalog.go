@@ -22,11 +22,11 @@ type State uint8
 // The states. The zero value is never a state.
 const (
 	StateQueued       State = iota + 1 // ordered and paid, not finished
-	StateRunning                       // in progress; only by alias
+	StateRunning                       // in progress; not in the specification, but sent by some catalogs
 	StateSucceeded                     // finished with a result
 	StateFailed                        // finished without a result; a refund may follow
 	StateRefunded                      // finished without a result; the price was refunded
-	StateDeleted                       // deleted from the catalog; never read from a record
+	StateDeleted                       // deleted from the catalog; no record has this state
 	StateUnrecognized                  // a status unknown to this build
 )
 
@@ -39,8 +39,8 @@ func (s State) Terminal() bool {
 	return false
 }
 
-// Account is the catalog's record of an API key. In all types, Extra is an object of the members without a field. It
-// has a depth of at most 24 and contains no API keys and no URLs of results. It is nil if there are no such members.
+// Account is the catalog's record of an account. In all types, Extra is an object with the members that have no field of their
+// own. It has a depth of at most 24, and contains no API keys and no URLs of results. It is nil if there are no such members.
 type Account struct {
 	ID           string // empty if the catalog does not report it
 	BalanceCents *int64 // nil if it could not be read
@@ -48,7 +48,7 @@ type Account struct {
 	Extra        Value `json:",omitempty"`
 }
 
-// OutputKind is the location of the result of a model's generations.
+// OutputKind is the kind of result that a model's generations have.
 type OutputKind uint8
 
 // The kinds of output.
@@ -97,32 +97,32 @@ type InputField struct {
 	Extra       Value `json:",omitempty"`
 }
 
-// Quote is the price of inputs at one moment.
+// Quote is the price of an order at the time of the response.
 type Quote struct {
 	PriceCents  int64
 	ObserveTime time.Time
 }
 
-// Generation is one paid job of the catalog. Do not modify a shared value. A succeeded generation has a File, a Text or
-// both, but in a list it may have neither.
+// Generation is one paid job of the catalog. Do not modify a shared value. A succeeded generation has a File, a Text or both,
+// but its record in a list may have neither.
 type Generation struct {
 	ID             string
 	ModelID        string // empty if missing in the record
 	State          State
-	Status         string  // status as sent by the catalog
+	Status         string  // status as the catalog sent it
 	Inputs         Value   `json:",omitempty"` // an object; nil if the record has none
 	CostCents      *int64  // nil if unreadable
-	File           *File   // a succeeded generation's file
-	Text           *string // a succeeded generation's text
+	File           *File   // file of a succeeded generation
+	Text           *string // text of a succeeded generation
 	FailureMessage string
 	CreateTime     time.Time // zero if missing in the record
 	TerminalTime   time.Time // zero if missing in the record
 	ObserveTime    time.Time // time of the catalog's response
-	Omitted        []string  `json:",omitempty"` // large fields that a list omits, at least in part
+	Omitted        []string  `json:",omitempty"` // names of large fields that were omitted from a list
 	Extra          Value     `json:",omitempty"`
 }
 
-// Etag returns a digest of the record. The digest excludes ObserveTime, so that it is the same on every replica.
+// Etag returns a digest of the record. It ignores ObserveTime, so that every replica computes the same digest.
 func (g Generation) Etag() string {
 	g.ObserveTime = time.Time{}
 	text, err := json.Marshal(g)
@@ -148,7 +148,7 @@ type File struct {
 	SizeBytes   *int64 // nil if missing in the record
 }
 
-// Content is the result file of a generation from an offset. Body returns io.EOF only after the last byte.
+// Content is the result file of a generation, starting at an offset. Body returns io.EOF only after the last byte.
 type Content struct {
 	Body        io.ReadCloser
 	ContentType string

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxIDBytes is the maximum length of an identifier that is sent.
+// maxIDBytes is the maximum length of an identifier in a request.
 const maxIDBytes = 256
 
 // checkID rejects identifiers that could change the request path, directly or after decoding by a proxy.
@@ -33,7 +33,7 @@ func checkID(op, field, id string) error {
 // generationID matches the generation IDs that the contract allows.
 var generationID = regexp.MustCompile(`^[!-.0-\[\]-~]{1,256}$`)
 
-// CanBeNamed reports whether callers can use an ID in a request. To callers, a generation with any other ID does not exist.
+// CanBeNamed reports whether callers can use an ID in a request. Callers cannot see a generation with any other ID.
 func CanBeNamed(id string) bool { return generationID.MatchString(id) && id != "." && id != ".." }
 
 func checkIdempotencyKey(key string) error {

@@ -22,21 +22,21 @@ type Config struct {
 	// AllowInsecure allows http to hosts other than loopback, which sends API keys in plaintext.
 	AllowInsecure bool
 	// Transport sends the requests. The Pattern of a request is its route. The transport must not repeat a POST. Nil means
-	// [TransportPools] of [NewTransport].
+	// [NewTransportPools] with [NewTransport].
 	Transport http.RoundTripper
-	// AttemptTimeout is the timeout of one attempt, including the JSON body of the response. For content it includes
-	// only the header. Zero means 15 s.
+	// AttemptTimeout is the timeout of one attempt. It includes the JSON body of the response, but not the content of a result
+	// file. Zero means 15 s.
 	AttemptTimeout time.Duration
-	// ContentHosts are the other hosts to which redirects of results are followed.
+	// ContentHosts are the other hosts to which the catalog may redirect readers of results.
 	ContentHosts []string
-	// Seed is the seed of the jitter of all waits. Zero means a random seed.
+	// Seed is the seed of the random delays before retries. Zero means a random seed.
 	Seed uint64
 }
 
 // Client sends requests to one catalog for any number of credentials. It is safe for concurrent use.
 //
-// Every error is an [*Error] or the error of the caller's context. Each request waits for a permit of the limiter of its API
-// key. If the catalog is unavailable, a read has at most three attempts. After several failures in a row, it has one attempt.
+// Every error is an [*Error] or the error of the caller's context. Each request waits for a permit of its API key's limiter. If
+// the catalog is unavailable, a read has at most three attempts. After several consecutive failures, it has only one.
 type Client struct {
 	upstream requester
 	lists    *lists
@@ -63,7 +63,7 @@ func New(cfg Config) (*Client, error) {
 	return &Client{upstream: upstream, lists: &lists{all: map[Tenant]listRead{}}}, nil
 }
 
-// Polls returns a copy of the client whose requests are polls. Polls are of the lowest class of the limiter, and are not retried.
+// Polls returns a copy of the client for polls. They have the lowest class in the limiter and are not retried.
 func (c *Client) Polls() *Client {
 	polls := *c
 	polls.upstream.attempts, polls.upstream.class = 1, limiter.Poll
@@ -72,14 +72,14 @@ func (c *Client) Polls() *Client {
 
 // Reporting returns a copy of the client that calls a function after each attempt that was sent. err is nil after a 2xx header.
 // Otherwise it is the [*Error] of the attempt, or the error of the context if the caller canceled first. The request continues
-// when the function returns. The client calls the function without a lock, possibly concurrently.
+// only when the function has returned. The client holds no lock during the call, and calls may be concurrent.
 func (c *Client) Reporting(called func(ctx context.Context, cred Credential, err error)) *Client {
 	reporting := *c
 	reporting.upstream.called = called
 	return &reporting
 }
 
-// Jitter returns a random duration below a limit, which must be positive. It uses the random source of all waits.
+// Jitter returns a random duration below a limit, which must be positive.
 func (c *Client) Jitter(limit time.Duration) time.Duration { return c.upstream.jitter.below(limit) }
 
 // Account returns the account of the API key.
@@ -101,8 +101,8 @@ func (c *Client) Model(ctx context.Context, cred Credential, id string) (Model, 
 		func(a answer) (Model, error) { return readModel(a, id) })
 }
 
-// Quote returns the price of inputs, which must be one JSON object and are sent verbatim. It starts, charges and
-// reserves nothing.
+// Quote returns the price of an order with the given inputs. The inputs must be one JSON object and are sent verbatim. A quote
+// starts, charges and reserves nothing.
 func (c *Client) Quote(ctx context.Context, cred Credential, modelID string, inputs json.RawMessage) (Quote, error) {
 	body, err := orderBody(opQuote, modelID, inputs)
 	if err != nil {
@@ -125,13 +125,13 @@ func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Ve
 	})
 }
 
-// Content opens the result file of a generation at an offset. If etag is not empty, a file with another ETag is rejected
-// ([KindContentChanged]). The context also applies to the body. The caller must close the body, but not during a Read.
+// Content opens the result file of a generation at an offset. If etag is not empty and the file has another ETag, the error is
+// [KindContentChanged]. The context also applies to the body. The caller must close the body, but not during a Read.
 //
-// The body resumes if the connection fails, and returns [io.EOF] only after every byte of the file. It can also end with
-// [KindInterrupted] or [KindContentChanged]. A strong ETag identifies the bytes. Without a strong ETag, a resumed body is read
-// again from its start and compared by a checksum. A response whose end is not marked by range, length or framing counts as
-// interrupted. One fault can't be detected: a Content-Length that is too small, from a server that does not support ranges.
+// The body resumes after a connection failure, and returns [io.EOF] only after every byte of the file. It can also fail with
+// [KindInterrupted] or [KindContentChanged]. A strong ETag identifies the bytes. Without one, a resumed body is read again from
+// its start and compared by checksum. A response counts as interrupted if neither range, length nor framing marks its end. One
+// error can't be detected: a Content-Length that is too small, from a server without support for ranges.
 func (c *Client) Content(ctx context.Context, cred Credential, id string, offset int64, etag string) (*Content, error) {
 	if err := checkID(opContent, "generation_id", id); err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (c *Client) Delete(ctx context.Context, cred Credential, id string) error {
 	if err := checkID(opDelete, "generation_id", id); err != nil {
 		return err
 	}
-	again := false // whether an earlier attempt may have been executed
+	again := false // an earlier attempt may have deleted the generation
 	return c.upstream.retry(ctx, cred, func(ctx context.Context) error {
 		err := c.upstream.attempt(ctx, cred, &request{op: opDelete, id: id}, nil)
 		c.lists.invalidate(cred.Tenant)

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxResumes is the maximum number of times that a body is resumed without a new byte.
+	// maxResumes is the maximum number of consecutive resumes without a new byte.
 	maxResumes = 3
 	// idleTimeout is the maximum time between two bytes of a body.
 	idleTimeout = 30 * time.Second
@@ -41,9 +41,9 @@ type contentBody struct {
 	cred     Credential
 	id       string
 
-	answered    bool // whether there was a response
+	answered    bool // there was a response
 	contentType string
-	etag        string // strong ETag that every response must have, or ""
+	etag        string // strong ETag that every response must have, or empty
 	size        int64  // size of the complete file, or -1 while it is unknown
 	start       int64  // offset that the caller requested
 	at          int64  // next byte for the caller
@@ -51,7 +51,7 @@ type contentBody struct {
 
 	stream   *contentStream // nil between connections
 	resumes  int            // resumes since the last new byte
-	attempts int            // total attempts to connect
+	attempts int            // total number of attempts to connect
 	cause    error          // error that ended the last connection
 	err      error          // error that ended the body
 }
@@ -62,17 +62,17 @@ type contentStream struct {
 	body   io.ReadCloser
 	cancel context.CancelCauseFunc
 	idle   *time.Timer // runs during a read
-	at     int64       // next byte of the stream; at the start at most contentBody.at
+	at     int64       // next byte of the stream; initially at most contentBody.at
 	end    int64       // first byte after the response, or -1 if unknown
-	framed bool        // a clean end of the stream is the end of the file
-	sum    uint32      // checksum of the bytes that were read again, from contentBody.start on
+	framed bool        // a clean end of the stream means the end of the file
+	sum    uint32      // checksum of the bytes read again, starting at contentBody.start
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 var errBodyClosed = errors.New("catalog: read after close")
 
-// Read implements [io.Reader]. It allocates only to connect.
+// Read implements [io.Reader]. It allocates memory only when it connects.
 func (b *contentBody) Read(p []byte) (int, error) {
 	for b.err == nil && len(p) > 0 {
 		if b.stream != nil {
@@ -95,7 +95,7 @@ func (b *contentBody) Close() error {
 	return nil
 }
 
-// read reads once from the stream. It returns the number of new bytes; bytes delivered before are only compared.
+// read reads once from the stream and returns the number of new bytes. Bytes that were delivered before are only compared.
 func (b *contentBody) read(p []byte) int {
 	s := b.stream
 	delivered := s.at < b.at
@@ -122,7 +122,7 @@ func (b *contentBody) read(p []byte) int {
 	return n
 }
 
-// advance records new bytes. Without an ETag it updates their checksum.
+// advance records new bytes for the caller. Without an ETag it updates the checksum.
 func (b *contentBody) advance(p []byte) {
 	if len(p) == 0 {
 		return
@@ -134,7 +134,8 @@ func (b *contentBody) advance(p []byte) {
 	}
 }
 
-// compare compares bytes before the caller's position with the delivered bytes.
+// compare adds bytes that were delivered before to the checksum of the stream. At the caller's position, it compares the
+// checksums.
 func (b *contentBody) compare(p []byte) {
 	s := b.stream
 	if from := max(b.start-s.at, 0); from < int64(len(p)) && b.etag == "" {
@@ -142,7 +143,7 @@ func (b *contentBody) compare(p []byte) {
 	}
 	s.at += int64(len(p))
 	if s.at == b.at && s.sum != b.sum {
-		b.end(changed("the bytes read again are not those that were delivered"))
+		b.end(changed("bytes read again differ from those delivered"))
 	}
 }
 
@@ -236,13 +237,13 @@ func changed(why string) error {
 	return &Error{Kind: KindContentChanged, Op: opContent, Err: errors.New(why)}
 }
 
-// connect requests the file from the caller's position on, and checks that the response has the same file.
+// connect requests the file from the caller's position, and checks that the response belongs to the same file.
 func (b *contentBody) connect(ctx context.Context) error {
 	from := b.at
 	if b.etag == "" {
 		from = b.start // without an ETag, delivered bytes are read again and compared
 	}
-	// The complete file is requested as a range too. The response then has its size twice and exposes a wrong
+	// The complete file is requested as a range too. The response then states its size twice, which reveals a wrong
 	// Content-Length.
 	header := http.Header{"Accept": {"*/*"}, "Range": {"bytes=" + strconv.FormatInt(from, 10) + "-"}}
 	if b.etag != "" {
@@ -261,7 +262,7 @@ func (b *contentBody) connect(ctx context.Context) error {
 		cancel(err)
 		return err
 	}
-	b.upstream.release(permit, b.cred, nil) // before the body, which can take long but needs little memory
+	b.upstream.release(permit, b.cred, nil) // before the body is read, which can take long but needs little memory
 	s := &contentStream{ctx: timed, body: resp.Body, cancel: cancel, idle: timer}
 	if err := b.accept(s, resp, from); err != nil {
 		cancel(err)
@@ -294,7 +295,7 @@ func (b *contentBody) accept(s *contentStream, resp *http.Response, from int64) 
 	}
 	if !b.answered {
 		b.answered, b.etag = true, cmp.Or(etag, b.etag)
-		if resp.StatusCode/100 == 2 { // a rejected range has the type of its error body
+		if resp.StatusCode/100 == 2 { // the type of a rejected range is that of the error body
 			b.contentType = resp.Header.Get("Content-Type")
 		}
 	}
@@ -304,13 +305,13 @@ func (b *contentBody) accept(s *contentStream, resp *http.Response, from int64) 
 	return nil
 }
 
-// readRange reads the range of a response and returns the size of the complete file, or -1 if it is unknown.
+// readRange reads the range of a response. It returns the size of the complete file, or -1 if it is unknown.
 func (b *contentBody) readRange(s *contentStream, resp *http.Response, from int64) (total int64, err error) {
 	broken := func(kind Kind, why string) (int64, error) {
 		return -1, &Error{Kind: kind, Op: opContent, Status: resp.StatusCode, Message: why}
 	}
 	if encoding := resp.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return broken(KindContract, "the file is encoded, which was not asked for")
+		return broken(KindContract, "unrequested content encoding")
 	}
 	switch resp.StatusCode {
 	case http.StatusOK:
@@ -319,13 +320,13 @@ func (b *contentBody) readRange(s *contentStream, resp *http.Response, from int6
 	case http.StatusPartialContent:
 		first, last, total, ok := parseContentRange(resp.Header.Get("Content-Range"))
 		if !ok || first != from {
-			return broken(KindContract, "the part of the file is not the one that was asked for")
+			return broken(KindContract, "returned range differs from the requested one")
 		}
 		s.at, s.end = first, last+1
 		return total, nil
 	case http.StatusRequestedRangeNotSatisfiable:
 		total, ok := parseUnsatisfied(resp.Header.Get("Content-Range"))
-		if !ok && from == b.at && b.at > b.start { // every byte before it was delivered
+		if !ok && from == b.at && b.at > b.start { // every byte before this position was delivered
 			total, ok = b.at, true
 		}
 		if !ok || total > from {
@@ -337,5 +338,5 @@ func (b *contentBody) readRange(s *contentStream, resp *http.Response, from int6
 	case http.StatusNoContent, http.StatusResetContent:
 		return broken(KindNoContent, "the catalog has no file")
 	}
-	return broken(KindContract, "neither the file nor a part of it")
+	return broken(KindContract, "response is neither the file nor a range of it")
 }

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// framed reports whether a truncated response can be detected. It can't if the end of the connection is the end of the
+// framed reports whether a truncated response can be detected. It cannot be detected if only the end of the connection ends the
 // body.
 func framed(resp *http.Response) bool {
 	return resp.ContentLength >= 0 || resp.ProtoMajor >= 2 || slices.Contains(resp.TransferEncoding, "chunked")
 }
 
-// parseContentRange parses "bytes 5-9/10". It requires the total, which identifies the last part.
+// parseContentRange parses a value such as "bytes 5-9/10". The total is required, because it identifies the last range.
 func parseContentRange(value string) (first, last, total int64, ok bool) {
 	span, total, ok := cutRange(value)
 	from, to, hasSpan := strings.Cut(span, "-")
@@ -22,13 +22,13 @@ func parseContentRange(value string) (first, last, total int64, ok bool) {
 	return first, last, total, ok && hasSpan && ok1 && ok2 && first <= last && last < total
 }
 
-// parseUnsatisfied parses the size in "bytes */10".
+// parseUnsatisfied parses the size in a value such as "bytes */10".
 func parseUnsatisfied(value string) (total int64, ok bool) {
 	span, total, ok := cutRange(value)
 	return total, ok && span == "*"
 }
 
-// cutRange splits a range into its span and the size of the complete file.
+// cutRange splits a value into its range and the size of the complete file.
 func cutRange(value string) (span string, total int64, ok bool) {
 	rest, isBytes := strings.CutPrefix(strings.TrimSpace(value), "bytes ")
 	span, size, _ := strings.Cut(rest, "/")
@@ -41,7 +41,7 @@ func position(digits string) (int64, bool) {
 	return int64(n), err == nil
 }
 
-// strongEtag returns a strong ETag, which identifies exact bytes. It returns "" for a weak one.
+// strongEtag returns the ETag if it is strong, and otherwise "". A strong ETag identifies exact bytes.
 func strongEtag(etag string) string {
 	etag = strings.TrimSpace(etag)
 	if len(etag) < 2 || etag[0] != '"' || etag[len(etag)-1] != '"' || !printable(etag) {

@@ -11,7 +11,7 @@ import (
 
 const redacted = "[redacted]"
 
-// Secret is an API key. Every verb, encoder and log prints it as [redacted]. The text is behind a pointer because %p
+// Secret is an API key. Every format verb, encoder and logger prints it as [redacted]. The text is behind a pointer because %p
 // prints the fields of a struct without calling its methods.
 type Secret struct{ text *string }
 
@@ -41,11 +41,12 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 // MarshalText returns [redacted] for JSON, XML and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// Tenant identifies a credential without revealing it. It is a keyed hash that may be logged and used as a map key.
-// Calls share polls and caches by tenant.
+// Tenant identifies a credential without revealing it. It is a keyed hash that may be logged and used as a map key. All calls
+// of a tenant share its polls and caches.
 type Tenant string
 
-// Fingerprint returns the first eight digits, or "held", for display. It distinguishes the API keys of one process.
+// Fingerprint returns the first eight digits for display, or "held" for the shared API key. It distinguishes the API keys of
+// one process.
 func (t Tenant) Fingerprint() string { return string(t[:min(len(t), 8)]) }
 
 // MarshalText returns the fingerprint, so that JSON has no more than the status page and the logs.
@@ -60,13 +61,13 @@ var tenantKey = func() (key [32]byte) {
 // Credential is the API key of a call.
 type Credential struct {
 	Tenant Tenant
-	Held   bool // whether it is the operator's API key, so that a rejection is not the caller's fault
+	Held   bool // whether the API key is shared, so that its rejection is the operator's problem and not the caller's
 	// Owner is the owner of a call under a shared API key. It is empty for anonymous callers, which are one owner, and for polls.
 	Owner string
 	// Weight is the owner's share of the catalog's capacity, relative to other owners. Zero means 1.
 	Weight float64
 	key    func() Secret
-	sum    string // SHA-256 of an API key that does not rotate
+	sum    string // SHA-256 of an API key that does not change; otherwise empty
 }
 
 // Forwarded returns the credential of a caller that sent its own API key.
@@ -90,15 +91,15 @@ func hexOf(sum []byte) string {
 // sharedTenant is the tenant of the shared API key.
 const sharedTenant Tenant = "held"
 
-// Held returns the credential of a server with its own API key. key returns the current one. The tenant stays the same
-// when the API key is rotated.
+// Held returns the credential for a shared API key. key returns the current API key. The tenant stays the same when the API key
+// is rotated.
 func Held(key func() Secret) Credential {
 	return Credential{Tenant: sharedTenant, Held: true, key: key}
 }
 
-// IdempotencyKey returns the idempotency key that is sent to the catalog for an order with the given key. Under a forwarded
-// API key it is the given key. Under a shared API key it is derived from the owner too, so that two owners can use the same
-// key. The derivation must never change, because a resent order with another idempotency key would be charged again.
+// IdempotencyKey returns the idempotency key to send to the catalog. Under a forwarded API key it is the given key. Under a
+// shared API key it is derived from the owner and the given key, so that two owners can use the same key. The derivation must
+// never change. Otherwise a resent order would have another idempotency key and be charged again.
 func (c Credential) IdempotencyKey(key string) string {
 	if !c.Held {
 		return key
@@ -108,10 +109,12 @@ func (c Credential) IdempotencyKey(key string) string {
 	return hexOf(sum[:])
 }
 
-// IsShared reports whether the API key is the server's own. Several owners use it, and it is available without a call.
+// IsShared reports whether the API key is shared: it belongs to the server, several owners use it, and background work can use
+// it.
 func (c Credential) IsShared() bool { return c.Held }
 
-// OrderOwner returns the owner of orders under the credential: Owner for a shared API key, the SHA-256 of a forwarded API key.
+// OrderOwner returns the owner of orders under the credential: Owner for a shared API key, otherwise the SHA-256 of the API
+// key.
 func (c Credential) OrderOwner() string {
 	if c.Held {
 		return c.Owner
@@ -135,7 +138,7 @@ func (c Credential) APIKey() Secret {
 	return c.key()
 }
 
-// APIKeySum returns the SHA-256 of the API key in hex, which is the same in every process.
+// APIKeySum returns the SHA-256 of the API key, in hex. It is the same in every process.
 func (c Credential) APIKeySum() string {
 	if c.sum != "" {
 		return c.sum
@@ -143,7 +146,7 @@ func (c Credential) APIKeySum() string {
 	return sumOf(c.APIKey())
 }
 
-// Pinned returns the credential with its current API key, which then does not rotate.
+// Pinned returns the credential with its current API key, which no longer changes.
 func (c Credential) Pinned() Credential {
 	key := c.APIKey()
 	c.key = func() Secret { return key }

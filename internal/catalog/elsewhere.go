@@ -13,24 +13,24 @@ import (
 	"unicode/utf8"
 )
 
-// elsewhere follows the catalog's redirects of results to other hosts, over https and without the API key. Like
-// connections to the catalog, its connections are divided among API keys and owners.
+// elsewhere follows the catalog's redirects of results to other hosts, over https and without the API key. API keys and owners
+// share its connections fairly.
 type elsewhere struct {
-	hosts []string // hosts as in the Host of a URL
+	hosts []string // allowed hosts, in the form of the Host of a URL
 	pool  *pool
 }
 
 // maxHops is the maximum number of redirects of one response.
 const maxHops = 3
 
-// CheckContentHost returns an error if a host that the catalog may redirect readers to is invalid.
+// CheckContentHost checks the name of a host to which the catalog may redirect readers.
 func CheckContentHost(host string) error {
 	u, err := url.Parse("https://" + host)
 	if strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) {
-		return fmt.Errorf("%q has characters that a host name can't have: write it in the form of DNS, xn--…", host)
+		return fmt.Errorf("%q has invalid characters: use the DNS form xn--…", host)
 	}
 	if err != nil || host == "" || u.Host != host || u.Hostname() == "" || strings.ContainsAny(host, "*@/?#") {
-		return fmt.Errorf("%q is not a host: write it without scheme and path, with a port that is not 443", host)
+		return fmt.Errorf("%q is not a host: remove scheme and path, and add the port only if it is not 443", host)
 	}
 	return nil
 }
@@ -43,12 +43,12 @@ func newElsewhere(hosts []string, base *http.Transport) *elsewhere {
 	return e
 }
 
-// follows reports whether a URL may be followed.
+// follows reports whether redirects to a URL are allowed.
 func (e *elsewhere) follows(to *url.URL) bool {
 	return to.Scheme == "https" && to.User == nil && slices.Contains(e.hosts, strings.ToLower(to.Host))
 }
 
-// of returns the target of a redirect. It returns false if the target may not be followed.
+// of returns the target of a redirect. It returns false if the response is not a redirect or the target is not allowed.
 func (e *elsewhere) of(r *request, from *url.URL, resp *http.Response) (to *url.URL, ok bool) {
 	if resp == nil || r.op != opContent {
 		return nil, false
@@ -61,27 +61,27 @@ func (e *elsewhere) of(r *request, from *url.URL, resp *http.Response) (to *url.
 	return nil, false
 }
 
-// get reads a result from another host on behalf of an API key, which is not sent. A rejection by that host does not
-// come from the catalog, so it may be retried. Errors do not quote the URL, which may contain a secret.
+// get reads a result from another host. authorization is not sent; it only identifies the API key. A rejection by that host
+// does not come from the catalog, so it may be retried. Errors omit the URL, which may contain a secret.
 func (e *elsewhere) get(ctx context.Context, authorization string, r *request, to *url.URL) (*http.Response, error) {
 	for range maxHops {
 		resp, err := e.send(ctx, authorization, r, to)
 		switch {
 		case errors.Is(err, errNoConnection):
-			return nil, &Error{Kind: KindBusy, Op: opContent, Message: "no connection to the host that has the result is free"}
+			return nil, &Error{Kind: KindBusy, Op: opContent, Message: "no free connection to the host of the result"}
 		case err != nil:
-			return nil, &Error{Kind: KindUnavailable, Op: opContent, Message: "the host that has the result is not reached", Err: context.Cause(ctx)}
+			return nil, &Error{Kind: KindUnavailable, Op: opContent, Message: "host of the result unreachable", Err: context.Cause(ctx)}
 		case resp.StatusCode/100 == 2, resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
 			return resp, nil
 		}
 		next, more := e.of(r, to, resp)
 		_ = resp.Body.Close() // its content is not needed
 		if !more {
-			return nil, &Error{Kind: KindUnavailable, Op: opContent, Status: resp.StatusCode, Message: "the host that has the result refuses it", RetryAfter: ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now())}
+			return nil, &Error{Kind: KindUnavailable, Op: opContent, Status: resp.StatusCode, Message: "host of the result rejected the request", RetryAfter: ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now())}
 		}
 		to = next
 	}
-	return nil, &Error{Kind: KindRedirect, Op: opContent, Message: "the result lies behind too many redirects"}
+	return nil, &Error{Kind: KindRedirect, Op: opContent, Message: "too many redirects to the result"}
 }
 
 // send sends a request to another host. The request is not traced, because its URL may contain a secret.

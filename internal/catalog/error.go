@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Kind classifies an error by the caller's possible reaction. The set is closed: package service maps each kind to one
-// status.
+// Kind classifies an error by the possible reactions of callers. Package service maps each kind to one status.
 type Kind uint8
 
 // The kinds. The zero value is never a kind.
@@ -17,52 +16,52 @@ const (
 	KindInsufficientFunds                  // 402
 	KindForbidden                          // 403
 	KindNotFound                           // 404, or 410 for an ID
-	KindPriceAboveLimit                    // a quote above the caller's limit: PriceCents
+	KindPriceAboveLimit                    // the quote is above the caller's limit; see PriceCents
 	KindDailyCap                           // 409 API_KEY_DAILY_CAP
 	KindKeyReused                          // the idempotency key belongs to another order
-	KindInProgress                         // 409 on create: the catalog is busy with this idempotency key
+	KindInProgress                         // 409 for an order: the catalog is still processing this idempotency key
 	KindContentNotReady                    // the result is not available yet
 	KindNoContent                          // no result file exists or will exist
 	KindInputsTooLarge                     // 413
-	KindOutOfRange                         // 416, or an offset past the end
+	KindOutOfRange                         // 416, or an offset beyond the end
 	KindRateLimited                        // 429
 	KindBusy                               // a limit of this server: nothing was sent, or a large response was not read
-	KindUnavailable                        // 5xx, no connection or no response; for reads
-	KindOutcomeUnknown                     // the same for orders: the order may have been accepted
+	KindUnavailable                        // 5xx, no connection or no response, for a read
+	KindOutcomeUnknown                     // the same for an order, which may have been accepted
 	KindRedirect                           // 3xx, never followed
 	KindContract                           // a response that the specification does not allow
 	KindMalformed                          // a 2xx that can't be decoded
-	KindInterrupted                        // a body that ended early despite resumes: NextOffset
+	KindInterrupted                        // a body that ended early although it was resumed; see NextOffset
 	KindContentChanged                     // the bytes of the file have changed
 )
 
-// Violation is one invalid input.
+// Violation is an invalid field of a request.
 type Violation struct {
 	Field       string // "inputs.<name>", "model_id", or empty if the catalog does not report it
 	Description string
 }
 
-// Error is the type of every error of this package, except errors of the caller's context, which are returned
-// unchanged. Its strings from upstream are shortened, and anything that looks like an API key is redacted.
+// Error is the type of every error of this package, except errors of the caller's context, which are returned unchanged.
+// Strings from the catalog are shortened, and anything that looks like an API key is redacted.
 type Error struct {
 	Kind       Kind
 	Op         string // route, such as "GET /generations/{id}"
 	Status     int    // HTTP status; 0 without a response
 	Code       string // the catalog's code; empty if none was sent
 	Message    string // the catalog's message; empty if none was sent
-	Own        bool   // whether the response has the form of the catalog's own errors, unlike a proxy's page
-	AboutKey   bool   // for an order: whether it mentions the idempotency key, which may then have an order
+	Own        bool   // whether the response has the form of the catalog's own errors, so that it does not come from a proxy
+	AboutKey   bool   // whether the error of an order mentions the idempotency key, which may then have an order
 	Violations []Violation
-	Withheld   Kind          // for KindOutcomeUnknown: the kind of the response that Message is from; 0 without one
-	Held       bool          // whether the call used a shared API key, so that a rejection is the operator's fault
-	RetryAfter time.Duration // wait that the catalog requested; 0 if none
+	Withheld   Kind          // for KindOutcomeUnknown: the kind of the response with this Message; 0 without a response
+	Held       bool          // whether the API key was shared, so that its rejection is the operator's problem
+	RetryAfter time.Duration // delay that the catalog requested; 0 if none
 	NextOffset int64         // for KindInterrupted: the first missing byte
 	PriceCents int64         // for KindPriceAboveLimit: the price of the order
 	MaxCents   int64         // for KindPriceAboveLimit: the limit of the call
 	Err        error         // cause, such as a network or JSON error
 }
 
-// Error returns the failed operation and the reason, for logs.
+// Error returns the operation and the reason, for logs.
 func (e *Error) Error() string {
 	text := e.Op + ": " + e.Kind.String()
 	if e.Status != 0 {
@@ -80,10 +79,10 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// IsOperatorFault reports whether the catalog rejected the server's own API key.
+// IsOperatorFault reports whether the catalog rejected the shared API key.
 func (e *Error) IsOperatorFault() bool { return e.Kind == KindCredentialRejected && e.Held }
 
-// IsAbsent reports whether the catalog itself, and not a proxy, reports that the record does not exist.
+// IsAbsent reports whether the catalog itself, not a proxy, responded that the record does not exist.
 func IsAbsent(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Kind == KindNotFound && e.Own

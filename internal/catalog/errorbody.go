@@ -8,13 +8,13 @@ import (
 	"unicode"
 )
 
-// errorBody is the content of an error's body.
+// errorBody contains the parsed body of an error response.
 type errorBody struct {
 	redactor   *redactor
 	op         string
 	code       string
 	message    string
-	own        bool // whether it is JSON with a code or a message, like the catalog's own errors
+	own        bool // whether the body is JSON with a code or a message, like the catalog's own errors
 	violations []Violation
 }
 
@@ -23,11 +23,11 @@ func (e errorBody) mentions(word string) bool {
 	return strings.Contains(strings.ToLower(e.code), word) || strings.Contains(strings.ToLower(e.message), word)
 }
 
-// codeLine matches plain text that starts with a code or is one.
+// codeLine matches plain text that is a code or starts with one.
 var codeLine = regexp.MustCompile(`^([A-Z][A-Z0-9_]{2,63})(?:: |\s*$)`)
 
-// readErrorBody reads an error body of JSON or plain text. A code is recognized only at the positions of codes, because
-// other text of the body may quote a prompt.
+// readErrorBody reads an error body in JSON or plain text. Codes are only recognized in certain positions, because the rest of
+// the body may quote a prompt.
 func readErrorBody(op, contentType string, body []byte, redact *redactor) errorBody {
 	e := errorBody{op: op, redactor: redact}
 	value, err := parse(body)
@@ -54,7 +54,7 @@ func (e *errorBody) readJSON(v JSON) {
 		return
 	}
 	if data, ok := r.object(dataWrapper); ok {
-		e.readMessage(data) // its other members may be the order, so no code is read there
+		e.readMessage(data) // the other members may echo the order, so no code is read from them
 	}
 	e.readRecord(r)
 	for _, name := range errorWrappers {
@@ -69,7 +69,7 @@ func (e *errorBody) readJSON(v JSON) {
 	e.own = e.code != "" || e.message != ""
 }
 
-// readRecord reads code and message. A later record overrides an earlier one.
+// readRecord reads the code and the message. A later record overrides an earlier one.
 func (e *errorBody) readRecord(r *Record) {
 	if code, _, ok := find(r, errorCodeNames, codeWord); ok {
 		e.code = e.redactor.clean(code)
@@ -87,7 +87,7 @@ func (e *errorBody) readMessage(r *Record) {
 	}
 }
 
-// problemType returns the type of a problem: a code, or the last part of a URL.
+// problemType reads the type of a problem (RFC 9457): a code, or the last part of a URL.
 func problemType(v JSON) (string, bool) {
 	s, ok := AsWord(v)
 	if !ok || strings.ContainsFunc(s, unicode.IsSpace) {
@@ -97,7 +97,7 @@ func problemType(v JSON) (string, bool) {
 	return code(address[strings.LastIndexByte(address, '/')+1:])
 }
 
-// codeWord reads a short machine-readable word.
+// codeWord reads a short machine-readable code.
 func codeWord(v JSON) (string, bool) {
 	s, _ := AsWord(v)
 	return code(s)
@@ -110,7 +110,7 @@ func code(s string) (string, bool) {
 	return s, s != "" && len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool { return !isCode(r) }) && strings.ContainsFunc(s, unicode.IsLetter)
 }
 
-// sentence reads text of more than one word.
+// sentence reads a text with more than one word.
 func sentence(v JSON) (string, bool) {
 	s, ok := AsWord(v)
 	return s, ok && strings.ContainsRune(s, ' ')
@@ -122,8 +122,8 @@ const (
 	maxViolationDepth = 4
 )
 
-// readViolations collects the fields that an error names, in the forms in rules.go. list is the folded name of the
-// member that contains value, or "" for the error itself.
+// readViolations collects the invalid fields in an error, in the forms of rules.go. list is the folded name of the member that
+// contains the value, or "" for the error itself.
 func (e *errorBody) readViolations(v JSON, list string, depth int) {
 	if depth > maxViolationDepth {
 		return
@@ -165,7 +165,7 @@ func (e *errorBody) readViolationRecord(r *Record, list string, depth int) {
 	}
 }
 
-// readKeyed reads {"prompt":"too long"} and {"prompt":["too long"]}.
+// readKeyed reads violations that are keyed by field: {"prompt":"too long"} or {"prompt":["too long"]}.
 func (e *errorBody) readKeyed(r *Record) {
 	for _, m := range r.sent.Members() {
 		if slices.Contains(notFieldNames, Fold(m.Name)) {
@@ -221,7 +221,7 @@ func (e *errorBody) violate(field, description string) {
 // bracketed matches a path element such as [prompt] or ["prompt"], but not [0].
 var bracketed = regexp.MustCompile(`\[["']?([^\]"'0-9][^\]"']*)["']?\]`)
 
-// contractField returns the contract's name of a field of the catalog.
+// contractField converts the catalog's name of a field to the contract's name.
 func contractField(op, field string) string {
 	field = bracketed.ReplaceAllString(strings.TrimSpace(field), ".$1")
 	steps := strings.Split(strings.ReplaceAll(field, "/", "."), ".")

@@ -13,8 +13,8 @@ import (
 // maxRetryAfter is the maximum wait that the catalog can request.
 const maxRetryAfter = 2 * time.Minute
 
-// statuses maps a status to its kind on every route. Other statuses are [KindContract],
-// from 500 on [KindUnavailable].
+// statuses maps HTTP statuses to kinds, for all routes. Statuses from 500 are [KindUnavailable], and all others are
+// [KindContract].
 var statuses = map[int]Kind{
 	http.StatusBadRequest:          KindInvalidInput,
 	http.StatusUnauthorized:        KindCredentialRejected,
@@ -25,7 +25,7 @@ var statuses = map[int]Kind{
 	http.StatusTooManyRequests:     KindRateLimited,
 }
 
-// routeStatuses maps a status to its kind on one route.
+// routeStatuses maps HTTP statuses to kinds, for single routes. It has priority over statuses.
 var routeStatuses = map[string]map[int]Kind{
 	opModel:      {http.StatusNotFound: KindNotFound, http.StatusGone: KindNotFound},
 	opGeneration: {http.StatusNotFound: KindNotFound, http.StatusGone: KindNotFound},
@@ -45,10 +45,10 @@ var routeStatuses = map[string]map[int]Kind{
 	},
 }
 
-// answerError returns the error for a response that is not a 2xx. If its body can't be read, only the status counts.
+// answerError returns the error for a response that is not a 2xx. If the body can't be read, only the status is used.
 func answerError(op string, resp *http.Response, redact *redactor) *Error {
 	var body []byte
-	if resp.StatusCode != http.StatusSwitchingProtocols { // the body of a 101 is the connection, which no time limit ends
+	if resp.StatusCode != http.StatusSwitchingProtocols { // the body of a 101 is the connection itself, which may never end
 		if reader, err := bounded(resp, maxFailure); err == nil {
 			body, _ = io.ReadAll(reader)
 		}
@@ -69,9 +69,9 @@ func answerError(op string, resp *http.Response, redact *redactor) *Error {
 	}
 	switch {
 	case e.Kind == KindRedirect && op == opContent:
-		e.Message = "check the base URL, or EASEL_CONTENT_HOSTS: the catalog answered with a redirect to a host that is not among these"
+		e.Message = "the catalog redirects to a host that is not allowed: check the base URL or EASEL_CONTENT_HOSTS"
 	case e.Kind == KindRedirect:
-		e.Message = "check the base URL: the catalog answered with a redirect, which is never followed"
+		e.Message = "the catalog redirects, which is not followed: check the base URL"
 	case e.Kind == KindContract && resp.StatusCode == http.StatusNotFound:
 		e.Message = strings.TrimSuffix("check the base URL: it has no "+op+": "+e.Message, ": ")
 	}
@@ -98,13 +98,13 @@ func kindOf(op string, status int, code string) Kind {
 	return KindContract
 }
 
-// codeDecides reports whether the code of a response may determine its kind. A 408 or 425 does not reject the request,
-// whatever its body contains.
+// codeDecides reports whether the code of a response may determine its kind. A 408 or 425 never rejects the request, whatever
+// its body contains.
 func codeDecides(status int) bool {
 	return status >= 400 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooEarly
 }
 
-// kindOfCode returns the kind of a code that is more specific than its status, or 0.
+// kindOfCode returns the kind for a code that is more specific than its status, or 0.
 func kindOfCode(op string, status int, code string) Kind {
 	switch kind := codes[code]; {
 	case kind != 0:

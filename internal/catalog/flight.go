@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// listAge is the maximum age of a list that serves another caller.
+// listAge is the maximum age of a list that is shared with other callers.
 const listAge = time.Second
 
-// lists reads at most one list of each API key at a time. It shares a list with all callers for a second.
+// lists reads at most one list of each API key at a time. It shares each list with all callers for a second.
 type lists struct {
 	reads singleflight.Group
 
@@ -20,22 +20,22 @@ type lists struct {
 	all map[Tenant]listRead // latest lists, each removed after a second
 }
 
-// listRead is the result of one read: a list or an error.
+// listRead is the result of reading the list: a list or an error.
 type listRead struct {
 	start time.Time // time when the request was sent; zero if it was not sent
 	list  *List
 	err   error
 }
 
-// serves reports whether the read can be used by a caller that needs a request sent at since or later. A read that ended with the
-// context of another caller cannot.
+// serves reports whether a caller can use this read if it needs a request that was sent at since or later. A read that ended
+// because another caller's context was done cannot be used.
 func (r listRead) serves(since time.Time) bool {
 	_, responded := errors.AsType[*Error](r.err)
 	return !r.start.IsZero() && !r.start.Before(since) && (r.list != nil || responded)
 }
 
-// get returns a list whose request was sent at since or later, and within the last second. A read is canceled with the context of
-// the caller that started it. Then one of the waiting callers starts another read.
+// get returns a list that was requested at since or later, and within the last second. A read is canceled with the context of
+// the caller that started it. Then another waiting caller starts a new read.
 func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.Time) (*List, error) {
 	now := time.Now()
 	if oldest := now.Add(-listAge); since.Before(oldest) {
@@ -77,7 +77,7 @@ func (l *lists) read(ctx context.Context, c *Client, cred Credential, since time
 	return next
 }
 
-// store stores a list until a second after its start, unless a later list is stored.
+// store stores a list until a second after its request, unless a later list is stored.
 func (l *lists) store(tenant Tenant, r listRead) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,7 +94,7 @@ func (l *lists) store(tenant Tenant, r listRead) {
 	})
 }
 
-// invalidate prevents the use of lists whose requests were sent before now.
+// invalidate prevents the use of lists that were requested before now.
 func (l *lists) invalidate(tenant Tenant) {
 	l.reads.Forget(string(tenant))
 	l.store(tenant, listRead{start: time.Now()})

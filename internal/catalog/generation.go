@@ -7,7 +7,7 @@ import (
 
 var generationWeights = []weight{{names: generationIDNames, score: 2}, {names: statusNames, score: 1}}
 
-// readGeneration reads a generation from a response. It uses the ID of the request, because the record may omit it.
+// readGeneration reads a generation from a response. It uses the requested ID, because the record may omit it.
 func readGeneration(a answer, requestedID string) (Generation, error) {
 	r, _, err := generationRecord(a, requestedID)
 	if err != nil {
@@ -20,8 +20,8 @@ func readGeneration(a answer, requestedID string) (Generation, error) {
 	return g, nil
 }
 
-// isEnvelope reports whether an object that has only a status wraps a missing record. Its status is then the status of
-// the request.
+// isEnvelope reports whether an object without an ID is only a wrapper, whose record is missing. Its status is then the status
+// of the request.
 func isEnvelope(r *Record) bool {
 	if _, _, ok := find(r, generationIDNames, asID); ok {
 		return false
@@ -34,23 +34,23 @@ func isEnvelope(r *Record) bool {
 	return false
 }
 
-// readCreated reads the response to an order. Without an ID the order can't be found again. A response with two
-// possible IDs is unreadable too, because the wrong one could be stored for the idempotency key.
+// readCreated reads the response to an order. It fails without an ID, because the order could not be found again. It also fails
+// with two possible IDs, because the wrong one could be recorded.
 func readCreated(a answer) (Generation, error) {
 	r, certain, err := generationRecord(a, "")
 	if err != nil {
 		return Generation{}, err
 	}
 	if !certain {
-		return Generation{}, a.malformed("more than one identifier that could be the generation's")
+		return Generation{}, a.malformed("more than one possible generation ID")
 	}
 	status, _, stated := find(r, statusNames, AsWord)
 	g, ok := newGeneration(a, r, "")
 	switch {
 	case !ok || !CanBeNamed(g.ID):
-		return Generation{}, a.malformed("no identifier that callers can name the generation by")
+		return Generation{}, a.malformed("no generation ID that callers can use")
 	case errorStatuses[StatusKey(status)]:
-		return Generation{}, a.malformed("its status describes an error and not a generation: " + a.redactor.clean(status))
+		return Generation{}, a.malformed("the status is that of an error, not of a generation: " + a.redactor.clean(status))
 	}
 	if !stated {
 		g.State = StateQueued // the only status that the specification allows here
@@ -58,8 +58,7 @@ func readCreated(a answer) (Generation, error) {
 	return g, nil
 }
 
-// generationRecord finds the record of a generation in a body. certain is false if another ID in the body could be the
-// generation's.
+// generationRecord finds the record of a generation in a body. certain is false if there is another possible ID in the body.
 func generationRecord(a answer, requestedID string) (r *Record, certain bool, err error) {
 	value, err := a.value()
 	if err != nil {
@@ -78,17 +77,17 @@ type candidate struct {
 	id           string
 	depth        int
 	wrapper      string // member that contains the object; empty for the outermost object
-	isGeneration bool   // whether the name of the ID or of the member indicates a generation
+	isGeneration bool   // whether the name of the ID or of the wrapper indicates a generation
 }
 
 var (
 	generationNames = set(names("generation", "render", "generationId", "renderId"))
 	ownIDNames      = names("generationId", "renderId")
-	looseMembers    = set(names("job", "result", "item")) // can be a part of a generation as well as its wrapper
+	looseMembers    = set(names("job", "result", "item")) // may be a part of a generation as well as a wrapper
 )
 
-// findGeneration finds the record of a generation in a value. The wrapped object has priority, because an envelope can
-// have its own ID and status. The result is not certain if two IDs could be the generation's.
+// findGeneration finds the record of a generation in a value. A wrapped object has priority, because an envelope can have its
+// own ID and status. certain is false if two IDs could belong to the generation.
 func findGeneration(v JSON, requestedID string) (r *Record, certain, ok bool) {
 	top, ok := NewRecord(only(v))
 	if !ok {
@@ -119,13 +118,13 @@ func candidates(found []candidate, r *Record, wrapper string, depth int) []candi
 	return found
 }
 
-// choose returns the generation if it is unambiguous. It prefers the candidate with the requested ID, then one named as
-// a generation, then one inside an outermost object that has the status of a generation.
+// choose returns the candidate that is the generation, if it is unambiguous. It prefers a candidate with the requested ID. Next
+// it prefers one that is named as a generation, and then a nested one with the status of a generation.
 func choose(found []candidate, requestedID string) (candidate, bool) {
 	outer := found[0]
 	for i, c := range found {
 		if _, _, ok := find(c.Record, generationIDNames, equalsID(requestedID)); ok {
-			found[i].id = requestedID // it may have several IDs
+			found[i].id = requestedID // the object may have several IDs
 		}
 	}
 	if best, ok := pick(found, func(c candidate) bool { return c.id == requestedID }); ok {
@@ -141,7 +140,7 @@ func choose(found []candidate, requestedID string) (candidate, bool) {
 	return best, ok && !best.partOf(outer)
 }
 
-// pick returns a candidate that fits, if all that fit have the same ID.
+// pick returns a fitting candidate, if all fitting candidates have the same ID.
 func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool) {
 	for _, c := range found {
 		switch {
@@ -157,7 +156,7 @@ func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool
 	return best, ok
 }
 
-// partOf reports whether a candidate may be a part of another candidate that is a generation.
+// partOf reports whether the candidate may be only a part of another one that is the generation.
 func (c candidate) partOf(whole candidate) bool {
 	return hasKnownStatus(whole.Record) && looseMembers[c.wrapper]
 }
@@ -173,14 +172,14 @@ func equalsID(id string) func(JSON) (string, bool) {
 	return func(v JSON) (string, bool) { own, ok := asID(v); return own, ok && own == id }
 }
 
-// twoIDs reports whether a record has an ID and a different one that is named after a generation.
+// twoIDs reports whether a record has two different IDs, one of which is named after a generation.
 func twoIDs(r *Record) bool {
 	first, _, _ := find(r, generationIDNames, asID)
 	own, _, ok := find(r, ownIDNames, asID)
 	return ok && own != first
 }
 
-// newGeneration reads a record. The ID is requestedID if it is not empty, otherwise the record's own.
+// newGeneration reads a record. The ID is requestedID, or the record's own if requestedID is empty.
 func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 	g := Generation{ID: takeID(r, requestedID), ObserveTime: a.time}
 	if checkID("", "", g.ID) != nil {
@@ -189,7 +188,7 @@ func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 	g.Status, g.State = takeStatus(r)
 	g.Status = a.redactor.clean(g.Status)
 	g.ModelID, _ = take(r, modelOfNames, asID)
-	g.Inputs, _ = take(r, inputsNames, asObject) // complete, unlike Extra, because they are the caller's own
+	g.Inputs, _ = take(r, inputsNames, asObject) // complete, unlike Extra, because the inputs are the caller's own
 	if cost := optional(take(r, costNames, asInteger)); !InOtherUnits(r) {
 		g.CostCents = cost
 	}
@@ -207,7 +206,8 @@ func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 	return g, true
 }
 
-// takeID removes the requested ID from a record, otherwise the first ID, and returns the ID.
+// takeID takes the ID from a record and returns it. If an ID was requested, it takes that ID if possible, and returns the
+// requested one.
 func takeID(r *Record, requestedID string) string {
 	if requestedID != "" {
 		if _, ok := take(r, generationIDNames, equalsID(requestedID)); !ok {
@@ -240,13 +240,13 @@ func StateOf(status string) State {
 	return StateUnrecognized
 }
 
-// StatusKey returns a status in the spelling of the table of states.
+// StatusKey normalizes a status to the spelling of the table of states.
 func StatusKey(status string) string {
 	return statusStyle.Replace(strings.ToLower(strings.TrimSpace(status)))
 }
 
-// takeResult reads the result of a succeeded generation. In a full record, no text means a file, even without a URL. In
-// a list, whose records may be shorter, it means no result. An empty text with a file is not a result.
+// takeResult reads the result of a succeeded generation. In a complete record, no text means a file, even without a URL. In a
+// list, whose records may be shorter, it means no result. An empty text next to a file is no result.
 func takeResult(r *Record, full bool) (*string, *File) {
 	_, _, located := find(r, contentURLNames, AsWord)
 	answer, written := take(r, textOutputNames, AsText)
@@ -260,14 +260,14 @@ func takeResult(r *Record, full bool) (*string, *File) {
 	return nil, file
 }
 
-// takeFile reads the type and size of a file, and reports whether the record has either.
+// takeFile reads the type and size of a file. It reports whether the record has either.
 func takeFile(r *Record) (*File, bool) {
 	contentType, typed := take(r, contentTypeNames, AsWord)
 	size := optional(take(r, contentSizeNames, asInteger))
 	return &File{ContentType: contentType, SizeBytes: size}, typed || size != nil
 }
 
-// takeFailure reads the reason for a failure: a string, or an object that contains one.
+// takeFailure reads the reason of a failure: a string, or an object that contains one.
 func takeFailure(r *Record) string {
 	if message, ok := take(r, failureNames, AsWord); ok {
 		return message

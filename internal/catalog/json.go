@@ -15,18 +15,17 @@ import (
 )
 
 const (
-	maxExact = 1 << 53 // largest integer up to which a double is exact
-	// maxDepth is the maximum nesting of a member in Extra. Some protobuf runtimes reject messages that are nested much
-	// deeper.
+	maxExact = 1 << 53 // largest integer that a double represents exactly
+	// maxDepth is the maximum nesting depth of Extra. Some protobuf runtimes reject messages with much deeper nesting.
 	maxDepth = 24
 )
 
 var byteOrderMark = []byte("\uFEFF")
 
-// JSON is a verbatim JSON value, a substring of its body. It is decoded only when it is read.
+// JSON is a JSON value as the catalog sent it: a substring of the body. It is decoded when it is read.
 type JSON string
 
-// parse checks that a body is one JSON value, and returns it.
+// parse checks that a body is exactly one JSON value, and returns the value.
 func parse(body []byte) (JSON, error) {
 	body = bytes.TrimSpace(bytes.TrimPrefix(body, byteOrderMark))
 	if !json.Valid(body) {
@@ -35,7 +34,7 @@ func parse(body []byte) (JSON, error) {
 	return JSON(body), nil
 }
 
-// Kind returns the first byte of a value, or 0 if there is no value.
+// Kind returns the first byte of the value, or 0 if there is no value.
 func (v JSON) Kind() byte {
 	if v == "" {
 		return 0
@@ -43,7 +42,7 @@ func (v JSON) Kind() byte {
 	return v[0]
 }
 
-// IsNull reports whether there is no value, or null.
+// IsNull reports whether the value is missing or null.
 func (v JSON) IsNull() bool { return v.Kind() == 0 || v.Kind() == 'n' }
 
 func (v JSON) isNumber() bool { return v.Kind() == '-' || v.Kind() >= '0' && v.Kind() <= '9' }
@@ -68,7 +67,7 @@ type Member struct {
 	Value JSON
 }
 
-// Members returns the members of an object, sorted by name. Of two members with the same name, the last one counts.
+// Members returns the members of an object, sorted by name. If two members have the same name, only the last one is returned.
 func (v JSON) Members() (members []Member) {
 	v.Each(func(m Member) { members = append(members, m) })
 	slices.Reverse(members)
@@ -76,7 +75,7 @@ func (v JSON) Members() (members []Member) {
 	return slices.CompactFunc(members, func(a, b Member) bool { return a.Name == b.Name })
 }
 
-// Each calls do for each member of an object, in the order in which they were sent.
+// Each calls do for each member of an object, in the order of the text.
 func (v JSON) Each(do func(Member)) {
 	if v.Kind() != '{' {
 		return
@@ -87,7 +86,7 @@ func (v JSON) Each(do func(Member)) {
 	})
 }
 
-// unquoted returns the text of a JSON string. Bytes that are not UTF-8 become U+FFFD.
+// unquoted decodes a JSON string. Bytes that are not UTF-8 become U+FFFD.
 func unquoted(quoted string) string {
 	text := quoted[1 : len(quoted)-1]
 	if strings.IndexByte(text, '\\') >= 0 || !utf8.ValidString(text) {
@@ -96,13 +95,13 @@ func unquoted(quoted string) string {
 	return text
 }
 
-// unescaped decodes a string with escapes. In a separate function, only these strings are allocated.
+// unescaped decodes a JSON string with escapes. It is a separate function so that other strings cause no allocation.
 func unescaped(quoted string) (text string) {
 	_ = json.Unmarshal([]byte(quoted), &text) // cannot fail for valid JSON
 	return text
 }
 
-// Text returns the value of a JSON string. The string may share memory with the body of the response.
+// Text decodes a JSON string. The result may share memory with the body of the response.
 func (v JSON) Text() (text string, ok bool) {
 	if v.Kind() != '"' {
 		return "", false
@@ -110,20 +109,20 @@ func (v JSON) Text() (text string, ok bool) {
 	return unquoted(string(v)), true
 }
 
-// AsText returns a copy of the value of a JSON string. The copy does not share memory with the body of the response.
+// AsText decodes a JSON string. The result does not share memory with the body of the response.
 func AsText(v JSON) (string, bool) {
 	text, ok := v.Text()
 	return strings.Clone(text), ok
 }
 
-// AsWord reads a string that is not blank, without surrounding space.
+// AsWord reads a string that is not blank, and trims it.
 func AsWord(v JSON) (string, bool) {
 	s, _ := AsText(v)
 	s = strings.TrimSpace(s)
 	return s, s != ""
 }
 
-// asID reads an ID: a string verbatim, or an integer digit by digit.
+// asID reads an ID: a string verbatim, or an integer with its exact digits.
 func asID(v JSON) (string, bool) {
 	if v.isNumber() {
 		return strings.Clone(string(v)), !strings.ContainsAny(string(v), ".eE")
@@ -132,8 +131,7 @@ func asID(v JSON) (string, bool) {
 	return s, strings.TrimSpace(s) != ""
 }
 
-// asInteger reads a number of cents or bytes of at most 2^53, written in digits. It rejects a string, which may have
-// another unit.
+// asInteger reads a number of cents or bytes, written as an integer of at most 2^53. It rejects strings, whose unit may differ.
 func asInteger(v JSON) (int64, bool) {
 	n, err := strconv.ParseUint(string(v), 10, 64)
 	return int64(n), err == nil && n <= maxExact
@@ -182,7 +180,7 @@ func asTime(v JSON) (time.Time, bool) {
 
 func unixTime(digits string) (time.Time, bool) {
 	seconds, err := strconv.ParseFloat(digits, 64)
-	if seconds >= 1e11 { // the year 5138 in seconds, 1973 in milliseconds
+	if seconds >= 1e11 { // 1e11 is the year 5138 in seconds, and 1973 in milliseconds
 		seconds /= 1000
 	}
 	if err != nil || !(seconds > 0 && seconds < 1e11) {
@@ -191,7 +189,7 @@ func unixTime(digits string) (time.Time, bool) {
 	return time.UnixMicro(int64(math.Round(seconds * 1e6))).UTC(), true
 }
 
-// appendFolded appends a name without case and separators: costCents, cost_cents and Cost-Cents are equal.
+// appendFolded appends a name without case and separators, so that costCents, cost_cents and Cost-Cents are equal.
 func appendFolded(dst []byte, name string) []byte {
 	for _, c := range []byte(name) {
 		switch {
@@ -208,10 +206,10 @@ func appendFolded(dst []byte, name string) []byte {
 // Fold converts a name to lower case, and removes underscores, dashes and spaces.
 func Fold(name string) string { return string(appendFolded(nil, name)) }
 
-// known maps each name of the tables to itself.
+// known maps each name in the tables to itself.
 var known = map[string]string{}
 
-// names returns a table of folded names and adds them to known.
+// names returns a table of folded names, and adds the names to known.
 func names(list ...string) []string {
 	for i, name := range list {
 		list[i] = Fold(name)
@@ -220,7 +218,7 @@ func names(list ...string) []string {
 	return list
 }
 
-// keyOf returns a name in the spelling of the tables, or "" if it is in no table.
+// keyOf converts a name to the spelling of the tables. It returns "" if no table has the name.
 func keyOf(name string) string {
 	var folded [64]byte
 	return known[string(appendFolded(folded[:0], name))]

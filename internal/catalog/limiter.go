@@ -9,11 +9,11 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// pollsOwner is the owner of all polls under an API key in its limiter.
+// pollsOwner is the limiter's owner for all polls under an API key.
 const pollsOwner = "(polls)"
 
-// Limiter returns the limiter of an API key, which grants the permits for all requests under the key. The caller must not keep the
-// limiter.
+// Limiter returns the limiter of an API key, which grants the permits for all requests under the key. The caller must not store
+// the limiter.
 func (c *Client) Limiter(t Tenant) *limiter.Limiter { return c.upstream.limiter(t) }
 
 // Limiters returns the set of the limiters of all API keys, by tenant.
@@ -21,7 +21,7 @@ func (c *Client) Limiters() *limiter.Set { return c.upstream.limiters }
 
 func (q *requester) limiter(t Tenant) *limiter.Limiter { return q.limiters.Of(string(t)) }
 
-// acquire waits for the permit of a request. If ctx has no deadline, it waits at most as long as an attempt may take.
+// acquire waits for the permit of a request. Without a deadline in ctx, it waits for at most the timeout of an attempt.
 func (q *requester) acquire(ctx context.Context, cred Credential, op string) (*limiter.Permit, error) {
 	if err := mayAcquire(ctx, cred, op); err != nil {
 		return nil, err
@@ -45,7 +45,8 @@ func (q *requester) acquire(ctx context.Context, cred Credential, op string) (*l
 
 type wantedKey struct{}
 
-// IfWanted returns a context whose requests are sent only if isWanted still returns true after the wait for the permit.
+// IfWanted returns a context for a request that may become unnecessary while it waits for a permit. It is sent only if isWanted
+// then returns true.
 func IfWanted(ctx context.Context, isWanted func() bool) context.Context {
 	return context.WithValue(ctx, wantedKey{}, isWanted)
 }
@@ -56,18 +57,18 @@ func IsWanted(ctx context.Context) bool {
 	return !ok || isWanted()
 }
 
-// mayAcquire returns an error if a request cannot be sent and therefore needs no permit.
+// mayAcquire returns an error if the request cannot be sent and therefore needs no permit.
 func mayAcquire(ctx context.Context, cred Credential, op string) error {
 	if !printable(cred.APIKey().Reveal()) {
 		return &Error{
 			Kind: KindCredentialRejected, Op: op, Held: cred.Held,
-			Err: errors.New("the API key is empty or has characters that are invalid in a header"),
+			Err: errors.New("the API key is empty or contains characters that are invalid in a header"),
 		}
 	}
 	return contextError(ctx)
 }
 
-// limiterError converts an error of a limiter to an [*Error]. It returns other errors unchanged.
+// limiterError converts a limiter's error to an [*Error]. It returns other errors unchanged.
 func limiterError(op string, err error) error {
 	rejected, ok := errors.AsType[*limiter.Error](err)
 	switch {
@@ -79,7 +80,8 @@ func limiterError(op string, err error) error {
 	return &Error{Kind: KindRateLimited, Op: op, Message: rejected.Error(), RetryAfter: rejected.RetryAfter}
 }
 
-// release releases the permit of a request that ended with err. For a 429 it raises RetryAfter to the end of the limiter's pause.
+// release releases the permit of a request that ended with err. After a 429, it extends RetryAfter to the end of the limiter's
+// pause.
 func (q *requester) release(permit *limiter.Permit, cred Credential, err error) {
 	permit.Release(ResultOf(err))
 	if e, ok := errors.AsType[*Error](err); ok && e.Kind == KindRateLimited {

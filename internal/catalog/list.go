@@ -6,24 +6,24 @@ import (
 )
 
 const (
-	// maxList is the maximum size of a list in bytes. maxKept is the maximum size of its stored records.
+	// maxList is the maximum size of a list's body in bytes. maxKept is the maximum size of its stored records.
 	maxList = 32 << 20
 	maxKept = 8 << 20
-	// A field is omitted if it is longer than this fraction of the remaining space, so that all records fit. A field of
-	// at most shortPart bytes is always included.
+	// A field longer than 1/partOfRoom of the remaining space is omitted, so that all records fit. A field of at most shortPart
+	// bytes is never omitted.
 	partOfRoom = 128
 	shortPart  = 1 << 10
-	// recordSize is the size of a record without its inputs, text and other fields.
+	// recordSize is the approximate size of a record without its inputs, text and other fields, in bytes.
 	recordSize = 128
-	// maxEnvelope is the maximum depth of a list in its body.
+	// maxEnvelope is the maximum nesting depth of a list in its body.
 	maxEnvelope = 3
 )
 
-// List is the catalog's list for an API key, in its order, with each generation once. Callers share it, so do not
-// modify it.
+// List is the catalog's list for an API key, in the catalog's order. Each generation occurs once. Callers share a List, so they
+// must not modify it.
 type List struct {
 	Records []Version
-	Cut     bool // whether it was too long, so that the rest is missing
+	Cut     bool // whether the list was too long, so that the last records are missing
 
 	places map[string]int // index in Records by ID
 }
@@ -52,11 +52,10 @@ func (l *List) Find(id string) (v Version, ok bool) {
 	return v, ok
 }
 
-// List lists the recent generations of the API key. The catalog does not document how far back the list goes. Only one
-// list of an API key is read at a time. It is shared by all callers within one second of its start, if it was requested
-// at since or later.
+// List returns the recent generations of the API key. The catalog does not document how far back its list goes. Only one list
+// of an API key is read at a time. For one second it is shared with all callers, unless it was requested before since.
 //
-// A record may omit large fields. If the stored records take too much memory, the list ends after the first of them.
+// A record may omit large fields. If the stored records need too much memory, the last records are missing and Cut is set.
 func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*List, error) {
 	var list *List
 	err := c.upstream.retry(ctx, cred, func(ctx context.Context) (err error) {
@@ -66,7 +65,7 @@ func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*L
 	return list, err
 }
 
-// requestList requests a list for all callers that wait for it, so the request has no owner.
+// requestList requests the list for all callers that wait for it, so the request belongs to no owner.
 func (c *Client) requestList(ctx context.Context, cred Credential) (r listRead) {
 	cred.Owner, cred.Weight = "", 0
 	permit, err := c.upstream.acquire(ctx, cred, opGenerations)
@@ -81,7 +80,7 @@ func (c *Client) requestList(ctx context.Context, cred Credential) (r listRead) 
 	return r
 }
 
-// readList reads a list. A record without an ID is skipped if others have one, because one odd record must not hide the others.
+// readList reads a list. Records without an ID are skipped, unless all records lack one.
 func readList(a answer) (*List, error) {
 	items, err := a.list(generationListNames, generationWeights)
 	if err != nil {
@@ -101,14 +100,14 @@ func readList(a answer) (*List, error) {
 		all = append(all, one)
 	}
 	if len(all) == 0 && len(items) > 0 {
-		return nil, a.malformed("no record of the list has a readable identifier")
+		return nil, a.malformed("no record of the list has a readable ID")
 	}
 	list := NewList(all)
 	list.Cut = cut
 	return list, nil
 }
 
-// readItem reads an item of a list, without fields that are too long for the remaining space.
+// readItem reads one record of a list, without fields that are too long for the remaining space.
 func readItem(a answer, item JSON, room int) (Version, bool) {
 	r, _, ok := findGeneration(a.redactor.redact(item), "")
 	if !ok {
@@ -122,7 +121,7 @@ func readItem(a answer, item JSON, room int) (Version, bool) {
 	return g.Version(), true
 }
 
-// size returns the approximate memory use of a record in a list, in bytes.
+// size returns the approximate memory of a record in a list, in bytes.
 func (g *Generation) size() int {
 	size := recordSize + len(g.Inputs) + len(g.Extra)
 	if g.Text != nil {
@@ -131,7 +130,7 @@ func (g *Generation) size() int {
 	return size
 }
 
-// shorten removes inputs, text and other fields that are longer than a limit in bytes, and adds their names to Omitted.
+// shorten removes inputs, text and other fields that are longer than limit bytes. It adds their names to Omitted.
 func (g *Generation) shorten(limit int) {
 	if len(g.Inputs) > limit {
 		g.Inputs, g.Omitted = nil, append(g.Omitted, "inputs")

@@ -7,7 +7,7 @@ import (
 
 var modelWeights = []weight{{names: modelIDNames, score: 2}, {names: fieldListNames, score: 1, nested: true}}
 
-// readModels reads the list of models. An entry may be only an ID. An entry without an ID is skipped if others have
+// readModels reads the list of models. An entry may be only an ID. Entries without an ID are skipped, unless all entries lack
 // one.
 func readModels(a answer) ([]Model, error) {
 	items, err := a.list(modelListNames, modelWeights)
@@ -30,12 +30,12 @@ func readModels(a answer) ([]Model, error) {
 		}
 	}
 	if len(models) == 0 && len(items) > 0 {
-		return nil, a.malformed("no model of the list has a readable identifier")
+		return nil, a.malformed("no model of the list has a readable ID")
 	}
 	return models, nil
 }
 
-// readModel reads one model. Its input fields may be next to the record.
+// readModel reads one model. Its input fields may be outside the record, in the body.
 func readModel(a answer, requestedID string) (Model, error) {
 	value, err := a.value()
 	if err != nil {
@@ -64,13 +64,13 @@ func newModel(a answer, r *Record, requestedID string) (Model, bool) {
 	m := Model{ID: id, ObserveTime: a.time}
 	m.Name, _ = take(r, modelNameNames, AsWord)
 	m.Description, _ = take(r, descriptionNames, AsWord)
-	m.Output, _, _ = find(r, outputNames, outputKind) // remains in Extra, because "video" is more specific than "file"
+	m.Output, _, _ = find(r, outputNames, outputKind) // not taken, because the word in Extra may be more specific: "video" is a "file"
 	m.Fields, _ = take(r, fieldListNames, readFields)
 	m.Extra = extraOf(r)
 	return m, true
 }
 
-// outputKind reads the kind of output from a word, a list with one word, or an object with the word.
+// outputKind reads the kind of output from a word, a list with one word, or an object that contains the word.
 func outputKind(v JSON) (OutputKind, bool) {
 	switch v.Kind() {
 	case '[':
@@ -85,8 +85,8 @@ func outputKind(v JSON) (OutputKind, bool) {
 	return outputWord(v)
 }
 
-// outputWord reads the last known word, because the first words describe the input. For a media type it reads the first
-// half.
+// outputWord reads the last known word of a string, because the first words may describe the input. It only uses the first half
+// of a media type.
 func outputWord(v JSON) (OutputKind, bool) {
 	s, _ := AsText(v)
 	s, _, _ = strings.Cut(strings.ToLower(s), "/")
@@ -116,7 +116,7 @@ func readFields(v JSON) ([]InputField, bool) {
 	return fieldObject(v, nil, false)
 }
 
-// plainObject returns an object as it was sent.
+// plainObject reads an object unchanged.
 func plainObject(v JSON) (JSON, bool) { return v, v.Kind() == '{' }
 
 func fieldList(items []JSON) ([]InputField, bool) {
@@ -139,7 +139,7 @@ func fieldList(items []JSON) ([]InputField, bool) {
 	return fields, true
 }
 
-// fieldObject reads fields keyed by name, and returns required fields first. The value of a member may be only a type.
+// fieldObject reads fields that are keyed by name. It returns required fields first. The value of a member may be only a type.
 func fieldObject(v JSON, required []JSON, saysRequired bool) ([]InputField, bool) {
 	var first, others []InputField
 	for _, m := range v.Members() {
@@ -171,7 +171,7 @@ func newField(r *Record, name string) InputField {
 	f.Required = takeRequired(r)
 	f.Default, _ = take(r, defaultNames, asValue)
 	f.Allowed = takeAllowed(r)
-	if f.Type == FieldInteger || f.Type == FieldNumber || f.Type == FieldUnknown { // for other types it limits the length
+	if f.Type == FieldInteger || f.Type == FieldNumber || f.Type == FieldUnknown { // for other types the bounds limit the length
 		f.Minimum = optional(take(r, minimumNames, asFloat))
 		f.Maximum = optional(take(r, maximumNames, asFloat))
 	}
@@ -184,7 +184,7 @@ var plainTypes = [...]string{
 	FieldBoolean: "boolean", FieldObject: "object", FieldArray: "array",
 }
 
-// takeFieldType reads the type. A word that is more specific than the type, such as "textarea", remains in Extra.
+// takeFieldType reads the type. A word that is more specific than the type, such as "textarea", also remains in Extra.
 func takeFieldType(r *Record) FieldType {
 	kind, by, ok := find(r, fieldTypeNames, fieldType)
 	if !ok {
@@ -196,7 +196,7 @@ func takeFieldType(r *Record) FieldType {
 	return kind
 }
 
-// fieldType reads a word, or the only word in a list that is not null.
+// fieldType reads the type from a word, or from a list with one word besides "null".
 func fieldType(v JSON) (FieldType, bool) {
 	if list, ok := v.Items(); ok {
 		list = slices.DeleteFunc(list, func(v JSON) bool { word, _ := AsText(v); return word == "null" })
@@ -218,7 +218,7 @@ func takeRequired(r *Record) *bool {
 	return optional(!not, ok)
 }
 
-// takeAllowed reads the allowed values. If they have labels, the list also remains in Extra.
+// takeAllowed reads the allowed values. If the values have labels, the list also remains in Extra.
 func takeAllowed(r *Record) []Value {
 	values, ok := take(r, allowedNames, valuesBy(plainValue))
 	if !ok {
@@ -231,7 +231,7 @@ func takeAllowed(r *Record) []Value {
 	return values
 }
 
-// valuesBy returns a reader of non-empty lists. It fails if read fails for an item.
+// valuesBy returns a reader of non-empty lists, which uses read for each item. It fails if read fails for one item.
 func valuesBy(read func(JSON) (Value, bool)) func(JSON) ([]Value, bool) {
 	return func(v JSON) (values []Value, ok bool) {
 		items, _ := v.Items()
@@ -246,7 +246,7 @@ func valuesBy(read func(JSON) (Value, bool)) func(JSON) ([]Value, bool) {
 	}
 }
 
-// plainValue reads a value that is neither an object nor an array.
+// plainValue reads a value that is not an object or an array.
 func plainValue(v JSON) (Value, bool) {
 	return Canonical([]byte(v)), v.Kind() != '{' && v.Kind() != '['
 }

@@ -12,19 +12,19 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// Order is a paid request for one generation.
+// Order is the request to place one paid order.
 type Order struct {
 	ModelID        string
 	Inputs         json.RawMessage // one JSON object, sent verbatim
 	IdempotencyKey string
 	LeaveBy        time.Time // time after which nothing is sent; zero means no limit
-	Attempt        int       // number of the attempt for traces, from 1
-	// Permit is a permit of [Client.Acquire], which [Client.Post] always releases. If it is nil, Post acquires one.
+	Attempt        int       // number of the attempt for traces, starting at 1
+	// Permit is a permit of [Client.Acquire]. [Client.Post] always releases it. If it is nil, Post acquires one.
 	Permit *limiter.Permit
 }
 
-// Acquire waits for the permit of an order, until ctx is done. arrived is the time when the order first arrived. By it, an order
-// that is sent again after a 429 keeps its position in the queue.
+// Acquire waits for the permit of an order, until ctx is done. arrived is the time when the order first arrived. It determines
+// the position in the queue, which an order therefore keeps after a 429.
 func (c *Client) Acquire(ctx context.Context, cred Credential, arrived time.Time) (*limiter.Permit, error) {
 	permit, err := c.upstream.limiter(cred.Tenant).Acquire(ctx, limiter.Request{Owner: cred.Owner, Weight: cred.Weight, Class: limiter.Order, Arrived: arrived})
 	return permit, limiterError(OpCreate, err)
@@ -39,14 +39,14 @@ const (
 	NotSent Posted = iota
 	// Unknown means that the catalog may have accepted this attempt or an earlier one.
 	Unknown
-	// Answered means that the catalog returned the generation or rejected this attempt. It may have accepted an earlier attempt
-	// nevertheless, because some catalogs check money, models or inputs before the idempotency key.
+	// Answered means that the catalog returned the generation or rejected this attempt. An earlier attempt may still have been
+	// accepted, because some catalogs check money, models or inputs before the idempotency key.
 	Answered
 )
 
-// Post sends one attempt to place a paid order. No other code sends orders, and nothing retries them: without a
-// GetBody, Go's transport does not resend a request. The error of an [Unknown] attempt is [KindOutcomeUnknown], with
-// the reason in Err or Status, [KindInProgress] or [KindKeyReused], or mentions the idempotency key.
+// Post sends one attempt to place a paid order. No other code sends orders, and nothing retries them: Go's transport does not
+// resend a request without a GetBody. For an [Unknown] attempt, the error is [KindOutcomeUnknown] with the reason in Err or
+// Status, [KindInProgress] or [KindKeyReused], or it mentions the idempotency key.
 func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation, Posted, error) {
 	body, err := orderBody(OpCreate, o.ModelID, o.Inputs)
 	if err == nil {
@@ -74,7 +74,7 @@ func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation
 	return g, posted, err
 }
 
-// outcome classifies the result of an attempt. An error that does not show whether the order was accepted becomes
+// outcome classifies the result of an attempt. If an error does not show whether the order was accepted, it is converted to
 // [KindOutcomeUnknown].
 func outcome(err error) (Posted, error) {
 	if err == nil {
@@ -99,7 +99,7 @@ func outcome(err error) (Posted, error) {
 	return Answered, err
 }
 
-// hadNoConnection reports whether an attempt without a response can't have reached the catalog.
+// hadNoConnection reports whether an attempt failed before it could reach the catalog.
 func hadNoConnection(e *Error) bool {
 	op, ok := errors.AsType[*net.OpError](e.Err)
 	return ok && (op.Op == "dial" || op.Op == "proxyconnect")
@@ -117,9 +117,9 @@ func orderBody(op, modelID string, inputs json.RawMessage) ([]byte, error) {
 	return fmt.Appendf(nil, `{"modelId":%s,"inputs":%s}`, id, inputs), nil
 }
 
-// certainlyRefused reports whether the status of a response proves that the order was not placed. Status 0 means that
-// the order was never sent. Of the redirects only 307 and 308 prove it, because they request the same call elsewhere.
-// Others can mean that the order was placed (RFC 9110, 15.4).
+// certainlyRefused reports whether the status of a response proves that the order was not placed. Status 0 means that the order
+// was not sent. Among redirects, only 307 and 308 prove it, because they request the same call elsewhere. Others may mean that
+// the order was placed (RFC 9110, 15.4).
 func certainlyRefused(status int) bool {
 	switch status {
 	case 0, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

@@ -14,14 +14,14 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// pool contains the connections of one class of request. Each API key has its own connections. If a catalog or a proxy
-// responds twice to one request, only the same API key can receive the second response.
+// pool contains the connections for one class of requests. Each API key has its own connections. So if a catalog or a proxy
+// sends two responses to one request, only the same API key can receive the second one.
 type pool struct {
 	base    *http.Transport  // template; each API key has a copy
 	limiter *limiter.Limiter // limits the requests in flight
 
 	mu   sync.Mutex
-	keys map[[sha256.Size]byte]*keyTransport // keyed by digest of the catalog's Authorization header
+	keys map[[sha256.Size]byte]*keyTransport // key: digest of the Authorization header
 }
 
 // keyTransport contains the connections of one API key.
@@ -30,24 +30,24 @@ type keyTransport struct {
 	inFlight int // number of requests in flight
 }
 
-// newPool creates a pool with as many requests in flight, and as many API keys without requests, as base allows connections for
-// a host.
+// newPool creates a pool. base.MaxConnsPerHost is its maximum number of requests in flight, and of API keys that keep idle
+// connections.
 func newPool(base *http.Transport) *pool {
 	return &pool{base: base, limiter: limiter.New(base.MaxConnsPerHost), keys: map[[sha256.Size]byte]*keyTransport{}}
 }
 
-// errNoConnection is the error for a request that was not sent, because no connection was free before its deadline.
-var errNoConnection = errors.New("no connection to the catalog is free")
+// errNoConnection means that a request was not sent because no connection was free before its deadline.
+var errNoConnection = errors.New("no free connection to the catalog")
 
 type ownerKey struct{}
 
-// withOwner returns a context for a request of an owner. The pool divides the connections of a shared API key among its owners.
+// withOwner returns a context for a request of an owner. The pool divides the connections of a shared API key among the owners.
 func withOwner(ctx context.Context, owner string) context.Context {
 	return context.WithValue(ctx, ownerKey{}, owner)
 }
 
-// send sends a request for an API key, given by the catalog's Authorization header, which the request itself may omit.
-// The request occupies a slot until its response is closed. API keys and owners of a shared API key divide the slots.
+// send sends a request with the connections of an API key. authorization is the Authorization header for the catalog, which the
+// request itself may omit. The request occupies a slot until its response is closed. API keys and owners divide the slots.
 func (p *pool) send(r *http.Request, authorization string) (*http.Response, error) {
 	key := sha256.Sum256([]byte(authorization))
 	owner, _ := r.Context().Value(ownerKey{}).(string)
@@ -93,7 +93,7 @@ func (p *pool) transportOf(key [sha256.Size]byte) *keyTransport {
 	return t
 }
 
-// forgetUnused closes the connections of all API keys without requests if there are many API keys; mu is held.
+// forgetUnused closes the connections of all API keys without requests if there are many API keys. The caller must hold mu.
 func (p *pool) forgetUnused() {
 	if len(p.keys) < p.base.MaxConnsPerHost {
 		return
@@ -106,8 +106,8 @@ func (p *pool) forgetUnused() {
 	})
 }
 
-// release ends the use of a transport. It removes a rejected API key when no request uses it, because callers can
-// invent keys.
+// release ends the use of a transport. If the catalog rejected the API key, its transport is removed after its last request,
+// because callers can invent API keys.
 func (p *pool) release(key [sha256.Size]byte, t *keyTransport, isRejected bool) {
 	p.mu.Lock()
 	t.inFlight--

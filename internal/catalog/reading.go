@@ -5,20 +5,20 @@ import "slices"
 // RulesFile is the file with the reading rules, for messages that suggest an addition.
 const RulesFile = "internal/catalog/rules.go"
 
-// ReadBody parses the body of a response for the reading rules, without the API key of cred.
+// ReadBody parses the body of a response for the reading rules, and redacts the API key of cred.
 func ReadBody(body []byte, cred Credential) (JSON, error) {
 	v, err := parse(body)
 	return newRedactor(cred.APIKey().Reveal()).redact(v), err
 }
 
-// Rule describes how a part of a record is found: it is the first readable member with one of several names.
+// Rule describes how a value is found in a record: it is the first readable member with one of several names.
 type Rule struct {
-	Table string // variable in [RulesFile] that has the names
+	Table string // variable in [RulesFile] that contains the names
 	Names []string
 	Reads func(JSON) bool
 }
 
-// Find returns the member with the part.
+// Find returns the member that the rule finds.
 func (r Rule) Find(in *Record) (m Member, ok bool) {
 	_, found, ok := find(in, r.Names, func(v JSON) (bool, bool) { return true, !v.IsNull() && r.Reads(v) })
 	if ok {
@@ -32,24 +32,24 @@ func readable[T any](read func(JSON) (T, bool)) func(JSON) bool {
 	return func(v JSON) bool { _, ok := read(v); return ok }
 }
 
-// Form describes how records of one kind are found in a body.
+// Form describes how a kind of record is found in a body.
 type Form struct {
-	Wrappers, Lists Rule // have only names
+	Wrappers, Lists Rule // only Table and Names are set
 
 	weights []weight
 	find    func(JSON) (*Record, bool)
 }
 
-// Record finds the record in a value, which is the record or wraps it.
+// Record finds the record in a value, which is the record itself or wraps it.
 func (f Form) Record(v JSON) (*Record, bool) { return f.find(v) }
 
 // List finds the list of records in a body.
 func (f Form) List(v JSON) ([]JSON, bool) { return findList(v, f.Lists.Names, f.weights, maxEnvelope) }
 
-// Fits reports whether a record has a member that is specific to its kind.
+// Fits reports whether a record has a member that is typical of this kind.
 func (f Form) Fits(r *Record) bool { return r.score(f.weights) > 0 }
 
-// RuleSet contains the reading rules, for package doctor, which explains their results for a body.
+// RuleSet contains the reading rules, for package doctor, which explains their results.
 type RuleSet struct {
 	Account, Quote, Model, Generation Form
 
@@ -104,13 +104,13 @@ func hasFields(v JSON) bool {
 	return ok && len(items)+len(v.Members()) > 0
 }
 
-// IsSecret reports whether a member with a folded name is never stored.
+// IsSecret reports whether members with a folded name are never stored.
 func IsSecret(name string) bool { return secretNames[name] }
 
 // IsCentUnit reports whether a word means euro cents.
 func IsCentUnit(word string) bool { return slices.Contains(centUnits, Fold(word)) }
 
-// SaysFailure reports whether a generation has the reason for its failure.
+// SaysFailure reports whether the record of a generation states the reason of its failure.
 func SaysFailure(r *Record) bool {
 	own, _ := NewRecord(r.sent)
 	return takeFailure(own) != ""

@@ -5,14 +5,13 @@ import (
 	"slices"
 )
 
-// Record is an object. It is parsed once: members with a name in the tables are indexed, and the others remain in the
-// source text.
+// Record is a JSON object. It is parsed once: members with a name in the tables are indexed, and all others remain text.
 type Record struct {
 	sent   JSON
 	picked []picked // one for each key
 }
 
-// picked is a member with a name in the tables.
+// picked is a member whose name is in the tables.
 type picked struct {
 	key   string
 	name  string // name as sent
@@ -30,8 +29,8 @@ func NewRecord(v JSON) (*Record, bool) {
 	return r, true
 }
 
-// pick indexes a member. Of two members with the same name it keeps the last, of two with the same key the first by
-// name. So the result does not depend on their order.
+// pick indexes a member. If two members have the same name, the last one counts. If two members have the same key, the first
+// one in order of their names counts. So the result does not depend on the order of the members.
 func (r *Record) pick(m Member) {
 	key := keyOf(m.Name)
 	if key == "" {
@@ -48,10 +47,10 @@ func (r *Record) pick(m Member) {
 	r.picked = append(r.picked, picked{key: key, name: m.Name, value: m.Value})
 }
 
-// Sent returns the object as it was sent.
+// Sent returns the object as the catalog sent it.
 func (r *Record) Sent() JSON { return r.sent }
 
-// Member returns the member with a name of a table. Its value is empty if there is no such member.
+// Member returns the member with a name in the tables. Its value is empty if there is no such member.
 func (r *Record) Member(name string) Member {
 	if p := r.member(name); p != nil {
 		return Member{p.name, p.value}
@@ -59,7 +58,7 @@ func (r *Record) Member(name string) Member {
 	return Member{}
 }
 
-// member returns the member with a key, or nil.
+// member returns the member with a key that was not taken, or nil.
 func (r *Record) member(key string) *picked {
 	if r == nil {
 		return nil
@@ -72,7 +71,7 @@ func (r *Record) member(key string) *picked {
 	return nil
 }
 
-// get returns the value of a key.
+// get returns the value for a key.
 func (r *Record) get(key string) (JSON, bool) {
 	if p := r.member(key); p != nil {
 		return p.value, true
@@ -80,18 +79,18 @@ func (r *Record) get(key string) (JSON, bool) {
 	return "", false
 }
 
-// hasTaken reports whether the member with a name was taken.
+// hasTaken reports whether the member with the given name was taken.
 func (r *Record) hasTaken(name string) bool {
 	return slices.ContainsFunc(r.picked, func(p picked) bool { return p.taken && p.name == name })
 }
 
-// object returns the value of a key if it is an object.
+// object returns the value for a key if it is an object.
 func (r *Record) object(key string) (*Record, bool) {
 	v, _ := r.get(key)
 	return NewRecord(v)
 }
 
-// find reads the first readable member of names. The member remains in the record.
+// find reads the first readable member with one of the names. It does not take the member.
 func find[T any](r *Record, names []string, read func(JSON) (T, bool)) (value T, found *picked, ok bool) {
 	for _, name := range names {
 		if p := r.member(name); p != nil {
@@ -103,7 +102,7 @@ func find[T any](r *Record, names []string, read func(JSON) (T, bool)) (value T,
 	return value, nil, false
 }
 
-// take reads like find, and marks the member as taken, so that it is not in Extra. An unreadable member stays in Extra.
+// take reads a member like find, and marks it as taken. Extra contains only members that were not taken.
 func take[T any](r *Record, names []string, read func(JSON) (T, bool)) (T, bool) {
 	value, found, ok := find(r, names, read)
 	if ok {
@@ -120,7 +119,7 @@ func optional[T any](value T, ok bool) *T {
 	return new(value)
 }
 
-// weight is the score of an object that has one of some members. Records have a higher score than wrappers.
+// weight adds a score to an object with one of several members. It makes records score higher than their wrappers.
 type weight struct {
 	names  []string
 	score  int
@@ -137,8 +136,8 @@ func (r *Record) score(weights []weight) (sum int) {
 	return sum
 }
 
-// unwrap finds the record in a body: the object itself, or a nested object with a higher score. The ID has the highest
-// weight, because envelopes have their own status.
+// unwrap finds the record in a body: the object itself, or a nested object with a higher score. IDs weigh most, because
+// envelopes may have their own status.
 func unwrap(v JSON, wrappers []string, weights []weight) (*Record, bool) {
 	top, ok := NewRecord(only(v))
 	if !ok {
@@ -147,7 +146,7 @@ func unwrap(v JSON, wrappers []string, weights []weight) (*Record, bool) {
 	return top.inside(wrappers, weights, 2), true
 }
 
-// only returns the item of a list with one item, or the value itself.
+// only returns the item of a list with exactly one item. It returns any other value unchanged.
 func only(v JSON) JSON {
 	if list, ok := v.Items(); ok && len(list) == 1 {
 		return list[0]
@@ -155,7 +154,7 @@ func only(v JSON) JSON {
 	return v
 }
 
-// inside returns the record with the highest score: the record itself or one nested in it, as in {"data":{"generation":{…}}}.
+// inside returns the object with the highest score: this one or one nested in it, as in {"data":{"generation":{…}}}.
 func (r *Record) inside(wrappers []string, weights []weight, depth int) *Record {
 	best := r
 	for _, name := range wrappers {
@@ -169,7 +168,7 @@ func (r *Record) inside(wrappers []string, weights []weight, depth int) *Record 
 }
 
 // findList finds the list in a body: an array, a member with a known name, the only array of an object, or an object of
-// records. A null list is empty. depth limits the nesting of the list.
+// records. Null is an empty list. depth limits the nesting.
 func findList(v JSON, names []string, weights []weight, depth int) ([]JSON, bool) {
 	if items, ok := v.Items(); ok || v.IsNull() {
 		return items, true
@@ -198,7 +197,7 @@ func findList(v JSON, names []string, weights []weight, depth int) ([]JSON, bool
 	return keyed(members, weights)
 }
 
-// keyed reads an object that contains records by ID, in the order of the IDs. Every record must look like one.
+// keyed reads an object that contains records by ID, sorted by ID. It fails if one value does not look like a record.
 func keyed(members []Member, weights []weight) ([]JSON, bool) {
 	items := make([]JSON, 0, len(members))
 	for _, m := range members {

@@ -14,21 +14,21 @@ import (
 	"unicode"
 )
 
-// maxText is the maximum length of text from the catalog in an error, in bytes.
+// maxText is the maximum length of a text from the catalog in an error, in bytes.
 const maxText = 1 << 10
 
 // keyLike matches text that looks like any API key.
 var keyLike = regexp.MustCompile(`(?i)[a-z0-9_%-]*_live_[a-z0-9_.~+/=%-]+|\bbearer\s+[^\s"'<>,;]+`)
 
-// redactor redacts the API key of a call in its response. A nil redactor redacts nothing.
+// redactor redacts the API key of a call in the response. A nil redactor redacts nothing.
 type redactor struct {
 	key     string
 	spell   sync.Once
-	spelled []string // lower-case spellings of the key, computed on first use
+	spelled []string // spellings of the API key in lower case; computed on first use
 }
 
-// shortestKey is the minimum length of an API key that is redacted. Shorter text is a typed word instead of an API key,
-// and other text would lose this word.
+// shortestKey is the minimum length of an API key that is redacted. A shorter one is probably an ordinary word, which may occur
+// in other text.
 const shortestKey = 8
 
 func newRedactor(key string) *redactor {
@@ -43,10 +43,10 @@ func (r *redactor) forms() []string {
 	return r.spelled
 }
 
-// spellings returns the forms in which a response may repeat an API key, in lower case.
+// spellings returns the forms in which a response may contain an API key, in lower case.
 func spellings(key string) []string {
 	forms := []string{key, percentEncoded(key), url.QueryEscape(key), url.PathEscape(key), strings.ReplaceAll(key, "/", `\/`)}
-	// In base64 a string has one of three forms, depending on its position in the encoded bytes.
+	// Base64 has three forms of a string, depending on its position in the encoded bytes.
 	for _, before := range []string{"", "?", "??"} {
 		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			forms = append(forms, base64Core(encoding, before, key))
@@ -59,7 +59,7 @@ func spellings(key string) []string {
 	return slices.Compact(forms)
 }
 
-// base64Core returns the part of an encoding that depends only on the API key.
+// base64Core returns the part of an encoding that does not depend on the bytes around the API key.
 func base64Core(encoding *base64.Encoding, before, key string) string {
 	text := encoding.EncodeToString([]byte(before + key))
 	first := (len(before)*8 + 5) / 6
@@ -90,7 +90,7 @@ func asciiLower(text string) string {
 	}, text)
 }
 
-// holdsKey reports whether text contains the API key of the call.
+// holdsKey reports whether a text contains the API key of the call.
 func (r *redactor) holdsKey(text string) bool {
 	if r == nil || !hasWord(text, len(r.key), " ") {
 		return false
@@ -99,8 +99,8 @@ func (r *redactor) holdsKey(text string) bool {
 	return slices.ContainsFunc(r.forms(), func(form string) bool { return strings.Contains(lower, form) })
 }
 
-// hasWord reports whether text has a word of at least length bytes. Every spelling of a key is one word, and none is
-// shorter than the key.
+// hasWord reports whether a text has a word of at least length bytes. Every spelling of an API key is one word that is at least
+// as long as the key.
 func hasWord(text string, length int, between string) bool {
 	for len(text) >= length {
 		space := strings.LastIndexAny(text[:length], between)
@@ -112,7 +112,8 @@ func hasWord(text string, length int, between string) bool {
 	return false
 }
 
-// suspicious reports whether a redacted text contained the API key of the call, or looks like another one.
+// suspicious reports whether a text contained the redacted API key of the call, or contains something that looks like an API
+// key.
 func suspicious(text string) bool {
 	return strings.Contains(text, redacted) || mayBeKey(text) && keyLike.MatchString(text)
 }
@@ -130,7 +131,8 @@ func containsFold(text, word string) bool {
 	return false
 }
 
-// clean returns text for use in an error: no keys, HTML or control characters, and at most 1 KiB of valid UTF-8.
+// clean prepares a text for an error. It removes API keys, HTML and control characters, and limits the text to 1 KiB of valid
+// UTF-8.
 func (r *redactor) clean(text string) string {
 	if isPlain(text) && !mayBeKey(text) && !r.holdsKey(text) {
 		return clamp(text, maxText)
@@ -149,13 +151,13 @@ func (r *redactor) clean(text string) string {
 	return clamp(text, maxText)
 }
 
-// isPlain reports whether text is printable ASCII without HTML.
+// isPlain reports whether a text is printable ASCII without HTML.
 func isPlain(text string) bool {
 	return !strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' || c == '<' })
 }
 
-// redact redacts the API key in every string of a value, and omits members whose names contain it. A value that does
-// not contain the API key is returned unchanged or in canonical form.
+// redact redacts the API key in every string of a value, and omits members whose names contain it. If the API key does not
+// occur, the value is returned unchanged or in canonical form.
 func (r *redactor) redact(v JSON) JSON {
 	if r == nil {
 		return v
@@ -167,13 +169,12 @@ func (r *redactor) redact(v JSON) JSON {
 	return JSON(clean)
 }
 
-// dropFrom removes headers that contain the API key, because the type and the ETag of a result are passed to the
-// caller.
+// dropFrom removes headers that contain the API key, because callers receive the type and the ETag of a result.
 func (r *redactor) dropFrom(header http.Header) {
 	maps.DeleteFunc(header, func(_ string, values []string) bool { return slices.ContainsFunc(values, r.holdsKey) })
 }
 
-// without replaces each spelling of the API key with [redacted].
+// without replaces each spelling of the API key by [redacted].
 func (r *redactor) without(text string) string {
 	if !r.holdsKey(text) {
 		return text
@@ -198,10 +199,10 @@ func replaceFold(text, form string) string {
 	return clean.String()
 }
 
-// html matches the start of a page, or a tag that only pages have.
+// html matches the start of a page, or a tag that occurs only in pages.
 var html = regexp.MustCompile(`(?i)^<|<html|<!doctype|<head|<body|<script|</`)
 
-// clamp shortens text to at most limit bytes, between characters.
+// clamp shortens a text to at most limit bytes, without splitting a character.
 func clamp(text string, limit int) string {
 	if len(text) > limit {
 		text = strings.ToValidUTF8(text[:limit], "")

@@ -9,13 +9,13 @@ import (
 const (
 	// rejectedFor is the time for which the rejection of an API key is remembered.
 	rejectedFor = 5 * time.Second
-	// sharedRejectedFor is the same for the shared API key and the background work under it.
+	// sharedRejectedFor is the same time for the shared API key, and thus for the background work that uses it.
 	sharedRejectedFor = 2 * time.Minute
 	// rejectedLimit is the maximum number of API keys that are remembered as rejected.
 	rejectedLimit = 1 << 16
 )
 
-// rejections are the API keys that the catalog has rejected and has not accepted since.
+// rejections contains the API keys that the catalog has rejected and has not accepted since.
 type rejections struct {
 	mu  sync.Mutex
 	all map[Tenant]rejection
@@ -29,8 +29,8 @@ type rejection struct {
 
 func newRejections() *rejections { return &rejections{all: map[Tenant]rejection{}} }
 
-// record records the outcome of a request for its API key. At the maximum number of rejections, it removes rejections of forwarded
-// API keys.
+// record records the result of a request under an API key. If there are too many rejections, it forgets those of forwarded API
+// keys.
 func (r *rejections) record(cred Credential, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,7 +50,7 @@ func (r *rejections) of(t Tenant) rejection {
 	return r.all[t]
 }
 
-// Rejection returns the error with which the catalog has rejected an API key in the last seconds, or nil.
+// Rejection returns the error with which the catalog has rejected an API key in the last five seconds, or nil.
 func (c *Client) Rejection(t Tenant) error {
 	if last := c.upstream.rejections.of(t); time.Since(last.at) < rejectedFor {
 		return last.err

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// backoffBase is the maximum wait after the first failure. It doubles with each failure.
+// backoffBase is the maximum delay after the first failure. It doubles with each failure.
 const backoffBase = 100 * time.Millisecond
 
 // fetch sends a request that may be retried, and returns the decoded response.
@@ -23,8 +23,8 @@ func fetch[T any](ctx context.Context, c *Client, cred Credential, req *request,
 	return value, err
 }
 
-// retry runs a call until it succeeds, fails permanently, or has no attempts or time left. After several
-// failures in a row, the limiter of the API key allows no retries.
+// retry calls once until it succeeds, fails permanently, or has no attempts or time left. After several consecutive failures,
+// the limiter of the API key allows no retries.
 func (q *requester) retry(ctx context.Context, cred Credential, once func(context.Context) error) error {
 	for n := 1; ; n++ {
 		err := once(withAttempt(ctx, n))
@@ -41,10 +41,10 @@ func (q *requester) retry(ctx context.Context, cred Credential, once func(contex
 	}
 }
 
-// wait returns the wait after n attempts, the last of which failed with err. It returns false if the wait exceeds the
-// caller's deadline or the timeout of one attempt. Then the caller waits itself.
+// wait returns the delay after n attempts. err is the error of the last attempt. again is false if the delay exceeds the
+// caller's deadline or the timeout of one attempt. Then the caller itself should wait.
 func (q *requester) wait(ctx context.Context, n int, err error) (time.Duration, bool) {
-	wait := q.jitter.below(backoffBase << (n - 1)) // random, so that callers that failed together do not retry together
+	wait := q.jitter.below(backoffBase << (n - 1)) // random, so that callers that failed at the same time do not retry at the same time
 	if e, ok := errors.AsType[*Error](err); ok {
 		wait = max(wait, e.RetryAfter)
 	}
@@ -70,21 +70,21 @@ func withAttempt(ctx context.Context, attempt int) context.Context {
 	return context.WithValue(ctx, attemptKey{}, attempt)
 }
 
-// Attempt returns the number of an attempt, starting at 1, from a request's context. Each connection of a download is
-// one attempt.
+// Attempt returns the number of the attempt in a request's context, starting at 1. Each connection of a download is one
+// attempt.
 func Attempt(ctx context.Context) int {
 	attempt, _ := ctx.Value(attemptKey{}).(int)
 	return max(attempt, 1)
 }
 
-// temporary reports whether the catalog was unavailable or broken. A rejected request would be rejected again.
+// temporary reports whether a retry may help, because the catalog was unavailable. A rejected request would be rejected again.
 func temporary(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Kind == KindUnavailable && (e.Status == 0 || e.Status >= 500)
 }
 
-// jitter is the random source of one client's waits. Concurrent calls share it, so a seeded run is repeatable only if
-// the order of its calls is.
+// jitter is the random source of one client's delays. Concurrent calls share it, so a run with a seed is repeatable only if the
+// order of its calls is.
 type jitter struct {
 	mu     sync.Mutex
 	random *rand.Rand
@@ -98,7 +98,7 @@ func newJitter(seed uint64) *jitter {
 	return &jitter{random: rand.New(rand.NewPCG(seed, 0))}
 }
 
-// below returns a random duration from 0 up to, but excluding, limit. The limit must be positive.
+// below returns a random duration from 0 to limit, excluding limit, which must be positive.
 func (j *jitter) below(limit time.Duration) time.Duration {
 	j.mu.Lock()
 	defer j.mu.Unlock()

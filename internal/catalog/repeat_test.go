@@ -151,7 +151,7 @@ func TestACatalogThatNeverAnswersIsGivenUp(t *testing.T) { // U2
 			if op == OpCreate {
 				want = KindOutcomeUnknown
 			}
-			if e := asError(t, err); e.Kind != want || !strings.Contains(err.Error(), "no answer in time") || time.Since(start) != 15*time.Second {
+			if e := asError(t, err); e.Kind != want || !strings.Contains(err.Error(), "no response in time") || time.Since(start) != 15*time.Second {
 				t.Errorf("%s: got %v after %v", op, err, time.Since(start))
 			}
 		})

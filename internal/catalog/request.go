@@ -46,9 +46,9 @@ const (
 )
 
 // errNoAnswer is the cause of an attempt that timed out.
-var errNoAnswer = errors.New("no answer in time")
+var errNoAnswer = errors.New("no response in time")
 
-// request is one call of the catalog.
+// request is one request to the catalog.
 type request struct {
 	op             string
 	id             string // value of {id} in the route
@@ -59,14 +59,14 @@ type request struct {
 	header         http.Header // additional headers for content
 }
 
-// errManyLarge is the error of a read that could not decode its large response in time, because of other large responses.
+// errManyLarge means that a large response was not decoded in time, because of other large responses.
 var errManyLarge = errors.New("too many large responses at the same time")
 
-// errLate is the error of a request that was not sent in time.
-var errLate = errors.New("its time to leave was over")
+// errLate means that a request was not sent in time.
+var errLate = errors.New("not sent in time")
 
-// timelyBody is a body that is not sent after leaveBy, by the faster of two clocks: one of them stops while the machine
-// sleeps. A request without the end of its body is incomplete. Once the end was sent, the request was in time.
+// timelyBody is a request body that is not sent after leaveBy. It checks two clocks, because one of them stops while the
+// machine sleeps, and uses the later time. If the end of the body is not sent, the request is incomplete.
 type timelyBody struct {
 	body    *bytes.Reader
 	leaveBy time.Time
@@ -79,19 +79,19 @@ func (b timelyBody) Read(p []byte) (int, error) {
 	return b.body.Read(p)
 }
 
-// requester sends requests to one catalog. It retries those that may be sent twice.
+// requester sends requests to one catalog. It retries requests that may be sent twice.
 type requester struct {
 	base *url.URL
-	// A transport does not follow redirects. Go's client would send the API key to another port of the host, or from
-	// https to http.
+	// transport must not follow redirects. Go's client would send the API key to another port of the host, or from https to
+	// http.
 	transport  http.RoundTripper
-	timeout    time.Duration // timeout of a request including its JSON body
+	timeout    time.Duration // timeout of an attempt, including its JSON body
 	called     func(context.Context, Credential, error)
 	rejections *rejections
 	elsewhere  *elsewhere
 	limiters   *limiter.Set
-	large      *semaphore.Weighted // maxLargeBodies
-	decoding   *semaphore.Weighted // one large body, so that other calls have a processor
+	large      *semaphore.Weighted // limits large bodies in memory to maxLargeBodies
+	decoding   *semaphore.Weighted // allows one large body to be decoded at a time, so that other calls have a processor
 	class      limiter.Class       // class of all requests except orders
 	attempts   int                 // maximum number of attempts for one call
 	jitter     *jitter
@@ -106,8 +106,8 @@ func (q *requester) attempt(ctx context.Context, cred Credential, r *request, re
 	return q.attemptWith(ctx, permit, cred, r, read)
 }
 
-// attemptWith sends a request once, and calls read with the response. It releases the permit when read has returned, so that
-// permits also limit the number of responses in memory.
+// attemptWith sends a request once, and calls read with the response. It releases the permit after read, so that permits also
+// limit the responses in memory.
 func (q *requester) attemptWith(ctx context.Context, permit *limiter.Permit, cred Credential, r *request, read func(answer) error) (err error) {
 	defer func() { q.release(permit, cred, err) }()
 	timed, cancel := context.WithTimeoutCause(ctx, q.timeout, errNoAnswer)
@@ -117,7 +117,7 @@ func (q *requester) attemptWith(ctx context.Context, permit *limiter.Permit, cre
 		return err
 	}
 	defer resp.Body.Close()
-	if r.op == opDelete { // a confirmed deletion needs no body
+	if r.op == opDelete { // the deletion is confirmed without the body
 		_, _ = io.CopyN(io.Discard, resp.Body, maxFailure)
 		return nil
 	}
@@ -133,10 +133,9 @@ func (q *requester) attemptWith(ctx context.Context, permit *limiter.Permit, cre
 	return read(answer{op: r.op, status: resp.StatusCode, body: body, time: time.Now(), redactor: redact})
 }
 
-// send sends a request. It returns a 2xx with an unread body, or the 416 of a content request, which can mean that no
-// bytes remain. Everything else is an error. timed is the context of one attempt, and its parent ctx is the caller's.
-// All requests are sent here, each with a permit, which is released on error. send also calls the function of
-// [Client.Reporting].
+// send sends a request. It returns a 2xx response with an unread body, or the 416 of a content request, which can mean that no
+// bytes remain. All other responses are errors. timed is the context of the attempt, and its parent ctx is the caller's. All
+// requests pass through send with a permit, which it releases on error. It also calls the function of [Client.Reporting].
 func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cred Credential, r *request) (*http.Response, *redactor, error) {
 	key := cred.APIKey().Reveal()
 	redact := newRedactor(key)
@@ -186,7 +185,7 @@ func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cre
 // largestBodies maps operations to the maximum size of their response bodies, in bytes.
 var largestBodies = map[string]int64{opGenerations: maxList, opModels: maxModels}
 
-// readBody reads the body of a response. The caller must call release when the body is decoded, also after an error.
+// readBody reads the body of a response. The caller must call release when it has decoded the body, also after an error.
 func (q *requester) readBody(ctx context.Context, op string, resp *http.Response) (body []byte, release func(), err error) {
 	release = func() {}
 	remaining, err := bounded(resp, cmp.Or(largestBodies[op], maxRecord))
@@ -213,7 +212,7 @@ func (q *requester) readBody(ctx context.Context, op string, resp *http.Response
 	return body, func() { q.decoding.Release(1); q.large.Release(1) }, nil
 }
 
-// bounded returns a reader that reads at most limit bytes of a body, or an error if the response announces more.
+// bounded returns a reader that fails after limit bytes of a body. It returns an error if the response announces more.
 func bounded(resp *http.Response, limit int64) (io.Reader, error) {
 	if resp.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
@@ -221,8 +220,8 @@ func bounded(resp *http.Response, limit int64) (io.Reader, error) {
 	return http.MaxBytesReader(nil, resp.Body, limit), nil
 }
 
-// Common headers of all requests. Bytes and ranges must be those of the stored file, without compression. A transport
-// that changes headers changes a copy.
+// Headers of all requests. The encoding is identity, because bytes and ranges must be those of the stored file. A transport
+// that changes headers must change a copy.
 var (
 	sameHeader      = http.Header{"User-Agent": {"easel"}, "Accept-Encoding": {"identity"}}
 	applicationJSON = []string{"application/json"}
@@ -249,7 +248,7 @@ func (q *requester) newRequest(ctx context.Context, key string, r *request) (*ht
 	}
 	if r.body != nil {
 		req.Header["Content-Type"] = applicationJSON
-		// NopCloser hides the type, so that NewRequest or Do can't create a GetBody from it.
+		// NopCloser hides the type of the reader, so that no code can create a GetBody from it.
 		req.Body = io.NopCloser(bytes.NewReader(r.body))
 		if !r.leaveBy.IsZero() {
 			req.Body = io.NopCloser(timelyBody{bytes.NewReader(r.body), r.leaveBy})
@@ -278,8 +277,8 @@ func transportError(timed, ctx context.Context, op string, err error, redact *re
 	return &Error{Kind: KindUnavailable, Op: op, Err: &redactedError{text: redact.clean(err.Error()), err: err}}
 }
 
-// contextError returns the error of a context that is done. It also checks the deadline, because a dialer uses the
-// deadline itself and can fail shortly before the context.
+// contextError returns the error of a context that is done. It also checks the deadline, because a dialer can fail at the
+// deadline shortly before the context is done.
 func contextError(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -313,7 +312,7 @@ func (a answer) malformed(why string) error {
 	return &Error{Kind: KindMalformed, Op: a.op, Status: a.status, Err: errors.New(why)}
 }
 
-// list reads a body that is a list. Its items are not redacted.
+// list reads a body that is a list. It does not redact the items.
 func (a answer) list(names []string, weights []weight) ([]JSON, error) {
 	body, err := parse(a.body)
 	if err != nil {
@@ -326,7 +325,7 @@ func (a answer) list(names []string, weights []weight) ([]JSON, error) {
 	return items, nil
 }
 
-// value parses the body of a response. It redacts the API key of the call, which callers under a shared API key must not see.
+// value parses the body, and redacts the API key of the call, which callers under a shared API key must not see.
 func (a answer) value() (JSON, error) {
 	body, err := parse(a.body)
 	if err != nil {

@@ -28,8 +28,8 @@ func TestABaseURLIsCheckedBeforeAnythingIsSent(t *testing.T) {
 		"https://":                                         "has no host",
 		"https://:443/x":                                   "has no host",
 		"https:catalog.example":                            "has no host",
-		"https://user:hunter2@catalog.example":             "must not hold a user",
-		"https://user@catalog.example":                     "must not hold a user",
+		"https://user:hunter2@catalog.example":             "must not contain a user",
+		"https://user@catalog.example":                     "must not contain a user",
 		"https://catalog.example/?a=b":                     "must not have a query",
 		"https://catalog.example/?":                        "must not have a query",
 		"https://catalog.example/#x":                       "must not have a query or fragment",
@@ -37,8 +37,8 @@ func TestABaseURLIsCheckedBeforeAnythingIsSent(t *testing.T) {
 		"http://catalog.example":                           "must be https for host catalog.example",
 		"http://localhost.example":                         "must be https",
 		"http://10.0.0.1":                                  "must be https",
-		"https://catalog.example/\x7f":                     "can't be read",
-		"https://user:hunter2@catalog.example:port":        "can't be read",
+		"https://catalog.example/\x7f":                     "is invalid",
+		"https://user:hunter2@catalog.example:port":        "is invalid",
 	} {
 		_, err := New(Config{BaseURL: base})
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2")) {

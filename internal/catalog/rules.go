@@ -1,8 +1,8 @@
 package catalog
 
-// The reading rules. The specification leaves many spellings open. Each member is looked up under the names of a table,
-// and the first readable one is used. To support a new spelling, add a word. Names are compared without case, '_' and
-// '-': costCents also matches cost_cents, CostCents and cost-cents.
+// The reading rules. The specification leaves many spellings open. Each value is looked up under the names of a table, and the
+// first readable one is used. To support a new spelling, add a name. Case, '_' and '-' are ignored: costCents also matches
+// cost_cents, CostCents and cost-cents.
 
 // Lists: the body is an array, an object with one of these members, or an object with one array.
 var (
@@ -10,7 +10,7 @@ var (
 	generationListNames = names("generations", "data", "items", "results", "list", "records", "entries", "renders", "jobs")
 )
 
-// Records: the body is the record, or an object that wraps it in one of these members.
+// Records: the body is the record, or an object with the record in one of these members.
 var (
 	accountWrappers    = names("account", "key", "apiKey", "me", "user", "data", "result", "item", "response", "payload")
 	modelWrappers      = names("model", "data", "result", "item", "record", "response", "payload")
@@ -47,9 +47,8 @@ var (
 	contentSizeNames  = names("sizeBytes", "contentLength", "contentSize", "fileSize", "byteSize", "size", "bytes")
 )
 
-// Statuses are trimmed and in lower case, with '_' instead of '-' and blanks. A word that is not listed is
-// [StateUnrecognized], and polling continues. "canceled" is omitted because the specification does not define whether
-// its price is refunded.
+// Statuses are trimmed and converted to lower case, with '_' for '-' and blanks. Any other status is [StateUnrecognized], and
+// polling continues. "canceled" is omitted because the specification does not define whether its price is refunded.
 var states = map[string]State{
 	"queued": StateQueued, "pending": StateQueued, "waiting": StateQueued, "created": StateQueued,
 	"submitted": StateQueued, "accepted": StateQueued, "scheduled": StateQueued, "enqueued": StateQueued, "in_queue": StateQueued,
@@ -65,11 +64,11 @@ var states = map[string]State{
 	"refunded": StateRefunded,
 }
 
-// errorStatuses are statuses that describe the request, not a generation, in the response to an order.
+// errorStatuses contains statuses that, in the response to an order, describe the request and not a generation.
 var errorStatuses = map[string]bool{"error": true, "errored": true, "failure": true}
 
-// Money: only whole numbers of cents in digits. A name with "cents" has priority. The amount is unreadable if two names
-// of equal priority have different amounts, or if its currency or unit is not euro cents.
+// Money: only integer cents. Names with "cents" have priority. An amount is unreadable if two names of equal priority have
+// different amounts, or if its currency or unit is not euro cents.
 var (
 	balanceNames    = names("balanceCents", "balance")
 	priceCentsNames = names("priceCents", "costCents", "amountCents", "totalCents", "quoteCents", "totalPriceCents", "totalCostCents", "estimatedCents", "estimatedCostCents", "estimatedPriceCents", "cents")
@@ -87,7 +86,7 @@ var (
 	outputNames      = names("output", "outputKind", "outputType", "kind", "type", "category", "modality", "produces", "resultType", "mediaType")
 )
 
-// outputKinds maps words to kinds of output. The last known word counts: "text-to-image" is an image.
+// outputKinds maps words to kinds of output. The last known word counts: "text-to-image" produces an image.
 var outputKinds = map[string]OutputKind{
 	"text": OutputText, "txt": OutputText, "chat": OutputText, "completion": OutputText, "llm": OutputText, "language": OutputText, "string": OutputText,
 
@@ -127,7 +126,7 @@ var fieldTypes = map[string]FieldType{
 	"array": FieldArray, "list": FieldArray, "multiselect": FieldArray,
 }
 
-// Times are RFC 3339, in UTC if they have no zone, or Unix time in seconds or milliseconds, as a number or a string.
+// Times are RFC 3339, in UTC if they have no zone. Unix times in seconds or milliseconds are read too, as number or string.
 var timeLayouts = []string{
 	"2006-01-02T15:04:05.999999999Z07:00",
 	"2006-01-02T15:04:05.999999999",
@@ -136,8 +135,8 @@ var timeLayouts = []string{
 	"Mon, 02 Jan 2006 15:04:05 GMT",
 }
 
-// Errors: an object, plain or in one wrapper, or a line of text. An object in the data wrapper may echo the request, so
-// the members of the object around it have priority.
+// Errors: an object, plain or in one wrapper, or a line of text. The object "data" may echo the request, so the members around
+// it have priority.
 var (
 	errorWrappers    = names("error", "err", "fault", "problem")
 	dataWrapper      = "data"
@@ -147,7 +146,7 @@ var (
 	errorTextNames   = names("message", "msg", "detail", "details", "description", "errorDescription", "errorMessage", "title", "reason", "error", "text")
 	violationLists   = names("details", "detail", "errors", "violations", "fieldViolations", "fieldErrors", "fields", "invalidParams", "invalidFields", "issues", "params")
 	keyedByField     = names("details", "errors", "violations", "fieldErrors", "fields", "invalidParams", "invalidFields")
-	listsOfFields    = names("fields", "invalidFields", "invalidParams", "params") // lists of field names if their items are strings
+	listsOfFields    = names("fields", "invalidFields", "invalidParams", "params") // lists of field names, if their items are strings
 	violationFields  = names("field", "fieldName", "param", "parameter", "property", "path", "pointer", "loc", "location", "name", "key")
 	ownFieldNames    = names("field", "fieldName", "param", "parameter", "property")
 	violationTexts   = names("message", "msg", "reason", "description", "detail", "error", "title", "code")
@@ -158,28 +157,28 @@ var (
 	inputsFieldNames = names("inputs", "input")
 )
 
-// codes maps codes of the catalog that are more specific than their status to kinds.
+// codes maps error codes that are more specific than their HTTP status to kinds.
 var codes = map[string]Kind{
 	"apikeydailycap":         KindDailyCap,
 	"apikeydailycapreached":  KindDailyCap,
 	"apikeydailycapexceeded": KindDailyCap,
 }
 
-// aboutKey is part of each rejection of an order for its idempotency key, in any spelling. The key may have an order
-// then. In a code it means that the key belongs to another order. A message may only echo a prompt.
+// aboutKey is part of every rejection because of the idempotency key, in any spelling. In a code it means that the key belongs
+// to another order. In a message it means that the key may have an order, unless the message only echoes a prompt.
 const aboutKey = "idempoten"
 
-// modelCodes are codes of a 404 that is about the model and not the path.
+// modelCodes contains the codes of a 404 that concerns the model, not the path.
 var modelCodes = names("modelNotFound", "unknownModel", "noSuchModel", "invalidModel", "modelUnknown", "modelUnavailable")
 
-// contentCodes maps codes of content responses that are more specific than their status to kinds.
+// contentCodes maps error codes of content responses that are more specific than their HTTP status to kinds.
 var contentCodes = map[string]Kind{
 	"nocontent": KindNoContent, "nofile": KindNoContent, "nocontentavailable": KindNoContent,
 	"contentnotready": KindContentNotReady, "notready": KindContentNotReady, "generationnotready": KindContentNotReady,
 }
 
-// secretNames are members that are never stored, except an object under one of keyNames, which describes an API key.
-// Members of such an object with a name in keySecretNames are not stored either.
+// secretNames are members that are never stored. The exception is an object under one of keyNames, which describes an API key.
+// Its members in keySecretNames are not stored either.
 var (
 	secretNames = set(append(names("apiKey", "key", "keyValue", "rawKey", "token", "accessToken", "apiToken", "bearer",
 		"secret", "clientSecret", "authorization", "password", "credential", "credentials"), contentURLNames...))

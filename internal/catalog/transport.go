@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// maxConns is the maximum number of requests in flight, and of API keys that keep idle connections, of one pool.
+// maxConns is the maximum number of requests in flight of one pool, and of API keys that keep idle connections.
 const maxConns = 256
 
 // NewTransport creates the transport for requests to the catalog. It uses HTTP/1.1, so that a dead connection fails only one
-// attempt. It uses no compression, so that a small response cannot expand. HTTPS_PROXY and NO_PROXY apply.
+// attempt. It disables compression, so that a small response cannot expand. HTTPS_PROXY and NO_PROXY apply.
 //
-// The standard library logs unsolicited responses, which may contain an API key, with the log package. The program must
-// discard the output of that package.
+// The standard library logs unsolicited responses, which may contain an API key, with package log. The program must discard
+// that output.
 func NewTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
 	protocols := new(http.Protocols)
@@ -50,7 +50,7 @@ func Proxy(baseURL string) string {
 	return proxy.Host
 }
 
-// proxyOf returns the proxy of a request. A request over http uses no proxy, because the proxy could read the API key.
+// proxyOf returns the proxy for a request. Requests over http use no proxy, because it could read the API key.
 func proxyOf(r *http.Request) (*url.URL, error) {
 	if r.URL.Scheme != "https" {
 		return nil, nil
@@ -58,11 +58,11 @@ func proxyOf(r *http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment(r)
 }
 
-// TransportPools has one pool of connections for orders, one for results and one for all other calls. So slow readers
-// of results do not block orders. In each pool, every API key has its own connections.
+// TransportPools has one connection pool for orders, one for results and one for all other calls. So slow readers of results do
+// not block orders. In each pool, every API key has its own connections.
 type TransportPools struct{ calls, orders, results *pool }
 
-// NewTransportPools creates the pools. The limits of base apply to each pool. base must not change afterwards.
+// NewTransportPools creates the pools. The limits of base apply to each pool. base must not be changed afterwards.
 func NewTransportPools(base *http.Transport) *TransportPools {
 	return &TransportPools{calls: newPool(base), orders: newPool(base), results: newPool(base)}
 }
@@ -93,25 +93,25 @@ func (t *TransportPools) CloseIdleConnections() {
 	t.results.CloseIdleConnections()
 }
 
-// ParseBaseURL parses a base URL. It must be https, or http to loopback, without user, query and fragment. Errors do not quote the
-// URL, because it may contain a password.
+// ParseBaseURL parses a base URL. It must use https, or http to a loopback host, and have no user, query or fragment. Errors
+// omit the URL, because it may contain a password.
 func ParseBaseURL(text string, insecure bool) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case text == "":
 		return nil, errors.New("is empty")
 	case err != nil:
-		return nil, fmt.Errorf("can't be read: %w", errors.Unwrap(err))
+		return nil, fmt.Errorf("is invalid: %w", errors.Unwrap(err))
 	case u.Scheme != "https" && u.Scheme != "http":
 		return nil, errors.New("must begin with https://")
 	case u.Hostname() == "":
 		return nil, errors.New("has no host")
 	case u.User != nil:
-		return nil, errors.New("must not hold a user or password")
+		return nil, errors.New("must not contain a user or password")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.HasSuffix(text, "#"):
 		return nil, errors.New("must not have a query or fragment")
 	case u.Scheme == "http" && !insecure && !loopback(u.Hostname()):
-		return nil, fmt.Errorf("must be https for host %s, because API keys and results would travel in the clear; EASEL_UPSTREAM_INSECURE=true allows it", u.Hostname())
+		return nil, fmt.Errorf("must be https for host %s, because http would send API keys and results in plaintext; EASEL_UPSTREAM_INSECURE=true allows http", u.Hostname())
 	}
 	path := strings.TrimRight(u.EscapedPath(), "/")
 	return url.Parse(u.Scheme + "://" + u.Host + path)

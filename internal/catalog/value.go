@@ -8,18 +8,17 @@ import (
 	"strings"
 )
 
-// Value is one JSON value in its canonical form, see [Canonical]. Nil means that there is no value.
+// Value is one JSON value in canonical form, see [Canonical]. Nil means that there is no value.
 type Value = json.RawMessage
 
-// Canonical returns JSON as encoding/json writes it after decoding: without space, sorted by name, with the last of
-// several members with one name, and numbers verbatim. Equal values have equal bytes. The text must be valid.
+// Canonical returns JSON in canonical form: without space, with members sorted by name, and with numbers verbatim. If several
+// members have the same name, the last one counts. Equal values have equal bytes. The text must be valid JSON.
 func Canonical(text []byte) Value {
 	canonical, _ := writer{}.value(nil, JSON(bytes.TrimSpace(text)), false, math.MaxInt)
 	return canonical
 }
 
-// extraOf returns the remaining members of a record: those that were not taken, without secrets, and nested up
-// to maxDepth.
+// extraOf returns the members of a record that were not taken, without secrets and without values nested deeper than maxDepth.
 func extraOf(r *Record) Value {
 	members := slices.DeleteFunc(r.sent.Members(), func(m Member) bool { return r.hasTaken(m.Name) })
 	extra, _ := writer{keep: true}.object(nil, members, false, maxDepth+1)
@@ -29,17 +28,15 @@ func extraOf(r *Record) Value {
 	return extra
 }
 
-// writer writes values in canonical form. If keep is set, the writer omits members that are secrets, contain a secret,
-// or are nested too deeply. An array that contains a secret counts as a secret. If redactor is set, the writer redacts
-// the API key.
+// writer writes values in canonical form. If keep is true, it omits members that are or contain secrets, or are nested too
+// deeply. An array with a secret counts as a secret. If redactor is set, the API key is redacted.
 type writer struct {
 	keep     bool
 	redactor *redactor
 }
 
-// value appends a value that is nested at most to a depth. On failure it appends nothing. An object that describes an
-// API key, for example its daily cap, is stored without members that may be the API key itself: ofKey is true inside
-// such an object.
+// value appends a value if its nesting is at most depth. If it fails, it appends nothing. ofKey is true inside an object that
+// describes an API key, for example its daily cap. Such an object is stored without the members that may be the API key itself.
 func (w writer) value(to []byte, v JSON, ofKey bool, depth int) (_ []byte, ok bool) {
 	switch v.Kind() {
 	case '"':
@@ -110,7 +107,7 @@ func (w writer) member(to []byte, m Member, ofKey bool, depth int) (_ []byte, ok
 	return w.value(append(appendText(to, m.Name), ':'), m.Value, ofKey, depth)
 }
 
-// appendText appends a string as encoding/json writes it.
+// appendText appends a string in the encoding of encoding/json, without HTML escapes.
 func appendText(to []byte, text string) []byte {
 	if strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' || c == '"' || c == '\\' }) {
 		buffer := bytes.NewBuffer(to)
