@@ -1,11 +1,11 @@
-// Package content keeps copies of results, which outlive the results of the catalog.
+// Package content stores copies of results, which remain when the catalog no longer has the results.
 //
-//	content   opens a result: its copy, otherwise the file of the catalog
-//	original  the same result in the catalog
+//	content   opens a result: its copy, or the catalog's file if there is no copy
+//	original  opens a result in the catalog
 //	copy      the jobs that copy results into the store
-//	source    the result in the catalog that is copied, and responses that are not the result
+//	source    opens the result to copy, and detects responses that are not the result
 //	delete    the jobs that delete copies
-//	verify    differences between the ledger and the store
+//	verify    compares the ledger with the store
 //	store, dir, s3  the stores
 package content
 
@@ -24,20 +24,20 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// Config has the dependencies of [Results].
+// Config contains the dependencies of [Results].
 type Config struct {
 	Catalog *catalog.Client // required
-	// Store has the copies. Nil means that only the catalog has results.
+	// Store stores the copies. Nil means that there are no copies.
 	Store Store
-	// Ledger has a row for each copy, and Held is the API key under which results are copied.
+	// Ledger has a row for each copy. Held is the shared API key, which is used to copy results.
 	Ledger *ledger.Ledger
 	Held   *catalog.Credential
-	// Name is the name of the ledger in the store: see [ledger.Ledger.StoreName].
+	// Name is the name of the ledger in the store; see [ledger.Ledger.StoreName].
 	Name   string
 	Logger *slog.Logger
 }
 
-// Source is the origin of the bytes of a result.
+// Source is the place from which the bytes of a result are read.
 type Source int
 
 // The sources.
@@ -53,25 +53,26 @@ type Content struct {
 	Source Source
 }
 
-// Results are the results of generations, with their copies if there is a store.
+// Results opens the results of generations, and manages their copies if there is a store.
 type Results struct {
 	Config
 
-	Counts Counts // since the start of the process
+	Counts Counts // counted since the start of the process
 }
 
-// Counts are numbers of copies that this process has made and read. Rescued counts the reads that the catalog served instead.
+// Counts contains the numbers of copies that this process has written and read. Rescued counts reads that the catalog served
+// because the copy failed.
 type Counts struct {
 	Copied, Bytes, Failures, Reads, Rescued atomic.Int64
 }
 
-// New returns Results. It starts nothing: [jobs.Jobs] runs its kinds.
+// New returns Results. It starts nothing; [jobs.Jobs] runs the jobs of [Results.Kinds].
 func New(cfg Config) *Results { return &Results{Config: cfg} }
 
 // Keeps reports whether there is a store.
 func (r *Results) Keeps() bool { return r.Store != nil }
 
-// Has reports whether there is a copy of a result. If the ledger fails, it returns false.
+// Has reports whether a result has a copy. It returns false if the ledger fails.
 func (r *Results) Has(ctx context.Context, id string) bool {
 	_, copied := r.find(ctx, id)
 	return copied
@@ -86,15 +87,15 @@ func (r *Results) find(ctx context.Context, id string) (row ledger.Content, copi
 	return row, err == nil && hasCopy(row)
 }
 
-// hasCopy reports whether there is a copy of a result. While a result is copied again, its earlier copy is read.
+// hasCopy reports whether a row has a copy. An earlier copy can be read while the result is copied again.
 func hasCopy(row ledger.Content) bool {
 	return row.State == ledger.ContentCopied || row.State == ledger.ContentWaiting && row.Object != ""
 }
 
-const lookInterval = 200 * time.Millisecond // interval of the checks for the result of a job
+const lookInterval = 200 * time.Millisecond // interval of the checks in [Results.Fetch] and [Results.Forget]
 
-// Fetch records that an operator requests another copy of a result. It waits until the result is copied, an attempt has
-// failed, or ctx is done. It reports whether the ledger has such a result.
+// Fetch requests another copy of a result for an operator. It waits until the result is copied, an attempt has failed, or ctx
+// is done. has is false if the ledger has no such result.
 func (r *Results) Fetch(ctx context.Context, by ledger.By, generation string) (row ledger.Content, has bool, err error) {
 	if has, err = r.Ledger.FetchContent(ctx, by, generation); err != nil || !has {
 		return row, has, err
@@ -116,7 +117,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Open opens a result at an offset, as [catalog.Client.Content] does: its copy, or the file of the catalog if there is no copy
+// Open opens a result at an offset, like [catalog.Client.Content]. It opens the copy, or the catalog's file if there is no copy
 // or the store fails.
 func (r *Results) Open(ctx context.Context, cred catalog.Credential, id string, offset int64, etag string) (*Content, error) {
 	row, copied := r.find(ctx, id)
@@ -129,23 +130,23 @@ func (r *Results) Open(ctx context.Context, cred catalog.Credential, id string, 
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errSize) {
 		r.Logger.ErrorContext(ctx, "result copy lost; copying again", "generation", id, "object", row.Object, "error", err)
-		_ = r.Ledger.ContentIsLost(ctx, row) // otherwise the next reader detects the loss
+		_ = r.Ledger.ContentIsLost(ctx, row) // if the ledger fails, the next reader detects the loss
 	}
 	c, failed := r.fromCatalog(ctx, cred, row, id, offset, etag)
 	if failed != nil {
-		return nil, &catalog.Error{Kind: catalog.KindUnavailable, Op: opRead, Message: "neither the store of results nor the catalog has the bytes now", Err: errors.Join(err, failed)}
+		return nil, &catalog.Error{Kind: catalog.KindUnavailable, Op: opRead, Message: "result unavailable in the store and in the catalog", Err: errors.Join(err, failed)}
 	}
 	r.Counts.Rescued.Add(1)
 	return c, nil
 }
 
-// opRead names the operation in errors.
+// opRead is the operation in errors about copies.
 const opRead = "read the copy of a result"
 
-// errSize means that the object of a copy has another size than the copy.
+// errSize means that an object in the store has another size than its copy in the ledger.
 var errSize = errors.New("size of the copy differs")
 
-// fromCopy opens a copy. Its error is a [catalog.Error] if no source can serve the request.
+// fromCopy opens a copy. The error is a [catalog.Error] if the catalog could not serve the request either.
 func (r *Results) fromCopy(ctx context.Context, row ledger.Content, offset int64, etag string) (*Content, error) {
 	if err := servable(row.Size, row.Etag, offset, etag); err != nil {
 		return nil, err
@@ -162,7 +163,7 @@ func (r *Results) fromCopy(ctx context.Context, row ledger.Content, offset int64
 	return &Content{catalog.Content{Body: body, ContentType: row.ContentType, Offset: offset, Size: new(row.Size), Etag: row.Etag}, FromCopy}, nil
 }
 
-// storeTimeout is the maximum time that the store may take to open an object, and for each read.
+// storeTimeout is the maximum time for opening an object in the store, and for each read.
 const storeTimeout = 10 * time.Second
 
 // openCopy opens the object of a copy.

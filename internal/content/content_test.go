@@ -274,9 +274,9 @@ func TestUnknownObjectsAreReportedAndNotDeleted(t *testing.T) {
 			}
 			return all
 		}
-		const unknown = ": the ledger does not know it"
+		const unknown = ": not found in the ledger"
 		want := []string{
-			"g1: the store does not have it", "g2: the store has 999 bytes, and the ledger 1000", "g3: its SHA-256 differs",
+			"g1: not found in the store", "g2: the store has 999 bytes, but the ledger has 1000", "g3: SHA-256 differs",
 			s.row("g4").Object + ".part" + unknown, s.row("g4").Object + "0" + unknown, "here/notes.part" + unknown,
 		}
 		got := verify()

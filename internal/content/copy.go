@@ -21,16 +21,16 @@ const (
 
 	copyTimeout   = time.Hour // timeout of an attempt
 	deleteTimeout = time.Minute
-	tryTime       = 7 * 24 * time.Hour // age from which a failed copy is abandoned
+	tryTime       = 7 * 24 * time.Hour // age after which a failed copy is abandoned
 
-	// A failed job runs again after a share of its age, 1/retryShare, within bounds.
+	// After a failure, a job is delayed by its age divided by retryShare, between minRetry and maxRetry.
 	retryShare         = 2
 	minRetry, maxRetry = time.Second, 15 * time.Minute
 
 	textType = "text/plain; charset=utf-8"
 )
 
-// Kinds returns the kinds of the jobs of the store, none without a store.
+// Kinds returns the kinds of the jobs for the store. Without a store the result is empty.
 func (r *Results) Kinds() []jobs.Kind {
 	if r.Store == nil {
 		return nil
@@ -65,8 +65,8 @@ func (r *Results) copy(ctx context.Context, job ledger.Job) (ledger.Outcome, err
 	return ledger.Outcome{}, err
 }
 
-// transfer copies a result, and records the copy. It deletes the objects of earlier copies, and its own object if the copy was
-// certainly not recorded.
+// transfer copies a result and records the copy. Then it deletes the objects of earlier copies. If the copy was certainly not
+// recorded, it deletes the new object.
 func (r *Results) transfer(ctx context.Context, job ledger.Job, row ledger.Content) error {
 	made, err := r.write(ctx, row, fmt.Sprintf("%s%d-%d-%s", objectPrefix(r.Name, row.Generation), job.ID, job.Fence, rand.Text()))
 	if err == nil {
@@ -86,18 +86,18 @@ func (r *Results) transfer(ctx context.Context, job ledger.Job, row ledger.Conte
 	return err
 }
 
-// write reads a result once, and writes it into the store. The name of made is empty if it has written nothing.
+// write reads a result once and writes it into the store. made.Object is empty if nothing was written.
 func (r *Results) write(ctx context.Context, row ledger.Content, object string) (made ledger.StoredCopy, err error) {
 	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
-	if _, err := r.Store.Size(ctx, object); gone(err) != nil { // before any request
+	if _, err := r.Store.Size(ctx, object); gone(err) != nil { // the store must respond before a request is sent to the catalog
 		return made, err
 	}
 	result, err := r.source(ctx, row)
 	if err != nil {
 		return made, err
 	}
-	defer func() { _ = result.Body.Close() }() // the needed part was read
+	defer func() { _ = result.Body.Close() }() // all needed bytes were read
 	sum, size := sha256.New(), int64(-1)
 	if result.Size != nil {
 		size = *result.Size
@@ -111,8 +111,8 @@ func (r *Results) write(ctx context.Context, row ledger.Content, object string) 
 	return made, err
 }
 
-// dropEarlier deletes the objects and the remains of aborted writes that this ledger wrote for a generation before this run of a
-// job. It keeps those of later runs.
+// dropEarlier deletes the objects and remains of aborted writes that earlier runs of copy jobs wrote for a generation. Objects
+// of later runs are kept.
 func (r *Results) dropEarlier(ctx context.Context, job ledger.Job) {
 	prefix := objectPrefix(r.Name, job.Ref)
 	for object, err := range r.Store.List(ctx, prefix) {
@@ -126,16 +126,16 @@ func (r *Results) dropEarlier(ctx context.Context, job ledger.Job) {
 	}
 }
 
-// drop deletes an object that this ledger has written and no row refers to. If the store fails, [Results.Verify] reports the
-// object until the copies of the generation are deleted.
+// drop deletes an object of this ledger that no row refers to. If the store fails, [Results.Verify] reports the object until
+// the copies of the generation are deleted.
 func (r *Results) drop(ctx context.Context, object string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	_ = r.Store.Delete(ctx, object)
 }
 
-// objectPrefix returns the prefix of the names of all copies of a generation under a name of a ledger. The run of the job and
-// a random part follow, so that no copy ever replaces another.
+// objectPrefix returns the prefix of the names of all copies of a generation. store is the name of the ledger. The number of
+// the job's run and a random part follow, so that no copy replaces another one.
 func objectPrefix(store, generation string) string {
 	sum := sha256.Sum256([]byte(generation))
 	name := hex.EncodeToString(sum[:])

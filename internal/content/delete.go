@@ -7,7 +7,7 @@ import (
 )
 
 // delete runs a job that deletes the copies of a generation, and the remains of aborted writes. A copy from before the ledger
-// was restored is kept until an operator has adopted it.
+// was restored is kept until an operator adopts it.
 func (r *Results) delete(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
 	may, err := r.Ledger.MayDelete(ctx, job.Ref)
 	if err != nil || !may {
@@ -24,7 +24,7 @@ func (r *Results) delete(ctx context.Context, job ledger.Job) (ledger.Outcome, e
 	return ledger.Outcome{Change: ledger.CopiesDeleted(job.Ref)}, nil
 }
 
-// deleteAll deletes each object that this ledger has written for a generation.
+// deleteAll deletes every object that this ledger has written for a generation.
 func (r *Results) deleteAll(ctx context.Context, generation string) error {
 	stores, err := r.Ledger.Stores(ctx)
 	if err != nil {
@@ -43,8 +43,8 @@ func (r *Results) deleteAll(ctx context.Context, generation string) error {
 	return nil
 }
 
-// Forget waits until the copies that are marked for deletion are deleted, and returns the remaining number when ctx is done.
-// It does not wait for copies from before the ledger was restored.
+// Forget waits until the copies that are marked for deletion are deleted. If ctx is done first, it returns the remaining
+// number. It does not wait for copies from before the ledger was restored.
 func (r *Results) Forget(ctx context.Context) (left int64, err error) {
 	for {
 		left, own, err := r.Ledger.DoomedCount(context.WithoutCancel(ctx))

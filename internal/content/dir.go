@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// dir is a store in a directory, which replicas may share.
+// dir is a store in a directory. Replicas may share the directory.
 type dir struct{ root *os.Root }
 
 // openDir opens a directory, and creates it if it does not exist.
@@ -27,7 +27,7 @@ func openDir(name string) (Store, error) {
 	return nil, fmt.Errorf("EASEL_CONTENT_URL: %w", err)
 }
 
-// Put implements [Store]. A file gets its name when it is complete and on disk.
+// Put implements [Store]. A file gets its final name only when it is complete and on disk.
 func (d dir) Put(ctx context.Context, name string, body io.Reader, _ int64) (written int64, err error) {
 	if err := d.root.MkdirAll(path.Dir(name), 0o700); err != nil {
 		return 0, err
@@ -44,12 +44,12 @@ func (d dir) Put(ctx context.Context, name string, body io.Reader, _ int64) (wri
 		err = d.rename(part, name)
 	}
 	if err != nil {
-		_ = d.root.Remove(part) // otherwise List returns it
+		_ = d.root.Remove(part) // otherwise List would return it
 	}
 	return written, err
 }
 
-// rename renames a file, and waits until its name is on disk.
+// rename renames a file, and waits until the new name is on disk.
 func (d dir) rename(part, name string) error {
 	if err := d.root.Rename(part, name); err != nil {
 		return err
@@ -86,10 +86,10 @@ func (d dir) Size(_ context.Context, name string) (int64, error) {
 	return info.Size(), nil
 }
 
-// Delete implements [Store]. The remains of an aborted write are a file with its own name.
+// Delete implements [Store]. The remains of an aborted write are a separate file, which List returns too.
 func (d dir) Delete(_ context.Context, name string) error { return gone(d.root.Remove(name)) }
 
-// List implements [Store]. It skips files that other processes delete at the same time.
+// List implements [Store]. It skips files that other processes delete in the meantime.
 func (d dir) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		err := fs.WalkDir(d.root.FS(), path.Dir(prefix), func(name string, entry fs.DirEntry, err error) error {

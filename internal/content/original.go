@@ -11,7 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// fromCatalog opens a result in the catalog. If there is a store, the result may be a text, which is part of the generation.
+// fromCatalog opens a result in the catalog. If there is a store, it also serves results that are texts, which are part of the
+// generation.
 func (r *Results) fromCatalog(ctx context.Context, cred catalog.Credential, row ledger.Content, id string, offset int64, etag string) (*Content, error) {
 	c, err := r.Catalog.Content(ctx, cred, id, offset, ofCatalog(row, etag))
 	switch kind := catalog.KindOf(err); {
@@ -37,22 +38,22 @@ func textAt(text string, offset int64, etag string) (*catalog.Content, error) {
 	return &catalog.Content{Body: io.NopCloser(strings.NewReader(text[offset:])), ContentType: textType, Offset: offset, Size: &size, Etag: own}, nil
 }
 
-// servable returns an error if no source can serve a request for bytes at an offset, with an etag.
+// servable returns an error if a request for an offset and an etag can't be served, whatever the source.
 func servable(size int64, has string, offset int64, etag string) error {
 	switch {
 	case etag != "" && etag != has:
-		return &catalog.Error{Kind: catalog.KindContentChanged, Op: opRead, Message: "the etag is another"}
+		return &catalog.Error{Kind: catalog.KindContentChanged, Op: opRead, Message: "etag differs"}
 	case offset > size:
 		return &catalog.Error{Kind: catalog.KindOutOfRange, Op: opRead}
 	}
 	return nil
 }
 
-// ownEtag returns an etag of Easel, for a result without an etag of the catalog.
+// ownEtag returns Easel's etag for a result that has no etag in the catalog.
 func ownEtag(digest string) string { return `"copy-` + digest[:32] + `"` }
 
-// ofCatalog converts an etag for the catalog. The etag of a copy without a catalog etag becomes empty. Another etag of Easel
-// is unchanged, because it identifies other bytes.
+// ofCatalog converts the etag of a request for the catalog. Easel's own etag of the copy becomes empty, because the catalog
+// does not know it. Any other etag is unchanged, because it identifies other bytes.
 func ofCatalog(row ledger.Content, etag string) string {
 	if row.SHA256 != "" && etag == ownEtag(row.SHA256) {
 		return ""

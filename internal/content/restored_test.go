@@ -160,7 +160,7 @@ func TestAdoptedCopiesAreDeleted(t *testing.T) {
 		}
 		s.wantBytes("g1", picture(2000), content.FromCopy)
 		var reported []string
-		if _, err := s.results.Verify(s.Context(), true, func(line string) { reported = append(reported, line) }, func(int64) {}); err != nil || len(reported) != 1 || !strings.HasSuffix(reported[0], "the ledger does not know it") {
+		if _, err := s.results.Verify(s.Context(), true, func(line string) { reported = append(reported, line) }, func(int64) {}); err != nil || len(reported) != 1 || !strings.HasSuffix(reported[0], "not found in the ledger") {
 			s.Errorf("of the copy that the ledger lacks %q is reported, %v", reported, err)
 		}
 	})

@@ -19,24 +19,25 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// s3 is a store in a bucket. Its keys come from the environment of the process, like those of S3's own tools: variables, a
-// file, or the role of the machine.
+// s3 is a store in a bucket. The keys come from the environment of the process, like those of the AWS tools: variables, a file,
+// or the role of the machine.
 type s3 struct {
 	core   minio.Core
 	bucket string
-	prefix string // prefix of each name, with a trailing slash; or empty
+	prefix string // prefix of each name, with a trailing slash; may be empty
 }
 
-// partSize is the size of the parts of a large object in bytes. It is the minimum, because a copy buffers one part.
+// partSize is the size of the parts of a large object, in bytes. It is the minimum that S3 allows, because a copy buffers one
+// part.
 const partSize = 5 << 20
 
-// s3Retries is the maximum number of attempts of a request.
+// s3Retries is the maximum number of attempts for a request.
 const s3Retries = 3
 
-// s3Form matches an address. Its groups are the bucket, the prefix of the names and the parameters.
+// s3Form matches an S3 address. Its groups are the bucket, the prefix of the names, and the parameters.
 var s3Form = regexp.MustCompile(`^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:/[A-Za-z0-9._-]+)*)/?(?:\?([^#]*))?$`)
 
-// openS3 returns the store of a bucket. It sends no requests. The host name of the bucket is used for Amazon's servers only.
+// openS3 opens the store in a bucket. It sends no requests. The bucket is part of the host name only for Amazon's servers.
 func openS3(address string, insecure bool) (Store, error) {
 	form := s3Form.FindStringSubmatch(address)
 	if form == nil {
@@ -56,7 +57,7 @@ func openS3(address string, insecure bool) (Store, error) {
 	return s3{core: minio.Core{Client: client}, bucket: form[1], prefix: strings.TrimPrefix(form[2]+"/", "/")}, nil
 }
 
-// parametersOf returns the parameters of an address.
+// parametersOf parses the parameters of an address.
 func parametersOf(text string, insecure bool) (endpoint *url.URL, region string, err error) {
 	query, err := url.ParseQuery(text)
 	if err != nil {
@@ -104,8 +105,8 @@ func (s s3) Size(ctx context.Context, name string) (int64, error) {
 	return info.Size, said(err)
 }
 
-// Delete implements [Store]. The remains of an aborted write are an incomplete upload. The bucket accepts the deletion of an
-// object that it does not have.
+// Delete implements [Store]. The remains of an aborted write are an incomplete upload. S3 also accepts the deletion of a
+// missing object.
 func (s s3) Delete(ctx context.Context, name string) error {
 	err := s.core.RemoveObject(ctx, s.bucket, s.prefix+name, minio.RemoveObjectOptions{})
 	if err == nil {
@@ -118,7 +119,7 @@ func (s s3) Delete(ctx context.Context, name string) error {
 func (s s3) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
-		defer cancel() // stops a listing that is left early
+		defer cancel() // stops the listing if the caller stops early
 		for info := range s.core.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: s.prefix + prefix, Recursive: true}) {
 			if !yield(Object{strings.TrimPrefix(info.Key, s.prefix), info.LastModified}, said(info.Err)) || info.Err != nil {
 				return
@@ -136,7 +137,7 @@ func (s s3) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	}
 }
 
-// said returns an error of the bucket with only its code, because the rest may contain the request.
+// said returns only the code of the bucket's error, because the rest may contain the request.
 func said(err error) error {
 	if err == nil {
 		return nil
@@ -148,5 +149,5 @@ func said(err error) error {
 	case answer.Code == minio.NoSuchKey || answer.Code == minio.NoSuchUpload:
 		return fs.ErrNotExist
 	}
-	return fmt.Errorf("the bucket answers %d %s", answer.StatusCode, answer.Code)
+	return fmt.Errorf("bucket responded with %d %s", answer.StatusCode, answer.Code)
 }

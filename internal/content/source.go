@@ -13,11 +13,11 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// source is a result that is about to be copied.
+// source is an open result that is to be copied.
 type source struct {
 	*catalog.Content
 
-	record *catalog.File // nil for a text
+	record *catalog.File // file in the record; nil for a text
 }
 
 // source opens the file of a generation in the catalog, or its text.
@@ -25,7 +25,7 @@ func (r *Results) source(ctx context.Context, row ledger.Content) (*source, erro
 	cred := *r.Held
 	cred.Owner = row.Owner
 	record := fileOf(row.Record)
-	if record == nil { // the record of a list may lack it
+	if record == nil { // the record from a list may lack the file
 		g, err := r.Catalog.Generation(ctx, cred, row.Generation)
 		switch {
 		case err != nil:
@@ -48,7 +48,7 @@ func (r *Results) source(ctx context.Context, row ledger.Content) (*source, erro
 	return found, nil
 }
 
-// fileOf returns the file in the ledger's record of a generation, nil if the record has no file.
+// fileOf returns the file in the ledger's record of a generation, or nil if it has none.
 func fileOf(record string) *catalog.File {
 	known := struct{ File *catalog.File }{}
 	_ = json.Unmarshal([]byte(record), &known) // an erased record is empty
@@ -58,11 +58,11 @@ func fileOf(record string) *catalog.File {
 // errorTypes are the media types of error pages and of the catalog's errors.
 var errorTypes = []string{"application/json", "application/problem+json", "text/html", "application/xhtml+xml"}
 
-// check returns an error if a response of status 200 can't be the result: it may be the page of a proxy.
+// check returns an error if a response with status 200 can't be the result. It may be the page of a proxy.
 func (s *source) check() error {
 	got, want := mediaType(s.ContentType), mediaType(s.record.ContentType)
 	if got != want && slices.Contains(errorTypes, got) {
-		return fmt.Errorf("the response has the type %s, and the result is %s", got, cmp.Or(want, "a file"))
+		return fmt.Errorf("response has type %s instead of %s", got, cmp.Or(want, "a file"))
 	}
 	if s.Size == nil {
 		return nil
@@ -70,21 +70,21 @@ func (s *source) check() error {
 	return s.whole(*s.Size)
 }
 
-// whole returns an error if a body of a size can't be the result.
+// whole returns an error if a body of the given size can't be the complete result.
 func (s *source) whole(size int64) error {
 	switch {
 	case s.Size != nil && size != *s.Size:
-		return fmt.Errorf("the store has %d bytes of %d", size, *s.Size)
+		return fmt.Errorf("store has only %d of %d bytes", size, *s.Size)
 	case s.record == nil:
 	case s.record.SizeBytes != nil && size != *s.record.SizeBytes:
-		return fmt.Errorf("the response has %d bytes, and the result %d", size, *s.record.SizeBytes)
+		return fmt.Errorf("response has %d bytes, but the result has %d", size, *s.record.SizeBytes)
 	case s.record.SizeBytes == nil && size == 0:
-		return errors.New("the response is empty")
+		return errors.New("response is empty")
 	}
 	return nil
 }
 
-// mediaType returns a media type without its parameters, empty if the text is not a media type.
+// mediaType returns a media type without its parameters. It returns "" if the text is not a media type.
 func mediaType(text string) string {
 	media, _, _ := mime.ParseMediaType(text) // an invalid parameter does not matter
 	return media

@@ -10,32 +10,34 @@ import (
 	"time"
 )
 
-// Store stores objects by name. Names contain letters, digits, dashes and slashes. The error about a missing object is [fs.ErrNotExist].
+// Store stores objects by name. Names contain letters, digits, dashes and slashes. For a missing object, the error is
+// [fs.ErrNotExist].
 type Store interface {
-	// Put writes an object completely or not at all, and returns its size. size is the size of the body, -1 if it is unknown.
+	// Put writes an object completely or not at all, and returns its size. size is the size of the body, or -1 if it is
+	// unknown.
 	Put(ctx context.Context, name string, body io.Reader, size int64) (written int64, err error)
-	// Get reads an object from an offset before its end, and returns its complete size. The body of an S3 object fails when the
-	// context is done.
+	// Get reads an object from an offset before its end, and returns the size of the complete object. The body of an S3 object
+	// fails when ctx is done.
 	Get(ctx context.Context, name string, offset int64) (body io.ReadCloser, size int64, err error)
 	// Size returns the size of an object.
 	Size(ctx context.Context, name string) (int64, error)
-	// Delete deletes an object and the remains of an aborted write, if there are any.
+	// Delete deletes an object and the remains of an aborted write. A missing object is not an error.
 	Delete(ctx context.Context, name string) error
-	// List returns the objects whose names have a prefix, and the remains of aborted writes.
+	// List returns the objects and the remains of aborted writes whose names have a prefix.
 	List(ctx context.Context, prefix string) iter.Seq2[Object, error]
 }
 
-// Object is an object of a store, or the remains of an aborted write.
+// Object is an object in a store, or the remains of an aborted write.
 type Object struct {
 	Name string
-	Time time.Time // time when it was written, or when the write started
+	Time time.Time // time of the write, or of the start of an aborted write
 }
 
 // Form is the syntax of EASEL_CONTENT_URL.
 const Form = "file:DIR or s3://BUCKET/PREFIX?endpoint=URL&region=NAME"
 
-// Check returns an error if the address of a store is invalid, without its secrets. insecure allows unencrypted transfers. It
-// sends no requests.
+// Check checks the address of a store, and sends no requests. insecure allows unencrypted transfers. The error does not contain
+// the address's secrets.
 func Check(address string, insecure bool) error {
 	if _, isDir := dirOf(address); isDir {
 		return nil
@@ -44,13 +46,13 @@ func Check(address string, insecure bool) error {
 	return err
 }
 
-// dirOf returns the directory of an address, and reports whether it has one.
+// dirOf returns the directory in an address. isDir is false for other addresses.
 func dirOf(address string) (name string, isDir bool) {
 	name, isDir = strings.CutPrefix(address, "file:")
 	return strings.TrimPrefix(name, "//"), isDir && name != ""
 }
 
-// OpenStore opens the store of an address, under the conditions of [Check].
+// OpenStore opens the store with an address. It returns the same errors as [Check].
 func OpenStore(address string, insecure bool) (Store, error) {
 	if name, isDir := dirOf(address); isDir {
 		return openDir(name)
@@ -58,7 +60,7 @@ func OpenStore(address string, insecure bool) (Store, error) {
 	return openS3(address, insecure)
 }
 
-// gone returns nil if there is no such object, and other errors unchanged.
+// gone returns nil if err means that the object is missing. It returns other errors unchanged.
 func gone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -13,15 +13,16 @@ import (
 )
 
 const (
-	verifyBatch    = 500             // number of copies that one query reads
-	unrecordedTime = 2 * copyTimeout // age of an object from which its copy is no longer in progress
+	verifyBatch    = 500             // number of copies read by one query
+	unrecordedTime = 2 * copyTimeout // age after which an object without a row does not belong to a copy in progress
 )
 
-// Verified has the totals of a comparison.
+// Verified contains the totals of a verification.
 type Verified struct{ Copies, Bytes, Differences int64 }
 
-// Verify compares each copy in the ledger with the store, optionally with its bytes, and each object in the store with the
-// ledger. It reports each difference as a line. It calls done repeatedly with the number of copies so far.
+// Verify compares each copy in the ledger with the store, and each object in the store with the ledger. If bytes is true, it
+// also compares the content. It calls report with a line for each difference, and done repeatedly with the number of copies so
+// far.
 func (r *Results) Verify(ctx context.Context, bytes bool, report func(line string), done func(copies int64)) (v Verified, err error) {
 	differs := func(line string) {
 		v.Differences++
@@ -48,14 +49,14 @@ func (r *Results) Verify(ctx context.Context, bytes bool, report func(line strin
 	}
 }
 
-// verifyOne returns the difference between a copy and the store, empty if they agree.
+// verifyOne describes the difference between a copy and the store. It returns an empty string if they agree.
 func (r *Results) verifyOne(ctx context.Context, c ledger.Content, bytes bool) (problem string, err error) {
 	size, err := r.Store.Size(ctx, c.Object)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "the store does not have it", nil
+		return "not found in the store", nil
 	case err == nil && size != c.Size:
-		return fmt.Sprintf("the store has %d bytes, and the ledger %d", size, c.Size), nil
+		return fmt.Sprintf("the store has %d bytes, but the ledger has %d", size, c.Size), nil
 	case err != nil || !bytes:
 		return "", err
 	}
@@ -63,19 +64,19 @@ func (r *Results) verifyOne(ctx context.Context, c ledger.Content, bytes bool) (
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = body.Close() }() // it was read to the end
+	defer func() { _ = body.Close() }() // the body was read completely
 	digest := sha256.New()
 	if _, err := io.Copy(digest, body); err != nil {
 		return "", err
 	}
 	if hex.EncodeToString(digest.Sum(nil)) != c.SHA256 {
-		return "its SHA-256 differs", nil
+		return "SHA-256 differs", nil
 	}
 	return "", nil
 }
 
-// verifyObjects reports the objects under the names of the ledger that no row refers to. Objects younger than unrecordedTime
-// are skipped, because their copies may be in progress.
+// verifyObjects reports the objects under the names of the ledger that no row refers to. It skips objects younger than
+// unrecordedTime, because their copies may be in progress.
 func (r *Results) verifyObjects(ctx context.Context, differs func(line string)) error {
 	stores, err := r.Ledger.Stores(ctx)
 	now, failed := r.Ledger.Now(ctx)
@@ -92,7 +93,7 @@ func (r *Results) verifyObjects(ctx context.Context, differs func(line string)) 
 				return err
 			}
 			if !known {
-				differs(object.Name + ": the ledger does not know it")
+				differs(object.Name + ": not found in the ledger")
 			}
 		}
 	}

@@ -1,4 +1,5 @@
-// Package events delivers the events of the ledger to the receivers of teams, signed, until each receiver has accepted them.
+// Package events delivers the ledger's events to the receivers of teams. Each event is signed, and sent until the receiver
+// accepts it or the event is too old.
 //
 //	events    teams and their receivers
 //	sender    the jobs that deliver events
@@ -13,9 +14,9 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// Team is a team. It receives events if it has a receiver.
+// Team is the configuration of a team. It receives events if it has a receiver.
 type Team struct {
-	// URL is the address of its receiver, empty if it has none. SecretFile is the file with the signing secrets.
+	// URL is the address of the receiver, or empty without a receiver. SecretFile is the file with the signing secrets.
 	URL, SecretFile string
 	// Limits are the budgets of the team.
 	Limits ledger.Limits
@@ -25,7 +26,7 @@ type Team struct {
 	KeepDeleted bool
 }
 
-// Teams has the current teams by name. The zero value has none.
+// Teams contains the current teams by name. The zero value is empty.
 type Teams struct {
 	inForce atomic.Pointer[map[string]Team]
 	known   atomic.Pointer[map[string]ledger.Team]
@@ -49,8 +50,8 @@ func (t *Teams) Known() map[string]ledger.Team {
 	return nil
 }
 
-// Get returns a team, and reports whether it has a receiver.
-func (t *Teams) Get(name string) (team Team, told bool) {
+// Get returns a team. hasReceiver is false if it has no receiver.
+func (t *Teams) Get(name string) (team Team, hasReceiver bool) {
 	team = t.all()[name]
 	return team, team.URL != ""
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// ContentType is the media type of an event's document.
+// ContentType is the media type of the document of an event.
 const ContentType = "application/cloudevents+json; charset=utf-8"
 
 // document is an event in the JSON format of CloudEvents 1.0.
@@ -32,7 +32,7 @@ type document struct {
 	Data            json.RawMessage `json:"data"`
 }
 
-// Document returns the document of an event. It is the same for each delivery of the event.
+// Document returns the document of an event. It is the same for every delivery of the event.
 func Document(e ledger.Event) ([]byte, error) {
 	return json.Marshal(document{
 		SpecVersion: "1.0", ID: e.ID, Source: "/easel/teams/" + e.Owner, Type: e.Type, Subject: e.Subject, Time: e.Time,
@@ -40,19 +40,19 @@ func Document(e ledger.Event) ([]byte, error) {
 	})
 }
 
-// Secrets are the signing secrets. Each creates its own signature.
+// Secrets are signing secrets. An event has one signature for each.
 type Secrets [][]byte
 
 const (
 	secretPrefix            = "whsec_"
-	leastSecret, mostSecret = 24, 64 // in bytes
+	leastSecret, mostSecret = 24, 64 // minimum and maximum length of a secret, in bytes
 )
 
-// ParseSecrets parses a file of secrets: one line, or two lines during a rotation. Its errors never contain the secrets.
+// ParseSecrets parses a file of secrets: one line, or two lines during a rotation. Its errors never contain a secret.
 func ParseSecrets(contents ...[]byte) (all Secrets, err error) {
 	lines := strings.Split(strings.TrimRight(strings.ReplaceAll(string(contents[0]), "\r\n", "\n"), "\n"), "\n")
 	if len(lines) > 2 {
-		return nil, errors.New("has more than two lines: one secret, or two while it is changed")
+		return nil, errors.New("has more than two lines; expected: one secret, or two during a rotation")
 	}
 	for _, line := range lines {
 		text, prefixed := strings.CutPrefix(line, secretPrefix)
@@ -77,7 +77,7 @@ func (s Secrets) Sign(id string, at time.Time, body []byte) string {
 	return strings.Join(signatures, " ")
 }
 
-// request returns the POST request of an event.
+// request returns the POST request that delivers an event.
 func request(ctx context.Context, url string, secrets Secrets, e ledger.Event, at time.Time) (*http.Request, error) {
 	body, err := Document(e)
 	if err != nil {

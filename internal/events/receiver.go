@@ -9,11 +9,11 @@ const (
 	maxDoubles  = 4
 )
 
-// receiver is the state of the receiver of a team. While it fails, only one event is in flight.
+// receiver is the state of a team's receiver. While it fails, only one event at a time is sent.
 type receiver struct {
 	failures int       // number of consecutive failures
-	rest     time.Time // time until which nothing is sent
-	logged   bool      // whether the failure was logged
+	rest     time.Time // nothing is sent before this time
+	logged   bool      // the failure was logged
 }
 
 // room returns the maximum number of events that may be in flight.
@@ -27,8 +27,8 @@ func (r *receiver) room(now time.Time) int {
 	return maxInFlight
 }
 
-// done records the result of an attempt. It reports whether a failure or a recovery has to be logged. A retry of an event does
-// not log another failure.
+// done records the result of an attempt. fails and recovers report whether a failure or a recovery must be logged. Retries of
+// an event do not log another failure.
 func (r *receiver) done(delivered, retried bool, now time.Time) (fails, recovers bool) {
 	fails, recovers = !delivered && !retried && !r.logged, delivered && r.logged
 	r.logged = r.logged && !delivered || fails

@@ -23,11 +23,11 @@ import (
 
 const (
 	sendTimeout     = 10 * time.Second // timeout of an attempt
-	maxDeliveries   = 1024             // maximum number of concurrent deliveries in a process; slow receivers occupy far fewer
+	maxDeliveries   = 1024             // maximum number of concurrent deliveries in a process; a slow receiver can use only a few of them
 	abandonInterval = time.Minute
 	maxAnswerBytes  = 64 << 10 // maximum part of a response that is read, so that the connection can be reused
 
-	// A failed event is sent again after a share of its age, 1/retryShare, within bounds.
+	// After a failure, a delivery is delayed by the age of the event divided by retryShare, between minRetry and maxRetry.
 	retryShare         = 20
 	minRetry, maxRetry = time.Second, 10 * time.Minute
 )
@@ -39,18 +39,18 @@ const (
 	OutcomeGivenUp = "given_up"
 )
 
-// Config has the dependencies of a [Sender].
+// Config contains the dependencies of a [Sender].
 type Config struct {
 	Ledger *ledger.Ledger // required
 	Teams  *Teams         // required
 	Logger *slog.Logger   // required
-	// Transport sends requests to the receivers. Nil means TCP and TLS.
+	// Transport sends requests to receivers. Nil means HTTP over TCP and TLS.
 	Transport http.RoundTripper
-	// Count counts the outcomes of the events of a team. It may be called with 0. It may be nil.
+	// Count counts the outcomes of a team's events. It may be called with 0 events. It may be nil.
 	Count func(team, outcome string, events int64)
 }
 
-// Sender delivers the events of the ledger. Each delivery is a job, which any process with the receiver runs.
+// Sender delivers the ledger's events. Each delivery is a job, which runs in any process that knows the receiver.
 type Sender struct {
 	cfg    Config
 	client *http.Client
@@ -60,7 +60,7 @@ type Sender struct {
 	secrets   map[string]*reload.Value[Secrets]
 }
 
-// New returns a Sender. It starts nothing: [jobs.Jobs] runs its kinds.
+// New returns a Sender. It starts nothing; [jobs.Jobs] runs the jobs of [Sender.Kinds].
 func New(cfg Config) *Sender {
 	if cfg.Transport == nil {
 		cfg.Transport = &http.Transport{
@@ -86,7 +86,7 @@ func (s *Sender) Kinds() []jobs.Kind {
 	}
 }
 
-// room returns the number of events that may be in flight to a team. It is zero if this process knows no receiver.
+// room returns the number of events that may be in flight to a team. It is zero if this process knows no receiver of the team.
 func (s *Sender) room(owner string) int {
 	if _, ok := s.cfg.Teams.Get(owner); !ok {
 		return 0
@@ -96,7 +96,7 @@ func (s *Sender) room(owner string) int {
 	return s.receiver(owner).room(time.Now())
 }
 
-// receiver returns the receiver of an owner. The caller holds the lock.
+// receiver returns the receiver of an owner. The caller must hold the lock.
 func (s *Sender) receiver(owner string) *receiver {
 	r := s.receivers[owner]
 	if r == nil {
@@ -106,7 +106,7 @@ func (s *Sender) receiver(owner string) *receiver {
 	return r
 }
 
-// deliver runs a job that delivers an event. An event that was erased in the meantime is not delivered.
+// deliver runs a job that delivers an event. An event that was erased in the meantime is skipped.
 func (s *Sender) deliver(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
 	e, found, err := s.cfg.Ledger.Event(ctx, job.Ref)
 	if err != nil || !found {
@@ -139,7 +139,7 @@ func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) {
 	}
 }
 
-// abandon runs the job that abandons old events. It also counts zero, so that the metric exists before it grows.
+// abandon runs the job that abandons old events. It also counts zero events, so that the metric exists before the first one.
 func (s *Sender) abandon(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 	err := s.deliverKept(ctx)
 	owners, failed := s.cfg.Ledger.OwnersOfJobs(ctx, ledger.DeliverJob)
@@ -155,7 +155,8 @@ func (s *Sender) abandon(ctx context.Context, _ ledger.Job) (ledger.Outcome, err
 	return ledger.Outcome{}, err
 }
 
-// deliverKept requests the delivery of events whose process did not know the receiver, for example because of an older callers file.
+// deliverKept requests the delivery of kept events. The process that wrote them knew no receiver, for example because of an
+// older callers file.
 func (s *Sender) deliverKept(ctx context.Context) (err error) {
 	for owner, team := range s.cfg.Teams.all() {
 		if team.URL != "" {
@@ -165,12 +166,12 @@ func (s *Sender) deliverKept(ctx context.Context) (err error) {
 	return err
 }
 
-// The errors of a receiver, which contain neither its address nor its response.
+// Errors of a delivery. They contain neither the address of the receiver nor its response.
 var (
-	errNoReceiver = errors.New("the team has no receiver")
-	errRequest    = errors.New("the request to the receiver can't be made")
-	errLate       = fmt.Errorf("the receiver has not answered within %v", sendTimeout)
-	errUnreadable = errors.New("the receiver is not reached, or its answer can't be read")
+	errNoReceiver = errors.New("team has no receiver")
+	errRequest    = errors.New("request to the receiver can't be created")
+	errLate       = fmt.Errorf("receiver did not respond within %v", sendTimeout)
+	errUnreadable = errors.New("receiver unreachable, or its response can't be read")
 )
 
 // post sends an event once. Its errors never contain the receiver's address or its response.
@@ -195,23 +196,23 @@ func (s *Sender) post(ctx context.Context, e ledger.Event) error {
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode < 200 || answer.StatusCode > 299 {
-		return fmt.Errorf("the receiver has answered %d", answer.StatusCode)
+		return fmt.Errorf("receiver responded with %d", answer.StatusCode)
 	}
 	_, _ = io.CopyN(io.Discard, answer.Body, maxAnswerBytes) // only the status counts
 	return nil
 }
 
-// unreachable converts the error of a receiver that does not respond. It wraps only errors without the address and the
+// unreachable converts the error of a request without a response. It wraps only errors that contain neither the address nor the
 // response, because both may contain secrets.
 func unreachable(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errLate
 	}
 	if failed, ok := errors.AsType[*net.OpError](err); ok {
-		return fmt.Errorf("the receiver is not reached: %w", failed)
+		return fmt.Errorf("receiver unreachable: %w", failed)
 	}
 	if untrusted, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return fmt.Errorf("the receiver is not reached: %w", untrusted)
+		return fmt.Errorf("receiver unreachable: %w", untrusted)
 	}
 	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
 		return errLate
@@ -219,7 +220,7 @@ func unreachable(err error) error {
 	return errUnreadable
 }
 
-// secretsOf returns the secrets of a team. Their file is reloaded when it changes.
+// secretsOf returns the secrets of a team. The file is reloaded when it changes.
 func (s *Sender) secretsOf(team Team) (Secrets, error) {
 	s.mu.Lock()
 	known := s.secrets[team.SecretFile]
@@ -238,7 +239,7 @@ func (s *Sender) secretsOf(team Team) (Secrets, error) {
 	return secrets, nil
 }
 
-// CheckSecrets returns the error of an invalid file of secrets.
+// CheckSecrets returns an error if a file of secrets is invalid.
 func CheckSecrets(file string) error {
 	_, err := reload.Open("secret of events", slog.New(slog.DiscardHandler), ParseSecrets, file)
 	return err

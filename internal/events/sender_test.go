@@ -112,7 +112,7 @@ func TestAProblemRepeatsNeitherAddressNorAnswer(t *testing.T) {
 		err            error
 		want           string
 	}{
-		"an address that can't be read":  {path: "/%zz?token=s3cret", want: "can't be made"},
+		"an address that can't be read":  {path: "/%zz?token=s3cret", want: "can't be created"},
 		"a Location that can't be read":  {path: "/?token=s3cret", location: "%zz s3cret", want: "can't be read"},
 		"an answer that can't be read":   {path: "/?token=s3cret", err: errors.New(`malformed HTTP response "s3cret"`), want: "can't be read"},
 		"a connection that is refused":   {path: "/?token=s3cret", err: refused, want: "connection refused"},
