@@ -12,7 +12,7 @@ import (
 // AdminPath is the path at which [Sandbox.AdminHandler] must be mounted.
 const AdminPath = "/_sandbox/"
 
-// adminRoute is a call of the administration.
+// adminRoute is a route of the administration.
 type adminRoute struct {
 	Method string          `json:"method"`
 	Path   string          `json:"path"`
@@ -21,7 +21,7 @@ type adminRoute struct {
 	do     func(*Sandbox, *http.Request) (status int, body any, err error)
 }
 
-// adminRoutes returns the calls of the administration. The index lists them.
+// adminRoutes returns the routes of the administration. Its index lists them.
 func adminRoutes() []adminRoute {
 	return []adminRoute{
 		{"GET", AdminPath, "This index.", nil, (*Sandbox).adminIndex},
@@ -72,7 +72,7 @@ func (s *Sandbox) administer(w http.ResponseWriter, r *http.Request, route admin
 	}
 	if err != nil {
 		e := s.apiError(err)
-		_, text = Dialect{}.failure(e) // people read it, so it is in the default dialect
+		_, text = Dialect{}.failure(e) // people read this error, so it is in the default dialect
 		status = e.status
 	}
 	send(w, status, "application/json", append(text, '\n'))
@@ -139,7 +139,7 @@ func (s *Sandbox) audited(ctx context.Context, key string) (int, any, error) {
 	}{a, faults}, nil
 }
 
-// readAdmin reads a JSON body without unknown members.
+// readAdmin reads a JSON body. It rejects unknown members.
 func readAdmin[T any](r *http.Request) (into T, err error) {
 	dec := json.NewDecoder(io.LimitReader(r.Body, maxBody))
 	dec.DisallowUnknownFields()

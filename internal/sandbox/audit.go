@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Entry is one line of the ledger. Cents are positive for top-ups and refunds, negative for charges.
+// Entry is one line of the ledger. Cents are positive for top-ups and refunds, and negative for charges.
 type Entry struct {
 	Kind         string    `json:"kind"` // top_up, charge or refund
 	Cents        int64     `json:"cents"`
@@ -18,9 +18,9 @@ type Entry struct {
 	Time         time.Time `json:"time"`
 }
 
-// AuditedGeneration is the history of a generation, including deleted ones. It is queued from CreatedAt to FinishedAt,
-// then succeeded or failed, and refunded at RefundedAt, in every dialect. Times are in UTC. The time of an event that
-// did not happen is zero.
+// AuditedGeneration is the history of a generation, which may be deleted. It is queued from CreatedAt to FinishedAt, then
+// succeeded or failed, and refunded at RefundedAt, in every dialect. Times are in UTC. The time of an event that did not happen
+// is zero.
 type AuditedGeneration struct {
 	ID             string    `json:"id"`
 	IdempotencyKey string    `json:"idempotencyKey,omitempty"`
@@ -35,7 +35,7 @@ type AuditedGeneration struct {
 	Deleted        bool      `json:"deleted,omitempty"`
 }
 
-// Audit contains every movement of money of one API key.
+// Audit contains every movement of money of one account.
 type Audit struct {
 	Entries      []Entry             `json:"entries"` // oldest first
 	Generations  []AuditedGeneration `json:"generations"`
@@ -43,11 +43,11 @@ type Audit struct {
 	ChargeCents  int64               `json:"chargeCents"` // positive
 	RefundCents  int64               `json:"refundCents"`
 	BalanceCents int64               `json:"balanceCents"` // as in GET /me
-	// ChargesByIdempotencyKey counts charges by Idempotency-Key. It omits keys of rejected creates.
+	// ChargesByIdempotencyKey counts charges by Idempotency-Key. It omits the keys of rejected orders.
 	ChargesByIdempotencyKey map[string]int `json:"chargesByIdempotencyKey"`
 }
 
-// Audit reads the ledger of an API key, revoked or not.
+// Audit reads the ledger of an API key, which may be revoked.
 func (s *Sandbox) Audit(_ context.Context, key string) (Audit, error) {
 	a := Audit{ChargesByIdempotencyKey: map[string]int{}}
 	err := s.db.tx(func(tx link) error {
@@ -113,9 +113,9 @@ func moment(nanos int64) time.Time {
 	return time.Unix(0, nanos).UTC()
 }
 
-// Check returns every violation in the ledger, or nil: balance = top-ups − charges + refunds, never negative at any
-// entry; exactly one charge for each generation and Idempotency-Key; at most one refund, only for a failed generation,
-// and exactly one for a refunded one.
+// Check returns all violations in the ledger, or nil. The rules: balance = top-ups − charges + refunds, never negative at any
+// entry; exactly one charge for each generation and Idempotency-Key; at most one refund, only for a failed generation, and
+// exactly one for a refunded one.
 func (a Audit) Check() error {
 	var faults []error
 	expect := func(ok bool, format string, args ...any) {

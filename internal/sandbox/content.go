@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// partSize is the size of all parts of a stored file except the last. A download holds one part in memory.
+// partSize is the size of the parts of a stored file, except the last one, in bytes. A download holds one part in memory.
 const partSize = 256 << 10
 
-// storeContent stores a file in parts. It replaces the remains of a killed process.
+// storeContent stores a file in parts. It replaces the parts that a killed process left behind.
 func (s *Sandbox) storeContent(generation int64, write func(io.Writer) error) (size int64, etag string, err error) {
 	if err := s.dropContent(generation); err != nil {
 		return 0, "", err
@@ -51,7 +51,7 @@ type storedFile struct {
 	part       []byte
 }
 
-// ReadAt implements io.ReaderAt for one reader at a time.
+// ReadAt implements io.ReaderAt. It supports only one reader at a time.
 func (f *storedFile) ReadAt(p []byte, at int64) (n int, err error) {
 	for n < len(p) {
 		if err := f.load((at + int64(n)) / partSize); err != nil {
@@ -100,7 +100,7 @@ func (s *Sandbox) content(c *call) ([]byte, error) {
 	head.Set("Accept-Ranges", "none")
 	head.Set("Content-Length", strconv.FormatInt(g.contentSize, 10))
 	if _, err := io.Copy(c.w, file); err != nil {
-		panic(http.ErrAbortHandler) // the status was sent; only an aborted connection shows the client that bytes are missing
+		panic(http.ErrAbortHandler) // the status was sent, so only an aborted connection shows the client that bytes are missing
 	}
 	return nil, nil
 }

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Dialect is one choice of everything that the specification leaves open. The zero value is the default dialect.
-// [Dialects] lists the named ones.
+// Dialect is one choice for everything that the specification leaves open. The zero value is the default dialect. [Dialects]
+// lists the named dialects.
 type Dialect struct {
 	// Name identifies the dialect in [Dialects]. It has no effect.
 	Name string
-	// Words is a map of other spellings for members and statuses. Absent names keep the spelling of the default dialect.
+	// Words maps the default names of members and statuses to other spellings. All other names keep their spelling.
 	Words map[string]string
-	// List is the shape of GET /generations and GET /models, Record that of one account, model or generation.
+	// List is the shape of GET /generations and GET /models. Record is the shape of one account, model or generation.
 	List, Record Shape
 	// Errors is the shape of error bodies.
 	Errors ErrorShape
@@ -20,17 +20,17 @@ type Dialect struct {
 	Price PriceShape
 	// Times is the format of times in records.
 	Times TimeShape
-	// Refund is the way from a failed generation to its refund. Money is refunded exactly once in each.
+	// Refund determines how a failed generation is refunded. The money is refunded exactly once in every case.
 	Refund Refund
-	// Keyed makes the list of models and the input fields objects keyed by ID and name, and allowed values objects.
+	// Keyed changes lists to objects: models by ID, input fields by name, and allowed values with labels.
 	Keyed bool
 	// NumericIDs makes generation IDs JSON numbers of 16 digits.
 	NumericIDs bool
-	// ExtraMembers adds members of many types. Clients do not know most of them.
+	// ExtraMembers adds members of many types that clients do not know.
 	ExtraMembers bool
-	// ShowRunning shows "running" after a fifth of the duration.
+	// ShowRunning shows the status "running" after a fifth of the duration.
 	ShowRunning bool
-	// NoRange sends the complete file for every download.
+	// NoRange ignores ranges and sends the complete file for every download.
 	NoRange bool
 	// SparseList omits inputs, cost and results in list items.
 	SparseList bool
@@ -38,7 +38,7 @@ type Dialect struct {
 	ListLimit int
 }
 
-// Shape is the way in which a record or a list is wrapped.
+// Shape determines how a record or a list is wrapped.
 type Shape int
 
 // The shapes. For a record, ShapePage is the same as ShapeData.
@@ -82,10 +82,10 @@ const (
 	TimeAbsent
 )
 
-// Refund is the way from a failed generation to its refund.
+// Refund determines how a failed generation is refunded.
 type Refund int
 
-// The ways to a refund.
+// The ways in which a failed generation is refunded.
 const (
 	// RefundLater shows "failed" for Config.RefundDelay, then "refunded". The refund is booked in the transaction
 	// that makes it "refunded".

@@ -4,15 +4,15 @@
 // limits. Money is in an append-only ledger on SQLite. A create is one transaction, a failed generation is refunded exactly
 // once, and both survive a kill of the process. [Sandbox.Audit] verifies it afterwards.
 //
-// It can also be as difficult as a real upstream. A [Dialect] changes the shapes that the specification leaves open, and a
-// [Fault] breaks chosen requests in chosen ways.
+// It can also be as difficult as a real upstream. A [Dialect] changes the shapes that the specification leaves open. A [Fault]
+// breaks selected requests.
 //
-// A sandbox in memory works inside a testing/synctest bubble, for simulations of years: it has no timer, goroutine or
-// channel outside of the bubble, and does nothing while nothing happens. It never forgets a generation.
+// A sandbox in memory works inside a testing/synctest bubble, for simulations of years. It has no timer, goroutine or channel
+// outside the bubble, and is idle between requests and due steps. It keeps the row of every generation.
 //
 // # Choices
 //
-// The specification leaves these open. A * marks those that a [Dialect] changes.
+// The specification leaves the following open. A * marks what a [Dialect] changes.
 //
 //	API keys          one API key is one account with one balance; only its SHA-256 is stored
 //	GET /me           name, balanceCents, currency, spentTodayCents, dailyCapCents if there is a cap *
@@ -40,6 +40,6 @@
 //	other statuses    404 unknown path or method, 413 body above 17 MiB, 415 not JSON, 503 closing
 //	failure on demand a prompt that contains [fail] fails; Config.FailureRate adds random failures
 //
-// Commits survive the end of the process at any moment. A power cut may lose the last ones, each as a whole. An interrupted
-// generation is drawn again; one that is overdue after a restart ends immediately.
+// Commits survive the end of the process at any time. A power cut may lose the last commits, but never parts of one. After a
+// restart, an interrupted generation is rendered again, and an overdue one ends immediately.
 package sandbox

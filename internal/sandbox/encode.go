@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// record is a JSON object before it is spelled in a dialect.
+// record is a JSON object with default names, before a dialect spells them.
 type record map[string]any
 
 // account returns the body of GET /me.
@@ -131,12 +131,12 @@ func (d Dialect) generations(list []generation, base string) []byte {
 	return d.wrapList("generations", items)
 }
 
-// members returns the members of a generation by their default names.
+// members returns the members of a generation with their default names.
 func (d Dialect) members(g generation, base string) record {
 	out := record{
 		"modelId": g.model, "inputs": json.RawMessage(g.inputs), "costCents": g.cost, "id": g.publicID, "status": d.status(g),
 	}
-	if d.NumericIDs && strings.Trim(g.publicID, "0123456789") == "" { // an earlier run may have had another dialect
+	if d.NumericIDs && strings.Trim(g.publicID, "0123456789") == "" { // an earlier run may have used another dialect
 		out["id"] = json.Number(g.publicID)
 	}
 	if d.Times != TimeAbsent {
@@ -182,7 +182,7 @@ func (d Dialect) time(nanos int64) any {
 	return at.Format(time.RFC3339Nano)
 }
 
-// wrap returns the JSON of a record in the shape of the dialect.
+// wrap encodes a record in the shape of the dialect.
 func (d Dialect) wrap(name string, one record) []byte {
 	switch d.Record {
 	case ShapeNamed:
@@ -193,7 +193,7 @@ func (d Dialect) wrap(name string, one record) []byte {
 	return encode(one)
 }
 
-// wrapList returns the JSON of records in the shape of the dialect.
+// wrapList encodes records in the shape of the dialect.
 func (d Dialect) wrapList(name string, items []record) []byte {
 	switch d.List {
 	case ShapeNamed:
@@ -206,7 +206,7 @@ func (d Dialect) wrapList(name string, items []record) []byte {
 	return encode(items)
 }
 
-// spell renames the members of a record. The inputs in it keep the names of the caller.
+// spell renames the members of a record. Inputs keep the caller's names.
 func (d Dialect) spell(in record) record {
 	out := make(record, len(in))
 	for name, v := range in {
@@ -242,7 +242,8 @@ func (d Dialect) failure(e *apiError) (contentType string, body []byte) {
 	return "application/json", encode(out)
 }
 
-// encode returns JSON. It cannot fail: records hold strings, numbers and inputs that were JSON in the request.
+// encode encodes a value as JSON. It cannot fail: records contain only strings, numbers and inputs that were JSON in the
+// request.
 func encode(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Fault is a scripted failure. The first group of members selects requests, the others have effects. The first injected
-// fault that matches a request affects it. A fault needs a member with the tag effect.
+// Fault is a scripted failure. The first group of members selects requests, and the others have effects. If several injected
+// faults match a request, only the first one affects it. A fault needs at least one member with the tag effect.
 //
-// Effects happen in this order: Delay; the handler, if AfterCommit is set or no member responds in its place; the first
-// of Hang, Reset, Redirect, Oversize, Status and Body. If none of these is set, the client receives the response of the
-// handler, altered by Set, ContentLengthDelta, Drip and Cut.
+// Effects happen in this order. First Delay. Then the handler runs, if AfterCommit is set or no member replaces its response.
+// Then the first of Hang, Reset, Redirect, Oversize, Status and Body replaces the response. If none of them is set, the client
+// receives the handler's response, altered by Set, ContentLengthDelta, Drip and Cut.
 //
-// A Delay continues after the client disconnects: the request is then served late. A create with AfterCommit and Reset is
-// charged, and its response is lost.
+// A Delay continues after the client has disconnected, so the request is then served late. A create with AfterCommit and Reset
+// is charged, but its response is lost.
 type Fault struct {
 	Name string `json:"name,omitempty" means:"A name of your own, shown in the list of faults."`
 
@@ -45,7 +45,7 @@ type Fault struct {
 	CutAfter           int64          `json:"cutAfter,omitempty" means:"Number of bytes before the cut."`
 }
 
-// ExampleFault rejects the next two orders, as an overloaded catalog does.
+// ExampleFault rejects the next two orders, like an overloaded catalog.
 const ExampleFault = `{"route":"POST /generations","status":503,"count":2}`
 
 // FaultField describes one member of a [Fault] in JSON.
@@ -70,7 +70,7 @@ func FaultFields() (fields []FaultField) {
 	return fields
 }
 
-// Delay is a duration that is a string such as "1.5s" in JSON.
+// Delay is a duration. In JSON it is a string such as "1.5s".
 type Delay time.Duration
 
 // MarshalText implements encoding.TextMarshaler.
@@ -142,8 +142,8 @@ func (f Fault) Validate() error {
 	return nil
 }
 
-// Inject activates a fault and returns its handle. It panics if [Fault.Validate] fails, because a test with a fault
-// that has no effect proves nothing.
+// Inject activates a fault and returns its handle. It panics if [Fault.Validate] fails, because a test with an ineffective
+// fault would prove nothing.
 func (s *Sandbox) Inject(f Fault) *Injected {
 	if err := f.Validate(); err != nil {
 		panic("sandbox: " + err.Error())
@@ -155,7 +155,7 @@ func (s *Sandbox) Inject(f Fault) *Injected {
 	return i
 }
 
-// ClearFaults ends every fault. Requests that were already affected remain so.
+// ClearFaults ends every fault. Requests that are already affected stay affected.
 func (s *Sandbox) ClearFaults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,12 +193,12 @@ func (s *Sandbox) fault(template, key string) *Fault {
 	return nil
 }
 
-// answers reports whether the fault replaces the response of the handler.
+// answers reports whether the fault replaces the handler's response.
 func (f *Fault) answers() bool {
 	return f.Hang || f.Reset || f.Redirect != "" || f.Oversize > 0 || f.Status != 0 || f.Body != ""
 }
 
-// alters reports whether the fault changes the response of the handler.
+// alters reports whether the fault changes the handler's response.
 func (f *Fault) alters() bool {
 	return f.Set != nil || f.ContentLengthDelta != 0 || f.Drip != 0 || f.Cut
 }

@@ -21,12 +21,12 @@ func (s *Sandbox) applyFault(f *Fault, w http.ResponseWriter, r *http.Request, s
 		return
 	}
 	if f.AfterCommit {
-		serve(&buffer{head: http.Header{}}, r) // no client receives it
+		serve(&buffer{head: http.Header{}}, r) // no client receives this response
 	}
 	s.respond(f, w, r)
 }
 
-// respond sends the response of the fault itself.
+// respond sends the response that the fault defines.
 func (s *Sandbox) respond(f *Fault, w http.ResponseWriter, r *http.Request) {
 	f.addHeader(w.Header())
 	switch {
@@ -56,7 +56,7 @@ func (s *Sandbox) respond(f *Fault, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// letters is a reader without an end.
+// letters is an endless reader.
 type letters struct{}
 
 // Read implements io.Reader.
@@ -67,8 +67,8 @@ func (letters) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// bufferBody reads the body of a request, so that the handler has it even if the client disconnects. A server notices
-// a client that disconnects only after it has read the body.
+// bufferBody reads the body of a request, so that the handler can use it even if the client disconnects. A server detects a
+// disconnected client only after it has read the body.
 func bufferBody(r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err == nil {
@@ -76,7 +76,7 @@ func bufferBody(r *http.Request) {
 	}
 }
 
-// sleep waits for a duration, until the sandbox is closed, or until gone is closed, if it is not nil.
+// sleep waits for a duration. It returns earlier if the sandbox is closed, or if gone is closed. gone may be nil.
 func (s *Sandbox) sleep(d time.Duration, gone <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -87,14 +87,14 @@ func (s *Sandbox) sleep(d time.Duration, gone <-chan struct{}) {
 	}
 }
 
-// reset cuts the connection, including unsent bytes.
+// reset resets the connection. Unsent bytes are lost.
 func reset(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil { // HTTP/2
 		panic(http.ErrAbortHandler)
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // otherwise the client sees an orderly close instead of a reset
+		_ = tcp.SetLinger(0) // otherwise the client would see an orderly close instead of a reset
 	}
 	_ = conn.Close()
 }
@@ -102,7 +102,7 @@ func reset(w http.ResponseWriter) {
 // write writes a part of a response. It ignores errors, because the client may have disconnected.
 func write(w io.Writer, p []byte) { _, _ = w.Write(p) }
 
-// alterResponse sends the response of the handler, altered by the fault.
+// alterResponse sends the handler's response, altered by the fault.
 func (s *Sandbox) alterResponse(f *Fault, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 	kept := &buffer{head: w.Header(), status: http.StatusOK}
 	serve(kept, r)
@@ -114,18 +114,18 @@ func (s *Sandbox) alterResponse(f *Fault, w http.ResponseWriter, r *http.Request
 	if w.Header().Get("Content-Length") != "" {
 		length := max(len(body)+int(f.ContentLengthDelta), 0)
 		w.Header().Set("Content-Length", strconv.Itoa(length))
-		body = body[:min(length, len(body))] // the server sends no more than it promised
+		body = body[:min(length, len(body))] // a server can't send more than its Content-Length
 	}
 	w.WriteHeader(kept.status)
 	if cut := int(f.CutAfter); f.Cut && cut <= len(body) {
 		s.send(f, w, r, body[:cut])
-		_ = http.NewResponseController(w).Flush() // the connection ends either way
+		_ = http.NewResponseController(w).Flush() // an error does not matter, because the connection is aborted next
 		panic(http.ErrAbortHandler)
 	}
 	s.send(f, w, r, body)
 }
 
-// send sends a body, at the rate of the fault if it has one.
+// send sends a body, at the rate of the fault if it limits the rate.
 func (s *Sandbox) send(f *Fault, w http.ResponseWriter, r *http.Request, body []byte) {
 	if f.Drip == 0 {
 		write(w, body)
@@ -141,7 +141,7 @@ func (s *Sandbox) send(f *Fault, w http.ResponseWriter, r *http.Request, body []
 	}
 }
 
-// buffer is a response writer that stores a response, so that it can be changed.
+// buffer is a response writer that stores the response, so that it can be altered.
 type buffer struct {
 	head   http.Header
 	status int
@@ -157,7 +157,7 @@ func (b *buffer) WriteHeader(status int) { b.status = status }
 // Write implements [http.ResponseWriter].
 func (b *buffer) Write(p []byte) (int, error) { return b.body.Write(p) }
 
-// changed sets members of a JSON object, or of the objects in a JSON array. Other bodies stay unchanged.
+// changed sets members of a JSON object, or of each object in a JSON array. Other bodies are returned unchanged.
 func changed(body []byte, set map[string]any) []byte {
 	var v any
 	if decode(body, &v) != nil {

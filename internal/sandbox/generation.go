@@ -15,7 +15,7 @@ const (
 	stateRefunded  = "refunded"
 )
 
-// generation is one row. Times are Unix nanoseconds. Zero means not yet.
+// generation is a row of the database. Times are in Unix nanoseconds. Zero means that the time has not come yet.
 type generation struct {
 	id, account              int64
 	publicID                 string
@@ -47,7 +47,7 @@ func scanGeneration(row interface{ Scan(...any) error }) (g generation, err erro
 
 var errNoGeneration = &apiError{status: http.StatusNotFound, code: "GENERATION_NOT_FOUND", message: "There is no such generation."}
 
-// findGeneration finds a generation of an account. A generation of another account does not exist for it.
+// findGeneration finds a generation of an account. Generations of other accounts are not found.
 func findGeneration(from link, account int64, publicID string) (generation, error) {
 	g, err := scanGeneration(from.queryRow(selectGeneration+
 		`WHERE public_id = ? AND account = ? AND deleted_at IS NULL`, publicID, account))
@@ -57,8 +57,8 @@ func findGeneration(from link, account int64, publicID string) (generation, erro
 	return g, err
 }
 
-// create prices, charges and queues a generation in one transaction. For a known idempotency key it returns the
-// generation of the first order.
+// create prices, charges and queues a generation in one transaction. If the idempotency key is known, it returns the generation
+// of the first order.
 func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generation, replayed bool, err error) {
 	scope := int64(0)
 	if s.cfg.Repeats.PerAPIKey {
@@ -94,7 +94,7 @@ func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generat
 	return g, false, nil
 }
 
-// forgetKeys frees old idempotency keys for new orders, by moving each to its own scope.
+// forgetKeys frees old idempotency keys for new orders. It moves each old key to a scope of its own.
 func (s *Sandbox) forgetKeys(tx link) error {
 	if s.cfg.Repeats.Forget == 0 {
 		return nil
@@ -113,7 +113,7 @@ func sameRequest(g generation, o order) error {
 	}
 }
 
-// newGeneration creates a generation with a random ID, a random duration and a random failure.
+// newGeneration creates a generation with a random ID and duration. It may be chosen to fail.
 func (s *Sandbox) newGeneration(who account, o order) generation {
 	takes := s.scaled(s.random.duration(o.model.pace))
 	now := time.Now()
@@ -134,7 +134,7 @@ func (s *Sandbox) newGeneration(who account, o order) generation {
 	return g
 }
 
-// scaled converts a duration to the speed of this sandbox.
+// scaled divides a duration by the speed of the sandbox.
 func (s *Sandbox) scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / s.cfg.Speed)
 }
@@ -157,8 +157,8 @@ func (s *Sandbox) recent(account int64) (list []generation, err error) {
 	return list, err
 }
 
-// delete hides a generation and deletes its file. An unfinished generation is not refunded. A failed one with a pending
-// refund is refunded now.
+// delete hides a generation and deletes its file. An unfinished generation is not refunded. A failed generation whose refund is
+// pending is refunded immediately.
 func (s *Sandbox) delete(account int64, publicID string) error {
 	return s.db.tx(func(tx link) error {
 		g, err := findGeneration(tx, account, publicID)

@@ -16,9 +16,9 @@ import (
 const KeyPrefix = "sandbox_live_"
 
 var (
-	// ErrKeyExists reports that an API key exists already.
+	// ErrKeyExists means that the API key already exists.
 	ErrKeyExists error = &apiError{status: http.StatusConflict, code: "KEY_EXISTS", message: "The key exists already.", field: "key"}
-	// ErrUnknownKey reports that an API key does not exist.
+	// ErrUnknownKey means that the API key does not exist.
 	ErrUnknownKey error = &apiError{status: http.StatusNotFound, code: "UNKNOWN_KEY", message: "There is no such key.", field: "key"}
 )
 
@@ -28,7 +28,8 @@ type KeyConfig struct {
 	Name string `json:"name"`
 	// BalanceCents is the first top-up. Zero means an empty account.
 	BalanceCents int64 `json:"balanceCents"`
-	// DailyCapCents is the maximum of charges in a UTC day. Zero means the default of [Config], less than zero no cap.
+	// DailyCapCents is the maximum of charges in a UTC day. Zero means the default in [Config], and a negative value means no
+	// cap.
 	DailyCapCents int64 `json:"dailyCapCents"`
 	// Key is the API key: 8 to 200 visible ASCII characters. Empty means a random one.
 	Key string `json:"key"`
@@ -81,14 +82,14 @@ func insertKey(tx link, account int64, key string) error {
 	return err
 }
 
-// AddKey adds an API key to the account of another one, as before a rotation. Both work until one is revoked. An empty
-// next means a random one. AddKey returns the new API key.
+// AddKey adds an API key to the account of another one, for example before a rotation. Both work until one is revoked. If next
+// is empty, the new API key is random. AddKey returns the new API key.
 func (s *Sandbox) AddKey(_ context.Context, key, next string) (string, error) {
 	next = cmp.Or(next, s.randomKey())
 	return next, s.change(key, func(tx link, who account) error { return insertKey(tx, who.id, next) })
 }
 
-// RevokeKey revokes an API key: every later request with it is a 401. Its ledger remains, and its generations continue.
+// RevokeKey revokes an API key. Later requests with it are rejected with 401. The ledger remains, and the generations continue.
 func (s *Sandbox) RevokeKey(_ context.Context, key string) error {
 	return s.change(key, func(tx link, who account) error {
 		_, err := tx.exec(`UPDATE api_keys SET revoked_at = ? WHERE id = ?`, time.Now().UnixNano(), who.key)
@@ -106,7 +107,7 @@ func (s *Sandbox) TopUp(_ context.Context, key string, cents int64, note string)
 	})
 }
 
-// change changes the account of an API key in one transaction.
+// change runs fn in one transaction, with the account of an API key.
 func (s *Sandbox) change(key string, fn func(tx link, who account) error) error {
 	return s.db.tx(func(tx link) error {
 		who, err := findAccount(tx, key)
@@ -128,7 +129,7 @@ func findAccount(from link, key string) (account, error) {
 	return who, err
 }
 
-// authenticate returns the account of a request. It rejects missing, wrong and revoked API keys alike.
+// authenticate returns the account of a request. Missing, wrong and revoked API keys get the same error.
 func (s *Sandbox) authenticate(r *http.Request) (account, error) {
 	who, err := findAccount(s.db.link, bearer(r))
 	if errors.Is(err, ErrUnknownKey) || err == nil && who.revoked {
@@ -156,7 +157,7 @@ func digest(text string) []byte {
 	return sum[:]
 }
 
-// visible reports whether s has minLength to maxLength printable ASCII characters without blanks.
+// visible reports whether s consists of minLength to maxLength visible ASCII characters.
 func visible(s string, minLength, maxLength int) bool {
 	if len(s) < minLength || len(s) > maxLength {
 		return false

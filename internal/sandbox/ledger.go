@@ -14,7 +14,7 @@ const (
 	kindRefund = "refund"
 )
 
-// accountState is the state of an account after its latest ledger entry.
+// accountState is the state of an account after its last ledger entry.
 type accountState struct {
 	balance    int64
 	day        string
@@ -31,10 +31,10 @@ func readAccountState(from link, account int64) (accountState, error) {
 	return a, err
 }
 
-// today returns the UTC day of the daily cap.
+// today returns the current day in UTC, for the daily cap.
 func (s *Sandbox) today() string { return time.Now().UTC().Format("2006-01-02") }
 
-// spentToday returns the total charges of the current day. Refunds do not lower it.
+// spentToday returns the total charges of the current day. Refunds do not reduce it.
 func (s *Sandbox) spentToday(a accountState) int64 {
 	if a.day != s.today() {
 		return 0
@@ -50,7 +50,7 @@ func (s *Sandbox) charge(tx link, who account, g generation) error {
 	return s.addEntry(tx, who.id, kindCharge, -g.cost, g.id, "render")
 }
 
-// checkCharge rejects a price above the balance or above the remaining daily cap.
+// checkCharge returns an error if a price exceeds the balance or the rest of the daily cap.
 func (s *Sandbox) checkCharge(tx link, who account, cents int64) error {
 	a, err := readAccountState(tx, who.id)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Sandbox) checkCharge(tx link, who account, cents int64) error {
 	return nil
 }
 
-// refund refunds the price. The schema rejects a second refund.
+// refund refunds the price of a generation. The schema rejects a second refund.
 func (s *Sandbox) refund(tx link, g generation) error {
 	return s.addEntry(tx, g.account, kindRefund, g.cost, g.id, "failed render")
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox/paint"
 )
 
-// model is one entry of the catalog: its inputs, price, duration and result.
+// model is one entry of the catalog: its inputs, price, duration and results.
 type model struct {
 	id, name, description string
 	kind                  string // "image" or "text"
@@ -155,7 +155,7 @@ var catalog = []*model{
 	},
 }
 
-// imagePrice returns the price of a picture: a base price plus a part that grows with pixels, quality and effort.
+// imagePrice returns the price of a picture: a base price, and a part that grows with pixels, quality and effort.
 func imagePrice(v paint.Values, base int64, effort float64) int64 {
 	w, h := v.Size()
 	quality := map[string]float64{"draft": 0.5, "fine": 3}[v.Text("quality")]

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// randomSource is the only random source of a sandbox. With a seed, the same requests in the same order get the same IDs,
-// API keys, durations and failures.
+// randomSource is the only source of random numbers in a sandbox. With the same seed, the same requests in the same order
+// produce the same IDs, API keys, durations and failures.
 type randomSource struct {
 	mu     sync.Mutex
 	source rand.Source
 }
 
-// newRandomSource mixes the seed with the numbers of generations and API keys in a file. So a second run with the same
-// seed does not repeat their IDs.
+// newRandomSource creates a source from a seed and the numbers of generations and API keys in the file. So a second run with
+// the same seed does not repeat the IDs of the first.
 func newRandomSource(seed uint64, generations, keys int64) *randomSource {
 	var key [32]byte
 	if seed == 0 {
@@ -48,7 +48,7 @@ func (r *randomSource) token(n int) string {
 	return string(out)
 }
 
-// number returns an ID of 16 digits. It is exact as a double, but wrong if it is formatted with the usual short precision.
+// number returns an ID of 16 digits. A double represents it exactly, but not with the usual short formatting.
 func (r *randomSource) number() string {
 	return strconv.FormatInt(1e15+rand.New(r).Int64N(8e15), 10)
 }
@@ -56,8 +56,8 @@ func (r *randomSource) number() string {
 // chance returns true in the given share of calls.
 func (r *randomSource) chance(share float64) bool { return rand.New(r).Float64() < share }
 
-// durations describes the durations of a model: log-normal around a median. A share of them may have a slower median, as
-// when a machine must start first.
+// durations describes the durations of a model: log-normal around a median. A share of them may have a slower median, for
+// example because a machine must start first.
 type durations struct {
 	median    time.Duration
 	sigma     float64

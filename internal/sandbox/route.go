@@ -14,10 +14,10 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// maxBody is the size of the largest request body, in bytes.
+// maxBody is the maximum size of a request body, in bytes.
 const maxBody = 17 << 20
 
-// call is a request of an account.
+// call is an authenticated request of an account.
 type call struct {
 	w    http.ResponseWriter
 	r    *http.Request
@@ -30,13 +30,13 @@ type call struct {
 // id returns the ID of the generation in the path.
 func (c *call) id() string { return c.r.PathValue("id") }
 
-// handler returns the body of a response, or nil if it has sent the response itself.
+// handler returns the body of a response, or nil if it has already sent the response.
 type handler func(*Sandbox, *call) ([]byte, error)
 
-// unknownRoute is the name of all paths and methods that are not in the specification.
+// unknownRoute is the name for all paths and methods that are not in the specification.
 const unknownRoute = "unknown"
 
-// routes is the list of routes in section 4 of the specification.
+// routes contains the routes in section 4 of the specification.
 var routes = []struct {
 	template string
 	handle   handler
@@ -60,7 +60,7 @@ func routeTemplates() []string {
 	return list
 }
 
-// newMux returns the routes below [BasePath].
+// newMux returns a mux for the routes below [BasePath].
 func (s *Sandbox) newMux() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, to := range routes {
@@ -74,7 +74,7 @@ func (s *Sandbox) newMux() *http.ServeMux {
 	return mux
 }
 
-// template returns the template of the route of a request.
+// template returns the route template of a request.
 func (s *Sandbox) template(r *http.Request) string {
 	_, pattern := s.mux.Handler(r)
 	if template := strings.Replace(pattern, BasePath, "", 1); template != "/" {
@@ -93,7 +93,7 @@ type apiError struct {
 
 func (e *apiError) Error() string { return e.code + ": " + e.message }
 
-// serve authenticates and limits a request, reads its body, and runs the handler.
+// serve authenticates a request, applies the rate limit, reads the body, and runs the handler.
 func (s *Sandbox) serve(c *call, template string, handle handler) {
 	err := s.admit(c, template)
 	var body []byte
@@ -124,7 +124,8 @@ func (s *Sandbox) admit(c *call, template string) (err error) {
 	return c.readBody()
 }
 
-// wait returns zero and consumes a token of the bucket of an account, or returns the time until there is a token.
+// wait takes a token from the bucket of an account and returns zero. If there is no token, it returns the time until the next
+// one.
 func (s *Sandbox) wait(who account, template string) time.Duration {
 	if s.cfg.RateLimit == 0 || s.cfg.RateRoute != "" && s.cfg.RateRoute != template {
 		return 0
@@ -224,7 +225,7 @@ func (s *Sandbox) deleteGeneration(c *call) ([]byte, error) {
 	return nil, nil
 }
 
-// baseURL returns the URL by which the client reached the catalog.
+// baseURL returns the base URL with the host that the client used.
 func baseURL(r *http.Request) string {
 	scheme := "http"
 	if r.TLS != nil {
@@ -245,7 +246,7 @@ func (s *Sandbox) writeError(w http.ResponseWriter, err error) {
 	send(w, e.status, contentType, body)
 }
 
-// apiError returns the error that a client sees. It logs all others.
+// apiError converts an error for the client. It logs errors that are not an [apiError], because they are internal.
 func (s *Sandbox) apiError(err error) *apiError {
 	var e *apiError
 	if errors.As(err, &e) {

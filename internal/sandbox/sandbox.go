@@ -18,7 +18,7 @@ import (
 const BasePath = "/api/v1/api/catalog"
 
 const (
-	// maxWorkers is the number of results that are produced at the same time.
+	// maxWorkers is the maximum number of results that are rendered concurrently.
 	maxWorkers = 2
 
 	headerTimeout  = 10 * time.Second
@@ -26,9 +26,9 @@ const (
 	maxHeaderBytes = 32 << 10
 )
 
-// Config describes a sandbox. The zero value is a private catalog in memory without limits and faults.
+// Config configures a sandbox. The zero value is a catalog in memory without limits and faults.
 type Config struct {
-	// Path is the SQLite file, which one sandbox at a time may have open. Empty means a database in memory.
+	// Path is the SQLite file. Only one sandbox at a time can open it. Empty means a database in memory.
 	Path string
 	// Seed is the seed of IDs, API keys, durations and random failures. Zero means a random seed.
 	Seed uint64
@@ -44,20 +44,21 @@ type Config struct {
 	RateRoute string
 	// RefundDelay is the time from "failed" to "refunded" in dialects that show both. Zero means 2 s.
 	RefundDelay time.Duration
-	// Dialect is the choice of shapes that the specification leaves open.
+	// Dialect is the choice for everything that the specification leaves open.
 	Dialect Dialect
-	// Repeats describes the treatment of a repeated Idempotency-Key.
+	// Repeats determines how a repeated Idempotency-Key is handled.
 	Repeats Repeats
 	// Logger logs internal errors. Nil means no logs.
 	Logger *slog.Logger
 }
 
-// Repeats describes the treatment of a repeated Idempotency-Key. Real catalogs differ, because the specification only
-// requires that it is not charged twice. The zero value stores keys forever, by account, and checks them before the balance.
+// Repeats determines how a repeated Idempotency-Key is handled. Real catalogs differ, because the specification only requires
+// that a repeat is not charged again. The zero value stores keys forever, by account, and checks them before the balance.
 type Repeats struct {
-	// PerAPIKey stores idempotency keys by API key: under another API key of the account a repeat is a new order.
+	// PerAPIKey stores idempotency keys by API key. Under another API key of the same account, a repeat is then a new order.
 	PerAPIKey bool
-	// MoneyFirst checks the balance and the daily cap first: a repeat is rejected if its own charge took the last money.
+	// MoneyFirst checks the balance and the daily cap before the key. A repeat is then rejected if the first charge used the
+	// rest of the money.
 	MoneyFirst bool
 	// Forget is the time after which a repeat is a new order. Zero means never.
 	Forget time.Duration
@@ -79,20 +80,20 @@ type Sandbox struct {
 	mux    *http.ServeMux
 	random *randomSource
 
-	life  context.Context // context until Close
+	life  context.Context // done after Close
 	end   context.CancelFunc
-	slots chan struct{}  // permits to produce a result
-	steps sync.WaitGroup // scheduled and running
+	slots chan struct{}  // limits concurrent renders to maxWorkers
+	steps sync.WaitGroup // steps that are scheduled or running
 	close func() error
 
 	mu       sync.Mutex
 	faults   []*Injected // active faults
 	requests map[string]int
-	buckets  map[int64]*rate.Limiter // keys are accounts
+	buckets  map[int64]*rate.Limiter // keyed by account
 }
 
-// Open starts a sandbox. It resumes the generations that an earlier process left in the file: overdue ones end
-// immediately, the others when they are due.
+// Open starts a sandbox. It resumes the generations that an earlier process left in the file. Overdue ones end immediately, and
+// the others when they are due.
 func Open(cfg Config) (*Sandbox, error) {
 	cfg = cfg.withDefaults()
 	db, err := openStore(cfg.Path)
@@ -115,8 +116,8 @@ func Open(cfg Config) (*Sandbox, error) {
 	return s, nil
 }
 
-// Close stops the background work and the waits of faults, and closes the database. Unfinished generations remain queued
-// in the file. All goroutines of the sandbox have ended when it returns; running requests fail. Closing twice is harmless.
+// Close stops the background work and the delays of faults, and closes the database. Unfinished generations stay queued in the
+// file. When Close returns, all goroutines of the sandbox have ended. Requests in flight fail. A second call has no effect.
 func (s *Sandbox) Close() error { return s.close() }
 
 func (s *Sandbox) stop() error {
@@ -139,7 +140,7 @@ func (s *Sandbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// Server returns a server of the catalog. With admin, every client that reaches it also controls the catalog.
+// Server returns a server of the catalog. If admin is true, every client can also control the catalog.
 func (s *Sandbox) Server(admin bool) *http.Server {
 	routes := http.NewServeMux()
 	routes.Handle(BasePath+"/", s)
@@ -152,8 +153,8 @@ func (s *Sandbox) Server(admin bool) *http.Server {
 	}
 }
 
-// Requests returns the number of received requests by route, such as "GET /generations/{id}" or "unknown". It includes
-// rejected requests and requests with an injected fault.
+// Requests returns the number of received requests by route, such as "GET /generations/{id}" or "unknown". It includes rejected
+// requests and those with an injected fault.
 func (s *Sandbox) Requests() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

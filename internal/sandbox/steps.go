@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox/paint"
 )
 
-// resumeSteps schedules every step that an earlier process left.
+// resumeSteps schedules every step that an earlier process left unfinished.
 func (s *Sandbox) resumeSteps() error {
 	var generations, keys int64
 	if err := s.db.queryRow(`SELECT (SELECT COALESCE(MAX(id), 0) FROM generations),
@@ -25,12 +25,12 @@ func (s *Sandbox) resumeSteps() error {
 	}, `SELECT id, due_at FROM generations WHERE due_at IS NOT NULL`)
 }
 
-// schedule schedules the next step of a generation at a time in Unix nanoseconds. It waits by the monotonic clock.
+// schedule schedules the next step of a generation, at a time in Unix nanoseconds. The timer uses the monotonic clock.
 func (s *Sandbox) schedule(generation, at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended() {
-		return // the next process resumes it
+		return // the next process resumes the step
 	}
 	wait := time.Until(time.Unix(0, at))
 	s.steps.Go(func() {
@@ -45,12 +45,12 @@ func (s *Sandbox) schedule(generation, at int64) {
 
 var errClosing = errors.New("sandbox: closing")
 
-// step runs the next step of a generation. It retries a step that the database rejected.
+// step runs the next step of a generation. If the database fails, it retries the step.
 func (s *Sandbox) step(generation int64) {
 	g, err := scanGeneration(s.db.queryRow(selectGeneration+`WHERE id = ? AND deleted_at IS NULL`, generation))
 	switch {
 	case errors.Is(err, sql.ErrNoRows) || err == nil && g.due == 0:
-		return // it was deleted
+		return // the generation was deleted
 	case err == nil && g.state == stateFailed:
 		err = s.finishRefund(g)
 	case err == nil && g.failsWith != "":
@@ -65,7 +65,7 @@ func (s *Sandbox) step(generation int64) {
 	s.schedule(generation, time.Now().Add(time.Second).UnixNano())
 }
 
-// finish produces and stores the result. If the model fails, the generation fails.
+// finish renders and stores the result of a generation. If the render fails, the generation fails.
 func (s *Sandbox) finish(g generation) error {
 	made, err := produce(g)
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *Sandbox) finish(g generation) error {
 		return err
 	})
 	if err == nil && !changed {
-		err = s.dropContent(g.id) // it was deleted in the meantime
+		err = s.dropContent(g.id) // the generation was deleted in the meantime
 	}
 	return err
 }
@@ -112,7 +112,7 @@ func produce(g generation) (made paint.Artifact, err error) {
 	return m.render(v), nil
 }
 
-// fail ends a generation without a result, in one transaction with the refund if the dialect shows no time between them.
+// fail ends a generation without a result. If the dialect does not delay the refund, the refund is in the same transaction.
 func (s *Sandbox) fail(g generation, why string) error {
 	state, due := stateFailed, sql.NullInt64{}
 	switch s.cfg.Dialect.Refund {
@@ -135,7 +135,7 @@ func (s *Sandbox) fail(g generation, why string) error {
 	return err
 }
 
-// finishRefund refunds a failed generation.
+// finishRefund refunds a failed generation when its refund is due.
 func (s *Sandbox) finishRefund(g generation) error {
 	return s.db.tx(func(tx link) error {
 		changed, err := tx.update(`UPDATE generations SET state = 'refunded', due_at = NULL

@@ -14,18 +14,17 @@ import (
 //go:embed schema.sql
 var schema string
 
-// store is a database with one connection. A second connection to a database in memory would open a second database.
+// store is a database with a single connection. A second connection to a database in memory would open another database.
 type store struct {
 	link
 	db *sql.DB
 }
 
-// link runs statements on a database or in a transaction. They never use the context of a request: each takes less than
-// a millisecond, and a canceled one could close the only connection of a database in memory. This is the reason for the
-// nolint marks.
+// link runs statements on a database or in a transaction. Statements never use the context of a request. Each takes less than a
+// millisecond, and a canceled one could close the only connection of a database in memory. The nolint comments refer to this.
 type link struct{ on runner }
 
-// runner is the common part of a transaction and a database.
+// runner is the part that a transaction and a database have in common.
 type runner interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -47,7 +46,7 @@ func (s link) update(query string, args ...any) (changed bool, err error) {
 	return n > 0, err
 }
 
-// each reads rows one by one. read must not use the database.
+// each calls read for each row. read must not use the database.
 //
 //nolint:contextcheck // see link
 func (s link) each(read func(*sql.Rows) error, query string, args ...any) (err error) {
@@ -73,7 +72,7 @@ func (s link) queryRow(query string, args ...any) *sql.Row {
 func openStore(path string) (*store, error) {
 	file, pragmas := ":memory:", []string{"foreign_keys(1)"}
 	if path != "" {
-		// The exclusive lock keeps other processes out until this one ends: two would draw the same IDs.
+		// The exclusive lock keeps out other processes, because two processes would create the same IDs.
 		file, pragmas = (&url.URL{Path: path}).EscapedPath(), append(pragmas, "locking_mode(EXCLUSIVE)", "journal_mode(WAL)", "synchronous(NORMAL)")
 	}
 	db, err := sql.Open("sqlite", "file:"+file+"?"+url.Values{"_pragma": pragmas, "_txlock": {"immediate"}}.Encode())
@@ -89,30 +88,30 @@ func openStore(path string) (*store, error) {
 }
 
 const (
-	// schemaVersion is the version of schema.sql. Increase it for a change that is incompatible with older files.
+	// schemaVersion is the version of schema.sql. Increase it for every change that is incompatible with older files.
 	schemaVersion = 2
-	// busy is the SQLite error code for a file that another process has locked.
+	// busy is SQLite's error code for a file that another process has locked.
 	busy = 5
 )
 
-// create creates the missing tables. It leaves a file with another version of the schema unchanged.
+// create creates missing tables. It does not change a file with another schema version.
 func (st *store) create() error {
 	version := 0
 	err := st.queryRow(`PRAGMA user_version`).Scan(&version)
 	var locked *sqlite.Error
 	switch {
 	case errors.As(err, &locked) && locked.Code()&0xff == busy:
-		return errors.New("another sandbox has it open")
+		return errors.New("another sandbox uses the file")
 	case err != nil:
 		return err
 	case version != 0 && version != schemaVersion: // a new file has version 0
-		return fmt.Errorf("it has version %d of the tables, this build reads version %d; start with a new file", version, schemaVersion)
+		return fmt.Errorf("file has schema version %d, but this build requires version %d; use a new file", version, schemaVersion)
 	}
 	_, err = st.exec(schema + fmt.Sprintf(`;PRAGMA user_version = %d`, schemaVersion))
 	return err
 }
 
-// tx runs fn in one transaction. An error rolls it back. fn must use only the transaction.
+// tx runs fn in one transaction, which an error rolls back. fn must use only the transaction.
 //
 //nolint:contextcheck // see link
 func (st *store) tx(fn func(link) error) error {
@@ -120,7 +119,7 @@ func (st *store) tx(fn func(link) error) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // no effect after Commit; frees the connection after a panic
+	defer func() { _ = tx.Rollback() }() // no effect after Commit; releases the connection after a panic
 	if err := fn(link{tx}); err != nil {
 		return err
 	}

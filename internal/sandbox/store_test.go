@@ -17,7 +17,7 @@ func TestAFileIsOpenInOneSandboxAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = sandbox.Open(sandbox.Config{Path: path})
-	if err == nil || !strings.HasSuffix(err.Error(), path+": another sandbox has it open") {
+	if err == nil || !strings.HasSuffix(err.Error(), path+": another sandbox uses the file") {
 		t.Errorf("a second one: %v", err)
 	}
 	if err := first.Close(); err != nil {
@@ -36,7 +36,7 @@ func TestAFileThatAnotherProcessHasOpenIsRefusedUntilItIsKilled(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	child, _ := startChild(t, path)
 	_, err := sandbox.Open(sandbox.Config{Path: path})
-	if err == nil || strings.Contains(err.Error(), "\n") || !strings.HasSuffix(err.Error(), path+": another sandbox has it open") {
+	if err == nil || strings.Contains(err.Error(), "\n") || !strings.HasSuffix(err.Error(), path+": another sandbox uses the file") {
 		t.Errorf("while it runs: %v", err)
 	}
 	if err := child.Process.Kill(); err != nil {
@@ -63,7 +63,7 @@ func TestAFileOfAnotherSchemaIsRefusedAndLeftAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = sandbox.Open(sandbox.Config{Path: path})
-	if err == nil || !strings.Contains(err.Error(), "it has version 7 of the tables, this build reads version 2") {
+	if err == nil || !strings.Contains(err.Error(), "file has schema version 7, but this build requires version 2") {
 		t.Errorf("opening says %v", err)
 	}
 	tables := 0

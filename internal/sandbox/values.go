@@ -16,13 +16,13 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox/paint"
 )
 
-// order is a checked request to create or quote a generation.
+// order is a validated request to create or quote a generation.
 type order struct {
 	model  *model
-	inputs string // compact, otherwise as sent
+	inputs string // compact JSON, otherwise as sent
 	values paint.Values
 	price  int64
-	hash   []byte // hash of the canonical request, for the idempotency check
+	hash   []byte // hash of the canonical request, to compare repeats
 }
 
 func invalid(field, format string, args ...any) error {
@@ -32,7 +32,7 @@ func invalid(field, format string, args ...any) error {
 	}
 }
 
-// readOrder parses and checks the body of a quote or create.
+// readOrder parses and validates the body of a quote or an order.
 func readOrder(body []byte) (order, error) {
 	var top map[string]json.RawMessage
 	if !utf8.Valid(body) || decode(body, &top) != nil || top == nil {
@@ -71,7 +71,7 @@ func readOrder(body []byte) (order, error) {
 	return o, err
 }
 
-// decode parses exactly one JSON value and keeps numbers as text.
+// decode parses exactly one JSON value. Numbers are decoded as text.
 func decode(body []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
@@ -111,7 +111,7 @@ func checkObject(path string, fields []field, in map[string]any) (paint.Values, 
 	return out, nil
 }
 
-// check checks one value and converts it to the type that the models use.
+// check validates a value and converts it to the type that the models use.
 func (f field) check(path string, v any) (any, error) {
 	switch v := v.(type) {
 	case string:
@@ -151,7 +151,7 @@ func (f field) checkString(path, v string) error {
 	return f.checkRange(path, float64(utf8.RuneCountInString(v)), "characters")
 }
 
-// number returns a number of the type of the field. 20.0 is an integer, too.
+// number converts a number to the type of the field. For example, 20.0 is a valid integer.
 func (f field) number(text string, float float64) (v any, ok bool) {
 	if f.kind == "number" {
 		return float, true

@@ -1,5 +1,5 @@
-// Package paint renders the pictures and texts of the sandbox. Equal inputs produce equal bytes on one kind of
-// processor. Other processors may round the last bit differently.
+// Package paint renders the pictures and texts of the sandbox. Equal inputs produce equal bytes on the same kind of processor.
+// Other processors may round the last bit differently.
 package paint
 
 import (
@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// Artifact is the result of a render: a text, or a file that can be written.
+// Artifact is the result of a render: a text, or a function that writes a file.
 type Artifact struct {
 	Text        string
 	ContentType string
 	Write       func(io.Writer) error
 }
 
-// Values are validated inputs with all defaults. Numbers are int64 or float64.
+// Values are validated inputs, including defaults. Numbers are int64 or float64.
 type Values map[string]any
 
 // Text returns the string with a name, or "".
@@ -32,18 +32,18 @@ func (v Values) Number(name string) float64 { n, _ := v[name].(float64); return 
 
 // Size returns the requested width and height of the picture, in pixels.
 func (v Values) Size() (w, h int) {
-	_, _ = fmt.Sscanf(v.Text("size"), "%dx%d", &w, &h) // it was validated or is missing
+	_, _ = fmt.Sscanf(v.Text("size"), "%dx%d", &w, &h) // the size was validated, or is missing
 	return w, h
 }
 
-// random returns a source with the requested seed mixed with the prompt, so that prompts differ under one seed.
+// random returns a random source. It mixes the requested seed with the prompt, so that prompts with the same seed differ.
 func (v Values) random() *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(v.Text("prompt"))) // never fails
 	return rand.New(rand.NewPCG(h.Sum64()^uint64(v.Integer("seed"))*0x9e3779b97f4a7c15, 4))
 }
 
-// steer returns the first choice with a cue in the prompt. A choice is a name and its cues.
+// steer returns the first choice that has a cue in the prompt. A choice is a name and its cues.
 func steer(prompt string, choices [][2]string, otherwise string) string {
 	for _, choice := range choices {
 		if mentions(prompt, choice[1]) {
@@ -53,7 +53,7 @@ func steer(prompt string, choices [][2]string, otherwise string) string {
 	return otherwise
 }
 
-// mentions reports whether one of the cues is a word of the text, in singular or plural.
+// mentions reports whether the text contains one of the cues as a word, in singular or plural.
 func mentions(text, cues string) bool {
 	return regexp.MustCompile(`(?i)\b(` + strings.ReplaceAll(cues, " ", "|") + `)[sy]?\b`).MatchString(text)
 }

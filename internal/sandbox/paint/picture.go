@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// picture is painted in coordinates that do not depend on its size: y runs from 0 at the top to 1 at the bottom, x from
-// 0 to the aspect.
+// picture is painted in coordinates that do not depend on its size. y runs from 0 at the top to 1 at the bottom, and x from 0
+// to the aspect ratio.
 type picture struct {
 	w, h    int
 	block   int // width and height of a block with one color, in pixels
@@ -20,7 +20,7 @@ type picture struct {
 	paint   func(x, y float64) rgb
 }
 
-// file returns the picture in a format.
+// file encodes the picture in a format.
 func (p *picture) file(format string, compression png.CompressionLevel) Artifact {
 	return Artifact{ContentType: "image/" + format, Write: func(w io.Writer) error {
 		img := image.NewRGBA(image.Rect(0, 0, p.w, p.h))
@@ -41,7 +41,7 @@ func (p *picture) file(format string, compression png.CompressionLevel) Artifact
 	}}
 }
 
-// pixel returns the mean of the pixel's samples. A little noise hides steps in gradients.
+// pixel returns the mean of a pixel's samples, with a little noise that hides steps in gradients.
 func (p *picture) pixel(x, y int) color.RGBA {
 	sum, number, grain := rgb{}, float64(p.samples*p.samples), (hash2(x, y, 77)-0.5)/255
 	for i := range p.samples * p.samples {

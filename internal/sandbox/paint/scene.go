@@ -29,7 +29,7 @@ func PaperSize(paper string) (w, h int) {
 	return size[0], size[1]
 }
 
-// Print paints the same scenery as a poster of soft shapes, at a quarter of the paper's resolution.
+// Print paints the same scenery as a poster with soft shapes, at a quarter of the paper's resolution.
 func Print(v Values) Artifact {
 	p, frame := &picture{block: 4, samples: 1}, v["frame"].(Values)
 	p.w, p.h = PaperSize(v.Text("paper"))
@@ -44,7 +44,7 @@ func Print(v Values) Artifact {
 	return p.file("png", png.NoCompression)
 }
 
-// palettes are matching colors. The first color of each is the background.
+// palettes are sets of matching colors. The first color of each is the background.
 const palettes = "#f4efe6 #264653 #2a9d8f #e9c46a #f4a261 #e76f51|#0d1b2a #e0e1dd #778da9 #ffb703 #fb8500 #415a77|#fdf6ec #1d3557 #457b9d #a8dadc #e63946 #f1b5a0"
 
 // Abstract paints ink in water: noise that is distorted by noise and cut into bands.
@@ -65,8 +65,8 @@ func Abstract(v Values) Artifact {
 	return p.file(v.Text("format"), png.BestSpeed)
 }
 
-// light describes a scene at one hour of the day. Its colors are, in this order: the sky from zenith to horizon, the
-// sun or moon, far and near land, mist, clouds in shade and in light, snow, sand, and water.
+// light describes a scene at one time of day. The colors are, in this order: the sky from zenith to horizon, the sun or moon,
+// far and near land, mist, clouds in shade and in light, snow, sand, and water.
 type light struct {
 	colours             string
 	height, stars, glow float64 // height is the y of the sun or moon
@@ -104,20 +104,20 @@ var (
 
 // land describes the terrain of a place.
 type land struct {
-	far, near    float64 // height of the farthest and the nearest layer
-	drop         float64 // distance down the picture from the farthest to the nearest layer
-	rough, round float64 // roughness, and smoothness of the crests
+	far, near    float64 // heights of the farthest and the nearest layer
+	drop         float64 // vertical distance between the farthest and the nearest layer
+	rough, round float64 // roughness of the crests, and their smoothness
 	trees        float64 // height of trees on the nearest layer
-	snow, sand   float64 // extent of snow down from the crests; share of sand in the color
+	snow, sand   float64 // depth of the snow below the crests, and share of sand in the color
 }
 
-// scene contains everything that is computed before the first pixel.
+// scene contains everything that is computed before the first pixel is painted.
 type scene struct {
 	light
 	sky, cloud                              []rgb
 	sun, far, near, mist, snow, sand, water rgb
 	aspect, columns                         float64 // columns per unit of x
-	horizon, lightX, cover                  float64 // cover is the share of the sky with clouds
+	horizon, lightX, cover                  float64 // cover is the share of the sky that clouds cover
 	seed                                    uint32
 	detail                                  int // octaves of noise
 	wet, mirror                             bool
@@ -173,7 +173,7 @@ func (s *scene) plan(rnd *rand.Rand) {
 			x := (float64(column) + 0.5) / s.columns
 			sharp, soft := fractal(x*(1.3+t)+from, 3, octaves, s.seed, true), fractal(x*2+from, 8, octaves, s.seed, false)
 			top := high * lerp(sharp, soft, max(place.round, step(0.3, 0.8, t))) * (0.5 + 0.7*noise(x*0.9+from, 2, s.seed))
-			if s.place == "sea" { // islands
+			if s.place == "sea" { // the land of a sea is islands
 				top *= step(0.5, 0.75, noise(x*1.1+from, 4, s.seed))
 			}
 			l.crest = append(l.crest, s.horizon+0.003+place.drop*(1-s.horizon)*t*t-top-s.trees(x, i)*place.trees*t*t)
@@ -183,7 +183,7 @@ func (s *scene) plan(rnd *rand.Rand) {
 	}
 }
 
-// trees returns the height, from 0 to 1, of a row of conifers at a position. Each has ragged branches.
+// trees returns the height, from 0 to 1, of a row of conifers with ragged branches at a position.
 func (s *scene) trees(x float64, row int) (top float64) {
 	x *= 36 - 4*float64(min(row, 5))
 	for n := int(math.Floor(x)) - 1; n <= int(math.Floor(x))+1; n++ {
@@ -193,7 +193,7 @@ func (s *scene) trees(x float64, row int) (top float64) {
 	return top
 }
 
-// at returns the color at a position. The corners are darker.
+// at returns the color at a position. The corners of the picture are darker.
 func (s *scene) at(x, y float64) rgb {
 	c := s.land(x, y)
 	if s.wet && y > s.horizon {
@@ -236,7 +236,7 @@ func (s *scene) air(x, y float64) rgb {
 	bright := max(hash2(int(x*500), int(y*500), s.seed)-0.997, 0) / 0.003
 	c = c.add(rgb{1, 1, 0.93}, bright*bright*s.stars*step(s.horizon, s.horizon/2, y))
 	c = c.mix(s.sun, step(0.034, 0.034-1.5/s.columns, d)*min(s.glow*3, 1))
-	high := max(s.horizon-y, 0) // clouds are a sheet seen from below, which gets finer towards the horizon
+	high := max(s.horizon-y, 0) // clouds are a sheet seen from below, whose pattern gets finer towards the horizon
 	u, v := (x-s.aspect/2)*0.45/(high+0.1)+31, 1.26/(high+0.1)
 	thick, edge := fractal(u, v, s.detail+1, s.seed+500, false), 0.66-0.34*s.cover
 	lit := 0.55 + 2.6*(thick-fractal(u+min(max(s.lightX-x, -0.5), 0.5)/2, v+0.2, s.detail, s.seed+500, false))

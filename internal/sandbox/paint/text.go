@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// themes are the subjects of a haiku: words of the prompt, first lines of five syllables, nouns of two. The last theme
-// is for all other prompts.
+// themes are the subjects of a haiku. Each has words of the prompt, first lines with five syllables, and nouns with two. The
+// last theme is for all other prompts.
 var themes = [][3]string{
 	{"sea ocean beach wave water lake river boat", "where the water ends|salt upon the wind|on a slow low tide", "the tide|a gull|white foam|the boat"},
 	{"snow winter ice frost cold", "on the first white day|under heavy snow|in the frozen field", "fresh snow|a crow|the frost|one track"},
@@ -30,7 +30,7 @@ func Haiku(v Values) Artifact {
 	return Artifact{Text: deal(rnd, theme[1])() + "\n" + deal(rnd, theme[2])() + " " + deal(rnd, verbs)() + "\n" + deal(rnd, ends)()}
 }
 
-// In the sentences of an essay, # is a placeholder for its subject.
+// In the sentences of an essay, # stands for the subject.
 const (
 	titles    = "On #|In Praise of #|A Short Account of #|What # Leaves Behind|Notes on #|The Patience of #"
 	sentences = "Few things are as easy to overlook as #.|There are two ways to look at #, and most people know only the first.|" +
@@ -54,7 +54,7 @@ func Essay(v Values) Artifact {
 	return Artifact{Text: strings.ReplaceAll(strings.Join(parts, "\n\n"), "#", subject)}
 }
 
-// deal returns a function that returns strings in random order, and repeats none before all were used.
+// deal returns a function that returns strings in random order. No string is repeated before all were used.
 func deal(rnd *rand.Rand, from string) (next func() string) {
 	all, n := strings.Split(from, "|"), 0
 	rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
