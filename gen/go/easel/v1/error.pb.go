@@ -57,10 +57,9 @@ const (
 	// INVALID_ARGUMENT. The inputs are larger than the catalog accepts; BadRequest names them. Not
 	// retryable: send smaller inputs.
 	ErrorReason_INPUTS_TOO_LARGE ErrorReason = 3
-	// RESOURCE_EXHAUSTED, only over REST, 413. The body is larger than the limit of the server, which
-	// is EASEL_MAX_INPUTS plus 256 KiB (1.25 MiB by default). Nothing was sent to the catalog. Over
-	// gRPC, the library rejects a message above this limit with this code and without a reason. Not
-	// retryable: send smaller inputs, or ask the operator for a higher limit.
+	// RESOURCE_EXHAUSTED, only over REST, 413. The body exceeds EASEL_MAX_INPUTS plus 256 KiB (1.25
+	// MiB by default). Over gRPC, the library rejects such a message without a reason. Not retryable:
+	// send smaller inputs, or ask the operator for a higher limit.
 	ErrorReason_REQUEST_TOO_LARGE ErrorReason = 4
 	// DEADLINE_EXCEEDED, only over REST, 408. The body did not arrive within 10 seconds after the
 	// header. Nothing was sent to the catalog. Retryable: over a faster connection or with smaller
@@ -70,12 +69,12 @@ const (
 	// Not retryable: send the API key as "authorization: Bearer ...".
 	ErrorReason_CREDENTIAL_MISSING ErrorReason = 10
 	// UNAUTHENTICATED. The authorization does not have the form "Bearer ...", is sent twice, or
-	// exceeds 4,096 bytes. If the server has one API key for all callers, the limit for a token is
-	// 8,192 bytes. Not retryable: fix the authorization.
+	// exceeds 4,096 bytes (8,192 for a token of the callers file). Not retryable: fix the
+	// authorization.
 	ErrorReason_CREDENTIAL_MALFORMED ErrorReason = 11
-	// UNAUTHENTICATED. The server does not know the token or certificate of the call, or the call has
-	// none. It is also sent if the caller's permissions have changed since the call started. Not
-	// retryable: send the token or certificate that the operator has registered.
+	// UNAUTHENTICATED. The call has no token or certificate that the server knows, or the caller's
+	// permissions have changed since the call started. Not retryable: send the token or certificate
+	// that the operator has registered.
 	ErrorReason_CALLER_UNKNOWN ErrorReason = 12
 	// UNAUTHENTICATED; INTERNAL if the server has one API key for all callers. The catalog rejects
 	// the API key: it is wrong or was revoked. Not retryable: send another API key, or ask the

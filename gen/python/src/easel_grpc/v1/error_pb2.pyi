@@ -37,10 +37,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     retryable: send smaller inputs.
     """
     REQUEST_TOO_LARGE: _ErrorReason.ValueType  # 4
-    """RESOURCE_EXHAUSTED, only over REST, 413. The body is larger than the limit of the server, which
-    is EASEL_MAX_INPUTS plus 256 KiB (1.25 MiB by default). Nothing was sent to the catalog. Over
-    gRPC, the library rejects a message above this limit with this code and without a reason. Not
-    retryable: send smaller inputs, or ask the operator for a higher limit.
+    """RESOURCE_EXHAUSTED, only over REST, 413. The body exceeds EASEL_MAX_INPUTS plus 256 KiB (1.25
+    MiB by default). Over gRPC, the library rejects such a message without a reason. Not retryable:
+    send smaller inputs, or ask the operator for a higher limit.
     """
     REQUEST_BODY_TIMEOUT: _ErrorReason.ValueType  # 5
     """DEADLINE_EXCEEDED, only over REST, 408. The body did not arrive within 10 seconds after the
@@ -53,13 +52,13 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     CREDENTIAL_MALFORMED: _ErrorReason.ValueType  # 11
     """UNAUTHENTICATED. The authorization does not have the form "Bearer ...", is sent twice, or
-    exceeds 4,096 bytes. If the server has one API key for all callers, the limit for a token is
-    8,192 bytes. Not retryable: fix the authorization.
+    exceeds 4,096 bytes (8,192 for a token of the callers file). Not retryable: fix the
+    authorization.
     """
     CALLER_UNKNOWN: _ErrorReason.ValueType  # 12
-    """UNAUTHENTICATED. The server does not know the token or certificate of the call, or the call has
-    none. It is also sent if the caller's permissions have changed since the call started. Not
-    retryable: send the token or certificate that the operator has registered.
+    """UNAUTHENTICATED. The call has no token or certificate that the server knows, or the caller's
+    permissions have changed since the call started. Not retryable: send the token or certificate
+    that the operator has registered.
     """
     UPSTREAM_CREDENTIAL_REJECTED: _ErrorReason.ValueType  # 13
     """UNAUTHENTICATED; INTERNAL if the server has one API key for all callers. The catalog rejects
@@ -258,10 +257,9 @@ INPUTS_TOO_LARGE: ErrorReason.ValueType  # 3
 retryable: send smaller inputs.
 """
 REQUEST_TOO_LARGE: ErrorReason.ValueType  # 4
-"""RESOURCE_EXHAUSTED, only over REST, 413. The body is larger than the limit of the server, which
-is EASEL_MAX_INPUTS plus 256 KiB (1.25 MiB by default). Nothing was sent to the catalog. Over
-gRPC, the library rejects a message above this limit with this code and without a reason. Not
-retryable: send smaller inputs, or ask the operator for a higher limit.
+"""RESOURCE_EXHAUSTED, only over REST, 413. The body exceeds EASEL_MAX_INPUTS plus 256 KiB (1.25
+MiB by default). Over gRPC, the library rejects such a message without a reason. Not retryable:
+send smaller inputs, or ask the operator for a higher limit.
 """
 REQUEST_BODY_TIMEOUT: ErrorReason.ValueType  # 5
 """DEADLINE_EXCEEDED, only over REST, 408. The body did not arrive within 10 seconds after the
@@ -274,13 +272,13 @@ Not retryable: send the API key as "authorization: Bearer ...".
 """
 CREDENTIAL_MALFORMED: ErrorReason.ValueType  # 11
 """UNAUTHENTICATED. The authorization does not have the form "Bearer ...", is sent twice, or
-exceeds 4,096 bytes. If the server has one API key for all callers, the limit for a token is
-8,192 bytes. Not retryable: fix the authorization.
+exceeds 4,096 bytes (8,192 for a token of the callers file). Not retryable: fix the
+authorization.
 """
 CALLER_UNKNOWN: ErrorReason.ValueType  # 12
-"""UNAUTHENTICATED. The server does not know the token or certificate of the call, or the call has
-none. It is also sent if the caller's permissions have changed since the call started. Not
-retryable: send the token or certificate that the operator has registered.
+"""UNAUTHENTICATED. The call has no token or certificate that the server knows, or the caller's
+permissions have changed since the call started. Not retryable: send the token or certificate
+that the operator has registered.
 """
 UPSTREAM_CREDENTIAL_REJECTED: ErrorReason.ValueType  # 13
 """UNAUTHENTICATED; INTERNAL if the server has one API key for all callers. The catalog rejects

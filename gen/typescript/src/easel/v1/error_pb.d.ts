@@ -68,10 +68,9 @@ export enum ErrorReason {
   INPUTS_TOO_LARGE = 3,
 
   /**
-   * RESOURCE_EXHAUSTED, only over REST, 413. The body is larger than the limit of the server, which
-   * is EASEL_MAX_INPUTS plus 256 KiB (1.25 MiB by default). Nothing was sent to the catalog. Over
-   * gRPC, the library rejects a message above this limit with this code and without a reason. Not
-   * retryable: send smaller inputs, or ask the operator for a higher limit.
+   * RESOURCE_EXHAUSTED, only over REST, 413. The body exceeds EASEL_MAX_INPUTS plus 256 KiB (1.25
+   * MiB by default). Over gRPC, the library rejects such a message without a reason. Not retryable:
+   * send smaller inputs, or ask the operator for a higher limit.
    *
    * @generated from enum value: REQUEST_TOO_LARGE = 4;
    */
@@ -96,17 +95,17 @@ export enum ErrorReason {
 
   /**
    * UNAUTHENTICATED. The authorization does not have the form "Bearer ...", is sent twice, or
-   * exceeds 4,096 bytes. If the server has one API key for all callers, the limit for a token is
-   * 8,192 bytes. Not retryable: fix the authorization.
+   * exceeds 4,096 bytes (8,192 for a token of the callers file). Not retryable: fix the
+   * authorization.
    *
    * @generated from enum value: CREDENTIAL_MALFORMED = 11;
    */
   CREDENTIAL_MALFORMED = 11,
 
   /**
-   * UNAUTHENTICATED. The server does not know the token or certificate of the call, or the call has
-   * none. It is also sent if the caller's permissions have changed since the call started. Not
-   * retryable: send the token or certificate that the operator has registered.
+   * UNAUTHENTICATED. The call has no token or certificate that the server knows, or the caller's
+   * permissions have changed since the call started. Not retryable: send the token or certificate
+   * that the operator has registered.
    *
    * @generated from enum value: CALLER_UNKNOWN = 12;
    */
