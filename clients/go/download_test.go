@@ -166,7 +166,7 @@ func TestDownloadRemovesStaleParts(t *testing.T) {
 	})
 }
 
-func TestDownloadFollowsNoLinkBesideItsFile(t *testing.T) { // D14
+func TestDownloadFollowsNoLinkBesideItsFile(t *testing.T) { // fault D14
 	synctest.Test(t, func(t *testing.T) {
 		path, other := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "other")
 		if err := errors.Join(os.WriteFile(other, []byte("mine"), 0o600), os.Symlink(other, path+".part")); err != nil {

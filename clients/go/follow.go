@@ -31,7 +31,7 @@ type watch[M Message, S any] struct {
 
 type stream[M any] interface{ Recv() (M, error) }
 
-// follow yields the states of consecutive streams. It returns at the goal, after a final error or too many failed attempts,
+// follow yields states, and opens the stream again whenever it ends. It returns at the goal, after a final error or too many failed attempts,
 // or when the context is done or the caller leaves its loop. A new state or a stream of 10 s resets the back-off.
 func follow[M Message, S any](ctx context.Context, w watch[M, S], yield func(*S, error) bool) {
 	for {

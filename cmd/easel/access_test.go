@@ -75,7 +75,7 @@ func TestACertificateSaysWhoCalls(t *testing.T) {
 	}
 }
 
-func TestAttackByDNSRebindingWhereAnybodyMayCall(t *testing.T) { // A14
+func TestAttackByDNSRebindingWhereAnybodyMayCall(t *testing.T) { // fault A14
 	for allowed, want := range map[string]map[string]int{
 		"":              {"evil.example:8080": http.StatusMisdirectedRequest, "easel.example": http.StatusMisdirectedRequest, "localhost:8080": http.StatusOK},
 		"easel.example": {"evil.example:8080": http.StatusMisdirectedRequest, "easel.example": http.StatusOK, "localhost:8080": http.StatusOK},

@@ -70,7 +70,7 @@ func keyOf(text string) func() catalog.Secret {
 	return func() catalog.Secret { return catalog.NewSecret(text) }
 }
 
-func TestAHeldAPIKeyIsOfTheAccountOfTheLedger(t *testing.T) { // M4
+func TestAHeldAPIKeyIsOfTheAccountOfTheLedger(t *testing.T) { // fault M4
 	inGuard(t, func(t *testing.T, g *guarded) {
 		for _, row := range []struct {
 			key   string
@@ -88,7 +88,7 @@ func TestAHeldAPIKeyIsOfTheAccountOfTheLedger(t *testing.T) { // M4
 }
 
 // Two people of one organization have API keys of one account, and some keys can't read the account.
-func TestAnAPIKeyWhoseAccountIsNotNamedIsTaken(t *testing.T) { // M4
+func TestAnAPIKeyWhoseAccountIsNotNamedIsTaken(t *testing.T) { // fault M4
 	inGuard(t, func(t *testing.T, g *guarded) {
 		for _, body := range []string{
 			`{"balanceCents":1,"userId":"u1","organizationId":"o1"}`, `{"balanceCents":1,"userId":"u2","organizationId":"o1"}`,
@@ -106,7 +106,7 @@ func TestAnAPIKeyWhoseAccountIsNotNamedIsTaken(t *testing.T) { // M4
 	})
 }
 
-func TestAnAPIKeyWhoseAccountIsNotKnownIsNotTakenOver(t *testing.T) { // M4
+func TestAnAPIKeyWhoseAccountIsNotKnownIsNotTakenOver(t *testing.T) { // fault M4
 	inGuard(t, func(t *testing.T, g *guarded) {
 		file := filepath.Join(t.TempDir(), "key")
 		put := func(key string) {
@@ -138,7 +138,7 @@ func TestAnAPIKeyWhoseAccountIsNotKnownIsNotTakenOver(t *testing.T) { // M4
 }
 
 // A server starts while the catalog does not respond. It stops when the API key turns out to belong to another account.
-func TestAStartWhileTheCatalogIsAwayIsCheckedLater(t *testing.T) { // M4
+func TestAStartWhileTheCatalogIsAwayIsCheckedLater(t *testing.T) { // fault M4
 	for key, other := range map[string]bool{"one-second": false, "other-first": true} {
 		t.Run(key, func(t *testing.T) {
 			inGuard(t, func(t *testing.T, g *guarded) {
@@ -171,7 +171,7 @@ func TestAStartWhileTheCatalogIsAwayIsCheckedLater(t *testing.T) { // M4
 	}
 }
 
-func TestOneFailedAccountCheckDelaysOrdersForAMoment(t *testing.T) { // M4
+func TestOneFailedAccountCheckDelaysOrdersForAMoment(t *testing.T) { // fault M4
 	inGuard(t, func(t *testing.T, g *guarded) {
 		g.away.Store(true)
 		repeat, err := g.begin(t.Context(), keyOf("one-first"))

@@ -25,7 +25,7 @@ type commands struct {
 	Content contentCmd `cmd:"" group:"run" help:"Compare the copies of results with the ledger."`
 	Events  eventsCmd  `cmd:"" group:"run" help:"List the events sent to teams, or send them again."`
 	Health  cli.Health `cmd:"" group:"run" help:"Check whether a server is serving."`
-	Doctor  doctorCmd  `cmd:"" group:"run" help:"Check a catalog without spending a cent: print what cannot be read, and how to fix it."`
+	Doctor  doctorCmd  `cmd:"" group:"run" help:"Check a catalog without spending a cent: print what Easel cannot read, and how to fix it."`
 
 	cli.Commands
 }

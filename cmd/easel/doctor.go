@@ -24,7 +24,7 @@ type doctorCmd struct {
 	Inputs  []string      `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs to price. By default they are made up from the fields of the model."`
 	Timeout time.Duration `default:"2m" placeholder:"TIME" help:"Timeout for the complete check."`
 	Output  string        `group:"output" short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
-	Quiet   bool          `group:"output" short:"q" help:"Only what could not be read."`
+	Quiet   bool          `group:"output" short:"q" help:"Print only what Easel could not read."`
 }
 
 // AfterApply selects the format of errors by the format of the output.

@@ -56,7 +56,7 @@ func TestATextOfATeamIsNoLineOfItsOrder(t *testing.T) {
 	}
 }
 
-func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // T11
+func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // fault T11
 	url, upstream := "sqlite:"+filepath.Join(t.TempDir(), "book.db"), catalogOf(t, map[string]string{"gen_1": "studio/poster", "gen_2": "studio/haiku"})
 	rotated, live := writeUnknown(t, ledger.Config{URL: url, Catalog: upstream, ResendWindow: 12 * time.Hour}, "key")
 	served := start(t, map[string]string{

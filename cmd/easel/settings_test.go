@@ -18,7 +18,7 @@ func write(t *testing.T, text string) string {
 	return path
 }
 
-func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) { // X2
+func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) { // fault X2
 	key := write(t, "key\n")
 	alone := write(t, "callers: [{name: billing, tokens: [\"sha256:"+strings.Repeat("0", 64)+"\"]}]\n")
 	upstream := "https://catalog.example/api/v1/api/catalog"

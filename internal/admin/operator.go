@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Routes returns the patterns of all routes, and whether each is open.
+// Routes maps the pattern of each route to whether it is open, that is, needs no operator.
 func Routes() map[string]bool {
 	all := map[string]bool{}
 	for _, r := range (Config{}).routes() {

@@ -156,5 +156,5 @@ func sources() ([]string, error) {
 // load scales a number of streams, calls or bytes.
 func (b *bench) load(n int) int { return max(1, int(float64(n)*b.scale)) }
 
-// duration scales a duration of a measurement.
+// duration multiplies the length of a measurement by the scale.
 func (b *bench) duration(d time.Duration) time.Duration { return time.Duration(float64(d) * b.scale) }

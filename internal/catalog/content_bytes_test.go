@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestOtherBytesAreNoticed(t *testing.T) { // U16
+func TestOtherBytesAreNoticed(t *testing.T) { // fault U16
 	for name, c := range map[string]struct {
 		first, then host
 		want        Kind
@@ -47,7 +47,7 @@ func TestOtherBytesAreNoticed(t *testing.T) { // U16
 	}
 }
 
-func TestAWrongLengthIsNoticed(t *testing.T) { // U16
+func TestAWrongLengthIsNoticed(t *testing.T) { // fault U16
 	for _, delta := range []int{-99_000, -1, 1, 1000} {
 		w := &wire{answer: func(n int, r *http.Request, conn net.Conn) {
 			if n > 0 {
@@ -82,7 +82,7 @@ func TestAKnownEtagRefusesOtherBytes(t *testing.T) {
 	}
 }
 
-func TestAPartIsCheckedAgainstTheRequestedRange(t *testing.T) { // U16
+func TestAPartIsCheckedAgainstTheRequestedRange(t *testing.T) { // fault U16
 	for name, c := range map[string]struct {
 		head   string
 		body   []byte

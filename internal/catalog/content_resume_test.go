@@ -76,7 +76,7 @@ func TestAnEmptyFileIsWhole(t *testing.T) {
 	}
 }
 
-func TestABodyThatIsCutResumes(t *testing.T) { // U16
+func TestABodyThatIsCutResumes(t *testing.T) { // fault U16
 	for name, h := range map[string]host{
 		"ranges":                {etag: `"v1"`},
 		"ranges, chunks":        {etag: `"v1"`, chunked: true},
@@ -161,7 +161,7 @@ func TestABodyThatDoesNotGrowIsInterrupted(t *testing.T) {
 	}
 }
 
-func TestAnOutageCutsResumingShort(t *testing.T) { // U1
+func TestAnOutageCutsResumingShort(t *testing.T) { // fault U1
 	synctest.Test(t, func(t *testing.T) {
 		h := host{file: film, etag: `"v1"`, cut: 5000}
 		var c *Client
@@ -218,7 +218,7 @@ func TestTheEndCanBeProvedByARefusedRange(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatEndsWithItsConnectionIsIncomplete(t *testing.T) { // U16
+func TestAnAnswerThatEndsWithItsConnectionIsIncomplete(t *testing.T) { // fault U16
 	for _, cut := range []int{0, 1, 50_000, 99_999, -1} {
 		w := &wire{answer: host{file: film, closed: true, cut: cut, noRange: true}.answer}
 		_, got, err := w.read(t, 0, "")

@@ -15,7 +15,7 @@ import (
 )
 
 // A catalog may store its results in a bucket.
-func TestARedirectOfAResultIsFollowedToNamedHostsAlone(t *testing.T) { // U17
+func TestARedirectOfAResultIsFollowedToNamedHostsAlone(t *testing.T) { // fault U17
 	file := bytes.Repeat([]byte("picture"), 10_000)
 	seen := 0
 	bucket := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -20,7 +20,7 @@ type statusRow struct {
 	want   Kind
 }
 
-func TestEveryStatusHasItsKind(t *testing.T) { // A12
+func TestEveryStatusHasItsKind(t *testing.T) { // fault A12
 	var rows []statusRow
 	for _, same := range []struct {
 		op       string
@@ -246,7 +246,7 @@ func TestFieldsOfOtherRoutesHaveTheirOwnNames(t *testing.T) {
 	}
 }
 
-func FuzzReadError(f *testing.F) { // U11 U22
+func FuzzReadError(f *testing.F) { // faults U11, U22
 	f.Add("application/json", `{"error":{"code":"X","message":"m","details":{"fields":{"a":["b"]}}}}`)
 	f.Add("application/json", `{"detail":[{"loc":["body","inputs",0],"msg":"x"}]}`)
 	f.Add("text/plain", `API_KEY_DAILY_CAP: no`)

@@ -37,7 +37,7 @@ func numbered(n int64, _ *http.Request) (int, string) {
 	return 200, fmt.Sprintf(`[{"id":"g%d","status":"queued"}]`, n)
 }
 
-func TestOneListServesAllWhoAskWithinItsSecond(t *testing.T) { // D5
+func TestOneListServesAllWhoAskWithinItsSecond(t *testing.T) { // fault D5
 	synctest.Test(t, func(t *testing.T) {
 		c, asked := slowLister(t, numbered)
 		began, served := time.Now(), new(atomic.Int64)
@@ -155,7 +155,7 @@ func TestAListThatNobodyWaitsForIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestAFailedListServesNobodyElse(t *testing.T) { // A5
+func TestAFailedListServesNobodyElse(t *testing.T) { // fault A5
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := slowLister(t, func(n int64, _ *http.Request) (int, string) {
 			if n == 1 {
@@ -181,7 +181,7 @@ func TestAFailedListServesNobodyElse(t *testing.T) { // A5
 	})
 }
 
-func TestAListIsSharedByAPIKeyAndNotByOwner(t *testing.T) { // L7
+func TestAListIsSharedByAPIKeyAndNotByOwner(t *testing.T) { // fault L7
 	synctest.Test(t, func(t *testing.T) {
 		c, asked := slowLister(t, numbered)
 		held := Held(func() Secret { return NewSecret("a-key-that-is-held-here") })

@@ -59,7 +59,7 @@ func page(statuses ...string) string {
 	return `{"generations":[` + strings.Join(items, ",") + `]}`
 }
 
-func FuzzAListHoldsNoAPIKey(f *testing.F) { // U11 I2
+func FuzzAListHoldsNoAPIKey(f *testing.F) { // faults U11, I2
 	for _, body := range listBodies {
 		f.Add(body)
 	}
@@ -90,7 +90,7 @@ func newLister(t *testing.T) *lister {
 	return l
 }
 
-func TestARotatedAPIKeyIsRedactedInTheNextList(t *testing.T) { // U22
+func TestARotatedAPIKeyIsRedactedInTheNextList(t *testing.T) { // fault U22
 	keys := []string{"one-key-of-a-credential", "another-key-of-the-same"} // all key-like strings are redacted
 	l, now := newLister(t), 0
 	held := Held(func() Secret { return NewSecret(keys[now]) })

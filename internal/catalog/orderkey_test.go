@@ -8,7 +8,7 @@ import (
 
 // The key that is sent to the catalog outlives processes and releases. A different key for the same order would buy it
 // again.
-func TestTheKeyOfAnOrderUnderAHeldAPIKeyNeverChanges(t *testing.T) { // T1
+func TestTheKeyOfAnOrderUnderAHeldAPIKeyNeverChanges(t *testing.T) { // fault T1
 	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("any") })
 	for _, row := range []struct{ owner, key, want string }{
 		{"", "k", "2e7c4dd946f3a6752c38c9a474871e9d88fefba0a119a506f95216fd86d1cec6"},

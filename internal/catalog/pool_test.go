@@ -106,7 +106,7 @@ func askAs(t *testing.T, by http.RoundTripper, url, apiKey string) (string, erro
 	return string(body), err
 }
 
-func TestAConnectionServesOneAPIKeyAlone(t *testing.T) { // L7
+func TestAConnectionServesOneAPIKeyAlone(t *testing.T) { // fault L7
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) { _, _ = io.WriteString(conn, fine) }}
 		base, open := countingTransport(w)
@@ -123,7 +123,7 @@ func TestAConnectionServesOneAPIKeyAlone(t *testing.T) { // L7
 	})
 }
 
-func TestAnAnswerThatComesTwiceReachesNoOtherAPIKey(t *testing.T) { // L7
+func TestAnAnswerThatComesTwiceReachesNoOtherAPIKey(t *testing.T) { // fault L7
 	defer log.SetOutput(log.Writer())
 	log.SetOutput(io.Discard) // as every program with this transport does
 	synctest.Test(t, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestAnAnswerThatComesTwiceReachesNoOtherAPIKey(t *testing.T) { // L7
 	})
 }
 
-func TestARejectedAPIKeyIsForgottenWithItsAnswer(t *testing.T) { // A5
+func TestARejectedAPIKeyIsForgottenWithItsAnswer(t *testing.T) { // fault A5
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}")
@@ -198,7 +198,7 @@ func poolsOf(t *testing.T, base *http.Transport) *TransportPools {
 
 const fine = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine"
 
-func TestASwitchOfProtocolsIsNotWaitedFor(t *testing.T) { // U17
+func TestASwitchOfProtocolsIsNotWaitedFor(t *testing.T) { // fault U17
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")

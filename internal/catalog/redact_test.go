@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestTheAPIKeyIsRedactedInErrorsInEverySpelling(t *testing.T) { // U22
+func TestTheAPIKeyIsRedactedInErrorsInEverySpelling(t *testing.T) { // fault U22
 	for name, echo := range map[string]string{
 		"as it is":               testKey,
 		"upper case":             strings.ToUpper(testKey),
@@ -54,7 +54,7 @@ func TestTheAPIKeyIsRedactedInErrorsInEverySpelling(t *testing.T) { // U22
 	}
 }
 
-func TestTheAPIKeyIsRedactedInNetworkErrors(t *testing.T) { // U22
+func TestTheAPIKeyIsRedactedInNetworkErrors(t *testing.T) { // fault U22
 	inner := errors.New(`malformed HTTP response "hello ` + testKey + `"`)
 	c := newTestClient(t, roundTrip(func(*http.Request) (*http.Response, error) { return nil, inner })).Polls()
 	_, err := c.Account(t.Context(), testCredential)
@@ -71,7 +71,7 @@ func TestOrdinaryTextIsLeftAlone(t *testing.T) {
 	}
 }
 
-func FuzzRedact(f *testing.F) { // U22
+func FuzzRedact(f *testing.F) { // fault U22
 	f.Add("k_live_abc", "K_LIVE_ABC and k_live_abc")
 	f.Add("aaaaaaaa", "aaAAaAAAAaaaaaa")
 	f.Add("[redacted]", "x[redacted]y")
@@ -97,7 +97,7 @@ func TestAWordThatIsTooShortForAnAPIKeyStays(t *testing.T) {
 	}
 }
 
-func TestASecretPrintsAsRedactedEverywhere(t *testing.T) { // X3
+func TestASecretPrintsAsRedactedEverywhere(t *testing.T) { // fault X3
 	secret, cred := NewSecret(testKey), testCredential
 	type holder struct {
 		Key  Secret
@@ -148,7 +148,7 @@ func TestTwoAPIKeysAreTwoTenantsAndAHeldOneIsOne(t *testing.T) {
 	}
 }
 
-func TestTheAPIKeyIsRedactedInEveryAnswer(t *testing.T) { // U22
+func TestTheAPIKeyIsRedactedInEveryAnswer(t *testing.T) { // fault U22
 	const key = "ABCDEF_GHIJKL_0123" // in the form of codes
 	cred := Held(func() Secret { return NewSecret(key) })
 	header := http.Header{
@@ -176,7 +176,7 @@ func TestTheAPIKeyIsRedactedInEveryAnswer(t *testing.T) { // U22
 	}
 }
 
-func TestManyAPIKeysInALongTextAreRedactedInOnePass(t *testing.T) { // U18 U22
+func TestManyAPIKeysInALongTextAreRedactedInOnePass(t *testing.T) { // faults U18, U22
 	const many = 500_000 // one pass for each would take minutes
 	text := strings.Repeat("Key-of-8 ", many)
 	began := time.Now()

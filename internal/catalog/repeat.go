@@ -41,8 +41,8 @@ func (q *requester) retry(ctx context.Context, cred Credential, once func(contex
 	}
 }
 
-// wait returns the delay after n attempts. err is the error of the last attempt. again is false if the delay exceeds the
-// caller's deadline or the timeout of one attempt. Then the caller itself should wait.
+// wait returns the delay before the next attempt, after n attempts of which the last failed with err. It returns false if the
+// delay exceeds the caller's deadline or the timeout of one attempt. Then the error goes to the caller, who may wait.
 func (q *requester) wait(ctx context.Context, n int, err error) (time.Duration, bool) {
 	wait := q.jitter.below(backoffBase << (n - 1)) // random, so that callers that failed at the same time do not retry at the same time
 	if e, ok := errors.AsType[*Error](err); ok {

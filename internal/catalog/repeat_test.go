@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestRetryAfterIsSecondsOrADate(t *testing.T) { // U6
+func TestRetryAfterIsSecondsOrADate(t *testing.T) { // fault U6
 	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	for value, want := range map[string]time.Duration{
 		"1": time.Second, " 30 ": 30 * time.Second, "120": 2 * time.Minute, "+5": 5 * time.Second,
@@ -32,7 +32,7 @@ func TestRetryAfterIsSecondsOrADate(t *testing.T) { // U6
 	}
 }
 
-func FuzzParseRetryAfter(f *testing.F) { // U6
+func FuzzParseRetryAfter(f *testing.F) { // fault U6
 	f.Add("7")
 	f.Add("-")
 	f.Add("0  ")
@@ -83,7 +83,7 @@ func TestAReadIsTriedThreeTimesWhenTheCatalogIsAway(t *testing.T) {
 	}
 }
 
-func TestAnOutageCostsHardlyMoreRequestsThanCalls(t *testing.T) { // U1
+func TestAnOutageCostsHardlyMoreRequestsThanCalls(t *testing.T) { // fault U1
 	for _, status := range []int{0, 503} {
 		synctest.Test(t, func(t *testing.T) {
 			upstream := &failing{status: status}
@@ -112,7 +112,7 @@ func TestARetryWaitsForRetryAfter(t *testing.T) {
 	})
 }
 
-func TestARetryThatTheDeadlineDoesNotAllowIsLeftToTheCaller(t *testing.T) { // U2
+func TestARetryThatTheDeadlineDoesNotAllowIsLeftToTheCaller(t *testing.T) { // fault U2
 	for name, c := range map[string]struct {
 		retryAfter string
 		deadline   time.Duration
@@ -141,7 +141,7 @@ func silent(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-func TestACatalogThatNeverAnswersIsGivenUp(t *testing.T) { // U2
+func TestACatalogThatNeverAnswersIsGivenUp(t *testing.T) { // fault U2
 	for op, call := range calls {
 		synctest.Test(t, func(t *testing.T) {
 			c := newTestClient(t, roundTrip(silent)).Polls()

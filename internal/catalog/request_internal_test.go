@@ -10,7 +10,7 @@ import (
 )
 
 // A transport reads once more after the last byte, to detect the end.
-func TestABodyIsLateUntilItsLastByteHasLeft(t *testing.T) { // M12
+func TestABodyIsLateUntilItsLastByteHasLeft(t *testing.T) { // fault M12
 	synctest.Test(t, func(t *testing.T) {
 		read := func(n int) (left int, err error) {
 			b := timelyBody{bytes.NewReader(make([]byte, 8)), time.Now().Add(time.Second)}

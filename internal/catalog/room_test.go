@@ -21,7 +21,7 @@ func listOf(t *testing.T, count int, members string) *List {
 	return list
 }
 
-func TestAListLeavesOutLongFields(t *testing.T) { // D8
+func TestAListLeavesOutLongFields(t *testing.T) { // fault D8
 	long := `"` + strings.Repeat("x", 900<<10) + `"`
 	for members, want := range map[string]string{
 		`"inputs":{"prompt":LONG},"textOutput":"t"`:                                  "inputs",
@@ -43,7 +43,7 @@ func TestAListLeavesOutLongFields(t *testing.T) { // D8
 	}
 }
 
-func TestAListEndsWhenItTakesTooMuchMemory(t *testing.T) { // D8
+func TestAListEndsWhenItTakesTooMuchMemory(t *testing.T) { // fault D8
 	const count = 2 * maxKept / (shortPart/2 + recordSize)
 	list := listOf(t, count, `"status":"queued","inputs":{"prompt":"`+strings.Repeat("x", shortPart/2)+`"}`)
 	if n := len(list.Records); !list.Cut || n < count/3 || n > 2*count/3 || len(list.Records[n-1].Omitted) > 0 {
@@ -51,7 +51,7 @@ func TestAListEndsWhenItTakesTooMuchMemory(t *testing.T) { // D8
 	}
 }
 
-func TestLongRecordsLeaveRoomForAll(t *testing.T) { // D8
+func TestLongRecordsLeaveRoomForAll(t *testing.T) { // fault D8
 	list := listOf(t, 1000, `"status":"queued","inputs":{"prompt":"`+strings.Repeat("x", 50<<10)+`"}`)
 	if first, _ := list.Find("g0"); len(list.Records) != 1000 || list.Cut || len(first.Omitted) > 0 {
 		t.Errorf("%d of 1000 are listed, cut: %v; left out of the first: %v", len(list.Records), list.Cut, first.Omitted)

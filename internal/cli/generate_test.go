@@ -179,7 +179,7 @@ func TestARefusalThatIsCertainSaysThatNothingWasOrderedAndNoOtherDoes(t *testing
 }
 
 // The advice about an order that may exist leads to the same order and to no other.
-func TestNoAdviceLeadsToASecondOrder(t *testing.T) { // A10
+func TestNoAdviceLeadsToASecondOrder(t *testing.T) { // fault A10
 	refused := failing(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")
 	for name, test := range map[string]struct {
 		errors []error

@@ -18,8 +18,8 @@ import (
 
 // inputFlags are the arguments with the inputs of a quote or an order.
 type inputFlags struct {
-	Model      string   `arg:"" help:"The model to order from, as easel models lists it."`
-	Inputs     []string `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs, typed by the description of the model. key=@FILE reads a file; key=@@text begins with @."`
+	Model      string   `arg:"" help:"The model to order, as listed by 'easel models'."`
+	Inputs     []string `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs, with the types that the model describes. key=@FILE reads the value from a file; key=@@text is a value that begins with @."`
 	InputsJSON string   `name:"inputs-json" placeholder:"FILE|-|TEXT" help:"All inputs as one JSON object instead: a file, - for standard input, or the text itself. It is sent unchanged."`
 	NoCheck    bool     `help:"Send key=value without the description of the model: as JSON if it is JSON, otherwise as text."`
 }

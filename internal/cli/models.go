@@ -37,7 +37,7 @@ var outputs = map[easelv1.OutputKind]string{easelv1.OutputKind_OUTPUT_KIND_FILE:
 
 type modelCmd struct {
 	callFlags
-	Model string `arg:"" help:"The model, as easel models lists it."`
+	Model string `arg:"" help:"The model, as listed by 'easel models'."`
 }
 
 // Run shows one model and its inputs.
@@ -81,7 +81,7 @@ func typeText(f *easelv1.InputField) string {
 	return joinNonEmpty(kind, required)
 }
 
-// valueText returns a value in the format of the command line.
+// valueText returns a value as it is written on the command line.
 func valueText(v *structpb.Value) string {
 	if v == nil {
 		return ""

@@ -17,7 +17,7 @@ import (
 // ownCodes matches the terminal codes of the program itself: its colors, and the removal of live lines.
 var ownCodes = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33|36)m|\r\x1b\[J|\r\n`)
 
-func TestAttackOfEveryTextOnATerminalWithColours(t *testing.T) { // A15
+func TestAttackOfEveryTextOnATerminalWithColours(t *testing.T) { // fault A15
 	if testing.Short() {
 		t.Skip("it is of scale: .ci/nightly runs it")
 	}
@@ -46,7 +46,7 @@ func TestAttackOfEveryTextOnATerminalWithColours(t *testing.T) { // A15
 	}
 }
 
-func TestAttackOfAResultOnStandardOutput(t *testing.T) { // A15
+func TestAttackOfAResultOnStandardOutput(t *testing.T) { // fault A15
 	text := evilServer(easelv1.State_STATE_SUCCEEDED, true, codes.OK, "")
 	text.download = func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
 		return failing(codes.FailedPrecondition, "NO_CONTENT")

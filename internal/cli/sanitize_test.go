@@ -171,7 +171,7 @@ func evilCommands(dir string) [][]string {
 	}
 }
 
-func TestAttackOfEveryTextOnATerminal(t *testing.T) { // A15
+func TestAttackOfEveryTextOnATerminal(t *testing.T) { // fault A15
 	if testing.Short() {
 		t.Skip("it is of scale: .ci/nightly runs it")
 	}
@@ -230,7 +230,7 @@ func wantJSON(t *testing.T, what, text string) {
 	}
 }
 
-func TestAttackOfFileNamesAndCompletions(t *testing.T) { // A15
+func TestAttackOfFileNamesAndCompletions(t *testing.T) { // fault A15
 	dial := evilServer(easelv1.State_STATE_SUCCEEDED, false, codes.OK, terminaltest.Evil).serve(t)
 	for _, args := range [][]string{
 		{"download", "gen_1", "--out", t.TempDir() + "/"},

@@ -15,9 +15,9 @@ import (
 
 type usageCmd struct {
 	callFlags
-	By    usageBy `placeholder:"WHAT" help:"A row for each day, owner, caller, model or label=NAME; separate several with commas. By default one row has everything."`
-	Since moment  `placeholder:"DATE" help:"Count orders from this day (2026-11-01, UTC) or time (RFC 3339). By default the first day of this month."`
-	Until moment  `placeholder:"DATE" help:"Count orders up to the end of this day, or up to this time. By default now."`
+	By    usageBy `placeholder:"WHAT" help:"A row for each day, owner, caller, model or label=NAME; separate several with commas. Default: one row for all orders."`
+	Since moment  `placeholder:"DATE" help:"Count orders from this day (2026-11-01, UTC) or time (RFC 3339). Default: the first day of this month."`
+	Until moment  `placeholder:"DATE" help:"Count orders up to the end of this day, or up to this time. Default: now."`
 	CSV   bool    `name:"csv" group:"output" help:"Comma-separated values with a header, amounts in cents."`
 }
 

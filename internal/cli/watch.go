@@ -35,7 +35,7 @@ type goalFlags struct {
 	Until string `enum:"terminal,settled" default:"terminal" placeholder:"GOAL" help:"terminal: finished. settled: finished, and no refund can follow."`
 }
 
-// options returns the options of a watch with this goal, in addition to more.
+// options returns the options of a watch with this goal, followed by those in more.
 func (g goalFlags) options(more ...easel.CallOption) []easel.CallOption {
 	if g.Until == "settled" {
 		return append(more, easel.UntilSettled())

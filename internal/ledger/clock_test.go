@@ -12,7 +12,7 @@ import (
 )
 
 // The clock of the second replica is years behind, because it is the clock of a test in simulated time.
-func TestTheDatabasesClockDecidesForEveryReplica(t *testing.T) { // T12
+func TestTheDatabasesClockDecidesForEveryReplica(t *testing.T) { // fault T12
 	url := proctest.Database(t)
 	right, limit := open(t, url), int64(20)
 	r := request("k")

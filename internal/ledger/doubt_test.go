@@ -16,7 +16,7 @@ import (
 
 // After a commit with a lost response, it is unknown whether the order is written. The commit is not repeated, and no caller
 // is notified that nothing was recorded.
-func TestACommitWhoseAnswerIsLostIsInDoubt(t *testing.T) { // M2
+func TestACommitWhoseAnswerIsLostIsInDoubt(t *testing.T) { // fault M2
 	for _, mode := range []string{"cache_statement", "exec", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
 			at := proctest.Database(t)

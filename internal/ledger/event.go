@@ -197,8 +197,8 @@ func (t *transaction) deliverNow(owner, generation string) error {
 	return err
 }
 
-// deliverKept requests the delivery of kept events of an owner and a subject. An empty subject means all subjects. It returns
-// the number of events, at most [stepRows].
+// deliverKept requests the delivery of at most [stepRows] kept events of an owner and a subject, and returns their number. An
+// empty subject means all subjects.
 func (t *transaction) deliverKept(owner, subject string) (events int64, err error) {
 	var ids, subjects []string
 	err = t.query(func(row scanner) error {

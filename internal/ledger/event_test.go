@@ -121,7 +121,7 @@ func TestWhatBecomesOfAnOrderIsWrittenAsEvents(t *testing.T) {
 }
 
 // A process may not have the callers file with the receiver yet.
-func TestEventWithoutAReceiverIsKeptForOne(t *testing.T) { // M5
+func TestEventWithoutAReceiverIsKeptForOne(t *testing.T) { // fault M5
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, outbox(ledger.Limits{DailyCents: cents(11)}))
 		for name, deliver := range map[string]func() error{
@@ -173,7 +173,7 @@ func TestOldKeptEventIsNotDelivered(t *testing.T) {
 	})
 }
 
-func TestLaterEventFollowsAKeptOne(t *testing.T) { // M5
+func TestLaterEventFollowsAKeptOne(t *testing.T) { // fault M5
 	onEach(t, func(t *testing.T, url string) {
 		teams := map[string]ledger.Team{"studio": {}}
 		o := outbox(ledger.Limits{})
@@ -287,7 +287,7 @@ func TestAThresholdOfABudgetIsToldOnceInItsWindow(t *testing.T) {
 	})
 }
 
-func TestAHigherChargeReachesAThreshold(t *testing.T) { // T7
+func TestAHigherChargeReachesAThreshold(t *testing.T) { // fault T7
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, outbox(ledger.Limits{DailyCents: cents(20)}))
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")

@@ -10,7 +10,7 @@ import (
 
 // An operator declares an order rejected while its POST still hangs, and its caller orders again under the free key. Then the
 // catalog returns a generation for the first order.
-func TestALateGenerationIsRecordedUnderAReusedKey(t *testing.T) { // M2, M10
+func TestALateGenerationIsRecordedUnderAReusedKey(t *testing.T) { // faults M2, M10
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		first := write(t, l, request("monday"))
@@ -38,7 +38,7 @@ func TestALateGenerationIsRecordedUnderAReusedKey(t *testing.T) { // M2, M10
 	})
 }
 
-func TestAContradictionIsNotAnOutage(t *testing.T) { // M14
+func TestAContradictionIsNotAnOutage(t *testing.T) { // fault M14
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		o := write(t, l, request("k"))

@@ -129,7 +129,7 @@ func TestACertainRefusalFreesTheKeyAndTheMoney(t *testing.T) {
 	})
 }
 
-func TestOneClaimAtATime(t *testing.T) { // T9
+func TestOneClaimAtATime(t *testing.T) { // fault T9
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		first := write(t, l, request("k"))
@@ -171,7 +171,7 @@ func lapse(t *testing.T, l *ledger.Ledger, url string) {
 	change(t, url, "UPDATE orders SET claimed_until = 0")
 }
 
-func TestAReplicaThatWasStoppedOverwritesNothing(t *testing.T) { // T9
+func TestAReplicaThatWasStoppedOverwritesNothing(t *testing.T) { // fault T9
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		first := write(t, l, request("k"))
@@ -196,7 +196,7 @@ func TestAReplicaThatWasStoppedOverwritesNothing(t *testing.T) { // T9
 	})
 }
 
-func TestAnOrderNobodyComesBackForIsResumed(t *testing.T) { // T3, T10
+func TestAnOrderNobodyComesBackForIsResumed(t *testing.T) { // faults T3, T10
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		written := write(t, l, request("k"))
@@ -221,7 +221,7 @@ func TestAnOrderNobodyComesBackForIsResumed(t *testing.T) { // T3, T10
 	})
 }
 
-func TestAfterTheWindowAnOperatorHasToSay(t *testing.T) { // T11
+func TestAfterTheWindowAnOperatorHasToSay(t *testing.T) { // fault T11
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		o := write(t, l, request("k"))
@@ -265,7 +265,7 @@ func TestAGenerationOfAnotherOrderIsNotStored(t *testing.T) {
 	})
 }
 
-func TestABudgetIsNeverPassed(t *testing.T) { // T5
+func TestABudgetIsNeverPassed(t *testing.T) { // fault T5
 	onEach(t, func(t *testing.T, url string) {
 		replicas := []*ledger.Ledger{open(t, url)}
 		if strings.HasPrefix(url, "postgres") {
@@ -324,7 +324,7 @@ func TestAKeyThatManySendAtOnceIsWrittenOnce(t *testing.T) {
 	})
 }
 
-func TestALedgerBelongsToOneCatalog(t *testing.T) { // T10
+func TestALedgerBelongsToOneCatalog(t *testing.T) { // fault T10
 	onEach(t, func(t *testing.T, url string) {
 		if err := open(t, url).Close(); err != nil {
 			t.Fatal(err)

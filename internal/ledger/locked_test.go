@@ -20,7 +20,7 @@ import (
 // lockedFor is the time after which the locks of a vanished host are released.
 const lockedFor = 10 * time.Second
 
-func TestAHostThatVanishesLocksNothingForLong(t *testing.T) { // M3
+func TestAHostThatVanishesLocksNothingForLong(t *testing.T) { // fault M3
 	for name, statement := range map[string]string{
 		"the budget of a team": `SELECT * FROM budgets FOR UPDATE`,
 		"the end of an order":  `SELECT * FROM orders FOR UPDATE`,
@@ -50,7 +50,7 @@ func TestAHostThatVanishesLocksNothingForLong(t *testing.T) { // M3
 }
 
 // A locked order does not block the recovery of other orders.
-func TestWhatIsLockedHoldsNobodyElseUp(t *testing.T) { // M3
+func TestWhatIsLockedHoldsNobodyElseUp(t *testing.T) { // fault M3
 	at := proctest.Database(t)
 	l, other := open(t, at), open(t, at)
 	for _, key := range []string{"locked", "free"} {
@@ -75,7 +75,7 @@ func TestWhatIsLockedHoldsNobodyElseUp(t *testing.T) { // M3
 }
 
 // Owners take turns, regardless of the number of their orders.
-func TestOwnersAreRecoveredInTurn(t *testing.T) { // M9
+func TestOwnersAreRecoveredInTurn(t *testing.T) { // fault M9
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		for n := range 10 {
@@ -101,7 +101,7 @@ func TestOwnersAreRecoveredInTurn(t *testing.T) { // M9
 	})
 }
 
-func TestATransactionThatWasGivenUpIsRepeated(t *testing.T) { // M14
+func TestATransactionThatWasGivenUpIsRepeated(t *testing.T) { // fault M14
 	l := open(t, proctest.Database(t))
 	for _, code := range []string{"40001", "40P01"} {
 		given := &pgconn.PgError{Code: code}
@@ -117,7 +117,7 @@ func TestATransactionThatWasGivenUpIsRepeated(t *testing.T) { // M14
 	}
 }
 
-func TestTheSessionsAreBoundedWhateverTheirDefaults(t *testing.T) { // M3, M14
+func TestTheSessionsAreBoundedWhateverTheirDefaults(t *testing.T) { // faults M3, M14
 	at := proctest.Database(t)
 	u, err := url.Parse(at)
 	if err != nil {
@@ -175,7 +175,7 @@ func TestAFileOfALedgerIsReadByNobodyElse(t *testing.T) {
 	}
 }
 
-func TestAnOrderThatIsLockedIsRecordedLater(t *testing.T) { // M3
+func TestAnOrderThatIsLockedIsRecordedLater(t *testing.T) { // fault M3
 	t.Parallel()
 	l := open(t, proctest.Database(t))
 	conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")

@@ -39,7 +39,7 @@ func TestALedgerInMemoryKeepsTheNewestOrdersAndThoseOfUnknownOutcome(t *testing.
 	}
 }
 
-func TestAttackOneOwnersOrdersPushOutNoOthers(t *testing.T) { // A7
+func TestAttackOneOwnersOrdersPushOutNoOthers(t *testing.T) { // fault A7
 	t.Parallel()
 	l := open(t, ledger.InMemory)
 	modest := request("modest")
@@ -56,7 +56,7 @@ func TestAttackOneOwnersOrdersPushOutNoOthers(t *testing.T) { // A7
 	}
 }
 
-func TestALedgerInMemoryKeepsNoMoreRefusedOrdersThanOthers(t *testing.T) { // D10
+func TestALedgerInMemoryKeepsNoMoreRefusedOrdersThanOthers(t *testing.T) { // fault D10
 	t.Parallel()
 	l := open(t, ledger.InMemory)
 	conclude(t, l, write(t, l, request("placed")), lifecycle.Named, "g1")
@@ -71,7 +71,7 @@ func TestALedgerInMemoryKeepsNoMoreRefusedOrdersThanOthers(t *testing.T) { // D1
 	}
 }
 
-func TestALateNameFindsAnOrderThatALaterClaimHadRefused(t *testing.T) { // U15
+func TestALateNameFindsAnOrderThatALaterClaimHadRefused(t *testing.T) { // fault U15
 	t.Parallel()
 	l := open(t, ledger.InMemory)
 	first := write(t, l, request("k"))
@@ -104,7 +104,7 @@ func TestWhatIsOldDoesNotKeepTheSurplus(t *testing.T) {
 	}
 }
 
-func TestALedgerForgetsRefusedOrdersAfterADay(t *testing.T) { // D10
+func TestALedgerForgetsRefusedOrdersAfterADay(t *testing.T) { // fault D10
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		conclude(t, l, write(t, l, request("placed")), lifecycle.Named, "g1")

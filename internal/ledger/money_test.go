@@ -12,7 +12,7 @@ import (
 
 func cents(n int64) *int64 { return &n }
 
-func TestTheBudgetFollowsTheMoneyOfAnOrder(t *testing.T) { // T6, T7
+func TestTheBudgetFollowsTheMoneyOfAnOrder(t *testing.T) { // faults T6, T7
 	type saw = lifecycle.Observation
 	for name, row := range map[string]struct {
 		seen            []saw
@@ -65,7 +65,7 @@ func TestTheBudgetFollowsTheMoneyOfAnOrder(t *testing.T) { // T6, T7
 	}
 }
 
-func TestTheFirstChargeAboveTheReservedPriceIsTold(t *testing.T) { // T7
+func TestTheFirstChargeAboveTheReservedPriceIsTold(t *testing.T) { // fault T7
 	type saw = lifecycle.Observation
 	for name, row := range map[string]struct {
 		reserved int64
@@ -98,7 +98,7 @@ func TestTheFirstChargeAboveTheReservedPriceIsTold(t *testing.T) { // T7
 	}
 }
 
-func TestAGenerationOfSomebodyElseIsNotFound(t *testing.T) { // T2
+func TestAGenerationOfSomebodyElseIsNotFound(t *testing.T) { // fault T2
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
@@ -174,7 +174,7 @@ func TestAFailureIsSettledWhenItsRefundWindowIsOver(t *testing.T) {
 }
 
 // One 404 proves nothing: a proxy may have sent it, or another account's API key was used.
-func TestAReadThatFindsNothingIsADeletionWhenItLasts(t *testing.T) { // M4
+func TestAReadThatFindsNothingIsADeletionWhenItLasts(t *testing.T) { // fault M4
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		late := write(t, l, request("k"))

@@ -17,7 +17,7 @@ func moved(key string) ledger.Request {
 	return r
 }
 
-func TestAKeyOfACallerIsOneOrderWhateverItsTeam(t *testing.T) { // M1
+func TestAKeyOfACallerIsOneOrderWhateverItsTeam(t *testing.T) { // fault M1
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		for _, r := range []ledger.Request{request("k"), moved("k")} { // both are quoted, and then written
@@ -53,7 +53,7 @@ func TestAKeyOfACallerIsOneOrderWhateverItsTeam(t *testing.T) { // M1
 	})
 }
 
-func TestTwoTeamsOfOneCallerAtOnceAreOneOrder(t *testing.T) { // M1
+func TestTwoTeamsOfOneCallerAtOnceAreOneOrder(t *testing.T) { // fault M1
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		var all sync.WaitGroup
@@ -77,7 +77,7 @@ func TestTwoTeamsOfOneCallerAtOnceAreOneOrder(t *testing.T) { // M1
 	})
 }
 
-func TestWhatIsNoLongerSoIsNotWritten(t *testing.T) { // M1
+func TestWhatIsNoLongerSoIsNotWritten(t *testing.T) { // fault M1
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		gone := errors.New("the caller was removed")
@@ -103,7 +103,7 @@ func TestWhatIsNoLongerSoIsNotWritten(t *testing.T) { // M1
 
 // Forwarded API keys of one account see the same generations. After a rotation, a repeat returns the generation of the order
 // that the previous key has placed.
-func TestTwoForwardedKeysOfOneAccountMayNameAGeneration(t *testing.T) { // M10
+func TestTwoForwardedKeysOfOneAccountMayNameAGeneration(t *testing.T) { // fault M10
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		for _, apiKey := range []string{"sum-of-the-old-one", "sum-of-the-new-one"} {
@@ -120,7 +120,7 @@ func TestTwoForwardedKeysOfOneAccountMayNameAGeneration(t *testing.T) { // M10
 	})
 }
 
-func TestALedgerBelongsToOneAccount(t *testing.T) { // M4
+func TestALedgerBelongsToOneAccount(t *testing.T) { // fault M4
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		for _, step := range []struct {
@@ -134,8 +134,8 @@ func TestALedgerBelongsToOneAccount(t *testing.T) { // M4
 	})
 }
 
-// If a rejection by the catalog is uncertain, the outcome stays unknown after the window.
-func TestAReservationEndsWithTheWindow(t *testing.T) { // M8
+// The reservation ends with the resend window, but an outcome that is unknown stays unknown.
+func TestAReservationEndsWithTheWindow(t *testing.T) { // fault M8
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		limits := ledger.Limits{DailyCents: cents(100), MonthlyCents: cents(100)}
@@ -172,7 +172,7 @@ func TestAReservationEndsWithTheWindow(t *testing.T) { // M8
 	})
 }
 
-func TestMoneyInDoubtIsLookedAtDailyForAMonth(t *testing.T) { // M13
+func TestMoneyInDoubtIsLookedAtDailyForAMonth(t *testing.T) { // fault M13
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		for key, seen := range map[string][]lifecycle.Observation{

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-func TestAnOwnerHasSoManyOrdersWithoutAnOutcomeAndNoMore(t *testing.T) { // A6
+func TestAnOwnerHasSoManyOrdersWithoutAnOutcomeAndNoMore(t *testing.T) { // fault A6
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		first := write(t, l, request("first"))
@@ -36,7 +36,7 @@ func TestAnOwnerHasSoManyOrdersWithoutAnOutcomeAndNoMore(t *testing.T) { // A6
 	})
 }
 
-func TestAnOwnerHasSoManyOrdersRefusedWithinAnHourAndNoMore(t *testing.T) { // D10
+func TestAnOwnerHasSoManyOrdersRefusedWithinAnHourAndNoMore(t *testing.T) { // fault D10
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		conclude(t, l, write(t, l, request("first")), lifecycle.TurnedAway, "")

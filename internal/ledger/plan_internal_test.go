@@ -63,7 +63,7 @@ func TestCopiesAreCountedInIndexes(t *testing.T) {
 	})
 }
 
-// Otherwise a page of rare orders reads all orders of its owner, or of all owners.
+// Without an index, a page whose filter matches few orders would read every order of its owner, or of all owners.
 func TestEachPageSeeksInAnIndex(t *testing.T) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		explain := "EXPLAIN QUERY PLAN "
@@ -197,7 +197,7 @@ func TestADatabaseThatIsSlowIsBusy(t *testing.T) {
 }
 
 // Otherwise each query with invented ids reads all orders of the owner.
-func TestTheGenerationsOfAnOwnerAreSoughtByTheirIDs(t *testing.T) { // D7
+func TestTheGenerationsOfAnOwnerAreSoughtByTheirIDs(t *testing.T) { // fault D7
 	l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
 	if err != nil {
 		t.Fatal(err)

@@ -69,7 +69,7 @@ func TestAFileThatCantBeALedgerIsNamed(t *testing.T) {
 	wantRefusal(t, "sqlite:"+text, "damaged or not a ledger")
 }
 
-func TestALedgerThatStopsTakingOrdersSaysWhy(t *testing.T) { // T4
+func TestALedgerThatStopsTakingOrdersSaysWhy(t *testing.T) { // fault T4
 	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
 	l := open(t, url)
 	for statement, cure := range map[string]string{
@@ -85,7 +85,7 @@ func TestALedgerThatStopsTakingOrdersSaysWhy(t *testing.T) { // T4
 	}
 }
 
-func TestADatabaseThatStopsTakingOrdersSaysWhy(t *testing.T) { // T4
+func TestADatabaseThatStopsTakingOrdersSaysWhy(t *testing.T) { // fault T4
 	url := proctest.Database(t)
 	l := open(t, url)
 	change(t, url, `CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$`)

@@ -40,7 +40,7 @@ func TestTheSummaryIsThatOfTheOrders(t *testing.T) {
 }
 
 // Databases sort strings differently: en-US sorts "b-a" after "ba", and "B" after "a".
-func TestASummaryHasEachOwnerOnceInAnyOrderOfTexts(t *testing.T) { // M14
+func TestASummaryHasEachOwnerOnceInAnyOrderOfTexts(t *testing.T) { // fault M14
 	at := proctest.Database(t)
 	change(t, at, `CREATE DATABASE american TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' ENCODING 'UTF8'`)
 	u, err := url.Parse(at)

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-func TestTheBudgetOfAllTogetherIsNeverPassed(t *testing.T) { // T5
+func TestTheBudgetOfAllTogetherIsNeverPassed(t *testing.T) { // fault T5
 	onEach(t, func(t *testing.T, url string) {
 		replicas := []*ledger.Ledger{open(t, url)}
 		if strings.HasPrefix(url, "postgres") {
@@ -68,7 +68,7 @@ func (r *requests) Write(message []byte) (int, error) {
 }
 
 // All owners wait for the lock of a total budget, for the round trips of each transaction that holds it.
-func TestTheTotalLockIsHeldForOneQueryAndTheCommit(t *testing.T) { // T5
+func TestTheTotalLockIsHeldForOneQueryAndTheCommit(t *testing.T) { // fault T5
 	sent := &requests{}
 	relay := newRelay(t, proctest.Database(t), sent)
 	l := openTelling(t, relay.url(t, "exec"), outbox(ledger.Limits{DailyCents: cents(12)})) // each order passes a threshold

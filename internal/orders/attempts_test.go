@@ -16,7 +16,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-func TestACreateWithALostAnswerIsChargedOnce(t *testing.T) { // U14
+func TestACreateWithALostAnswerIsChargedOnce(t *testing.T) { // fault U14
 	inStore(t, 1000, func(t *testing.T, s *store) {
 		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 2, AfterCommit: true, Reset: true})
 		first := s.mustCreate(s.order("k1"))
@@ -34,7 +34,7 @@ func TestACreateWithALostAnswerIsChargedOnce(t *testing.T) { // U14
 	})
 }
 
-func TestEveryBrokenAnswerToACreateIsAnUnknownOutcomeAndIsChargedOnce(t *testing.T) { // U4 U12 U14 M15
+func TestEveryBrokenAnswerToACreateIsAnUnknownOutcomeAndIsChargedOnce(t *testing.T) { // faults U4, U12, U14, M15
 	for name, fault := range map[string]sandbox.Fault{
 		"cut before the answer":      {AfterCommit: true, Reset: true},
 		"cut inside the answer":      {Cut: true, CutAfter: 10},
@@ -69,7 +69,7 @@ func TestEveryBrokenAnswerToACreateIsAnUnknownOutcomeAndIsChargedOnce(t *testing
 	}
 }
 
-func TestAnOutcomeThatStaysUnknownIsSaidBeforeTheDeadline(t *testing.T) { // U2
+func TestAnOutcomeThatStaysUnknownIsSaidBeforeTheDeadline(t *testing.T) { // fault U2
 	inStore(t, 1000, func(t *testing.T, s *store) {
 		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", AfterCommit: true, Reset: true})
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -88,7 +88,7 @@ func TestAnOutcomeThatStaysUnknownIsSaidBeforeTheDeadline(t *testing.T) { // U2
 	})
 }
 
-func TestACallerThatGoesAwayDoesNotStopAnOrderThatMayHaveLeft(t *testing.T) { // K7
+func TestACallerThatGoesAwayDoesNotStopAnOrderThatMayHaveLeft(t *testing.T) { // fault K7
 	inStore(t, 1000, func(t *testing.T, s *store) {
 		slow := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Delay: sandbox.Delay(300 * time.Millisecond)})
 		ctx, cancel := context.WithCancel(context.Background())
@@ -111,7 +111,7 @@ func TestACallerThatGoesAwayDoesNotStopAnOrderThatMayHaveLeft(t *testing.T) { //
 	})
 }
 
-func TestOneIdempotencyKeyOfManyCallsIsOneSubmission(t *testing.T) { // K8
+func TestOneIdempotencyKeyOfManyCallsIsOneSubmission(t *testing.T) { // fault K8
 	inStore(t, 1000, func(t *testing.T, s *store) {
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Delay: sandbox.Delay(200 * time.Millisecond)})
 		var all sync.WaitGroup
@@ -160,7 +160,7 @@ func (p posting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.RoundTripper.RoundTrip(r)
 }
 
-func TestOneIdempotencyKeyAtSeveralReplicasIsOneCharge(t *testing.T) { // K8 S4
+func TestOneIdempotencyKeyAtSeveralReplicasIsOneCharge(t *testing.T) { // faults K8, S4
 	inStore(t, 1000, func(t *testing.T, s *store) {
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Probability: 0.5, Count: 4, AfterCommit: true, Reset: true})
 		orders := posting{s.transport, new(sync.Mutex), map[string]int{}}
@@ -191,7 +191,7 @@ func TestOneIdempotencyKeyAtSeveralReplicasIsOneCharge(t *testing.T) { // K8 S4
 	})
 }
 
-func TestAnIdempotencyKeyOfAnotherOrderIsRefused(t *testing.T) { // K8
+func TestAnIdempotencyKeyOfAnotherOrderIsRefused(t *testing.T) { // fault K8
 	inStore(t, 1000, func(t *testing.T, s *store) {
 		s.mustCreate(s.order("k"))
 		other := s.order("k")
@@ -208,7 +208,7 @@ func TestAnIdempotencyKeyOfAnotherOrderIsRefused(t *testing.T) { // K8
 	})
 }
 
-func TestARefusalIsCertainAndFreesTheIdempotencyKey(t *testing.T) { // U8 U9
+func TestARefusalIsCertainAndFreesTheIdempotencyKey(t *testing.T) { // faults U8, U9
 	for name, row := range map[string]struct {
 		status int
 		body   string
@@ -245,7 +245,7 @@ func TestAnIdempotencyKeyMayOrderAgainAfterARefusal(t *testing.T) {
 	})
 }
 
-func TestARefusalAfterALostAnswerIsNotBelieved(t *testing.T) { // U15
+func TestARefusalAfterALostAnswerIsNotBelieved(t *testing.T) { // fault U15
 	inStore(t, 1000, func(t *testing.T, s *store) {
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE"}`})
@@ -273,7 +273,7 @@ func TestACatalogThatIsBusyWithTheKeyIsRetried(t *testing.T) {
 	})
 }
 
-func TestAPriceAboveTheLimitOrdersNothing(t *testing.T) { // U20
+func TestAPriceAboveTheLimitOrdersNothing(t *testing.T) { // fault U20
 	inStore(t, 1000, func(t *testing.T, s *store) {
 		quote, err := s.client.Catalog.Quote(t.Context(), s.cred, "studio/haiku", s.order("").Inputs)
 		if err != nil {
@@ -341,7 +341,7 @@ func TestEveryAttemptHasTheSameIdempotencyKeyAndBytes(t *testing.T) {
 	}
 }
 
-func TestManyOrdersUnderFireAreChargedOnceEach(t *testing.T) { // U14 U15
+func TestManyOrdersUnderFireAreChargedOnceEach(t *testing.T) { // faults U14, U15
 	inStore(t, 1_000_000, func(t *testing.T, s *store) {
 		faults := []*sandbox.Injected{
 			s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Probability: 0.15, AfterCommit: true, Reset: true}),
@@ -355,7 +355,7 @@ func TestManyOrdersUnderFireAreChargedOnceEach(t *testing.T) { // U14 U15
 			slots <- struct{}{}
 			all.Go(func() {
 				defer func() { <-slots }()
-				// An order of unknown outcome is resent, as the contract requires.
+				// Resend an order whose outcome is unknown, as the contract requires.
 				g, err := s.create(s.order(fmt.Sprintf("k%d", i)))
 				for catalog.KindOf(err) == catalog.KindOutcomeUnknown {
 					g, err = s.create(s.order(fmt.Sprintf("k%d", i)))

@@ -81,7 +81,7 @@ func createWithin(t *testing.T, c *client, cred catalog.Credential, o order, pat
 	return receipt, failed
 }
 
-func TestARefusalIsWithheldWhileAnOrderMayExist(t *testing.T) { // A10
+func TestARefusalIsWithheldWhileAnOrderMayExist(t *testing.T) { // fault A10
 	for name, refusal := range map[string]step{
 		"balance":   refusedNow,
 		"daily cap": {status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`},
@@ -115,7 +115,7 @@ func TestARefusalIsWithheldWhileAnOrderMayExist(t *testing.T) { // A10
 	}
 }
 
-func TestOutcomeIsKnownOnlyOfAnOrderThatWasNotAccepted(t *testing.T) { // A10
+func TestOutcomeIsKnownOnlyOfAnOrderThatWasNotAccepted(t *testing.T) { // fault A10
 	dear, limit := plainOrder, int64(5)
 	dear.MaxCostCents = &limit
 	for name, row := range map[string]struct {
@@ -164,7 +164,7 @@ func TestAnotherOrderUnderAnIdempotencyKeyIsNotSent(t *testing.T) {
 	})
 }
 
-func TestEveryAttemptOfASubmissionCarriesOneAPIKey(t *testing.T) { // A11
+func TestEveryAttemptOfASubmissionCarriesOneAPIKey(t *testing.T) { // fault A11
 	for name, steps := range map[string][]step{
 		"within a call":       {away, away, placed},
 		"no connection first": {noDial, away, placed},
@@ -213,7 +213,7 @@ func TestAnOrderThatWasCertainlyRefusedMayGoUnderTheNewAPIKey(t *testing.T) {
 	})
 }
 
-func TestAttemptsGoOnWithoutTheCallerForItsTime(t *testing.T) { // K7
+func TestAttemptsGoOnWithoutTheCallerForItsTime(t *testing.T) { // fault K7
 	for name, row := range map[string]struct {
 		steps    []step
 		patience time.Duration // zero means no deadline

@@ -47,7 +47,7 @@ func TestA429AfterALostAnswerIsWaitedOutAndTriedAgain(t *testing.T) {
 	})
 }
 
-func TestAnOutcomeThatIsUnknownStaysSoUntilTheCatalogNamesTheOrder(t *testing.T) { // A10
+func TestAnOutcomeThatIsUnknownStaysSoUntilTheCatalogNamesTheOrder(t *testing.T) { // fault A10
 	inStore(t, 1000, func(t *testing.T, s *store) {
 		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", AfterCommit: true, Reset: true})
 		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
@@ -75,7 +75,7 @@ func (s *store) briefly(o order, want catalog.Kind) {
 	s.finish()
 }
 
-func TestAnOrderThatTookTheLastMoneyIsNotCalledRefused(t *testing.T) { // A10
+func TestAnOrderThatTookTheLastMoneyIsNotCalledRefused(t *testing.T) { // fault A10
 	inStoreOf(t, sandbox.Config{Repeats: sandbox.Repeats{MoneyFirst: true}}, 1, func(t *testing.T, s *store) { // the price of one haiku
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
 		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
@@ -94,7 +94,7 @@ func TestAnOrderThatTookTheLastMoneyIsNotCalledRefused(t *testing.T) { // A10
 	})
 }
 
-func TestARotatedHeldAPIKeyBuysNothingTwice(t *testing.T) { // A11
+func TestARotatedHeldAPIKeyBuysNothingTwice(t *testing.T) { // fault A11
 	inStoreOf(t, sandbox.Config{Repeats: sandbox.Repeats{PerAPIKey: true}}, 1000, func(t *testing.T, s *store) {
 		next, err := s.sandbox.AddKey(t.Context(), s.key, "")
 		if err != nil {

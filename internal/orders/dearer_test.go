@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-func TestAChargeAboveTheQuoteIsToldAndCounted(t *testing.T) { // T7
+func TestAChargeAboveTheQuoteIsToldAndCounted(t *testing.T) { // fault T7
 	inShop(t, 1000, func(s *shop) {
 		price, limit := s.price(), int64(500)
 		charge := price + 7
@@ -41,7 +41,7 @@ func TestAChargeAboveTheQuoteIsToldAndCounted(t *testing.T) { // T7
 	})
 }
 
-func TestAChargeAboveTheQuoteThatIsReadLaterIsToldAndCountedOnce(t *testing.T) { // T7
+func TestAChargeAboveTheQuoteThatIsReadLaterIsToldAndCountedOnce(t *testing.T) { // fault T7
 	for name, read := range map[string]func(*replica, catalog.Generation){
 		"by a poll":      (*replica).poll,
 		"by the settler": func(r *replica, _ catalog.Generation) { settles(3*time.Minute, r) },

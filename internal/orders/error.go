@@ -51,7 +51,7 @@ var (
 	ErrResendWindow = errors.New("resend window is over: the catalog may have forgotten the idempotency key")
 
 	errRotated = errors.New("order was sent under another API key; use that API key to send it again")
-	// errTermsChanged means that the terms of the caller changed while its order was quoted.
+	// errTermsChanged means that the terms of the caller changed while its order was being quoted.
 	errTermsChanged = errors.New("terms of the caller changed")
 )
 

@@ -132,7 +132,7 @@ func TestAnOrderThatCannotWaitIsToldAtOnceAndNeverLeaves(t *testing.T) {
 	})
 }
 
-func TestADailyCapCostsFewOrders(t *testing.T) { // U9
+func TestADailyCapCostsFewOrders(t *testing.T) { // fault U9
 	synctest.Test(t, func(t *testing.T) {
 		upstream := &busyCatalog{refusal: step{status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`}, until: time.Now().Add(90 * time.Second)}
 		c := newTestClient(t, upstream)

@@ -54,7 +54,7 @@ func isNotPlaced(err error) bool {
 	return ok && order.Outcome == orders.NotPlaced
 }
 
-func TestWhoIsRemovedDuringItsQuotePlacesNothing(t *testing.T) { // M1
+func TestWhoIsRemovedDuringItsQuotePlacesNothing(t *testing.T) { // fault M1
 	inShop(t, 1000, func(s *shop) {
 		r := s.replica()
 		r.quotesSlowly()
@@ -74,7 +74,7 @@ func TestWhoIsRemovedDuringItsQuotePlacesNothing(t *testing.T) { // M1
 	})
 }
 
-func TestABudgetThatIsLoweredDuringAQuoteCounts(t *testing.T) { // M1
+func TestABudgetThatIsLoweredDuringAQuoteCounts(t *testing.T) { // fault M1
 	inShop(t, 1000, func(s *shop) {
 		r := s.replica()
 		r.quotesSlowly()
@@ -96,7 +96,7 @@ func TestABudgetThatIsLoweredDuringAQuoteCounts(t *testing.T) { // M1
 
 // A rejection belongs to the call that received it. Another replica has placed the order while this replica requested its
 // price.
-func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // M2
+func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // fault M2
 	for name, same := range map[string]bool{"on another replica": false, "on the same replica": true} {
 		t.Run(name, func(t *testing.T) {
 			inShop(t, 1000, func(s *shop) {
@@ -127,7 +127,7 @@ func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // M2
 }
 
 // The catalog responds that the key belongs to another order, which may be this order.
-func TestAKeyThatTheCatalogHasForAnotherOrderIsUnknown(t *testing.T) { // M11
+func TestAKeyThatTheCatalogHasForAnotherOrderIsUnknown(t *testing.T) { // fault M11
 	for body, status := range map[string]int{
 		`{"code":"IDEMPOTENCY_KEY_REUSED","message":"it stands for another order"}`:                          http.StatusConflict,
 		`{"code":"IDEMPOTENCY_CONFLICT","message":"another one"}`:                                            http.StatusUnprocessableEntity,
@@ -151,7 +151,7 @@ func TestAKeyThatTheCatalogHasForAnotherOrderIsUnknown(t *testing.T) { // M11
 }
 
 // A replica that can't settle leaves the work to other replicas.
-func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // M6
+func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // fault M6
 	inShop(t, 1000, func(s *shop) {
 		revoked, good := s.replica(), s.replica()
 		mustPlace(s, good, "k", "a harbour [fail]")
@@ -176,7 +176,7 @@ func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // M6
 }
 
 // The first attempt may have been accepted, and the second is rejected.
-func TestACatalogThatLooksAtTheKeyFirstRefusesForCertain(t *testing.T) { // M8
+func TestACatalogThatLooksAtTheKeyFirstRefusesForCertain(t *testing.T) { // fault M8
 	for keyFirst, state := range map[bool]lifecycle.State{false: lifecycle.Open, true: lifecycle.Refused} {
 		t.Run(fmt.Sprint(keyFirst), func(t *testing.T) {
 			inShop(t, 1000, func(s *shop) {
@@ -236,7 +236,7 @@ func TestOperatorsSeeWhatRefusesARepeat(t *testing.T) {
 }
 
 // A response may be from a proxy, and a rejection may not concern the order.
-func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // M8
+func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // fault M8
 	for name, fault := range map[string]sandbox.Fault{
 		"a page":              {Status: http.StatusBadRequest, Body: "<html><h1>400 Bad Request</h1></html>", Header: map[string]string{"Content-Type": "text/html"}},
 		"a size":              {Status: http.StatusRequestEntityTooLarge, Body: `{"code":"TOO_LARGE","message":"too large"}`},
@@ -269,7 +269,7 @@ func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // M8
 }
 
 // One generation that can't be read or recorded does not affect others.
-func TestARenderThatCannotBeLookedAtKeepsNoOthersWaiting(t *testing.T) { // M6, M9
+func TestARenderThatCannotBeLookedAtKeepsNoOthersWaiting(t *testing.T) { // faults M6, M9
 	for name, answer := range map[string]int{"broken": http.StatusInternalServerError, "forbidden": http.StatusForbidden} {
 		t.Run(name, func(t *testing.T) {
 			inShop(t, 1000, func(s *shop) {
@@ -326,7 +326,7 @@ func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 
 // A process that was paused between its claim and the POST continues after the window. If it sent the order then, the charge
 // could contradict decisions that were made since.
-func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // M12
+func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // fault M12
 	for name, stopped := range map[string]time.Duration{"after its claim": ledger.ClaimTime + time.Second, "after the window": window + time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			inShop(t, 1000, func(s *shop) {

@@ -47,7 +47,7 @@ func TestAnotherOrderUnderOneKeyIsRefused(t *testing.T) {
 	})
 }
 
-func TestTwoOwnersOfOneKeyHaveTwoOrders(t *testing.T) { // T1
+func TestTwoOwnersOfOneKeyHaveTwoOrders(t *testing.T) { // fault T1
 	inShop(t, 1000, func(s *shop) {
 		r := s.replica()
 		one, err := r.place("studio", "k", "a harbour")
@@ -59,7 +59,7 @@ func TestTwoOwnersOfOneKeyHaveTwoOrders(t *testing.T) { // T1
 }
 
 // A process that dies leaves its order open. It may die after each step of an order.
-func TestAnOrderOfADeadProcessIsRecovered(t *testing.T) { // T3
+func TestAnOrderOfADeadProcessIsRecovered(t *testing.T) { // fault T3
 	for name, post := range map[string]bool{"before the POST": false, "after the POST": true} {
 		t.Run(name, func(t *testing.T) {
 			inShop(t, 1000, func(s *shop) {
@@ -86,7 +86,7 @@ func TestAnOrderOfADeadProcessIsRecovered(t *testing.T) { // T3
 	}
 }
 
-func TestAnOrderWhoseAnswerIsLostIsKnownWithinAMinute(t *testing.T) { // T3
+func TestAnOrderWhoseAnswerIsLostIsKnownWithinAMinute(t *testing.T) { // fault T3
 	inShop(t, 1000, func(s *shop) {
 		r := s.replica()
 		r.answers(lost)
@@ -243,7 +243,7 @@ func TestAnOwnUncertainAttemptOutlivesItsOrder(t *testing.T) {
 	})
 }
 
-func TestNothingIsSentAfterTheWindow(t *testing.T) { // T11
+func TestNothingIsSentAfterTheWindow(t *testing.T) { // fault T11
 	inShop(t, 1000, func(s *shop) {
 		r := s.replica()
 		r.answers(lost)
@@ -260,7 +260,7 @@ func TestNothingIsSentAfterTheWindow(t *testing.T) { // T11
 	})
 }
 
-func TestNothingIsSentUnderAnotherAPIKey(t *testing.T) { // T10
+func TestNothingIsSentUnderAnotherAPIKey(t *testing.T) { // fault T10
 	inShop(t, 1000, func(s *shop) {
 		r := s.replica()
 		r.answers(lost)
@@ -282,7 +282,7 @@ func TestNothingIsSentUnderAnotherAPIKey(t *testing.T) { // T10
 	})
 }
 
-func TestABudgetHoldsOnEveryReplica(t *testing.T) { // T5
+func TestABudgetHoldsOnEveryReplica(t *testing.T) { // fault T5
 	inShop(t, 10_000, func(s *shop) {
 		price := s.price()
 		replicas := []*replica{s.replica(), s.replica(), s.replica()}
@@ -354,7 +354,7 @@ func TestAModelThatTheTeamMayNotOrderIsRefused(t *testing.T) {
 	})
 }
 
-func TestAnOutcomeThatTheLedgerDoesNotHoldIsUnknown(t *testing.T) { // T4
+func TestAnOutcomeThatTheLedgerDoesNotHoldIsUnknown(t *testing.T) { // fault T4
 	for name, refusal := range map[string]bool{"an id": false, "a refusal": true} {
 		t.Run(name, func(t *testing.T) {
 			inShop(t, 1000, func(s *shop) {
@@ -383,7 +383,7 @@ func TestAnOutcomeThatTheLedgerDoesNotHoldIsUnknown(t *testing.T) { // T4
 	}
 }
 
-func TestAStoppedReplicaOverwritesNothing(t *testing.T) { // T9
+func TestAStoppedReplicaOverwritesNothing(t *testing.T) { // fault T9
 	inShop(t, 1000, func(s *shop) {
 		stopped := s.replica()
 		stopped.answers(func(*http.Request, *http.Response) (*http.Response, error) {

@@ -42,7 +42,7 @@ func inEachWay(t *testing.T, test func(t *testing.T, knowsAll bool, cred catalog
 	}
 }
 
-func TestOutcomeOfAFailedOrder(t *testing.T) { // A10
+func TestOutcomeOfAFailedOrder(t *testing.T) { // fault A10
 	definite, nothingLeft, open := orders.NotPlacedByThisCall, orders.NotPlacedByThisCall, orders.Unknown
 	rows := map[string]struct {
 		steps []step
@@ -88,7 +88,7 @@ func TestOutcomeOfAFailedOrder(t *testing.T) { // A10
 	}
 }
 
-func TestOutcomeOfAnOrderThatIsTooDear(t *testing.T) { // A10
+func TestOutcomeOfAnOrderThatIsTooDear(t *testing.T) { // fault A10
 	inEachWay(t, func(t *testing.T, knowsAll bool, cred catalog.Credential, at func(*ledger.Config)) {
 		upstream := &script{steps: []step{placed}, quote: step{status: 200, body: `{"priceCents":9}`}}
 		c := newClient(t, catalog.Config{BaseURL: testURL, Transport: upstream}, at)
@@ -114,7 +114,7 @@ func TestAKnownOutcomeNamesAnotherReasonThanUnknown(t *testing.T) {
 	})
 }
 
-func TestAGenerationOfAnotherOrderIsAFaultOfTheLedger(t *testing.T) { // M10
+func TestAGenerationOfAnotherOrderIsAFaultOfTheLedger(t *testing.T) { // fault M10
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClient(t, &script{steps: []step{placed}}) // it returns one generation for all orders
 		other := plainOrder

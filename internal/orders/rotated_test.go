@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-func TestAnAPIKeyThatIsRotatedWithinARecoveryBuysNothing(t *testing.T) { // A11, T10
+func TestAnAPIKeyThatIsRotatedWithinARecoveryBuysNothing(t *testing.T) { // faults A11, T10
 	inShopOf(t, sandbox.Config{Repeats: sandbox.Repeats{PerAPIKey: true}}, 1000, func(s *shop) {
 		r := s.replica()
 		r.answers(lost)
@@ -60,7 +60,7 @@ func outcomeOf(err error) orders.Outcome {
 	return ""
 }
 
-func TestACallWhoseOwnAttemptMayHaveBeenTakenSaysSoWhateverComesAfter(t *testing.T) { // A10
+func TestACallWhoseOwnAttemptMayHaveBeenTakenSaysSoWhateverComesAfter(t *testing.T) { // fault A10
 	for name, row := range map[string]struct {
 		meanwhile func(*shop, ledger.Order)
 		refused   bool // rejected by the terms of the caller when the key is looked up again
@@ -147,7 +147,7 @@ func (s *shop) restartedAfterLostResponse() (restarted *replica, posts *int) {
 	return restarted, posts
 }
 
-func TestNoOrderIsSentBeforeTheAccountIsKnown(t *testing.T) { // M4
+func TestNoOrderIsSentBeforeTheAccountIsKnown(t *testing.T) { // fault M4
 	inShop(t, 1000, func(s *shop) {
 		restarted, posts := s.restartedAfterLostResponse()
 		s.ledger.AccountUnknown.Store(true)
@@ -185,7 +185,7 @@ func TestNoOrderIsResentUnderARejectedAPIKey(t *testing.T) {
 	})
 }
 
-func TestAnOrderWaitsUntilTheAccountIsKnown(t *testing.T) { // M4
+func TestAnOrderWaitsUntilTheAccountIsKnown(t *testing.T) { // fault M4
 	inShop(t, 1000, func(s *shop) {
 		r := s.replica()
 		s.ledger.AccountUnknown.Store(true)

@@ -71,7 +71,7 @@ func mustPlaceOf(s *shop, owner string, r *replica, key, prompt string) catalog.
 	return receipt.Generation
 }
 
-func TestARefundThatNobodySeesGivesTheBudgetItsMoneyBack(t *testing.T) { // T6
+func TestARefundThatNobodySeesGivesTheBudgetItsMoneyBack(t *testing.T) { // fault T6
 	inShop(t, 1000, func(s *shop) {
 		r := s.replica()
 		mustPlace(s, r, "k", "a harbour [fail]")
@@ -124,7 +124,7 @@ func TestTheLastLookIsASingleRead(t *testing.T) {
 	})
 }
 
-func TestARefundAfterASuccessCountsWheneverItIsSeen(t *testing.T) { // T6
+func TestARefundAfterASuccessCountsWheneverItIsSeen(t *testing.T) { // fault T6
 	for name, sees := range map[string]func(*shop, *replica, catalog.Version){
 		"by a read": func(s *shop, r *replica, read catalog.Version) {
 			r.orders.Hub.Observe(s.Context(), r.held("studio"), read, true)

@@ -21,7 +21,7 @@ func broken(owner string) func(*http.Request) error {
 	}
 }
 
-func TestOneTeamsFailingOrdersDelayNobodyElses(t *testing.T) { // M9
+func TestOneTeamsFailingOrdersDelayNobodyElses(t *testing.T) { // fault M9
 	inShop(t, 1000, func(s *shop) {
 		r := s.replica()
 		r.befores(broken("studio"))
@@ -48,7 +48,7 @@ func TestOneTeamsFailingOrdersDelayNobodyElses(t *testing.T) { // M9
 }
 
 // The recovery acquires no claim that it does not use.
-func TestEachClaimOfTheRecoveryIsAnAttempt(t *testing.T) { // M9
+func TestEachClaimOfTheRecoveryIsAnAttempt(t *testing.T) { // fault M9
 	inShop(t, 1000, func(s *shop) {
 		r := s.replica()
 		r.answers(lost)

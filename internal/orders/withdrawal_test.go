@@ -91,7 +91,7 @@ func lapse(t *testing.T, url string) {
 }
 
 // An order waits for the end of a pause of the catalog, and its caller's deadline passes before it is sent.
-func TestAnOrderIsWithdrawnBeforeItsCallerIsTold(t *testing.T) { // A10
+func TestAnOrderIsWithdrawnBeforeItsCallerIsTold(t *testing.T) { // fault A10
 	for name, url := range map[string]func(*testing.T) string{
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") },
 		"PostgreSQL": func(t *testing.T) string { return proctest.Database(t) },
@@ -194,7 +194,7 @@ func (h onLost) Handle(_ context.Context, r slog.Record) error {
 }
 
 // An order that this call has written waits, and another process has its claim, when the ledger becomes unavailable.
-func TestAnOrderWithALostLeaseIsUnknownToItsCaller(t *testing.T) { // A10
+func TestAnOrderWithALostLeaseIsUnknownToItsCaller(t *testing.T) { // fault A10
 	file := filepath.Join(t.TempDir(), "ledger.db")
 	synctest.Test(t, func(t *testing.T) {
 		upstream := &busyCatalog{refusal: step{status: 429}, retryAfter: "30", until: time.Now().Add(30 * time.Second)}

@@ -40,7 +40,7 @@ func StartBucket(t *testing.T) *Bucket {
 	return RunBucket(t, nil, "server", "-filer", "-s3", "-s3.config="+users, "-volume.max=30", "-master.volumeSizeLimitMB=64")
 }
 
-// RunBucket starts the server with the given arguments and environment, on free ports and in a directory of the test.
+// RunBucket starts an S3 server with the given arguments and environment, on free ports and in a temporary directory of the test.
 func RunBucket(t *testing.T, env []string, words ...string) *Bucket {
 	t.Helper()
 	weed, err := filepath.Abs(filepath.Join(Root, ".build", "s3", "bin", "weed"))
@@ -81,7 +81,7 @@ func (b *Bucket) Start(t *testing.T) {
 		b.command.Stdout, b.command.Stderr, b.command.Dir = log, log, b.dir
 		b.command.Env = append(os.Environ(), b.env...)
 		err = b.command.Start()
-		_ = log.Close() // the process has its own
+		_ = log.Close() // the process has its own handle to the file
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -143,7 +143,7 @@ func unreadable(said string) service.Violation {
 // tooDeep is the part of the JSON parser's error that reports excessive nesting of the body.
 const tooDeep = "exceeded max recursion depth"
 
-// fieldOfParser matches the field in an error of a parser.
+// fieldOfParser matches the name of the field in the error of a JSON parser.
 var fieldOfParser = regexp.MustCompile(`(?:field|list|field value:) "?([A-Za-z_][\w.]*)`)
 
 // requestFields returns the fields of all requests, by their names in the contract. It includes the fields of nested messages.

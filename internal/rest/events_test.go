@@ -210,7 +210,7 @@ func TestABrowserThatConnectsAgainSaysWhatItHas(t *testing.T) {
 	})
 }
 
-func TestAClientThatDoesNotReadLosesItsStream(t *testing.T) { // L1
+func TestAClientThatDoesNotReadLosesItsStream(t *testing.T) { // fault L1
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		ended := make(chan struct{})
@@ -237,7 +237,7 @@ func TestAClientThatDoesNotReadLosesItsStream(t *testing.T) { // L1
 	})
 }
 
-func TestAQuietStreamOutlivesTheWriteLimit(t *testing.T) { // N3
+func TestAQuietStreamOutlivesTheWriteLimit(t *testing.T) { // fault N3
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = func(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {

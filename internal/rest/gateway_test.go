@@ -92,7 +92,7 @@ func TestJSONWritesZeroesAndLeavesOutWhatIsAbsent(t *testing.T) {
 	}
 }
 
-func TestTheIdempotencyKeyMayStandInAHeader(t *testing.T) { // I4
+func TestTheIdempotencyKeyMayStandInAHeader(t *testing.T) { // fault I4
 	studio := servertest.NewStudio()
 	studio.Create = func(_ context.Context, req *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
 		return &easelv1.CreateGenerationResponse{Generation: &easelv1.Generation{GenerationId: req.GetIdempotencyKey()}}, nil
@@ -190,7 +190,7 @@ func TestAMethodThatIsNotThereIsToldWhichAre(t *testing.T) {
 	}
 }
 
-func TestAnIDArrivesAsItWasMeant(t *testing.T) { // I3
+func TestAnIDArrivesAsItWasMeant(t *testing.T) { // fault I3
 	studio := servertest.NewStudio()
 	studio.Model = func(_ context.Context, req *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {
 		return &easelv1.GetModelResponse{Model: &easelv1.Model{ModelId: req.GetModelId()}}, nil

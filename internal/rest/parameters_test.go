@@ -143,7 +143,7 @@ func unknownQuery() string {
 	return query.String()
 }
 
-func TestOfManyUnknownQueryParametersTenAreNamed(t *testing.T) { // D13
+func TestOfManyUnknownQueryParametersTenAreNamed(t *testing.T) { // fault D13
 	s := serve(t, servertest.NewStudio())
 	_, text := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations?"+unknownQuery(), ""))
 	st := servertest.WantError(t, servertest.RESTStatus(t, text).Err(), codes.InvalidArgument, "INVALID_REQUEST")

@@ -93,7 +93,7 @@ func orderStruct(name string, v *structpb.Value) *easelv1.CreateGenerationReques
 	})
 }
 
-func TestEveryRuleOfTheContractIsHeldAndNamesItsField(t *testing.T) { // I2 I4 I5 M15
+func TestEveryRuleOfTheContractIsHeldAndNamesItsField(t *testing.T) { // faults I2, I4, I5, M15
 	t.Parallel()
 	overBothOnPorts(t, func(t *testing.T, s *stack, c caller) {
 		for _, bad := range badInputs {
@@ -167,7 +167,7 @@ func TestWhatOnlyGRPCCanSayIsHeldToo(t *testing.T) {
 	}
 }
 
-func TestIdsNeverLeaveTheirPlaceInTheUpstreamPath(t *testing.T) { // I3
+func TestIdsNeverLeaveTheirPlaceInTheUpstreamPath(t *testing.T) { // fault I3
 	t.Parallel()
 	overBothOnPorts(t, func(t *testing.T, s *stack, c caller) {
 		for _, id := range []string{"%2f", "%2e%2e", "..%2fme", "...", "a?b", "a#b", "a;b", "a&b=c", "x:wait", "x:watch", "content"} {

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
-func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) { // L9
+func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) { // fault L9
 	for _, test := range []struct {
 		name, header string
 		code         int
@@ -55,7 +55,7 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) { // L9
 	}
 }
 
-func TestHeadersThatDoNotComeAreGivenUp(t *testing.T) { // L9
+func TestHeadersThatDoNotComeAreGivenUp(t *testing.T) { // fault L9
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, servertest.NewStudio())
 		conn, err := s.HTTPPipe.Dial()

@@ -45,7 +45,7 @@ func compressed(t *testing.T, n int64) []byte {
 	return message
 }
 
-func TestALargeMessageCompressedSmallCostsLittleMemory(t *testing.T) { // I1
+func TestALargeMessageCompressedSmallCostsLittleMemory(t *testing.T) { // fault I1
 	if raceDetector {
 		t.Skip("memory is not meaningful under the race detector")
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-func TestAStreamEndsWithTheCertificateOfItsCaller(t *testing.T) { // A9
+func TestAStreamEndsWithTheCertificateOfItsCaller(t *testing.T) { // fault A9
 	const heartbeat, life = 15 * time.Second, 100 * time.Second
 	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // the start of the time in a test
 	for form, as := range forms {

@@ -42,7 +42,7 @@ func TestEveryListAndMapOfTheContractHasItsMost(t *testing.T) {
 	}
 }
 
-func TestLongListIsOneViolation(t *testing.T) { // D1
+func TestLongListIsOneViolation(t *testing.T) { // fault D1
 	check, err := newRules()
 	if err != nil {
 		t.Fatal(err)

@@ -187,7 +187,7 @@ func TestAServerThatIsStoppedBeforeItBeginsReturns(t *testing.T) {
 	})
 }
 
-func TestADeadClientIsFreedWithin45Seconds(t *testing.T) { // N2
+func TestADeadClientIsFreedWithin45Seconds(t *testing.T) { // fault N2
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		ended := make(chan struct{})
@@ -222,7 +222,7 @@ func TestADeadClientIsFreedWithin45Seconds(t *testing.T) { // N2
 	})
 }
 
-func TestPingsEveryTenSecondsAreWelcome(t *testing.T) { // L8
+func TestPingsEveryTenSecondsAreWelcome(t *testing.T) { // fault L8
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, servertest.NewStudio())
 		accepted := 0

@@ -46,7 +46,7 @@ func overBoth(t *testing.T, scenario func(t *testing.T, s *stack, c caller), cha
 // operator is the operator of [overTeams].
 const operator = "ops"
 
-// overEveryStack runs a scenario like overBoth, and again on each database with a shared API key and a ledger.
+// overEveryStack runs a scenario as overBoth does, and then once for each database, with a ledger and a shared API key.
 func overEveryStack(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
 	overBoth(t, scenario, change...)
 	usually := func(o *options) { o.sandbox.Speed = usualSpeed }

@@ -87,7 +87,7 @@ func TestAGetOfWhatIsWatchedCostsNoReadUnlessItMustBeYoung(t *testing.T) {
 	}, seldom)
 }
 
-func TestInAnOutageAGetGivesWhatTheWatchHasWithItsTime(t *testing.T) { // U1
+func TestInAnOutageAGetGivesWhatTheWatchHasWithItsTime(t *testing.T) { // fault U1
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		id := underWatch(t, c)
 		known, err := getWithin(t, c, id, nil)

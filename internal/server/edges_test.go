@@ -48,7 +48,7 @@ func TestHeadersUpToTheLimitAreTakenAndNoMore(t *testing.T) {
 	}
 }
 
-func TestAMessageOfExactlyTheLimitIsTaken(t *testing.T) { // I1
+func TestAMessageOfExactlyTheLimitIsTaken(t *testing.T) { // fault I1
 	for _, inputs := range []int{service.DefaultMaxInputs, service.DefaultMaxInputs * 3 / 2} {
 		probeMessage(t, serve(t, servertest.NewStudio(), func(c *Config) { c.Limits.MaxInputs = inputs }), inputs+256<<10)
 	}
@@ -76,7 +76,7 @@ func probeMessage(t *testing.T, s *site, limit int) {
 	}
 }
 
-func TestATLSHandshakeThatIsLeftHalfOpenIsGivenUp(t *testing.T) { // L9
+func TestATLSHandshakeThatIsLeftHalfOpenIsGivenUp(t *testing.T) { // fault L9
 	files := newTLSFiles(t, "server")
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, servertest.NewStudio(), func(c *Config) { c.TLS = files.TLS })

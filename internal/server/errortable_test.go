@@ -246,7 +246,7 @@ func (h withHeader) RoundTrip(r *http.Request) (*http.Response, error) {
 	return h.RoundTripper.RoundTrip(r)
 }
 
-func TestAPriceAboveTheLimitIsRefusedAndNamed(t *testing.T) { // U20
+func TestAPriceAboveTheLimitIsRefusedAndNamed(t *testing.T) { // fault U20
 	t.Parallel()
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		req := order(t, picture, "k", "a lake")

@@ -261,7 +261,7 @@ func TestAWatchOfManyOfATeamTellsWhatItsFilterChooses(t *testing.T) {
 	})
 }
 
-func TestAForeignKnownRenderIsToldAsOneThatDoesNotExist(t *testing.T) { // T2
+func TestAForeignKnownRenderIsToldAsOneThatDoesNotExist(t *testing.T) { // fault T2
 	t.Parallel()
 	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
 		foreign := create(t, as("shop"), order(t, text, "k", "a lake"))

@@ -19,7 +19,7 @@ func answerWith(s *stack, bytes int) *sandbox.Injected {
 }
 
 // A response has up to 100,000 values in a field.
-func TestALargeAnswerArrivesAndATooLargeOneWithoutItsMembers(t *testing.T) { // D6
+func TestALargeAnswerArrivesAndATooLargeOneWithoutItsMembers(t *testing.T) { // fault D6
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		id := create(t, c, order(t, text, "k", "a quiet sea")).GetGenerationId()
 		read := &easelv1.GetGenerationRequest{GenerationId: id, MaxStaleness: &durationpb.Duration{}}

@@ -15,7 +15,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // I2 I4 I5
+func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // faults I2, I4, I5
 	for name, probe := range map[string]func(*testing.T, *stack, caller){
 		"nesting": probeDepth, "values": probeValues, "ids": probeIDs, "idempotency key": probeKey, "labels": probeLabels,
 		"page token": probeToken, "many ids": probeManyIDs, "wait": probeWait, "heartbeats": probePulse,
@@ -135,7 +135,7 @@ func probeToken(t *testing.T, _ *stack, c caller) {
 	}
 }
 
-func TestAPageHasAtMostAThousandRenders(t *testing.T) { // I5
+func TestAPageHasAtMostAThousandRenders(t *testing.T) { // fault I5
 	overBoth(t, func(t *testing.T, _ *stack, c caller) {
 		for _, size := range []int32{pageLimit, pageLimit + 1} {
 			resp := &easelv1.ListGenerationsResponse{}

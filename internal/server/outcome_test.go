@@ -39,7 +39,7 @@ const (
 	notPlaced = "not_placed_by_this_call"
 )
 
-func TestEveryFailedOrderSaysWhatIsKnownOfIt(t *testing.T) { // A10
+func TestEveryFailedOrderSaysWhatIsKnownOfIt(t *testing.T) { // fault A10
 	t.Parallel()
 	limit := int64(0)
 	for name, row := range map[string]struct {
@@ -100,7 +100,7 @@ func TestEveryFailedOrderSaysWhatIsKnownOfIt(t *testing.T) { // A10
 	}
 }
 
-func TestAnOrderThatRESTRefusesItselfWasNotSent(t *testing.T) { // A10
+func TestAnOrderThatRESTRefusesItselfWasNotSent(t *testing.T) { // fault A10
 	t.Parallel()
 	s := newStack(t)
 	for name, change := range map[string]func(*http.Request){
@@ -182,7 +182,7 @@ func heldStackFrom(t *testing.T, file string, change ...func(*options)) *stack {
 	return s
 }
 
-func TestTwoOwnersWhoChooseOneIdempotencyKeyHaveTwoOrders(t *testing.T) { // T1
+func TestTwoOwnersWhoChooseOneIdempotencyKeyHaveTwoOrders(t *testing.T) { // fault T1
 	t.Parallel()
 	s := heldStack(t, []string{"shop", "blog"})
 	shop := create(t, grpcCaller{s, "shop"}, order(t, text, "monday", "a lake"))
@@ -204,7 +204,7 @@ func TestTwoOwnersWhoChooseOneIdempotencyKeyHaveTwoOrders(t *testing.T) { // T1
 	wantStatus(t, err, codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED", 409)
 }
 
-func TestAnonymousCallersAreOneOwner(t *testing.T) { // T1
+func TestAnonymousCallersAreOneOwner(t *testing.T) { // fault T1
 	t.Parallel()
 	var s *stack
 	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(s.key) })

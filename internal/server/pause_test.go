@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // L1
+func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // fault L1
 	files := newTLSFiles(t, "server")
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {

@@ -46,7 +46,7 @@ func wantOverQuota(t *testing.T, err error) {
 	}
 }
 
-func TestAStreamOverTheQuotaIsRefusedAtOnceAndNeverQueuedByTheTransport(t *testing.T) { // L5
+func TestAStreamOverTheQuotaIsRefusedAtOnceAndNeverQueuedByTheTransport(t *testing.T) { // fault L5
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = watchUntilLeft
@@ -79,7 +79,7 @@ func TestAStreamOverTheQuotaIsRefusedAtOnceAndNeverQueuedByTheTransport(t *testi
 	})
 }
 
-func TestOneHTTPConnectionCarriesAllStreamsOfACaller(t *testing.T) { // L5
+func TestOneHTTPConnectionCarriesAllStreamsOfACaller(t *testing.T) { // fault L5
 	files := newTLSFiles(t, "server")
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
@@ -120,7 +120,7 @@ func TestOneHTTPConnectionCarriesAllStreamsOfACaller(t *testing.T) { // L5
 	})
 }
 
-func TestTheCountOfStreamsGoesBackWhateverEndsThem(t *testing.T) { // L5
+func TestTheCountOfStreamsGoesBackWhateverEndsThem(t *testing.T) { // fault L5
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		var end func(context.Context) error
@@ -287,7 +287,7 @@ func TestCallPastALimitIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
-func TestCallersHaveCountsOfTheirOwn(t *testing.T) { // L5
+func TestCallersHaveCountsOfTheirOwn(t *testing.T) { // fault L5
 	c := newCounts("calls", 2, 3, easelv1.ErrorReason_STREAM_QUOTA_EXCEEDED, "wait")
 	leave := func(caller string, n int, want easelv1.ErrorReason) func() {
 		t.Helper()

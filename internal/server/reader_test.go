@@ -66,7 +66,7 @@ func busy(c *busyCatalog, change ...func(*options)) func(*options) {
 // windows limit the data that a client buffers to 64 KiB for each stream, even on a fast connection.
 var windows = []grpc.DialOption{grpc.WithStaticStreamWindowSize(64 << 10), grpc.WithStaticConnWindowSize(1 << 20)}
 
-func TestAReaderThatIsStuckIsFreedAfterHalfAMinuteAndHoldsNobodyUp(t *testing.T) { // L1
+func TestAReaderThatIsStuckIsFreedAfterHalfAMinuteAndHoldsNobodyUp(t *testing.T) { // fault L1
 	synctest.Test(t, func(t *testing.T) {
 		catalog := &busyCatalog{size: 100 << 10}
 		s := newStack(t, busy(catalog, func(o *options) { o.dialOptions = windows }))
@@ -106,7 +106,7 @@ func TestAReaderThatIsStuckIsFreedAfterHalfAMinuteAndHoldsNobodyUp(t *testing.T)
 	})
 }
 
-func TestADownloadThatIsStuckIsFreedAfterTwoMinutes(t *testing.T) { // L1
+func TestADownloadThatIsStuckIsFreedAfterTwoMinutes(t *testing.T) { // fault L1
 	synctest.Test(t, func(t *testing.T) {
 		s := newStack(t, busy(&busyCatalog{}, func(o *options) { o.dialOptions = windows }))
 		stream, err := easelv1.NewGenerationServiceClient(s.grpc).DownloadGeneration(grpcCaller{s, s.key}.keyed(t.Context()),
@@ -127,7 +127,7 @@ func TestADownloadThatIsStuckIsFreedAfterTwoMinutes(t *testing.T) { // L1
 	})
 }
 
-func TestAReaderStuckInLargeMessagesHoldsAtMost256KiB(t *testing.T) { // L1
+func TestAReaderStuckInLargeMessagesHoldsAtMost256KiB(t *testing.T) { // fault L1
 	if raceDetector {
 		t.Skip("memory is not meaningful under the race detector")
 	}
@@ -197,7 +197,7 @@ func (p *impatientProxy) Read(b []byte) (int, error) {
 	return p.Conn.Read(b)
 }
 
-func TestHeartbeatsKeepAQuietWatchAliveBehindAProxyThatCutsSilence(t *testing.T) { // N3
+func TestHeartbeatsKeepAQuietWatchAliveBehindAProxyThatCutsSilence(t *testing.T) { // fault N3
 	var cut atomic.Int64
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
@@ -223,7 +223,7 @@ func TestHeartbeatsKeepAQuietWatchAliveBehindAProxyThatCutsSilence(t *testing.T)
 	}
 }
 
-func TestALargeNumberOfWatchesOpenedAndCancelledLeavesNothing(t *testing.T) { // L3
+func TestALargeNumberOfWatchesOpenedAndCancelledLeavesNothing(t *testing.T) { // fault L3
 	times := soak(25_000, 1_000_000)
 	if testing.Short() {
 		times = 5_000

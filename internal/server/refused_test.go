@@ -31,7 +31,7 @@ func TestFloodOfStrangersFillsNoLog(t *testing.T) {
 	})
 }
 
-func TestStrangerIsRefusedBeforeItsRequestArrives(t *testing.T) { // A1 A2
+func TestStrangerIsRefusedBeforeItsRequestArrives(t *testing.T) { // faults A1, A2
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, servertest.NewStudio())
 		stream, err := s.GRPC.NewStream(t.Context(), &easelv1.GenerationService_ServiceDesc.Streams[0], easelv1.GenerationService_WatchGeneration_FullMethodName)

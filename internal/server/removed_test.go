@@ -32,7 +32,7 @@ var streams = map[string]func(ctx context.Context, c caller, id string, heartbea
 	},
 }
 
-func TestAttackOfACallerThatWasRemoved(t *testing.T) { // A9
+func TestAttackOfACallerThatWasRemoved(t *testing.T) { // fault A9
 	const heartbeat = 15 * time.Second
 	for form, as := range forms {
 		for name, stream := range streams {
@@ -77,7 +77,7 @@ func wantRemoved(t *testing.T, err error) {
 	}
 }
 
-func TestACallerThatHasChangedItsTeamIsOut(t *testing.T) { // T8
+func TestACallerThatHasChangedItsTeamIsOut(t *testing.T) { // fault T8
 	for name, changed := range map[string]string{
 		"another team":        "teams: {a: {}, b: {}}\ncallers: [{name: shop, team: b, operator: true, %s}]\n",
 		"no team":             "teams: {a: {}}\ncallers: [{name: shop, operator: true, %s}]\n",

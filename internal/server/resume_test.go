@@ -24,7 +24,7 @@ func finished(t *testing.T, c caller, size string) string {
 	return g.GetGenerationId()
 }
 
-func TestAnInterruptedDownloadGoesOnExactlyWhereItBroke(t *testing.T) { // U16
+func TestAnInterruptedDownloadGoesOnExactlyWhereItBroke(t *testing.T) { // fault U16
 	s := newStack(t)
 	c := grpcCaller{s, s.key}
 	id := finished(t, c, "640x400")
@@ -81,7 +81,7 @@ func TestContentThatIsGoneIsNotSaidToCome(t *testing.T) {
 	})
 }
 
-func TestAnOrderThatTheCatalogDoesNotShowYetIsNotSaidToBeMissing(t *testing.T) { // U10
+func TestAnOrderThatTheCatalogDoesNotShowYetIsNotSaidToBeMissing(t *testing.T) { // fault U10
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))

@@ -148,7 +148,7 @@ func quote(t *testing.T, s *stack, c caller, req *easelv1.CreateGenerationReques
 	return quoted
 }
 
-func TestThePriceThatIsQuotedIsTheOneThatIsCharged(t *testing.T) { // U20
+func TestThePriceThatIsQuotedIsTheOneThatIsCharged(t *testing.T) { // fault U20
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		before := balance(t, s, c)
@@ -230,7 +230,7 @@ func TestAFailedRenderIsRefundedToTheCent(t *testing.T) {
 	})
 }
 
-func TestACreateWhoseAnswerIsLostIsChargedOnceAndGivesTheSameId(t *testing.T) { // U14
+func TestACreateWhoseAnswerIsLostIsChargedOnceAndGivesTheSameId(t *testing.T) { // fault U14
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
@@ -341,7 +341,7 @@ func TestADownloadWaitsForTheResultWhereAsked(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed = 20 })
 }
 
-func TestInputsAsTextArePassedOnDigitForDigit(t *testing.T) { // I2
+func TestInputsAsTextArePassedOnDigitForDigit(t *testing.T) { // fault I2
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
 		g := create(t, c, &easelv1.CreateGenerationRequest{

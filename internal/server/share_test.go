@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/server"
 )
 
-func TestTheGenerationsOfACallersWatchesAreBounded(t *testing.T) { // A4
+func TestTheGenerationsOfACallersWatchesAreBounded(t *testing.T) { // fault A4
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

@@ -55,7 +55,7 @@ func aboutOne(m protoreflect.MethodDescriptor, id string) proto.Message {
 	return request
 }
 
-// strangers has a function for each kind of owner. The function opens a watch of a generation of the owner, and returns a caller of
+// strangers maps each kind of owner to a function. The function opens a watch of one of its generations, and returns the ID and a caller of
 // another owner.
 var strangers = map[string]func(t *testing.T, as func(*stack, string) caller) (id string, foreign caller){
 	"an API key": func(t *testing.T, as func(*stack, string) caller) (string, caller) {
@@ -68,7 +68,7 @@ var strangers = map[string]func(t *testing.T, as func(*stack, string) caller) (i
 	},
 }
 
-func TestForeignGenerationIsAnsweredAsAnUnknownOne(t *testing.T) { // L7 T2
+func TestForeignGenerationIsAnsweredAsAnUnknownOne(t *testing.T) { // faults L7, T2
 	t.Parallel()
 	for form, as := range forms {
 		for owner, open := range strangers {

@@ -239,7 +239,7 @@ func TestACertificateOfAnotherAuthorityIsRefused(t *testing.T) {
 	}
 }
 
-func TestAttackWithoutAClientCertificate(t *testing.T) { // A13
+func TestAttackWithoutAClientCertificate(t *testing.T) { // fault A13
 	t.Parallel()
 	files := newTLSFiles(t, "server")
 	for _, test := range []struct {
@@ -293,7 +293,7 @@ func TestPlaintextAndOldTLSAreNotSpoken(t *testing.T) {
 	}
 }
 
-func TestACertificateCountsAsLongAsAChainOfAnAuthorityInForce(t *testing.T) { // A9
+func TestACertificateCountsAsLongAsAChainOfAnAuthorityInForce(t *testing.T) { // fault A9
 	const short, long = time.Hour, 3 * time.Hour
 	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // the start of the time in a test
 	files, other := newTLSFiles(t, "server"), newAuthority(t)
@@ -331,7 +331,7 @@ func TestACertificateCountsAsLongAsAChainOfAnAuthorityInForce(t *testing.T) { //
 	}
 }
 
-func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) { // X4
+func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) { // fault X4
 	files := newTLSFiles(t, "0")
 	var handshakes int
 	seen := map[string]int{}

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
-func TestUpstreamTroubleIsToldInHeartbeatsAndTheWatchGoesOn(t *testing.T) { // U1 U4
+func TestUpstreamTroubleIsToldInHeartbeatsAndTheWatchGoesOn(t *testing.T) { // faults U1, U4
 	t.Parallel()
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
@@ -58,7 +58,7 @@ func TestAForwardedKeyThatIsRevokedEndsItsWatches(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed = 0.1 })
 }
 
-func TestAHeldKeyThatIsRejectedIsTheOperatorsFault(t *testing.T) { // U7
+func TestAHeldKeyThatIsRejectedIsTheOperatorsFault(t *testing.T) { // fault U7
 	t.Parallel()
 	held, logs := catalog.Held(func() catalog.Secret { return catalog.NewSecret("sandbox_live_wrong") }), &servertest.Buffer{}
 	s := newStack(t, func(o *options) {

@@ -93,7 +93,7 @@ func TestAResultIsCutIntoChunksWithChecksums(t *testing.T) {
 	}
 }
 
-func TestABodyThatBreaksOffIsNeverWhole(t *testing.T) { // U16
+func TestABodyThatBreaksOffIsNeverWhole(t *testing.T) { // fault U16
 	for name, broken := range map[string]error{
 		"an error":              errors.New("the line is cut"),
 		"one that wraps an end": fmt.Errorf("cut: %w", io.EOF),

@@ -73,7 +73,7 @@ func TestTheMembersOfARecordReachACallerWhateverTheyAre(t *testing.T) {
 	}
 }
 
-func TestANumberThatNoDoubleHoldsIsAText(t *testing.T) { // I2
+func TestANumberThatNoDoubleHoldsIsAText(t *testing.T) { // fault I2
 	for number, isText := range map[string]bool{
 		"0": false, "-0": false, "0.0e7": false, "1.5": false, "0.1": false, "3.14159265358979323846": false, "1e20": false, "-1E+3": false,
 		"9007199254740992": false, "9007199254740993": true, "-9007199254740993": true, "9007199254740993.0": true, "9007199254740993.5": true,

@@ -29,7 +29,7 @@ func TestTheSameInputsAreAlwaysTheSameBytes(t *testing.T) {
 	}
 }
 
-func TestNumbersAreWrittenExactly(t *testing.T) { // I2
+func TestNumbersAreWrittenExactly(t *testing.T) { // fault I2
 	for number, want := range map[float64]string{
 		0: "0", 1: "1", -7: "-7", 9007199254740991: "9007199254740991", 0.1: "0.1", 1e-7: "1e-07", -2.5e-300: "-2.5e-300",
 		math.Copysign(0, -1): "0",
@@ -42,7 +42,7 @@ func TestNumbersAreWrittenExactly(t *testing.T) { // I2
 	}
 }
 
-func FuzzInputsJSONIsRefusedOrPassedOnAsItIs(f *testing.F) { // I2
+func FuzzInputsJSONIsRefusedOrPassedOnAsItIs(f *testing.F) { // fault I2
 	for _, seed := range []string{`{}`, `{"a":1,"b":[{}]}`, `{"a":1,"a":2}`, `[`, `{{`, `{"a":"\ud800"}`, "{\"\xff\":1}", `{"a":{"a":[[]]}}`} {
 		f.Add(seed)
 	}
@@ -57,7 +57,7 @@ func FuzzInputsJSONIsRefusedOrPassedOnAsItIs(f *testing.F) { // I2
 	})
 }
 
-func FuzzAPageTokenIsReadOrRefused(f *testing.F) { // I5
+func FuzzAPageTokenIsReadOrRefused(f *testing.F) { // fault I5
 	f.Add(writeToken("letters", "a"))
 	f.Add("????")
 	list := []string{"a", "b", "c"}

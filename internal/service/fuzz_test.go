@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-func FuzzInputsReachTheCatalogWithTheirValues(f *testing.F) { // I2
+func FuzzInputsReachTheCatalogWithTheirValues(f *testing.F) { // fault I2
 	for _, seed := range []string{
 		`{}`, `{"prompt":"<ü\u2028&>","n":[1,-0.5,1e-7,true,null,{"":{}}]}`, `{"n":9007199254740991}`, `{"n":9007199254740993}`, `{"n":1e300}`,
 		`{"n":1e-320}`, `{"a\u0000b":"\u007f"}`, strings.Repeat(`{"a":`, 64) + "1" + strings.Repeat("}", 64), strings.Repeat(`{"a":`, 65) + "1" + strings.Repeat("}", 65),

@@ -65,7 +65,7 @@ func flowTo(r *slowReader, n int, pause time.Duration) (took time.Duration, err 
 	return took, err
 }
 
-func TestADownloadIsGivenUpAMinuteAfterAMessageThatIsNotTaken(t *testing.T) { // L1
+func TestADownloadIsGivenUpAMinuteAfterAMessageThatIsNotTaken(t *testing.T) { // fault L1
 	const never = -1
 	for name, row := range map[string]struct {
 		takes time.Duration // time in which the caller reads a message

@@ -35,7 +35,7 @@ func TestEveryKindOfCatalogErrorHasARule(t *testing.T) {
 	}
 }
 
-func TestAnOrderThatIsNotSentAgainAsksForNoOtherTry(t *testing.T) { // A10
+func TestAnOrderThatIsNotSentAgainAsksForNoOtherTry(t *testing.T) { // fault A10
 	for cause, again := range map[error]bool{io.EOF: true, orders.ErrResendWindow: false} {
 		st := Status(&catalog.Error{Kind: catalog.KindOutcomeUnknown, Err: cause})
 		asks := strings.Contains(st.Message(), "send the same idempotency_key again")
@@ -95,7 +95,7 @@ func TestContextErrorsKeepTheirCodes(t *testing.T) {
 	}
 }
 
-func TestAStatusFitsIntoTrailers(t *testing.T) { // I6
+func TestAStatusFitsIntoTrailers(t *testing.T) { // fault I6
 	var many []Violation
 	for i := range 1000 {
 		many = append(many, Violation{Field: fmt.Sprintf("generation_ids[%d]", i), Description: strings.Repeat("x", 2000)})

@@ -103,7 +103,7 @@ func foreign(size int) string {
 	return strings.TrimSuffix(all.String(), ",")
 }
 
-func TestAttackByLongPromptsOnTheWatchesOfOthers(t *testing.T) { // D8
+func TestAttackByLongPromptsOnTheWatchesOfOthers(t *testing.T) { // fault D8
 	long := []byte(`"prompt":"` + strings.Repeat("p", 900_000) + `"`)
 	s := newSiege(t, siegeConfig{ledger: newBook(t), before: func(catalog http.Handler) http.Handler {
 		return changed(catalog, func(path string) bool { return strings.HasPrefix(path, "/generations") }, func(body []byte) []byte {
@@ -138,7 +138,7 @@ func TestAttackByLongPromptsOnTheWatchesOfOthers(t *testing.T) { // D8
 	}
 }
 
-func TestAttackByReportsOnALongBook(t *testing.T) { // D7
+func TestAttackByReportsOnALongBook(t *testing.T) { // fault D7
 	for name, size := range map[string]struct{ orders, reports int }{
 		"100 of 20,000 orders": {sizeOf(20_000, 2_000), sizeOf(100, 20)},
 		"8 of 300,000 orders":  {sizeOf(300_000, 10_000), 8},
@@ -182,7 +182,7 @@ func multiply(t *testing.T, book, owner string, count int) {
 	}
 }
 
-func TestAttackByWatchesOfMadeUpIDsBehindAHeldKey(t *testing.T) { // D7
+func TestAttackByWatchesOfMadeUpIDsBehindAHeldKey(t *testing.T) { // fault D7
 	s := newSiege(t, siegeConfig{ledger: newBook(t)})
 	s.placesOrders()
 	conn := s.dialFrom("127.0.0.1")
@@ -217,7 +217,7 @@ func madeUpWatches(t *testing.T, n int) [][]byte {
 	return requests
 }
 
-func TestAttackByWatchesOfManyMadeUpIDs(t *testing.T) { // A4
+func TestAttackByWatchesOfManyMadeUpIDs(t *testing.T) { // fault A4
 	for name, accepted := range map[string]bool{"under a rejected API key": false, "under an accepted API key": true} {
 		t.Run(name, func(t *testing.T) {
 			s := newSiege(t, siegeConfig{})
@@ -243,7 +243,7 @@ func (s *siege) watchMany(ctx context.Context, conn *grpc.ClientConn, request []
 	return stream, errors.Join(stream.SendMsg(encoded(request)), stream.CloseSend())
 }
 
-func TestAttackByWatchesOfEverythingOfATeamWithoutOrders(t *testing.T) { // D9
+func TestAttackByWatchesOfEverythingOfATeamWithoutOrders(t *testing.T) { // fault D9
 	s := newSiege(t, siegeConfig{ledger: newBook(t)})
 	s.readsOwn()
 	for n := range sizeOf(200, 10) {
@@ -301,7 +301,7 @@ func (s *siege) heartbeats() (stop func()) {
 	return func() { cancel(); watching.Wait() }
 }
 
-func TestAttackByOrdersThatTheCatalogRefuses(t *testing.T) { // D10
+func TestAttackByOrdersThatTheCatalogRefuses(t *testing.T) { // fault D10
 	book := newBook(t)
 	s := newSiege(t, siegeConfig{ledger: book, before: func(catalog http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

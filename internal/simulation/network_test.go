@@ -46,7 +46,7 @@ func newLink() *link { return &link{over: make(chan struct{})} }
 // spacing is between two things that would happen at one instant.
 const spacing = time.Microsecond
 
-// become changes the condition. Connections that were over it when it fell silent are lost.
+// become changes the condition of the link. Connections that were open when the link fell silent are lost.
 func (l *link) become(state condition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

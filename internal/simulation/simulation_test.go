@@ -85,7 +85,7 @@ func TestOneSeed(t *testing.T) {
 }
 
 // TestASeedIsOneHistory runs seeds twice: a failure that can't be repeated can't be understood. Worlds with a
-// ledger are left out: which of two goroutines gets the one connection to the database first is not the seed's.
+// ledger are left out, because the seed does not control which of two goroutines gets the only database connection first.
 func TestASeedIsOneHistory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the run without -short compares them")

@@ -20,7 +20,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-func TestSIGTERMTellsFiveThousandWatchesAndEndsWithinTenSeconds(t *testing.T) { // N4
+func TestSIGTERMTellsFiveThousandWatchesAndEndsWithinTenSeconds(t *testing.T) { // fault N4
 	const watches, each = 5000, 1000 // each is the number for one connection
 	catalog := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "sandbox_live_") },
 		"sandbox", "--addr", "127.0.0.1:0", "--speed", "0.0001")

@@ -43,7 +43,7 @@ func secretLedger(t *testing.T) (ledger string, lockOut func()) {
 	}
 }
 
-func TestThePasswordOfTheLedgerIsInNothingThatTheProcessSays(t *testing.T) { // X3
+func TestThePasswordOfTheLedgerIsInNothingThatTheProcessSays(t *testing.T) { // fault X3
 	ledger, lockOut := secretLedger(t)
 	collector := &sink{}
 	telemetry := httptest.NewServer(collector)

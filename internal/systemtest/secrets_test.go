@@ -149,7 +149,7 @@ func search(t *testing.T, where, text string) {
 	}
 }
 
-func TestAKeyIsInNothingThatTheProcessSays(t *testing.T) { // X3 U22
+func TestAKeyIsInNothingThatTheProcessSays(t *testing.T) { // faults X3, U22
 	for mode, env := range map[string]map[string]string{
 		"forwarded": {},
 		"held":      {"EASEL_UPSTREAM_KEY_FILE": fileOf(t, canary+"\n")},

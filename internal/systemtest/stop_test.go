@@ -62,7 +62,7 @@ func hangingCatalog(t *testing.T) (url string, ordered <-chan struct{}) {
 	return catalog.URL, orders
 }
 
-func TestADeadCollectorAndAHangingOrderDoNotHoldTheExit(t *testing.T) { // N4, N5
+func TestADeadCollectorAndAHangingOrderDoNotHoldTheExit(t *testing.T) { // faults N4, N5
 	t.Parallel()
 	const limit = 4 * time.Second
 	collector, connected := deadCollector(t)
@@ -107,7 +107,7 @@ func missingCollector(t *testing.T) (url string) {
 	return "http://" + listener.Addr().String()
 }
 
-func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { // N5
+func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { // fault N5
 	t.Parallel()
 	const lag = 2 * time.Second
 	after := map[string]string{"OTEL_BSP_EXPORT_TIMEOUT": "6000", "OTEL_EXPORTER_OTLP_TIMEOUT": "6000"} // longer than the limit

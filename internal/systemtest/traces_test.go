@@ -146,7 +146,7 @@ func (s *traced) caller(t *testing.T) func() time.Duration {
 }
 
 // The delay must be limited even on a busy machine.
-func TestACollectorThatNeverAnswersDelaysNoCall(t *testing.T) { // N5
+func TestACollectorThatNeverAnswersDelaysNoCall(t *testing.T) { // fault N5
 	stuck, connected := deadCollector(t)
 	settings := map[string]string{"OTEL_BSP_SCHEDULE_DELAY": "20", "OTEL_BSP_EXPORT_TIMEOUT": "1000", "OTEL_EXPORTER_OTLP_TIMEOUT": "1000"}
 	var calls [2]func() time.Duration

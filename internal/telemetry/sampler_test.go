@@ -16,7 +16,7 @@ func callerContext(t *testing.T, flags trace.TraceFlags) context.Context {
 	}))
 }
 
-func TestCallerDecidesSamplingUnlessASettingDoes(t *testing.T) { // D14
+func TestCallerDecidesSamplingUnlessASettingDoes(t *testing.T) { // fault D14
 	for _, test := range []struct {
 		sampler, arg            string
 		root, sampled, unwanted bool // whether a root, a call of a sampled trace and a call of another trace are recorded

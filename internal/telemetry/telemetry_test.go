@@ -86,7 +86,7 @@ func TestSpansReachTheCollectorThatTheEnvironmentNames(t *testing.T) {
 	}
 }
 
-func TestADeadCollectorDoesNotHoldTheExit(t *testing.T) { // N5
+func TestADeadCollectorDoesNotHoldTheExit(t *testing.T) { // fault N5
 	hang := make(chan struct{})
 	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
 	defer collector.Close()

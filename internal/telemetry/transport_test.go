@@ -62,7 +62,7 @@ func send(t *testing.T, transport http.RoundTripper, url string) error {
 	return err
 }
 
-func TestARequestIsASpanWithoutTheAPIKey(t *testing.T) { // X3
+func TestARequestIsASpanWithoutTheAPIKey(t *testing.T) { // fault X3
 	exporter := record(t)
 	var traceparent string
 	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -178,7 +178,7 @@ func answering(t *testing.T, bytes string) (url string) {
 	return "http://" + l.Addr().String()
 }
 
-func TestAnAPIKeyInABrokenAnswerIsInNoSpan(t *testing.T) { // X3
+func TestAnAPIKeyInABrokenAnswerIsInNoSpan(t *testing.T) { // fault X3
 	for _, broken := range []string{
 		canary, "HTTP/1.1 " + canary, "HTTP/1.1 200 OK\r\n" + canary, "HTTP/1.1 200 OK\r\nContent-Length: " + canary,
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: " + canary, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + canary,

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-func TestAWatcherThatReconnectsGetsAStateThatGoesBackwards(t *testing.T) { // U13 L6
+func TestAWatcherThatReconnectsGetsAStateThatGoesBackwards(t *testing.T) { // faults U13, L6
 	for _, row := range []struct {
 		was, says catalog.State
 		delivered string
@@ -35,7 +35,7 @@ func TestAWatcherThatReconnectsGetsAStateThatGoesBackwards(t *testing.T) { // U1
 	}
 }
 
-func TestAnOrderThatIsNotVisibleYetIsDeliveredAsPlaced(t *testing.T) { // U10
+func TestAnOrderThatIsNotVisibleYetIsDeliveredAsPlaced(t *testing.T) { // fault U10
 	for _, own := range []bool{true, false} { // the words of the 404 are the catalog's
 		inBubble(t, map[string]catalog.State{}, func(b *bench) {
 			b.hub.Created(context.Background(), tenant, b.up.record("a", queued), "m", time.Now())
@@ -57,7 +57,7 @@ func TestAnOrderThatIsNotVisibleYetIsDeliveredAsPlaced(t *testing.T) { // U10
 	}
 }
 
-func TestAFalse404IsForgottenWhenTheGenerationIsBack(t *testing.T) { // U10
+func TestAFalse404IsForgottenWhenTheGenerationIsBack(t *testing.T) { // fault U10
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		first := b.watch("a")
 		pass(time.Second)
@@ -78,7 +78,7 @@ func TestAFalse404IsForgottenWhenTheGenerationIsBack(t *testing.T) { // U10
 	})
 }
 
-func TestAFalse404DoesNotEndAGenerationOfAWatchOfEverything(t *testing.T) { // U10
+func TestAFalse404DoesNotEndAGenerationOfAWatchOfEverything(t *testing.T) { // fault U10
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		all := b.watch()
 		pass(time.Second)
@@ -97,7 +97,7 @@ func TestAFalse404DoesNotEndAGenerationOfAWatchOfEverything(t *testing.T) { // U
 }
 
 // A misconfigured proxy returns 404 with its own page.
-func TestA404ThatIsNotTheCatalogsOwnIsAnOutage(t *testing.T) { // M4
+func TestA404ThatIsNotTheCatalogsOwnIsAnOutage(t *testing.T) { // fault M4
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Heartbeat: time.Second})
 		pass(time.Second)
@@ -115,7 +115,7 @@ func TestA404ThatIsNotTheCatalogsOwnIsAnOutage(t *testing.T) { // M4
 }
 
 // If no other read is answered, a read of the account shows whether the catalog responds at all.
-func TestAnAbsenceNeedsAnotherReadThatIsAnswered(t *testing.T) { // M4
+func TestAnAbsenceNeedsAnotherReadThatIsAnswered(t *testing.T) { // fault M4
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		s := b.watch("a")
 		pass(time.Second)
@@ -131,7 +131,7 @@ func TestAnAbsenceNeedsAnotherReadThatIsAnswered(t *testing.T) { // M4
 	})
 }
 
-func TestAnOrderThatNobodyHasSeenIsNotMissing(t *testing.T) { // M4
+func TestAnOrderThatNobodyHasSeenIsNotMissing(t *testing.T) { // fault M4
 	inBubble(t, map[string]catalog.State{}, func(b *bench) {
 		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Ordered: map[string]bool{"a": true}})
 		pass(30 * time.Second)
@@ -164,7 +164,7 @@ func TestAListedGenerationThatReadsMissCostsFewReads(t *testing.T) {
 	})
 }
 
-func TestAnAnswerFromBeforeThe404RestoresNoGeneration(t *testing.T) { // U10
+func TestAnAnswerFromBeforeThe404RestoresNoGeneration(t *testing.T) { // fault U10
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		all := b.watch()
 		pass(time.Second)
@@ -224,7 +224,7 @@ func TestAWatchOfEverythingGetsRefundsAndDeletions(t *testing.T) {
 	})
 }
 
-func TestAWatchOfEverythingSlowsDownBesideAStuckGeneration(t *testing.T) { // U21
+func TestAWatchOfEverythingSlowsDownBesideAStuckGeneration(t *testing.T) { // fault U21
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		b.watch()
 		pass(10 * time.Minute)
@@ -316,7 +316,7 @@ func TestAWatchAtItsGoalEndsWithoutAnError(t *testing.T) {
 	})
 }
 
-func TestStatesThatGoBackwardsAreLoggedOnceAndNotAtEveryPoll(t *testing.T) { // U13
+func TestStatesThatGoBackwardsAreLoggedOnceAndNotAtEveryPoll(t *testing.T) { // fault U13
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		up := newUpstream(map[string]catalog.State{"a": failed})

@@ -22,7 +22,7 @@ func manyIDs(n int) (ids []string, states map[string]catalog.State) {
 	return ids, states
 }
 
-func TestAttackByWatchesUnderRejectedAPIKeysLeavesNothing(t *testing.T) { // A5
+func TestAttackByWatchesUnderRejectedAPIKeysLeavesNothing(t *testing.T) { // fault A5
 	keys := 100
 	if os.Getenv("EASEL_TEST_ATTACKS") == "full" {
 		keys = 20_000

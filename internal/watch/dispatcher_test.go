@@ -73,7 +73,7 @@ func TestADeliveryThatBlocksHoldsUpOthersForAHandoff(t *testing.T) {
 	})
 }
 
-func TestADeliveryThatStallsEndsItsWatch(t *testing.T) { // L1
+func TestADeliveryThatStallsEndsItsWatch(t *testing.T) { // fault L1
 	dispatched(t, func(t *testing.T, hub *Hub, up *shelf, watch func(Request, func(Event) error) chan error) {
 		stuck, began := &blocked{free: make(chan struct{})}, time.Now()
 		err := <-watch(Request{Stall: 30 * time.Second}, stuck.deliver)
@@ -87,7 +87,7 @@ func TestADeliveryThatStallsEndsItsWatch(t *testing.T) { // L1
 	})
 }
 
-func TestASlowDeliveryIsNoStall(t *testing.T) { // L2
+func TestASlowDeliveryIsNoStall(t *testing.T) { // fault L2
 	dispatched(t, func(t *testing.T, hub *Hub, up *shelf, watch func(Request, func(Event) error) chan error) {
 		var last catalog.State
 		ended := watch(Request{Stall: 30 * time.Second}, func(event Event) error {
@@ -149,7 +149,7 @@ func TestAllWatchersGetAnEndBeforeTheFirstLeaves(t *testing.T) {
 	})
 }
 
-func TestADeliveryThatBlocksAfterASlowOneEndsItsWatch(t *testing.T) { // L1
+func TestADeliveryThatBlocksAfterASlowOneEndsItsWatch(t *testing.T) { // fault L1
 	dispatched(t, func(t *testing.T, hub *Hub, up *shelf, _ func(Request, func(Event) error) chan error) {
 		up.set("b", catalog.StateQueued)
 		var calls atomic.Int32
@@ -180,7 +180,7 @@ func TestAWorkerThatIsBetweenTwoTurnsEndsNobodysWatch(t *testing.T) {
 	}
 }
 
-func TestManyStuckReadersHoldUpOthersForLittle(t *testing.T) { // L1
+func TestManyStuckReadersHoldUpOthersForLittle(t *testing.T) { // fault L1
 	dispatched(t, func(t *testing.T, hub *Hub, up *shelf, watch func(Request, func(Event) error) chan error) {
 		stuck := &blocked{free: make(chan struct{})}
 		for range 200 {

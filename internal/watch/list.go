@@ -63,8 +63,8 @@ func (l *list) failed(err error, swept int, least time.Duration, jitter float64,
 	l.retryAt = now.Add(schedule.Jitter(schedule.Backoff(l.failures, least, listPause), jitter))
 }
 
-// readAnswered records a response to a read. If the last sweep failed, either only the list fails, or the catalog has
-// recovered. The next sweep shows which of them is true.
+// readAnswered records a response to a read. If the last sweep failed, either only list requests fail, or the catalog has
+// recovered. The next sweep shows which one it is.
 func (l *list) readAnswered(now time.Time) {
 	if l.failing {
 		l.failing = false

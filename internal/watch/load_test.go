@@ -186,7 +186,7 @@ func TestAWatchOfEverythingWaitsForActiveGenerationsAlone(t *testing.T) {
 	})
 }
 
-func TestAnOutageCostsFewRequestsAndEndsWithoutAStorm(t *testing.T) { // U19
+func TestAnOutageCostsFewRequestsAndEndsWithoutAStorm(t *testing.T) { // fault U19
 	if testing.Short() {
 		t.Skip("it is of scale: .ci/nightly runs it")
 	}
@@ -232,7 +232,7 @@ func TestAnOutageCostsFewRequestsAndEndsWithoutAStorm(t *testing.T) { // U19
 	}
 }
 
-func TestA429ToACallPausesThePollsEvenIfNobodyWatchedThen(t *testing.T) { // U5
+func TestA429ToACallPausesThePollsEvenIfNobodyWatchedThen(t *testing.T) { // fault U5
 	inBubble(t, map[string]catalog.State{"g": queued}, func(b *bench) {
 		throttled := &catalog.Error{Kind: catalog.KindRateLimited, RetryAfter: 100 * time.Second}
 		b.hub.Call(b.ctx, tenant, func() error { return throttled })

@@ -125,7 +125,7 @@ func TestAWatchOfOrdersNeedsNoReadableList(t *testing.T) {
 	})
 }
 
-func TestForeignOrdersCostAWatchOfOrdersNothing(t *testing.T) { // D9
+func TestForeignOrdersCostAWatchOfOrdersNothing(t *testing.T) { // fault D9
 	const others, watches = 500, 200
 	ids, states := manyIDs(others)
 	states["own"] = queued
@@ -159,7 +159,7 @@ func TestForeignOrdersCostAWatchOfOrdersNothing(t *testing.T) { // D9
 	})
 }
 
-func TestAWatchOfOrdersThatBeginsLateNeedsNoNewList(t *testing.T) { // D9
+func TestAWatchOfOrdersThatBeginsLateNeedsNoNewList(t *testing.T) { // fault D9
 	inBubble(t, map[string]catalog.State{"own": succeeded, "foreign": queued}, func(b *bench) {
 		request := watch.Request{Everything: true, Orders: &ofOwner{}, Listed: []string{"own"}}
 		b.watchWith(b.ctx, request)

@@ -170,7 +170,7 @@ func (r *raced) leave(ctx context.Context, hub *watch.Hub, id string, from time.
 }
 
 // With EASEL_SOAK=1 it runs a million races, which takes minutes.
-func TestAWatchThatBeginsAsItsGenerationEndsGetsTheEnd(t *testing.T) { // L6
+func TestAWatchThatBeginsAsItsGenerationEndsGetsTheEnd(t *testing.T) { // fault L6
 	races := 10_000
 	if os.Getenv("EASEL_SOAK") != "" {
 		races = 1_000_000

@@ -29,7 +29,7 @@ func (noRecorder) Record(_ context.Context, _ catalog.Credential, seen []Sightin
 }
 
 const (
-	recordTimeout  = time.Second      // maximum time for which subscribers wait until the ledger has recorded a state
+	recordTimeout  = time.Second      // maximum time that subscribers wait for the ledger to record a state
 	retryTimeout   = 10 * time.Second // timeout of a later attempt, for which no subscriber waits
 	recordRetry    = time.Second      // delay before unrecorded states are recorded again; doubles
 	maxRecordRetry = 30 * time.Second // maximum delay

@@ -302,7 +302,7 @@ func (t *tenant) mergeRecord(e *generation, r *catalog.Version, result *pollResu
 	case complete(r.Generation) && (t.list.fullRecords || !e.fresh && !e.knownOtherwise(r.Etag)):
 		t.apply(e, r.Generation, r.Etag, result)
 		t.scheduleNext(e, now)
-	case known: // only a detail has changed; as this may happen often, the regular schedule suffices
+	case known: // only a detail has changed, which may happen often and does not justify an extra read
 		e.setHint(r.Generation)
 		t.scheduleNext(e, now)
 	default:

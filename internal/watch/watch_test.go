@@ -60,7 +60,7 @@ func TestAKnownEtagSavesTheRepeat(t *testing.T) {
 	})
 }
 
-func TestOneThousandWatchersCostThePollsOfOne(t *testing.T) { // L4
+func TestOneThousandWatchersCostThePollsOfOne(t *testing.T) { // fault L4
 	polls := func(watchers int) (n int) {
 		inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 			var all []*seen
@@ -138,7 +138,7 @@ func TestAnEventThatIsSkippedPutsOffNoHeartbeat(t *testing.T) {
 	})
 }
 
-func TestUpstreamTroubleShowsInHeartbeatsAndNeverEndsAWatch(t *testing.T) { // U1 U4
+func TestUpstreamTroubleShowsInHeartbeatsAndNeverEndsAWatch(t *testing.T) { // faults U1, U4
 	for _, trouble := range []struct {
 		kind catalog.Kind
 		want watch.Condition
@@ -172,7 +172,7 @@ func TestUpstreamTroubleShowsInHeartbeatsAndNeverEndsAWatch(t *testing.T) { // U
 	}
 }
 
-func TestNoPollFallsIntoAPauseThatTheCatalogAskedFor(t *testing.T) { // U5
+func TestNoPollFallsIntoAPauseThatTheCatalogAskedFor(t *testing.T) { // fault U5
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 		b.watch("a")
 		b.watch("b")
@@ -196,7 +196,7 @@ func TestNoPollFallsIntoAPauseThatTheCatalogAskedFor(t *testing.T) { // U5
 	})
 }
 
-func TestARejectedForwardedKeyEndsItsWatchesAndAHeldKeyIsProbed(t *testing.T) { // U7
+func TestARejectedForwardedKeyEndsItsWatchesAndAHeldKeyIsProbed(t *testing.T) { // fault U7
 	rejected := &catalog.Error{Kind: catalog.KindCredentialRejected, Op: "x"}
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("held") })
@@ -220,7 +220,7 @@ func TestARejectedForwardedKeyEndsItsWatchesAndAHeldKeyIsProbed(t *testing.T) { 
 	})
 }
 
-func TestStatesNeverGoBackwards(t *testing.T) { // U13
+func TestStatesNeverGoBackwards(t *testing.T) { // fault U13
 	for _, row := range []struct {
 		sent      []catalog.State
 		delivered []string
@@ -243,7 +243,7 @@ func TestStatesNeverGoBackwards(t *testing.T) { // U13
 	}
 }
 
-func TestATerminalStateStaysExceptThatFailedBecomesRefunded(t *testing.T) { // U13
+func TestATerminalStateStaysExceptThatFailedBecomesRefunded(t *testing.T) { // fault U13
 	inBubble(t, map[string]catalog.State{"a": failed}, func(b *bench) {
 		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Goal: watch.Settled})
 		pass(time.Second / 2)
@@ -272,7 +272,7 @@ func TestSettledIsReachedWhenTheRefundWindowIsOver(t *testing.T) {
 	})
 }
 
-func TestAnUnknownIdIsMissingAndAVanishedOneIsDeleted(t *testing.T) { // U10
+func TestAnUnknownIdIsMissingAndAVanishedOneIsDeleted(t *testing.T) { // fault U10
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		unknown, known := b.watch("x"), b.watch("a")
 		pass(time.Second / 2)
@@ -293,7 +293,7 @@ func TestAnUnknownIdIsMissingAndAVanishedOneIsDeleted(t *testing.T) { // U10
 	})
 }
 
-func TestA404SoonAfterACreateMeansNotVisibleYet(t *testing.T) { // U10
+func TestA404SoonAfterACreateMeansNotVisibleYet(t *testing.T) { // fault U10
 	inBubble(t, map[string]catalog.State{}, func(b *bench) {
 		b.hub.Created(context.Background(), tenant, b.up.record("a", queued), "m", time.Now())
 		s := b.watch("a")
@@ -324,7 +324,7 @@ func TestADeleteOfOursIsDeliveredAtOnce(t *testing.T) {
 	})
 }
 
-func TestNothingIsSharedBetweenTwoCredentials(t *testing.T) { // L7
+func TestNothingIsSharedBetweenTwoCredentials(t *testing.T) { // fault L7
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		other := catalog.Forwarded(catalog.NewSecret("key-two"))
 		b.watch("a")
@@ -349,7 +349,7 @@ func slowly(deliver func(watch.Event) error) func(watch.Event) error {
 	}
 }
 
-func TestASlowWatcherGetsTheNewestStateAndHoldsNobodyUp(t *testing.T) { // L2
+func TestASlowWatcherGetsTheNewestStateAndHoldsNobodyUp(t *testing.T) { // fault L2
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		fast := b.watch("a")
 		slow := &seen{}
@@ -387,7 +387,7 @@ func TestTypicalRemainingIsMeasuredFromTheHistory(t *testing.T) {
 	})
 }
 
-func TestAWatcherThatJoinsAsTheStateTurnsTerminalNeverHangs(t *testing.T) { // L6
+func TestAWatcherThatJoinsAsTheStateTurnsTerminalNeverHangs(t *testing.T) { // fault L6
 	inBubble(t, map[string]catalog.State{}, func(b *bench) {
 		var all []*seen
 		for i := range 300 {

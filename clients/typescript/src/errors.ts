@@ -138,7 +138,7 @@ const classes: Record<string, typeof EaselError> = {
   ...{ IdempotencyKeyReused, OutcomeUnknown, NotReady, NoContent, ContentChanged, Unavailable, ServerFault },
 };
 
-/** Converts an error of a call to the address to an error of its class. silent reports whether the server has not responded to the call. */
+/** Converts the error of a call to this address into the error for its reason. silent reports whether the server has not responded to the call. */
 export function errorOf(raw: ConnectError, address: string, silent: boolean, about: About): EaselError {
   const code = Code[raw.code].replace(/(?<=[a-z])(?=[A-Z])/g, "_").toUpperCase().replace("CANCELED", "CANCELLED");
   const { reason } = new EaselError("", { raw });

@@ -123,7 +123,7 @@ type WatchEvent<U> =
   | { case: "closing"; value: v1.StreamClosing }
   | { case: "content" | "caughtUp" | undefined; value?: unknown };
 
-/** Yields the new values of consecutive streams, until the goal or a final error. */
+/** Yields new values, and opens the stream again whenever it ends, until the goal is reached or an error is final. */
 async function* follow<U, T>(attempts: Attempts, stopped: AbortSignal, watched: Watched<U, T>): AsyncGenerator<T, void, undefined> {
   // If the interval is too short or too long, the server still gets this time to reject it.
   const limitMs = 3 * Math.min(Math.max(watched.heartbeatMs, shortestHeartbeatMs), longestHeartbeatMs);

@@ -115,7 +115,7 @@ const named = (code: Code) => Code[code].replace(/(?<=[a-z])(?=[A-Z])/g, "_").to
 
 const final = [Code.NotFound, Code.Unauthenticated, Code.PermissionDenied, Code.InvalidArgument, Code.FailedPrecondition, Code.Unimplemented];
 
-/** Returns an answer that sends the bytes from the requested offset to another, and then throws end if it is set. */
+/** Returns an answer that sends the bytes from the requested offset up to the given one, and then throws end if it is set. */
 const pieces = (to: number, spoil: (chunk: Chunk) => void = () => {}, end?: ConnectError) =>
   async function* ({ readOffset }: DownloadGenerationRequest) {
     for (let at = Number(readOffset); at < to; at += 1000) {

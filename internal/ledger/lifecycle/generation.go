@@ -106,7 +106,7 @@ func (g Observed) After(o Observation, now time.Time, refundWindow time.Duration
 	return g
 }
 
-// isSettled reports whether no further change of the money of an existing generation is expected.
+// isSettled reports whether the cost of an existing generation is final. whole means that the record has all details.
 func (g Observed) isSettled(whole bool, now time.Time, refundWindow time.Duration) bool {
 	switch g.Status {
 	case Refunded:

@@ -41,7 +41,7 @@ type seen struct {
 }
 
 // TestTheMoneyOfAGenerationFollowsFromWhatWasSeen walks every sequence of observations.
-func TestTheMoneyOfAGenerationFollowsFromWhatWasSeen(t *testing.T) { // M4, M7
+func TestTheMoneyOfAGenerationFollowsFromWhatWasSeen(t *testing.T) { // faults M4, M7
 	count, refundsAfterSuccess := 0, 0
 	var walk func(before seen, names []string)
 	walk = func(before seen, names []string) {

@@ -83,7 +83,7 @@ func (w world) concludes() bool {
 	return w.broken() == ""
 }
 
-func TestEverySequenceOfEventsKeepsThePromises(t *testing.T) { // T3, T4, T9, T10, M1, M2, M8, M12
+func TestEverySequenceOfEventsKeepsThePromises(t *testing.T) { // faults T3, T4, T9, T10, M1, M2, M8, M12
 	for name, keyFirst := range map[string]bool{"a catalog of any kind": false, "a catalog that looks at the key first": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

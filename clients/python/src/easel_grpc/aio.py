@@ -214,7 +214,7 @@ class Watch(Generic[T], AsyncIterator[T]):
 
 
 async def _follow(call: Callable[..., Any], progress: Progress[T], stopped: asyncio.Event) -> AsyncGenerator[T, None]:
-    """Yields the new states of consecutive streams."""
+    """Yields new states, and opens the stream again whenever it ends."""
     stopping = asyncio.ensure_future(stopped.wait())
     try:
         while not stopped.is_set():

@@ -236,7 +236,7 @@ class _Stream:
             self.current.cancel()
 
     def follow(self, call: Callable[..., Any], progress: Progress[T]) -> Iterator[T]:
-        """Yields the new states of consecutive streams."""
+        """Yields new states, and opens the stream again whenever it ends."""
         yield from self.over(call, progress)
         if self.by_close:
             raise progress.attempts.closed()

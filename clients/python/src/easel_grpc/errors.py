@@ -186,7 +186,7 @@ def _plain(text: str, address: str) -> str:
 
 
 def of(error: BaseException, address: str) -> Error:
-    """Converts an error of a call to the address to an error of its class."""
+    """Converts the error of a call to this address into the exception for its reason."""
     if isinstance(error, Error):
         return error
     code, text = grpc.StatusCode.UNKNOWN, str(error)

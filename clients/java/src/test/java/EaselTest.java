@@ -559,7 +559,7 @@ final class EaselTest {
     }
   }
 
-  /** Returns an answer with the bytes from the requested offset to another, and then the error, if there is one. */
+  /** Returns an answer that sends the bytes from the requested offset up to `to`, each chunk altered by spoil, and then fails with end, if given. */
   private static Answer pieces(int to, UnaryOperator<ContentChunk.Builder> spoil, Exception end) {
     return request -> {
       var messages = new ArrayList<Object>();

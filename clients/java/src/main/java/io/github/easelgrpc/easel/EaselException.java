@@ -98,7 +98,7 @@ public class EaselException extends RuntimeException {
     return failure.cents("remaining_cents");
   }
 
-  /** Returns the price of an order that exceeds a limit or a budget. */
+  /** Returns the price of the order if it exceeds a limit or a budget, and otherwise an empty value. */
   public OptionalLong priceCents() {
     return failure.cents("price_cents");
   }

@@ -11,7 +11,7 @@ import java.util.NoSuchElementException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
-/** The loop of every watch. It reads consecutive streams of messages M and yields their states T. */
+/** The loop of every watch. It opens the stream of messages M again whenever it ends, and yields their states T. */
 abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
   private static final Duration SHORTEST = Duration.ofSeconds(1); // minimum interval of the contract
   private static final Duration HEARTBEAT = Duration.ofSeconds(15); // default of the contract
