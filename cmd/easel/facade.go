@@ -193,7 +193,7 @@ func (f *facade) openOrders(ctx context.Context) error {
 	f.closeAt(stopOrders, f.placing.Close)
 	f.start(ctx, stopOrders, f.placing.Announce)
 	if f.held != nil {
-		f.start(ctx, stopOrders, func(ctx context.Context) { f.placing.Recover(ctx, *f.held) })
+		f.start(ctx, stopOrders, func(ctx context.Context) { f.placing.ResendAbandoned(ctx, *f.held) })
 	}
 	return nil
 }

@@ -161,7 +161,7 @@ func TestAnOrderThatWaitsKeepsItsClaim(t *testing.T) {
 		c := newTestClient(t, upstream)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		go c.Recover(ctx, testCredential)
+		go c.ResendAbandoned(ctx, testCredential)
 		if failed := placeMany(t, c, 2, 3*time.Minute, func(*order) {}); len(failed) != 0 {
 			t.Errorf("refused: %v", failed[0])
 		}
@@ -182,7 +182,7 @@ func TestAnOrderThatIsSentAgainHasTheWeightOfItsOwner(t *testing.T) {
 		placeMany(t, c, 1, 30*time.Second, func(*order) {})
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
-		c.Recover(ctx, testCredential)
+		c.ResendAbandoned(ctx, testCredential)
 		if asked.Load() != testCredential.Owner {
 			t.Errorf("the weight was asked of %v", asked.Load())
 		}
@@ -200,7 +200,7 @@ func TestWhileTheDailyCapClosesTheGateNoOrderIsSentAgain(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		before := upstream.posts.Load()
-		c.Recover(ctx, testCredential)
+		c.ResendAbandoned(ctx, testCredential)
 		if n, posts := begun.Load(), upstream.posts.Load()-before; n == 0 || n > 3*11 || posts > 13 { // three are in flight at the cap
 			t.Errorf("in ten minutes %d orders are taken up again, and %d sent", n, posts)
 		}

@@ -70,7 +70,7 @@ type Receipt struct {
 //     to send it. Then the call waits for the row of the order, and returns its result, whichever process sends the order.
 //   - Every attempt sends the same idempotency key and the same bytes under the same API key.
 //   - Once an order may have been sent, it is finished even if the caller disconnects. The attempts continue until the
-//     deadline of the caller, at most for a minute after the disconnect. Then [Orders.Recover] resends it with a shared API key.
+//     deadline of the caller, at most for a minute after the disconnect. Then [Orders.ResendAbandoned] resends it with a shared API key.
 //   - A rejection is returned only to the call that started the attempts. It is definite only if no earlier attempt had an
 //     unknown outcome.
 func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) (Receipt, error) {

@@ -43,7 +43,7 @@ func TestAnAPIKeyThatIsRotatedWithinARecoveryBuysNothing(t *testing.T) { // faul
 		})
 		ctx, cancel := context.WithTimeout(s.Context(), 5*time.Second)
 		defer cancel()
-		r.orders.Recover(ctx, held)
+		r.orders.ResendAbandoned(ctx, held)
 		if reads.Load() < 2 || sent["Bearer "+s.key] != 1 || sent["Bearer "+next] != 0 {
 			s.Errorf("after %d reads of the API key %d orders were sent under the first and %d under the next", reads.Load(), sent["Bearer "+s.key], sent["Bearer "+next])
 		}

@@ -19,8 +19,9 @@ const (
 	settleTimeout  = 30 * time.Second   // timeout of one request
 )
 
-// Settle returns the kind of the job that observes unsettled generations that no process polls. A run sends at most one list
-// and five single reads, and starts with the oldest observation.
+// Settle returns the kind of the job that observes unsettled generations of which no process has recorded a state for 15 s, or
+// for a day if the order is older than a day. A run sends at most one list and five single reads, and starts with the oldest
+// observation.
 func (o *Orders) Settle(held catalog.Credential) jobs.Kind {
 	return jobs.Kind{
 		Name: "settle", Interval: settleInterval, Places: 1, Catalog: o.Catalog, MinRetry: settleInterval, MaxRetry: settleInterval,

@@ -247,7 +247,7 @@ func isOrder(req *http.Request) bool {
 func (r *replica) recover(d time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
-	r.orders.Recover(ctx, r.held(""))
+	r.orders.ResendAbandoned(ctx, r.held(""))
 }
 
 // list returns the orders of the ledger.

@@ -119,7 +119,7 @@ func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder
 	if w.plan.Held {
 		held := catalog.Held(w.heldKey)
 		kinds = append(kinds, p.orders.Settle(held))
-		p.followers.Go(func() { p.orders.Recover(ctx, held) })
+		p.followers.Go(func() { p.orders.ResendAbandoned(ctx, held) })
 	}
 	p.followers.Go(func() { jobs.New(p.book, w.logger(), kinds...).Run(ctx) })
 }

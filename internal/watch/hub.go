@@ -2,7 +2,6 @@ package watch
 
 import (
 	"context"
-	"crypto/rand"
 	"maps"
 	"runtime"
 	"slices"
@@ -351,42 +350,3 @@ func (h *Hub) forget(t *tenant) {
 	delete(h.tenants, t.cred.Tenant)
 	h.ended.add(&t.stats)
 }
-
-const (
-	attendInterval = 10 * time.Second
-	attendTimeout  = 5 * time.Second // timeout of one renewal
-)
-
-// DivideRate renews this replica's row while the hub has pollers, and divides the poll rate by the number of rows, until ctx is
-// done. While the ledger is unavailable, the last number of rows applies.
-func (h *Hub) DivideRate(ctx context.Context) {
-	replica := rand.Text()
-	defer h.attend(context.WithoutCancel(ctx), replica, false)
-	for ctx.Err() == nil {
-		h.attend(ctx, replica, h.polls())
-		select {
-		case <-time.After(attendInterval):
-		case <-h.began:
-		case <-ctx.Done():
-		}
-	}
-}
-
-// attend renews or removes this replica's row, and stores the number of replicas.
-func (h *Hub) attend(ctx context.Context, replica string, subscribed bool) {
-	ctx, cancel := context.WithTimeout(ctx, attendTimeout)
-	defer cancel()
-	if n, err := h.cfg.Ledger.Attend(ctx, replica, subscribed); err == nil {
-		h.replicas.Store(int64(max(1, n)))
-	}
-}
-
-// polls reports whether the hub has pollers.
-func (h *Hub) polls() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.tenants) > 0
-}
-
-// pollRate returns this replica's share of the poll rate for one API key.
-func (h *Hub) pollRate() float64 { return h.cfg.Rate / float64(h.replicas.Load()) }

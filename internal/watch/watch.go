@@ -5,12 +5,13 @@
 // watcher reads the latest state. So a slow watcher skips states, does not delay other watchers, and always gets the last
 // state.
 //
-//	hub         the API of the package, and this replica's part of the rate of polls; snapshot is its state for the status page
+//	hub         the API of the package; snapshot is its state for the status page
+//	rate        this replica's share of the poll rate
 //	dispatcher  runs the deliveries of ready watchers, one at a time
 //	poller      polls for one credential
 //	planner     decides the next requests: a pure function
 //	tenant      applies the responses for one credential, and publishes the changes
-//	recording   the states of a generation that are not in the ledger yet
+//	unrecorded  the states of a generation that are not in the ledger yet
 //	record      writes new states into the ledger before they are published, and again after a failure
 //	watcher     the subscriptions of one stream, and its next event
 //	agenda      the generations to poll with one credential and their due times, the usefulness of the list, and the health

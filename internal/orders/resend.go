@@ -22,10 +22,10 @@ const (
 	outagePauseMax = 15 * time.Second // maximum pause between two resends while the catalog does not respond
 )
 
-// Recover resends abandoned orders of unknown outcome until ctx is done. Each order is sent by one replica at a time, with its
+// ResendAbandoned resends abandoned orders of unknown outcome until ctx is done. Each order is sent by one replica at a time, with its
 // stored idempotency key and bytes, under the API key of its first attempt. Owners take turns. While the catalog does not
 // respond, only one order at a time is sent. No order is sent during a pause of the limiter, or while [jobs.MayAsk] returns false.
-func (o *Orders) Recover(ctx context.Context, held catalog.Credential) {
+func (o *Orders) ResendAbandoned(ctx context.Context, held catalog.Credential) {
 	r := &recovery{orders: o, held: held, places: make(chan struct{}, recoverAtMost)}
 	defer r.resends.Wait()
 	for sleep(ctx, r.outage.pause(recoverEvery)) {
@@ -34,7 +34,7 @@ func (o *Orders) Recover(ctx context.Context, held catalog.Credential) {
 	}
 }
 
-// recovery is the state of [Orders.Recover] in one process.
+// recovery is the state of [Orders.ResendAbandoned] in one process.
 type recovery struct {
 	orders  *Orders
 	held    catalog.Credential
