@@ -20,7 +20,8 @@ const (
 )
 
 // dispatcher runs the deliveries of ready watches sequentially, because waking a goroutine for each watcher costs more. A
-// blocked delivery delays the others for at most one handoff.
+// worker is replaced if it made no progress between two inspections, so a blocked delivery delays the others for at most two
+// handoffs.
 type dispatcher struct {
 	mu         sync.Mutex
 	queue      []*delivery   // ready deliveries

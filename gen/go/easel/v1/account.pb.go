@@ -386,8 +386,8 @@ type UsageRow struct {
 	// Amount that counts as spent although the catalog has not confirmed it, in euro cents.
 	//
 	// It comes from renders that failed or were deleted without a known refund, and from renders that
-	// finished without a readable price. If the price of a render is known, the amount is also part
-	// of cost_cents. Otherwise it is not.
+	// finished without a readable price. A render with a known price also counts in
+	// cost_cents; a render without one does not.
 	UnconfirmedCents int64 `protobuf:"varint,12,opt,name=unconfirmed_cents,json=unconfirmedCents,proto3" json:"unconfirmed_cents,omitempty"`
 	// ISO 4217 code of the amounts, which currently is always "EUR".
 	CurrencyCode  string `protobuf:"bytes,13,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`

@@ -257,8 +257,8 @@ type QuoteGenerationRequest struct {
 	// Input values by the names of the model's input fields. At most 20,000 values, including nested
 	// values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
 	Inputs *structpb.Struct `protobuf:"bytes,2,opt,name=inputs,proto3" json:"inputs,omitempty"`
-	// The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB,
-	// unless the operator has set up to 16 MiB.
+	// The inputs as one JSON object, with every number exactly as written. At most 1 MiB by default;
+	// the operator can raise the limit to 16 MiB.
 	InputsJson    string `protobuf:"bytes,3,opt,name=inputs_json,json=inputsJson,proto3" json:"inputs_json,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -369,8 +369,8 @@ type CreateGenerationRequest struct {
 	// Input values by the names of the model's input fields. At most 20,000 values, including nested
 	// values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
 	Inputs *structpb.Struct `protobuf:"bytes,2,opt,name=inputs,proto3" json:"inputs,omitempty"`
-	// The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB,
-	// unless the operator has set up to 16 MiB.
+	// The inputs as one JSON object, with every number exactly as written. At most 1 MiB by default;
+	// the operator can raise the limit to 16 MiB.
 	InputsJson string `protobuf:"bytes,3,opt,name=inputs_json,json=inputsJson,proto3" json:"inputs_json,omitempty"`
 	// Identifies this order. Create a new key for each new order, such as a UUID, and store it before
 	// the first call. Send it until the outcome is known.
@@ -841,7 +841,7 @@ type WaitGenerationRequest struct {
 	// Maximum time to wait, up to 10 minutes. If unset, 60 s. If the caller's deadline is earlier,
 	// the call returns shortly before it.
 	Timeout *durationpb.Duration `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// Goal of the wait.
+	// State of the render at which the watch ends.
 	Until         WatchUntil `protobuf:"varint,3,opt,name=until,proto3,enum=easel.v1.WatchUntil" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -32,7 +32,7 @@ const (
 	OutputKind_OUTPUT_KIND_UNSPECIFIED OutputKind = 0
 	// A file. Read it with DownloadGeneration.
 	OutputKind_OUTPUT_KIND_FILE OutputKind = 1
-	// A text, in Generation.text.
+	// Text, in Generation.text.
 	OutputKind_OUTPUT_KIND_TEXT OutputKind = 2
 )
 

@@ -149,8 +149,8 @@ class QuoteGenerationRequest(_message.Message):
     model_id: _builtins.str
     """ID of the model. 1 to 256 bytes without control characters."""
     inputs_json: _builtins.str
-    """The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB,
-    unless the operator has set up to 16 MiB.
+    """The inputs as one JSON object, with every number exactly as written. At most 1 MiB by default;
+    the operator can raise the limit to 16 MiB.
     """
     @_builtins.property
     def inputs(self) -> _struct_pb2.Struct:
@@ -232,8 +232,8 @@ class CreateGenerationRequest(_message.Message):
     model_id: _builtins.str
     """ID of the model. 1 to 256 bytes without control characters."""
     inputs_json: _builtins.str
-    """The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB,
-    unless the operator has set up to 16 MiB.
+    """The inputs as one JSON object, with every number exactly as written. At most 1 MiB by default;
+    the operator can raise the limit to 16 MiB.
     """
     idempotency_key: _builtins.str
     """Identifies this order. Create a new key for each new order, such as a UUID, and store it before
@@ -523,7 +523,7 @@ class WaitGenerationRequest(_message.Message):
     "..".
     """
     until: Global___WatchUntil.ValueType
-    """Goal of the wait."""
+    """State of the render at which the watch ends."""
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
         """Maximum time to wait, up to 10 minutes. If unset, 60 s. If the caller's deadline is earlier,

@@ -32,7 +32,7 @@ class _OutputKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OutputKind
     OUTPUT_KIND_FILE: _OutputKind.ValueType  # 1
     """A file. Read it with DownloadGeneration."""
     OUTPUT_KIND_TEXT: _OutputKind.ValueType  # 2
-    """A text, in Generation.text."""
+    """Text, in Generation.text."""
 
 class OutputKind(_OutputKind, metaclass=_OutputKindEnumTypeWrapper):
     """OutputKind is the kind of result of a model's renders."""
@@ -42,7 +42,7 @@ OUTPUT_KIND_UNSPECIFIED: OutputKind.ValueType  # 0
 OUTPUT_KIND_FILE: OutputKind.ValueType  # 1
 """A file. Read it with DownloadGeneration."""
 OUTPUT_KIND_TEXT: OutputKind.ValueType  # 2
-"""A text, in Generation.text."""
+"""Text, in Generation.text."""
 Global___OutputKind: _TypeAlias = OutputKind  # noqa: Y015
 
 class _InputFieldType:

@@ -240,8 +240,8 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
    * Amount that counts as spent although the catalog has not confirmed it, in euro cents.
    *
    * It comes from renders that failed or were deleted without a known refund, and from renders that
-   * finished without a readable price. If the price of a render is known, the amount is also part
-   * of cost_cents. Otherwise it is not.
+   * finished without a readable price. A render with a known price also counts in
+   * cost_cents; a render without one does not.
    *
    * @generated from field: int64 unconfirmed_cents = 12;
    */

@@ -35,8 +35,8 @@ export declare type QuoteGenerationRequest = Message<"easel.v1.QuoteGenerationRe
   inputs?: JsonObject | undefined;
 
   /**
-   * The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB,
-   * unless the operator has set up to 16 MiB.
+   * The inputs as one JSON object, with every number exactly as written. At most 1 MiB by default;
+   * the operator can raise the limit to 16 MiB.
    *
    * @generated from field: string inputs_json = 3;
    */
@@ -91,8 +91,8 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
   inputs?: JsonObject | undefined;
 
   /**
-   * The inputs as one JSON object, which is sent to the catalog digit for digit. At most 1 MiB,
-   * unless the operator has set up to 16 MiB.
+   * The inputs as one JSON object, with every number exactly as written. At most 1 MiB by default;
+   * the operator can raise the limit to 16 MiB.
    *
    * @generated from field: string inputs_json = 3;
    */
@@ -355,7 +355,7 @@ export declare type WaitGenerationRequest = Message<"easel.v1.WaitGenerationRequ
   timeout?: Duration | undefined;
 
   /**
-   * Goal of the wait.
+   * State of the render at which the watch ends.
    *
    * @generated from field: easel.v1.WatchUntil until = 3;
    */

@@ -193,7 +193,7 @@ export enum OutputKind {
   FILE = 1,
 
   /**
-   * A text, in Generation.text.
+   * Text, in Generation.text.
    *
    * @generated from enum value: OUTPUT_KIND_TEXT = 2;
    */
