@@ -94,7 +94,7 @@ func TestADatabaseThatStopsTakingOrdersSaysWhy(t *testing.T) { // fault T4
 	wantCure(t, err, "disk of the ledger is full")
 	l.Exec(t, `ALTER DATABASE `+databaseName(t, url)+` SET default_transaction_read_only = on`)
 	_ = l.Close()
-	wantRefusal(t, url, "name the primary")
+	wantRefusal(t, url, "use the primary")
 }
 
 func databaseName(t *testing.T, address string) string {
@@ -123,7 +123,7 @@ func TestADatabaseThatCantBeUsedSaysWhy(t *testing.T) {
 	for cure, url := range map[string]string{
 		"rejects the user or the password": as(url.UserPassword(user, "hunter22"), func(*url.URL) {}),
 		"permission denied":                as(url.UserPassword(user, "hunter2"), func(*url.URL) {}),
-		"no such database":                 as(url.UserPassword("postgres", "hunter2"), func(u *url.URL) { u.Path = "/nowhere" }),
+		"database not found":               as(url.UserPassword("postgres", "hunter2"), func(u *url.URL) { u.Path = "/nowhere" }),
 		"can't be reached":                 as(url.UserPassword(user, "hunter2"), func(u *url.URL) { u.Host = "127.0.0.1:1" }),
 		"check host":                       as(url.UserPassword(user, "hunter2"), func(u *url.URL) { u.Host = "nowhere.invalid" }),
 		"sslmode":                          as(url.UserPassword(user, "hunter2"), func(u *url.URL) { u.RawQuery = "sslmode=require" }),
