@@ -201,18 +201,31 @@ func nobodyPolls(o *outcome, say promises.Say) {
 	}
 }
 
-// maxAlone is the maximum number of requests in a minute without watchers. A replica polls the unsettled orders that it placed, mostly
-// by lists, and the settle job reads the others. The poll rate would allow 300.
-const maxAlone = 120
+// Maximum numbers of requests in a minute without watchers. A render of an unsettled order is polled every 10 s at most, and the settle
+// job reads it twice. A minute after the last watcher has left, no new render is polled more often.
+const (
+	maxAloneReads = 12 // for one render
+	maxAloneLists = 24
+)
 
 // settlingIsCheap checks that, without watchers, a single replica sends few requests for unsettled orders.
 func settlingIsCheap(o *outcome, say promises.Say) {
-	asked := map[time.Duration]int{}
+	type minute struct {
+		path string
+		at   time.Duration
+	}
+	asked := map[minute]int{}
 	for _, r := range o.sent() {
-		if minute := r.at / time.Minute; r.at > o.alone+time.Second && r.at < o.End {
-			if asked[minute]++; asked[minute] == maxAlone+1 {
-				say(promises.Event{At: r.at, Actor: r.process}, "%d requests in a minute without watchers since %v", asked[minute], o.alone)
-			}
+		if r.at <= o.alone+time.Minute || r.at >= o.End {
+			continue
+		}
+		most := maxAloneReads
+		if r.op == routeList {
+			most = maxAloneLists
+		}
+		in := minute{r.path, r.at / time.Minute}
+		if asked[in]++; asked[in] == most+1 {
+			say(promises.Event{At: r.at, Actor: r.process}, "%d requests for %s in a minute without watchers since %v", asked[in], r.path, o.alone)
 		}
 	}
 }
