@@ -41,7 +41,7 @@ type contentBody struct {
 	cred     Credential
 	id       string
 
-	answered    bool // there was a response
+	answered    bool // the catalog has responded
 	contentType string
 	etag        string // strong ETag that every response must have, or empty
 	size        int64  // size of the complete file, or -1 while it is unknown
@@ -295,7 +295,7 @@ func (b *contentBody) accept(s *contentStream, resp *http.Response, from int64) 
 	}
 	if !b.answered {
 		b.answered, b.etag = true, cmp.Or(etag, b.etag)
-		if resp.StatusCode/100 == 2 { // the type of a rejected range is that of the error body
+		if resp.StatusCode/100 == 2 { // a rejected range has the type of its error body
 			b.contentType = resp.Header.Get("Content-Type")
 		}
 	}

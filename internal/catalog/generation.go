@@ -246,7 +246,7 @@ func StatusKey(status string) string {
 }
 
 // takeResult reads the result of a succeeded generation. In a complete record, no text means a file, even without a URL. In a
-// list, whose records may be shorter, it means no result. An empty text next to a file is no result.
+// list, whose records may be shorter, it means that there is no result. An empty text next to a file is not a result.
 func takeResult(r *Record, full bool) (*string, *File) {
 	_, _, located := find(r, contentURLNames, AsWord)
 	answer, written := take(r, textOutputNames, AsText)

@@ -89,7 +89,7 @@ func (s *submission) end() time.Time {
 }
 
 // over returns an error if no further attempt may start: the time of all callers is over, the process stops, or no caller waits
-// for an order that was certainly not accepted. The error is that of the last attempt, or an unknown outcome.
+// for an order that was certainly not accepted. It returns the error of the last attempt, or an unknown outcome.
 func (s *submission) over() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

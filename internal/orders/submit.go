@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	submitTime    = time.Minute                          // maximum duration of attempts for callers without a deadline, and after the last caller has left
+	submitTime    = time.Minute                          // maximum duration of attempts for callers without a deadline, and after the last caller leaves
 	submitBackoff = 200 * time.Millisecond               // delay before the second attempt; doubles
 	submitPause   = 5 * time.Second                      // maximum delay, unless the catalog requests a longer one
 	refusalPause  = 10 * time.Second                     // delay before an order of unknown outcome is resent after a rejection
@@ -227,7 +227,7 @@ func (s *submission) wait(ctx context.Context) (ended bool, err error) {
 	}
 }
 
-// leave removes a caller. After the last caller has left, the attempts continue for at most submitTime, so that submissions do
+// leave removes a caller. After the last caller leaves, the attempts continue for at most submitTime, so that submissions do
 // not accumulate. If no attempt may have been accepted, no further attempt starts.
 func (s *submission) leave() {
 	s.mu.Lock()

@@ -57,7 +57,7 @@ const (
 type Request struct {
 	Credential catalog.Credential
 	IDs        []string      // without duplicates; empty means every generation that the catalog lists
-	Everything bool          // also watch every generation that the catalog lists or that is in KnownEtags
+	Everything bool          // whether to watch, in addition, every generation that the catalog lists or that is in KnownEtags
 	Goal       Goal          // goal for each generation
 	Heartbeat  time.Duration // maximum time without an event; zero means 15 s
 	Until      time.Time     // time when the watch ends with ErrExpired; zero means never
