@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// startHeld starts a sandbox and a server with its shared API key, and returns the server's address.
+// startHeld starts a sandbox and a server that shares the sandbox's API key. It returns the server's address.
 func startHeld(t *testing.T, settings map[string]string) string {
 	t.Helper()
 	return proctest.Find(t, `"server":"grpc","addr":"([^"]+)"`, startHeldServer(t, settings).stderr.String())

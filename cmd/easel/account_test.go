@@ -20,11 +20,12 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// guarded is a ledger, and a catalog that returns the account of an API key: the part before its dash.
+// guarded is an account guard and its catalog. In the catalog, the account of an API key is the part of the key before the
+// dash.
 type guarded struct {
 	*accountGuard
 	away atomic.Bool
-	body string // body of the response; "forbidden" is a 403
+	body string // response body, "forbidden" for a 403, or empty for the API key's account
 }
 
 func inGuard(t *testing.T, test func(t *testing.T, g *guarded)) {
@@ -45,7 +46,7 @@ func inGuard(t *testing.T, test func(t *testing.T, g *guarded)) {
 	})
 }
 
-// RoundTrip implements the catalog.
+// RoundTrip responds as the catalog.
 func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if g.away.Load() {
 		return nil, errors.New("no server is there")
@@ -87,7 +88,7 @@ func TestAHeldAPIKeyIsOfTheAccountOfTheLedger(t *testing.T) { // fault M4
 	})
 }
 
-// Two people of one organization have API keys of one account, and some keys can't read the account.
+// Two members of an organization have API keys for the same account. Some keys are not allowed to read the account.
 func TestAnAPIKeyWhoseAccountIsNotNamedIsTaken(t *testing.T) { // fault M4
 	inGuard(t, func(t *testing.T, g *guarded) {
 		for _, body := range []string{
@@ -137,7 +138,7 @@ func TestAnAPIKeyWhoseAccountIsNotKnownIsNotTakenOver(t *testing.T) { // fault M
 	})
 }
 
-// A server starts while the catalog does not respond. It stops when the API key turns out to belong to another account.
+// A server starts while the catalog is unavailable. It stops later if its API key does not belong to the ledger's account.
 func TestAStartWhileTheCatalogIsAwayIsCheckedLater(t *testing.T) { // fault M4
 	for key, other := range map[string]bool{"one-second": false, "other-first": true} {
 		t.Run(key, func(t *testing.T) {

@@ -22,15 +22,15 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// changing is a server with everything that an operator can change.
+// changing is a server with test data for every change that an operator can make.
 type changing struct {
 	*testing.T
 
 	served       *running
 	db           *sql.DB
 	callers      string // callers file
-	key          string // file of the shared API key
-	unknown      string // order that can be resolved
+	key          string // shared API key file
+	unknown      string // ID of an order whose outcome is unknown
 	grpc, admin  string // addresses
 	mu           sync.Mutex
 	askedDeleted []string // generations that the catalog was asked to delete
@@ -76,7 +76,7 @@ func startChanging(t *testing.T, more map[string]string) *changing {
 	return c
 }
 
-// catalog handles deletions, and has a generation of each name.
+// catalog accepts deletions, and returns a succeeded generation for any other request.
 func (c *changing) catalog(w http.ResponseWriter, r *http.Request) {
 	id := path.Base(r.URL.Path)
 	if r.Method == http.MethodDelete {
@@ -96,7 +96,7 @@ func (c *changing) change(statement string) {
 	}
 }
 
-// list writes the callers file with additional callers.
+// list writes the callers file. more has the lines of additional callers.
 func (c *changing) list(more string) {
 	c.Helper()
 	secret := filepath.Join(filepath.Dir(c.callers), "secret")
@@ -108,12 +108,12 @@ func (c *changing) list(more string) {
 	}
 }
 
-// run runs a command with a token.
+// run runs an 'easel' command with a token.
 func (c *changing) run(token string, args ...string) printed {
 	return easelEnv(c.Context(), nil, map[string]string{"EASEL_ADMIN_ADDR": c.admin, "EASEL_ADDR": c.grpc, "EASEL_API_KEY": token}, args...)
 }
 
-// state returns everything that can be changed.
+// state returns a string that differs after each change that an operator can make.
 func (c *changing) state() string {
 	c.Helper()
 	book := ""
@@ -127,7 +127,7 @@ func (c *changing) state() string {
 	return fmt.Sprint(book, deleted, c.run("late-token", "get", "gen_4").exit)
 }
 
-// lines returns the number of lines of the audit.
+// lines returns the number of audit lines.
 func (c *changing) lines() (count int) {
 	c.Helper()
 	if err := c.db.QueryRowContext(c.Context(), `SELECT COUNT(*) FROM audit`).Scan(&count); err != nil {
@@ -136,7 +136,7 @@ func (c *changing) lines() (count int) {
 	return count
 }
 
-// ways returns all changes with a token. Changes of the callers file need no token.
+// ways returns a function for each change that needs a token. The keys are the audit actions.
 func (c *changing) ways() map[string]func(token string) {
 	command := func(args ...string) func(string) { return func(token string) { c.run(token, args...) } }
 	return map[string]func(string){
@@ -155,7 +155,7 @@ func TestNothingIsChangedWithoutALineInTheAudit(t *testing.T) {
 	}
 	for _, token := range []string{"", "wrong-token", "poster-token"} {
 		for way, do := range c.ways() {
-			if way == "generation.delete" && token == "poster-token" { // its own generation
+			if way == "generation.delete" && token == "poster-token" { // a caller may delete its own generation
 				continue
 			}
 			do(token)
@@ -215,7 +215,7 @@ func TestAChangeOfAFileIsOneLineOfLog(t *testing.T) {
 	}
 }
 
-// wantAudit compares the output of easel audit, and the log, with the expected actions.
+// wantAudit compares the expected actions with the output of 'easel audit' and with the log.
 func (c *changing) wantAudit(want []string) {
 	c.Helper()
 	var got []string
@@ -287,7 +287,7 @@ func TestTheKeyOfAnOperatorDoesNotLeaveInTheClear(t *testing.T) {
 	}
 }
 
-// waitUntil waits for a condition that another process fulfills.
+// waitUntil polls a condition until it is true. It fails the test after 20 seconds.
 func waitUntil(t *testing.T, is func() bool) {
 	t.Helper()
 	limit, ticks := time.After(20*time.Second), time.NewTicker(20*time.Millisecond)

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
-// fetchFile requests a file over REST.
+// fetchFile sends a REST request for a file, and returns the response and its body.
 func fetchFile(t *testing.T, method, url string, header ...string) (answer *http.Response, body []byte) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
@@ -35,7 +35,8 @@ func fetchFile(t *testing.T, method, url string, header ...string) (answer *http
 	return answer, body
 }
 
-// startKeeping starts a sandbox with a speed, and a server that copies its results to a directory, with its ledger.
+// startKeeping starts a sandbox at a speed, and a server that copies results to a directory. The directory also contains the
+// ledger. addr returns the address of one of the server's listeners.
 func startKeeping(t *testing.T, speed string) (box, served *running, dir string, addr func(server string) string) {
 	t.Helper()
 	box = start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, "sandbox", "--addr", "127.0.0.1:0", "--speed", speed)
@@ -51,7 +52,7 @@ func startKeeping(t *testing.T, speed string) (box, served *running, dir string,
 	}
 }
 
-// A download that waits for the end of a generation stops at its deadline, even without a terminal state.
+// A download with a waitTimeout returns when that time is over, even if the generation has not finished.
 func TestADownloadWhoseTimeIsOverIsAnsweredAtOnce(t *testing.T) {
 	_, _, _, addr := startKeeping(t, "0.001")
 	made := easel(t.Context(), nil, "generate", "studio/landscape", "prompt=sea", "size=64x40", "-o", "json", "--addr", addr("grpc"))
@@ -177,7 +178,7 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 	}
 }
 
-// holdContents checks that a server reports two copies, to Prometheus and to operators.
+// holdContents checks that the metrics count two copies, and that the status page reports copies.
 func holdContents(t *testing.T, admin string) {
 	t.Helper()
 	_, metrics := fetchFile(t, http.MethodGet, "http://"+admin+"/metrics")
@@ -196,8 +197,8 @@ func holdContents(t *testing.T, admin string) {
 	}
 }
 
-// TestOnlyAHostThatIsNamedIsAskedForAResult uses a catalog that redirects readers to an address without a listener. The
-// response shows whether Easel has followed the redirect.
+// TestOnlyAHostThatIsNamedIsAskedForAResult uses a catalog that redirects downloads to an address without a listener. The
+// response shows whether Easel followed the redirect.
 func TestOnlyAHostThatIsNamedIsAskedForAResult(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://127.0.0.1:1/file", http.StatusFound)

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/rest/page"
 )
 
-// headings returns each name of the contract that the document must explain, with the start of its explanation there.
+// headings returns, for each name in the contract, the heading or table cell before its explanation in the document.
 func headings(file protoreflect.FileDescriptor) (all []string) {
 	for n := range file.Services().Len() {
 		service := file.Services().Get(n)
@@ -59,7 +59,7 @@ func TestTheDocumentOfTheContractExplainsEveryName(t *testing.T) {
 	}
 }
 
-// spans returns the parts of a text that are commands: the lines of its blocks, and its inline code.
+// spans returns the parts of a Markdown text that can be commands: the lines of its shell blocks, and its inline code.
 func spans(text string) (all []string) {
 	for n, part := range strings.Split(text, "```") {
 		if language, block, _ := strings.Cut(part, "\n"); n%2 == 1 {
@@ -75,12 +75,12 @@ func spans(text string) (all []string) {
 	return all
 }
 
-// TestEveryCommandThatTheDocsNameExists includes the commands that no test runs unchanged, because they take long or run until
-// they are stopped.
+// TestEveryCommandThatTheDocsNameExists includes the commands that no other test runs, because they take too long or do not
+// exit.
 func TestEveryCommandThatTheDocsNameExists(t *testing.T) {
 	var named []string
 	for path, text := range pages(t) {
-		if !strings.HasPrefix(path, "deploy/") { // these files also have commands of other programs
+		if !strings.HasPrefix(path, "deploy/") { // pages in deploy/ also have commands for other programs
 			named = append(named, spans(text)...)
 		}
 	}

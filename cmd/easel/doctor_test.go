@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// doctored runs the doctor against a catalog.
+// doctored runs 'easel doctor' against the catalog at url, and checks that the output does not contain the API key.
 func doctored(t *testing.T, url, key string, args ...string) printed {
 	t.Helper()
 	got := easelEnv(t.Context(), nil, map[string]string{"EASEL_UPSTREAM_URL": url, "EASEL_API_KEY": key}, append([]string{"doctor"}, args...)...)
@@ -60,7 +60,7 @@ func TestTheDoctorReadsEveryDialectWithoutSpendingACent(t *testing.T) {
 	}
 }
 
-// chargesOf returns the charges of a key and the number of its generations, including deleted ones.
+// chargesOf returns an API key's charges and the number of its generations, including deleted generations.
 func chargesOf(t *testing.T, box *catalogServer, key string) string {
 	t.Helper()
 	books, err := box.Audit(t.Context(), key)
@@ -70,7 +70,7 @@ func chargesOf(t *testing.T, box *catalogServer, key string) string {
 	return fmt.Sprintf("%d cents for %d renders", books.ChargeCents, len(books.Generations))
 }
 
-// orderDirectly orders a generation from a catalog without Easel.
+// orderDirectly sends an order to a catalog without Easel.
 func orderDirectly(t *testing.T, base, key string, n int) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/generations", strings.NewReader(`{"modelId": "studio/haiku", "inputs": {"prompt": "x"}}`))
@@ -117,7 +117,7 @@ func (u *upstream) serve(t *testing.T) string {
 	return server.URL
 }
 
-// unforeseen returns a catalog with many spellings that no rule covers.
+// unforeseen returns a catalog whose records use names that Easel does not recognize.
 func unforeseen() *upstream {
 	return &upstream{bodies: map[string]string{
 		"GET /me":            `{"walletCents": 500, "name": "me"}`,

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// asProgram in the environment makes the binary of these tests run as the program itself, so that no other binary is built.
+// asProgram is an environment variable that makes the test binary run as easel. The tests need no other binary.
 const asProgram = "RUN_AS_PROGRAM=1"
 
 func TestMain(m *testing.M) {
@@ -37,14 +37,14 @@ const (
 	exitInterrupted      = cli.ExitInterrupted
 )
 
-// printed is the output of a run of the command.
+// printed is the exit code and the output of a command.
 type printed struct {
 	exit   int
 	stdout string
 	stderr string
 }
 
-// linesOf returns the lines of the output of a stream.
+// linesOf splits a command's output into lines.
 func linesOf(text string) []string {
 	if text = strings.TrimSuffix(text, "\n"); text == "" {
 		return nil
@@ -71,7 +71,7 @@ func easelEnv(ctx context.Context, dial func(context.Context, string) (net.Conn,
 	return printed{exit, stdout.String(), stderr.String()}
 }
 
-// environOf returns an environment in the format of a process.
+// environOf returns a function that lists an environment like [os.Environ].
 func environOf(env map[string]string) func() []string {
 	return func() (all []string) {
 		for _, name := range slices.Sorted(maps.Keys(env)) {
@@ -81,7 +81,7 @@ func environOf(env map[string]string) func() []string {
 	}
 }
 
-// buffer is a stream that can be read during writes, and that notifies its readers.
+// buffer collects a command's output. It can be read during writes, and notifies its reader of each write.
 type buffer struct {
 	mu      sync.Mutex
 	text    bytes.Buffer

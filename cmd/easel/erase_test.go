@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// writeEnded writes placed orders with labels into a ledger. All their generations except the last have ended.
+// writeEnded writes a labeled order for each generation into a ledger. All generations except the last have succeeded.
 func writeEnded(t *testing.T, url, upstream string, generations ...string) {
 	t.Helper()
 	book, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: upstream})

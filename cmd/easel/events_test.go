@@ -60,7 +60,7 @@ func TestDevTellsAReceiver(t *testing.T) {
 	}
 }
 
-// A replay has several steps, so that no order waits for all of it.
+// A replay of many events runs in several steps, so that an order does not have to wait for the complete replay.
 func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 	const events = 250
 	delivered := make(chan string, 2*events)
@@ -115,8 +115,8 @@ func fill(t *testing.T, file, statement string) {
 	}
 }
 
-// TestAReceiverFetchesTheResultThatItIsToldOf uses receivers that reach the server at another address, as behind a proxy. The
-// event waits for the copy.
+// TestAReceiverFetchesTheResultThatItIsToldOf uses a server behind a proxy with a public address. The event is sent after the
+// result was copied.
 func TestAReceiverFetchesTheResultThatItIsToldOf(t *testing.T) {
 	const public = "https://proxy.example/easel"
 	delivered := make(chan string, 10)

@@ -15,8 +15,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// TestEverySettingIsInATestOfAUsersWay searches the variable or the flag of each setting in the tests, except the tests of
-// wrong values.
+// TestEverySettingIsInATestOfAUsersWay searches the tests for the variable or the flag of each setting. It skips
+// settings_test.go, which tests invalid values.
 func TestEverySettingIsInATestOfAUsersWay(t *testing.T) {
 	var tests strings.Builder
 	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, _ os.DirEntry, err error) error {
@@ -43,7 +43,7 @@ func TestEverySettingIsInATestOfAUsersWay(t *testing.T) {
 	}
 }
 
-// startSandbox starts a catalog with settings, and returns its address.
+// startSandbox starts a sandbox with the given settings, and returns its URL.
 func startSandbox(t *testing.T, settings map[string]string) (box *running, url string) {
 	t.Helper()
 	settings["EASEL_SANDBOX_ADDR"] = "127.0.0.1:0"
@@ -51,7 +51,7 @@ func startSandbox(t *testing.T, settings map[string]string) (box *running, url s
 	return box, proctest.Find(t, `(http://\S+/catalog)`, box.stdout.String())
 }
 
-// startServe starts the facade with settings, and returns the addresses of gRPC and REST.
+// startServe starts a server with the given settings, and returns its gRPC and REST addresses.
 func startServe(t *testing.T, settings map[string]string) (served *running, addr, rest string) {
 	t.Helper()
 	for _, name := range []string{"EASEL_GRPC_ADDR", "EASEL_HTTP_ADDR", "EASEL_ADMIN_ADDR"} {
@@ -62,7 +62,7 @@ func startServe(t *testing.T, settings map[string]string) (served *running, addr
 	return served, proctest.Find(t, `server[=:]grpc[, ]addr[=:]([\d.:]+)`, logs), proctest.Find(t, `server[=:]http[, ]addr[=:]([\d.:]+)`, logs)
 }
 
-// fetch requests a page.
+// fetch gets a page, and returns its status and text.
 func fetch(t *testing.T, url string) (status int, text string) {
 	t.Helper()
 	answer, err := http.Get(url) //nolint:noctx // on this machine
@@ -106,7 +106,7 @@ func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 	call(exitUsage, "4000", "generate", "studio/haiku", "prompt=@"+long)
 	call(exitMoney, "API_KEY_DAILY_CAP", "generate", "studio/landscape", "prompt=rain", "size=64x40")
 	id := strings.TrimSpace(easelEnv(t.Context(), nil, map[string]string{"EASEL_ADDR": addr, "EASEL_API_KEY": key}, "list", "-q").stdout)
-	call(exitGenerationFailed, "failed", "wait", id, "--until", "settled", "--timeout", "1m") // the default would take ten
+	call(exitGenerationFailed, "failed", "wait", id, "--until", "settled", "--timeout", "1m") // the default is ten minutes
 	if !strings.Contains(served.stderr.String(), `msg="large inputs allowed"`) {
 		t.Errorf("the log has nothing about the memory of large inputs:\n%s", served.stderr)
 	}
@@ -123,8 +123,8 @@ func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 	}
 }
 
-// TestTheLongestPollIntervalBoundsTheWaitForAPoll uses a slow generation. After ten polls, the default interval would be most
-// of a minute.
+// TestTheLongestPollIntervalBoundsTheWaitForAPoll uses a slow generation. With the default maximum, the interval after ten
+// polls would be most of a minute.
 func TestTheLongestPollIntervalBoundsTheWaitForAPoll(t *testing.T) {
 	t.Parallel()
 	const key = "sandbox_live_of_the_settings_0123456789"
@@ -175,7 +175,7 @@ func TestARefusalAfterALostAnswerIsCertainWhereTheCatalogLooksAtTheKeyFirst(t *t
 	const key = "sandbox_live_of_the_settings_0123456789"
 	for _, test := range []struct{ keyFirst, timeout, reason string }{
 		{"true", "1m", "INSUFFICIENT_BALANCE"},
-		{"false", "15s", "SUBMISSION_OUTCOME_UNKNOWN"}, // the complete timeout passes, because the order is resent until then
+		{"false", "15s", "SUBMISSION_OUTCOME_UNKNOWN"}, // the order is resent until the timeout expires
 	} {
 		_, catalog := startSandbox(t, map[string]string{"EASEL_SANDBOX_KEY": key, "EASEL_SANDBOX_ADMIN": "true"})
 		for _, fault := range []string{

@@ -36,7 +36,7 @@ func TestEveryExampleOfTheHelpIsACommandLine(t *testing.T) {
 	}
 }
 
-// wordsOf splits a line like a shell.
+// wordsOf splits a line into words like a shell.
 func wordsOf(line string) []string {
 	quote := rune(0)
 	words := strings.FieldsFunc(strings.TrimSpace(line), func(r rune) bool {

@@ -11,17 +11,17 @@ import (
 	"testing"
 )
 
-// fault is a row of the list of faults: the failure, and the proof that it does no harm. The tests of a row have its id in the
-// comment above them or on their first line.
+// fault is an entry in the list of faults. An entry's tests have its id in the comment above the test or on the test's first
+// line.
 type fault struct {
 	id, what, proof string
-	// untested is the reason why a row has no test. Then no test may have its id.
+	// untested is the reason why a fault has no test, or empty if it has one. If it is set, no test may have the fault's id.
 	untested string
 }
 
-// faults is the complete list. U is the upstream catalog, K a kill or a call that ends early, N the network, C a clock, L and
-// I clients and their input, X keys and certificates, A attackers and wrong statements about money, M money, T teams with one
-// API key, S the sandbox.
+// faults is the complete list. The first letter of an id is the kind of fault: U is the upstream catalog, K a kill or a call
+// that ends early, N the network, C a clock, L and I clients and their input, X keys and certificates, A attackers and wrong
+// statements about money, M money, T teams with one API key, S the sandbox.
 var faults = []fault{
 	{id: "U1", what: "the catalog refuses connections or has no address", proof: "few retries, watches stay open, requests are counted"},
 	{id: "U2", what: "it accepts and never answers", proof: "a call ends with its deadline"},
@@ -158,7 +158,7 @@ func TestEveryFaultHasATestThatNamesIt(t *testing.T) {
 
 var faultID = regexp.MustCompile(`\b[UKNCLIXSATM][1-9][0-9]?\b`)
 
-// testsByFault returns the tests of the complete project by the faults in their comments.
+// testsByFault returns the names of the project's tests, by the fault ids in their comments.
 func testsByFault(t *testing.T) map[string][]string {
 	t.Helper()
 	tests := map[string][]string{}
@@ -170,7 +170,7 @@ func testsByFault(t *testing.T) map[string][]string {
 	return tests
 }
 
-// allTests returns the names of the tests of the complete project.
+// allTests returns the names of the project's tests.
 func allTests(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
@@ -178,7 +178,7 @@ func allTests(t *testing.T) map[string]bool {
 	return names
 }
 
-// eachTest visits the tests of the complete project, each with its comments.
+// eachTest visits the project's tests, each with its comments.
 func eachTest(t *testing.T, visit func(name, comment string)) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, entry fs.DirEntry, err error) error {

@@ -31,7 +31,7 @@ func TestAHeldKeyFollowsItsFile(t *testing.T) { // faults X1, X2
 			}
 		}
 		want("at first", "first")
-		replace("other\r\n") // as long as the first, so that the size does not show the change
+		replace("other\r\n") // the keys have the same length
 		want("within the second", "first")
 		time.Sleep(time.Second)
 		want("after a second", "other")

@@ -28,11 +28,11 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// withoutIdentity are authorizations of clients that this server does not know.
+// withoutIdentity lists Authorization headers that this server rejects.
 var withoutIdentity = []string{"", "Bearer wrong-token", "Basic d2hvZXZlcjp3cm9uZw=="}
 
-// TestNoRouteChangesAnythingWithoutAnIdentity walks all routes of all four listeners. The server's descriptors have the gRPC
-// methods, the contract has the REST routes, and tables have the pages and the admin routes.
+// TestNoRouteChangesAnythingWithoutAnIdentity sends requests to all routes of all four listeners. The gRPC methods come from
+// the server's descriptors, the REST routes from the contract, and the pages and admin routes from tables.
 func TestNoRouteChangesAnythingWithoutAnIdentity(t *testing.T) {
 	c := startChanging(t, map[string]string{"EASEL_METRICS_ADDR": "127.0.0.1:0"})
 	before, lines := c.state(), c.lines()
@@ -55,12 +55,12 @@ func (c *changing) addr(listener string) string {
 	return proctest.Find(c.T, `"server":"`+listener+`","addr":"([^"]+)"`, c.served.stderr.String())
 }
 
-// changes reports whether a method of the contract changes something.
+// changes reports whether a method of the contract has side effects.
 func changes(m protoreflect.MethodDescriptor) bool {
 	return m.Options().(*descriptorpb.MethodOptions).GetIdempotencyLevel() != descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 }
 
-// walkGRPC calls every method in the server's descriptors, and returns the number of methods that change something.
+// walkGRPC calls every method in the server's descriptors, and returns the number of methods that have side effects.
 func (c *changing) walkGRPC(authorization string) (changing int) {
 	c.Helper()
 	conn, err := grpc.NewClient(c.addr("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -91,7 +91,7 @@ func (c *changing) walkGRPC(authorization string) (changing int) {
 	return changing
 }
 
-// services returns the services that a server reports.
+// services returns the names of the services that the server lists in its reflection service.
 func (c *changing) services(conn *grpc.ClientConn) (names []string) {
 	c.Helper()
 	stream, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(c.Context())
@@ -116,7 +116,7 @@ func (c *changing) services(conn *grpc.ClientConn) (names []string) {
 	return names
 }
 
-// callAsNobody calls a method with an empty request.
+// callAsNobody calls a method with an empty request, and returns the resulting code.
 func (c *changing) callAsNobody(conn *grpc.ClientConn, m protoreflect.MethodDescriptor, authorization string) codes.Code {
 	c.Helper()
 	ctx, cancel := context.WithCancel(c.Context())
@@ -133,7 +133,7 @@ func (c *changing) callAsNobody(conn *grpc.ClientConn, m protoreflect.MethodDesc
 	return status.Code(stream.RecvMsg(dynamicpb.NewMessage(m.Output())))
 }
 
-// walkREST sends a request to every route of the contract, and returns the number of routes that change something.
+// walkREST sends a request to every REST route of the contract, and returns the number of routes that have side effects.
 func (c *changing) walkREST(authorization string) (changing int) {
 	c.Helper()
 	fill, addr := strings.NewReplacer("{generation_id}", "gen_3", "{model_id=**}", "studio/poster"), c.addr("http")
@@ -158,7 +158,7 @@ func (c *changing) walkREST(authorization string) (changing int) {
 	return changing
 }
 
-// walkPages sends to each page a request that no page accepts.
+// walkPages sends every writing method to each page, which must reject it. It returns 0, because pages have no side effects.
 func (c *changing) walkPages(authorization string) int {
 	c.Helper()
 	paths := []string{"/openapi.json"}
@@ -180,8 +180,8 @@ var (
 	untaken = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}
 )
 
-// walkAdmin sends requests that change something to each path of the admin and of the metrics address. It returns the number
-// of routes that change something.
+// walkAdmin sends every writing method to each path of the admin and metrics addresses. It returns the number of routes that
+// have side effects.
 func (c *changing) walkAdmin(authorization string) (changing int) {
 	c.Helper()
 	reads := regexp.MustCompile(`^POST /debug/pprof/symbol$`) // returns the names of addresses
@@ -204,7 +204,7 @@ func (c *changing) walkAdmin(authorization string) (changing int) {
 	return changing
 }
 
-// send sends a request with a body of orders and operators, and returns the status of the response.
+// send sends a request whose body resolves an order, and returns the response's status.
 func (c *changing) send(addr, method, path, authorization string) int {
 	c.Helper()
 	body := `{"id":"` + c.unknown + `","refused":true}`

@@ -15,8 +15,8 @@ import (
 
 const module = "github.com/easel-grpc/easel"
 
-// allowed is the architecture: the packages that each package may import in addition to the standard library. A path that ends
-// in "/" allows all packages below it.
+// allowed defines the architecture: the packages that each package may import in addition to the standard library. A path that
+// ends in "/" allows all packages below it.
 var allowed = map[string][]string{
 	"gen/go/easel/v1":           {"buf.build/gen/", "google.golang.org/"},
 	"gen/gateway/easel/v1":      {module + "/gen/", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/"},
@@ -141,7 +141,7 @@ func TestTheTopLevelHoldsWhatItShould(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		built := e.Name() == "bin" || regexp.MustCompile(`^easel-demo|\.png(\.key)?$|^(order|openapi)\.json$|^pictures$`).MatchString(e.Name()) // git ignores them
+		built := e.Name() == "bin" || regexp.MustCompile(`^easel-demo|\.png(\.key)?$|^(order|openapi)\.json$|^pictures$`).MatchString(e.Name()) // git ignores these files
 		if !strings.HasPrefix(e.Name(), ".") && !built && !slices.Contains(want, e.Name()) {
 			t.Errorf("%s stands at the top level", e.Name())
 		}

@@ -41,7 +41,7 @@ func TestTheMetricsTellOfTheLedgerInSum(t *testing.T) {
 			t.Errorf("there is no %s", want)
 		}
 	}
-	for _, row := range telemetry.Table { // metrics of events need a receiver
+	for _, row := range telemetry.Table { // event metrics need a receiver
 		if row.From == telemetry.Contents && strings.Contains(string(text), row.Prometheus()) {
 			t.Errorf("%s is there without a store", row.Name)
 		}

@@ -14,10 +14,10 @@ import (
 	"testing"
 )
 
-// ofCalls are the packages on the path of a call, whose log lines are searched by attributes.
+// ofCalls lists the packages that handle calls. Operators search the log lines of these packages by attribute.
 var ofCalls = []string{"server", "orders", "watch", "events", "telemetry", "ledger"}
 
-// Each attribute of a log line is in the table of deploy/telemetry.md under one name, and each attribute of the table is used.
+// The table in deploy/telemetry.md must list exactly the attributes that log lines use.
 func TestTheTableHasEachAttributeOfTheLog(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "deploy", "telemetry.md"))
 	if err != nil {
@@ -51,7 +51,7 @@ func TestTheTableHasEachAttributeOfTheLog(t *testing.T) {
 	}
 }
 
-// sources returns the files of these packages.
+// sources parses the files of the packages in ofCalls.
 func sources(t *testing.T) (files []*ast.File) {
 	t.Helper()
 	for _, name := range ofCalls {
@@ -78,7 +78,7 @@ var (
 	attributeName = regexp.MustCompile(`^[a-z][a-z_]*$`)
 )
 
-// collectAttributes collects the attributes in calls of a logger, slog constructors, and functions named about or attrs.
+// collectAttributes collects the attributes in calls to a logger, to slog constructors, and to functions named about or attrs.
 func collectAttributes(file *ast.File, used map[string]bool) {
 	ast.Inspect(file, func(node ast.Node) bool {
 		switch n := node.(type) {
@@ -107,7 +107,7 @@ func collectAttributes(file *ast.File, used map[string]bool) {
 	})
 }
 
-// collectArguments collects the names among the arguments of a call, after the message if it has one.
+// collectArguments collects the attribute names among the arguments of a call. If message is true, it skips the message.
 func collectArguments(call *ast.CallExpr, message bool, used map[string]bool) {
 	for _, arg := range call.Args {
 		switch a := arg.(type) {
@@ -122,7 +122,7 @@ func collectArguments(call *ast.CallExpr, message bool, used map[string]bool) {
 	}
 }
 
-// collectNames collects the strings in a node that can be names of attributes.
+// collectNames collects the strings in a node that can be attribute names.
 func collectNames(node ast.Node, used map[string]bool) {
 	ast.Inspect(node, func(node ast.Node) bool {
 		if text, ok := node.(*ast.BasicLit); ok && text.Kind == token.STRING {

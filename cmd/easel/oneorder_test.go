@@ -22,15 +22,15 @@ import (
 
 var oneOrder = flag.Bool("one-order", false, "count what one order runs through: make one-order")
 
-// The maximum number of Easel's files and functions that one CreateGeneration may use. The goals are 50 and 220.
+// Maximum numbers of Easel's files and functions that one CreateGeneration may run through. The goals are 50 and 220.
 const (
 	mostFiles     = 74
 	mostFunctions = 338
 )
 
-// TestOneOrderRunsThroughLittle counts Easel's files and functions that each CreateGeneration uses, which a reader has to know
-// to follow an order. It compares the coverage of a process with one order and of a process with a hundred more. All other
-// code of a process runs less often.
+// TestOneOrderRunsThroughLittle counts Easel's files and functions that run for each CreateGeneration. A reader has to know
+// them to follow an order. The test compares the coverage of a process after one order with the coverage after 101 orders. Code
+// that is not needed for each order runs less often.
 func TestOneOrderRunsThroughLittle(t *testing.T) {
 	if !*oneOrder {
 		t.Skip("it builds the program to be counted: make one-order")
@@ -59,7 +59,7 @@ func TestOneOrderRunsThroughLittle(t *testing.T) {
 	}
 }
 
-// blocksOf returns the number of runs of each block in a process with the given number of orders.
+// blocksOf returns how often each block of code has run in a process with the given number of orders.
 func blocksOf(t *testing.T, program string, orders int) map[string]int {
 	t.Helper()
 	box, err := startCatalog(t.Context(), "127.0.0.1:0", sandbox.Config{Seed: 1, Speed: 1e-3}, false)
@@ -110,7 +110,7 @@ func readBlocks(t *testing.T, path string) map[string]int {
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		at, count := "", 0
 		statements := 0
-		if n, _ := fmt.Sscan(lines.Text(), &at, &statements, &count); n == 3 { // the first line has the mode
+		if n, _ := fmt.Sscan(lines.Text(), &at, &statements, &count); n == 3 { // the first line is the coverage mode
 			blocks[fmt.Sprint(at, " ", statements)] += count
 		}
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// TestAnOrderThatTheCatalogRefusesForNowSaysSo uses a catalog that responds 503 until the order has failed.
+// TestAnOrderThatTheCatalogRefusesForNowSaysSo uses a catalog that responds with 503 until the commands have reported the
+// delay.
 func TestAnOrderThatTheCatalogRefusesForNowSaysSo(t *testing.T) {
 	t.Parallel()
 	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "/_sandbox/") }, "sandbox", "--addr", "127.0.0.1:0", "--admin")
@@ -44,7 +45,7 @@ func TestAnOrderThatTheCatalogRefusesForNowSaysSo(t *testing.T) {
 	}
 }
 
-// inject adds a fault to a sandbox, or removes all faults.
+// inject sends a request to a sandbox's list of faults. POST adds a fault, and DELETE removes all faults.
 func inject(t *testing.T, method, faults, fault string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, faults, strings.NewReader(fault))

@@ -23,7 +23,8 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// writeUnknown writes two orders of unknown outcome into a ledger, and returns their ids. Only one of them may be resent.
+// writeUnknown writes two orders whose outcome is unknown into a ledger, and returns their IDs. The order rotated was sent with
+// an older API key, so only the order live may be resent.
 func writeUnknown(t *testing.T, config ledger.Config, key string) (rotated, live string) {
 	t.Helper()
 	book, err := ledger.Open(t.Context(), config)
@@ -182,7 +183,7 @@ func TestALedgerThatDoesNotAddUpEndsWithOne(t *testing.T) {
 	}
 }
 
-// catalogOf returns a catalog with some generations, and the model of each.
+// catalogOf starts a catalog with succeeded generations, and returns its URL. models has the model ID of each generation.
 func catalogOf(t *testing.T, models map[string]string) (url string) {
 	t.Helper()
 	records := map[string]string{}

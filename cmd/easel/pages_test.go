@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// pages returns the documents by their paths from the top of the repository.
+// pages returns the text of each document, by the document's path in the repository.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
@@ -32,7 +32,7 @@ func pages(t *testing.T) map[string]string {
 	return texts
 }
 
-// pageText returns the text of a file of the repository.
+// pageText returns the text of a file in the repository.
 func pageText(t *testing.T, path ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(append([]string{"..", ".."}, path...)...))
@@ -42,11 +42,11 @@ func pageText(t *testing.T, path ...string) string {
 	return string(text)
 }
 
-// link matches a link of a page: its text and its target.
+// link matches a Markdown link: its text and its target.
 var link = regexp.MustCompile(`\[([^\[\]]+)\]\(([^()#\s]*)(?:#([^()\s]*))?\)`)
 
-// TestEveryLinkOfThePagesLeadsSomewhere follows the links between files. If the text of a link is a name of Go, its target is
-// the file that declares the name.
+// TestEveryLinkOfThePagesLeadsSomewhere follows the links between files. If a link's text is a Go identifier, the link must
+// lead to the file that declares the identifier.
 func TestEveryLinkOfThePagesLeadsSomewhere(t *testing.T) {
 	files, names := 0, 0
 	for path, text := range pages(t) {
@@ -101,7 +101,7 @@ func TestNoCellOfATableIsLong(t *testing.T) {
 	for path, text := range pages(t) {
 		for n, part := range strings.Split(text, "```") {
 			if n%2 == 1 {
-				continue // a block of code
+				continue // a code block
 			}
 			for _, row := range regexp.MustCompile(`(?m)^\|.*$`).FindAllString(part, -1) {
 				row = strings.ReplaceAll(link.ReplaceAllString(row, "$1"), `\|`, "")
@@ -172,7 +172,7 @@ func receiver(f *ast.FuncDecl) string {
 	return ""
 }
 
-// TestThePagesNameOnlyFilesThatThereAre checks the paths in the inline code of a text, and of its pictures.
+// TestThePagesNameOnlyFilesThatThereAre checks the paths in a page's inline code and pictures.
 func TestThePagesNameOnlyFilesThatThereAre(t *testing.T) {
 	for path, text := range pages(t) {
 		for _, found := range regexp.MustCompile("(?:`|src=\")((?:clients|cmd|deploy|docs|gen|internal|proto)/[^`\"\\s*]+)[`\"]").FindAllStringSubmatch(text, -1) {
@@ -184,7 +184,7 @@ func TestThePagesNameOnlyFilesThatThereAre(t *testing.T) {
 }
 
 func TestEveryVariableOnThePagesIsASetting(t *testing.T) {
-	known, named := map[string]bool{"EASEL_TEST_POSTGRES": true}, 0 // tests read it
+	known, named := map[string]bool{"EASEL_TEST_POSTGRES": true}, 0 // only tests read it
 	for _, command := range []string{"serve", "sandbox", "generate"} {
 		for _, name := range variable.FindAllString(easel(t.Context(), nil, command, "--help").stdout, -1) {
 			known[name] = true

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// shellBlocks returns the commands of the blocks of a text that are marked sh.
+// shellBlocks returns the lines of each block that is marked sh.
 func shellBlocks(t *testing.T, text string) (blocks [][]string) {
 	t.Helper()
 	for _, part := range strings.Split(text, "```sh\n")[1:] {
@@ -36,7 +36,7 @@ func TestEveryCommandOfThePagesWorks(t *testing.T) {
 	for path, text := range pages(t) {
 		blocks := shellBlocks(t, text)
 		if len(blocks) == 0 || path == operatorsPage {
-			continue // the page for operators has its own server
+			continue // the operators' page needs another server
 		}
 		ran += len(blocks)
 		t.Run(path, func(t *testing.T) {
@@ -76,7 +76,8 @@ func wantNothingUntracked(t *testing.T, work string) {
 
 const operatorsPage = "docs/operators.md"
 
-// TestEveryCommandOfTheTeamsWorks runs the commands of the operators' page in order, against a server with its callers file.
+// TestEveryCommandOfTheTeamsWorks runs the commands on the operators' page in order, against a server with that page's callers
+// file.
 func TestEveryCommandOfTheTeamsWorks(t *testing.T) {
 	t.Parallel()
 	text, work := pages(t)[operatorsPage], t.TempDir()
@@ -103,7 +104,7 @@ func TestEveryCommandOfTheTeamsWorks(t *testing.T) {
 	}
 }
 
-// TestTheRecipeOfTLSWorks runs the commands of the recipe on free ports.
+// TestTheRecipeOfTLSWorks runs the commands of the operators' page for TLS on free ports.
 func TestTheRecipeOfTLSWorks(t *testing.T) {
 	_, page, _ := strings.Cut(pageText(t, operatorsPage), "### Try teams\n")
 	_, callers, _ := strings.Cut(page, "```yaml\n")
@@ -138,7 +139,7 @@ func TestTheRecipeOfTLSWorks(t *testing.T) {
 	}
 }
 
-// programs returns the directory of the programs that the blocks call. With -short, grpcurl is missing.
+// programs returns a directory with the programs that the blocks run. With -short, grpcurl is missing.
 func programs(t *testing.T) (bin string) {
 	t.Helper()
 	bin = t.TempDir()
@@ -159,7 +160,7 @@ func programs(t *testing.T) (bin string) {
 	return bin
 }
 
-// linkProgram links the program to a path. With asProgram it is this binary.
+// linkProgram creates a link from path to the test binary, which runs as easel if asProgram is set.
 func linkProgram(t *testing.T, path string) {
 	t.Helper()
 	binary, err := os.Executable()
@@ -171,7 +172,7 @@ func linkProgram(t *testing.T, path string) {
 	}
 }
 
-// runBlocks runs the blocks of a text that are marked sh, in a directory, with the programs in bin.
+// runBlocks runs the blocks that are marked sh in a text. They run in the directory work, with the programs in bin.
 func runBlocks(t *testing.T, dev map[string]string, bin, text, work string) {
 	t.Helper()
 	for _, block := range shellBlocks(t, text) {
@@ -204,12 +205,13 @@ func runBlocks(t *testing.T, dev map[string]string, bin, text, work string) {
 	}
 }
 
-// atTheServer returns a replacer of the fixed addresses by the addresses of a server.
+// atTheServer returns a replacer of the addresses on the pages with the server's addresses.
 func atTheServer(dev map[string]string) *strings.Replacer {
 	return strings.NewReplacer("localhost:50051", dev["EASEL_ADDR"], "localhost:8080", dev["REST"])
 }
 
-// wantPictures reads the pictures that commands have written into a directory. hills.png needs curl and jq, which may be missing.
+// wantPictures checks that commands have written valid pictures into a directory. hills.png needs curl and jq, which may be
+// missing.
 func wantPictures(t *testing.T, work string, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -239,7 +241,7 @@ func TestTheLimitsThatAreSettingsAreTheirDefaults(t *testing.T) {
 	}
 }
 
-// tagsOf returns the tags of a command's settings, one per line.
+// tagsOf returns the struct tags of a command's settings, one per line.
 func tagsOf(command reflect.Type) string {
 	var tags strings.Builder
 	for _, field := range reflect.VisibleFields(command) {
@@ -248,7 +250,7 @@ func tagsOf(command reflect.Type) string {
 	return tags.String()
 }
 
-// pageLine returns the words of the line of a page with a prefix, without the program's name.
+// pageLine returns the words of a line that starts with a prefix on any page. The program's name is omitted.
 func pageLine(t *testing.T, prefix string) []string {
 	t.Helper()
 	for _, text := range pages(t) {

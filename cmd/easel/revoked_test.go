@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// Each stream of a client that reopens its watch in vain is a finished call of the server.
+// The server logs one line for each stream. A second line would show that a client has reopened its watch.
 func TestAWatchEndsWithTheAPIKeyThatIsRevokedMeanwhile(t *testing.T) {
 	t.Parallel()
 	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") },
@@ -41,7 +41,7 @@ func TestAWatchEndsWithTheAPIKeyThatIsRevokedMeanwhile(t *testing.T) {
 			t.Errorf("the watch of %s ended with %d\n%s", name, code, watch.stderr)
 		}
 	}
-	serve.stop() // it has written the line of each call
+	serve.stop() // all calls are logged now
 	for _, call := range []string{"WatchGeneration", "WatchGenerations"} {
 		if n := strings.Count(serve.stderr.String(), `"method":"/easel.v1.GenerationService/`+call+`","code"`); n != 1 {
 			t.Errorf("%d streams of %s\n%s", n, call, serve.stderr)

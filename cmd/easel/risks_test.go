@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestEachRiskOfAPIsHasTestsThatExist compares the table of SECURITY.md with the tests of the project.
+// TestEachRiskOfAPIsHasTestsThatExist compares the table in SECURITY.md with the project's tests.
 func TestEachRiskOfAPIsHasTestsThatExist(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", ".github", "SECURITY.md"))
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// TestTheCommandsOfTheRunbookWork runs the last blocks of the operators' page in order. The server stops before
-// the ledger is copied, and starts again after the ledger is marked. The catalog has a render that the ledger lacks.
+// TestTheCommandsOfTheRunbookWork runs the commands on the operators' page from "Back up" on. The server stops before 'easel
+// ledger copy', and starts again after 'easel ledger restored'. The catalog has a render that is not in the ledger.
 func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 	dir := t.TempDir()
 	file, moved := filepath.Join(dir, "ledger.db"), "sqlite:"+filepath.Join(dir, "moved.db")
@@ -36,7 +36,7 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 		"ord_4VKX", order, "sqlite:/var/lib/easel/ledger.db", "sqlite:"+file, "/backup/ledger.db", filepath.Join(dir, "backup.db"), "postgres://easel@db.example/easel", moved,
 		"postgres://owner@db.example/easel", moved,
 	)
-	shows := map[string]string{ // key: the start of the command
+	shows := map[string]string{ // part of the output, by the start of the command
 		"orders list --reserved": live, "orders get ord_": "last problem", "orders list --unknown": "HTTP 402", "orders resolve": "is resolved", "orders get gen_": "studio/poster",
 		"orders list --unknown --unowned": "Nothing found", "erase": "1 orders are erased", "ledger verify": "0 differences", "ledger backup": "2 orders",
 		"ledger copy": "rows are copied", "ledger migrate": "the schema is", "ledger restored": "1 orders are held", "orders list --held": live, "list --limit 0": "gen_since", "ledger unseal": "1 orders are held", "content adopt": "are adopted",
@@ -53,7 +53,7 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 			ran[begin] = true
 			got := easelEnv(t.Context(), nil, env, strings.Fields(command)...)
 			exit := exitOK
-			if begin == "erase" { // one order is still unknown
+			if begin == "erase" { // the outcome of one order is still unknown
 				exit = exitFailure
 			}
 			if got.exit != exit || begin == "" || !strings.Contains(got.stdout, shows[begin]) {
@@ -69,7 +69,7 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 	}
 }
 
-// longestBegin returns the longest of some names that a command starts with, or "".
+// longestBegin returns the longest of the names with which a command starts, or "".
 func longestBegin(command string, names map[string]string) (longest string) {
 	for name := range names {
 		if strings.HasPrefix(command, name) && len(name) > len(longest) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// write creates a file for a setting.
+// write creates a temporary file, and returns its path.
 func write(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")

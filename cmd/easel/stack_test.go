@@ -22,7 +22,8 @@ type running struct {
 	ended          chan struct{} // closed when the command has exited or was stopped
 }
 
-// start runs a command until ready accepts its output. Otherwise it fails the test.
+// start starts a command, and waits until ready accepts its output. It fails the test if the command exits first, or is not
+// ready after 20 seconds.
 func start(t *testing.T, env map[string]string, ready func(stdout, stderr string) bool, args ...string) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -59,7 +60,7 @@ func start(t *testing.T, env map[string]string, ready func(stdout, stderr string
 	return r
 }
 
-// startDev starts the complete stack on free ports, and returns the environment of its clients.
+// startDev runs 'easel dev' on free ports, and returns its clients' environment.
 func startDev(t *testing.T, flags ...string) map[string]string {
 	t.Helper()
 	dev := start(t, nil, proctest.DevReady, proctest.Dev(flags...)...)
@@ -237,7 +238,8 @@ func TestAServerWithAHeldKeyServesWhoeverIsOnThisMachine(t *testing.T) {
 	}
 }
 
-// accountOverREST requests the account at an address under another host name, like a page after DNS rebinding.
+// accountOverREST requests the account with the given host name in the request, like a page after DNS rebinding. It returns the
+// response's status.
 func accountOverREST(t *testing.T, addr, host string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/v1/account", nil)

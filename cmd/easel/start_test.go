@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/rest/page"
 )
 
-// startProgram returns the only block of the Getting Started in a language.
+// startProgram returns the only code block in a language on the Getting Started page.
 func startProgram(t *testing.T, language string) string {
 	t.Helper()
 	blocks := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(page.Start, -1)
@@ -31,15 +31,15 @@ func TestEveryCommandOfTheGettingStartedWorks(t *testing.T) {
 	wantPictures(t, work, "sea.png", "hills.png")
 }
 
-// TestEveryProgramOfTheGettingStartedWorks runs each program unchanged. make test-clients installs the dependencies of the
-// languages other than Go.
+// TestEveryProgramOfTheGettingStartedWorks runs each program unchanged. 'make test-clients' installs the dependencies of the
+// programs that are not in Go.
 func TestEveryProgramOfTheGettingStartedWorks(t *testing.T) {
 	t.Parallel()
 	clients, err := filepath.Abs(filepath.Join("..", "..", ".build", "clients"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	here, err := os.Getwd() // a Go program belongs to this module
+	here, err := os.Getwd() // a Go program must be inside this module
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestEveryProgramOfTheGettingStartedWorks(t *testing.T) {
 	}
 }
 
-// runIn runs a command in a directory, with the address and the key of the server.
+// runIn runs a command in the directory work, with the server's address and API key, and returns its output.
 func runIn(t *testing.T, work string, dev map[string]string, words []string) []byte {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), words[0], words[1:]...)

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// newBackground creates background work with a drain timeout, and returns it with its log.
+// newBackground creates background work with a drain timeout, and returns the work and its log.
 func newBackground(limit time.Duration) (*background, *bytes.Buffer) {
 	var log bytes.Buffer
 	return &background{limit: limit, logger: slog.New(slog.NewTextHandler(&log, nil))}, &log
@@ -84,7 +84,7 @@ func TestTelemetryHasASecondAfterALateStage(t *testing.T) {
 			b, _ := newBackground(limit)
 			began := time.Now()
 			b.beginStop()
-			time.Sleep(12 * time.Second) // calls exceeded their time
+			time.Sleep(12 * time.Second) // the earlier stages take too long
 			b.closeAt(stopTelemetry, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 			b.stop(t.Context())
 			if took := time.Since(began); took != want {

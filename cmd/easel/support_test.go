@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// readRepository returns a file of the repository.
+// readRepository returns the content of a file in the repository.
 func readRepository(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(path)))

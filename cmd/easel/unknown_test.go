@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// with returns an environment with additional variables.
+// with returns the environment env with the variables in more.
 func with(env, more map[string]string) map[string]string {
 	all := maps.Clone(env)
 	maps.Copy(all, more)
@@ -21,7 +21,7 @@ func TestAMisspeltVariableIsNamedInOneLine(t *testing.T) {
 	dev := startDev(t)
 	for _, name := range []string{
 		"EASEL_GRPC_ADR", "EASEL_APIKEY", "EASEL_SANDBOX_BALANCES",
-		"EASEL_PORT", // Kubernetes never sets it to a number
+		"EASEL_PORT", // Kubernetes would set it to a URL
 	} {
 		got := easelEnv(t.Context(), nil, with(dev, map[string]string{name: "hunter2"}), "model", "studio/haiku")
 		if want := "easel: " + name + " is an unknown setting and is ignored\n"; got.exit != exitOK || got.stderr != want {
