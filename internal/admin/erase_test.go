@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// labelled opens a ledger with labeled orders of some settled generations.
+// labelled opens a ledger with a labeled order for each of some generations, which are settled.
 func labelled(t *testing.T, generations ...string) *ledger.Ledger {
 	t.Helper()
 	book, err := ledger.Open(t.Context(), ledger.Config{URL: ledger.InMemory, Catalog: "c"})
@@ -32,13 +32,13 @@ func labelled(t *testing.T, generations ...string) *ledger.Ledger {
 	return book
 }
 
-// asAda returns the context of an operator's action.
+// asAda returns a context for actions of the operator ada.
 func asAda(t *testing.T) context.Context {
 	t.Helper()
 	return withBy(t.Context(), ledger.By{Actor: "ada", Origin: "192.0.2.7"})
 }
 
-// order writes an order with the label and returns its ID.
+// order writes an order with the label customer=4711, and returns the order's ID.
 func order(t *testing.T, book *ledger.Ledger, key string) string {
 	t.Helper()
 	o, _, err := book.Write(t.Context(), ledger.Request{
@@ -51,7 +51,7 @@ func order(t *testing.T, book *ledger.Ledger, key string) string {
 	return o.ID
 }
 
-// ofCustomer returns the idempotency keys of the orders that still have the label.
+// ofCustomer returns the idempotency keys of the orders that still have the label customer=4711.
 func ofCustomer(t *testing.T, book *ledger.Ledger) (keys []string) {
 	t.Helper()
 	found, err := book.List(t.Context(), ledger.Filter{AnyState: true, Labels: map[string]string{"customer": "4711"}}, ledger.Position{}, 100)

@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// quiet returns a server without problems, which a test can change.
+// quiet returns the status of a server without problems, and its watch snapshot, which a test can change.
 func quiet() (*watch.Snapshot, Status) {
 	hub := &watch.Snapshot{Time: time.Now()}
 	return hub, Status{
@@ -31,7 +31,7 @@ func quiet() (*watch.Snapshot, Status) {
 	}
 }
 
-// waiting returns the state of a limiter with seven waiting orders.
+// waiting returns a function that reports seven waiting orders, the oldest since the given time.
 func waiting(since time.Time) func() map[string]limiter.State {
 	return func() map[string]limiter.State {
 		return map[string]limiter.State{"aa": {Waiting: []limiter.Waiting{
@@ -40,7 +40,7 @@ func waiting(since time.Time) func() map[string]limiter.State {
 	}
 }
 
-// in adds a key in a condition.
+// in adds an API key with its condition to the snapshot.
 func in(hub *watch.Snapshot, k watch.PolledCredential) {
 	hub.Credentials = append(hub.Credentials, k)
 	hub.Stats.Conditions[k.Condition]++

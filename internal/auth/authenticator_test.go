@@ -18,7 +18,7 @@ import (
 
 func callersFile(t *testing.T, text string) string { return inFile(t, []byte(text)) }
 
-// callersText returns a callers file of callers without teams. An argument has the name and the token of a caller.
+// callersText returns a callers file without teams. Each argument is a caller's name and token.
 func callersText(callers ...[2]string) string {
 	lines := []string{"callers:"}
 	for _, c := range callers {
@@ -27,9 +27,9 @@ func callersText(callers ...[2]string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// hasToken reloads the callers file, and returns the name of the caller that has the token.
+// hasToken reloads the callers file, and returns the name of the caller with the token.
 func hasToken(callers *Callers, token string) string {
-	callers.Reload() // like a process every second
+	callers.Reload() // a server does this every second
 	return nameOf(byToken(callers.List(), token))
 }
 
@@ -121,8 +121,8 @@ func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
 		cfg    Config
 		auth   []string
 		cert   string
-		caller string // accepted caller, a slash and its owner
-		reason string // reason of the rejection
+		caller string // the accepted caller and its owner, separated by a slash
+		reason string // reason for the rejection
 	}{
 		{"forwarded: a key", forward, []string{"Bearer key"}, "", "/", ""},
 		{"forwarded: the scheme in any case", forward, []string{"bEARER key"}, "", "/", ""},
@@ -226,7 +226,7 @@ func certificateOf(name string) *Certificate {
 	return &Certificate{CommonName: name}
 }
 
-// reasonOf returns the reason why a caller is not authenticated.
+// reasonOf returns the reason for an authentication error.
 func reasonOf(err error) string {
 	denied, ok := errors.AsType[*Error](err)
 	if !ok {

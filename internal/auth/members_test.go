@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// deployed returns the path of a file that is shipped with the program.
+// deployed returns the path of a file in deploy/.
 func deployed(name string) string { return filepath.Join("..", "..", "deploy", name) }
 
 func TestParseAcceptsWhatTheSchemaAndTheNamesAllow(t *testing.T) {
@@ -74,7 +74,7 @@ func TestParseAcceptsWhatTheSchemaAndTheNamesAllow(t *testing.T) {
 	} {
 		judge(text, false)
 	}
-	for _, text := range []string{ // rules beyond the schema
+	for _, text := range []string{ // these rules are not in the schema
 		caller("team: nowhere"), "teams: {a: {}}\ncallers: [{name: a}]", "callers: [{name: a}, {name: a}]",
 		"callers: [{name: a, tokens: [<one>]}, {name: b, tokens: [<one>]}]", "callers: [{name: a, certificates: [x]}, {name: b, certificates: [X]}]",
 		caller("subjects: [s]"), caller("issuer: i"), "issuers: [{issuer: i, audience: a, jwks_file: k}, {issuer: i, audience: b, jwks_file: k}]\ncallers: []",

@@ -27,7 +27,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// signing is a key of an issuer that signs the tokens of tests.
+// signing is an issuer's key, with which the tests sign tokens.
 type signing struct {
 	private crypto.Signer
 	public  jose.JSONWebKey
@@ -62,7 +62,7 @@ func claims(changes map[string]any) map[string]any {
 	return all
 }
 
-// sign returns a signed token. Its header also has the members of extra.
+// sign returns a signed token with the given claims. extra has additional members of its header.
 func (s signing) sign(t testing.TB, said map[string]any, extra map[jose.HeaderKey]any) string {
 	t.Helper()
 	options := &jose.SignerOptions{ExtraHeaders: extra}
@@ -88,7 +88,7 @@ func (s signing) sign(t testing.TB, said map[string]any, extra map[jose.HeaderKe
 	return text
 }
 
-// keySet returns the set of the public keys.
+// keySet returns the JSON Web Key Set with the public keys.
 func keySet(t testing.TB, keys ...signing) []byte {
 	t.Helper()
 	var set jose.JSONWebKeySet
@@ -102,7 +102,7 @@ func keySet(t testing.TB, keys ...signing) []byte {
 	return text
 }
 
-// inFile writes text to a new file and returns its path.
+// inFile writes text to a new file, and returns the file's path.
 func inFile(t testing.TB, text []byte) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
@@ -112,12 +112,12 @@ func inFile(t testing.TB, text []byte) string {
 	return name
 }
 
-// issuerWith returns an issuer with a file of keys.
+// issuerWith returns an issuer whose keys are in a file.
 func issuerWith(t testing.TB, set []byte) Issuer {
 	return Issuer{Name: "https://issuer.example", Audience: "easel", KeysFile: inFile(t, set)}
 }
 
-// issued has the issuers of a callers file.
+// issued is a loaded callers file with issuers.
 type issued struct {
 	*Callers
 	path string
@@ -167,7 +167,7 @@ func (i *issued) edit(t testing.TB, issuers ...Issuer) {
 
 func (i *issued) verify(token string) (Subject, time.Time, error) { return i.List().verify(token) }
 
-// startIssuers reads the keys of issuers until the test ends.
+// startIssuers loads a callers file with issuers, and reads the issuers' keys until the test ends.
 func startIssuers(t testing.TB, issuers ...Issuer) (v *issued, logs *lockedBuffer) {
 	t.Helper()
 	logs = &lockedBuffer{}
@@ -176,7 +176,7 @@ func startIssuers(t testing.TB, issuers ...Issuer) (v *issued, logs *lockedBuffe
 	return v, logs
 }
 
-// run starts to read the keys of issuers, and returns after the first reads. It stops when the test ends.
+// run reads the issuers' keys once, and then follows their changes until the test ends.
 func run(t testing.TB, callers *Callers) {
 	ctx, cancel := context.WithCancel(context.Background())
 	callers.ReadKeys(ctx)
@@ -185,7 +185,7 @@ func run(t testing.TB, callers *Callers) {
 	t.Cleanup(func() { cancel(); <-ended })
 }
 
-// lockedBuffer is a log for concurrent writers.
+// lockedBuffer is a buffer for the log of concurrent writers.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -231,7 +231,7 @@ func TestNoForgedTokenNamesAnybody(t *testing.T) {
 		text, _ := json.Marshal(value)
 		return base64.RawURLEncoding.EncodeToString(text)
 	}
-	secret := []byte(fmt.Sprint(key.public.Key.(*rsa.PublicKey).N)) // any public bytes
+	secret := []byte(fmt.Sprint(key.public.Key.(*rsa.PublicKey).N)) // an attacker knows the public key
 	symmetric, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: secret}, (&jose.SignerOptions{}).WithHeader("kid", "one"))
 	if err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func TestTheOtherShellsHaveScriptsToo(t *testing.T) {
 			t.Logf("there is no %s on this machine, so that its script is only printed", shell)
 			continue
 		}
-		if out, err := exec.CommandContext(t.Context(), path, "-n", write(t, got.stdout)).CombinedOutput(); err != nil { //nolint:gosec // a shell
+		if out, err := exec.CommandContext(t.Context(), path, "-n", write(t, got.stdout)).CombinedOutput(); err != nil { //nolint:gosec // path is a shell
 			t.Errorf("%s does not read its script: %v\n%s", shell, err, out)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// content is a scripted result with the received requests.
+// content is a scripted server's result. It records the download requests.
 type content struct {
 	bytes    []byte
 	etag     string
@@ -73,7 +73,7 @@ func (c *content) send(r *easelv1.DownloadGenerationRequest, stream grpc.ServerS
 
 func (c *content) serve(t *testing.T) dialer { return (&scripted{download: c.send}).serve(t) }
 
-// directory lists the files in a directory, including hidden files.
+// directory returns the names of the files in a directory, including hidden files.
 func directory(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -209,7 +209,7 @@ func TestAFileThatAppearsMeanwhileIsNotOverwritten(t *testing.T) {
 	path := filepath.Join(dir, "mine.bin")
 	c.damage = func(chunk *easelv1.ContentChunk) {
 		if chunk.Offset == 0 {
-			_ = os.WriteFile(path, []byte("mine"), 0o600) // the test checks whether the file exists
+			_ = os.WriteFile(path, []byte("mine"), 0o600) // the test checks the file afterwards
 		}
 	}
 	got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", path)
@@ -280,7 +280,7 @@ func TestADownloadToStandardOutputIsWholeOrNothing(t *testing.T) {
 	}
 }
 
-// poem returns a scripted server of a render with a text result or with the given state.
+// poem starts a scripted server with one render, which has a text result if its state is succeeded.
 func poem(t *testing.T, state easelv1.State) dialer {
 	return (&scripted{
 		download: func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
@@ -326,7 +326,7 @@ func TestADownloadOfATextWritesWhatGenerateWrites(t *testing.T) {
 }
 
 func TestATextThatCanNotBeWrittenLeavesTheOldFile(t *testing.T) {
-	old := filepath.Join(t.TempDir(), strings.Repeat("x", 255)) // a temporary file next to it can't have a longer name
+	old := filepath.Join(t.TempDir(), strings.Repeat("x", 255)) // the temporary file's name would be too long
 	if err := os.WriteFile(old, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +344,7 @@ func TestADownloadOfARenderWithNeitherFileNorTextSaysSo(t *testing.T) {
 	}
 }
 
-// full is a full disk.
+// full is a writer to a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }

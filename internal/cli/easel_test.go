@@ -18,14 +18,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// printed is the result of a run of the command.
+// printed is the exit code and the output of a command.
 type printed struct {
 	exit   int
 	stdout string
 	stderr string
 }
 
-// linesOf returns the lines of an output.
+// linesOf splits a command's output into lines.
 func linesOf(text string) []string {
 	if text = strings.TrimSuffix(text, "\n"); text == "" {
 		return nil
@@ -52,7 +52,7 @@ func easelEnv(ctx context.Context, dial dialer, env map[string]string, args ...s
 	return printed{exit, stdout.String(), stderr.String()}
 }
 
-// environOf returns a function that lists an environment as os.Environ does.
+// environOf returns a function that lists an environment like [os.Environ].
 func environOf(env map[string]string) func() []string {
 	return func() (all []string) {
 		for _, name := range slices.Sorted(maps.Keys(env)) {
@@ -82,7 +82,7 @@ func (b *buffer) String() string {
 	return b.text.String()
 }
 
-// grammar returns the client's part of the command line.
+// grammar returns the client commands of the command line.
 func grammar() Grammar {
 	return Grammar{Commands: func() any {
 		return &struct {
@@ -92,7 +92,7 @@ func grammar() Grammar {
 	}}
 }
 
-// write creates a file for a flag.
+// write creates a temporary file, and returns its path.
 func write(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
@@ -102,7 +102,8 @@ func write(t *testing.T, text string) string {
 	return path
 }
 
-// onTerminal returns a console whose two streams are one simulated terminal.
+// onTerminal returns a console whose standard output and standard error are one simulated terminal, and the terminal's
+// screen.
 func onTerminal(look terminal.Style) (*terminal.Console, *bytes.Buffer) {
 	var screen bytes.Buffer
 	c := terminal.NewConsole(&screen, &screen, func(string) string { return "" })

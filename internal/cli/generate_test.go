@@ -19,7 +19,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// orders is a scripted server that responds to orders with errors first, and then accepts them.
+// orders is a scripted server that rejects the first orders with errors, and accepts all later orders.
 type orders struct {
 	mu     sync.Mutex
 	errors []error
@@ -27,7 +27,7 @@ type orders struct {
 	at     []time.Time
 }
 
-// errHangs represents an accepted order without a response.
+// errHangs stands for a server that receives an order but never responds.
 var errHangs = errors.New("no answer comes")
 
 func (o *orders) serve(t *testing.T) dialer {
@@ -178,7 +178,7 @@ func TestARefusalThatIsCertainSaysThatNothingWasOrderedAndNoOtherDoes(t *testing
 	}
 }
 
-// The advice about an order that may exist leads to the same order and to no other.
+// If an order may exist, the advice leads to that order, and never to a second one.
 func TestNoAdviceLeadsToASecondOrder(t *testing.T) { // fault A10
 	refused := failing(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")
 	for name, test := range map[string]struct {

@@ -28,7 +28,7 @@ func TestADeleteThatAllowsAMissingRenderDoesNotClaimThatItWasThere(t *testing.T)
 	}
 }
 
-// shelf returns a scripted server with a number of renders. A page has 100 by default and at most 1000.
+// shelf starts a scripted server with a number of renders. A page has 100 by default, and at most 1000.
 func shelf(t *testing.T, renders int) dialer {
 	return (&scripted{list: func(r *easelv1.ListGenerationsRequest) *easelv1.ListGenerationsResponse {
 		at, _ := strconv.Atoi(r.PageToken) // the first page has no token

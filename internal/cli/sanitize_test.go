@@ -23,7 +23,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal/terminaltest"
 )
 
-// poison replaces every string of a message, including nested messages, with terminaltest.Evil.
+// poison replaces every string in a message, including nested messages, with terminaltest.Evil.
 func poison[M proto.Message](m M) M {
 	poisonAll(m.ProtoReflect())
 	return m
@@ -57,7 +57,7 @@ func evilRender(state easelv1.State, text bool) *easelv1.Generation {
 		Result: &easelv1.Generation_File{File: &easelv1.FileResult{}},
 	}
 	poison(g)
-	if text { // lines of the text are the result
+	if text { // a text result is printed with its line breaks
 		g.Result = &easelv1.Generation_Text{Text: &easelv1.TextResult{Text: strings.ReplaceAll(terminaltest.Evil, "\n  id2", "")}}
 	}
 	return g
@@ -83,8 +83,8 @@ func evilError(code codes.Code) error {
 	return st.Err()
 }
 
-// evilServer returns a server with terminaltest.Evil in every response. With a code its responses are errors, which a
-// watch sends after some events. The watch of a queued render does not end.
+// evilServer returns a server with terminaltest.Evil in every response. If code is not OK, calls fail with it, and
+// watches send some events first. The watch of a queued render does not end.
 func evilServer(state easelv1.State, text bool, code codes.Code, fileName string) *scripted {
 	fail := func() error { return nil }
 	if code != codes.OK {
@@ -144,7 +144,7 @@ func evilServer(state easelv1.State, text bool, code codes.Code, fileName string
 	}
 }
 
-// evilCommands returns the commands that print strings of a server.
+// evilCommands returns the commands that print strings from a server.
 func evilCommands(dir string) [][]string {
 	return [][]string{
 		{"account"},
@@ -210,7 +210,7 @@ func TestAttackOfEveryTextOnATerminal(t *testing.T) { // fault A15
 	}
 }
 
-// wantJSON checks that JSON is valid and keeps the original strings.
+// wantJSON checks that JSON is valid and contains the original strings.
 func wantJSON(t *testing.T, what, text string) {
 	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(text))

@@ -19,7 +19,7 @@ import (
 // dialer connects to a server.
 type dialer = func(ctx context.Context, addr string) (net.Conn, error)
 
-// scripted is a server that a test controls, for behavior that the real server avoids: interruptions, silence,
+// scripted is a server that a test controls, for behavior that the real server avoids: interruptions, silence, and
 // consecutive errors.
 type scripted struct {
 	easelv1.UnimplementedAccountServiceServer
@@ -32,7 +32,7 @@ type scripted struct {
 	model    func(*easelv1.GetModelRequest) (*easelv1.Model, error)
 	quote    func(*easelv1.QuoteGenerationRequest) (*easelv1.Quote, error)
 	create   func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error)
-	getWith  func(context.Context) // receives the context of a call; nil to ignore it
+	getWith  func(context.Context) // receives the context of GetGeneration, if it is not nil
 	get      func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error)
 	list     func(*easelv1.ListGenerationsRequest) *easelv1.ListGenerationsResponse
 	remove   func(*easelv1.DeleteGenerationRequest) error

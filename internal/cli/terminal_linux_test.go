@@ -13,7 +13,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// testTerminal is a pseudoterminal of 80 columns. It keeps all output.
+// testTerminal is a pseudoterminal with 80 columns. It stores all output.
 type testTerminal struct {
 	child *os.File // the program's side
 
@@ -21,7 +21,7 @@ type testTerminal struct {
 	written strings.Builder
 }
 
-// openTerminal opens a terminal until the end of the test.
+// openTerminal opens a terminal, and closes it at the end of the test.
 func openTerminal(t *testing.T) *testTerminal {
 	t.Helper()
 	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -50,7 +50,7 @@ func openTerminal(t *testing.T) *testTerminal {
 	return term
 }
 
-// read keeps the output until the terminal is closed.
+// read stores the output until the terminal is closed.
 func (term *testTerminal) read(user *os.File) {
 	buffer := make([]byte, 4096)
 	for {
@@ -64,7 +64,7 @@ func (term *testTerminal) read(user *os.File) {
 	}
 }
 
-// until waits until the output contains a text, and returns all output.
+// until waits until the output contains a string, and returns all output.
 func (term *testTerminal) until(t *testing.T, text string) string {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; {

@@ -24,18 +24,18 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// failing returns an error in the form of the real server.
+// failing returns an error in the real server's format.
 func failing(code codes.Code, reason string, details ...protoadapt.MessageV1) error {
 	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel"}, details...)
 }
 
-// unsent returns the error for an order that the server did not send to the catalog.
+// unsent returns the error of an order that the server did not send to the catalog.
 func unsent(code codes.Code, reason string, details ...protoadapt.MessageV1) error {
 	metadata := map[string]string{"order_outcome": "not_placed_by_this_call"}
 	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel", Metadata: metadata}, details...)
 }
 
-// notPlaced returns the error for an order that does not exist according to the server's ledger.
+// notPlaced returns the error of an order that does not exist according to the server's ledger.
 func notPlaced(code codes.Code, reason string) error {
 	metadata := map[string]string{"order_outcome": "not_placed"}
 	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel", Metadata: metadata})
@@ -68,7 +68,7 @@ func sendState(stream oneStream, state easelv1.State) {
 	}})
 }
 
-// watchScript returns a scripted server whose watches use the streams in order.
+// watchScript starts a scripted server. Its first watch runs the first stream, its second watch the second, and so on.
 func watchScript(t *testing.T, streams ...func(*easelv1.WatchGenerationRequest, oneStream) error) dialer {
 	server := &scripted{}
 	server.watch = func(r *easelv1.WatchGenerationRequest, stream oneStream) error {
@@ -98,7 +98,7 @@ func TestALostWatchGoesOnFromWhatIsKnown(t *testing.T) {
 			},
 			func(r *easelv1.WatchGenerationRequest, s oneStream) error {
 				known = r.KnownEtag
-				sendState(s, queued) // a repeated known state is ignored
+				sendState(s, queued) // the command ignores a state that it already has
 				sendState(s, succeeded)
 				return nil
 			})

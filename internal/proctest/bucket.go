@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Credentials of a bucket server's only user.
+// Credentials of the only user of a [Bucket] server.
 const (
 	BucketKey    = "easel"
 	BucketSecret = "the-secret-of-the-bucket"
@@ -29,7 +29,7 @@ type Bucket struct {
 	command *exec.Cmd
 }
 
-// StartBucket starts an S3 server. It skips the test if this machine does not have one: make .build/s3 installs one.
+// StartBucket starts an S3 server. It skips the test if the server's program is missing. 'make .build/s3' installs it.
 func StartBucket(t *testing.T) *Bucket {
 	t.Helper()
 	users := filepath.Join(t.TempDir(), "users.json")
@@ -40,7 +40,8 @@ func StartBucket(t *testing.T) *Bucket {
 	return RunBucket(t, nil, "server", "-filer", "-s3", "-s3.config="+users, "-volume.max=30", "-master.volumeSizeLimitMB=64")
 }
 
-// RunBucket starts an S3 server with the given arguments and environment, on free ports and in a temporary directory of the test.
+// RunBucket starts an S3 server with the given arguments and environment. The server uses free ports and a temporary
+// directory.
 func RunBucket(t *testing.T, env []string, words ...string) *Bucket {
 	t.Helper()
 	weed, err := filepath.Abs(filepath.Join(Root, ".build", "s3", "bin", "weed"))
@@ -54,7 +55,7 @@ func RunBucket(t *testing.T, env []string, words ...string) *Bucket {
 	b.args = slices.Concat([]string{weed}, words, []string{
 		"-dir=" + b.dir, "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
 		"-master.telemetry=false", "-s3.port.iceberg=0", "-s3.port.lance=0",
-	}) // ports that would be the same for all servers on a machine
+	}) // by default, these ports are the same for all servers on a machine
 	for _, server := range []string{"master", "volume", "filer", "s3"} {
 		for _, name := range []string{".port", ".port.grpc"} {
 			port, err := freePort()
@@ -75,13 +76,13 @@ func RunBucket(t *testing.T, env []string, words ...string) *Bucket {
 // Start starts the server, and waits until it responds.
 func (b *Bucket) Start(t *testing.T) {
 	t.Helper()
-	b.command = exec.Command(b.args[0], b.args[1:]...) //nolint:gosec,noctx // arguments of this file; killed by Kill
+	b.command = exec.Command(b.args[0], b.args[1:]...) //nolint:gosec,noctx // the arguments come from this file; Kill kills the process
 	log, err := os.OpenFile(filepath.Join(b.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err == nil {
 		b.command.Stdout, b.command.Stderr, b.command.Dir = log, log, b.dir
 		b.command.Env = append(os.Environ(), b.env...)
 		err = b.command.Start()
-		_ = log.Close() // the process has its own handle to the file
+		_ = log.Close() // the process has its own descriptor
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +106,7 @@ func (b *Bucket) Kill() {
 	}
 }
 
-// URL returns the EASEL_CONTENT_URL of a bucket of the server.
+// URL returns the value of EASEL_CONTENT_URL for a bucket of this server.
 func (b *Bucket) URL(bucket string) string {
 	return "s3://" + bucket + "/results?endpoint=" + strings.ReplaceAll(b.Endpoint, "/", "%2F") + "&region=us-east-1"
 }

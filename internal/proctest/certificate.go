@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Certificate creates a self-signed certificate. It is valid for a server on this machine, for a client, and as the CA
-// of both.
+// Certificate creates a self-signed certificate for a server on this machine and for a client. It is also the CA for
+// both.
 func Certificate(t testing.TB, name string) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -24,13 +24,13 @@ func (o *Output) Write(b []byte) (int, error) {
 	return o.text.Write(b)
 }
 
-// String returns the text.
+// String returns all output so far.
 func (o *Output) String() string {
 	text, _ := o.read()
 	return text
 }
 
-// Len returns the length of the text.
+// Len returns the number of bytes so far.
 func (o *Output) Len() int { return len(o.String()) }
 
 func (o *Output) read() (text string, more <-chan struct{}) {

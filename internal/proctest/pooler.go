@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// poolerSettings are the settings of a pooler that reassigns a connection after each transaction. A session receives no
-// notifications through it and keeps no settings.
+// poolerSettings configure a pooler that can assign another server connection after each transaction. A client
+// therefore receives no notifications through the pooler, and its session settings are lost.
 const poolerSettings = `[databases]
 * = host=%s port=%s user=postgres
 [pgbouncer]
@@ -29,8 +29,8 @@ server_idle_timeout = 5
 ignore_startup_parameters = lock_timeout,statement_timeout,idle_in_transaction_session_timeout,tcp_user_timeout,default_transaction_isolation,extra_float_digits
 `
 
-// Pool starts PgBouncer in transaction mode in front of a server, and returns the URL of a database through it. It is
-// stopped with the server.
+// Pool starts PgBouncer in transaction mode in front of the server. It returns a URL that reaches the database through
+// PgBouncer. PgBouncer stops together with the server.
 func (p *Postgres) Pool(t testing.TB, database string) (url string) {
 	t.Helper()
 	if err := p.startPooler(); errors.Is(err, exec.ErrNotFound) {
@@ -48,7 +48,7 @@ func (p *Postgres) pooled(database string) string {
 	return "postgres://postgres@" + p.pooler + "/" + database + "?sslmode=disable&default_query_exec_mode=exec"
 }
 
-// startPooler starts PgBouncer in front of a server. If it is not on this machine, the error is [exec.ErrNotFound].
+// startPooler starts PgBouncer in front of the server. If PgBouncer is not installed, the error is [exec.ErrNotFound].
 func (p *Postgres) startPooler() error {
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
@@ -63,7 +63,7 @@ func (p *Postgres) startPooler() error {
 	}
 	host, behind, _ := net.SplitHostPort(p.address)
 	settings := filepath.Join(p.dir, "pooler.ini")
-	if err := os.WriteFile(settings, fmt.Appendf(nil, poolerSettings, host, behind, port), 0o644); err != nil { //nolint:gosec // no secret; another user reads it
+	if err := os.WriteFile(settings, fmt.Appendf(nil, poolerSettings, host, behind, port), 0o644); err != nil { //nolint:gosec // not a secret; PgBouncer may run as another user
 		return err
 	}
 	pooler := p.command(program, "-q", settings)

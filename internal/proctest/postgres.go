@@ -20,10 +20,10 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
+	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver pgx
 )
 
-// Postgres is a PostgreSQL server for tests, on a loopback port. Only the user postgres needs no password.
+// Postgres is a PostgreSQL server for tests, on a loopback port. Every user except postgres needs a password.
 type Postgres struct {
 	address  string
 	dir      string
@@ -32,7 +32,7 @@ type Postgres struct {
 	server   *exec.Cmd
 	ended    chan struct{} // closed when the server has exited
 
-	pooler     string // address of the pooler in front of the server, if any
+	pooler     string // address of the pooler, or empty without one
 	stopPooler func()
 }
 
@@ -45,7 +45,7 @@ var variants = strings.Split(os.Getenv(postgresSwitch), ",")
 // Variants of the server.
 const (
 	collated     = "icu"          // sorts strings by language instead of bytes
-	serializable = "serializable" // has this isolation level by default
+	serializable = "serializable" // uses this isolation level by default
 	synced       = "fsync"        // waits for the disk
 	pooled       = "pooled"       // behind PgBouncer in transaction mode
 )
@@ -58,7 +58,7 @@ var (
 	databaseCount atomic.Int64
 )
 
-// stopCluster stops the server of all tests, if there is one.
+// stopCluster stops the server that all tests share, if it was started.
 func stopCluster() {
 	if !clusterInUse.Load() {
 		return
@@ -75,7 +75,7 @@ func Database(t testing.TB) string {
 	return p.Database(t)
 }
 
-// OnEach runs a test on an empty ledger in each database, in parallel.
+// OnEach runs a test with each kind of database, in parallel. Each run gets the URL of an empty ledger.
 func OnEach(t *testing.T, test func(t *testing.T, url string)) {
 	t.Helper()
 	for name, url := range map[string]func(*testing.T) string{
@@ -86,7 +86,8 @@ func OnEach(t *testing.T, test func(t *testing.T, url string)) {
 	}
 }
 
-// StartPostgres starts a PostgreSQL for only this test, which may kill it. It is stopped at the end of the test.
+// StartPostgres starts a PostgreSQL server for this test only, so that the test may kill it. The server stops at the
+// end of the test.
 func StartPostgres(t testing.TB) *Postgres {
 	t.Helper()
 	p := orSkip(t, newForgetful)
@@ -94,7 +95,7 @@ func StartPostgres(t testing.TB) *Postgres {
 	return p
 }
 
-// StartPostgresWith is like [StartPostgres] with some settings, and waits for the disk.
+// StartPostgresWith is like [StartPostgres], but with the given settings and with fsync.
 func StartPostgresWith(t testing.TB, settings ...string) *Postgres {
 	t.Helper()
 	p := orSkip(t, func() (*Postgres, error) { return NewPostgres(settings...) })
@@ -127,7 +128,7 @@ func (p *Postgres) Database(t testing.TB) string {
 	return url
 }
 
-// Create is like [Postgres.Database], for programs.
+// Create is like [Postgres.Database], but for programs that are not tests.
 func (p *Postgres) Create(ctx context.Context) (url string, err error) {
 	name := fmt.Sprintf("test%d", databaseCount.Add(1))
 	db, err := sql.Open("pgx", p.url("postgres"))
@@ -145,7 +146,7 @@ func (p *Postgres) Create(ctx context.Context) (url string, err error) {
 // Address returns the listen address.
 func (p *Postgres) Address() string { return p.address }
 
-// Dump returns the complete content of a database as SQL.
+// Dump returns a database's complete content as SQL.
 func (p *Postgres) Dump(t testing.TB, url string) []byte {
 	t.Helper()
 	program, err := exec.LookPath("pg_dump")
@@ -163,9 +164,10 @@ func (p *Postgres) url(database string) string {
 	return "postgres://postgres@" + p.address + "/" + database + "?sslmode=disable"
 }
 
-// newForgetful creates a server without fsync, because a test must survive its processes but not the machine.
+// newForgetful creates a server for the enabled variants. It usually turns fsync off, because test data only has to
+// survive killed processes, not a crash of the machine.
 func newForgetful() (*Postgres, error) {
-	settings := []string{"max_connections=200", "autovacuum=off"} // autovacuum would hold deleted rows in databases under measurement
+	settings := []string{"max_connections=200", "autovacuum=off"} // autovacuum would disturb measurements
 	if !isVariant(synced) {
 		settings = append(settings, "fsync=off")
 	}
@@ -179,7 +181,7 @@ func newForgetful() (*Postgres, error) {
 	return p, err
 }
 
-// NewPostgres creates and starts a server in a temporary directory. If PostgreSQL is not on this machine, the error is
+// NewPostgres starts a server in a new temporary directory. If PostgreSQL is not installed, the error is
 // [exec.ErrNotFound].
 func NewPostgres(settings ...string) (*Postgres, error) {
 	bin, err := postgresBin()
@@ -202,7 +204,7 @@ func NewPostgres(settings ...string) (*Postgres, error) {
 		if !filepath.IsAbs(program) {
 			program = filepath.Join(bin, program)
 		}
-		command := exec.Command(program, args...) //nolint:noctx // Remove ends it
+		command := exec.Command(program, args...) //nolint:noctx // Remove stops the server
 		command.Dir, command.SysProcAttr = dir, &syscall.SysProcAttr{Credential: who, Pdeathsig: syscall.SIGQUIT}
 		return command
 	}}
@@ -223,8 +225,9 @@ func (p *Postgres) initialize() error {
 	return os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte(access), 0o600)
 }
 
-// Start starts the server if it is not running, and waits until it accepts connections. The remaining processes of a
-// killed server exit on their own, and a new server can't start until then.
+// Start starts the server if it is not running, and waits until it accepts connections. After [Postgres.Kill] it also
+// waits until the killed server's child processes have exited, because a new server can't start earlier. It gives up
+// after a minute.
 func (p *Postgres) Start() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -264,8 +267,9 @@ func (p *Postgres) launch() error {
 	return err
 }
 
-// startUntilKilled starts a program. It closes ended when the program has exited. It locks the thread, because
-// Pdeathsig is sent when the starting thread exits, and not only with this process.
+// startUntilKilled starts a program, and returns a channel that is closed when the program has exited. It locks the
+// thread, because the kernel sends Pdeathsig as soon as the starting thread exits, even if this process is still
+// running.
 func startUntilKilled(program *exec.Cmd) (ended chan struct{}, err error) {
 	started, ended := make(chan error), make(chan struct{})
 	go func() {
@@ -275,7 +279,7 @@ func startUntilKilled(program *exec.Cmd) (ended chan struct{}, err error) {
 		err := program.Start()
 		started <- err
 		if err == nil {
-			_ = program.Wait() // it is killed
+			_ = program.Wait() // the program is usually killed
 		}
 	}()
 	return ended, <-started
@@ -312,7 +316,7 @@ func (p *Postgres) Remove() {
 	_ = os.RemoveAll(p.dir)
 }
 
-// postgresBin returns the directory of PostgreSQL's programs, which Debian does not add to PATH.
+// postgresBin returns the directory with PostgreSQL's programs, which is not in PATH on Debian.
 func postgresBin() (string, error) {
 	if path, err := exec.LookPath("postgres"); err == nil {
 		return filepath.Dir(path), nil
@@ -333,7 +337,8 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// unprivileged changes the owner of a directory to a user other than root, because PostgreSQL refuses to run as root.
+// unprivileged gives a directory to a user other than root and returns the user's credential, because PostgreSQL
+// refuses to run as root.
 func unprivileged(dir string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

@@ -14,15 +14,16 @@ import (
 	"time"
 )
 
-// Root is the root of the repository, relative to a package two directories below it. Processes start there.
+// Root is the repository's root, relative to a package two directories below. It is the working directory of the
+// processes.
 var Root = filepath.Join("..", "..")
 
-// startLimit is the maximum time until a process is ready, and until it has exited.
+// startLimit is the maximum time until a process is ready, and until it has exited after a signal.
 const startLimit = 30 * time.Second
 
 // Process is one run of a program.
 type Process struct {
-	Stdout, Stderr, Output *Output // Output has both streams in order, and is written first
+	Stdout, Stderr, Output *Output // Output has the text of both streams in order
 
 	command *exec.Cmd
 	gone    chan struct{} // closed when the process has exited
@@ -39,14 +40,14 @@ func Start(t testing.TB, env []string, words ...string) *Process {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = p.command.Wait() // the result is in ProcessState
+		_ = p.command.Wait() // ProcessState has the result
 		close(p.gone)
 	}()
 	t.Cleanup(p.Kill)
 	return p
 }
 
-// Ready waits until ready accepts the output.
+// Ready waits until ready accepts the output. It fails the test if the process exits first, or is not ready in time.
 func (p *Process) Ready(t testing.TB, ready func(stdout, stderr string) bool) {
 	t.Helper()
 	for late := time.After(startLimit); ; {
@@ -69,7 +70,7 @@ func (p *Process) Ready(t testing.TB, ready func(stdout, stderr string) bool) {
 	}
 }
 
-// Await waits until the output after a mark matches a pattern, and returns the last group.
+// Await waits until the output after the offset mark matches a pattern. It returns the pattern's last group.
 func (p *Process) Await(mark int, pattern string, limit time.Duration) (string, error) {
 	expression, late := regexp.MustCompile(pattern), time.After(limit)
 	for {

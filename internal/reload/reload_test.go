@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pair has two files with their contents and the number of parses.
+// pair is a value that is parsed from two files. It counts how often the files are parsed.
 type pair struct {
 	*Value[string]
 	files  []string
@@ -33,7 +33,7 @@ func parseBoth(contents ...[]byte) (string, error) {
 	return text, nil
 }
 
-// openPair runs a test in virtual time with two files, "a" and "b".
+// openPair runs a test in virtual time with two files. Their contents are "a" and "b".
 func openPair(t *testing.T, test func(p *pair)) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pair{files: []string{filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "two")}}
@@ -129,7 +129,7 @@ func TestTheOldValueStaysWhileFilesCannotBeRead(t *testing.T) {
 
 func TestManyCallersReadTheFilesOnceASecond(t *testing.T) {
 	openPair(t, func(p *pair) {
-		p.write(t, 0, "broken") // current contents are not parsed again
+		p.write(t, 0, "broken") // a broken file is parsed after each interval
 		for range 5 {
 			time.Sleep(Interval)
 			var callers sync.WaitGroup

@@ -28,7 +28,8 @@ func (c *slowClient) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A client that reads each chunk in time and then disconnects was not too slow, regardless of the total time.
+// The time limit applies to each chunk, not to the complete download. If a client disconnects within the limit, the
+// error does not say that the client was too slow.
 func TestAClientIsTooSlowForOneChunkAlone(t *testing.T) {
 	const most = service.DefaultDownloadTimeout
 	for takes, tooSlow := range map[time.Duration]bool{most * 3 / 4: false, most: true} {

@@ -17,21 +17,21 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// file is the result that the studio of these tests sends. Byte n is n mod 251.
+// file is the result that the test server sends. Byte n has the value n mod 251.
 type file struct {
 	size      int
 	unsized   bool // the catalog omits the size
 	etag      string
 	name      string
 	mediaType string
-	// tail follows after the first bytes of the body. Nil means the remaining bytes.
+	// tail is the body after offset tailAt. Nil means the correct bytes.
 	tail io.Reader
 	// says is the size that the catalog claims. Zero means the correct size.
 	says  int
 	calls int
 }
 
-// tailAt is the offset of the tail of a file.
+// tailAt is the offset at which the tail of a file starts.
 const tailAt = 2000
 
 func fileBytes(size int) []byte {
@@ -218,7 +218,7 @@ func TestBytesThatFailBreakTheConnection(t *testing.T) {
 			s := serveFile(t, f)
 			answer, err := s.HTTP.Do(servertest.Request(t, http.MethodGet, "/v1/generations/g/content", ""))
 			if err != nil {
-				return // broken before the first byte was sent
+				return // the response failed before its first byte
 			}
 			defer answer.Body.Close()
 			body, err := io.ReadAll(answer.Body)

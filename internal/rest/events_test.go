@@ -22,7 +22,7 @@ func heartbeatEvent() *easelv1.WatchGenerationResponse {
 	return &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: &easelv1.Heartbeat{}}}
 }
 
-// event is one event of a text/event-stream.
+// event is an event in a text/event-stream.
 type event struct{ name, id, retry, data string }
 
 func readEvents(t *testing.T, body io.Reader) (events []event) {

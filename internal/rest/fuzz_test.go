@@ -38,7 +38,7 @@ func FuzzAnEtagIsToldFromEveryOther(f *testing.F) { // fault U16
 	})
 }
 
-// obliging returns a service that accepts every call.
+// obliging returns a server whose handlers accept every call.
 func obliging() *servertest.Studio {
 	s := servertest.NewStudio()
 	s.Create = func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
@@ -57,7 +57,7 @@ func obliging() *servertest.Studio {
 	return s
 }
 
-// documented has the documented statuses of the REST form, and 501 for calls that the service of this test does not implement.
+// documented lists the statuses that REST documents, and 501 for calls that the test's server does not implement.
 var documented = []int{200, 206, 304, 400, 401, 403, 404, 405, 409, 412, 413, 415, 416, 429, 431, 501}
 
 func FuzzARESTRequestIsAnsweredOrRefusedAsDocumented(f *testing.F) { // faults I1, I2, I3
@@ -104,8 +104,8 @@ func FuzzARESTRequestIsAnsweredOrRefusedAsDocumented(f *testing.F) { // faults I
 	})
 }
 
-// wantDocumented checks that a status is documented, and that the body of an error is a status message. If the standard library
-// rejects invalid HTTP, the body is a line of text instead.
+// wantDocumented checks that a response's status is documented, and that the body of an error is a status message. The
+// body may also be plain text from the standard library, which rejects invalid HTTP itself.
 func wantDocumented(t *testing.T, answer *http.Response) {
 	t.Helper()
 	text, err := io.ReadAll(answer.Body)

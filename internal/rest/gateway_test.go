@@ -34,7 +34,7 @@ func TestOnlyAllowedHeadersBecomeMetadata(t *testing.T) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	// The metadata that the libraries add to every call, the credential, the address of the client and the trace.
+	// The metadata that gRPC adds to every call, the credential, the client's address, and the trace.
 	if want := []string{":authority", "authorization", "content-type", "easel-rest-peer", "grpc-accept-encoding", "traceparent", "user-agent", "x-forwarded-for", "x-forwarded-host"}; !slices.Equal(names, want) {
 		t.Errorf("metadata %q, want %q", names, want)
 	}
@@ -183,7 +183,7 @@ func TestAMethodThatIsNotThereIsToldWhichAre(t *testing.T) {
 			t.Errorf("%s allows %q, want %q", path, got, want)
 		}
 	}
-	for _, call := range []string{"wait", "watch"} { // and not the generation "g:wait"
+	for _, call := range []string{"wait", "watch"} { // the path must not be read as the generation "g:wait"
 		if answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodDelete, "/v1/generations/g:"+call, "")); answer.StatusCode != http.StatusMethodNotAllowed {
 			t.Errorf("DELETE of the path of a %s is answered with %s", call, answer.Status)
 		}

@@ -19,7 +19,7 @@ import (
 )
 
 func TestAQueryParameterThatARequestDoesNotTakeIsRefusedByName(t *testing.T) {
-	s := serve(t, servertest.NewStudio()) // no call may reach it
+	s := serve(t, servertest.NewStudio()) // no call may reach the server
 	for _, test := range []struct{ method, path, field, takes string }{
 		{"GET", "/v1/generations/g?max_stalness=0s", "max_stalness", "maxStaleness"},
 		{"GET", "/v1/generations/g?maxStaleness=0s&Until=x", "Until", "maxStaleness"},
@@ -129,12 +129,12 @@ func TestEveryRouteKnowsItsQueryParameters(t *testing.T) {
 			}
 		}
 	}
-	if len(known) != len(routes())+1 { // HEAD is a second method for downloads
+	if len(known) != len(routes())+1 { // downloads also allow HEAD
 		t.Errorf("%d routes are known of %d", len(known), len(routes()))
 	}
 }
 
-// unknownQuery returns the largest query that fits into the headers, with only unknown parameters.
+// unknownQuery returns the longest query that fits into the headers. It has only unknown parameters.
 func unknownQuery() string {
 	var query strings.Builder
 	for n := 0; query.Len() < 30_000; n++ {

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// openPages are the paths of the HTTP port without a credential.
+// openPages lists the paths of the HTTP port that need no credential.
 var openPages = []string{"/", "/openapi.json"}
 
 // routes returns the REST routes of the contract, as "METHOD /template".

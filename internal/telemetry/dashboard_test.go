@@ -11,27 +11,27 @@ import (
 	"testing"
 )
 
-// panel is one panel of the dashboard. Its description is the text of the first metric that it draws.
+// panel is a panel of the dashboard. Its description is the Text of its first query's metric.
 type panel struct {
-	title, unit string // unit is a unit of Grafana
+	title, unit string // unit is a Grafana unit
 	kind        string // "timeseries" or "stat"
 	queries     []query
-	bad         float64 // value from which a stat is red; zero means never
+	bad         float64 // a stat is red from this value on; zero means never
 }
 
-// query is one query of a panel. Its expression is generated from a row of the table.
+// query is a panel's query. Its expression is usually generated from a row of the table of metrics.
 type query struct{ metric, expr, legend string }
 
-// row is a heading and the panels below it.
+// row is a heading with the panels below it.
 type row struct {
 	title  string
 	panels []panel
 }
 
-// where limits a query to the selected replicas.
+// where is the label selector for the chosen replicas.
 const where = `job=~"$job",instance=~"$instance"`
 
-// named returns a row of the table. It panics if the name is missing.
+// named returns the metric with a name. It panics if the table has no such metric.
 func named(name string) Metric {
 	at := slices.IndexFunc(Table, func(m Metric) bool { return m.Name == name })
 	if at < 0 {
@@ -40,7 +40,7 @@ func named(name string) Metric {
 	return Table[at]
 }
 
-// labels returns labels in the Prometheus spelling. It panics if the metric does not have a label.
+// labels returns label names in the Prometheus spelling. It panics if the metric does not have one of the labels.
 func labels(m Metric, names []string) string {
 	texts := make([]string, len(names))
 	for i, name := range names {
@@ -53,7 +53,7 @@ func labels(m Metric, names []string) string {
 	return strings.Join(texts, ", ")
 }
 
-// legend returns the legend of a query that is split by labels.
+// legend returns the legend of a query that is grouped by labels.
 func legend(m Metric, title string, by []string) string {
 	texts := make([]string, 0, len(by)+1)
 	if title != "" {
@@ -65,7 +65,7 @@ func legend(m Metric, title string, by []string) string {
 	return strings.Join(texts, " ")
 }
 
-// perSecond queries the rate of a counter, or of the events of a histogram.
+// perSecond queries the rate of a counter, or of a histogram's measurements.
 func perSecond(name, title string, by ...string) query {
 	m := named(name)
 	series := m.Prometheus()
@@ -76,7 +76,7 @@ func perSecond(name, title string, by ...string) query {
 	return query{name, strings.Replace(expr, "sum by () ", "sum", 1), legend(m, title, by)}
 }
 
-// now queries the sum, or another aggregate, of a gauge over the replicas.
+// now queries the current value of a gauge, aggregated over the replicas.
 func now(aggregate, name, title string, by ...string) query {
 	m := named(name)
 	expr := fmt.Sprintf("%s by (%s) (%s{%s})", aggregate, labels(m, by), m.Prometheus(), where)
@@ -94,7 +94,7 @@ func quantile(share, name, title string, by ...string) query {
 	return query{name, expr, legend(m, title, by)}
 }
 
-// over queries a custom expression, in which each name of the table in < > becomes a series.
+// over returns a query with a custom expression. In the expression, <name> stands for the series of the metric name.
 func over(expr, title string) query {
 	first := ""
 	for _, m := range Table {
@@ -119,7 +119,7 @@ func number(title, unit string, bad float64, q query) panel {
 	return panel{title: title, unit: unit, kind: "stat", queries: []query{q}, bad: bad}
 }
 
-// dashboard has the panels for operators, most urgent first.
+// dashboard lists the panels for operators, the most urgent first.
 var dashboard = []row{
 	{"Is it well?", []panel{
 		number("Longest time since a response", "s", 60, now("max", "easel.generation.stalest", "")),
@@ -194,7 +194,7 @@ var dashboard = []row{
 
 type object = map[string]any
 
-// grafana returns the dashboard in the import format of Grafana.
+// grafana returns the dashboard in Grafana's import format.
 func grafana(rows []row) ([]byte, error) {
 	var panels []any
 	y, id := 0, 0

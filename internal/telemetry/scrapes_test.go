@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 )
 
-// stuckReader blocks in writes of a response until it is freed.
+// stuckReader is a client that does not read. Writes of a response block until the reader is freed.
 type stuckReader struct {
 	*httptest.ResponseRecorder
 	freed chan struct{}

@@ -27,13 +27,13 @@ import (
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 )
 
-// received is a request to a collector.
+// received is a request that a collector has received.
 type received struct {
 	path, key, encoding string
 	spans               *collectorpb.ExportTraceServiceRequest
 }
 
-// collector receives spans over both protocols.
+// collector receives spans over gRPC and over HTTP.
 type collector struct {
 	collectorpb.UnimplementedTraceServiceServer
 	mu  sync.Mutex
@@ -76,7 +76,7 @@ func port(l net.Listener) string {
 func TestAnEndpointThatTheStockClientWouldNotCallIsRefusedByItsName(t *testing.T) {
 	for _, test := range []struct {
 		settings []string
-		refused  string // variable and hint; empty if the settings are accepted
+		refused  string // the variable and a hint; empty if the settings are accepted
 	}{
 		{[]string{"ENDPOINT=localhost:4318"}, "OTEL_EXPORTER_OTLP_ENDPOINT http://localhost:4318"},
 		{[]string{"ENDPOINT=collector", "PROTOCOL=http/protobuf"}, "OTEL_EXPORTER_OTLP_ENDPOINT http://localhost:4318"},
@@ -162,7 +162,7 @@ func TestTheSettingsOfOpenTelemetryHold(t *testing.T) {
 	}
 }
 
-// exportSpan starts telemetry, records a span, and stops.
+// exportSpan starts telemetry, records one span, and stops telemetry.
 func exportSpan(t *testing.T, attributes ...attribute.KeyValue) {
 	t.Helper()
 	_, shutdown := start(t, Config{LogOutput: io.Discard})

@@ -66,7 +66,8 @@ func TestEachRowOfTheTableCanBeReadAndStandsOnce(t *testing.T) {
 	}
 }
 
-// Names follow OpenTelemetry's conventions: the unit is not part of the name, and Easel's own names start with easel.
+// Names follow OpenTelemetry's conventions. The unit is not part of a name, and the names of Easel's own metrics start
+// with "easel.".
 func TestNamesOfMetricsFollowTheConventions(t *testing.T) {
 	units := regexp.MustCompile(`(^|[._])(cents?|bytes?|seconds?|ms|millis\w*|minutes?|total|ratio|percent)($|[._])`)
 	ours := regexp.MustCompile(`^easel(\.[a-z][a-z_]*)+$`)

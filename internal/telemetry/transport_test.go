@@ -24,7 +24,7 @@ import (
 
 const canary = "sk_live_canary"
 
-// record collects the spans of a test.
+// record returns an exporter that collects the test's spans.
 func record(t *testing.T) *tracetest.InMemoryExporter {
 	t.Helper()
 	exporter := tracetest.NewInMemoryExporter()
@@ -43,7 +43,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// send sends one request as the catalog client does, and reads the response.
+// send sends a request like the catalog client does, and reads the response.
 func send(t *testing.T, transport http.RoundTripper, url string) error {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/generations/gen_1", nil)
@@ -104,7 +104,7 @@ func TestAFailedRequestMakesTheSpanAnError(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			exporter := record(t)
-			_ = send(t, UpstreamTransport(test.base, slog.New(slog.DiscardHandler)), "http://catalog.test") // the span has the result
+			_ = send(t, UpstreamTransport(test.base, slog.New(slog.DiscardHandler)), "http://catalog.test") // the test checks the span instead
 			spans := exporter.GetSpans()
 			if len(spans) != 1 || spans[0].Status.Code != codes.Error {
 				t.Errorf("spans: %+v", spans)
@@ -125,7 +125,7 @@ func TestARequestWithoutAPatternIsNamedByItsMethod(t *testing.T) {
 }
 
 func TestTheCatalogGetsTheIDsOfATraceAndNothingElse(t *testing.T) {
-	start(t, Config{LogOutput: io.Discard}) // sets the propagator of the program
+	start(t, Config{LogOutput: io.Discard}) // sets the global propagator
 	caller := propagation.MapCarrier{
 		"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		"tracestate":  "vendor=" + canary,
@@ -157,7 +157,7 @@ func TestTheCatalogGetsTheIDsOfATraceAndNothingElse(t *testing.T) {
 	}
 }
 
-// answering starts a server that responds to one request with verbatim bytes.
+// answering starts a server that responds to one request with exactly the given bytes.
 func answering(t *testing.T, bytes string) (url string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
