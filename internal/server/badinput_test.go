@@ -14,7 +14,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// badInputs breaks every rule of the contract once. None of the requests may reach the catalog.
+// badInputs has at least one request that breaks each rule of the contract. None of the requests may reach the catalog.
 var badInputs = []struct {
 	name   string
 	method string
@@ -175,7 +175,7 @@ func TestIdsNeverLeaveTheirPlaceInTheUpstreamPath(t *testing.T) { // fault I3
 			wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
 		}
 		for route, n := range s.sandbox.Requests() {
-			if n > 0 && route != "GET /generations/{id}" && route != "GET /me" { // verifies the API key
+			if n > 0 && route != "GET /generations/{id}" && route != "GET /me" { // GET /me verifies the API key
 				t.Errorf("%d requests went to %s", n, route)
 			}
 		}

@@ -16,7 +16,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// bombRise is the maximum memory that a message over the limit may need, in bytes.
+// bombRise is the maximum memory, in bytes, that a message above the size limit may need.
 const bombRise = 16 << 20
 
 // endless is a body that never ends.
@@ -27,7 +27,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil // the bytes of p are arbitrary
 }
 
-// compressed returns a compressed gRPC message of n bytes that are mostly equal.
+// compressed returns a gRPC message that consists of n similar bytes before compression.
 func compressed(t *testing.T, n int64) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -68,7 +68,7 @@ func TestALargeMessageCompressedSmallCostsLittleMemory(t *testing.T) { // fault 
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _ = io.Copy(io.Discard, answer.Body) // the trailers follow the body
+			_, _ = io.Copy(io.Discard, answer.Body) // the trailers arrive after the body
 			answer.Body.Close()
 			said := answer.Header.Get("Grpc-Status") + answer.Trailer.Get("Grpc-Status")
 			if said != "8" || codes.ResourceExhausted != 8 {

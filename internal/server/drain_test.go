@@ -53,7 +53,7 @@ func TestAStopCutsOffWhatDoesNotEnd(t *testing.T) {
 		if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
 			t.Errorf("the stream ends with %v", err)
 		}
-		// Closing a pipe has two steps, so the last event may still be sent. It has the reason.
+		// Closing a pipe takes two steps, so the last event may still be sent. That event has the error's reason.
 		if body, err := io.ReadAll(answer.Body); err == nil && !strings.Contains(string(body), `{"error":`) {
 			t.Errorf("the event stream ends as if all were well: %s", body)
 		}
@@ -129,7 +129,7 @@ func TestHealthTellsServingAndDraining(t *testing.T) {
 		for {
 			answer, err := watch.Recv()
 			if err != nil {
-				break // it does not delay the shutdown
+				break // a health watch does not delay the shutdown
 			}
 			last = answer.GetStatus()
 		}
@@ -148,7 +148,7 @@ func wantAdmin(t *testing.T, s *site, path string, code int) {
 	}
 }
 
-// brokenListener fails like a listener that the kernel has closed.
+// brokenListener is a listener that can no longer accept connections.
 type brokenListener struct{ net.Listener }
 
 func (brokenListener) Accept() (net.Conn, error) { return nil, errors.New("taken away") }
@@ -236,7 +236,7 @@ func TestPingsEveryTenSecondsAreWelcome(t *testing.T) { // fault L8
 			if _, err := client.GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Minute) // idle except for pings
+			time.Sleep(time.Minute) // the connection is idle except for pings
 		}
 		if accepted != 1 {
 			t.Errorf("it took %d connections", accepted)
@@ -244,7 +244,7 @@ func TestPingsEveryTenSecondsAreWelcome(t *testing.T) { // fault L8
 	})
 }
 
-// muteConn is the connection of a client whose host vanishes: written bytes are lost.
+// muteConn is the connection of a client whose host has vanished. Once muted, it drops written bytes.
 type muteConn struct {
 	net.Conn
 	muted atomic.Bool

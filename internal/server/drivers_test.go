@@ -18,15 +18,15 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// caller sends calls in one of the two forms. Scenarios are written once and run with both.
+// caller sends calls over gRPC or over REST. A scenario is written once and runs with both.
 type caller interface {
 	// call sends a unary call of a method such as "GenerationService/GetGeneration".
 	call(ctx context.Context, method string, req, resp proto.Message) error
-	// watch passes on each message of a watch until the watch ends.
+	// watch passes each message to the function each until the watch ends.
 	watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error
-	// watchMany passes on each message of a watch of many until the watch ends, or until each returns false.
+	// watchMany passes each message to the function each until the watch ends, or until each returns false.
 	watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) (more bool)) error
-	// download returns the bytes that arrived.
+	// download returns the received bytes, even if the download fails.
 	download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error)
 }
 
@@ -43,10 +43,10 @@ func overBoth(t *testing.T, scenario func(t *testing.T, s *stack, c caller), cha
 	}
 }
 
-// operator is the operator of [overTeams].
+// operator is the name of the operator in [overTeams].
 const operator = "ops"
 
-// overEveryStack runs a scenario as overBoth does, and then once for each database, with a ledger and a shared API key.
+// overEveryStack runs a scenario like [overBoth], and then like [overTeams], with a ledger and a shared API key.
 func overEveryStack(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
 	overBoth(t, scenario, change...)
 	usually := func(o *options) { o.sandbox.Speed = usualSpeed }
@@ -59,7 +59,7 @@ func overEveryStack(t *testing.T, scenario func(t *testing.T, s *stack, c caller
 // shared reports whether the scenario's caller shares the API key with other callers.
 func (s *stack) shared() bool { return s.caller != "" }
 
-// wantOwned checks the owner and the caller of a generation, unless the API key is the owner.
+// wantOwned checks that a generation has the scenario's owner and caller. Both are empty with a forwarded API key.
 func (s *stack) wantOwned(g *easelv1.Generation) {
 	s.Helper()
 	if g.GetOwner() != s.owner || g.GetCaller() != s.caller {
@@ -67,7 +67,7 @@ func (s *stack) wantOwned(g *easelv1.Generation) {
 	}
 }
 
-// another returns a caller of another owner.
+// another returns a caller that belongs to another owner and uses the same protocol as c.
 func (s *stack) another(c caller) caller {
 	s.Helper()
 	if s.shared() {
@@ -80,7 +80,7 @@ func (s *stack) another(c caller) caller {
 	return withKeyOf(c, key)
 }
 
-// sentAs returns the key that the catalog receives for an idempotency key of the scenario's caller.
+// sentAs returns the idempotency key that the catalog receives if the scenario's caller sends key.
 func (s *stack) sentAs(key string) string {
 	if !s.shared() {
 		return key
@@ -89,7 +89,7 @@ func (s *stack) sentAs(key string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(append(sent, s.owner+key...)))
 }
 
-// overBothOnPorts runs a scenario like overBoth, in real time and over connections of the system.
+// overBothOnPorts runs a scenario like [overBoth], but in real time and over real network connections.
 func overBothOnPorts(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
 	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +99,7 @@ func overBothOnPorts(t *testing.T, scenario func(t *testing.T, s *stack, c calle
 	}
 }
 
-// forms are the two forms, for a caller with an API key or a token.
+// forms has the two kinds of caller. The key is an API key or a caller's token.
 var forms = map[string]func(s *stack, key string) caller{
 	"gRPC": func(s *stack, key string) caller { return grpcCaller{s, key} },
 	"REST": func(s *stack, key string) caller { return restCaller{s, key} },
@@ -175,7 +175,7 @@ func unlessEOF(err error) error {
 	return err
 }
 
-// errEnough ends a stream that the caller no longer needs.
+// errEnough ends a stream from which the caller needs no more messages.
 var errEnough = errors.New("enough")
 
 func oneMessage(*easelv1.WatchGenerationsResponse) (more bool) { return false }

@@ -13,15 +13,15 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// These scenarios count the requests that calls send to the catalog. A generation is polled only once, when its first watch
-// starts, and does not end before the test. So nothing else sends requests.
+// These scenarios count the requests that calls cause at the catalog. No other requests interfere: a generation is polled only
+// once, when its first watch starts, and does not finish during the test.
 
 func seldom(o *options) {
 	o.hub.MinInterval, o.hub.MaxInterval = time.Hour, time.Hour
 	o.sandbox.Speed = 0.001
 }
 
-// reads returns the number of upstream reads of the only generation so far.
+// reads returns the number of times that the catalog was asked for a generation. A scenario has only one.
 func (s *stack) reads() int { return s.sandbox.Requests()["GET /generations/{id}"] }
 
 // underWatch orders a generation, and watches it until the test ends.
@@ -38,11 +38,11 @@ func underWatch(t *testing.T, c caller) (id string) {
 		})
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
-	<-told // the first poll is not due yet, because the response to the order had the state
+	<-told // the watch needs no poll, because the response to the order had the state
 	return id
 }
 
-// getWithin reads a generation of at most the given age. Nil means any age.
+// getWithin gets a generation whose state may have the given maximum age. Nil means any age.
 func getWithin(t *testing.T, c caller, id string, age *durationpb.Duration) (*easelv1.Generation, error) {
 	t.Helper()
 	resp := &easelv1.GetGenerationResponse{}
@@ -50,7 +50,7 @@ func getWithin(t *testing.T, c caller, id string, age *durationpb.Duration) (*ea
 	return resp.GetGeneration(), err
 }
 
-// withKeyOf returns the same form of caller with another key.
+// withKeyOf returns a caller that uses the same protocol as c, with another key.
 func withKeyOf(c caller, key string) caller {
 	if rest, ok := c.(restCaller); ok {
 		return restCaller{rest.stack, key}
@@ -75,7 +75,7 @@ func TestAGetOfWhatIsWatchedCostsNoReadUnlessItMustBeYoung(t *testing.T) {
 		} {
 			before := s.reads()
 			for range row.calls {
-				time.Sleep(time.Microsecond) // advances virtual time
+				time.Sleep(time.Microsecond) // lets the virtual time advance
 				if g, err := getWithin(t, c, id, row.age); err != nil || g.GetGenerationId() != id || g.GetObserveTime() == nil {
 					t.Fatal(row.name, g, err)
 				}

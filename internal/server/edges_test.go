@@ -24,7 +24,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Limits below any call, each at the limit and above it.
+// These tests probe the limits of connections and transports, each at the limit and above it.
 
 func TestHeadersUpToTheLimitAreTakenAndNoMore(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
@@ -38,7 +38,7 @@ func TestHeadersUpToTheLimitAreTakenAndNoMore(t *testing.T) {
 		t.Errorf("headers of almost %d bytes are answered with %v", limit, err)
 	}
 	if err := call(limit); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "header list size") {
-		t.Errorf("headers of more are answered with %v", err) // from the client's own library, which knows the limit
+		t.Errorf("headers of more are answered with %v", err) // the client's gRPC library returns this error, because it knows the limit
 	}
 	for n, want := range map[int]int{limit - 1000: http.StatusOK, limit + 5000: http.StatusRequestHeaderFieldsTooLarge} {
 		answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g", "", "X-Large: "+strings.Repeat("x", n)))
@@ -54,14 +54,14 @@ func TestAMessageOfExactlyTheLimitIsTaken(t *testing.T) { // fault I1
 	}
 }
 
-// probeMessage sends the largest request in both forms, and a request with one byte more.
+// probeMessage sends a request of the maximum size over gRPC and over REST, and then one that is a byte larger.
 func probeMessage(t *testing.T, s *site, limit int) {
 	t.Helper()
 	send := func(n int, options ...grpc.CallOption) error {
 		_, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: strings.Repeat("g", n)}, options...)
 		return err
 	}
-	const around = 4 // size of the tag and the length of a field
+	const around = 4 // bytes for the field's tag and length
 	servertest.WantError(t, send(limit-around), codes.InvalidArgument, "INVALID_REQUEST")
 	for _, options := range [][]grpc.CallOption{nil, {grpc.UseCompressor("gzip")}} {
 		if err := send(limit-around+1, options...); status.Code(err) != codes.ResourceExhausted {
@@ -82,7 +82,7 @@ func TestATLSHandshakeThatIsLeftHalfOpenIsGivenUp(t *testing.T) { // fault L9
 		s := serve(t, servertest.NewStudio(), func(c *Config) { c.TLS = files.TLS })
 		for name, pipe := range map[string]*bufconn.Listener{"gRPC": s.GRPCPipe, "HTTP": s.HTTPPipe} {
 			began, conn := time.Now(), dialPipe(t, pipe)
-			if _, err := conn.Write([]byte{0x16, 3, 1, 2}); err != nil { // the start of a hello
+			if _, err := conn.Write([]byte{0x16, 3, 1, 2}); err != nil { // the start of a TLS hello
 				t.Fatal(err)
 			}
 			_, _ = io.Copy(io.Discard, conn)
@@ -136,7 +136,7 @@ func TestABodyMayTakeItsTimeAndAConnectionMayRest(t *testing.T) {
 }
 
 func TestPingsFasterThanAllowedEndTheConnection(t *testing.T) {
-	// A client of the library pings at most every 10 s, so the test has its own client.
+	// A client of the gRPC library sends at most one ping in 10 s. The test therefore writes the frames itself.
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, servertest.NewStudio())
 		for interval, allowed := range map[time.Duration]bool{keepaliveMinimum: true, keepaliveMinimum - time.Second: false} {
@@ -182,7 +182,7 @@ func TestAConnectionOfAgeIsReplacedAndItsStreamsGoOn(t *testing.T) {
 			}
 		}
 		age := Limits{}.connAge()
-		time.Sleep(age * 85 / 100) // the library varies it by a tenth
+		time.Sleep(age * 85 / 100) // the gRPC library varies the age by 10 percent
 		call()
 		if accepted != 1 {
 			t.Errorf("a young connection was replaced: %d", accepted)

@@ -16,7 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
-// certifiedCalls returns calls of a client over one connection of each form, as long as the connection is open.
+// certifiedCalls returns a function for each protocol. It sends a call over the protocol's only connection, and reports whether
+// the call succeeded.
 func certifiedCalls(t *testing.T, s *site, config *tls.Config) map[string]func() bool {
 	rest := func(http2 bool) func() bool {
 		config := config.Clone()
@@ -52,7 +53,7 @@ func certifiedCalls(t *testing.T, s *site, config *tls.Config) map[string]func()
 
 func TestAConnectionEndsWithItsCertificate(t *testing.T) {
 	const life = 30 * time.Second
-	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // the start of the time in a test
+	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // the initial time in a synctest bubble
 	for name, end := range map[string]func(tlsFiles, *site){
 		"it has expired": func(tlsFiles, *site) { time.Sleep(life + time.Second) },
 		"its authority is taken out": func(files tlsFiles, s *site) {

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// servedLabels returns the labels of a generation in the responses of all methods that have them. It starts the calls.
+// servedLabels returns a generation's labels in the response of each method that returns labels, by the method's name.
 func servedLabels(t *testing.T, c caller, id string) map[string]map[string]string {
 	t.Helper()
 	var got easelv1.GetGenerationResponse
@@ -41,7 +41,7 @@ func TestErasedLabelsAreServedByNoLaterCall(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()
 		watched := make(chan struct{})
-		go func() { // a watch of everything that continues
+		go func() { // this watch of everything stays open
 			defer close(watched)
 			_ = as("poster").watchMany(ctx, &easelv1.WatchGenerationsRequest{}, func(*easelv1.WatchGenerationsResponse) bool { return true })
 		}()
@@ -53,7 +53,7 @@ func TestErasedLabelsAreServedByNoLaterCall(t *testing.T) {
 			}
 		}
 		book := s.ledger
-		if strings.HasPrefix(url, "postgres") { // another replica
+		if strings.HasPrefix(url, "postgres") { // erase at another replica
 			other, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: s.catalog})
 			if err != nil {
 				t.Fatal(err)
@@ -80,7 +80,7 @@ func TestErasedLabelsAreServedByNoLaterCall(t *testing.T) {
 	}, func(o *options) { url, o.sandbox.Speed = o.ledger, 100 })
 }
 
-// lastLabels has the labels of the latest update of a generation in each of the open watches.
+// lastLabels has the latest update of a generation in each open watch.
 type lastLabels struct {
 	mu  sync.Mutex
 	all map[string]*easelv1.Generation
@@ -95,7 +95,7 @@ func (l *lastLabels) note(watch string, u *easelv1.GenerationUpdate) {
 	l.all[watch] = u.GetGeneration()
 }
 
-// reach reports whether all open watches have reached a state.
+// reach reports whether the latest update in each of the three watches has the given state and labels.
 func (l *lastLabels) reach(state easelv1.State, labels map[string]string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +107,7 @@ func (l *lastLabels) reach(state easelv1.State, labels map[string]string) bool {
 	return len(l.all) == 3
 }
 
-// follow opens a watch of each kind for a generation.
+// follow opens a watch of each of the three kinds for a generation.
 func (l *lastLabels) follow(t *testing.T, c caller, id string) {
 	ctx, leave := context.WithCancel(t.Context())
 	var open sync.WaitGroup

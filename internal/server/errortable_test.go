@@ -19,15 +19,15 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// row is a row of the error table: the response of the catalog, and the resulting error for the caller.
+// row is a row of the error table: the catalog's response, and the error that the caller gets.
 type row struct {
 	name   string
-	fault  sandbox.Fault // its Route is the route of the call, unless set
+	fault  sandbox.Fault // an empty Route means the call's route
 	call   string        // key of errorCalls
 	code   codes.Code
 	reason string
 	http   int
-	retry  bool     // has RetryInfo, and over REST Retry-After
+	retry  bool     // whether the error has RetryInfo, and Retry-After over REST
 	fields []string // fields in BadRequest
 	detail proto.Message
 
@@ -77,8 +77,8 @@ func answer(status int, body string) sandbox.Fault { return sandbox.Fault{Status
 
 var throttled = sandbox.Fault{Status: 429, Body: `{}`, Header: map[string]string{"Retry-After": "7"}}
 
-// errorCalls are the calls of the table. Each has a method, and the route of the catalog that fails, unless it sends no
-// request to the catalog.
+// errorCalls has the calls of the table, each with its method and the catalog's route that fails. The route is empty if the
+// call sends no request to the catalog.
 var errorCalls = map[string]struct{ method, route string }{
 	"account":    {"AccountService/GetAccount", "GET /me"},
 	"usage":      {"AccountService/ListUsage", ""},
@@ -102,7 +102,7 @@ func TestTheErrorTable(t *testing.T) {
 	}
 }
 
-// meet sends the call of a row under its fault, and checks the error.
+// meet injects a row's fault, sends the row's call, and checks the error.
 func (r row) meet(t *testing.T, s *stack, c caller) {
 	live := create(t, c, order(t, picture, "live", "a lake")).GetGenerationId()
 	r.fault.Route = errorCalls[r.call].route
@@ -118,11 +118,11 @@ func (r row) meet(t *testing.T, s *stack, c caller) {
 	r.check(t, wantStatus(t, err, r.code, r.reason, r.http), err)
 }
 
-// make sends the call of a row. A create that is resent has a short deadline, because its outcome stays unknown.
+// make sends a row's call. A create that is retried has a short deadline, because its outcome stays unknown.
 func (r row) make(t *testing.T, c caller, id string) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	const elsewhere = "of-another-process" // a 404 of this process's order would mean "not visible yet"
+	const elsewhere = "of-another-process" // for an order of this process, a 404 would mean "not visible yet"
 	unary := func(req, resp proto.Message) error { return c.call(ctx, errorCalls[r.call].method, req, resp) }
 	switch r.call {
 	case "account":
@@ -147,7 +147,7 @@ func (r row) make(t *testing.T, c caller, id string) error {
 	case "read":
 		return unary(&easelv1.GetGenerationRequest{GenerationId: elsewhere}, &easelv1.GetGenerationResponse{})
 	case "list":
-		none := &easelv1.GenerationFilter{ModelId: "nothing/ordered"} // requires a request to the catalog
+		none := &easelv1.GenerationFilter{ModelId: "nothing/ordered"} // the answer requires a request to the catalog
 		return unary(&easelv1.ListGenerationsRequest{Filter: none}, &easelv1.ListGenerationsResponse{})
 	case "wait":
 		return unary(&easelv1.WaitGenerationRequest{GenerationId: elsewhere}, &easelv1.WaitGenerationResponse{})
@@ -165,8 +165,8 @@ func (r row) make(t *testing.T, c caller, id string) error {
 	return nil
 }
 
-// untold reports whether a create timed out during an attempt, so that its error was not known yet, or too late for the caller
-// to receive it. This is unlikely for the next create of the same key.
+// untold reports whether a create timed out before its error was known, or before the caller could receive it. A repeated
+// create with the same key rarely times out too.
 func (r row) untold(t *testing.T, err error) bool {
 	if r.call != "create" || !r.retry {
 		return false
@@ -223,8 +223,8 @@ func hasDetail(st *status.Status, want proto.Message) bool {
 	})
 }
 
-// deadlineREST sends its deadline in the header of gRPC over HTTP, and waits slightly longer itself, so that it receives the
-// response of the server.
+// deadlineREST sends its deadline in gRPC's header. It waits slightly longer than the deadline to receive the server's
+// response.
 type deadlineREST struct{ restCaller }
 
 func (c deadlineREST) call(ctx context.Context, method string, req, resp proto.Message) error {

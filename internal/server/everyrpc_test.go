@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/server"
 )
 
-// notResent are the unary calls that a client's library must not retry automatically.
+// notResent has the unary calls that a client library must not retry automatically, each with the reason.
 var notResent = map[string]string{
 	"GenerationService/DeleteGeneration": "the second delete of a generation answers NOT_FOUND",
 }
@@ -57,7 +57,7 @@ func contractMethods() (all []protoreflect.MethodDescriptor) {
 	return all
 }
 
-// retriedMethods returns the methods that the service config allows a library to retry.
+// retriedMethods returns the methods that the service config allows a client library to retry.
 func retriedMethods(t *testing.T) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "proto", "easel", "v1", "service_config.json"))

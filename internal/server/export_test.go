@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// The default values for the table of limits.
+// Default values for the table in docs/limits.md.
 var (
 	MessageBytes, HeaderBytes                 = Limits{}.message(), headerBytes
 	CallerStreams, AllStreams                 = Limits{}.callerStreams(), Limits{}.streams()
@@ -24,7 +24,7 @@ var (
 	VanishedTimeout, PingsMin                 = keepaliveIdle + keepaliveTimeout, keepaliveMinimum
 )
 
-// FullMethods returns the methods of the server.
+// FullMethods returns the full names of the server's methods.
 func FullMethods() map[string]bool {
 	names := map[string]bool{}
 	service.Methods(func(m protoreflect.MethodDescriptor) { names[service.FullMethod(m)] = true })
@@ -34,8 +34,8 @@ func FullMethods() map[string]bool {
 // LongLived reports whether a call counts as a stream.
 func LongLived(method string) bool { return longLived[method] }
 
-// Certified returns the files of a server that requires certificates, the configuration of a client that has one, and a
-// function that replaces the CA.
+// Certified returns the TLS files of a server that requires client certificates, the configuration of a client with such a
+// certificate, and a function that replaces the CA.
 func Certified(t *testing.T, client *x509.Certificate) (files TLS, config *tls.Config, replace func()) {
 	t.Helper()
 	f := newTLSFiles(t, "server")

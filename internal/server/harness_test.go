@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(withDatabase{m})
 }
 
-// withDatabase stops PostgreSQL after the tests.
+// withDatabase runs a package's tests, and then stops PostgreSQL.
 type withDatabase struct{ *testing.M }
 
 func (w withDatabase) Run() int { return proctest.Main(w.M) }
@@ -32,7 +32,7 @@ type site struct {
 	Server *Server
 }
 
-// configured returns a configuration with free ports. change is applied to it.
+// configured returns a configuration with free ports, modified by change.
 func configured(studio *servertest.Studio, change func(*Config)) Config {
 	config := Config{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", Service: studio, REST: restOf(studio), Admin: operators}
 	change(&config)

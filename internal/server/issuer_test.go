@@ -18,14 +18,15 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// issuing is an issuer of tokens, with the callers file that lists it.
+// issuing is an issuer of tokens, and a callers file that lists it.
 type issuing struct {
 	*testing.T
 	file string
 	keys ed25519.PrivateKey
 }
 
-// startIssuing lists the callers poster and banner, which authenticate with tokens of an issuer.
+// startIssuing writes a callers file with an issuer and the callers poster and banner, which authenticate with the issuer's
+// tokens.
 func startIssuing(t *testing.T) issuing {
 	t.Helper()
 	i := issuing{T: t, file: filepath.Join(t.TempDir(), "callers")}
@@ -76,7 +77,7 @@ func TestAStreamEndsWithTheTokenOfItsCaller(t *testing.T) {
 					if late := time.Since(expiry); late < 0 || late > leeway+time.Second {
 						t.Errorf("it ended %v after the token", late)
 					}
-					if name == "a wait" { // it returns the latest state
+					if name == "a wait" { // at its end, a wait returns the latest state
 						if err != nil {
 							t.Errorf("it ended with %v", err)
 						}

@@ -18,17 +18,17 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// unknownID is an ID without a generation.
+// unknownID is the ID of a generation that does not exist.
 const unknownID = "0123456789abcdef"
 
-// manyForms are the forms of a watch of many.
+// manyForms has the three ways to open a watch of many.
 var manyForms = map[string]func(s *stack, key string) caller{
 	"gRPC": forms["gRPC"],
 	"GET":  forms["REST"],
 	"POST": func(s *stack, key string) caller { return postCaller{restCaller{s, key}} },
 }
 
-// overMany runs a scenario over each form of a watch of many, in virtual time.
+// overMany runs a scenario with each of [manyForms], in virtual time.
 func overMany(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
 	for name, form := range manyForms {
 		t.Run(name, func(t *testing.T) {
@@ -40,13 +40,13 @@ func overMany(t *testing.T, scenario func(t *testing.T, s *stack, c caller), cha
 	}
 }
 
-// first has the messages of a watch of many until the caller has caught up.
+// first summarizes the messages of a watch of many up to caught_up.
 type first struct {
 	updates map[string]*easelv1.Generation
 	count   int32 // value in caught_up
 }
 
-// etags returns the etags of all delivered generations that exist.
+// etags returns the etags of the delivered generations, without deleted ones.
 func (f first) etags() map[string]string {
 	etags := map[string]string{}
 	for id, g := range f.updates {
@@ -98,7 +98,7 @@ const (
 	deleted   = easelv1.State_STATE_DELETED
 )
 
-// finishedTexts orders generations that end, and returns their ids.
+// finishedTexts orders n generations, waits until each has finished, and returns their IDs.
 func finishedTexts(t *testing.T, c caller, n int) (ids []string) {
 	t.Helper()
 	for i := range n {
@@ -125,7 +125,7 @@ func TestAReconnectOfManyTellsWhatHasChangedAlone(t *testing.T) {
 			all := catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: named})
 			again := &easelv1.WatchGenerationsRequest{GenerationIds: named, KnownEtags: all.etags()}
 			catchUp(t, c, again).want(t, what+", unchanged", 4, nil)
-			time.Sleep(10 * time.Minute) // the server forgets the delivered states
+			time.Sleep(10 * time.Minute) // by now the server has forgotten the delivered states
 			catchUp(t, c, again).want(t, what+", later", 4, nil)
 			again.KnownEtags[ids[1]] = "another"
 			delete(again.KnownEtags, ids[2])
@@ -280,7 +280,7 @@ func TestAForeignKnownRenderIsToldAsOneThatDoesNotExist(t *testing.T) { // fault
 						t.Errorf("%s: a foreign render is delivered as %v", what, g)
 					}
 					req.KnownEtags[about] = g.GetEtag()
-					g.ObserveTime, g.TerminalTime, g.Etag = nil, nil, "" // two times, and a digest of the id
+					g.ObserveTime, g.TerminalTime, g.Etag = nil, nil, "" // times, and an etag that depends on the ID
 					answers = append(answers, strings.ReplaceAll(fmt.Sprint(received.count, len(received.updates), prototext.Format(g)), about, "ID"))
 					catchUp(t, as("banner"), req).want(t, what+", again", int(received.count), map[string]easelv1.State{own: easelv1.State_STATE_QUEUED})
 				}

@@ -12,13 +12,13 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// answerWith injects responses to reads of generations, with a list of numbers of the given size.
+// answerWith adds a list of numbers, of the given size in bytes, to the catalog's responses to reads of a generation.
 func answerWith(s *stack, bytes int) *sandbox.Injected {
 	numbers := slices.Repeat([]any{1}, bytes/len("1,"))
 	return s.sandbox.Inject(sandbox.Fault{Route: "GET /generations/{id}", Set: map[string]any{"weights": numbers}})
 }
 
-// A response has up to 100,000 values in a field.
+// A field of a response may have at most 100,000 values.
 func TestALargeAnswerArrivesAndATooLargeOneWithoutItsMembers(t *testing.T) { // fault D6
 	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		id := create(t, c, order(t, text, "k", "a quiet sea")).GetGenerationId()

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// followed opens a watch of everything, waits until it has caught up, and returns its updates.
+// followed opens a watch of everything, waits until the watch has caught up, and returns its updates.
 func followed(t *testing.T, c caller) <-chan *easelv1.GenerationUpdate {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
@@ -38,7 +38,7 @@ func followed(t *testing.T, c caller) <-chan *easelv1.GenerationUpdate {
 	return updates
 }
 
-// untilEnded reads updates until some generations have ended, and returns the last update of each.
+// untilEnded reads updates until the given generations have ended, and returns each generation's last update.
 func untilEnded(t *testing.T, updates <-chan *easelv1.GenerationUpdate, ids ...string) map[string]*easelv1.GenerationUpdate {
 	t.Helper()
 	ends := map[string]*easelv1.GenerationUpdate{}

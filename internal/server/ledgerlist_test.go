@@ -20,8 +20,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// overTeams runs a scenario over both forms and on both databases, with a shared API key and a ledger. poster and banner are
-// in the team studio, which has a budget. shop has no team, and ops is an operator.
+// overTeams runs a scenario over gRPC and REST and with each kind of ledger, with a shared API key. The callers poster and
+// banner belong to the team studio, which has a budget. The caller shop has no team, and ops is an operator.
 func overTeams(t *testing.T, scenario func(t *testing.T, s *stack, as func(name string) caller), change ...func(*options)) {
 	for name, database := range databases() {
 		for form, as := range forms {
@@ -36,7 +36,7 @@ func overTeams(t *testing.T, scenario func(t *testing.T, s *stack, as func(name 
 	}
 }
 
-// labelled returns an order with labels.
+// labelled returns a request for an order with labels.
 func labelled(t *testing.T, model, key string, labels map[string]string) *easelv1.CreateGenerationRequest {
 	req := order(t, model, key, "a lake")
 	req.Labels = labels
@@ -108,7 +108,7 @@ func TestTheTokenOfAPageIsBoundToItsListAndOwner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		create(t, as("banner"), order(t, text, "later", "a lake")) // a new order does not shift the pages
+		create(t, as("banner"), order(t, text, "later", "a lake")) // a new order must not shift the pages
 		next, err := listPage(t, as("banner"), &easelv1.ListGenerationsRequest{PageSize: 5, PageToken: page.GetNextPageToken()})
 		if err != nil || len(next.GetGenerations()) != 2 || next.GetNextPageToken() != "" {
 			t.Errorf("the next page is %v, %v", next, err)
@@ -171,7 +171,7 @@ func TestAListHasWhatWasRecordedAndTheResultFromTheCatalog(t *testing.T) {
 					return listAll(t, c, &easelv1.GenerationFilter{States: states}, 0)
 				}
 				eventually(t, "the end is recorded", func() bool { return len(listed(easelv1.State_STATE_SUCCEEDED)) == 1 })
-				eventually(t, "the catalog's list has the result", func() bool { return listed()[0].GetText() != nil }) // cached for a second
+				eventually(t, "the catalog's list has the result", func() bool { return listed()[0].GetText() != nil }) // the list is cached for a second
 				got := listed()[0]
 				if got.GetState() != want.GetState() || got.GetText().GetText() != want.GetText().GetText() || got.GetInputs() == nil || got.GetEtag() != want.GetEtag() {
 					t.Errorf("it is listed as %v, and is %v", got, want)
@@ -206,7 +206,7 @@ func TestAListRecordsALaterStateThatTheCatalogLists(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed = 100 })
 }
 
-// usageOf returns all rows of usage by their dimensions.
+// usageOf reads all pages of usage, and returns the rows by their dimensions.
 func usageOf(t *testing.T, c caller, req *easelv1.ListUsageRequest) map[string]*easelv1.UsageRow {
 	t.Helper()
 	rows := map[string]*easelv1.UsageRow{}
@@ -294,7 +294,7 @@ func TestAnAccountShowsTheTeamsBudgets(t *testing.T) {
 	})
 }
 
-// An operator without a budget needs the ledger only for orders, lists and the audit.
+// For an operator without a budget, only orders, lists and the audit need the ledger.
 func TestALedgerThatIsAwayStopsTheCallsThatNeedIt(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
@@ -311,7 +311,7 @@ func TestALedgerThatIsAwayStopsTheCallsThatNeedIt(t *testing.T) {
 		untilEnded(t, updates, id) // the open watch continues
 		for method, call := range map[string]struct {
 			request, response     proto.Message
-			forTeam, forOperators bool // whether it continues
+			forTeam, forOperators bool // whether the call still works
 		}{
 			"AccountService/GetAccount":          {&easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{}, false, true},
 			"AccountService/ListUsage":           {&easelv1.ListUsageRequest{}, &easelv1.ListUsageResponse{}, false, false},

@@ -24,7 +24,7 @@ func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // faults I2
 	}
 }
 
-// edge sends two calls. The first must reach the catalog, and the second must be rejected before.
+// edge sends two calls. The call at the limit must reach the catalog, and the call past the limit must be rejected before.
 func edge(t *testing.T, c caller, method string, at, past proto.Message) {
 	t.Helper()
 	call := func(req proto.Message) error { return c.call(t.Context(), method, req, &easelv1.GetAccountResponse{}) }
@@ -39,7 +39,7 @@ func edge(t *testing.T, c caller, method string, at, past proto.Message) {
 }
 
 func TestInputsHaveTheLimitOfTheSetting(t *testing.T) {
-	for _, limit := range []int{inputsLimit, 5 * inputsLimit} { // the second is larger than a response message
+	for _, limit := range []int{inputsLimit, 5 * inputsLimit} { // the second limit is above the maximum size of a response
 		t.Run(inBytes(limit), func(t *testing.T) {
 			overBoth(t, func(t *testing.T, _ *stack, c caller) { probeInputs(t, c, limit) }, func(o *options) {
 				o.service.MaxInputs, o.server.Limits.MaxInputs = limit, limit
@@ -49,7 +49,7 @@ func TestInputsHaveTheLimitOfTheSetting(t *testing.T) {
 	}
 }
 
-// probeInputs orders with the largest inputs in both forms, and with inputs of one byte more.
+// probeInputs sends orders with inputs of the maximum size, as a Struct and as JSON, and then orders with one byte more.
 func probeInputs(t *testing.T, c caller, limit int) {
 	t.Helper()
 	long := strings.Repeat("x", limit-len(`{"prompt":""}`))
@@ -70,9 +70,9 @@ func probeInputs(t *testing.T, c caller, limit int) {
 	}
 }
 
-// echoOrder accepts an order of any size, and its answer has the inputs.
+// echoOrder is a catalog that accepts any order, and responds with the order's inputs.
 func echoOrder(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body) // a lost byte makes the answer invalid
+	body, _ := io.ReadAll(r.Body) // a lost byte makes the response invalid
 	_, _ = io.WriteString(w, `{"id":"gen_`+r.Header.Get("Idempotency-Key")+`","status":"queued",`+strings.TrimPrefix(string(body), "{"))
 }
 
@@ -125,7 +125,7 @@ func probeLabels(t *testing.T, _ *stack, c caller) {
 }
 
 func probeToken(t *testing.T, _ *stack, c caller) {
-	// An unknown token is rejected too, with another message.
+	// An unknown token within the limit is rejected too, but with another message.
 	refusal := func(n int) string {
 		err := c.call(t.Context(), "ModelService/ListModels", &easelv1.ListModelsRequest{PageToken: strings.Repeat("t", n)}, &easelv1.ListModelsResponse{})
 		return wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest).Message()
@@ -149,7 +149,7 @@ func TestAPageHasAtMostAThousandRenders(t *testing.T) { // fault I5
 	})
 }
 
-// listLong responds with more generations than a page has.
+// listLong is a catalog that lists more generations than fit on a page.
 func listLong(w http.ResponseWriter, _ *http.Request) {
 	records := make([]string, pageLimit+1)
 	for n := range records {

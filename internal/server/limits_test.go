@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// The limits of requests in the contract, for the table and the probes.
+// The contract's limits for requests. The table and the probes use them.
 const (
 	inputsLimit  = service.DefaultMaxInputs
 	depthLimit   = 64
@@ -33,7 +33,7 @@ const (
 	fastestPulse = time.Second
 )
 
-// limit is a row of the table in docs/limits.md, with the tests at the limit and above it.
+// limit is a row of the table in docs/limits.md. Its tests probe the limit.
 type limit struct {
 	name, value, past string
 	tests             []string

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/server"
 )
 
-// upstream is the access of a stack to its sandbox.
+// upstream is a stack's connection to its sandbox.
 type upstream struct {
 	url       string
 	transport http.RoundTripper
@@ -36,7 +36,7 @@ func (s *stack) upstream(memory bool) upstream {
 	return upstream{url, transport, func() { transport.CloseIdleConnections(); listening.Close() }}
 }
 
-// handled is a transport that calls a handler.
+// handled is a transport that passes requests directly to a handler.
 type handled struct{ http.Handler }
 
 func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -47,7 +47,7 @@ func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body = http.NoBody
 	}
 	answer := httptest.NewRecorder()
-	if strings.HasSuffix(r.URL.Path, "/me") { // this route accepts every API key
+	if strings.HasSuffix(r.URL.Path, "/me") { // every API key is valid
 		_, _ = io.WriteString(answer, `{"balanceCents":0}`)
 	} else {
 		h.ServeHTTP(answer, r)
@@ -57,13 +57,13 @@ func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
 	return result, nil
 }
 
-// dialers are the dialers of a stack's clients. They are empty for a stack on ports.
+// dialers has the dialers for a stack's clients. It is empty if the stack listens on ports.
 type dialers struct {
 	grpc []grpc.DialOption
 	http func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// inMemory sets in-memory listeners if the options require them.
+// inMemory sets in-memory listeners if the options require it, and returns their dialers.
 func inMemory(o *options) dialers {
 	if !o.memory {
 		return dialers{}

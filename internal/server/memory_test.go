@@ -17,7 +17,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// peak returns the increase of the live and dead heap while f runs, in bytes.
+// peak returns the maximum increase of the heap while f runs, in bytes. The heap includes unreachable objects.
 func peak(f func()) int64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	runtime.GC()

@@ -23,7 +23,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// measured starts telemetry like the program, for one test, and returns a function that scrapes it.
+// measured starts telemetry for one test, as the program does. It returns a function that scrapes the metrics.
 func measured(t *testing.T) (scrape func() map[string]*dto.MetricFamily) {
 	t.Helper()
 	before, traces, propagator := otel.GetMeterProvider(), otel.GetTracerProvider(), otel.GetTextMapPropagator()
@@ -61,7 +61,7 @@ func value(m *dto.Metric) float64 {
 	return m.GetGauge().GetValue()
 }
 
-// total returns the sum of the series of a metric with the labels, which are pairs.
+// total returns the sum of a metric's series that have the given labels. labels has alternating names and values.
 func total(families map[string]*dto.MetricFamily, name string, labels ...string) (sum float64) {
 	for _, m := range families[name].GetMetric() {
 		matching := 0
@@ -79,7 +79,7 @@ func total(families map[string]*dto.MetricFamily, name string, labels ...string)
 	return sum
 }
 
-// holdTable checks that the table has all exposed metrics, with their kinds and their labels.
+// holdTable checks that each exposed metric is in the table, with the same kind and labels.
 func holdTable(t *testing.T, families map[string]*dto.MetricFamily) {
 	t.Helper()
 	rows := map[string]telemetry.Metric{}
@@ -121,7 +121,7 @@ func holdLabel(t *testing.T, row telemetry.Metric, got *dto.LabelPair) {
 	}
 }
 
-// seenRunning configures a sandbox that also shows the state running.
+// seenRunning configures a sandbox that also reports the state running.
 func seenRunning(o *options) { o.sandbox.Dialect.ShowRunning = true }
 
 func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
@@ -132,7 +132,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 	c, rest := grpcCaller{s, s.key}, restCaller{s, s.key}
 	var seen []map[string]*dto.MetricFamily
 
-	// A job over each form, during a watch of everything.
+	// Generations over gRPC and REST, during a watch of everything.
 	ctx, leave := context.WithCancel(t.Context())
 	everything, beat := make(chan error, 1), make(chan struct{})
 	go func() { everything <- watchEverything(ctx, c, beat) }()
@@ -144,12 +144,12 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 		}
 	}
 	<-beat
-	// A caller that is slowed down during a wait.
+	// The catalog slows a caller down while it waits for a generation.
 	slow := create(t, c, order(t, picture, "slow", "a lake"))
 	s.sandbox.Inject(sandbox.Fault{Route: "GET /me", Status: 429, Header: map[string]string{"Retry-After": "1"}, Count: 1})
 	_ = c.call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
 	late := make(chan error, 1)
-	go func() { // it waits for its permit
+	go func() { // the call has to wait for the limiter
 		late <- c.call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
 	}()
 	eventually(t, "a call waits for its turn", func() bool {
@@ -173,7 +173,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 	}
 	for _, row := range telemetry.Table {
 		if row.From == telemetry.Book || row.From == telemetry.Settings || row.From == telemetry.Contents || row.Name == "easel.events" {
-			continue // other tests have owners, settings, a store and receivers
+			continue // other tests feed the metrics that need owners, settings, a content store or receivers
 		}
 		fed := slices.ContainsFunc(seen, func(families map[string]*dto.MetricFamily) bool { return total(families, row.Prometheus()) != 0 })
 		if !fed {
@@ -194,7 +194,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 	}
 }
 
-// watchEverything watches until ctx is done, and closes beat at the first heartbeat.
+// watchEverything watches everything until ctx is done. It closes beat at the first heartbeat.
 func watchEverything(ctx context.Context, c grpcCaller, beat chan<- struct{}) error {
 	stream, err := easelv1.NewGenerationServiceClient(c.grpc).WatchGenerations(c.keyed(ctx), &easelv1.WatchGenerationsRequest{HeartbeatInterval: durationpb.New(time.Second)})
 	for told := false; err == nil; {
@@ -207,7 +207,7 @@ func watchEverything(ctx context.Context, c grpcCaller, beat chan<- struct{}) er
 	return err
 }
 
-// muddle causes a state that would go back, and changes that are too fast for a watcher.
+// muddle reports states to the hub too fast for a watcher, and a state that would go backward.
 func muddle(t *testing.T, s *stack) {
 	t.Helper()
 	cred := catalog.Forwarded(catalog.NewSecret(s.key))

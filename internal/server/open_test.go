@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
-// openCalls are the calls without a credential. All other calls must reject callers without one.
+// openCalls lists the methods that need no credential. All other methods must reject a caller without one.
 var openCalls = []string{
 	"/grpc.health.v1.Health/Check",
 	"/grpc.health.v1.Health/List",
@@ -26,7 +26,7 @@ var openCalls = []string{
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 }
 
-// served returns the services that the server reports.
+// served returns the names of the services that the server lists by reflection.
 func (s *site) served(t *testing.T) (services []string) {
 	t.Helper()
 	stream, err := reflectionpb.NewServerReflectionClient(s.GRPC).ServerReflectionInfo(t.Context())
@@ -46,7 +46,7 @@ func (s *site) served(t *testing.T) (services []string) {
 	return services
 }
 
-// callsOf returns the calls of a service.
+// callsOf returns the full names of a service's methods.
 func callsOf(t *testing.T, service string) (names []string) {
 	t.Helper()
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
@@ -70,7 +70,7 @@ func TestNoCallIsOpenByAccident(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_ = stream.SendMsg(&emptypb.Empty{}) // a rejection may precede it
+			_ = stream.SendMsg(&emptypb.Empty{}) // the call may already be rejected
 			_ = stream.CloseSend()
 			if err = stream.RecvMsg(&emptypb.Empty{}); status.Code(err) != codes.Unauthenticated {
 				open = append(open, name)

@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// orderedElsewhere orders without Easel, under the same API key.
+// orderedElsewhere sends an order to the catalog without Easel, under the same API key, and returns the generation ID.
 func orderedElsewhere(s *stack, idempotencyKey string) (id string) {
 	s.Helper()
 	text := s.askedElsewhere(http.MethodPost, "/generations", `{"modelId": "`+picture+`", "inputs": {"prompt": "a hill", "size": "64x40"}}`, idempotencyKey)
@@ -28,7 +28,7 @@ func orderedElsewhere(s *stack, idempotencyKey string) (id string) {
 	return g.ID
 }
 
-// askedElsewhere sends a request to the catalog without Easel, under the same API key.
+// askedElsewhere sends a request to the catalog without Easel, under the same API key, and returns the response.
 func (s *stack) askedElsewhere(method, path, body, idempotencyKey string) (text string) {
 	s.Helper()
 	r := httptest.NewRequest(method, sandbox.BasePath+path, strings.NewReader(body))
@@ -136,7 +136,7 @@ func sorted(ids ...string) []string {
 	return ids
 }
 
-// operatorSees calls every read of a generation that the ledger does not know, and its deletion.
+// operatorSees checks all reads of a generation that is not in the ledger, and its deletion.
 func operatorSees(t *testing.T, c caller, id string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// elsewhere returns generations that were ordered without this process.
+// elsewhere orders n generations without this process, and returns their IDs.
 func elsewhere(s *stack, n int) (ids []string) {
 	for range n {
 		ids = append(ids, orderedElsewhere(s, rand.Text()))
@@ -20,7 +20,7 @@ func elsewhere(s *stack, n int) (ids []string) {
 	return ids
 }
 
-// writtenElsewhere returns an order that another replica has written for an owner and is about to send.
+// writtenElsewhere writes an owner's order to the ledger, like another replica that is about to send it.
 func writtenElsewhere(s *stack, owner string) ledger.Order {
 	s.Helper()
 	key := rand.Text()
@@ -33,7 +33,7 @@ func writtenElsewhere(s *stack, owner string) ledger.Order {
 	return o
 }
 
-// settledElsewhere records that another replica has received the generation of an order, and that its money is settled.
+// settledElsewhere records that another replica has received an order's generation and that its money is settled.
 func settledElsewhere(s *stack, o ledger.Order, id string) {
 	s.Helper()
 	cost := int64(1)
@@ -46,13 +46,13 @@ func settledElsewhere(s *stack, o ledger.Order, id string) {
 	}
 }
 
-// delivered counts the messages of watches: updates, and the generations of each watch.
+// delivered counts the updates of all watches. For each watch it also counts the different generations.
 type delivered struct {
 	atomic.Int64
 	generations atomic.Int64
 }
 
-// everythingOf opens watches of everything, and waits for their first states.
+// everythingOf opens n watches of everything, and waits until each has caught up.
 func everythingOf(t *testing.T, c caller, n int) (updates *delivered) {
 	t.Helper()
 	updates = new(delivered)
@@ -72,7 +72,7 @@ func everythingOf(t *testing.T, c caller, n int) (updates *delivered) {
 	return updates
 }
 
-// moreThanAPage is a number of orders beyond one page of a query for the latest orders.
+// moreThanAPage is a number of orders that does not fit into one query for the latest orders.
 const moreThanAPage = 110
 
 func TestAWatchIsToldOfHoweverManyOrdersOthersHaveSettled(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
-// A watch that ends because of its age is reopened, even during an outage or a pause of the catalog.
+// A watch can be opened during an outage of the catalog, and during a pause that the catalog has requested. Clients depend on
+// this when a watch has reached its maximum age.
 func TestWatchBeginsInAnOutageOfTheCatalog(t *testing.T) {
 	for name, fault := range map[string]sandbox.Fault{
 		"failing": {Status: 503},

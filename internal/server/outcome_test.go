@@ -21,13 +21,13 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// outcomeOf returns the outcome of the order in an error, empty without one.
+// outcomeOf returns an error's order outcome, or "" without one.
 func outcomeOf(t *testing.T, st *status.Status) string {
 	t.Helper()
 	return metadataOf(t, st)["order_outcome"]
 }
 
-// metadataOf returns the metadata of the reason of an error.
+// metadataOf returns the metadata of an error's ErrorInfo.
 func metadataOf(t *testing.T, st *status.Status) map[string]string {
 	t.Helper()
 	info, _ := detailOf[*errdetails.ErrorInfo](t, st)
@@ -48,7 +48,7 @@ func TestEveryFailedOrderSaysWhatIsKnownOfIt(t *testing.T) { // fault A10
 		key      func(string) string
 		code     codes.Code
 		reason   string
-		upstream string // code of the catalog
+		upstream string // the catalog's error code
 		want     string
 		posts    int
 	}{
@@ -130,14 +130,14 @@ func TestAnOrderThatRESTRefusesItselfWasNotSent(t *testing.T) { // fault A10
 			}
 		})
 	}
-	// Errors of other routes have no outcome of an order.
+	// Errors of other methods have no order outcome.
 	err := restCaller{s, s.key}.call(t.Context(), "GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{}, &easelv1.QuoteGenerationResponse{})
 	if st := statusOf(t, err); outcomeOf(t, st) != "" {
 		t.Errorf("a quote says %v", st.Proto())
 	}
 }
 
-// heldStack returns a stack with a shared API key for callers whose tokens are their names.
+// heldStack returns a stack with a shared API key. Its callers are named, and their tokens are equal to their names.
 func heldStack(t *testing.T, names []string, change ...func(*options)) *stack {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "callers")
@@ -145,8 +145,8 @@ func heldStack(t *testing.T, names []string, change ...func(*options)) *stack {
 	return heldStackFrom(t, file, change...)
 }
 
-// writeCallers writes a callers file with teams. Each caller is a name, with its other fields if it has any. Its token is its
-// name.
+// writeCallers writes a callers file with teams. Each caller is a name, followed by its other fields if it has any. A caller's
+// token is its name.
 func writeCallers(t *testing.T, file, teams string, callers ...string) {
 	t.Helper()
 	lines := "teams: {" + teams + "}\ncallers:\n"
@@ -157,14 +157,14 @@ func writeCallers(t *testing.T, file, teams string, callers ...string) {
 	writeText(t, file, lines)
 }
 
-// heldStackFrom returns a stack with a shared API key for the callers of a file.
+// heldStackFrom returns a stack with a shared API key and the callers in a file.
 func heldStackFrom(t *testing.T, file string, change ...func(*options)) *stack {
 	t.Helper()
 	callers, err := auth.LoadCallers(file, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { // like a process
+	go func() { // the program also follows the file
 		for tick := time.NewTicker(reload.Interval); ; {
 			select {
 			case <-tick.C:
@@ -199,7 +199,7 @@ func TestTwoOwnersWhoChooseOneIdempotencyKeyHaveTwoOrders(t *testing.T) { // fau
 	if len(audit.ChargesByIdempotencyKey) != 2 || audit.ChargesByIdempotencyKey["monday"] != 0 {
 		t.Errorf("the catalog was sent the keys %v", audit.ChargesByIdempotencyKey)
 	}
-	// Another owner gets no information about the order.
+	// Another owner learns nothing about the order.
 	err := grpcCaller{s, "blog"}.call(t.Context(), "GenerationService/CreateGeneration", order(t, text, "monday", "a lake"), &easelv1.CreateGenerationResponse{})
 	wantStatus(t, err, codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED", 409)
 }

@@ -7,7 +7,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// listAll returns all pages of the list of a filter.
+// listAll reads all pages of a filtered list, and returns their generations.
 func listAll(t *testing.T, c caller, filter *easelv1.GenerationFilter, size int32) (all []*easelv1.Generation) {
 	t.Helper()
 	for req := (&easelv1.ListGenerationsRequest{PageSize: size, Filter: filter}); ; {

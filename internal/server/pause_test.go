@@ -48,7 +48,7 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // fault L1
 				if took := time.Since(stuck); took != service.DefaultDownloadTimeout {
 					t.Errorf("a download that is stuck was freed after %v", took)
 				}
-				time.Sleep(5 * time.Second) // TLS tries to send its close for this time
+				time.Sleep(5 * time.Second) // TLS tries for 5 s to send its close message
 				synctest.Wait()
 				if lines := s.Lines(t, "call"); len(lines) != 1 || lines[0]["reason"] != "READER_TOO_SLOW" {
 					t.Errorf("the call is logged as %v", lines)
@@ -61,7 +61,7 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // fault L1
 	}
 }
 
-// smallWindows returns a client that buffers little ahead of its reader.
+// smallWindows returns an HTTP client that reads little ahead.
 func smallWindows(s *site, tlsConfig *tls.Config, http2 bool) *http.Transport {
 	return &http.Transport{
 		DialContext:        servertest.PipeDialer(s.HTTPPipe),

@@ -18,7 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// watchUntilLeft handles a watch until its caller cancels it.
+// watchUntilLeft sends one update, and then keeps the watch open until the caller cancels it.
 func watchUntilLeft(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
 	if err := stream.Send(servertest.UpdateEvent("g", "e1")); err != nil {
 		return err
@@ -53,7 +53,7 @@ func TestAStreamOverTheQuotaIsRefusedAtOnceAndNeverQueuedByTheTransport(t *testi
 		s := serve(t, studio) // with the default limits
 		ctx, cancel := context.WithCancel(t.Context())
 		limit := Limits{}.callerStreams()
-		for n := range limit { // over one connection
+		for n := range limit { // all streams use one connection
 			if err := openWatch(ctx, s.Generations()); err != nil {
 				t.Fatalf("stream %d: %v", n+1, err)
 			}
@@ -139,7 +139,7 @@ func TestTheCountOfStreamsGoesBackWhateverEndsThem(t *testing.T) { // fault L5
 					_, _ = io.Copy(io.Discard, answer.Body)
 					answer.Body.Close()
 				}
-				synctest.Wait() // one at a time
+				synctest.Wait() // opens one stream at a time
 			}
 			_ = openWatch(ctx, s.Generations())
 		}
@@ -239,7 +239,7 @@ func TestStreamPastTheLimitOfAllCallersIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
-// getsUnderWay starts calls that end when over is closed.
+// getsUnderWay starts n calls, which end when the channel over is closed.
 func getsUnderWay(t *testing.T, s *site, n int) {
 	t.Helper()
 	for range n {

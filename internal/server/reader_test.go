@@ -23,8 +23,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// busyCatalog has one generation, which changes with every read until it ends. Its updates are large, so that they fill
-// buffers.
+// busyCatalog is a catalog with one generation, which changes with every read until it ends. Its records are large, so that
+// they fill buffers.
 type busyCatalog struct {
 	size  int
 	looks atomic.Int64
@@ -51,7 +51,7 @@ func (c *busyCatalog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, record)
 }
 
-// busy configures a stack in virtual time over such a catalog, which is polled every second.
+// busy configures a stack in virtual time that polls a [busyCatalog] every second.
 func busy(c *busyCatalog, change ...func(*options)) func(*options) {
 	return func(o *options) {
 		o.memory = true
@@ -63,7 +63,7 @@ func busy(c *busyCatalog, change ...func(*options)) func(*options) {
 	}
 }
 
-// windows limit the data that a client buffers to 64 KiB for each stream, even on a fast connection.
+// windows limits the data that a client buffers to 64 KiB for each stream, even on a fast connection.
 var windows = []grpc.DialOption{grpc.WithStaticStreamWindowSize(64 << 10), grpc.WithStaticConnWindowSize(1 << 20)}
 
 func TestAReaderThatIsStuckIsFreedAfterHalfAMinuteAndHoldsNobodyUp(t *testing.T) { // fault L1
@@ -131,7 +131,7 @@ func TestAReaderStuckInLargeMessagesHoldsAtMost256KiB(t *testing.T) { // fault L
 	if raceDetector {
 		t.Skip("memory is not meaningful under the race detector")
 	}
-	// The client is in the same process, and buffers its window of 64 KiB.
+	// The test's client is in the same process, and buffers another 64 KiB.
 	const readers, each = 100, 256<<10 + 64<<10
 	catalog := &busyCatalog{size: 60 << 10}
 	s := newStack(t, func(o *options) {
@@ -155,7 +155,7 @@ func TestAReaderStuckInLargeMessagesHoldsAtMost256KiB(t *testing.T) { // fault L
 	from := catalog.looks.Load()
 	eventually(t, "many more changes", func() bool { return catalog.looks.Load() > from+100 })
 	held := int64(math.MaxInt64)
-	for range 5 { // polls continue, and briefly need more memory
+	for range 5 { // polls briefly need more memory, so the minimum counts
 		held = min(held, (liveHeap()-before)/readers)
 	}
 	t.Logf("a reader that is stuck holds %d KiB, of its client and of the server together", held>>10)
@@ -165,7 +165,7 @@ func TestAReaderStuckInLargeMessagesHoldsAtMost256KiB(t *testing.T) { // fault L
 	runtime.KeepAlive(streams)
 }
 
-// liveHeap returns the size of the heap after a collection.
+// liveHeap returns the size of the heap after a garbage collection, in bytes.
 func liveHeap() int64 {
 	runtime.GC()
 	debug.FreeOSMemory()
@@ -174,7 +174,7 @@ func liveHeap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// goroutines returns the number of goroutines with a function on their stack.
+// goroutines returns the number of goroutines that have the function on their stack.
 func goroutines(function string) (n int) {
 	stacks := make([]byte, 16<<20)
 	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
@@ -185,7 +185,7 @@ func goroutines(function string) (n int) {
 	return n
 }
 
-// impatientProxy is a connection that is closed if no byte arrives for a minute.
+// impatientProxy is a connection that closes itself if it receives no byte for a minute.
 type impatientProxy struct {
 	net.Conn
 	cut *atomic.Int64
@@ -205,7 +205,7 @@ func TestHeartbeatsKeepAQuietWatchAliveBehindAProxyThatCutsSilence(t *testing.T)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(50*time.Minute, cancel)
 		err := c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}, func(m *easelv1.WatchGenerationResponse) {
-			// Messages count, not bytes, because a proxy of requests does not see the pings of a connection.
+			// The test measures the time between messages. A proxy that forwards requests does not see the connection's pings.
 			longest, heard = max(longest, time.Since(heard)), time.Now()
 			if m.GetHeartbeat() != nil {
 				beats++
@@ -255,7 +255,7 @@ func TestALargeNumberOfWatchesOpenedAndCancelledLeavesNothing(t *testing.T) { //
 		}
 		workers.Wait()
 	}
-	all(2000) // pools and caches have their final size after that
+	all(2000) // after that, pools and caches no longer grow
 	rest := func() (int, int, int64) { return runtime.NumGoroutine(), descriptors(), liveHeap() }
 	eventually(t, "the first have ended", func() bool { return handlers() == 0 })
 	goroutines, files, heap := rest()
@@ -272,18 +272,18 @@ func TestALargeNumberOfWatchesOpenedAndCancelledLeavesNothing(t *testing.T) { //
 	}
 }
 
-// handlers returns the number of running handlers of GenerationService.
+// handlers returns the number of running handlers for GenerationService and for downloads over REST.
 func handlers() int {
 	return goroutines("service.(*generations).") + goroutines("rest.(*fileAnswer).serve(")
 }
 
-// descriptors returns the number of open descriptors of this process, zero if the system does not provide it.
+// descriptors returns the number of this process's open file descriptors, or zero if the system does not report it.
 func descriptors() int {
 	open, _ := os.ReadDir("/proc/self/fd")
 	return len(open)
 }
 
-// soak returns the number of repetitions of a test. With EASEL_SOAK=1 in the environment it is asked, which takes minutes.
+// soak returns the number of repetitions of a test: usually, or asked if EASEL_SOAK is set. The latter takes minutes.
 func soak(usually, asked int) int {
 	if os.Getenv("EASEL_SOAK") != "" {
 		return asked

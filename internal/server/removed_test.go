@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// streams are the calls that a caller may keep open for long. Each returns the error at its end.
+// streams has the calls that a caller may keep open for a long time. Each function returns the call's error.
 var streams = map[string]func(ctx context.Context, c caller, id string, heartbeat time.Duration) error{
 	"a watch": func(ctx context.Context, c caller, id string, heartbeat time.Duration) error {
 		return c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: id, HeartbeatInterval: durationpb.New(heartbeat)}, func(*easelv1.WatchGenerationResponse) {})
@@ -69,7 +69,7 @@ func TestAttackOfACallerThatWasRemoved(t *testing.T) { // fault A9
 	}
 }
 
-// wantRemoved checks the end of a stream. Over REST it has started with 200.
+// wantRemoved checks that a stream has ended because its caller is no longer accepted.
 func wantRemoved(t *testing.T, err error) {
 	t.Helper()
 	if st := statusOf(t, err); st.Code() != codes.Unauthenticated || service.Reason(st) != easelv1.ErrorReason_CALLER_UNKNOWN {

@@ -25,7 +25,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// restCaller sends calls over REST, by the HTTP rules of the contract.
+// restCaller sends calls over REST, according to the HTTP rules in the contract.
 type restCaller struct {
 	*stack
 	key string
@@ -48,7 +48,7 @@ func (c restCaller) call(ctx context.Context, method string, req, resp proto.Mes
 	return protojson.Unmarshal(body, resp)
 }
 
-// restFailure is an error over REST: the status in the body, and the HTTP response.
+// restFailure is an error over REST. It has the status from the body, and the HTTP status and headers.
 type restFailure struct {
 	status *status.Status
 	code   int
@@ -82,7 +82,7 @@ func (c restCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerations
 	return c.manyLines(c.request(ctx, "GenerationService/WatchGenerations", req), each)
 }
 
-// manyLines passes on each message of a watch of many.
+// manyLines passes each message of a watch of many to the function each, until each returns false.
 func (c restCaller) manyLines(r *http.Request, each func(*easelv1.WatchGenerationsResponse) bool) error {
 	err := c.lines(r, func(line []byte) error {
 		m := &easelv1.WatchGenerationsResponse{}
@@ -100,7 +100,7 @@ func (c restCaller) manyLines(r *http.Request, each func(*easelv1.WatchGeneratio
 	return err
 }
 
-// postCaller opens watches of many by POST.
+// postCaller is a [restCaller] that opens watches of many by POST.
 type postCaller struct{ restCaller }
 
 func (c postCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) bool) error {
@@ -117,7 +117,7 @@ func (c postCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerations
 	return c.manyLines(r, each)
 }
 
-// lines passes on each line of a stream until the stream ends.
+// lines passes each line of a stream to the function each until the stream ends.
 func (c restCaller) lines(r *http.Request, each func(line []byte) error) error {
 	r.Header.Set("Accept", "application/x-ndjson")
 	answer, err := c.http.Do(r)
@@ -169,8 +169,8 @@ func (c restCaller) download(ctx context.Context, req *easelv1.DownloadGeneratio
 
 var pathVariable = regexp.MustCompile(`\{(\w+)(=\*\*)?\}`)
 
-// request returns the HTTP request of a call. The variables of the path are from the message. The other fields are the body if
-// the rule has one, and otherwise query parameters.
+// request returns the HTTP request for a call. Fields that are variables of the path are part of the URL. The other fields are
+// the body if the HTTP rule has one, and query parameters otherwise.
 func (c restCaller) request(ctx context.Context, method string, req proto.Message) *http.Request {
 	c.Helper()
 	verb, pattern, withBody := httpRule(c.T, method)
@@ -212,7 +212,7 @@ func (c restCaller) request(ctx context.Context, method string, req proto.Messag
 	return r
 }
 
-// addToQuery adds members as query parameters. The members of a message follow its name, and those of a map are in brackets.
+// addToQuery adds fields as query parameters. A nested field is named parent.field, and the key of a map is in brackets.
 func addToQuery(query url.Values, form string, fields map[string]any) {
 	for name, value := range fields {
 		name = fmt.Sprintf(form, name)

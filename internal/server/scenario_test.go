@@ -18,8 +18,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// These scenarios are the guarantees of the contract. Each runs over gRPC and over REST, with a forwarded API key and with a
-// shared one.
+// These scenarios check the guarantees of the contract. Each scenario runs over gRPC and over REST, with a forwarded API key
+// and with a shared one.
 const (
 	picture = "studio/landscape"
 	text    = "studio/haiku"
@@ -49,7 +49,7 @@ func create(t *testing.T, c caller, req *easelv1.CreateGenerationRequest) *easel
 	return created(t, c, req).GetGeneration()
 }
 
-// created returns the complete response to an order that must succeed.
+// created places an order that must succeed, and returns the complete response.
 func created(t *testing.T, c caller, req *easelv1.CreateGenerationRequest) *easelv1.CreateGenerationResponse {
 	t.Helper()
 	resp := &easelv1.CreateGenerationResponse{}
@@ -64,7 +64,7 @@ func get(t *testing.T, c caller, id string) (*easelv1.Generation, error) {
 	return getWithin(t, c, id, durationpb.New(0))
 }
 
-// wait waits for the terminal state of a generation.
+// wait waits until a generation is in a terminal state or settled.
 func wait(t *testing.T, c caller, id string, until easelv1.WatchUntil) *easelv1.Generation {
 	t.Helper()
 	resp := &easelv1.WaitGenerationResponse{}
@@ -77,7 +77,7 @@ func wait(t *testing.T, c caller, id string, until easelv1.WatchUntil) *easelv1.
 	return resp.GetGeneration()
 }
 
-// watched watches until the watch ends, and returns the updates.
+// watched opens a watch, and returns its updates after the watch has ended.
 func watched(t *testing.T, c caller, req *easelv1.WatchGenerationRequest) (updates []*easelv1.GenerationUpdate) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -110,7 +110,7 @@ func accountOf(t *testing.T, c caller) *easelv1.Account {
 	return resp.GetAccount()
 }
 
-// balance returns the balance of the API key, as an operator sees it if the caller can't.
+// balance returns the API key's balance. If the caller may not see the balance, an operator reads it.
 func balance(t *testing.T, s *stack, c caller) int64 {
 	t.Helper()
 	account := accountOf(t, c)
@@ -123,7 +123,7 @@ func balance(t *testing.T, s *stack, c caller) int64 {
 	return account.GetBalanceCents()
 }
 
-// quote returns the quote for an order, with the balance as an operator sees it if the caller can't.
+// quote returns the quote for an order. If the caller may not see the balance, an operator requests the quote.
 func quote(t *testing.T, s *stack, c caller, req *easelv1.CreateGenerationRequest) *easelv1.Quote {
 	t.Helper()
 	ask := func(c caller) *easelv1.Quote {
@@ -347,7 +347,7 @@ func TestInputsAsTextArePassedOnDigitForDigit(t *testing.T) { // fault I2
 		g := create(t, c, &easelv1.CreateGenerationRequest{
 			ModelId: text, IdempotencyKey: "k", InputsJson: `{"prompt":"a lake","seed":9007199254740993}`,
 		})
-		// A double can't hold the seed, so the seed is returned as a string instead of being changed.
+		// A double can't represent the seed, so the server returns it as a string instead of changing it.
 		if seed := g.GetInputs().GetFields()["seed"]; seed.GetStringValue() != "9007199254740993" {
 			t.Errorf("the seed came back as %v", seed)
 		}

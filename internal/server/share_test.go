@@ -31,5 +31,5 @@ func TestTheGenerationsOfACallersWatchesAreBounded(t *testing.T) { // fault A4
 		wantStatus(t, more(), codes.ResourceExhausted, "STREAM_QUOTA_EXCEEDED", 429)
 		cancel()
 		eventually(t, "there is room again", func() bool { return more() == nil })
-	}, func(o *options) { o.hub.Rate = 2 }) // no watch ends in the meantime
+	}, func(o *options) { o.hub.Rate = 2 }) // few polls, so that no watch ends during the test
 }

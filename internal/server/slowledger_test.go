@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
+	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver pgx
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// lockOrders blocks all reads of the orders of a ledger until unlock is called. waiting returns the number of blocked queries.
+// lockOrders blocks all reads of a ledger's orders until unlock is called. waiting returns the number of blocked queries.
 func lockOrders(t *testing.T, url string) (waiting func() int, unlock func()) {
 	t.Helper()
 	db, err := sql.Open("pgx", url)
@@ -61,7 +61,7 @@ func TestASlowLedgerDoesNotHoldUpTheHeartbeatsOfAWatchOfEverything(t *testing.T)
 	for next().GetCaughtUp() == nil {
 	}
 	waiting, unlock := lockOrders(t, url)
-	foreign := orderedElsewhere(s, "x") // only the ledger knows its owner
+	foreign := orderedElsewhere(s, "x") // the server has to look up its owner in the ledger
 	beats, last, longest, held := 0, time.Now(), time.Duration(0), 0
 	for began := time.Now(); time.Since(began) < 6*time.Second; beats++ {
 		if m := next(); m.GetHeartbeat() == nil {

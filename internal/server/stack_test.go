@@ -26,8 +26,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// stack is a complete Easel over a sandbox. Every part is real, on loopback ports. The accounts of its key are checked when
-// the test ends.
+// stack is a complete Easel in front of a sandbox, usually on loopback ports. At the end of the test it checks that the account
+// of its key is exact.
 type stack struct {
 	*testing.T
 	sandbox *sandbox.Sandbox
@@ -39,7 +39,8 @@ type stack struct {
 	ledger  *ledger.Ledger
 	catalog string // URL of the catalog that the ledger belongs to
 	front   *server.Server
-	// The caller in a scenario with a shared API key, and the owner of its orders. Empty with a forwarded key.
+	// The caller in a scenario with a shared API key, and the owner of that caller's orders. Both are empty with a forwarded
+	// API key.
 	caller, owner string
 
 	stop    context.CancelFunc // starts the drain
@@ -49,21 +50,21 @@ type stack struct {
 // usualSpeed is the default speed of the sandbox.
 const usualSpeed = 200
 
-// options are the differences of a test from the default stack.
+// options configures a stack. Tests change the defaults.
 type options struct {
 	sandbox sandbox.Config
 	service service.Config
 	server  server.Config
 	hub     watch.Config
 	ledger  string                                    // URL of the ledger
-	copied  bool                                      // the ledger requests copies of results
-	outbox  *ledger.Outbox                            // outbox of the ledger
+	copied  bool                                      // whether the ledger requests copies of results
+	outbox  *ledger.Outbox                            // the ledger's outbox for events
 	wrap    func(http.RoundTripper) http.RoundTripper // wraps the transport to the catalog
-	// memory is set for a test in virtual time. All its connections are in memory.
+	// memory puts all connections in memory, which tests in virtual time need.
 	memory      bool
 	client      *tls.Config             // TLS of the clients; nil means no TLS
 	dialOptions []grpc.DialOption       // options of the gRPC client
-	dialed      func(net.Conn) net.Conn // wraps the clients' ends of in-memory connections
+	dialed      func(net.Conn) net.Conn // wraps a client's end of each in-memory connection
 }
 
 func newStack(t *testing.T, change ...func(*options)) *stack {
@@ -163,7 +164,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	return s
 }
 
-// audit checks that the accounts are exact.
+// audit returns the account's audit after checking that the account is exact.
 func (s *stack) audit() sandbox.Audit {
 	s.Helper()
 	audit, err := s.sandbox.Audit(context.Background(), s.key)
@@ -176,7 +177,7 @@ func (s *stack) audit() sandbox.Audit {
 	return audit
 }
 
-// eventually waits for a condition.
+// eventually waits until a condition holds. what names the condition if it does not hold in time.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); {

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// detailOf returns the only detail of a type.
+// detailOf returns a status's only detail of type T.
 func detailOf[T any](t *testing.T, st *status.Status) (found T, ok bool) {
 	t.Helper()
 	for _, d := range st.Details() {
@@ -36,7 +36,7 @@ func statusOf(t *testing.T, err error) *status.Status {
 	return st
 }
 
-// wantStatus checks the code, the reason and the domain, and over REST the HTTP code.
+// wantStatus checks an error's code, reason and domain. Over REST it also checks the HTTP status.
 func wantStatus(t *testing.T, err error, code codes.Code, reason string, http int) *status.Status {
 	t.Helper()
 	st := statusOf(t, err)
@@ -51,7 +51,7 @@ func wantStatus(t *testing.T, err error, code codes.Code, reason string, http in
 	return st
 }
 
-// wantFields checks that exactly these fields are reported as invalid, over REST with their JSON names.
+// wantFields checks that exactly the given fields are reported as invalid. Over REST they have their JSON names.
 func wantFields(t *testing.T, st *status.Status, want ...string) {
 	t.Helper()
 	bad, _ := detailOf[*errdetails.BadRequest](t, st)
@@ -75,7 +75,7 @@ func wantFields(t *testing.T, st *status.Status, want ...string) {
 	}
 }
 
-// inCamelCase returns the path of a field with JSON names, except for the names of inputs.
+// inCamelCase returns a field path with JSON names. It does not change the path of an input.
 func inCamelCase(path string) string {
 	if strings.HasPrefix(path, "inputs.") {
 		return path

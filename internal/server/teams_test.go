@@ -21,9 +21,9 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// databases returns a function for each kind of ledger, which creates an empty one.
+// databases returns a function for each kind of ledger. The function creates an empty ledger and returns its URL.
 func databases() map[string]func(*testing.T) string {
-	if testing.Short() { // memory is SQLite too
+	if testing.Short() { // the ledger in memory uses SQLite too
 		return map[string]func(*testing.T) string{"SQLite": sqliteLedger, "PostgreSQL": postgresLedger}
 	}
 	return map[string]func(*testing.T) string{"memory": memoryLedger, "SQLite": sqliteLedger, "PostgreSQL": postgresLedger}
@@ -35,13 +35,14 @@ func postgresLedger(t *testing.T) string { return proctest.Database(t) }
 
 func sqliteLedger(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") }
 
-// ledgerStack returns a stack with a shared API key and a ledger, for callers without teams whose tokens are their names.
+// ledgerStack returns a stack with a shared API key and a ledger. Its callers have no teams, and their tokens are equal to
+// their names.
 func ledgerStack(t *testing.T, url string, names []string, change ...func(*options)) *stack {
 	t.Helper()
 	return heldStack(t, names, append(change, func(o *options) { o.ledger = url })...)
 }
 
-// aboutOne returns the request of a method for one generation, or nil if it has none.
+// aboutOne returns a method's request for one generation, or nil if the method is not about one generation.
 func aboutOne(m protoreflect.MethodDescriptor, id string) proto.Message {
 	field := m.Input().Fields().ByName("generation_id")
 	if field == nil {
@@ -55,8 +56,8 @@ func aboutOne(m protoreflect.MethodDescriptor, id string) proto.Message {
 	return request
 }
 
-// strangers maps each kind of owner to a function. The function opens a watch of one of its generations, and returns the ID and a caller of
-// another owner.
+// strangers has a function for each kind of owner. The function opens a watch of an owner's generation, and returns the
+// generation's ID and a caller of another owner.
 var strangers = map[string]func(t *testing.T, as func(*stack, string) caller) (id string, foreign caller){
 	"an API key": func(t *testing.T, as func(*stack, string) caller) (string, caller) {
 		s := newStack(t, func(o *options) { o.sandbox.Speed = 0.01 })
@@ -101,7 +102,7 @@ func TestForeignGenerationIsAnsweredAsAnUnknownOne(t *testing.T) { // faults L7,
 	}
 }
 
-// callAny calls a method. It reads a stream to its end.
+// callAny calls a method, and reads a stream to its end.
 func callAny(ctx context.Context, c caller, m protoreflect.MethodDescriptor, request proto.Message) error {
 	switch request := request.(type) {
 	case *easelv1.WatchGenerationRequest:
@@ -165,7 +166,7 @@ func TestLabelsStayWithTheOrder(t *testing.T) {
 	}
 }
 
-// newMessage returns an empty message of a type of the contract.
+// newMessage returns an empty message of one of the contract's types.
 func newMessage(m protoreflect.MessageDescriptor) proto.Message {
 	kind, err := protoregistry.GlobalTypes.FindMessageByName(m.FullName())
 	if err != nil {

@@ -67,7 +67,7 @@ func (a *authority) pool() *x509.CertPool {
 	return pool
 }
 
-// issue signs a certificate, and returns the certificate and its key as PEM.
+// issue signs a certificate, and returns the certificate and its key in PEM format.
 func (a *authority) issue(t *testing.T, template x509.Certificate) (certificate, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -90,7 +90,7 @@ func (a *authority) issue(t *testing.T, template x509.Certificate) (certificate,
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
 }
 
-// tlsFiles are the files of a server with the given name. The server also accepts clients without a certificate.
+// tlsFiles has a server's TLS files. The server also accepts clients without a certificate.
 type tlsFiles struct {
 	TLS
 	authority *authority
@@ -108,7 +108,7 @@ func newTLSFiles(t *testing.T, name string) tlsFiles {
 	return f
 }
 
-// rename writes a new certificate with another name.
+// rename writes a new certificate whose common name is the given name.
 func (f tlsFiles) rename(t *testing.T, name string) {
 	t.Helper()
 	certificate, key := f.authority.issue(t, x509.Certificate{DNSNames: []string{"easel.test"}, Subject: pkix.Name{CommonName: name}})
@@ -180,7 +180,7 @@ func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
 			if answer.ProtoMajor != 2 || answer.TLS.Version != tls.VersionTLS13 {
 				t.Errorf("answered over %s and TLS %x", answer.Proto, answer.TLS.Version)
 			}
-			var want []*auth.Certificate // a call without a valid certificate does not reach the service
+			var want []*auth.Certificate // without a valid certificate, a call does not reach the service
 			if test.want.Name() != "" {
 				want = []*auth.Certificate{test.want, test.want}
 			}
@@ -201,13 +201,13 @@ func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
 	}
 }
 
-// getOverTLS sends one call over its own connection, and returns the name of the server.
+// getOverTLS sends a call without an API key over a new connection, and returns the common name of the server's certificate.
 func (s *site) getOverTLS(t *testing.T, config *tls.Config) (server string, err error) {
 	t.Helper()
 	return s.getWith(t.Context(), t, config)
 }
 
-// getWithKey sends such a call with the key.
+// getWithKey is like getOverTLS, but the call has an API key.
 func (s *site) getWithKey(t *testing.T, config *tls.Config) (server string, err error) {
 	t.Helper()
 	return s.getWith(servertest.WithKey(t.Context()), t, config)
@@ -295,7 +295,7 @@ func TestPlaintextAndOldTLSAreNotSpoken(t *testing.T) {
 
 func TestACertificateCountsAsLongAsAChainOfAnAuthorityInForce(t *testing.T) { // fault A9
 	const short, long = time.Hour, 3 * time.Hour
-	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // the start of the time in a test
+	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // the initial time in a synctest bubble
 	files, other := newTLSFiles(t, "server"), newAuthority(t)
 	both := append(files.authority.pem(), other.pem()...)
 	writeFile(t, files.ClientCAFile, both)
@@ -305,7 +305,7 @@ func TestACertificateCountsAsLongAsAChainOfAnAuthorityInForce(t *testing.T) { //
 	}
 	state := &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{signed(files.authority, short), signed(other, long)}}
 	for name, test := range map[string]struct {
-		left []byte // remaining content of the file
+		left []byte // the new content of the CA file
 		life time.Duration
 	}{
 		"both": {both, long}, "the short one's": {files.authority.pem(), short}, "the long one's": {other.pem(), long},
@@ -345,7 +345,7 @@ func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) { // fault X4
 			load.Go(func() {
 				for time.Sleep(time.Duration(n) * 13 * time.Millisecond); ; time.Sleep(100 * time.Millisecond) {
 					name, err := s.getOverTLS(t, client)
-					if status.Code(err) != codes.Unauthenticated { // the handshake has succeeded
+					if status.Code(err) != codes.Unauthenticated { // only the missing API key is rejected
 						t.Errorf("a call is answered with %v", err)
 					}
 					mu.Lock()
@@ -361,7 +361,7 @@ func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) { // fault X4
 			})
 		}
 		for _, name := range []string{"1", "2", "3"} {
-			// The certificate is replaced a while before its key.
+			// The certificate is replaced some time before its key.
 			certificate, key := files.authority.issue(t, x509.Certificate{DNSNames: []string{"easel.test"}, Subject: pkix.Name{CommonName: name}})
 			writeFile(t, files.CertFile, certificate)
 			time.Sleep(3 * reload.Interval / 2)

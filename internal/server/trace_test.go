@@ -22,7 +22,7 @@ import (
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
-// headers records the trace headers that are sent upstream, and the baggage of their calls.
+// headers records the trace headers of the requests to the catalog, and the baggage of the calls that caused them.
 type headers struct {
 	http.RoundTripper
 	mu      sync.Mutex
@@ -53,7 +53,7 @@ func TestEveryCallIsOneTraceFromTheCallerToTheCatalog(t *testing.T) {
 				}
 			})
 			if err := (grpcCaller{s, s.key}).call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{}); err != nil {
-				t.Fatal(err) // verifies the API key
+				t.Fatal(err) // this call verifies the API key
 			}
 			upstream.seen, upstream.baggage = nil, nil
 			const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -75,7 +75,7 @@ func TestEveryCallIsOneTraceFromTheCallerToTheCatalog(t *testing.T) {
 			if len(upstream.seen) != 1 || upstream.seen[0][3:35] != parent[3:35] {
 				t.Errorf("the catalog was sent %q", upstream.seen)
 			}
-			// The baggage is sent with the call, but not to the catalog.
+			// The call has the baggage, but the request to the catalog does not.
 			if len(upstream.baggage) != 1 || upstream.baggage[0] != "customer=jane" {
 				t.Errorf("the call that went upstream has the baggage %q", upstream.baggage)
 			}
@@ -110,8 +110,8 @@ func TestEveryErrorSaysWhichTraceItIsOf(t *testing.T) {
 	}
 }
 
-// chainOf returns the names of a span and of its ancestors, up to the caller's span. It waits until the given number of
-// servers have ended their spans, which they do after the response.
+// chainOf returns the names of a span and its ancestors up to the caller's span. It first waits until the given number of
+// server spans have ended, because they end after the response.
 func chainOf(t *testing.T, spans *tracetest.InMemoryExporter, name, traceID string, servers int) (names []string) {
 	t.Helper()
 	var all tracetest.SpanStubs
@@ -158,7 +158,7 @@ func holdNoSecret(t *testing.T, spans *tracetest.InMemoryExporter, key string) {
 	}
 }
 
-// spansNamed returns the ended spans with a name, in the order in which they ended.
+// spansNamed returns the ended spans with a name, in the order of their ends.
 func spansNamed(exporter *tracetest.InMemoryExporter, name string) (found tracetest.SpanStubs) {
 	for _, span := range exporter.GetSpans() {
 		if span.Name == name {

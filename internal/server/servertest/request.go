@@ -17,8 +17,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Request returns a request with the API key "key" and the given headers of the form "Name: value". An empty value removes the
-// header.
+// Request returns a request with the API key "key" and the given headers. A header has the form "Name: value", and an empty
+// value removes the header.
 func Request(t *testing.T, method, path, body string, headers ...string) *http.Request {
 	t.Helper()
 	var content io.Reader
@@ -43,7 +43,7 @@ func Request(t *testing.T, method, path, body string, headers ...string) *http.R
 	return r
 }
 
-// Do sends a request and reads the complete response.
+// Do sends a request, and returns the response and its complete body.
 func Do(t *testing.T, client *http.Client, r *http.Request) (*http.Response, string) {
 	t.Helper()
 	answer, err := client.Do(r)
@@ -58,7 +58,7 @@ func Do(t *testing.T, client *http.Client, r *http.Request) (*http.Response, str
 	return answer, string(body)
 }
 
-// RESTStatus parses the status in the body of a REST error.
+// RESTStatus parses the status in a REST error's body.
 func RESTStatus(t *testing.T, body string) *status.Status {
 	t.Helper()
 	var message rpcstatus.Status
@@ -68,7 +68,7 @@ func RESTStatus(t *testing.T, body string) *status.Status {
 	return status.FromProto(&message)
 }
 
-// WantError checks the code, the reason and the domain of an error.
+// WantError checks an error's code, reason and domain.
 func WantError(t *testing.T, err error, code codes.Code, reason string) *status.Status {
 	t.Helper()
 	st := status.Convert(err)
@@ -82,7 +82,7 @@ func WantError(t *testing.T, err error, code codes.Code, reason string) *status.
 	return st
 }
 
-// WithKey returns the context of a gRPC call with an accepted API key.
+// WithKey returns a context whose gRPC calls have an accepted API key.
 func WithKey(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer key")
 }

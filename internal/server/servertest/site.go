@@ -26,10 +26,10 @@ type Site struct {
 	Logs  *Buffer
 
 	GRPCPipe, HTTPPipe, AdminPipe *bufconn.Listener
-	Stop                          func() error // stops the server and waits for it
+	Stop                          func() error // stops the server, waits for it, and returns the error of serve
 }
 
-// Start starts a server that build creates. The server listens on the pipes and logs into Logs.
+// Start starts the server that build returns. The server must use the pipes of the Site, and should log to Logs.
 func Start(t testing.TB, studio *Studio, build func(*Site) (serve func(context.Context) error, err error)) *Site {
 	t.Helper()
 	s := &Site{Studio: studio, Logs: &Buffer{}, GRPCPipe: Pipe(), HTTPPipe: Pipe(), AdminPipe: Pipe()}
@@ -55,7 +55,7 @@ func Start(t testing.TB, studio *Studio, build func(*Site) (serve func(context.C
 	return s
 }
 
-// Generations returns a gRPC client.
+// Generations returns a gRPC client for the generation service.
 func (s *Site) Generations() easelv1.GenerationServiceClient {
 	return easelv1.NewGenerationServiceClient(s.GRPC)
 }
@@ -78,13 +78,13 @@ func (s *Site) Lines(t *testing.T, message string) (found []map[string]any) {
 // Pipe returns an in-memory listener.
 func Pipe() *bufconn.Listener { return bufconn.Listen(1 << 16) }
 
-// PipeDialer returns a function that connects an HTTP client to a pipe.
+// PipeDialer returns a dial function for an HTTP client. It connects to the pipe, whatever the address.
 func PipeDialer(pipe *bufconn.Listener) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }
 }
 
-// HTTPClient returns a client that opens a new connection for each request. On a reused in-memory connection, a deadline of the
-// previous request can still fail a read.
+// HTTPClient returns a client that opens a new connection for each request. A deadline of an earlier request could otherwise
+// fail a read on a reused in-memory connection.
 func HTTPClient(pipe *bufconn.Listener) *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: PipeDialer(pipe), DisableCompression: true, DisableKeepAlives: true}}
 }
@@ -103,12 +103,12 @@ func Dial(t testing.TB, pipe *bufconn.Listener, options ...grpc.DialOption) *grp
 	return conn
 }
 
-// GRPCDialer returns a function that connects a gRPC client to a pipe.
+// GRPCDialer returns a dial function for a gRPC client. It connects to the pipe, whatever the address.
 func GRPCDialer(pipe *bufconn.Listener) func(context.Context, string) (net.Conn, error) {
 	return func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }
 }
 
-// Buffer is a buffer that servers can write to while tests read it.
+// Buffer is a buffer that a server can write to while a test reads it.
 type Buffer struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer

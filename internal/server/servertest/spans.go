@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// RecordSpans records the spans of this process in memory during one test.
+// RecordSpans records this process's spans in memory until the test ends.
 func RecordSpans(t *testing.T) *tracetest.InMemoryExporter {
 	t.Helper()
 	exporter := tracetest.NewInMemoryExporter()

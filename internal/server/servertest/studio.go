@@ -1,5 +1,5 @@
-// Package servertest has helpers for the tests of packages server and rest. They are a service whose responses a test defines,
-// and clients that connect to a server in memory.
+// Package servertest supports the tests of packages server and rest. It has a service whose responses a test defines, and
+// clients that connect to a server in memory.
 package servertest
 
 import (
@@ -32,7 +32,7 @@ type Studio struct {
 	easelv1.UnimplementedModelServiceServer
 	easelv1.UnimplementedGenerationServiceServer
 
-	// Handlers of the methods. Get and List have defaults. A test must set every other handler that it uses.
+	// Handlers of the methods. Get and List have defaults. A test must set every other handler whose method it calls.
 	Create      func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error)
 	Get         func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error)
 	List        func(context.Context, *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error)
@@ -41,7 +41,7 @@ type Studio struct {
 	WatchAll    func(*easelv1.WatchGenerationsRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error
 	OpenContent func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error)
 
-	// Draining is a channel that Drain closes.
+	// Draining is closed by Drain.
 	Draining chan struct{}
 
 	mu           sync.Mutex
@@ -52,14 +52,14 @@ type Studio struct {
 // NewStudio returns a Studio that handles GetGeneration.
 func NewStudio() *Studio { return &Studio{Draining: make(chan struct{})} }
 
-// Register implements the server's Service.
+// Register registers the service's methods.
 func (s *Studio) Register(r grpc.ServiceRegistrar) {
 	easelv1.RegisterAccountServiceServer(r, s)
 	easelv1.RegisterModelServiceServer(r, s)
 	easelv1.RegisterGenerationServiceServer(r, s)
 }
 
-// Authenticate implements the server's Service.
+// Authenticate accepts the bearer token "key", and any client certificate.
 func (s *Studio) Authenticate(ctx context.Context, certificate *auth.Certificate) (context.Context, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	s.mu.Lock()
@@ -69,7 +69,7 @@ func (s *Studio) Authenticate(ctx context.Context, certificate *auth.Certificate
 	return ctx, s.Admit(ctx, certificate)
 }
 
-// Admit implements the server's Service.
+// Admit rejects a call without an accepted credential.
 func (s *Studio) Admit(ctx context.Context, certificate *auth.Certificate) error {
 	given := metadata.ValueFromIncomingContext(ctx, "authorization")
 	if (len(given) == 0 || given[0] != "Bearer key") && certificate.Name() == "" {
@@ -78,14 +78,14 @@ func (s *Studio) Admit(ctx context.Context, certificate *auth.Certificate) error
 	return nil
 }
 
-// Certificates returns the client certificate of each call. It is nil for a call without a certificate.
+// Certificates returns the client certificate of each call, or nil for a call without one.
 func (s *Studio) Certificates() []*auth.Certificate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.certificates
 }
 
-// Seen returns the metadata of each call.
+// Seen returns the metadata of all calls so far.
 func (s *Studio) Seen() []metadata.MD {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +98,7 @@ func (s *Studio) LastMetadata() metadata.MD {
 	return seen[len(seen)-1]
 }
 
-// Drain implements the server's Service.
+// Drain closes Draining.
 func (s *Studio) Drain() { close(s.Draining) }
 
 // CreateGeneration returns the response of Create.
@@ -142,28 +142,28 @@ func (s *Studio) Content(ctx context.Context, req *easelv1.DownloadGenerationReq
 	return s.OpenContent(ctx, req)
 }
 
-// UpdateEvent returns a message of a watch that has an update with an ID and an ETag.
+// UpdateEvent returns a watch message with an update of the generation with this ID and ETag.
 func UpdateEvent(id, etag string) *easelv1.WatchGenerationResponse {
 	return &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{
 		Update: &easelv1.GenerationUpdate{Generation: &easelv1.Generation{GenerationId: id, Etag: etag}},
 	}}
 }
 
-// ClosingEvent returns the last message of a watch when the server shuts down.
+// ClosingEvent returns the last message of a watch when the server shuts down. delay is the reconnect delay.
 func ClosingEvent(delay time.Duration) *easelv1.WatchGenerationResponse {
 	return &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Closing{Closing: &easelv1.StreamClosing{
 		Reason: easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING, RetryDelay: durationpb.New(delay),
 	}}}
 }
 
-// Draining returns the error of a stream when the server shuts down.
+// Draining returns the error of a stream that ends because the server shuts down.
 func Draining() error {
 	st, _ := status.New(codes.Unavailable, "going down").WithDetails(&errdetails.ErrorInfo{Domain: "easel", Reason: "SERVER_DRAINING"},
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
 	return st.Err()
 }
 
-// Ending is an empty body. At its end, Read returns the error of the function, or io.EOF if that is nil.
+// Ending is an empty body. Read returns the error of the function, or io.EOF if that is nil.
 type Ending func() error
 
 // Read implements io.Reader.
