@@ -18,10 +18,10 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// picture is a result of several full chunks and a partial one.
+// picture is the content of a result. It fills several chunks and part of another one.
 var picture = bytes.Repeat([]byte("a picture of the sea "), 20_001)
 
-// copied returns the chunks of a part of a result. read wraps its body.
+// copied returns the chunks of picture for an offset and a limit. read wraps the body.
 func copied(offset, limit int, read func(io.Reader) io.Reader) (chunks []*easelv1.ContentChunk, err error) {
 	size := int64(len(picture))
 	c := &Content{
@@ -35,7 +35,7 @@ func copied(offset, limit int, read func(io.Reader) io.Reader) (chunks []*easelv
 	return chunks, err
 }
 
-// checkChunks compares chunks with the expected bytes.
+// checkChunks checks the chunks' offsets, checksums and sizes, and compares their data with the expected bytes.
 func checkChunks(t *testing.T, chunks []*easelv1.ContentChunk, offset int, want []byte) {
 	t.Helper()
 	var got []byte

@@ -15,13 +15,13 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// seen returns the message for a generation.
+// seen converts a catalog generation to a message.
 func seen(t *testing.T, g catalog.Generation) *easelv1.Generation {
 	t.Helper()
 	return generationMessage(g, "e")
 }
 
-// plainly creates a Struct with the standard library. Numbers that no double represents become strings.
+// plainly parses JSON into a Struct with the standard library. A number that a double can't represent becomes a string.
 func plainly(t *testing.T, text string) *structpb.Struct {
 	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(text))
@@ -102,7 +102,7 @@ func FuzzTheMembersOfARecordReachACaller(f *testing.F) {
 	})
 }
 
-// many returns an object with a text of 11*n bytes.
+// many returns an object with a string of 11*n bytes.
 func many(n int) catalog.Value { return catalog.Value(`{"a":"` + strings.Repeat("x", 11*n) + `"}`) }
 
 // digits returns an object with a list of n numbers.

@@ -13,8 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// farewells returns the ages at which ten streams of a service with the seed end, and the reconnect delays of their
-// callers.
+// farewells returns, for ten streams of a service with the seed, the age at which each stream ends and its caller's
+// reconnect delay.
 func farewells(t *testing.T, seed uint64) (times []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(Config{Catalog: new(catalog.Client), Hub: new(watch.Hub), Orders: noOrders(), Seed: seed, MaxStreamAge: time.Hour})
@@ -57,7 +57,7 @@ func TestStreamsEndAtDifferentTimesThatASeedRepeats(t *testing.T) {
 	}
 }
 
-// noOrders returns an Orders value without a ledger.
+// noOrders returns an [orders.Orders] without a ledger.
 func noOrders() *orders.Orders {
 	return orders.New(orders.Config{Recorder: &orders.Recorder{}})
 }

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// These tests cover the owners and the lifetime of copies.
+// These tests check which API keys may use a copy, and how long copies are kept.
 
 func TestAKeyThatIsRejectedGetsNoCopy(t *testing.T) {
 	for code, want := range map[int]codes.Code{401: codes.Unauthenticated, 403: codes.PermissionDenied} {
@@ -28,7 +28,7 @@ func TestAKeyThatIsRejectedGetsNoCopy(t *testing.T) {
 			if _, err := s.model("k", "a"); err != nil {
 				t.Error("the copy, before anybody knows:", err)
 			}
-			time.Sleep(time.Second) // the background refresh sees the new key state
+			time.Sleep(time.Second) // the background refresh fails with the new status
 			synctest.Wait()
 			for range 3 {
 				_, err := s.list("k")
@@ -132,7 +132,7 @@ func TestTheOldestCopiesMakeRoom(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.wantRequests(1) // only the oldest copy was removed
+		s.wantRequests(1) // the first copy was removed, and the last one was not
 	})
 }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// shop is a catalog with two models, a and b. Their names have the number and the key of the request. It responds after
-// a second.
+// shop is a catalog with two models, a and b. A model's name has the number of the request and its API key. The shop
+// responds after a second.
 type shop struct {
 	*testing.T
 	services *models
@@ -32,7 +32,7 @@ type shop struct {
 	detail   string // description of every model
 }
 
-// inShop runs a test in a synctest bubble, with services in front of a shop.
+// inShop runs a test in virtual time, with a service in front of a shop.
 func inShop(t *testing.T, test func(s *shop)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -86,7 +86,7 @@ func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// answers sets the status of all responses. Zero means 200.
+// answers sets the status of all later responses. Zero means 200.
 func (s *shop) answers(code int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,12 +102,12 @@ func (s *shop) count() int {
 	return n
 }
 
-// as returns the context of a call with a key.
+// as returns the context of a call with an API key.
 func (s *shop) as(key string) context.Context {
 	return auth.WithIdentity(s.Context(), &auth.Identity{APIKey: catalog.Forwarded(catalog.NewSecret(key))})
 }
 
-// model requests a model with a key.
+// model gets a model with an API key.
 func (s *shop) model(key, id string) (*easelv1.Model, error) {
 	resp, err := s.services.GetModel(s.as(key), &easelv1.GetModelRequest{ModelId: id})
 	return resp.GetModel(), err
@@ -118,7 +118,7 @@ func (s *shop) list(key string) ([]*easelv1.Model, error) {
 	return resp.GetModels(), err
 }
 
-// want requests model a with the key "k", and checks its name, the response time and its age.
+// want gets model a with the API key "k". It checks the model's name, the response time, and the age of the copy.
 func (s *shop) want(name string, took, age time.Duration) {
 	s.Helper()
 	began := time.Now()
@@ -147,12 +147,12 @@ func TestTheAgeOfACopyDecidesWhenItIsRead(t *testing.T) {
 		time.Sleep(59 * time.Second)
 		s.want("1 k", 0, 59*time.Second)
 		time.Sleep(9*time.Minute - 59*time.Second)
-		for range 100 { // refreshed after the response
+		for range 100 { // the copy is refreshed after the response
 			s.want("1 k", 0, 9*time.Minute)
 		}
 		time.Sleep(2 * time.Second)
 		s.want("2 k", 0, time.Second)
-		time.Sleep(10 * time.Minute) // refreshed before the response
+		time.Sleep(10 * time.Minute) // the copy is refreshed before the response
 		s.want("3 k", time.Second, 0)
 		for range 2 {
 			if all, err := s.list("k"); err != nil || len(all) != 2 || all[1].GetDisplayName() != "4 k" {
@@ -194,7 +194,7 @@ func TestACallerThatLeavesDoesNotTakeTheAnswerFromTheOthers(t *testing.T) {
 }
 
 func TestWhileTheCatalogIsAwayTheLastCopyIsServedWithItsTime(t *testing.T) {
-	for _, code := range []int{503, 429, 200} { // the last one has no readable body
+	for _, code := range []int{503, 429, 200} { // the response with 200 has no readable body
 		inShop(t, func(s *shop) {
 			s.want("1 k", time.Second, 0)
 			s.answers(code)
@@ -235,7 +235,7 @@ func TestAnOutageIsNotMadeWorse(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		// One attempt in ten seconds. The client retries some of them within its retry budget.
+		// There is one attempt in ten seconds. The client retries some attempts within its retry budget.
 		if n := s.count(); n < 55 || n > 70 {
 			t.Errorf("%d requests for 6,000 calls in ten minutes", n)
 		}
@@ -248,13 +248,13 @@ func TestACallerDoesNotWaitLongForASilentCatalogWhereThereIsACopy(t *testing.T) 
 		time.Sleep(time.Hour - 5*time.Second)
 		s.slowness = time.Hour
 		s.want("1 k", 5*time.Second, time.Hour)
-		s.want("1 k", 0, time.Hour) // the catalog has not responded for five seconds
+		s.want("1 k", 0, time.Hour) // the catalog is known to be silent
 		ctx, cancel := context.WithTimeout(s.as("b"), 2*time.Second)
 		defer cancel()
 		if _, err := s.services.GetModel(ctx, &easelv1.GetModelRequest{ModelId: "a"}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error("without a copy:", err)
 		}
-		time.Sleep(time.Minute) // the refresh failed and pauses
+		time.Sleep(time.Minute) // the refresh has failed, and pauses
 		time.Sleep(10 * time.Second)
 		ctx, cancel = context.WithTimeout(s.as("k"), 2*time.Second)
 		defer cancel()

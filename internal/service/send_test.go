@@ -17,7 +17,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// slowReader reads message n after takes(n), or only when its call has ended.
+// slowReader is a caller that needs takes(n) to read message n. It stops reading when its call has ended.
 type slowReader struct {
 	grpc.ServerStream
 	takes func(n int) time.Duration
@@ -35,7 +35,7 @@ func (r *slowReader) SendMsg(any) error {
 	}
 }
 
-// body is a slow reader that reports when it is closed.
+// body is a result's body that pauses before each read, and reports when it is closed.
 type body struct {
 	io.Reader
 	pause  time.Duration
@@ -52,7 +52,7 @@ func (b *body) Close() error {
 	return nil
 }
 
-// flowTo sends n chunks to a reader, and returns the error and the duration.
+// flowTo sends n chunks to a reader, and returns the duration and the error.
 func flowTo(r *slowReader, n int, pause time.Duration) (took time.Duration, err error) {
 	r.ended = make(chan struct{})
 	began, result := time.Now(), &body{bytes.NewReader(make([]byte, n*chunkSize-1)), pause, make(chan struct{})}
@@ -68,8 +68,8 @@ func flowTo(r *slowReader, n int, pause time.Duration) (took time.Duration, err 
 func TestADownloadIsGivenUpAMinuteAfterAMessageThatIsNotTaken(t *testing.T) { // fault L1
 	const never = -1
 	for name, row := range map[string]struct {
-		takes time.Duration // time in which the caller reads a message
-		pause time.Duration // time in which the catalog sends a part of the body
+		takes time.Duration // time that the caller needs for a message
+		pause time.Duration // time that the catalog needs for a part of the body
 		stuck int           // number of the message that the caller does not read
 		took  time.Duration
 	}{

@@ -15,21 +15,22 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// largest is the maximum size of a message, in bytes.
+// largest is the maximum size of a request message, in bytes.
 const largest = 1280 << 10
 
-// call is a unary call of the attacker, with its encoded request.
+// call is a unary call by the attacker, with an encoded request.
 type call struct {
 	method string
 	body   []byte
 }
 
-// always returns a call that needs no order.
+// always returns a function for a call that needs no earlier order.
 func always(method string, body []byte) func(*siege, *grpc.ClientConn) call {
 	return func(*siege, *grpc.ClientConn) call { return call{method, body} }
 }
 
-// readLarge orders a render whose record recordsWith enlarges, and returns a read of it.
+// readLarge orders a render with the prompt "large", and returns a call that reads the render. recordsWith enlarges its
+// record.
 func readLarge(s *siege, conn *grpc.ClientConn) call {
 	id, err := s.order(as(s.t.Context(), s.attacker), conn, "k", "large")
 	if err != nil {
@@ -41,7 +42,7 @@ func readLarge(s *siege, conn *grpc.ClientConn) call {
 	}
 }
 
-// recordsWith adds members to the records of renders whose prompt is "large".
+// recordsWith returns a catalog wrapper that adds members to the records of renders whose prompt is "large".
 func recordsWith(members string) func(http.Handler) http.Handler {
 	return func(catalog http.Handler) http.Handler {
 		return changed(catalog, func(path string) bool { return strings.HasPrefix(path, "/generations/") }, func(body []byte) []byte {
@@ -61,10 +62,10 @@ func TestAttackOfOneTeamOnItsNeighbour(t *testing.T) { // faults D1, D2, D5, D6
 	list := mustMarshal(t, &easelv1.ListGenerationsRequest{PageSize: 1000})
 	long := func(catalog http.Handler) http.Handler { return spliced(catalog, "/generations", foreign(6_800_000)) }
 	for name, row := range map[string]struct {
-		catalog func(http.Handler) http.Handler // nil means the sandbox
+		catalog func(http.Handler) http.Handler // wraps the catalog; nil means no wrapper
 		workers int
 		call    func(*siege, *grpc.ClientConn) call
-		cpu     time.Duration // maximum for one call; zero means no limit
+		cpu     time.Duration // maximum processor time for one call; zero means no limit
 	}{
 		"D1 states of a filter":     {nil, 4, always(easelv1.GenerationService_ListGenerations_FullMethodName, field(3, field(2, zeros))), 250 * time.Millisecond},
 		"D1 dimensions of a report": {nil, 4, always(easelv1.AccountService_ListUsage_FullMethodName, field(3, zeros)), 250 * time.Millisecond},

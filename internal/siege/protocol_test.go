@@ -30,15 +30,15 @@ import (
 )
 
 const (
-	// attackRise is the maximum increase of the server's resident memory by an attack.
+	// attackRise is the maximum increase of the server's resident memory during an attack, in bytes.
 	attackRise = 64 << 20
-	// attackers is the number of connections of an attack. The cost of an attack increases with it.
+	// attackers is the number of connections that run an attack. The cost of an attack increases with this number.
 	attackers = 2
 	// neverLate is the maximum duration of a call during an attack.
 	neverLate = 20 * time.Second
 )
 
-// enemy has the information of an attacker about the server.
+// enemy has everything that an attacker knows about the server.
 type enemy struct {
 	t    *testing.T
 	dial func() (net.Conn, error)
@@ -47,7 +47,7 @@ type enemy struct {
 	headers []hpack.HeaderField
 }
 
-// attacked is a server in its own process, so that its memory can be distinguished from the attacker's.
+// attacked is a server in its own process, so that its memory is separate from the attacker's memory.
 type attacked struct {
 	grpc, rest, admin string // listen addresses
 	pid               int
@@ -77,7 +77,7 @@ func startAttacked(t *testing.T, encrypted bool) attacked {
 	return a
 }
 
-// resident returns the current and the peak resident memory of the server, in bytes.
+// resident returns the server's current and highest resident memory, in bytes.
 func (a attacked) resident(t *testing.T) (now, highest int) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.pid))
@@ -157,7 +157,7 @@ func accountOver(t *testing.T, client *http.Client, base string) error {
 	return nil
 }
 
-// attack runs an attack on several connections concurrently. It returns the number of frames or connections that the
+// attack runs an attack on several connections concurrently. It returns the number of frames and connections that the
 // server accepted.
 func (e enemy) attack(one func(e enemy, conn net.Conn) int) int {
 	var all sync.WaitGroup
@@ -178,7 +178,7 @@ func (e enemy) attack(one func(e enemy, conn net.Conn) int) int {
 	return int(done.Load())
 }
 
-// speak starts HTTP/2 on a connection.
+// speak starts HTTP/2 on a connection, with some settings.
 func speak(conn net.Conn, settings ...http2.Setting) *http2.Framer {
 	_, _ = io.WriteString(conn, http2.ClientPreface)
 	framer := http2.NewFramer(conn, conn)
@@ -186,8 +186,8 @@ func speak(conn net.Conn, settings ...http2.Setting) *http2.Framer {
 	return framer
 }
 
-// listen reads the server's frames until the connection ends, so that the flow-control window of the attacker does not
-// stop the server.
+// listen reads the server's frames until the connection ends. Otherwise the attacker's flow-control window would stop
+// the server.
 func listen(framer *http2.Framer) {
 	go func() {
 		for {
@@ -203,12 +203,12 @@ func (e enemy) block(more ...hpack.HeaderField) []byte {
 	var out bytes.Buffer
 	encoder := hpack.NewEncoder(&out)
 	for _, field := range append(append([]hpack.HeaderField{{Name: ":path", Value: e.path}}, e.headers...), more...) {
-		_ = encoder.WriteField(field) // into memory
+		_ = encoder.WriteField(field) // can't fail, because it writes to memory
 	}
 	return out.Bytes()
 }
 
-// until repeats a step up to the limit, or until the connection fails, and returns the number of steps.
+// until repeats a step until the limit is reached or the step fails, and returns the number of successful steps.
 func until(limit int, step func(n int) error) (done int) {
 	for ; done < limit; done++ {
 		if step(done) != nil {
@@ -231,8 +231,8 @@ func rapidReset(e enemy, conn net.Conn) int {
 	})
 }
 
-// headerBomb adds one large header to the table of the connection, and refers to it by its index many times. Each byte
-// becomes four kilobytes.
+// headerBomb adds one large header to the connection's table, and refers to the header many times by its index. Each
+// byte of such a request becomes four kilobytes at the server.
 func headerBomb(e enemy, conn net.Conn) int {
 	framer := speak(conn)
 	listen(framer)
@@ -241,18 +241,18 @@ func headerBomb(e enemy, conn net.Conn) int {
 	for _, field := range append(e.headers, hpack.HeaderField{Name: ":path", Value: e.path}, hpack.HeaderField{Name: "x-bomb", Value: strings.Repeat("x", 3800)}) {
 		_ = encoder.WriteField(field)
 	}
-	bomb := append(out.Bytes(), bytes.Repeat([]byte{0x80 | 62}, 12<<10)...) // 62 is the latest entry of the table
+	bomb := append(out.Bytes(), bytes.Repeat([]byte{0x80 | 62}, 12<<10)...) // 62 is the latest entry in the table
 	return until(500, func(n int) error {
 		return framer.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*n + 1), BlockFragment: bomb, EndHeaders: true, EndStream: true})
 	})
 }
 
-// slowHeaders opens connections that never complete their first request, and send one byte at a time.
+// slowHeaders opens connections that send the start of a request and never complete it.
 func slowHeaders(e enemy, conn net.Conn) int {
 	return crowd(e, conn, "GET / HTTP/1.1\r\nHost: easel.test\r\nX: ")
 }
 
-// halfHandshakes opens connections that send the start of a TLS hello and stop.
+// halfHandshakes opens connections that send the start of a TLS hello, and nothing more.
 func halfHandshakes(e enemy, conn net.Conn) int { return crowd(e, conn, "\x16\x03\x01\x02\x00\x01") }
 
 func crowd(e enemy, first net.Conn, begin string) int {
@@ -273,8 +273,8 @@ func crowd(e enemy, first net.Conn, begin string) int {
 	return done
 }
 
-// attacks are the attacks on each kind of address. Package server has cheaper ones. least is the minimum number that
-// must get through for a meaningful test.
+// attacks has the attacks for each kind of address. Package server tests cheaper attacks. least is the number of frames
+// and connections that the server must accept for a meaningful test.
 var attacks = map[string][]struct {
 	name  string
 	run   func(enemy, net.Conn) int
@@ -300,14 +300,15 @@ func TestAttacksOnTheProtocolCostLittleMemoryAndOthersAreServed(t *testing.T) { 
 		for _, one := range attacks[on.kind] {
 			name := fmt.Sprintf("%s on %s%s", one.name, on.address, map[bool]string{true: " over TLS"}[on.encrypted])
 			t.Run(name, func(t *testing.T) {
-				server := startAttacked(t, on.encrypted) // a new server, so that no other attack has raised its memory
+				server := startAttacked(t, on.encrypted) // a new server, whose memory no earlier attack has increased
 				server.withstand(t, server.enemy(t, on.address, on.kind), one.run, one.least)
 			})
 		}
 	}
 }
 
-// withstand attacks the server, and checks its memory and the calls of the bystander.
+// withstand attacks the server, while a bystander sends calls. It checks the server's memory and the number of accepted
+// frames and connections.
 func (a attacked) withstand(t *testing.T, e enemy, one func(enemy, net.Conn) int, least int) {
 	t.Helper()
 	beside := a.bystander(t)
@@ -321,7 +322,7 @@ func (a attacked) withstand(t *testing.T, e enemy, one func(enemy, net.Conn) int
 	done := e.attack(one)
 	took := time.Since(began)
 	for beside.calls.Load() == undisturbed && !t.Failed() {
-		time.Sleep(time.Millisecond) // an attack can end before a call does
+		time.Sleep(time.Millisecond) // wait for one more call, because an attack may be short
 	}
 	served := beside.calls.Load() - undisturbed
 	beside.stop()
@@ -336,7 +337,7 @@ func (a attacked) withstand(t *testing.T, e enemy, one func(enemy, net.Conn) int
 	}
 }
 
-// enemy returns an enemy with a valid call at an address.
+// enemy returns an attacker who knows a valid call at an address.
 func (a attacked) enemy(t *testing.T, address, kind string) enemy {
 	field := func(name, value string) hpack.HeaderField { return hpack.HeaderField{Name: name, Value: value} }
 	e := enemy{t: t, headers: []hpack.HeaderField{field(":scheme", "http"), field(":authority", "easel.test"), field("authorization", "Bearer key")}}

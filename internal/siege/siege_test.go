@@ -33,11 +33,11 @@ func TestMain(m *testing.M) {
 	os.Exit(proctest.Main(m))
 }
 
-// noiseFloor is the neighbor's p99 below which a comparison with the time without an attack is not meaningful. The
-// attacker, the server, the catalog and the neighbor share the processors of one machine.
+// noiseFloor is the smallest p99 of the neighbor's calls that the tests compare with the p99 without an attack. Smaller
+// values vary too much, because the attacker, the server, the catalog and the neighbor share one machine's processors.
 const noiseFloor = 100 * time.Millisecond
 
-// chartLimits returns the settings of Go's collector in the chart.
+// chartLimits returns the Helm chart's settings for Go's garbage collector.
 func chartLimits(t *testing.T) map[string]string {
 	t.Helper()
 	values, err := os.ReadFile(filepath.Join("..", "..", "deploy", "helm", "easel", "values.yaml"))
@@ -52,7 +52,7 @@ func chartLimits(t *testing.T) map[string]string {
 // inFull reports whether attacks run at full size and in isolation, so that times can be compared.
 func inFull() bool { return os.Getenv("EASEL_TEST_ATTACKS") == "full" }
 
-// sizeOf returns the full size if the environment enables it, otherwise the short one.
+// sizeOf returns the full size if attacks run at full size, and otherwise the short one.
 func sizeOf[T any](full, short T) T {
 	if inFull() {
 		return full
@@ -73,38 +73,39 @@ func bearing(t *testing.T, token string, limit time.Duration) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 }
 
-// encoded is a message that was encoded before an attack, because the attacker shares the processors with the server.
+// encoded is an encoded message. The attacker encodes its messages before the attack, because it shares the processors
+// with the server.
 type encoded []byte
 
-// rawCodec sends encoded messages and drops the responses.
+// rawCodec sends [encoded] messages, and drops the responses.
 type rawCodec struct{}
 
 func (rawCodec) Marshal(message any) ([]byte, error) { return message.(encoded), nil }
 func (rawCodec) Unmarshal([]byte, any) error         { return nil }
 func (rawCodec) Name() string                        { return "proto" }
 
-// siege has a server with the chart's limits in its own process, a catalog in this process, and two clients: an
-// attacker, and a neighbor with another address.
+// siege is a server in its own process with the chart's limits, a catalog in this process, and two clients: an
+// attacker, and a neighbor at another address.
 type siege struct {
 	attacked
 	t                   *testing.T
 	box                 *sandbox.Sandbox
 	attacker, neighbour string // credentials
 	served              *proctest.Process
-	near                *grpc.ClientConn // connection of the neighbor
-	// call is the neighbor's call, which is repeated at the interval every. A p99 below floor is not meaningful.
+	near                *grpc.ClientConn // the neighbor's connection
+	// call is the neighbor's call. It is sent at the interval every. A p99 below floor is not compared.
 	call         func(ctx context.Context) error
 	every, floor time.Duration
 }
 
 // siegeConfig configures a siege.
 type siegeConfig struct {
-	// before wraps the catalog, if it is not nil.
+	// before wraps the catalog. Nil means no wrapper.
 	before func(catalog http.Handler) http.Handler
-	// ledger is the URL of the ledger for a shared API key, with a team for the attacker and one for the neighbor.
-	// Empty means forwarded API keys.
+	// ledger is the ledger's URL for a shared API key. The attacker and the neighbor then belong to two teams. Empty
+	// means forwarded API keys.
 	ledger string
-	// settings are additional settings of the server.
+	// settings has additional settings of the server.
 	settings map[string]string
 }
 
@@ -144,7 +145,7 @@ func newSiege(t *testing.T, c siegeConfig) *siege {
 	return s
 }
 
-// twoTeams returns the settings of a shared API key and of two teams. The token of each caller is its name.
+// twoTeams returns the settings for a shared API key and two teams. Each caller's token is its name.
 func twoTeams(t *testing.T, held string) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -170,7 +171,7 @@ func (s *siege) newKey() string {
 	return key
 }
 
-// dialFrom connects from an address of this machine.
+// dialFrom returns a gRPC connection to the server from one of this machine's addresses.
 func (s *siege) dialFrom(address string, options ...grpc.DialOption) *grpc.ClientConn {
 	s.t.Helper()
 	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
@@ -183,8 +184,8 @@ func (s *siege) dialFrom(address string, options ...grpc.DialOption) *grpc.Clien
 	return conn
 }
 
-// measure runs the neighbor's calls at a constant rate, without waiting for their responses, and returns the 99th
-// percentile of their durations. Every call must succeed.
+// measure sends the neighbor's calls at a constant rate, without waiting for responses. It returns the 99th percentile
+// of their durations. Every call must succeed.
 func (s *siege) measure(length time.Duration) time.Duration {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(as(s.t.Context(), s.neighbour), length+time.Minute)
@@ -208,7 +209,7 @@ func (s *siege) measure(length time.Duration) time.Duration {
 	return took[len(took)*99/100]
 }
 
-// cpu returns the server's processor time.
+// cpu returns the processor time that the server has used.
 func (s *siege) cpu() time.Duration {
 	s.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.pid))
@@ -227,25 +228,28 @@ func (s *siege) cpu() time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// assault is an attack and its limits.
+// assault is an attack with its limits.
 type assault struct {
-	// workers is the number of goroutines that run one in a loop, with their number.
+	// workers is the number of goroutines that call one in a loop, each with its number.
 	workers int
 	one     func(ctx context.Context, worker int) error
-	// hold runs before the neighbor is measured, and lasts until ctx is done. It returns the number of its successes.
+	// hold starts an attack before the neighbor is measured. The attack lasts until ctx is done. hold returns the
+	// number of its successes.
 	hold func(ctx context.Context) int64
 	// least is the minimum number of successes for a meaningful test.
 	least int64
-	// memory is the maximum increase in bytes. cpu is the maximum for each success; zero means no limit.
+	// memory is the maximum increase of the server's memory, in bytes. cpu is the maximum processor time for each
+	// success. Zero means no limit.
 	memory int
 	cpu    time.Duration
 }
 
-// alongside runs an attack concurrently with the neighbor's calls, and checks their durations and the memory.
+// alongside runs an attack while the neighbor sends calls. It checks the durations of these calls, and the server's
+// memory and processor time.
 func (s *siege) alongside(a assault) {
 	s.t.Helper()
 	length := sizeOf(10*time.Second, time.Second)
-	s.measure(length / 4) // opens connections
+	s.measure(length / 4) // the first calls open the connections
 	quiet := s.measure(length)
 	before := s.forgetPeak()
 	ctx, stop := context.WithCancel(s.t.Context())
@@ -266,7 +270,7 @@ func (s *siege) alongside(a assault) {
 	}
 	attacked := s.measure(length)
 	for late := time.Now().Add(time.Minute); through.Load() < a.least && a.workers > 0 && time.Now().Before(late); {
-		time.Sleep(10 * time.Millisecond) // the machine is busy
+		time.Sleep(10 * time.Millisecond) // a busy machine needs more time for a.least successes
 	}
 	worked = s.cpu() - worked
 	stop()
@@ -294,7 +298,7 @@ func (s *siege) judge(a assault, quiet, worst time.Duration, through int64, more
 	}
 }
 
-// forgetPeak resets the peak memory of the server, and returns the current memory.
+// forgetPeak resets the server's peak memory, and returns its current memory.
 func (s *siege) forgetPeak() (now int) {
 	s.t.Helper()
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.pid), []byte("5"), 0o200); err != nil {

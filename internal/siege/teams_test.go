@@ -26,7 +26,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// spliced appends JSON to the last record of a list of the catalog.
+// spliced wraps a catalog so that it appends records to the list at path.
 func spliced(catalog http.Handler, path, more string) http.Handler {
 	return changed(catalog, func(asked string) bool { return asked == path }, func(body []byte) []byte {
 		at := bytes.LastIndexByte(body, ']')
@@ -37,7 +37,7 @@ func spliced(catalog http.Handler, path, more string) http.Handler {
 	})
 }
 
-// changed modifies the catalog's responses to GET requests of some paths.
+// changed wraps a catalog so that it modifies its responses to GET requests for some paths.
 func changed(catalog http.Handler, paths func(path string) bool, change func(body []byte) []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet || !paths(strings.TrimPrefix(r.URL.Path, sandbox.BasePath)) {
@@ -70,7 +70,7 @@ func (s *siege) order(ctx context.Context, conn *grpc.ClientConn, key, prompt st
 	return created.GetGeneration().GetGenerationId(), err
 }
 
-// readsOwn sets the neighbor's call to a read of its own generation.
+// readsOwn makes the neighbor read its own generation in each call.
 func (s *siege) readsOwn() {
 	s.t.Helper()
 	id, err := s.order(as(s.t.Context(), s.neighbour), s.near, "own", "rain")
@@ -83,7 +83,7 @@ func (s *siege) readsOwn() {
 	}
 }
 
-// placesOrders sets the neighbor's call to an order.
+// placesOrders makes the neighbor place an order in each call.
 func (s *siege) placesOrders() {
 	n := atomic.Int64{}
 	s.every, s.floor = 50*time.Millisecond, 4*noiseFloor // an order waits for the disk four times
@@ -93,7 +93,7 @@ func (s *siege) placesOrders() {
 	}
 }
 
-// foreign returns records of a list without orders, of about size bytes in total.
+// foreign returns catalog records of generations that Easel has not ordered, of about size bytes in total.
 func foreign(size int) string {
 	var all strings.Builder
 	for n := 0; all.Len() < size; n++ {
@@ -107,7 +107,7 @@ func TestAttackByLongPromptsOnTheWatchesOfOthers(t *testing.T) { // fault D8
 	long := []byte(`"prompt":"` + strings.Repeat("p", 900_000) + `"`)
 	s := newSiege(t, siegeConfig{ledger: newBook(t), before: func(catalog http.Handler) http.Handler {
 		return changed(catalog, func(path string) bool { return strings.HasPrefix(path, "/generations") }, func(body []byte) []byte {
-			return bytes.ReplaceAll(body, []byte(`"prompt":"long"`), long) // the sandbox rejects such a prompt
+			return bytes.ReplaceAll(body, []byte(`"prompt":"long"`), long) // the sandbox would reject such a long prompt
 		})
 	}})
 	conn := s.dialFrom("127.0.0.1")
@@ -194,7 +194,7 @@ func TestAttackByWatchesOfMadeUpIDsBehindAHeldKey(t *testing.T) { // fault D7
 			for err == nil {
 				err = stream.RecvMsg(encoded(nil))
 			}
-			select { // otherwise the processors would be the limit instead of the ledger
+			select { // without a pause, the processors would be the bottleneck instead of the ledger
 			case <-time.After(5 * time.Second):
 			case <-ctx.Done():
 			}
@@ -203,7 +203,7 @@ func TestAttackByWatchesOfMadeUpIDsBehindAHeldKey(t *testing.T) { // fault D7
 	})
 }
 
-// madeUpWatches returns encoded requests for watches of 1,000 made-up IDs each.
+// madeUpWatches returns n encoded requests, each for a watch of 1,000 made-up IDs.
 func madeUpWatches(t *testing.T, n int) [][]byte {
 	t.Helper()
 	requests := make([][]byte, n)
@@ -233,7 +233,7 @@ func TestAttackByWatchesOfManyMadeUpIDs(t *testing.T) { // fault A4
 	}
 }
 
-// watchMany opens a watch of many generations for the attacker, with an encoded request.
+// watchMany opens a watch of many for the attacker, with an encoded request.
 func (s *siege) watchMany(ctx context.Context, conn *grpc.ClientConn, request []byte) (grpc.ClientStream, error) {
 	stream, err := conn.NewStream(as(ctx, s.attacker), &grpc.StreamDesc{ServerStreams: true},
 		easelv1.GenerationService_WatchGenerations_FullMethodName, grpc.ForceCodec(rawCodec{}))
@@ -257,7 +257,8 @@ func TestAttackByWatchesOfEverythingOfATeamWithoutOrders(t *testing.T) { // faul
 	s.alongside(assault{least: 10, memory: 200 << 20, hold: s.watches(conn, requests)})
 }
 
-// watches returns a function that opens watches of the attacker and returns the number of open ones. They end with ctx.
+// watches returns a function that opens watches for the attacker and returns the number of open watches. The watches
+// end when ctx is done.
 func (s *siege) watches(conn *grpc.ClientConn, requests [][]byte) func(ctx context.Context) int64 {
 	return func(ctx context.Context) (open int64) {
 		for _, request := range requests {
@@ -275,7 +276,7 @@ func (s *siege) watches(conn *grpc.ClientConn, requests [][]byte) func(ctx conte
 	}
 }
 
-// heartbeats keeps a watch of everything open for the neighbor, and checks that its heartbeats arrive in time.
+// heartbeats keeps a watch of everything open for the neighbor, and checks that the watch's heartbeats arrive in time.
 func (s *siege) heartbeats() (stop func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(as(s.t.Context(), s.neighbour))
@@ -293,7 +294,7 @@ func (s *siege) heartbeats() (stop func()) {
 			case err != nil:
 				s.t.Errorf("a neighbour's watch: %v", err)
 				return
-			case silence > sizeOf(3*time.Second, 15*time.Second): // small attacks run concurrently
+			case silence > sizeOf(3*time.Second, 15*time.Second): // attacks that are not at full size run in parallel
 				s.t.Errorf("a neighbour's watch was silent for %v", silence)
 			}
 		}

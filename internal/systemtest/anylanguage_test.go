@@ -39,7 +39,8 @@ func TestThePlainTreeIsTheDescriptorSet(t *testing.T) {
 	}
 }
 
-// theirs reads a descriptor set, without source positions and without the files that every compiler includes.
+// theirs reads the files in a descriptor set, by name. It omits source positions and the files that every compiler
+// includes.
 func theirs(t *testing.T, path string) map[string]*descriptorpb.FileDescriptorProto {
 	t.Helper()
 	var set descriptorpb.FileDescriptorSet
@@ -60,8 +61,8 @@ func theirs(t *testing.T, path string) map[string]*descriptorpb.FileDescriptorPr
 	return files
 }
 
-// TestAnyOtherLanguageReadsTheDescriptors runs the commands in docs/callers.md, and a client in each of the two
-// languages against a server.
+// TestAnyOtherLanguageReadsTheDescriptors runs the commands in docs/callers.md. In two languages it also runs a client
+// against a server.
 func TestAnyOtherLanguageReadsTheDescriptors(t *testing.T) {
 	t.Parallel()
 	dev := startDev(t)
@@ -92,7 +93,7 @@ func TestAnyOtherLanguageReadsTheDescriptors(t *testing.T) {
 	})
 }
 
-// headers skips a test if headers of a required library are missing.
+// headers skips a test if the headers of a required library are missing.
 func headers(t *testing.T, libraries ...string) {
 	t.Helper()
 	for _, library := range libraries {
@@ -102,7 +103,7 @@ func headers(t *testing.T, libraries ...string) {
 	}
 }
 
-// workplace returns a directory that contains gen, like the root of the repository.
+// workplace returns a temporary directory with the directory gen, as in the repository's root.
 func workplace(t *testing.T) string {
 	t.Helper()
 	work := t.TempDir()
@@ -112,7 +113,7 @@ func workplace(t *testing.T) string {
 	return work
 }
 
-// nodeModules is the directory in which make test-system installs the JavaScript client's dependencies.
+// nodeModules is the directory in which 'make test-system' installs the dependencies of the JavaScript client.
 const nodeModules = ".build/anylanguage/node_modules"
 
 // fromRoot returns the absolute path of a file in the repository.
@@ -138,7 +139,7 @@ func runInWorkplace(t *testing.T, work string, dev map[string]string, words ...s
 	return string(out)
 }
 
-// pageBlock returns the code block of docs/callers.md with the given beginning.
+// pageBlock returns the code block in docs/callers.md that starts with the given text.
 func pageBlock(t *testing.T, beginning string) string {
 	t.Helper()
 	found := regexp.MustCompile("(?s)```[a-z]*\n(" + regexp.QuoteMeta(beginning) + ".*?)```").FindStringSubmatch(readFile(t, "docs", "callers.md"))

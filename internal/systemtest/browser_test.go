@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// browser is a headless Chromium with one page. Two pipes carry Chromium's own protocol: JSON documents that end with a
-// zero byte.
+// browser is a headless Chromium with one page. The test sends commands in Chromium's own protocol over two pipes, as
+// JSON documents that each end with a zero byte.
 type browser struct {
 	t       *testing.T
 	to      *os.File
@@ -42,8 +42,8 @@ func chromium(t *testing.T) string {
 	return tool(t, "chromium", "chromium-browser", "google-chrome")
 }
 
-// openBrowser starts Chromium with an empty profile and a preferred color scheme, light or dark, and opens an empty
-// page.
+// openBrowser starts Chromium with an empty profile and opens an empty page. scheme is the preferred color scheme:
+// light or dark.
 func openBrowser(t *testing.T, scheme string) *browser {
 	t.Helper()
 	program := chromium(t)
@@ -73,8 +73,8 @@ func openBrowser(t *testing.T, scheme string) *browser {
 	return b
 }
 
-// emptyProfile returns an empty directory. The browser's child processes write to it for a moment after the browser has
-// exited.
+// emptyProfile returns an empty directory, and removes it at the end of the test. The browser's child processes may
+// still write to it for a moment after the browser has exited.
 func emptyProfile(t *testing.T) string {
 	t.Helper()
 	directory, err := os.MkdirTemp("", "easel-browser-")
@@ -129,7 +129,7 @@ func (b *browser) read(from *os.File) {
 	for documents.Scan() {
 		var m browserMessage
 		if err := json.Unmarshal(documents.Bytes(), &m); err != nil {
-			continue // the call that waits for it times out
+			continue // the call that waits for this response times out
 		}
 		b.note(m)
 	}
@@ -148,7 +148,7 @@ func (b *browser) note(m browserMessage) {
 		Type    string
 		Entry   struct{ Level, Text, URL string }
 	}
-	_ = json.Unmarshal(m.Params, &event) // other events have none of these members
+	_ = json.Unmarshal(m.Params, &event) // events without these members do not matter
 	switch {
 	case m.Method == "Network.requestWillBeSent":
 		b.asked = append(b.asked, event.Request.URL)
@@ -171,11 +171,11 @@ func (b *browser) send(session, method string, params any) (<-chan browserMessag
 	}
 	answer := make(chan browserMessage, 1)
 	b.waiting[b.last] = answer
-	_, err = b.to.Write(append(text, 0)) //nolint:gosec // a few bytes, which fit the pipe
+	_, err = b.to.Write(append(text, 0)) //nolint:gosec // a few bytes fit into the pipe
 	return answer, err
 }
 
-// call calls a method of the browser, and decodes its result.
+// call calls a method of the browser, and decodes its result into result.
 func (b *browser) call(result any, method string, params map[string]any) {
 	b.t.Helper()
 	if params == nil {
@@ -214,7 +214,7 @@ func (b *browser) value(expression string) any {
 	return answer.Result.Value
 }
 
-// until waits until an expression is true.
+// until waits until a JavaScript expression is true. what describes it if the test fails.
 func (b *browser) until(what, expression string) {
 	b.t.Helper()
 	for deadline := time.Now().Add(time.Minute); b.value("!!("+expression+")") != true; time.Sleep(50 * time.Millisecond) {
@@ -225,14 +225,14 @@ func (b *browser) until(what, expression string) {
 	}
 }
 
-// press waits for the element that an expression returns, and clicks it.
+// press waits for the element that a JavaScript expression returns, and clicks it.
 func (b *browser) press(what, element string) {
 	b.t.Helper()
 	b.until(what, element)
 	b.value("void (" + element + ").click()")
 }
 
-// write types text into the element that an expression returns.
+// write types text into the element that a JavaScript expression returns.
 func (b *browser) write(what, element, text string) {
 	b.t.Helper()
 	b.until(what, element)
@@ -246,7 +246,7 @@ func (b *browser) complaints() []string {
 	return b.errors
 }
 
-// foreignRequests returns the requested URLs of other hosts.
+// foreignRequests returns the URLs of all requests to hosts other than the given one.
 func (b *browser) foreignRequests(host string) (others []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -258,7 +258,7 @@ func (b *browser) foreignRequests(host string) (others []string) {
 	return others
 }
 
-// picture saves a screenshot in the directory EASEL_PICTURES, if it is set.
+// picture saves a screenshot in the directory EASEL_PICTURES if this variable is set.
 func (b *browser) picture(name string) {
 	b.t.Helper()
 	directory := os.Getenv("EASEL_PICTURES")

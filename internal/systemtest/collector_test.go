@@ -14,7 +14,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// collector receives OTLP over gRPC, like the OpenTelemetry Collector, and stores the spans.
+// collector receives OTLP over gRPC, like the OpenTelemetry Collector. It stores the spans and the names of the
+// metrics.
 type collector struct {
 	collectortrace.UnimplementedTraceServiceServer
 	collectormetrics.UnimplementedMetricsServiceServer
@@ -23,10 +24,10 @@ type collector struct {
 
 	mu      sync.Mutex
 	spans   []*otlp.Span
-	metrics map[string]bool // names of received metrics
+	metrics map[string]bool // names of the received metrics
 }
 
-// startCollector starts a collector with a delay, until the end of the test.
+// startCollector starts a collector, and stops it at the end of the test. It delays each export by lags.
 func startCollector(t *testing.T, lags time.Duration) *collector {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

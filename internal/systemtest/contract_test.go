@@ -24,17 +24,18 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// rpc is a call of the contract, read from its descriptor, so that new methods are included automatically.
+// rpc is a method of the contract. It is read from the descriptors, so that the tests include new methods
+// automatically.
 type rpc struct {
 	name   string // "/easel.v1.GenerationService/GetGeneration"
 	input  protoreflect.MessageType
 	output protoreflect.MessageType
-	// REST form of the call.
+	// The method's REST form.
 	verb, path string
 	body       bool
 }
 
-// everyRPC returns the calls of the contract.
+// everyRPC returns all methods of the contract.
 func everyRPC(t *testing.T) (all []rpc) {
 	t.Helper()
 	for _, file := range []protoreflect.FileDescriptor{
@@ -74,7 +75,7 @@ func rpcOf(t *testing.T, method protoreflect.MethodDescriptor) rpc {
 	return one
 }
 
-// request returns a message that is valid by the rules of the contract, about one render.
+// request returns a valid request for a method. It concerns the render id, and orders have the idempotency key.
 func (r rpc) request(id, key string) proto.Message {
 	m := r.input.New()
 	fields := m.Descriptor().Fields()
@@ -106,7 +107,7 @@ func (r rpc) overGRPC(ctx context.Context, conn *grpc.ClientConn, request proto.
 	if err != nil {
 		return err.Error(), 0, err
 	}
-	_ = stream.SendMsg(request) // the response reports its failure
+	_ = stream.SendMsg(request) // the response reports an error
 	_ = stream.CloseSend()
 	var text strings.Builder
 	for {
@@ -129,7 +130,7 @@ func (r rpc) overGRPC(ctx context.Context, conn *grpc.ClientConn, request proto.
 
 var pathField = regexp.MustCompile(`\{(\w+)(=\*\*)?\}`)
 
-// overREST sends the REST form of the call, and returns everything that the caller receives.
+// overREST sends the call over REST, and returns everything that the caller receives.
 func (r rpc) overREST(ctx context.Context, client *http.Client, base, id, key, token string) (seen string, code int, err error) {
 	path := pathField.ReplaceAllStringFunc(r.path, func(field string) string {
 		return map[bool]string{true: "studio/haiku", false: id}[strings.HasPrefix(field, "{model_id")]
@@ -152,11 +153,11 @@ func (r rpc) overREST(ctx context.Context, client *http.Client, base, id, key, t
 		return err.Error(), 0, err
 	}
 	defer answer.Body.Close()
-	all, _ := io.ReadAll(answer.Body) // the part before an interruption is checked too
+	all, _ := io.ReadAll(answer.Body) // if the body is interrupted, the received part is checked
 	return fmt.Sprintf("%s\n%v\n%s\n%v", answer.Status, answer.Header, all, answer.Trailer), answer.StatusCode, nil
 }
 
-// bearing returns a context whose calls have a token and a deadline.
+// bearing returns a context whose calls have a token and a deadline. Without a token they have no credential.
 func bearing(t *testing.T, token string, limit time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

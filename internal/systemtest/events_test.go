@@ -14,11 +14,11 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// eventSecret is the secret of easel dev in the page.
+// eventSecret is the event secret of 'easel dev' in docs/operators.md.
 const eventSecret = "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw=="
 
-// TestTheReceiversOfThePageTakeEveryKindOfEvent runs the receivers in docs/operators.md unchanged. They verify the
-// signatures and parse the documents with third-party libraries.
+// TestTheReceiversOfThePageTakeEveryKindOfEvent runs the receivers in docs/operators.md unchanged. They verify
+// signatures and parse events with third-party libraries.
 func TestTheReceiversOfThePageTakeEveryKindOfEvent(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operators.md"))
@@ -72,7 +72,7 @@ func TestTheReceiversOfThePageTakeEveryKindOfEvent(t *testing.T) {
 	}
 }
 
-// orderUntilRefused orders haikus until the budget is spent, and deletes the first succeeded render.
+// orderUntilRefused orders haikus until the budget is spent. Then it deletes a succeeded render.
 func orderUntilRefused(t *testing.T, addr string) {
 	t.Helper()
 	for n := 0; ; n++ {
@@ -95,7 +95,7 @@ func runEasel(t *testing.T, addr string, args ...string) string {
 	return got.stdout + got.stderr
 }
 
-// everyIDIsOfOne checks that no ID has two events, and no event two IDs.
+// everyIDIsOfOne checks that each event has one ID, and that each ID belongs to one event.
 func everyIDIsOfOne(t *testing.T, told string) {
 	t.Helper()
 	ids, events := map[string]string{}, map[string]string{}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// An idle server reloads changed files, and reports an invalid one.
+// A server without calls reloads changed files, and reports an invalid file.
 func TestTheFilesOfTheSettingsAreFollowedWithoutACall(t *testing.T) {
 	t.Parallel()
 	f, callers := newCatalog(t, 1), teamsOf(t)
@@ -29,7 +29,7 @@ func TestTheFilesOfTheSettingsAreFollowedWithoutACall(t *testing.T) {
 			t.Errorf("when the callers file is %s, the metric is %v", row.when, n)
 		}
 	}
-	for range 3 { // it triggers a reload and ends nothing
+	for range 3 { // SIGHUP triggers a reload, and does not stop the server
 		if err := f.served.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// seenByDocker reports whether .dockerignore includes a file. The last line that matches the file or a parent directory decides.
+// seenByDocker reports whether .dockerignore includes a file. The last line that matches the file or one of its
+// directories decides.
 func seenByDocker(lines []string, file string) bool {
 	seen := true
 	for _, line := range lines {
@@ -44,7 +45,7 @@ func copyContext(t *testing.T, to string) {
 		}
 		data, err := os.ReadFile(filepath.Join(proctest.Root, name))
 		if os.IsNotExist(err) {
-			continue // deleted but not committed
+			continue // the file was deleted, and the deletion is not committed
 		}
 		path := filepath.Join(to, filepath.FromSlash(name))
 		if err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755)); err == nil {

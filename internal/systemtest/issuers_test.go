@@ -17,10 +17,10 @@ import (
 	"testing"
 )
 
-// issuerTools is the directory in which make test-system installs the token issuers.
+// issuerTools is the directory in which 'make test-system' installs the token issuers.
 const issuerTools = ".build/issuers"
 
-// issuerTool returns the path of an issuer, or skips the test.
+// issuerTool returns the path of an issuer's program. It skips the test if the program is missing.
 func issuerTool(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(fromRoot(t, issuerTools), name)
@@ -30,7 +30,7 @@ func issuerTool(t *testing.T, name string) string {
 	return path
 }
 
-// asked is a process that responds to each line with a line.
+// asked is a process that responds to each input line with one output line.
 type asked struct {
 	t     *testing.T
 	in    io.Writer
@@ -72,7 +72,7 @@ func (a *asked) ask(format string, args ...any) string {
 	return a.read()
 }
 
-// behindIssuers starts a facade whose callers have tokens of issuers. lines are the lines of its callers file.
+// behindIssuers starts a server whose callers have tokens from issuers. lines is the content of its callers file.
 func behindIssuers(t *testing.T, lines ...string) *facility {
 	t.Helper()
 	f, callers := newCatalog(t, 1), fileOf(t, strings.Join(lines, "\n")+"\n")
@@ -83,7 +83,8 @@ func behindIssuers(t *testing.T, lines ...string) *facility {
 	return f
 }
 
-// answer returns the result of a call over gRPC and over REST, which must be equal: ok or the reason of the rejection.
+// answer lists generations over gRPC and over REST, which must have the same result. It returns "ok" or the reason for
+// the rejection.
 func (f *facility) answer(token string) string {
 	f.t.Helper()
 	over, answer := f.overGRPC(token), f.overREST(token)
@@ -132,14 +133,14 @@ func (f *facility) wantAnswer(what, token, want string) {
 	}
 }
 
-// awaitAnswer waits until a token is accepted over gRPC and REST. The server may load new keys of an issuer between the
-// two calls.
+// awaitAnswer waits until a token is accepted over gRPC and REST. A single call of each kind is not enough, because the
+// server may load new issuer keys between the two calls.
 func (f *facility) awaitAnswer(what, token string) {
 	f.t.Helper()
 	waitFor(f.t, "answer for "+what, func() bool { return f.overGRPC(token).exit == exitOK && f.overREST(token) == "ok" }, f.served.Output.String)
 }
 
-// Kubernetes API server code creates the tokens, the claims and the key set.
+// Code of the Kubernetes API server creates the tokens, their claims and the key set.
 func TestServiceAccountsOfKubernetesProveCallers(t *testing.T) {
 	t.Parallel()
 	const name = "https://kubernetes.default.svc.cluster.local"
@@ -171,7 +172,7 @@ func TestServiceAccountsOfKubernetesProveCallers(t *testing.T) {
 	f.wantAnswer("one by the old key", before, "ok")
 }
 
-// The server is oidc-provider, which is certified by the OpenID Foundation.
+// The OpenID server is oidc-provider, which the OpenID Foundation has certified.
 func TestAnOpenIDServerProvesAnOperator(t *testing.T) {
 	t.Parallel()
 	server := startAsked(t, tool(t, "node"), issuerTool(t, "provider.js"))

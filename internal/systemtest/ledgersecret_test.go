@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// secretLedger returns the URL of a database whose user has the canary as password. lockOut revokes the user's right to
-// log in.
+// secretLedger returns the URL of a database whose user has the canary as password. lockOut revokes this user's right
+// to log in.
 func secretLedger(t *testing.T) (ledger string, lockOut func()) {
 	t.Helper()
 	address, err := url.Parse(proctest.Database(t))

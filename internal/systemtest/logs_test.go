@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// logLine is a line of a server's log.
+// logLine is a line in a server's log.
 type logLine struct {
 	Msg, Method, Code, Peer, Generation, Model, Order string
 	IdempotencyKey                                    string   `json:"idempotency_key"`
@@ -32,7 +32,7 @@ func logLines(t *testing.T, text string) (lines []logLine) {
 	return lines
 }
 
-// holdCall checks that the line of a call has all required attributes.
+// holdCall checks that a call's log line has all required attributes.
 func (l logLine) holdCall(t *testing.T) {
 	t.Helper()
 	known := l.Code == "Unauthenticated" || l.Key != ""
@@ -48,8 +48,8 @@ func (l logLine) holdCall(t *testing.T) {
 	}
 }
 
-// Each call has one line with its generation, model, order and idempotency key. At debug level, each poll, claim and attempt
-// has a line in the trace of its cause.
+// Each call has one log line with its generation, model, order and idempotency key. At debug level, each poll, claim
+// and attempt also has a log line, in the same trace as its cause.
 func TestTheLogIsSearchedByGenerationModelOrderAndKey(t *testing.T) {
 	t.Parallel()
 	f := newCatalog(t, 1, "--speed", "20")
@@ -57,7 +57,7 @@ func TestTheLogIsSearchedByGenerationModelOrderAndKey(t *testing.T) {
 	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": "poster"}
 	f.request(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"route": "POST /generations", "status": 503, "body": "down", "count": 1}`)
 	order := []string{"generate", "studio/haiku", "prompt=sea", "--idempotency-key", "monday", "-q"}
-	for range 2 { // the second is a repeat
+	for range 2 { // the second order repeats the first
 		if got := easel(t, env, append(order, "--watch")...); got.exit != exitOK {
 			t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 		}

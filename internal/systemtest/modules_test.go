@@ -17,10 +17,11 @@ import (
 
 const module = "github.com/easel-grpc/easel"
 
-// published contains the directories of the published modules.
+// published lists the directories of the published modules.
 var published = []string{".", "clients/go", "gen/go"}
 
-// goCommand runs go as an external user does, with our modules from a directory and other modules as usual.
+// goCommand runs go like an external user, and returns its output. It loads our modules from the directory proxy, and
+// other modules as usual.
 func goCommand(t *testing.T, dir, proxy string, arguments ...string) string {
 	t.Helper()
 	fetched, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE", "GOPROXY").Output()
@@ -41,7 +42,7 @@ func goCommand(t *testing.T, dir, proxy string, arguments ...string) string {
 	return stdout.String()
 }
 
-// goModule is the content of a go.mod.
+// goModule has the fields of a go.mod that the tests check.
 type goModule struct {
 	Go      string
 	Require []struct{ Path, Version string }
@@ -62,7 +63,8 @@ func readModule(t *testing.T, dir string) (found goModule) {
 	return found
 }
 
-// publish writes the modules of the working tree into a directory, in the format of a module proxy.
+// publish writes the modules in the working tree to a directory, in the format of a module proxy, and returns the
+// directory.
 func publish(t *testing.T, version string) (proxy string) {
 	t.Helper()
 	proxy = t.TempDir()
@@ -91,7 +93,7 @@ func publish(t *testing.T, version string) (proxy string) {
 	return proxy
 }
 
-// archive returns the zip file of the module in a directory, without nested modules.
+// archive returns the zip file of the module in a directory. It omits nested modules.
 func archive(t *testing.T, prefix, dir string, names []string) []byte {
 	t.Helper()
 	var file bytes.Buffer
@@ -103,7 +105,7 @@ func archive(t *testing.T, prefix, dir string, names []string) []byte {
 		}
 		data, err := os.ReadFile(filepath.Join(proctest.Root, name))
 		if os.IsNotExist(err) {
-			continue // deleted but not committed
+			continue // the file was deleted, and the deletion is not committed
 		}
 		entry, errOf := writer.Create(prefix + "/" + filepath.ToSlash(inside))
 		if err == nil && errOf == nil {

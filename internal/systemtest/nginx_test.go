@@ -28,11 +28,11 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// readTimeout is the read timeout of nginx in these tests, instead of the 75 s in the file. Only its heartbeats keep a
-// watch open for longer.
+// readTimeout is nginx's read timeout in these tests. The shipped file has 75 s. Heartbeats keep a watch open for
+// longer than the timeout.
 const readTimeout = 2 * time.Second
 
-// proxied is a real server behind a real proxy.
+// proxied is a server behind a proxy. Both are the real programs.
 type proxied struct {
 	generations easelv1.GenerationServiceClient // client through the proxy
 	rest        *http.Client                    // client through the proxy, for any host
@@ -45,12 +45,12 @@ func startNginx(t *testing.T, flags ...string) proxied {
 	return nginxBefore(t, startDev(t, append(flags, "--http-allowed-hosts", "easel.example")...))
 }
 
-// nginxBefore starts nginx with deploy/nginx/easel.conf in front of the server in env. nginx listens on sockets,
-// because another process could use a port. Each pair of swaps replaces a string of the file.
+// nginxBefore starts nginx with deploy/nginx/easel.conf in front of the server in env. nginx listens on Unix sockets,
+// because another process could already use a port. Each pair in swaps replaces a string in the file.
 func nginxBefore(t *testing.T, env map[string]string, swaps ...[2]string) proxied {
 	t.Helper()
 	binary := tool(t, "nginx")
-	dir, err := os.MkdirTemp("", "nginx") // the name of a socket must be short
+	dir, err := os.MkdirTemp("", "nginx") // a socket's path must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func nginxBefore(t *testing.T, env map[string]string, swaps ...[2]string) proxie
 	return proxied{easelv1.NewGenerationServiceClient(conn), &http.Client{Transport: transport}, env["EASEL_API_KEY"]}
 }
 
-// writeNginxFiles writes the file with other addresses, timeouts and swaps.
+// writeNginxFiles writes easel.conf for this test: with the test's addresses and timeouts, and with swaps applied.
 func writeNginxFiles(t *testing.T, dir string, env map[string]string, swaps ...[2]string) {
 	t.Helper()
 	text := readFile(t, "deploy", "nginx", "easel.conf")
@@ -98,11 +98,11 @@ func writeNginxFiles(t *testing.T, dir string, env map[string]string, swaps ...[
 	}
 }
 
-// runNginx runs nginx until the end of the test, and waits for its sockets.
+// runNginx starts nginx, waits for its sockets, and stops it at the end of the test.
 func runNginx(t *testing.T, binary, dir string) {
 	t.Helper()
 	p := proctest.Start(t, os.Environ(), binary, "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr", "-g", "daemon off;")
-	t.Cleanup(func() { p.Stop() }) // it stops its workers too
+	t.Cleanup(func() { p.Stop() }) // nginx also stops its workers
 	waitFor(t, "nginx that listens", func() bool {
 		conn, err := new(net.Dialer).DialContext(t.Context(), "unix", filepath.Join(dir, "rest"))
 		if err != nil {
@@ -113,7 +113,7 @@ func runNginx(t *testing.T, binary, dir string) {
 	}, p.Output.String)
 }
 
-// as returns a context with the API key and a deadline.
+// as returns a context whose calls have the API key and a deadline.
 func (p proxied) as(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -121,7 +121,7 @@ func (p proxied) as(t *testing.T) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+p.key)
 }
 
-// watchAll opens a watch of every render, which does not end.
+// watchAll opens a watch of every render. Such a watch does not end by itself.
 func (p proxied) watchAll(t *testing.T, heartbeat time.Duration) grpc.ServerStreamingClient[easelv1.WatchGenerationsResponse] {
 	t.Helper()
 	stream, err := p.generations.WatchGenerations(p.as(t), &easelv1.WatchGenerationsRequest{HeartbeatInterval: durationpb.New(heartbeat)})
@@ -131,7 +131,7 @@ func (p proxied) watchAll(t *testing.T, heartbeat time.Duration) grpc.ServerStre
 	return stream
 }
 
-// get sends a REST request through nginx, whatever the host.
+// get sends a REST request through nginx. The host in the URL does not matter.
 func (p proxied) get(t *testing.T, path, accept string) *http.Response {
 	t.Helper()
 	request, err := http.NewRequestWithContext(p.as(t), http.MethodGet, "http://easel.example"+path, nil)
@@ -173,7 +173,8 @@ func TestHeartbeatsKeepAWatchOpenThroughAProxy(t *testing.T) {
 	}
 }
 
-// Without frequent heartbeats nginx closes the watch. Otherwise the test above would prove nothing.
+// Without frequent heartbeats nginx closes a watch. This shows that TestHeartbeatsKeepAWatchOpenThroughAProxy tests the
+// heartbeats.
 func TestAWatchWhoseHeartbeatsAreTooFarApartIsEndedByNginx(t *testing.T) {
 	t.Parallel()
 	p := startNginx(t)
@@ -217,10 +218,10 @@ func (p proxied) order(t *testing.T, key string) string {
 	return made.GetGeneration().GetGenerationId()
 }
 
-// slowRenders is the flag that makes renders last longer than the read timeout.
+// slowRenders has the flags that make renders take longer than the read timeout.
 var slowRenders = []string{"--speed", "2"}
 
-// outlasted checks that a call lasted longer than the read timeout.
+// outlasted checks that a call took longer than the read timeout.
 func outlasted(t *testing.T, began time.Time) {
 	t.Helper()
 	if lasted := time.Since(began); lasted < readTimeout {
@@ -287,7 +288,7 @@ func TestNginxReachesAnEaselThatHasACertificate(t *testing.T) {
 		"EASEL_TLS_CERT_FILE": certFile, "EASEL_TLS_KEY_FILE": keyFile,
 	})
 	env := map[string]string{"EASEL_ADDR": served.Address(t, "grpc"), "REST": served.Address(t, "http"), "EASEL_API_KEY": key}
-	p := nginxBefore(t, env, [][2]string{ // the changes in the comments of the file
+	p := nginxBefore(t, env, [][2]string{ // the changes that the file's comments recommend
 		{"grpc://", "grpcs://"},
 		{"http://", "https://"},
 		{"#tls ", ""},

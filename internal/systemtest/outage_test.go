@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// troubles returns the warnings and errors in the log, except those of calls.
+// troubles returns the messages of all warnings and errors in the log, except those about calls.
 func (f *facility) troubles() (all []string) {
 	for line := range strings.SplitSeq(f.served.Stderr.String(), "\n") {
 		if !strings.Contains(line, `"level":"INFO"`) && !strings.Contains(line, `"msg":"call"`) && line != "" {
@@ -20,7 +20,7 @@ func (f *facility) troubles() (all []string) {
 	return all
 }
 
-// logs returns the number of times that the log has a message.
+// logs returns how often the log has a message.
 func (f *facility) logs(message string) int {
 	return strings.Count(f.served.Stderr.String(), `"msg":"`+message+`"`)
 }
@@ -57,7 +57,8 @@ func TestReplicasDivideThePollsAndLogAnOutageInOneLine(t *testing.T) {
 	}
 }
 
-// startTwo starts two replicas with one catalog and one database. Both watch the orders of the first.
+// startTwo starts two replicas with the same catalog and the same database. Both have watches of the renders that the
+// first replica has ordered.
 func startTwo(t *testing.T, database string) (one, two *facility) {
 	t.Helper()
 	one = newCatalog(t, 1, "--speed", "0.02") // the renders outlast the test
@@ -72,7 +73,7 @@ func startTwo(t *testing.T, database string) (one, two *facility) {
 	return one, two
 }
 
-// divided waits until the replicas divide the rate of polls.
+// divided waits until each replica polls at its share of the rate.
 func divided(all ...*facility) {
 	for _, f := range all {
 		f.until("half of the rate of polls", func() bool { return f.measured("easel_poll_rate_per_second") == 2.5 })

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// openPage opens the page of a server and waits until it is rendered.
+// openPage opens a server's page, and waits until the page is rendered.
 func openPage(t *testing.T, host, scheme string) *browser {
 	t.Helper()
 	b := openBrowser(t, scheme)
@@ -41,7 +41,7 @@ func TestThePageIsDrawnWithoutAnErrorAndAsksNobodyElse(t *testing.T) {
 	}
 }
 
-// Expressions for the elements that open a call and send it.
+// JavaScript expressions for the elements that select a call and send it.
 const (
 	inContents  = `[...document.querySelectorAll('aside button, aside a')].find(e => e.innerText.trim().split('\n')[0] === '%s')`
 	testRequest = `[...document.querySelectorAll('button')].find(e => e.innerText.includes('Test Request') && e.closest('section').innerText.includes('%s'))`

@@ -16,7 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// connectProxy is a proxy that connects every CONNECT to one address, and records all bytes sent through it.
+// connectProxy is an HTTP proxy that connects every CONNECT request to one address. It records all bytes that pass
+// through it.
 type connectProxy struct {
 	addr string
 
@@ -66,7 +67,7 @@ func (p *connectProxy) serve(conn net.Conn, target string) {
 	_, _ = io.Copy(out, in)
 }
 
-// Write records sent bytes.
+// Write records bytes that pass through the proxy.
 func (p *connectProxy) Write(data []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +80,7 @@ func (p *connectProxy) requests() ([]*http.Request, string) {
 	return p.asked, p.sent.String()
 }
 
-// catalogFor starts a catalog with TLS and a host name, or with http.
+// catalogFor starts a catalog with TLS and a host name if secure is true, and otherwise with plain HTTP.
 func catalogFor(t *testing.T, secure bool) (catalog *httptest.Server, trust string) {
 	t.Helper()
 	catalog = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -105,7 +106,7 @@ func TestTheCatalogIsReachedThroughTheProxyOfTheEnvironment(t *testing.T) {
 	const apiKey = "key_live_canary_of_the_proxy"
 	for name, test := range map[string]struct {
 		secure   bool
-		upstream string // must not be a local host, because no proxy is used for one
+		upstream string // not a local host, because requests to local hosts bypass proxies
 		noProxy  string
 		proxied  bool
 		exit     int

@@ -14,11 +14,11 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// shippedCollector is the Collector's configuration in deploy/.
+// shippedCollector is the path of the Collector's configuration in deploy/.
 const shippedCollector = "deploy/otel/collector.yaml"
 
-// forThisMachine changes the configuration for a test: free ports, an exporter to the test, and no delay for batches.
-// Metrics use the exporter of traces, unlike in deploy/.
+// forThisMachine adapts the configuration to a test: it uses free ports, exports to the test, and does not delay
+// batches. Unlike in deploy/, metrics use the same exporter as traces.
 const forThisMachine = `
 receivers: {otlp: {protocols: {grpc: {endpoint: "127.0.0.1:0"}, http: {endpoint: "127.0.0.1:0"}}}}
 processors: {batch: {timeout: 50ms}}
@@ -28,7 +28,7 @@ service:
   pipelines: {metrics: {receivers: [otlp], processors: [memory_limiter, batch], exporters: [otlp_grpc]}}
 `
 
-// startRealCollector starts the Collector with the shipped configuration and a sink of the test as exporter.
+// startRealCollector starts the Collector with the shipped configuration, and exports to the test's sink.
 func startRealCollector(t *testing.T, program string, sink *collector) (*proctest.Process, string) {
 	t.Helper()
 	r := proctest.Start(t, os.Environ(), program, "--config="+shippedCollector, "--config="+fileOf(t, fmt.Sprintf(forThisMachine, sink.addr)))
@@ -57,7 +57,7 @@ func TestARealCollectorHandsOnTheTraceOfAJobAndTheMetrics(t *testing.T) {
 	if code := s.served.Stop(); code != exitOK {
 		t.Fatalf("easel ended with %d\n%s", code, s.served.Stderr)
 	}
-	if code := between.Stop(); code != 0 { // it first forwards what it has received
+	if code := between.Stop(); code != 0 { // before it exits, the Collector forwards everything that it has received
 		t.Fatalf("the Collector ended with %d\n%s", code, between.Stderr)
 	}
 	if strings.Contains(s.served.Stderr.String(), "OpenTelemetry reports an error") {

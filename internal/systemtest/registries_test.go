@@ -24,15 +24,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Secrets of a publishing job. Signed or minted ones start with these.
+// Secrets of a publishing job. The registries issue the last two.
 const (
 	githubToken, requestToken  = "secret-of-the-draft", "secret-of-the-job"
 	portalPassword, passphrase = "secret-of-the-portal", "secret-of-the-key"
 	mintedByPyPI, mintedByNPM  = "secret-minted-by-pypi", "secret-minted-by-npm"
 )
 
-// registries simulates the identity provider of a job, PyPI, the npm registry and Maven Central by their documentation.
-// It records the uploads.
+// registries simulates a job's identity provider, PyPI, the npm registry and Maven Central, according to their
+// documentation. It records the uploads.
 type registries struct {
 	*httptest.Server
 	signingKey, publicKey string
@@ -42,7 +42,7 @@ type registries struct {
 	wheels  []wheelUpload
 	npm     []npmUpload
 	bundles []string
-	looked  int // status queries of the latest bundle
+	looked  int // number of status queries for the latest bundle
 	fault   []string
 }
 
@@ -92,13 +92,13 @@ func startRegistries(t *testing.T) *registries {
 func (r *registries) makeKey(t *testing.T) {
 	t.Helper()
 	home := gpgHome(t)
-	write(t, filepath.Join(home, "gpg-agent.conf"), "s2k-count 65536\n") // a passphrase for tests need not be slow
+	write(t, filepath.Join(home, "gpg-agent.conf"), "s2k-count 65536\n") // a test's passphrase does not need slow hashing
 	r.gpg(t, home, "--passphrase", passphrase, "--quick-gen-key", "Easel <easel@easel.example>", "ed25519", "sign", "never")
 	r.signingKey = r.gpg(t, home, "--passphrase", passphrase, "--armor", "--export-secret-keys")
 	r.publicKey = r.gpg(t, home, "--armor", "--export")
 }
 
-// gpgHome creates a directory with a short path, which the path of a socket requires.
+// gpgHome creates a directory with a short path, because the path of gpg's socket must be short.
 func gpgHome(t *testing.T) string {
 	t.Helper()
 	home, err := os.MkdirTemp("", "gpg")
@@ -132,7 +132,7 @@ func answers(status int, body string) http.HandlerFunc {
 	}
 }
 
-// refuse responds to an unexpected request, and records it for the test.
+// refuse responds to an unexpected request with a status, and records the request as a fault.
 func (r *registries) refuse(w http.ResponseWriter, q *http.Request, status int) {
 	r.mu.Lock()
 	r.fault = append(r.fault, fmt.Sprintf("%s %s by %q was answered %d", q.Method, q.RequestURI, q.UserAgent(), status))
@@ -140,8 +140,8 @@ func (r *registries) refuse(w http.ResponseWriter, q *http.Request, status int) 
 	w.WriteHeader(status)
 }
 
-// identityFor returns a token of three parts with readable claims. A private repository has no provenance, which only
-// its own host could sign.
+// identityFor returns an identity token with readable claims. It says that the repository is private, because packages
+// from a private repository have no provenance, which only GitHub could sign.
 func identityFor(audience string) string {
 	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"aud": "` + audience + `", "repository_visibility": "private"}`))
 	return "e30." + claims + ".secret-signature"
@@ -223,7 +223,7 @@ func (r *registries) takeNPM(w http.ResponseWriter, q *http.Request) {
 	answers(http.StatusOK, `{"ok": true}`)(w, q)
 }
 
-// portal returns the header of an authorized publisher at Central.
+// portal returns the credential of a publisher at Maven Central.
 func portal() string {
 	return base64.StdEncoding.EncodeToString([]byte("portal:" + portalPassword))
 }
@@ -284,13 +284,13 @@ func (r *registries) uploads() string {
 	return fmt.Sprintf("PyPI %d, npm %d, Central %d", len(r.wheels), len(r.npm), len(r.bundles))
 }
 
-// secrets returns all secrets that must not leak.
+// secrets returns all strings that must not leak.
 func (r *registries) secrets() []string {
 	lines := strings.Split(strings.TrimSpace(r.signingKey), "\n")
 	return append(lines[2:len(lines)-2], githubToken, requestToken, portalPassword, portal(), passphrase, mintedByPyPI, mintedByNPM, "secret-signature")
 }
 
-// hold compares the uploads with the packages.
+// hold compares the uploads to all registries with the packages.
 func (r *registries) hold(t *testing.T, packages map[string]string) {
 	t.Helper()
 	want := wheelUpload{"easel_grpc-1.2.3rc1-py3-none-any.whl", packages["easel_grpc-1.2.3rc1-py3-none-any.whl"], map[string][]string{
@@ -310,7 +310,7 @@ func (r *registries) hold(t *testing.T, packages map[string]string) {
 	r.holdBundle(t, packages)
 }
 
-// holdBundle checks the path of each file at Central, its bytes, signature and checksums.
+// holdBundle checks the files that Maven Central has received: their paths, contents, signatures and checksums.
 func (r *registries) holdBundle(t *testing.T, packages map[string]string) {
 	t.Helper()
 	archive, err := zip.NewReader(strings.NewReader(r.bundles[0]), int64(len(r.bundles[0])))
@@ -333,7 +333,7 @@ func (r *registries) holdBundle(t *testing.T, packages map[string]string) {
 		write(t, filepath.Join(home, name), files[name])
 		write(t, filepath.Join(home, name+".asc"), files[name+".asc"])
 		r.gpg(t, home, "--verify", filepath.Join(home, name+".asc"), filepath.Join(home, name))
-		//nolint:gosec // Maven Central asks for these
+		//nolint:gosec // Maven Central requires these checksums
 		if files[name] != content || files[name+".md5"] != fmt.Sprintf("%x\n", md5.Sum([]byte(content))) || files[name+".sha1"] != fmt.Sprintf("%x\n", sha1.Sum([]byte(content))) {
 			t.Errorf("Central has other bytes or sums of %s", name)
 		}

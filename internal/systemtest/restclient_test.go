@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// restClient is the directory of the generator of TypeScript clients from the OpenAPI document, which make test-system installs.
+// restClient is the directory in which 'make test-system' installs the generator of TypeScript clients from the OpenAPI
+// document.
 const restClient = ".build/restclient/node_modules"
 
 func TestAClientThatIsMadeFromTheDocumentOrders(t *testing.T) {

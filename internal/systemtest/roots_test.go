@@ -10,8 +10,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// The ledger polls for due work continuously, and other loops handle orders, events and polls. Their queries to the
-// database and the catalog are below the call or the work that caused them, or have no span.
+// Loops in the server poll for due work continuously. Their queries to the database and the catalog must belong to the
+// trace of a call or of some work, or have no span.
 func TestOnlyCallsAndWorkAreRootsOfTraces(t *testing.T) {
 	t.Parallel()
 	for name, ledger := range map[string]func(*testing.T) string{
@@ -27,7 +27,8 @@ func TestOnlyCallsAndWorkAreRootsOfTraces(t *testing.T) {
 	}
 }
 
-// work runs a server with two teams that serves, polls, recovers, sends events, and idles.
+// work runs a server until it has served calls, polled, found out the unknown outcome of an order, and failed to
+// deliver an event.
 func work(t *testing.T, ledger string, collector *collector) {
 	t.Helper()
 	f := newCatalog(t, 1, "--speed", "10")
@@ -59,7 +60,7 @@ func work(t *testing.T, ledger string, collector *collector) {
 	}
 }
 
-// holdRoots checks the root spans of traces.
+// holdRoots checks the names of the exported root spans.
 func holdRoots(t *testing.T, collector *collector) {
 	t.Helper()
 	below, roots := 0, map[string]int{}

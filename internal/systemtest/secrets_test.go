@@ -23,10 +23,10 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// canary is an API key without a recognizable form, so that only an exact search finds it.
+// canary is an API key without a recognizable format, so that only a search for this key finds it.
 const canary = "Qx7-canary/Zt9+w=.4mNb"
 
-// spellings returns the forms in which a key can appear in a text.
+// spellings returns the forms in which a text can contain a key.
 func spellings(key string) map[string]string {
 	forms := map[string]string{
 		"as it is": key, "in a query": url.QueryEscape(key), "in a path": url.PathEscape(key), "quoted": strings.Trim(strconv.Quote(key), `"`),
@@ -41,7 +41,7 @@ func spellings(key string) map[string]string {
 	return forms
 }
 
-// leaks returns the spellings of a key in a text, each with its context.
+// leaks returns the forms of a key that occur in a text, each with its context.
 func leaks(key, text string) (found []string) {
 	lower := strings.ToLower(text)
 	for name, form := range spellings(key) {
@@ -53,7 +53,7 @@ func leaks(key, text string) (found []string) {
 	return found
 }
 
-// parrot is a catalog that repeats the API key of each request in every part of the response.
+// parrot is a catalog that repeats a request's API key in every part of the response.
 type parrot struct {
 	mu    sync.Mutex
 	mode  string // "records", or the status and media type of an error
@@ -104,7 +104,7 @@ func (p *parrot) answer(w http.ResponseWriter, r *http.Request, state, key strin
 	extra := fmt.Sprintf(`"note":%[1]q,"apiKey":%[1]q,%[1]q:1,"deep":[{"a":["use %[1]s"]},{%[1]q:"x"}],"encoded":%[2]q`, key, base64.StdEncoding.EncodeToString([]byte(key)))
 	id := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 	if order := r.Header.Get("Idempotency-Key"); order != "" {
-		id = order // no two orders have the same render
+		id = order // each order has its own render
 	}
 	record := fmt.Sprintf(`{"id":%[4]q,"modelId":%[1]q,"status":%[2]q,"costCents":1,"inputs":{"prompt":%[1]q},"textOutput":%[1]q,"failureMessage":"for %[1]s","contentType":%[1]q,"contentUrl":"https://x.invalid/%[1]s",%[3]s}`,
 		key, map[bool]string{true: key, false: state}[state == "key"], extra, id)
@@ -128,7 +128,7 @@ func (p *parrot) answer(w http.ResponseWriter, r *http.Request, state, key strin
 	}
 }
 
-// sink records the exports to a collector.
+// sink is a collector that records the exports that it receives.
 type sink struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -141,7 +141,7 @@ func (s *sink) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(&s.text, "%s %v %s\n", r.URL, r.Header, body)
 }
 
-// search fails the test if the text contains the canary.
+// search fails the test if the text contains a form of the canary. where says where the text comes from.
 func search(t *testing.T, where, text string) {
 	t.Helper()
 	for _, leak := range leaks(canary, text) {
@@ -181,8 +181,8 @@ func TestAKeyIsInNothingThatTheProcessSays(t *testing.T) { // faults X3, U22
 	}
 }
 
-// callEverything sends every call over gRPC and REST while the catalog repeats the API key in every way, and searches
-// the responses.
+// callEverything sends every call over gRPC and REST for each way in which the catalog can repeat the API key. It
+// searches the responses for the key.
 func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token string) {
 	t.Helper()
 	conn, err := grpc.NewClient(served.Address(t, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -209,7 +209,7 @@ func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token 
 		}
 		var calls sync.WaitGroup
 		for m, one := range everyRPC(t) {
-			key, id := fmt.Sprint("k", n), fmt.Sprint("g", n, "-", m) // an unknown render
+			key, id := fmt.Sprint("k", n), fmt.Sprint("g", n, "-", m) // this render does not exist
 			calls.Go(func() {
 				seen, messages, err := one.overGRPC(bearing(t, token, limit), conn, one.request(id, key))
 				if mode == "succeeded" && (messages == 0 || err != nil) {
@@ -235,7 +235,8 @@ func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token 
 	t.Logf("%d requests went upstream in %d ways of repeating the key", requests, len(bird.heard))
 }
 
-// waitUntilServed waits until the catalog is called again. After a 429, a 503 or a rejected API key, calls fail for a while.
+// waitUntilServed waits until a call reaches the catalog again. After a 429, a 503 or a rejected API key, calls fail
+// for some time.
 func waitUntilServed(ctx context.Context, t *testing.T, conn *grpc.ClientConn) {
 	t.Helper()
 	for {
@@ -251,7 +252,7 @@ func waitUntilServed(ctx context.Context, t *testing.T, conn *grpc.ClientConn) {
 	}
 }
 
-// searchProcess searches the information that a process exposes.
+// searchProcess searches for the canary in everything that a process exposes: its files in /proc, and its admin pages.
 func searchProcess(t *testing.T, served *proctest.Process) {
 	t.Helper()
 	for _, file := range []string{"environ", "cmdline", "status"} {

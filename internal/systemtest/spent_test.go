@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// balance returns the balance of the first API key's account, in cents.
+// balance returns the balance of the account with the first API key, in cents.
 func (f *facility) balance() float64 {
 	f.t.Helper()
 	got := easel(f.t, map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": f.keys[0]}, "account", "-o", "json")
@@ -45,7 +45,7 @@ func TestWhatIsSpentIsCountedOnceForAKeyThatTheProcessKnowsAndAgainAfterARestart
 	if spent() != 0 {
 		t.Errorf("%v cents are measured before anything is ordered", spent())
 	}
-	order() // the response does not show that it is a replay
+	order() // the response does not show that the order was a repeat
 	if charged := before - f.balance(); charged != cost || spent() != cost {
 		t.Errorf("sent to a new process the key has cost %v cents, and %v are measured there", charged, spent())
 	}

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil { // tests mostly wait for processes
+	if err := flag.Set("test.parallel", "8"); err != nil { // more than the number of processors, because the tests mostly wait for processes
 		panic(err)
 	}
 	os.Exit(proctest.Main(m))
@@ -27,7 +27,7 @@ const (
 	exitRetry      = 6
 )
 
-// start runs a command with only the given environment, until ready accepts its output.
+// start starts a command with only the given environment, and waits until ready accepts its output.
 func start(t *testing.T, env map[string]string, ready func(stdout, stderr string) bool, args ...string) *proctest.Process {
 	t.Helper()
 	p := proctest.Start(t, proctest.Environ(env), append([]string{proctest.Easel(t)}, args...)...)
@@ -35,16 +35,16 @@ func start(t *testing.T, env map[string]string, ready func(stdout, stderr string
 	return p
 }
 
-// printsKey reports whether a sandbox has printed all of its output.
+// printsKey reports whether a sandbox has printed its startup text, which includes the API key.
 func printsKey(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }
 
-// printed is the result of a finished command.
+// printed is the exit code and the output of a finished command.
 type printed struct {
 	exit           int
 	stdout, stderr string
 }
 
-// easel runs a command to its end.
+// easel runs a command, and returns its result.
 func easel(t *testing.T, env map[string]string, args ...string) printed {
 	t.Helper()
 	p := proctest.Start(t, proctest.Environ(env), append([]string{proctest.Easel(t)}, args...)...)
@@ -55,14 +55,14 @@ func easel(t *testing.T, env map[string]string, args ...string) printed {
 	return printed{exit, p.Stdout.String(), p.Stderr.String()}
 }
 
-// startDev starts the complete stack on free ports, and returns the environment of its clients.
+// startDev runs 'easel dev' on free ports, and returns its clients' environment.
 func startDev(t *testing.T, flags ...string) map[string]string {
 	t.Helper()
 	dev := start(t, nil, proctest.DevReady, proctest.Dev(flags...)...)
 	return proctest.DevClients(t, dev.Stdout.String())
 }
 
-// tool returns the path of a third-party program, or skips the test.
+// tool returns the path of a third-party program. It skips the test if the program is missing.
 func tool(t *testing.T, names ...string) string {
 	t.Helper()
 	for _, name := range names {
@@ -74,7 +74,7 @@ func tool(t *testing.T, names ...string) string {
 	return ""
 }
 
-// waitFor waits until a condition is true. After the timeout it fails the test with the output of said.
+// waitFor waits until a condition is true. After the timeout it fails the test with the text that said returns.
 func waitFor(t *testing.T, what string, there func() bool, said func() string) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !there(); time.Sleep(50 * time.Millisecond) {
@@ -84,7 +84,7 @@ func waitFor(t *testing.T, what string, there func() bool, said func() string) {
 	}
 }
 
-// sqliteLedger returns the URL of a new ledger in a file.
+// sqliteLedger returns the URL of a ledger in a new SQLite file.
 func sqliteLedger(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") }
 
 // put writes a file that only its owner can read.
@@ -95,7 +95,7 @@ func put(t *testing.T, file, text string) {
 	}
 }
 
-// fileOf returns the path of a new file with a text.
+// fileOf writes a text to a new file, and returns the file's path.
 func fileOf(t *testing.T, text string) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "file")
@@ -103,7 +103,7 @@ func fileOf(t *testing.T, text string) (file string) {
 	return file
 }
 
-// readFile returns a file of the repository.
+// readFile returns the content of a file in the repository.
 func readFile(t *testing.T, path ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(append([]string{proctest.Root}, path...)...))

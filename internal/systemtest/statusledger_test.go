@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/auth"
 )
 
-// teamsOf writes a callers file with a team with a small budget, a team without a limit, and an operator. Each caller's
-// token is its name.
+// teamsOf writes a callers file with a team that has a small budget, a team without a limit, and an operator. Each
+// caller's token is its name.
 func teamsOf(t *testing.T) (file string) {
 	t.Helper()
 	return fileOf(t, "teams: {studio: {budget: {daily_cents: 12, monthly_cents: 100}}, gallery: {}}\ncallers:\n"+
@@ -23,7 +23,7 @@ func teamsOf(t *testing.T) (file string) {
 		"- {name: ops, operator: true, "+tokenOf("ops")+"}\n")
 }
 
-// tokenOf returns the field of a caller in a callers file whose token is its name.
+// tokenOf returns the tokens field of a caller in a callers file. The token is the caller's name.
 func tokenOf(name string) string { return fmt.Sprintf("tokens: [%q]", auth.Hash(name)) }
 
 func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
@@ -83,10 +83,10 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 	f.calm(b)
 }
 
-// proves enters a token in the status page.
+// proves is a JavaScript expression that enters a token in the status page.
 const proves = `(() => { document.getElementById('token').value = '%s'; document.getElementById('prove').requestSubmit(); return true })()`
 
-// prove enters the token of an operator in the status page.
+// prove enters the operator's token in the status page.
 func (f *facility) prove(b *browser) {
 	f.t.Helper()
 	b.until("the form", `!document.getElementById('prove').hidden && document.querySelectorAll('main > section:not(#verdict):not(.closed)').length === 0`)
@@ -137,7 +137,7 @@ func TestTheAdminAddressNamesNoTeamToNobody(t *testing.T) {
 	}
 }
 
-// look reads a page of the admin address without a token.
+// look gets a page at the admin address without a token.
 func (f *facility) look(path string) (code int, text string) {
 	f.t.Helper()
 	answer, err := http.Get("http://" + f.admin + path)
@@ -161,7 +161,7 @@ func TestManyStatusPagesAskTheLedgerSeldom(t *testing.T) {
 	for range 200 {
 		f.request(http.MethodGet, "http://"+f.admin+"/status.json", "")
 	}
-	const each = 3 // statements of one read
+	const each = 3 // number of statements for one read
 	if most := each * (2 + time.Since(began)/(5*time.Second) + time.Since(began)/(15*time.Second)); asked()-before > float64(most)+30 {
 		t.Errorf("200 pages have cost the ledger %.0f statements, and %d are enough", asked()-before, most)
 	}

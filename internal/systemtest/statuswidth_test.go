@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// fullStatus fills each table of a status with values of maximum width.
+// fullStatus is a JavaScript function that fills each table of a status with values of maximum width.
 const fullStatus = `(status => {
 	const now = new Date().toISOString(), month = { limitCents: 123456789, leftCents: 23456789 };
 	const error = 'HTTP 503, unavailable: the catalog is being maintained, and this text is as long as one that a catalog may write';
@@ -21,7 +21,7 @@ const fullStatus = `(status => {
 	return status;
 })`
 
-// lostCells returns the cells that are partly hidden, or whose heading is.
+// lostCells is a JavaScript expression for the table cells that are partly hidden, or whose heading is.
 const lostCells = `(() => {
 	const seen = box => box.width > 0 && box.height > 0 && box.left >= 0 && box.right <= document.documentElement.clientWidth;
 	const lost = [...document.querySelectorAll('td')].filter(td => {

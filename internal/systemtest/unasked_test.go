@@ -48,7 +48,7 @@ func TestWhatACatalogSendsUnaskedIsPrintedNowhere(t *testing.T) { // fault X3
 		t.Fatal(quote, err)
 	}
 	for range []string{"the price", "the balance"} {
-		if err := <-hungUp; err != nil { // all output was written before
+		if err := <-hungUp; err != nil { // by then, the server has written its complete output
 			t.Fatal(err)
 		}
 	}
@@ -60,7 +60,7 @@ func TestWhatACatalogSendsUnaskedIsPrintedNowhere(t *testing.T) { // fault X3
 	}
 }
 
-// answerAndGoOn sends more than the requested response, and waits for the end of the connection.
+// answerAndGoOn sends a response and then more bytes, and waits until the server closes the connection.
 func answerAndGoOn(conn net.Conn) error {
 	defer conn.Close()
 	in := bufio.NewReader(conn)

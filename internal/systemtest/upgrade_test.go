@@ -15,7 +15,7 @@ import (
 
 var upgradeFrom = flag.String("upgrade-from", "", "a commit whose program runs with this one on one PostgreSQL, before it and after it, which takes minutes")
 
-// programOf builds the program of a commit.
+// programOf builds the program at a commit, and returns its path.
 func programOf(t *testing.T, commit string) string {
 	t.Helper()
 	tree := t.TempDir()
@@ -34,8 +34,8 @@ func programOf(t *testing.T, commit string) string {
 	return program
 }
 
-// A server of an older version runs, then also one of this version, then only the older one again. Each has the orders
-// of the other, and the journal is consistent.
+// An older server runs first, then both an older and a current one, then only the current one, and at the end only the
+// older one. Each server finds the other one's orders, and the journal is consistent.
 func TestAnUpgradeAndTheWayBack(t *testing.T) {
 	if *upgradeFrom == "" {
 		t.Skip("it takes minutes: .ci/nightly")
