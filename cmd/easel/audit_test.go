@@ -31,7 +31,7 @@ type changing struct {
 	callers      string // callers file
 	key          string // shared API key file
 	unknown      string // ID of an order whose outcome is unknown
-	grpc, admin  string // addresses
+	grpc, admin  string // addresses of these listeners
 	mu           sync.Mutex
 	askedDeleted []string // generations that the catalog was asked to delete
 }
@@ -174,7 +174,7 @@ func TestNothingIsChangedWithoutALineInTheAudit(t *testing.T) {
 	}
 	late := fmt.Sprintf("- {name: late, operator: true, tokens: [%q]}\n", auth.Hash("late-token"))
 	c.list(late)
-	waitUntil(t, func() bool { return c.run("late-token", "get", "gen_4").exit == exitOK }) // a changed file needs no audit line
+	waitUntil(t, func() bool { return c.run("late-token", "get", "gen_4").exit == exitOK }) // a change of the callers file takes effect without an audit line
 	c.change(`DROP TRIGGER blocked`)
 	var want []string
 	for way, do := range c.ways() {
@@ -296,7 +296,7 @@ func waitUntil(t *testing.T, is func() bool) {
 		select {
 		case <-ticks.C:
 		case <-limit:
-			t.Fatal("it does not come")
+			t.Fatal("the condition is not true after 20 s")
 		}
 	}
 }

@@ -52,7 +52,7 @@ func linesOf(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// easel runs the command over dial, with an empty environment.
+// easel runs a command with an empty environment. dial connects to the server.
 func easel(ctx context.Context, dial func(context.Context, string) (net.Conn, error), args ...string) printed {
 	return easelEnv(ctx, dial, nil, args...)
 }

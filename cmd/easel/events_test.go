@@ -102,7 +102,7 @@ func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 	}
 }
 
-// fill executes a statement in a SQLite file that no server uses.
+// fill executes a statement on a SQLite file.
 func fill(t *testing.T, file, statement string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")

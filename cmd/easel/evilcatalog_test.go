@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal/terminaltest"
 )
 
-// evilCatalog returns a catalog with malicious strings only.
+// evilCatalog starts a catalog in which every string is malicious, and returns its URL.
 func evilCatalog(t *testing.T) string {
 	t.Helper()
 	answer, err := json.Marshal(map[string]any{

@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/cli"
 )
 
-// TestEveryExampleOfTheHelpIsACommandLine parses the examples, without running them.
+// TestEveryExampleOfTheHelpIsACommandLine parses the examples in the help, but does not run them.
 func TestEveryExampleOfTheHelpIsACommandLine(t *testing.T) {
 	p := &cli.Program{Grammar: grammar(), Stdout: newBuffer(), Stderr: newBuffer(), Lookup: func(string) (string, bool) { return "", false }}
 	parser, err := kong.New(&commands{}, append(grammar().Options, kong.Vars{"addr": ""}, kong.Bind(p))...)

@@ -203,7 +203,7 @@ func eachTest(t *testing.T, visit func(name, comment string)) {
 	}
 }
 
-// commentedTests returns the tests of a file, each with the comment above it and the comment behind its opening brace.
+// commentedTests returns a file's tests by name. Each value has the comment above the test and the comment on its first line.
 func commentedTests(files *token.FileSet, file *ast.File) map[string]string {
 	behind := map[int]string{}
 	for _, group := range file.Comments {

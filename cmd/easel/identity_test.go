@@ -73,7 +73,7 @@ func (c *changing) walkGRPC(authorization string) (changing int) {
 		if err != nil {
 			c.Fatal(err)
 		}
-		public := strings.HasPrefix(name, "grpc.health.") || strings.HasPrefix(name, "grpc.reflection.") // read-only
+		public := strings.HasPrefix(name, "grpc.health.") || strings.HasPrefix(name, "grpc.reflection.") // public services are read-only
 		methods := found.(protoreflect.ServiceDescriptor).Methods()
 		for n := range methods.Len() {
 			m := methods.Get(n)
@@ -128,7 +128,7 @@ func (c *changing) callAsNobody(conn *grpc.ClientConn, m protoreflect.MethodDesc
 	if err != nil {
 		return status.Code(err)
 	}
-	_ = stream.SendMsg(dynamicpb.NewMessage(m.Input())) // a rejection is in the response
+	_ = stream.SendMsg(dynamicpb.NewMessage(m.Input())) // the response reports a rejection
 	_ = stream.CloseSend()
 	return status.Code(stream.RecvMsg(dynamicpb.NewMessage(m.Output())))
 }
@@ -184,7 +184,7 @@ var (
 // have side effects.
 func (c *changing) walkAdmin(authorization string) (changing int) {
 	c.Helper()
-	reads := regexp.MustCompile(`^POST /debug/pprof/symbol$`) // returns the names of addresses
+	reads := regexp.MustCompile(`^POST /debug/pprof/symbol$`) // this POST only returns symbol names
 	for pattern := range admin.Routes() {
 		own, path, _ := strings.Cut(pattern, " ")
 		path = strings.TrimSuffix(path, "{$}")

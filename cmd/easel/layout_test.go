@@ -31,7 +31,7 @@ var allowed = map[string][]string{
 	"internal/reload":           {},
 	"internal/service":          {module + "/gen/", module + "/internal/auth", module + "/internal/catalog", module + "/internal/content", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/orders", module + "/internal/reload", module + "/internal/watch", "github.com/tidwall/gjson", "go.opentelemetry.io/otel/trace", "google.golang.org/", "golang.org/x/sync/"},
 	"internal/ledger":           {module + "/internal/ledger/lifecycle", "github.com/jackc/pgx/v5", "github.com/jackc/pgx/v5/pgconn", "github.com/jackc/pgx/v5/stdlib", "go.opentelemetry.io/", "modernc.org/sqlite"},
-	"internal/ledger/lifecycle": {}, // pure
+	"internal/ledger/lifecycle": {}, // this package is pure
 
 	"internal/content":               {module + "/internal/catalog", module + "/internal/jobs", module + "/internal/ledger", "github.com/minio/minio-go/v7", "github.com/minio/minio-go/v7/pkg/credentials"},
 	"internal/jobs":                  {module + "/internal/catalog", module + "/internal/ledger"},

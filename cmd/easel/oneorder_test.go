@@ -117,7 +117,7 @@ func readBlocks(t *testing.T, path string) map[string]int {
 	return blocks
 }
 
-// functionsOf returns Easel's files and functions in a profile, without generated code.
+// functionsOf returns Easel's files and functions in a coverage profile. Generated code is omitted.
 func functionsOf(t *testing.T, profile string) (files, functions []string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "tool", "cover", "-func", profile).Output()
@@ -125,7 +125,7 @@ func functionsOf(t *testing.T, profile string) (files, functions []string) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(out)) {
-		fields := strings.Fields(line) // module/file.go:12: function 50.0%
+		fields := strings.Fields(line) // example: module/file.go:12: function 50.0%
 		if len(fields) != 3 || fields[2] == "0.0%" || fields[0] == "total:" {
 			continue
 		}

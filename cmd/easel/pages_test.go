@@ -154,7 +154,7 @@ func declared(t *testing.T, path string) (names []string) {
 	return names
 }
 
-// receiver returns the type of a method and a period, or "" for a function.
+// receiver returns a method's receiver type and a period, or "" for a function.
 func receiver(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return ""

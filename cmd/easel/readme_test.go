@@ -28,8 +28,7 @@ func shellBlocks(t *testing.T, text string) (blocks [][]string) {
 	return blocks
 }
 
-// TestEveryCommandOfThePagesWorks runs the blocks marked sh unchanged, against a server on free ports instead of the fixed
-// ports.
+// TestEveryCommandOfThePagesWorks runs the blocks marked sh. The server uses free ports instead of the documented ports.
 func TestEveryCommandOfThePagesWorks(t *testing.T) {
 	t.Parallel()
 	ran, bin := 0, programs(t)

@@ -66,7 +66,7 @@ func TestEveryReasonOfTheContractIsSent(t *testing.T) {
 			if parent.Value != node {
 				return
 			}
-		default: // it is only compared
+		default: // the reason is only compared
 			return
 		}
 		sent[name] = true

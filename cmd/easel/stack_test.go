@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// running is a running server command.
+// running is a server command that a test has started.
 type running struct {
 	stdout, stderr *buffer
 	stop           func() int

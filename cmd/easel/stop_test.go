@@ -94,7 +94,7 @@ func TestTelemetryHasASecondAfterALateStage(t *testing.T) {
 	}
 }
 
-// The server has an open watch of a running render. The client is notified before the server stops.
+// The server has an open watch of a running render. Before the server stops, it notifies the client.
 func TestServerStopsInOrder(t *testing.T) {
 	t.Parallel()
 	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, "sandbox", "--addr", "127.0.0.1:0", "--speed", "0.001")

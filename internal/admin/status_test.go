@@ -116,7 +116,7 @@ func TestAnEmptyStatusHasListsAndNoNulls(t *testing.T) {
 	_, source := quiet()
 	w := httptest.NewRecorder()
 	source.serveReport(w, httptest.NewRequest(http.MethodGet, "/status.json", nil))
-	said := strings.ReplaceAll(w.Body.String(), `"oldestUnknown":null`, "") // nil times are the only nulls
+	said := strings.ReplaceAll(w.Body.String(), `"oldestUnknown":null`, "") // a missing time is the only allowed null
 	if !json.Valid(w.Body.Bytes()) || strings.Contains(said, "null") || w.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("%s", w.Body)
 	}

@@ -163,7 +163,7 @@ func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
 			id := Of(ctx)
 			owner := id.Owner
 			if row.cfg.Held == nil {
-				owner = strings.TrimPrefix(owner, id.APIKey.APIKeySum()) // the caller owns its orders
+				owner = strings.TrimPrefix(owner, id.APIKey.APIKeySum()) // a forwarded API key is the owner
 			}
 			if got := id.Caller + "/" + owner; got != row.caller || id.SharesAPIKey() != (row.cfg.Held != nil) {
 				t.Errorf("accepted as %q, under a shared API key: %v", got, id.SharesAPIKey())
@@ -218,7 +218,7 @@ func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 	}
 }
 
-// certificateOf returns a certificate with a DNS name, or with a common name if the name has no dot.
+// certificateOf returns a certificate with a DNS name, or with a common name if name has no dot.
 func certificateOf(name string) *Certificate {
 	if strings.Contains(name, ".") {
 		return &Certificate{Names: []string{"elsewhere.internal", name}, CommonName: "anybody"}

@@ -53,7 +53,7 @@ func newSigning(t testing.TB, id string, algorithm jose.SignatureAlgorithm) sign
 	return signing{private, jose.JSONWebKey{Key: private.Public(), KeyID: id, Algorithm: string(algorithm), Use: "sig"}}
 }
 
-// claims returns the claims of a valid token, with some changes.
+// claims returns a valid token's claims with some changes. A nil value removes a claim.
 func claims(changes map[string]any) map[string]any {
 	now := time.Now().Unix()
 	all := map[string]any{"iss": "https://issuer.example", "aud": "easel", "sub": "poster", "iat": now, "exp": now + 600}
@@ -389,7 +389,7 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 }
 
 func TestKeysThatVerifyNothingAreLeftOut(t *testing.T) {
-	weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // it must be rejected
+	weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // the server must reject this key
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ type content struct {
 	bytes    []byte
 	etag     string
 	name     string
-	breakAt  []int // offsets at which successive streams fail; later streams are complete
+	breakAt  []int // offsets at which the first streams fail; later streams are complete
 	damage   func(*easelv1.ContentChunk)
 	requests []*easelv1.DownloadGenerationRequest
 }
@@ -34,7 +34,7 @@ func newContent() *content {
 	return &content{bytes: bytes.Repeat([]byte("0123456789abcdef"), 4096), etag: "v1", name: "gen_1.bin"}
 }
 
-// send implements DownloadGeneration of the scripted server.
+// send sends the result to the client, with the scripted failures.
 func (c *content) send(r *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
 	c.requests = append(c.requests, r)
 	if r.Etag != "" && r.Etag != c.etag {

@@ -33,7 +33,7 @@ func linesOf(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// easelRun runs the command over dial, without an environment.
+// easelRun runs a command with an empty environment. dial connects to the server.
 func easelRun(ctx context.Context, dial dialer, args ...string) printed {
 	return easelEnv(ctx, dial, nil, args...)
 }
@@ -62,7 +62,7 @@ func environOf(env map[string]string) func() []string {
 	}
 }
 
-// buffer is a stream for concurrent writers.
+// buffer collects the output of concurrent writers.
 type buffer struct {
 	mu   sync.Mutex
 	text strings.Builder

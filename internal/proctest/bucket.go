@@ -20,7 +20,7 @@ const (
 
 // Bucket is an S3 server that can be killed and restarted.
 type Bucket struct {
-	// Endpoint is the URL of the server.
+	// Endpoint is the server's URL.
 	Endpoint string
 
 	dir     string
@@ -49,7 +49,7 @@ func RunBucket(t *testing.T, env []string, words ...string) *Bucket {
 		_, err = os.Stat(weed)
 	}
 	if err != nil {
-		t.Skip("no server of S3 is installed: make .build/s3")
+		t.Skip("S3 server not installed: make .build/s3")
 	}
 	b := &Bucket{dir: t.TempDir(), env: env}
 	b.args = slices.Concat([]string{weed}, words, []string{
@@ -94,7 +94,7 @@ func (b *Bucket) Start(t *testing.T) {
 		}
 	}
 	said, _ := os.ReadFile(filepath.Join(b.dir, "log"))
-	t.Fatalf("the server of S3 does not answer:\n%s", said[max(0, len(said)-4000):])
+	t.Fatalf("S3 server does not respond:\n%s", said[max(0, len(said)-4000):])
 }
 
 // Kill kills the server if it is running.

@@ -35,7 +35,7 @@ func Build(t testing.TB, path string) string {
 	return program
 }
 
-// Easel returns the path of the easel program.
+// Easel builds the easel program, and returns its path.
 func Easel(t testing.TB) string {
 	t.Helper()
 	return Build(t, "./cmd/easel")

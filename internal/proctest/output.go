@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Output collects the output of a process.
+// Output collects a process's output.
 type Output struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
@@ -15,7 +15,7 @@ type Output struct {
 // NewOutput returns an empty Output.
 func NewOutput() *Output { return &Output{changed: make(chan struct{})} }
 
-// Write appends output.
+// Write appends b to the output.
 func (o *Output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

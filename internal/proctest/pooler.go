@@ -34,7 +34,7 @@ ignore_startup_parameters = lock_timeout,statement_timeout,idle_in_transaction_s
 func (p *Postgres) Pool(t testing.TB, database string) (url string) {
 	t.Helper()
 	if err := p.startPooler(); errors.Is(err, exec.ErrNotFound) {
-		t.Skip("PgBouncer is not on this machine: install pgbouncer")
+		t.Skip("PgBouncer is not installed: install pgbouncer")
 	} else if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func (p *Postgres) Pool(t testing.TB, database string) (url string) {
 	return url
 }
 
-// pooled returns the URL of a database through the pooler.
+// pooled returns a database's URL through the pooler.
 func (p *Postgres) pooled(database string) string {
 	return "postgres://postgres@" + p.pooler + "/" + database + "?sslmode=disable&default_query_exec_mode=exec"
 }

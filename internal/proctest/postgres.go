@@ -36,13 +36,13 @@ type Postgres struct {
 	stopPooler func()
 }
 
-// postgresSwitch is the environment variable that enables tests with PostgreSQL. Its value is "default", or a list of
-// variants. If it is unset, these tests are skipped, even if PostgreSQL is installed.
+// postgresSwitch is the environment variable that enables tests with PostgreSQL. Its value is "default" or a list of
+// variants. Without it these tests are skipped, even if PostgreSQL is installed.
 const postgresSwitch = "EASEL_TEST_POSTGRES"
 
 var variants = strings.Split(os.Getenv(postgresSwitch), ",")
 
-// Variants of the server.
+// Variants of the PostgreSQL server that the tests share.
 const (
 	collated     = "icu"          // sorts strings by language instead of bytes
 	serializable = "serializable" // uses this isolation level by default
@@ -68,7 +68,7 @@ func stopCluster() {
 	}
 }
 
-// Database returns the URL of an empty PostgreSQL database, for tests that [Main] runs.
+// Database returns the URL of an empty PostgreSQL database. The package's tests must run through [Main].
 func Database(t testing.TB) string {
 	t.Helper()
 	p := orSkip(t, func() (*Postgres, error) { clusterInUse.Store(true); return startCluster() })
@@ -297,7 +297,7 @@ func (p *Postgres) ping(ctx context.Context) error {
 	return err
 }
 
-// Kill sends SIGKILL to the server, and waits for its exit. Its child processes exit on their own.
+// Kill sends SIGKILL to the server, and waits until it has exited. The server's child processes then exit on their own.
 func (p *Postgres) Kill() { p.end(syscall.SIGKILL) }
 
 func (p *Postgres) end(signal syscall.Signal) {

@@ -1,4 +1,4 @@
-// Package proctest runs programs as processes of a test: easel as it is shipped, and its dependencies.
+// Package proctest runs programs as processes for tests: easel as it is shipped, and its dependencies.
 package proctest
 
 import (
@@ -21,7 +21,7 @@ var Root = filepath.Join("..", "..")
 // startLimit is the maximum time until a process is ready, and until it has exited after a signal.
 const startLimit = 30 * time.Second
 
-// Process is one run of a program.
+// Process is a process that a test has started.
 type Process struct {
 	Stdout, Stderr, Output *Output // Output has the text of both streams in order
 
@@ -63,9 +63,9 @@ func (p *Process) Ready(t testing.TB, ready func(stdout, stderr string) bool) {
 			if ready(p.Stdout.String(), p.Stderr.String()) {
 				return
 			}
-			t.Fatalf("ended before it was ready\n%s", p.Output)
+			t.Fatalf("exited before it was ready:\n%s", p.Output)
 		case <-late:
-			t.Fatalf("not ready\n%s", p.Output)
+			t.Fatalf("not ready:\n%s", p.Output)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func (p *Process) Await(mark int, pattern string, limit time.Duration) (string, 
 			if expression.MatchString(p.Output.String()[mark:]) {
 				continue
 			}
-			return "", fmt.Errorf("it ended without %q:\n%s", pattern, p.Output)
+			return "", fmt.Errorf("exited without %q:\n%s", pattern, p.Output)
 		case <-late:
 			return "", fmt.Errorf("no %q in %v:\n%s", pattern, limit, p.Output)
 		}
@@ -97,20 +97,20 @@ func (p *Process) Wait(limit time.Duration) (int, error) {
 	case <-p.gone:
 		return p.command.ProcessState.ExitCode(), nil
 	case <-time.After(limit):
-		return 0, fmt.Errorf("it has not ended in %v:\n%s", limit, p.Output)
+		return 0, fmt.Errorf("not exited after %v:\n%s", limit, p.Output)
 	}
 }
 
 // Gone returns a channel that is closed when the process has exited.
 func (p *Process) Gone() <-chan struct{} { return p.gone }
 
-// Pid returns the process ID.
+// Pid returns the process's ID.
 func (p *Process) Pid() int { return p.command.Process.Pid }
 
-// Signal sends a signal.
+// Signal sends a signal to the process.
 func (p *Process) Signal(signal os.Signal) error { return p.command.Process.Signal(signal) }
 
-// Stop sends SIGTERM, as in production, and returns the exit code.
+// Stop sends SIGTERM, waits until the process has exited, and returns the exit code.
 func (p *Process) Stop() int {
 	_ = p.Signal(syscall.SIGTERM) // it may have exited
 	code, err := p.Wait(startLimit)

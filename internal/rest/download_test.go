@@ -229,7 +229,7 @@ func TestBytesThatFailBreakTheConnection(t *testing.T) {
 	}
 }
 
-// endlessBody blocks until it is closed.
+// endlessBody is a body that has bytes until it is closed.
 type endlessBody chan struct{}
 
 func (endlessBody) Read(p []byte) (int, error) { return len(p), nil }

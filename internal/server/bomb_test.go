@@ -19,12 +19,12 @@ import (
 // bombRise is the maximum memory, in bytes, that a message above the size limit may need.
 const bombRise = 16 << 20
 
-// endless is a body that never ends.
+// endless is a body without an end.
 type endless struct{ read int64 }
 
 func (e *endless) Read(p []byte) (int, error) {
 	e.read += int64(len(p))
-	return len(p), nil // the bytes of p are arbitrary
+	return len(p), nil // the content does not matter
 }
 
 // compressed returns a gRPC message that consists of n similar bytes before compression.

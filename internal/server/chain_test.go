@@ -123,7 +123,7 @@ var _ encoding.Codec = rawCodec{}
 func TestUndecodableRequestIsAFaultOfItsCaller(t *testing.T) {
 	spans := servertest.RecordSpans(t)
 	s := serve(t, servertest.NewStudio())
-	notUTF8 := []byte{1<<3 | 2, 2, 0xff, 0xfe} // field 1, a string
+	notUTF8 := []byte{1<<3 | 2, 2, 0xff, 0xfe} // field 1 is a string
 	err := s.GRPC.Invoke(servertest.WithKey(t.Context()), easelv1.GenerationService_GetGeneration_FullMethodName, notUTF8,
 		&easelv1.GetGenerationResponse{}, grpc.ForceCodec(rawCodec{}))
 	wantUnmarshal := func(err error) { // the gRPC library writes this error

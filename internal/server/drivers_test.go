@@ -20,7 +20,7 @@ import (
 
 // caller sends calls over gRPC or over REST. A scenario is written once and runs with both.
 type caller interface {
-	// call sends a unary call of a method such as "GenerationService/GetGeneration".
+	// call sends a unary call. An example of a method is "GenerationService/GetGeneration".
 	call(ctx context.Context, method string, req, resp proto.Message) error
 	// watch passes each message to the function each until the watch ends.
 	watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error
@@ -56,7 +56,7 @@ func overEveryStack(t *testing.T, scenario func(t *testing.T, s *stack, c caller
 	}, append([]func(*options){usually}, change...)...)
 }
 
-// shared reports whether the scenario's caller shares the API key with other callers.
+// shared reports whether the scenario's caller shares an API key with other callers.
 func (s *stack) shared() bool { return s.caller != "" }
 
 // wantOwned checks that a generation has the scenario's owner and caller. Both are empty with a forwarded API key.

@@ -23,7 +23,7 @@ import (
 type row struct {
 	name   string
 	fault  sandbox.Fault // an empty Route means the call's route
-	call   string        // key of errorCalls
+	call   string        // key in errorCalls
 	code   codes.Code
 	reason string
 	http   int
@@ -31,7 +31,7 @@ type row struct {
 	fields []string // fields in BadRequest
 	detail proto.Message
 
-	outcome string // order_outcome; empty means unknown
+	outcome string // order_outcome in the error; empty means unknown
 }
 
 var errorTable = []row{

@@ -43,7 +43,7 @@ func overMany(t *testing.T, scenario func(t *testing.T, s *stack, c caller), cha
 // first summarizes the messages of a watch of many up to caught_up.
 type first struct {
 	updates map[string]*easelv1.Generation
-	count   int32 // value in caught_up
+	count   int32 // number of generations in caught_up
 }
 
 // etags returns the etags of the delivered generations, without deleted ones.
@@ -57,7 +57,7 @@ func (f first) etags() map[string]string {
 	return etags
 }
 
-// catchUp opens a watch of many, and cancels it when the caller has caught up.
+// catchUp opens a watch of many, cancels it when the caller has caught up, and returns the messages until then.
 func catchUp(t *testing.T, c caller, req *easelv1.WatchGenerationsRequest) (received first) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -81,7 +81,7 @@ func catchUp(t *testing.T, c caller, req *easelv1.WatchGenerationsRequest) (rece
 	return received
 }
 
-// want compares the delivered states and the count with the expected ones.
+// want checks the delivered states and the count.
 func (f first) want(t *testing.T, what string, count int, states map[string]easelv1.State) {
 	t.Helper()
 	got := map[string]easelv1.State{}

@@ -33,7 +33,7 @@ func followed(t *testing.T, c caller) <-chan *easelv1.GenerationUpdate {
 	select {
 	case <-caughtUp:
 	case <-time.After(20 * time.Second):
-		t.Fatal("it does not catch up")
+		t.Fatal("the watch has not caught up")
 	}
 	return updates
 }

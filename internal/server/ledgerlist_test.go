@@ -347,7 +347,7 @@ func TestALedgerThatIsAwayStopsTheCallsThatNeedIt(t *testing.T) {
 				}
 			}
 		}
-		for _, ids := range [][]string{{id}, nil} { // named generations, and everything
+		for _, ids := range [][]string{{id}, nil} { // a watch of some generations, and a watch of everything
 			err := as("poster").watchMany(t.Context(), &easelv1.WatchGenerationsRequest{GenerationIds: ids}, func(*easelv1.WatchGenerationsResponse) bool { return true })
 			wantStatus(t, err, codes.Unavailable, "LEDGER_UNAVAILABLE", 503)
 		}

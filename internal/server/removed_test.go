@@ -53,12 +53,12 @@ func TestAttackOfACallerThatWasRemoved(t *testing.T) { // fault A9
 					began := time.Now()
 					wantRemoved(t, <-removed)
 					if took := time.Since(began); took > heartbeat+reload.Interval {
-						t.Errorf("it went on for %v", took)
+						t.Errorf("the stream continued for %v", took)
 					}
 					time.Sleep(2 * heartbeat)
 					select {
 					case err := <-neighbour:
-						t.Errorf("another caller's ended with %v", err)
+						t.Errorf("another caller's stream ended with %v", err)
 					default:
 					}
 					leave()

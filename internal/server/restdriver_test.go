@@ -233,7 +233,7 @@ func addToQuery(query url.Values, form string, fields map[string]any) {
 	}
 }
 
-// httpRule returns the HTTP rule of a method in the contract.
+// httpRule returns a method's HTTP rule in the contract.
 func httpRule(t *testing.T, method string) (verb, pattern string, body bool) {
 	t.Helper()
 	name := protoreflect.FullName("easel.v1." + strings.ReplaceAll(method, "/", "."))

@@ -214,7 +214,7 @@ func TestAFailedRenderIsRefundedToTheCent(t *testing.T) {
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		before := balance(t, s, c)
 		g := create(t, c, order(t, text, "k", "a [fail] at dawn"))
-		if g.GetCostCents() == 0 { // the balance may already include the refund
+		if g.GetCostCents() == 0 { // the balance can't show the cost, because it may already include the refund
 			t.Error("the order says that it cost nothing")
 		}
 		end := wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_SETTLED)

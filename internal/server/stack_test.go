@@ -37,7 +37,7 @@ type stack struct {
 	http    *http.Client
 	restURL string
 	ledger  *ledger.Ledger
-	catalog string // URL of the catalog that the ledger belongs to
+	catalog string // URL of the ledger's catalog
 	front   *server.Server
 	// The caller in a scenario with a shared API key, and the owner of that caller's orders. Both are empty with a forwarded
 	// API key.
@@ -62,7 +62,7 @@ type options struct {
 	wrap    func(http.RoundTripper) http.RoundTripper // wraps the transport to the catalog
 	// memory puts all connections in memory, which tests in virtual time need.
 	memory      bool
-	client      *tls.Config             // TLS of the clients; nil means no TLS
+	client      *tls.Config             // the clients' TLS configuration; nil means no TLS
 	dialOptions []grpc.DialOption       // options of the gRPC client
 	dialed      func(net.Conn) net.Conn // wraps a client's end of each in-memory connection
 }
@@ -148,7 +148,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 		s.grpc.Close()
 		cancel()
 		if err := <-s.stopped; err != nil {
-			t.Error("the server did not stop well:", err)
+			t.Error("the server did not stop cleanly:", err)
 		}
 		services.Close()
 		_ = o.service.Orders.Close(context.Background())
@@ -172,7 +172,7 @@ func (s *stack) audit() sandbox.Audit {
 		err = audit.Check()
 	}
 	if err != nil {
-		s.Error("the books:", err)
+		s.Error("the account is not exact:", err)
 	}
 	return audit
 }
@@ -182,7 +182,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); {
 		if time.Now().After(deadline) {
-			t.Fatal("in 20 s not:", what)
+			t.Fatal("not within 20 s:", what)
 		}
 		time.Sleep(time.Millisecond)
 	}

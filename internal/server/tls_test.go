@@ -31,7 +31,7 @@ import (
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
-// authority signs the certificates of a test.
+// authority is a CA that signs a test's certificates.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey

@@ -93,7 +93,7 @@ func (s *shop) answers(code int) {
 	s.status = code
 }
 
-// count returns the number of requests since the previous call.
+// count returns the number of requests to the shop since the previous call of count.
 func (s *shop) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

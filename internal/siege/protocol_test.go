@@ -34,7 +34,7 @@ const (
 	attackRise = 64 << 20
 	// attackers is the number of connections that run an attack. The cost of an attack increases with this number.
 	attackers = 2
-	// neverLate is the maximum duration of a call during an attack.
+	// neverLate is the maximum duration of a bystander's call.
 	neverLate = 20 * time.Second
 )
 
@@ -49,7 +49,7 @@ type enemy struct {
 
 // attacked is a server in its own process, so that its memory is separate from the attacker's memory.
 type attacked struct {
-	grpc, rest, admin string // listen addresses
+	grpc, rest, admin string // addresses of these listeners
 	pid               int
 	trust             *tls.Config // nil for plaintext
 }
@@ -198,7 +198,7 @@ func listen(framer *http2.Framer) {
 	}()
 }
 
-// block encodes the headers of a call.
+// block returns the encoded headers of the enemy's call, followed by more headers.
 func (e enemy) block(more ...hpack.HeaderField) []byte {
 	var out bytes.Buffer
 	encoder := hpack.NewEncoder(&out)

@@ -60,12 +60,12 @@ func sizeOf[T any](full, short T) T {
 	return short
 }
 
-// as returns ctx with a credential.
+// as returns a context whose calls have a credential.
 func as(ctx context.Context, key string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key)
 }
 
-// bearing returns the context of a call with a credential and a deadline.
+// bearing returns a context whose calls have a credential and a deadline.
 func bearing(t *testing.T, token string, limit time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

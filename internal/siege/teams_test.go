@@ -62,7 +62,7 @@ func newBook(t *testing.T) string {
 	return "sqlite:" + filepath.Join(t.TempDir(), "book.db")
 }
 
-// order places an order for the caller in the context, and returns the generation ID.
+// order places an order for the caller whose credential is in ctx, and returns the generation ID.
 func (s *siege) order(ctx context.Context, conn *grpc.ClientConn, key, prompt string) (string, error) {
 	created, err := easelv1.NewGenerationServiceClient(conn).CreateGeneration(ctx, &easelv1.CreateGenerationRequest{
 		ModelId: "studio/haiku", IdempotencyKey: key, InputsJson: fmt.Sprintf(`{"prompt":%q}`, prompt),
@@ -165,7 +165,7 @@ func TestAttackByReportsOnALongBook(t *testing.T) { // fault D7
 	}
 }
 
-// multiply copies the only order of an owner until there are count orders.
+// multiply copies an owner's only order until the owner has count orders.
 func multiply(t *testing.T, book, owner string, count int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(book, "sqlite:")+"?_pragma=busy_timeout(5000)")

@@ -47,7 +47,7 @@ func startCollector(t *testing.T, lags time.Duration) *collector {
 	return c
 }
 
-// Export stores spans.
+// Export stores the spans of an export.
 func (c *collector) Export(_ context.Context, req *collectortrace.ExportTraceServiceRequest) (*collectortrace.ExportTraceServiceResponse, error) {
 	time.Sleep(c.lags)
 	c.mu.Lock()
@@ -67,10 +67,10 @@ func (c *collector) exported() []*otlp.Span {
 	return slices.Clone(c.spans)
 }
 
-// metricsOf is the collector's metrics service.
+// metricsOf is the metrics service of a collector.
 type metricsOf struct{ *collector }
 
-// Export stores the names of metrics.
+// Export stores the names of the exported metrics.
 func (c metricsOf) Export(_ context.Context, req *collectormetrics.ExportMetricsServiceRequest) (*collectormetrics.ExportMetricsServiceResponse, error) {
 	time.Sleep(c.lags)
 	c.mu.Lock()

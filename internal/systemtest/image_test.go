@@ -29,7 +29,7 @@ func seenByDocker(lines []string, file string) bool {
 	return seen
 }
 
-// copyContext copies the Docker build context of the working tree into a directory.
+// copyContext copies the working tree's Docker build context into a directory.
 func copyContext(t *testing.T, to string) {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")

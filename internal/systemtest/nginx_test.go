@@ -204,7 +204,7 @@ func TestEventsOfRESTPassNginxAsTheyCome(t *testing.T) {
 	}
 }
 
-// order orders a picture, and returns its ID.
+// order orders a picture, and returns the render's ID.
 func (p proxied) order(t *testing.T, key string) string {
 	t.Helper()
 	inputs, err := structpb.NewStruct(map[string]any{"prompt": "a calm sea", "size": "640x400"})

@@ -52,7 +52,7 @@ func (p *prometheus) ask(result any, path string) {
 	}
 }
 
-// series returns the number of series in the result of a query.
+// series returns the number of series in a query's result.
 func (p *prometheus) series(query string) int {
 	p.t.Helper()
 	var found struct{ Result []any }

@@ -88,7 +88,7 @@ func startRegistries(t *testing.T) *registries {
 	return r
 }
 
-// makeKey creates the signing key for Central.
+// makeKey creates the key that signs files for Central.
 func (r *registries) makeKey(t *testing.T) {
 	t.Helper()
 	home := gpgHome(t)

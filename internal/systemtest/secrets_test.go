@@ -88,7 +88,7 @@ func (p *parrot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.answer(w, r, mode, key)
 }
 
-// repeated returns an error body that repeats the API key.
+// repeated returns the body of an error, which repeats the API key. media is its media type.
 func repeated(media, key string) string {
 	encoded := base64.StdEncoding.EncodeToString([]byte("Bearer " + key))
 	switch media {

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(proctest.Main(m))
 }
 
-// Exit codes that these tests distinguish, as in `easel help`.
+// Exit codes that these tests distinguish. 'easel help' describes them.
 const (
 	exitOK         = 0
 	exitCredential = 5
@@ -87,7 +87,7 @@ func waitFor(t *testing.T, what string, there func() bool, said func() string) {
 // sqliteLedger returns the URL of a ledger in a new SQLite file.
 func sqliteLedger(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") }
 
-// put writes a file that only its owner can read.
+// put writes a text to a file that only its owner can read.
 func put(t *testing.T, file, text string) {
 	t.Helper()
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -83,7 +83,7 @@ func now(aggregate, name, title string, by ...string) query {
 	return query{name, strings.Replace(expr, " by () ", "", 1), legend(m, title, by)}
 }
 
-// quantile queries a quantile of a histogram.
+// quantile queries one of a histogram's quantiles.
 func quantile(share, name, title string, by ...string) query {
 	m := named(name)
 	group := labels(m, by)

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// failureLine is a log line about the catalog.
+// failureLine is a log line about a failure of the catalog.
 type failureLine struct {
 	Msg        string
 	Key        string `json:"api_key"`

@@ -144,7 +144,7 @@ func TestEveryQueryOfTheDashboardReadsExistingMetrics(t *testing.T) {
 	}
 }
 
-// ruleFile is a rule file of Prometheus.
+// ruleFile is a Prometheus rule file.
 type ruleFile struct {
 	Groups []struct {
 		Name  string

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// reference returns the table as Markdown.
+// reference returns the table of metrics as Markdown.
 func reference() string {
 	var out strings.Builder
 	out.WriteString("| OpenTelemetry | Prometheus | kind | unit | labels | |\n|---|---|---|---|---|---|\n")

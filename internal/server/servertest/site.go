@@ -60,7 +60,7 @@ func (s *Site) Generations() easelv1.GenerationServiceClient {
 	return easelv1.NewGenerationServiceClient(s.GRPC)
 }
 
-// Lines returns the fields of all log lines with the given message.
+// Lines returns the fields of each log line that has the given message.
 func (s *Site) Lines(t *testing.T, message string) (found []map[string]any) {
 	t.Helper()
 	for line := range strings.Lines(s.Logs.String()) {

@@ -22,10 +22,10 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// WatchStream is the stream of a watch.
+// WatchStream is the server's stream of a watch.
 type WatchStream = grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]
 
-// Studio is a service whose responses a test defines. It accepts callers with the bearer token "key" or with a client
+// Studio is a service whose responses a test defines. It accepts a caller with the bearer token "key" or with a client
 // certificate.
 type Studio struct {
 	easelv1.UnimplementedAccountServiceServer
@@ -169,5 +169,5 @@ type Ending func() error
 // Read implements io.Reader.
 func (e Ending) Read([]byte) (int, error) { return 0, cmp.Or(e(), io.EOF) }
 
-// Page serves a page for browsers.
+// Page serves a short text as a page for browsers.
 func Page(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "a page") }
