@@ -102,7 +102,7 @@ func TestAnAPIKeyWhoseAccountIsNotNamedIsTaken(t *testing.T) { // fault M4
 		}
 		g.body = `{"balanceCents":1,"userId":"u1","organizationId":"o2"}`
 		if err := g.check(t.Context(), catalog.NewSecret("one-first")); !errors.Is(err, errOtherAccount) {
-			t.Errorf("another organization's: %v", err)
+			t.Errorf("the API key of another organization: %v", err)
 		}
 	})
 }
@@ -183,7 +183,7 @@ func TestOneFailedAccountCheckDelaysOrdersForAMoment(t *testing.T) { // fault M4
 		go func() { ended <- repeat(t.Context()) }()
 		g.away.Store(false)
 		if time.Sleep(time.Second); g.book.AccountUnknown.Load() {
-			t.Error("orders wait for a second after the catalog answers")
+			t.Error("orders still wait a second after the catalog has responded")
 		}
 		if err := <-ended; err != nil {
 			t.Errorf("the check ended with %v", err)

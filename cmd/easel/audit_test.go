@@ -151,7 +151,7 @@ func TestNothingIsChangedWithoutALineInTheAudit(t *testing.T) {
 	c := startChanging(t, nil)
 	before, begun := c.state(), c.lines()
 	if begun != 0 {
-		t.Errorf("the start has %d lines", begun)
+		t.Errorf("after the start the audit has %d lines", begun)
 	}
 	for _, token := range []string{"", "wrong-token", "poster-token"} {
 		for way, do := range c.ways() {

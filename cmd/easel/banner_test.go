@@ -25,7 +25,7 @@ func TestTheBannerSaysWhatIsLeftWhenItEnds(t *testing.T) {
 	t.Parallel()
 	banner, _ := devOn(t)
 	if !strings.Contains(banner, "All data is lost then") || !strings.Contains(banner, "--db FILE") {
-		t.Errorf("nothing says what is left of a catalog in memory:\n%s", banner)
+		t.Errorf("the banner does not say that a catalog in memory is lost:\n%s", banner)
 	}
 	file := filepath.Join(t.TempDir(), "catalog.db")
 	first, stop := devOn(t, "--db", file)
@@ -45,7 +45,7 @@ func TestTheBannerSaysWhatIsLeftWhenItEnds(t *testing.T) {
 	for _, worth := range []string{"50.00 EUR", "with its remaining balance"} {
 		named, stop := devOn(t, "--db", file, "--key", "sandbox_live_mine")
 		if !strings.Contains(named, worth) {
-			t.Errorf("a key that is named is not said to be worth %q:\n%s", worth, named)
+			t.Errorf("the banner for a given key does not have %q:\n%s", worth, named)
 		}
 		stop()
 	}
@@ -55,7 +55,7 @@ func TestWhatABannerShowsToCopyNamesTheProgramAsItWasCalled(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"": "easel", "easel": "easel", "bin/easel": "bin/easel", "/my tools/easel": "'/my tools/easel'"} {
 		if got := (&cli.Program{Name: name}).Self(); got != want {
-			t.Errorf("called as %q it names itself %s, want %s", name, got, want)
+			t.Errorf("called as %q, the program's name is %s, want %s", name, got, want)
 		}
 	}
 	bin := filepath.Join(t.TempDir(), "my-easel")
@@ -75,7 +75,7 @@ func TestTheSandboxShowsALineThatInjectsAFault(t *testing.T) {
 		t.Errorf("%s is not in the help:\n%s", line, help)
 	}
 	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("there is no curl on this machine")
+		t.Skip("curl is not installed")
 	}
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", line).Output()
 	if err != nil || !strings.Contains(string(out), `"status": 503`) {

@@ -43,7 +43,7 @@ func TestCallersCheckTellsEachFaultWithItsLine(t *testing.T) {
 		t.Errorf("an issuer whose keys are missing: exit %d\n%s", got.exit, got.stderr)
 	}
 	if got := easel(t.Context(), nil, "callers", "check", "/nowhere/callers"); got.exit != exitUsage || !strings.Contains(got.stderr, "/nowhere/callers") {
-		t.Errorf("a file that is not there: exit %d\n%s", got.exit, got.stderr)
+		t.Errorf("a missing file: exit %d\n%s", got.exit, got.stderr)
 	}
 	if got := easel(t.Context(), nil, "callers", "check", filepath.Join("..", "..", "deploy", "callers.yaml")); got.exit != exitOK {
 		t.Errorf("the example: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
@@ -66,7 +66,7 @@ func TestCallersTokenMakesATokenAndItsLine(t *testing.T) {
 		t.Errorf("%v\n%s%s%s", err, inTeam.stdout, inTeam.stderr, got.stderr)
 	}
 	if got := easel(t.Context(), nil, "callers", "token", "poster-service", "--team", "a b"); got.exit != exitUsage || got.stdout != "" {
-		t.Errorf("a team that can't be: exit %d\n%s", got.exit, got.stdout)
+		t.Errorf("an invalid team: exit %d\n%s", got.exit, got.stdout)
 	}
 	for _, name := range []string{"a b", "anonymous", "", `a", team: "b`, strings.Repeat("a", 64)} {
 		if got := easel(t.Context(), nil, "callers", "token", name); got.exit != exitUsage || got.stdout != "" {
@@ -83,7 +83,7 @@ func TestCallersWithoutALimitAreNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := unlimited(list); got != want {
-			t.Errorf("named are %q, want %q", got, want)
+			t.Errorf("the output names %q, want %q", got, want)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func TestACallersFileKeepsTheOwnersOfUnknownOrders(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := keepsOwners(t.Context(), book, []string{"studio"}); err == nil || !strings.Contains(err.Error(), "it drops studio, and") {
-		t.Errorf("when the ledger is away: %v", err)
+		t.Errorf("when the ledger is unavailable: %v", err)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestTheStartWarnsOfUnknownOrdersWhoseOwnerTheCallersFileLacks(t *testing.T)
 		return log.String()
 	}
 	if log := logOf("  studio: {}\n"); !strings.Contains(log, "owners=1") {
-		t.Errorf("without print it says %q", log)
+		t.Errorf("without print the log has %q", log)
 	}
 	if log := logOf("  studio: {}\n  print: {}\n"); log != "" {
 		t.Errorf("with both it says %q", log)

@@ -169,7 +169,7 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 		left++
 		data, err := os.ReadFile(name)
 		if bytes.Contains(data, want[:100]) {
-			t.Errorf("%s has the bytes that were erased", name)
+			t.Errorf("%s still has the erased bytes", name)
 		}
 		return err
 	})
@@ -184,16 +184,16 @@ func holdContents(t *testing.T, admin string) {
 	_, metrics := fetchFile(t, http.MethodGet, "http://"+admin+"/metrics")
 	for _, row := range telemetry.Table {
 		if row.From == telemetry.Contents && !strings.Contains(string(metrics), "\n"+row.Prometheus()) {
-			t.Errorf("nothing feeds %s", row.Name)
+			t.Errorf("no value for %s", row.Name)
 		}
 	}
 	for _, want := range []string{`easel_content_copies_total{easel_content_outcome="copied"} 2`, `easel_content_copies_total{easel_content_outcome="failed"} 0`} {
 		if !strings.Contains(string(metrics), "\n"+want+"\n") {
-			t.Errorf("there is no %s", want)
+			t.Errorf("the metrics lack %s", want)
 		}
 	}
 	if _, status := fetchFile(t, http.MethodGet, "http://"+admin+"/status.json"); !strings.Contains(string(status), `"copies":{`) {
-		t.Errorf("the status page says nothing of copies: %s", status)
+		t.Errorf("the status page does not report copies: %s", status)
 	}
 }
 

@@ -46,14 +46,14 @@ func TestDevHoldsItsKeyForTheCallersOfAFile(t *testing.T) {
 			}
 			for caller, renders := range map[string]int{"poster": 1, "flyer": 1, "ops": 2} {
 				if got := as(t, banner, caller, "list", "-q"); strings.Count(got.stdout, "\n") != renders {
-					t.Errorf("%s lists, and not %d renders,\n%s%s", caller, renders, got.stdout, got.stderr)
+					t.Errorf("%s does not list %d renders:\n%s%s", caller, renders, got.stdout, got.stderr)
 				}
 			}
 			if got := as(t, banner, "stranger", "account"); got.exit != exitCredential {
 				t.Errorf("a stranger: exit %d", got.exit)
 			}
 			if exit := stop(); exit != exitOK {
-				t.Errorf("it ends with %d", exit)
+				t.Errorf("the command exited with %d", exit)
 			}
 			if name == "in memory" {
 				return

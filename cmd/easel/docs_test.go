@@ -157,7 +157,7 @@ func wantTests(t *testing.T, span string) {
 			return err == nil && regexp.MustCompile(`func Test\w*`+pattern).Match(source)
 		})
 		if !found {
-			t.Errorf("%q: no test is called like %s", span, pattern)
+			t.Errorf("%q: no test matches %s", span, pattern)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func TestTheDoctorReadsEveryDialectWithoutSpendingACent(t *testing.T) {
 				t.Errorf("no status was read\n%s", got.stdout)
 			}
 			if after := chargesOf(t, box, key); after != before {
-				t.Errorf("the accounts were %s, and are %s", before, after)
+				t.Errorf("the charges were %s and are now %s", before, after)
 			}
 		})
 	}
@@ -188,12 +188,12 @@ func TestTheDoctorSaysWhyItCouldNotLook(t *testing.T) {
 	}
 	box.close(t.Context())
 	if got := doctored(t, box.baseURL(), "studio_live_wrong"); got.exit != exitRetry || !strings.Contains(got.stderr, "--upstream-url") {
-		t.Errorf("nobody there: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
+		t.Errorf("an unreachable catalog: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
 	if got := doctored(t, (&upstream{}).serve(t), "studio_live_wrong"); got.exit != exitFailure || !strings.Contains(got.stderr, "base address") {
 		t.Errorf("another server: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
 	if got := doctored(t, "http://catalog.example", "studio_live_wrong"); got.exit != exitUsage || !strings.Contains(got.stderr, "EASEL_UPSTREAM_INSECURE") {
-		t.Errorf("in the clear: exit %d\n%s", got.exit, got.stderr)
+		t.Errorf("over plain HTTP: exit %d\n%s", got.exit, got.stderr)
 	}
 }

@@ -68,6 +68,6 @@ func TestAnOperatorErasesWhatNamesContent(t *testing.T) {
 		t.Errorf("it is\n%s%s", got.stdout, got.stderr)
 	}
 	if logged := served.stderr.String(); !strings.Contains(logged, `"action":"order.erase"`) || strings.Contains(logged, "no-4711") {
-		t.Errorf("logged is\n%s", logged)
+		t.Errorf("the log is\n%s", logged)
 	}
 }

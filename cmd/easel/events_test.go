@@ -36,7 +36,7 @@ func TestDevTellsAReceiver(t *testing.T) {
 	order := as(t, banner, proctest.Find(t, `key +(\S+)`, banner), "generate", "studio/haiku", "prompt=rain", "-q")
 	first := <-delivered
 	if id, rest, _ := strings.Cut(first, " "); !strings.HasPrefix(id, "evt_") || rest != "easel.generation.succeeded "+strings.TrimSpace(order.stdout) {
-		t.Errorf("delivered is %q of %s%s", first, order.stdout, order.stderr)
+		t.Errorf("delivered %q of %s%s", first, order.stdout, order.stderr)
 	}
 	env := map[string]string{"EASEL_ADMIN_ADDR": proctest.Find(t, `status +http://(\S+)`, banner), "EASEL_API_KEY": proctest.Find(t, `key +(\S+)`, banner)}
 	run := func(exit int, want string, args ...string) {
@@ -56,7 +56,7 @@ func TestDevTellsAReceiver(t *testing.T) {
 	run(exitOK, "0 events will be sent again", "replay", "--team", "dev", "--since", "1h", "--given-up")
 	run(exitOK, "1 event will be sent again", "replay", "--team", "dev", "--since", "1h")
 	if again := <-delivered; again != first {
-		t.Errorf("delivered again is %q, and was %q", again, first)
+		t.Errorf("delivered %q again instead of %q", again, first)
 	}
 }
 

@@ -114,7 +114,7 @@ func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 		t.Errorf("the log is not in text format:\n%s", served.stderr)
 	}
 	if code, _ := fetch(t, strings.Split(catalog, "/api/")[0]+"/_sandbox/requests"); code != http.StatusOK {
-		t.Errorf("the administration is answered with %d", code)
+		t.Errorf("the sandbox's admin route returned %d", code)
 	}
 	served.stop()
 	box.stop()
@@ -165,7 +165,7 @@ func TestACatalogMayLimitTheRateOfAnAPIKey(t *testing.T) {
 			return
 		}
 		if n > 100 {
-			t.Fatalf("%d requests were answered, the last with %d", n, answer.StatusCode)
+			t.Fatalf("no 429 in %d requests; the last status is %d", n, answer.StatusCode)
 		}
 	}
 }

@@ -143,16 +143,16 @@ func TestEveryFaultHasATestThatNamesIt(t *testing.T) {
 	for _, f := range faults {
 		switch named := tests[f.id]; {
 		case f.what == "" || f.proof == "":
-			t.Errorf("%s does not say what it is or how it is proven", f.id)
+			t.Errorf("%s lacks a description or a proof", f.id)
 		case f.untested != "" && len(named) > 0:
-			t.Errorf("%s is said to have no test, and %q names it", f.id, named)
+			t.Errorf("%s should have no test, but %q names it", f.id, named)
 		case f.untested == "" && len(named) == 0:
 			t.Errorf("%s (%s) has no test", f.id, f.what)
 		}
 		delete(tests, f.id)
 	}
 	for id, named := range tests {
-		t.Errorf("%q name the fault %s, which is not in the catalogue", named, id)
+		t.Errorf("%q name the fault %s, which is not in the list", named, id)
 	}
 }
 

@@ -43,9 +43,9 @@ func TestNoRouteChangesAnythingWithoutAnIdentity(t *testing.T) {
 	if after := c.state(); after != before || c.lines() != lines {
 		t.Errorf("%q became %q, with %d lines", before, after, c.lines()-lines)
 	}
-	t.Logf("%d routes that change something were refused to %d that are nobody", changing, len(withoutIdentity))
+	t.Logf("%d routes with side effects rejected %d unknown clients", changing, len(withoutIdentity))
 	if want := 2 + 2 + 5; changing != want { // create and delete over gRPC and over REST; five operator routes
-		t.Errorf("%d routes that change something were tried, and there are %d", changing, want)
+		t.Errorf("tried %d routes with side effects, want %d", changing, want)
 	}
 }
 

@@ -48,7 +48,7 @@ func TestOneLineOfTheStartTellsWhatIsInForce(t *testing.T) {
 		}
 	}
 	if found != 1 {
-		t.Errorf("it is told %d times", found)
+		t.Errorf("it is logged %d times", found)
 	}
 }
 

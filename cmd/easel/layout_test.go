@@ -97,7 +97,7 @@ func TestImportsRunOneWayFromCmdToCatalog(t *testing.T) {
 	packages := goList(t)
 	for name := range allowed {
 		if _, ok := packages[name]; !ok {
-			t.Errorf("%s is in the table and not in the module", name)
+			t.Errorf("%s is in the table but not in the module", name)
 		}
 	}
 	for name, imports := range packages {
@@ -143,7 +143,7 @@ func TestTheTopLevelHoldsWhatItShould(t *testing.T) {
 	for _, e := range entries {
 		built := e.Name() == "bin" || regexp.MustCompile(`^easel-demo|\.png(\.key)?$|^(order|openapi)\.json$|^pictures$`).MatchString(e.Name()) // git ignores these files
 		if !strings.HasPrefix(e.Name(), ".") && !built && !slices.Contains(want, e.Name()) {
-			t.Errorf("%s stands at the top level", e.Name())
+			t.Errorf("%s is not allowed at the top level", e.Name())
 		}
 	}
 }

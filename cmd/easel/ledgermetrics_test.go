@@ -38,15 +38,15 @@ func TestTheMetricsTellOfTheLedgerInSum(t *testing.T) {
 		`easel_setting_broken{easel_setting="EASEL_CALLERS_FILE"} 0`,
 	} {
 		if !strings.Contains(string(text), want) {
-			t.Errorf("there is no %s", want)
+			t.Errorf("the metrics lack %s", want)
 		}
 	}
 	for _, row := range telemetry.Table { // event metrics need a receiver
 		if row.From == telemetry.Contents && strings.Contains(string(text), row.Prometheus()) {
-			t.Errorf("%s is there without a store", row.Name)
+			t.Errorf("%s is exposed without a content store", row.Name)
 		}
 		if row.From == telemetry.Book && !strings.HasPrefix(row.Name, "easel.event") && !strings.Contains(string(text), "\n"+row.Prometheus()) {
-			t.Errorf("nothing feeds %s", row.Name)
+			t.Errorf("no value for %s", row.Name)
 		}
 	}
 }

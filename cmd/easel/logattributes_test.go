@@ -37,7 +37,7 @@ func TestTheTableHasEachAttributeOfTheLog(t *testing.T) {
 		collectAttributes(file, used)
 	}
 	if len(used) < 30 {
-		t.Errorf("only %d attributes are found: this test has lost its way", len(used))
+		t.Errorf("found only %d attributes; fix this test", len(used))
 	}
 	for _, name := range slices.Sorted(maps.Keys(used)) {
 		if !named[name] {
@@ -46,7 +46,7 @@ func TestTheTableHasEachAttributeOfTheLog(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		if !used[name] {
-			t.Errorf("the table has %s, which no line has", name)
+			t.Errorf("the table has %s, but no log line has it", name)
 		}
 	}
 }

@@ -28,6 +28,6 @@ func TestTheMetricsAddressServesScrapersAndNothingOfOperators(t *testing.T) {
 		t.Errorf("it has none of Easel's metrics: %s", text)
 	}
 	if code, _ := fetch(t, at("admin")+"/orders"); code == http.StatusNotFound {
-		t.Error("the admin address has lost its orders")
+		t.Error("the admin address no longer serves orders")
 	}
 }

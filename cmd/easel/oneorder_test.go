@@ -33,7 +33,7 @@ const (
 // that is not needed for each order runs less often.
 func TestOneOrderRunsThroughLittle(t *testing.T) {
 	if !*oneOrder {
-		t.Skip("it builds the program to be counted: make one-order")
+		t.Skip("make one-order builds the program and runs this test")
 	}
 	program := filepath.Join(t.TempDir(), "easel")
 	build := exec.CommandContext(t.Context(), "go", "build", "-cover", "-covermode=atomic", "-coverpkg=github.com/easel-grpc/easel/...", "-o", program, ".")
@@ -55,7 +55,7 @@ func TestOneOrderRunsThroughLittle(t *testing.T) {
 	files, functions := functionsOf(t, profile)
 	t.Logf("one CreateGeneration runs through %d files and %d functions:\n%s", len(files), len(functions), strings.Join(functions, "\n"))
 	if len(files) > mostFiles || len(functions) > mostFunctions || len(functions) < 20 {
-		t.Errorf("%d files and %d functions, where %d and %d are the most", len(files), len(functions), mostFiles, mostFunctions)
+		t.Errorf("%d files and %d functions; the maximum is %d and %d", len(files), len(functions), mostFiles, mostFunctions)
 	}
 }
 
@@ -90,7 +90,7 @@ func blocksOf(t *testing.T, program string, orders int) map[string]int {
 		}
 	}
 	if code := p.Stop(); code != 0 {
-		t.Fatal("it ended with ", code)
+		t.Fatal("the server exited with ", code)
 	}
 	text := filepath.Join(dir, "text")
 	if out, err := exec.CommandContext(t.Context(), "go", "tool", "covdata", "textfmt", "-i", dir, "-o", text).CombinedOutput(); err != nil {

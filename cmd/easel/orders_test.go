@@ -77,7 +77,7 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // fault T11
 	run(exitOK, `"reserved_cents":11`, "list", "--unknown", "-o", "json")
 	until, err := time.Parse(time.RFC3339, proctest.Find(t, `"sent_again_until":"([^"]+)"`, easelEnv(t.Context(), nil, env, "orders", "list", "--unknown", "-o", "json").stdout))
 	if left := time.Until(until); err != nil || left < 5*time.Hour || left > 6*time.Hour {
-		t.Errorf("the order is sent again for %v: %v", left, err)
+		t.Errorf("the order was resent for %v: %v", left, err)
 	}
 	run(exitOK, rotated, "list")
 	run(exitOK, "Nothing found", "list", "--state", "succeeded")
@@ -115,13 +115,13 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // fault T11
 		`"actor":"anonymous"`, `"from":"127.0.0.1:`, `"subject":"` + rotated,
 	} {
 		if logged := served.stderr.String(); strings.Count(logged, `"msg":"audit"`) != 3 || !strings.Contains(logged, want) {
-			t.Errorf("logged is not %s:\n%s", want, logged)
+			t.Errorf("the log lacks %s:\n%s", want, logged)
 		}
 	}
 	got := easelEnv(t.Context(), nil, env, "audit")
 	for _, want := range []string{"BEFORE", `{"owner":"studio","state":"unknown"}`, `{"owner":"studio","state":"placed","generation":"gen_2","forced":true}`, `{"owner":"studio","state":"refused"}`} {
 		if !strings.Contains(got.stdout, want) {
-			t.Errorf("the audit is not %s:\n%s%s", want, got.stdout, got.stderr)
+			t.Errorf("the audit lacks %s:\n%s%s", want, got.stdout, got.stderr)
 		}
 	}
 	if got := easel(t.Context(), nil, "ledger", "verify", "--ledger-url", url); got.exit != exitOK || !strings.Contains(got.stdout, "2 orders and 2 budgets, 0 differences") {

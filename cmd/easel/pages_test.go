@@ -63,7 +63,7 @@ func TestEveryLinkOfThePagesLeadsSomewhere(t *testing.T) {
 			info, err := os.Stat(filepath.Join("..", "..", target))
 			switch {
 			case err != nil:
-				t.Errorf("%s: %s leads to %s, which there is not", path, title, target)
+				t.Errorf("%s: %s leads to %s, which does not exist", path, title, target)
 			case heading != "" && (info.IsDir() || !slices.Contains(headingsOf(pageText(t, target)), heading)):
 				t.Errorf("%s: %s has no heading %s", path, target, heading)
 			case strings.HasSuffix(target, ".go") && title != "`"+filepath.Base(target)+"`":
@@ -89,7 +89,7 @@ func TestEachChangeOfThePageOfContributorsLeadsToItsCode(t *testing.T) {
 	}
 	for _, row := range rows[1:] {
 		if !regexp.MustCompile(`\[[^\]]+\]\(\.\./[^)]+\)`).MatchString(row[0]) {
-			t.Errorf("no file of the code is in %s", row)
+			t.Errorf("%s names no file of the code", row)
 		}
 	}
 }
@@ -177,7 +177,7 @@ func TestThePagesNameOnlyFilesThatThereAre(t *testing.T) {
 	for path, text := range pages(t) {
 		for _, found := range regexp.MustCompile("(?:`|src=\")((?:clients|cmd|deploy|docs|gen|internal|proto)/[^`\"\\s*]+)[`\"]").FindAllStringSubmatch(text, -1) {
 			if _, err := os.Stat(filepath.Join("..", "..", found[1])); err != nil {
-				t.Errorf("%s: there is no %s", path, found[1])
+				t.Errorf("%s: %s does not exist", path, found[1])
 			}
 		}
 	}
@@ -222,7 +222,7 @@ func TestTheFirstScreenOfTheREADMEHasTheWayToACall(t *testing.T) {
 	}
 	for path := range pages(t) {
 		if path != "README.md" && !strings.HasSuffix(path, "_template.md") && !strings.Contains(text, "]("+path+")") {
-			t.Errorf("it does not lead to %s", path)
+			t.Errorf("the README has no link to %s", path)
 		}
 	}
 }

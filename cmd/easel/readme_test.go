@@ -44,7 +44,7 @@ func TestEveryCommandOfThePagesWorks(t *testing.T) {
 			runBlocks(t, startDev(t), bin, text, work)
 			pictures := regexp.MustCompile(`\b\w+\.png\b`).FindAllString(fmt.Sprint(blocks), -1)
 			if len(pictures) == 0 {
-				t.Error("its commands save no picture")
+				t.Error("the page's commands save no picture")
 			}
 			wantPictures(t, work, pictures...)
 			wantNothingUntracked(t, work)
@@ -95,7 +95,7 @@ func TestEveryCommandOfTheTeamsWorks(t *testing.T) {
 	}
 	for caller, renders := range map[string]int{"flyer-token": 1, "poster-token": 3, "ops-token": 4} {
 		if got := as(t, banner, caller, "list", "-q"); strings.Count(got.stdout, "\n") != renders {
-			t.Errorf("%s lists, and not %d renders,\n%s%s", caller, renders, got.stdout, got.stderr)
+			t.Errorf("%s does not list %d renders:\n%s%s", caller, renders, got.stdout, got.stderr)
 		}
 	}
 	if got := as(t, banner, "poster-token", "generate", "studio/landscape", "prompt=a calm sea"); got.exit != exitMoney {
@@ -185,7 +185,7 @@ func runBlocks(t *testing.T, dev map[string]string, bin, text, work string) {
 			case "curl":
 				for _, program := range []string{"curl", "jq"} {
 					if _, err := exec.LookPath(program); err != nil {
-						t.Skipf("there is no %s on this machine", program)
+						t.Skipf("%s is not installed", program)
 					}
 				}
 			}
@@ -286,7 +286,7 @@ func TestTheServersThatThePagesStartWork(t *testing.T) {
 	}
 
 	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("there is no curl on this machine")
+		t.Skip("curl is not installed")
 	}
 	script := "curl -fsS " + strings.Join(here(pageLine(t, "curl -d '{\"route\"")), " ")
 	if out, err := exec.CommandContext(t.Context(), "sh", "-c", script).CombinedOutput(); err != nil {

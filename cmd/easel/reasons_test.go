@@ -73,7 +73,7 @@ func TestEveryReasonOfTheContractIsSent(t *testing.T) {
 	})
 	for _, name := range easelv1.ErrorReason_name {
 		if !sent[name] {
-			t.Errorf("the contract has %s, and nothing sends it", name)
+			t.Errorf("the contract has %s, but no code sends it", name)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func TestOnlyTheContractsReasonsAreSent(t *testing.T) {
 			return
 		}
 		if made, ok := literal.Type.(*ast.SelectorExpr); ok && made.Sel.Name == "ErrorInfo" && filepath.Base(path) != "reason.go" {
-			t.Errorf("%s makes an ErrorInfo: its reason need not be of the contract", path)
+			t.Errorf("%s creates an ErrorInfo, whose reason may not be in the contract", path)
 		}
 	})
 }

@@ -57,7 +57,7 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 				exit = exitFailure
 			}
 			if got.exit != exit || begin == "" || !strings.Contains(got.stdout, shows[begin]) {
-				t.Errorf("%s: exit %d, and not %q\n%s%s", command, got.exit, shows[begin], got.stdout, got.stderr)
+				t.Errorf("%s: exit %d, without %q\n%s%s", command, got.exit, shows[begin], got.stdout, got.stderr)
 			}
 			if begin == "ledger restored" {
 				served = serve()
@@ -65,7 +65,7 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 		}
 	}
 	if len(ran) != len(shows) {
-		t.Errorf("the page has only %v", ran)
+		t.Errorf("the page has only the commands %v", ran)
 	}
 }
 

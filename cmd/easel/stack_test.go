@@ -105,11 +105,11 @@ func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
 
 	id := strings.TrimSpace(call(exitOK, "generate", "studio/haiku", "prompt=sea", "--idempotency-key", "one", "-q").stdout)
 	if again := call(exitOK, "generate", "studio/haiku", "prompt=sea", "--idempotency-key", "one", "-q").stdout; strings.TrimSpace(again) != id {
-		t.Errorf("one key became two renders, %s and %s", id, again)
+		t.Errorf("one idempotency key led to two renders, %s and %s", id, again)
 	}
 	reused := call(exitUsage, "generate", "studio/haiku", "prompt=land", "--idempotency-key", "one")
 	if want(reused, "another order"); strings.Count(reused.stderr, "another order") != 1 {
-		t.Errorf("the same is said twice:\n%s", reused.stderr)
+		t.Errorf("the output repeats itself:\n%s", reused.stderr)
 	}
 	want(call(exitOK, "watch", id), "succeeded", "text")
 	want(call(exitOK, "wait", id), "0.01 EUR")
@@ -231,7 +231,7 @@ func TestAServerWithAHeldKeyServesWhoeverIsOnThisMachine(t *testing.T) {
 		}
 	}
 	if code := served.stop(); code != exitOK {
-		t.Errorf("a stop that was asked for ends with %d\n%s", code, served.stderr)
+		t.Errorf("after a requested stop the exit code is %d\n%s", code, served.stderr)
 	}
 	if strings.Contains(served.stderr.String(), key) {
 		t.Error("the key is in the logs")

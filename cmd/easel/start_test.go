@@ -60,7 +60,7 @@ func TestEveryProgramOfTheGettingStartedWorks(t *testing.T) {
 	} {
 		t.Run(test.language, func(t *testing.T) {
 			if _, err := os.Stat(test.needs); test.needs != "" && err != nil {
-				t.Skip("make test-clients installs what this needs")
+				t.Skip("make test-clients installs the dependencies")
 			}
 			source, work := atTheServer(dev).Replace(startProgram(t, test.language)), t.TempDir()
 			if err := os.WriteFile(filepath.Join(work, test.file), []byte(source), 0o600); err != nil {

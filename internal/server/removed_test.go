@@ -73,7 +73,7 @@ func TestAttackOfACallerThatWasRemoved(t *testing.T) { // fault A9
 func wantRemoved(t *testing.T, err error) {
 	t.Helper()
 	if st := statusOf(t, err); st.Code() != codes.Unauthenticated || service.Reason(st) != easelv1.ErrorReason_CALLER_UNKNOWN {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("the stream ended with %v", err)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestACallerThatHasChangedItsTeamIsOut(t *testing.T) { // fault T8
 				if name == "other limits" {
 					select {
 					case err := <-ended:
-						t.Errorf("it ended with %v", err)
+						t.Errorf("the stream ended with %v", err)
 					default:
 					}
 					leave()

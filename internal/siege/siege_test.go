@@ -285,16 +285,16 @@ func (s *siege) alongside(a assault) {
 func (s *siege) judge(a assault, quiet, worst time.Duration, through int64, more int, worked time.Duration) {
 	s.t.Helper()
 	if inFull() && worst > max(5*quiet, s.floor) {
-		s.t.Errorf("the neighbour's p99 is %v, and %v when it is quiet", worst, quiet)
+		s.t.Errorf("the neighbour's p99 is %v, and %v without the attack", worst, quiet)
 	}
 	if through < a.least {
-		s.t.Errorf("%d of the attack got through, which proves nothing", through)
+		s.t.Errorf("only %d calls of the attack got through, which is too few for this test", through)
 	}
 	if more > a.memory {
-		s.t.Errorf("the memory rises by %d MB, and may by %d", more>>20, a.memory>>20)
+		s.t.Errorf("the memory rose by %d MB, more than %d MB", more>>20, a.memory>>20)
 	}
 	if each := worked / time.Duration(max(through, 1)); a.cpu > 0 && each > a.cpu {
-		s.t.Errorf("each costs %v of the processors, and may cost %v", each, a.cpu)
+		s.t.Errorf("each call costs %v of processor time, more than %v", each, a.cpu)
 	}
 }
 
@@ -302,7 +302,7 @@ func (s *siege) judge(a assault, quiet, worst time.Duration, through int64, more
 func (s *siege) forgetPeak() (now int) {
 	s.t.Helper()
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.pid), []byte("5"), 0o200); err != nil {
-		s.t.Logf("the highest memory is that since the start: %v", err)
+		s.t.Logf("can't reset the peak memory, which is now measured since the start: %v", err)
 	}
 	now, _ = s.resident(s.t)
 	return now

@@ -130,7 +130,7 @@ func TestAttackByLongPromptsOnTheWatchesOfOthers(t *testing.T) { // fault D8
 		for ended := false; !ended; {
 			m, err := watch.Recv()
 			if err != nil {
-				t.Fatalf("the watch of the neighbour says nothing of the end of %s: %v", id, err)
+				t.Fatalf("the neighbour's watch does not report the end of %s: %v", id, err)
 			}
 			g := m.GetUpdate().GetGeneration()
 			ended = g.GetGenerationId() == id && g.GetTerminal()

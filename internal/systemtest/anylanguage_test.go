@@ -35,7 +35,7 @@ func TestThePlainTreeIsTheDescriptorSet(t *testing.T) {
 		t.Errorf("the set has %d files, the tree %d", len(set), len(files))
 	}
 	if diff := cmp.Diff(set, parsed, protocmp.Transform()); diff != "" {
-		t.Errorf("the set (-) is not what the tree (+) says\n%s", diff)
+		t.Errorf("the set (-) differs from the tree (+)\n%s", diff)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestAnyOtherLanguageReadsTheDescriptors(t *testing.T) {
 		t.Parallel()
 		node := tool(t, "node")
 		if _, err := os.Stat(fromRoot(t, nodeModules)); err != nil {
-			t.Skip("make test-system installs grpc-js, which is not here: what needs it is NOT checked")
+			t.Skip("grpc-js is not installed (make test-system): JavaScript is NOT checked")
 		}
 		script := strings.ReplaceAll(pageBlock(t, "const grpc"), "localhost:50051", dev["EASEL_ADDR"])
 		if said := runInWorkplace(t, workplace(t), dev, node, "-e", script); !strings.Contains(said, "balanceCents: 5000") {
@@ -98,7 +98,7 @@ func headers(t *testing.T, libraries ...string) {
 	t.Helper()
 	for _, library := range libraries {
 		if err := exec.CommandContext(t.Context(), tool(t, "pkg-config"), "--exists", library).Run(); err != nil {
-			t.Skipf("the headers of %s are not on this machine: what needs them is NOT checked", library)
+			t.Skipf("the headers of %s are not installed: C++ is NOT checked", library)
 		}
 	}
 }

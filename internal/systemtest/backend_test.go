@@ -35,7 +35,7 @@ func TestABackendStreamsAWatchOnToABrowser(t *testing.T) {
 	}
 	watch := "http://127.0.0.1:" + strings.TrimSpace(port) + "/watch?id="
 	if answer, err := http.Get(watch + "no-such-render"); err != nil || answer.StatusCode != http.StatusNotFound {
-		t.Errorf("a render that there is not is answered with %v, %v", answer, err)
+		t.Errorf("the response for a missing render is %v, %v", answer, err)
 	} else {
 		_ = answer.Body.Close()
 	}
@@ -54,7 +54,7 @@ func TestABackendStreamsAWatchOnToABrowser(t *testing.T) {
 		if !leaves {
 			events, err := io.ReadAll(answer.Body)
 			if text := string(events); err != nil || !strings.Contains(text, "event: update") || !strings.Contains(text, "STATE_SUCCEEDED") || !strings.Contains(text, "event: done") {
-				t.Errorf("it streams, until %v:\n%s", err, text)
+				t.Errorf("the stream, which ended with %v, is\n%s", err, text)
 			}
 		}
 		_ = answer.Body.Close() // the body was read, or is not needed

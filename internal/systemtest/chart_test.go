@@ -92,7 +92,7 @@ func (p pod) env(t *testing.T) map[string]string {
 	env := map[string]string{}
 	for _, e := range p.Containers[0].Env {
 		if _, twice := env[e.Name]; twice || e.ValueFrom != nil {
-			t.Errorf("%s is set twice, or by what is no plain value", e.Name)
+			t.Errorf("%s is set twice, or not to a plain value", e.Name)
 		}
 		env[e.Name] = e.Value
 	}
@@ -115,7 +115,7 @@ func TestTheChartMakesWhatItsValuesAskFor(t *testing.T) {
 		}
 		c := made.Containers[0]
 		if made.Token != (values == "all.yaml") || !made.SecurityContext.NonRoot || !c.SecurityContext.ReadOnly || c.SecurityContext.Escalation || !slices.Equal(c.Args, []string{"serve"}) {
-			t.Errorf("%s makes a pod with too many rights, or that does not serve: %+v", values, made)
+			t.Errorf("%s renders a pod that has too many rights or does not serve: %+v", values, made)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func TestAPodOfTheChartIsProbedWhereItListens(t *testing.T) {
 		// The probes must use the metrics port, because callers could use up the connections of the other ports.
 		const probe, other = "httpGet: {path: /", "grpc: {port"
 		if strings.Count(text, probe) != 3 || strings.Contains(text, other) {
-			t.Errorf("%s has other probes than %q", values, probe)
+			t.Errorf("%s has probes other than %q", values, probe)
 		}
 	}
 }
@@ -183,7 +183,7 @@ func TestSecretsReachAPodOfTheChartAsFilesOnly(t *testing.T) {
 		if strings.HasSuffix(name, "FILE") || name == "PGSSLROOTCERT" {
 			files++
 			if mounts[filepath.Dir(value)] == "" {
-				t.Errorf("%s is %s, where nothing is mounted", name, value)
+				t.Errorf("%s is %s, but no volume is mounted there", name, value)
 			}
 		}
 	}

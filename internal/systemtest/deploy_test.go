@@ -134,7 +134,7 @@ func TestEnvoyTakesItsFile(t *testing.T) {
 func TestTheProgramIsStatic(t *testing.T) {
 	file, err := elf.Open(proctest.Easel(t))
 	if err != nil {
-		t.Skipf("it is no program of Linux: %v", err)
+		t.Skipf("not a Linux program: %v", err)
 	}
 	defer file.Close()
 	loader := slices.ContainsFunc(file.Progs, func(part *elf.Prog) bool { return part.Type == elf.PT_INTERP })
@@ -212,13 +212,13 @@ func TestWhatTheCompositionMountsAndNamesIsThere(t *testing.T) {
 		for _, volume := range service.Volumes {
 			source, _, _ := strings.Cut(volume, ":")
 			if _, err := os.Stat(filepath.Join(proctest.Root, "deploy", source)); err != nil {
-				t.Errorf("%s mounts what is not there: %v", name, err)
+				t.Errorf("%s mounts a missing file: %v", name, err)
 			}
 		}
 		for variable, value := range service.Environment {
 			if match := host.FindStringSubmatch(value); match != nil {
 				if _, ok := c.Services[match[1]]; !ok {
-					t.Errorf("%s of %s names %s, which is no service", variable, name, match[1])
+					t.Errorf("%s of %s names %s, which is not a service", variable, name, match[1])
 				}
 			}
 		}

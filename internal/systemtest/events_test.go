@@ -36,7 +36,7 @@ func TestTheReceiversOfThePageTakeEveryKindOfEvent(t *testing.T) {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
 			if _, err := os.Stat(installed); err != nil {
-				t.Skip("the libraries of receivers are not on this machine: what needs them is NOT checked")
+				t.Skip("the receivers' libraries are not installed (make test-system): receivers are NOT checked")
 			}
 			_, source, _ := strings.Cut(string(page), run.fence)
 			source, _, _ = strings.Cut(source, "```")

@@ -37,6 +37,6 @@ func TestTheFilesOfTheSettingsAreFollowedWithoutACall(t *testing.T) {
 	put(t, callers, strings.ReplaceAll(string(whole), "name: frame", "name: painter"))
 	waitFor(t, "the change in the log", func() bool { return strings.Contains(f.served.Stderr.String(), "callers file has changed") }, f.served.Output.String)
 	if f.watch("poster", 1, 0); f.served.Stop() != exitOK {
-		t.Errorf("it has ended before its stop:\n%s", f.served.Stderr)
+		t.Errorf("the server exited before it was stopped:\n%s", f.served.Stderr)
 	}
 }

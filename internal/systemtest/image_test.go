@@ -68,7 +68,7 @@ func TestTheImageIsBuiltFromWhatDockerSees(t *testing.T) {
 	for _, copied := range copies {
 		for _, name := range strings.Fields(copied[1]) {
 			if _, err := os.Stat(filepath.Join(work, name)); err != nil {
-				t.Errorf("the Dockerfile copies what it does not get: %v", err)
+				t.Errorf("the Dockerfile copies a file that is not in its context: %v", err)
 			}
 		}
 	}

@@ -25,7 +25,7 @@ func issuerTool(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(fromRoot(t, issuerTools), name)
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("%s is not there (make %s): tokens of real issuers are NOT checked", name, issuerTools)
+		t.Skipf("%s is not installed (make %s): tokens of real issuers are NOT checked", name, issuerTools)
 	}
 	return path
 }

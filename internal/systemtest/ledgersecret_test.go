@@ -77,7 +77,7 @@ func TestThePasswordOfTheLedgerIsInNothingThatTheProcessSays(t *testing.T) { // 
 		t.Errorf("it ended with %d", code)
 	}
 	if collector.text.Len() < 1000 {
-		t.Errorf("%d bytes of telemetry prove nothing", collector.text.Len())
+		t.Errorf("only %d bytes of telemetry, which is too little for this test", collector.text.Len())
 	}
 	search(t, "the logs", served.Stderr.String())
 	search(t, "spans and metrics", collector.text.String())

@@ -41,7 +41,7 @@ func (l logLine) holdCall(t *testing.T) {
 	}
 	streams := strings.HasSuffix(l.Method, "/WatchGeneration") || strings.HasSuffix(l.Method, "/DownloadGeneration")
 	if streams != (l.Messages != nil) {
-		t.Errorf("a stream says how much it sent, and nothing else does: %+v", l)
+		t.Errorf("only a stream's log line must have the number of messages: %+v", l)
 	}
 	if l.Duration != nil && (*l.Duration <= 0 || *l.Duration > 60_000) {
 		t.Errorf("a call took %v ms", *l.Duration)

@@ -146,7 +146,7 @@ func TestTheModulesThatArePublishedAgreeOnAVersion(t *testing.T) {
 			t.Errorf("go install takes no module with a replace directive: %s", dir)
 		}
 		if dir != "." && !strings.HasPrefix(found.Go, "1.24") {
-			t.Errorf("%s forces Go %s on who imports it", dir, found.Go)
+			t.Errorf("%s forces its importers to use Go %s", dir, found.Go)
 		}
 	}
 	versions[proctest.Find(t, `(?m)^appVersion: (v\S+)$`, readFile(t, "deploy", "helm", "easel", "Chart.yaml"))] = true
@@ -162,7 +162,7 @@ func TestTheModulesAreInstalledAndImportedFromAProxy(t *testing.T) {
 	proxy := publish(t, version)
 	goCommand(t, proxy, proxy, "install", module+"/cmd/easel@"+version)
 	if out, err := exec.CommandContext(t.Context(), filepath.Join(proxy, "bin", "easel"), "version").Output(); err != nil || !strings.Contains(string(out), version) {
-		t.Errorf("what was installed says %q, %v", out, err)
+		t.Errorf("the installed program prints %q, %v", out, err)
 	}
 
 	fresh := t.TempDir()
@@ -182,6 +182,6 @@ func TestTheModulesAreInstalledAndImportedFromAProxy(t *testing.T) {
 	t.Logf("who imports the client requires %d modules, and %d are linked; the graph has %d, most of them required by gRPC and never fetched",
 		len(found.Require), len(linked)-1, strings.Count(goCommand(t, fresh, proxy, "list", "-m", "all"), "\n"))
 	if len(found.Require) > 15 || !strings.HasPrefix(found.Go, "1.24") {
-		t.Errorf("who imports the client requires %d modules and Go %s", len(found.Require), found.Go)
+		t.Errorf("an importer of the client requires %d modules and Go %s", len(found.Require), found.Go)
 	}
 }

@@ -167,7 +167,7 @@ func TestHeartbeatsKeepAWatchOpenThroughAProxy(t *testing.T) {
 				}
 			}
 			if lasted := time.Since(began); lasted < 2*readTimeout {
-				t.Errorf("it took %v, which is not past the time-out of the proxy", lasted)
+				t.Errorf("the watch took %v, less than the proxy's timeout", lasted)
 			}
 		})
 	}
@@ -225,7 +225,7 @@ var slowRenders = []string{"--speed", "2"}
 func outlasted(t *testing.T, began time.Time) {
 	t.Helper()
 	if lasted := time.Since(began); lasted < readTimeout {
-		t.Errorf("it took %v, which is not past the time-out of nginx for watches", lasted)
+		t.Errorf("the call took %v, less than nginx's timeout for watches", lasted)
 	}
 }
 

@@ -49,7 +49,7 @@ func TestReplicasDivideThePollsAndLogAnOutageInOneLine(t *testing.T) {
 	for n, f := range both {
 		f.until("line of the recovery", func() bool { return f.logs("ledger available") > 0 })
 		if got := f.troubles()[len(before[n]):]; !slices.Equal(got, []string{"ledger unavailable"}) || f.logs("ledger available") != 1 {
-			t.Errorf("an outage is logged as %q, and its end %d times", got, f.logs("ledger available"))
+			t.Errorf("an outage is logged as %q, and the recovery %d times", got, f.logs("ledger available"))
 		}
 		if !strings.Contains(f.served.Stderr.String(), `"msg":"ledger available","after":"`) {
 			t.Error("the line of the recovery has no duration with a unit")

@@ -29,7 +29,7 @@ func TestThePageIsDrawnWithoutAnErrorAndAsksNobodyElse(t *testing.T) {
 			b.until("address of gRPC", `document.body.textContent.includes('`+dev["EASEL_ADDR"]+`')`)
 			b.picture(scheme)
 			if got := b.value(`getComputedStyle(document.body).backgroundColor`); got != want {
-				t.Errorf("the page is %v", got)
+				t.Errorf("the page's background is %v", got)
 			}
 			if complaints := b.complaints(); len(complaints) > 0 {
 				t.Errorf("the browser complains:\n%s", strings.Join(complaints, "\n"))

@@ -135,7 +135,7 @@ func TestTheCatalogIsReachedThroughTheProxyOfTheEnvironment(t *testing.T) {
 				t.Errorf("exit %d, %d requests of the proxy\n%s%s", got.exit, len(asked), got.stdout, got.stderr)
 			}
 			if strings.Contains(sent, apiKey) || strings.Contains(sent, base64.StdEncoding.EncodeToString([]byte(apiKey))) {
-				t.Errorf("the API key has gone to the proxy: %s", sent)
+				t.Errorf("the API key was sent to the proxy: %s", sent)
 			}
 			for _, r := range asked {
 				basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("me:hunter2"))

@@ -46,7 +46,7 @@ func newPublishing(t *testing.T) *publishing {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(npm); err != nil {
-		t.Skip("make .build/npm fetches what publishes: publishing is NOT checked")
+		t.Skip(".build/npm is missing (make .build/npm): publishing is NOT checked")
 	}
 	for _, command := range commands {
 		if err := os.Symlink(tool(t, command), filepath.Join(p.bin, command)); err != nil {
@@ -198,7 +198,7 @@ func TestPublishingAgainFinishesWhatBrokeOff(t *testing.T) {
 		}
 	}
 	if !strings.Contains(p.said.String(), "image=sha256:image\nchart=sha256:chart\n") {
-		t.Errorf("it does not say which image and which chart:\n%s", &p.said)
+		t.Errorf("the output lacks the digests of the image and the chart:\n%s", &p.said)
 	}
 	p.keepsSecrets(t)
 }
@@ -229,7 +229,7 @@ func (p *publishing) keepsSecrets(t *testing.T) {
 		}
 	}
 	if len(secrets) < 8 || len(places) < 10 {
-		t.Errorf("looked for %d secrets in %d places", len(secrets), len(places))
+		t.Errorf("searched for only %d secrets in %d places", len(secrets), len(places))
 	}
 }
 

@@ -43,7 +43,7 @@ func TestTheCollectorTakesTheShippedConfigurationAndRefusesASlip(t *testing.T) {
 	}
 	slip := fileOf(t, strings.Replace(readFile(t, "deploy", "otel", "collector.yaml"), "limit_mib", "limit_mb", 1))
 	if out, err := exec.CommandContext(t.Context(), program, "validate", "--config="+slip).CombinedOutput(); err == nil || !regexp.MustCompile(`limit_mb\b`).Match(out) {
-		t.Errorf("a member that does not exist is taken: %v\n%s", err, out)
+		t.Errorf("an unknown field is accepted: %v\n%s", err, out)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestARealCollectorHandsOnTheTraceOfAJobAndTheMetrics(t *testing.T) {
 		t.Fatalf("the Collector ended with %d\n%s", code, between.Stderr)
 	}
 	if strings.Contains(s.served.Stderr.String(), "OpenTelemetry reports an error") {
-		t.Errorf("not all was taken:\n%s", s.served.Stderr)
+		t.Errorf("the Collector did not accept everything:\n%s", s.served.Stderr)
 	}
 	sink.holdJob(t, s.key, id)
 }

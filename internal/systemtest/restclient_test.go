@@ -15,7 +15,7 @@ func TestAClientThatIsMadeFromTheDocumentOrders(t *testing.T) {
 	t.Parallel()
 	node, modules := tool(t, "node"), fromRoot(t, restClient)
 	if _, err := os.Stat(modules); err != nil {
-		t.Skip("make test-system installs openapi-typescript, which is not here: what needs it is NOT checked")
+		t.Skip("openapi-typescript is not installed (make test-system): the generated client is NOT checked")
 	}
 	dev, work := startDev(t), t.TempDir()
 	for _, name := range []string{"order.ts", "tsconfig.json", "package.json"} {

@@ -74,16 +74,16 @@ func holdRoots(t *testing.T, collector *collector) {
 	}
 	for name := range roots {
 		if !slices.Contains([]string{"poll", "sweep", "poll account", "settle", "resend order", "send event", "check account"}, name) && !strings.HasPrefix(name, "easel.v1.") {
-			t.Errorf("%s is a root", name)
+			t.Errorf("%s must not be a root span", name)
 		}
 	}
 	for _, name := range []string{"poll", "resend order", "send event", "check account", "easel.v1.GenerationService/CreateGeneration"} {
 		if roots[name] == 0 {
-			t.Errorf("no root is called %s", name)
+			t.Errorf("no root span is named %s", name)
 		}
 	}
 	if below < 20 {
-		t.Errorf("%d spans of the database hang below others", below)
+		t.Errorf("only %d database spans have a parent", below)
 	}
 	if t.Failed() {
 		t.Log(roots)

@@ -145,7 +145,7 @@ func (s *sink) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 func search(t *testing.T, where, text string) {
 	t.Helper()
 	for _, leak := range leaks(canary, text) {
-		t.Errorf("%s: the key, %s", where, leak)
+		t.Errorf("%s: the text contains the key, %s", where, leak)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestAKeyIsInNothingThatTheProcessSays(t *testing.T) { // faults X3, U22
 			}
 			text := served.Stderr.String()
 			if !strings.Contains(text, `"msg":"call"`) || collector.text.Len() < 10_000 {
-				t.Errorf("%d bytes of logs and %d of telemetry prove nothing", len(text), collector.text.Len())
+				t.Errorf("only %d bytes of logs and %d of telemetry, which is too little for this test", len(text), collector.text.Len())
 			}
 			search(t, "the logs", text)
 			search(t, "spans and metrics", collector.text.String())
@@ -229,7 +229,7 @@ func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token 
 	requests := 0
 	for _, mode := range modes {
 		if requests += bird.heard[mode]; bird.heard[mode] == 0 {
-			t.Errorf("nothing went upstream while the catalog was %s", mode)
+			t.Errorf("no request reached the catalog in the mode %s", mode)
 		}
 	}
 	t.Logf("%d requests went upstream in %d ways of repeating the key", requests, len(bird.heard))
@@ -247,7 +247,7 @@ func waitUntilServed(ctx context.Context, t *testing.T, conn *grpc.ClientConn) {
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
-			t.Fatalf("the catalog answers, and calls are refused: %v", err)
+			t.Fatalf("calls still fail although the catalog responds: %v", err)
 		}
 	}
 }
@@ -258,7 +258,7 @@ func searchProcess(t *testing.T, served *proctest.Process) {
 	for _, file := range []string{"environ", "cmdline", "status"} {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", served.Pid(), file))
 		if err != nil || len(text) == 0 {
-			t.Skipf("this system does not show /proc: %v", err)
+			t.Skipf("this system does not have /proc: %v", err)
 		}
 		search(t, "/proc/…/"+file, string(text))
 	}

@@ -47,6 +47,6 @@ func TestWhatIsSpentIsCountedOnceForAKeyThatTheProcessKnowsAndAgainAfterARestart
 	}
 	order() // the response does not show that the order was a repeat
 	if charged := before - f.balance(); charged != cost || spent() != cost {
-		t.Errorf("sent to a new process the key has cost %v cents, and %v are measured there", charged, spent())
+		t.Errorf("sent to a new process, the key costs %v cents, and the new process measures %v", charged, spent())
 	}
 }

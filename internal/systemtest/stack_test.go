@@ -70,7 +70,7 @@ func tool(t *testing.T, names ...string) string {
 			return path
 		}
 	}
-	t.Skipf("%s is not on this machine: what needs it is NOT checked", names[0])
+	t.Skipf("%s is not installed: this test's subject is NOT checked", names[0])
 	return ""
 }
 

@@ -150,7 +150,7 @@ func (f *facility) withoutKeys(text any) {
 	f.t.Helper()
 	for _, key := range f.keys {
 		if strings.Contains(fmt.Sprint(text), key) {
-			f.t.Error("a key is shown")
+			f.t.Error("the page shows an API key")
 		}
 	}
 }

@@ -78,7 +78,7 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 	f.withoutKeys(page)
 	search(t, "the page", page)
 	if strings.Contains(page, "postgres:") {
-		t.Error("it shows where the ledger is")
+		t.Error("the page shows the ledger's URL")
 	}
 	f.calm(b)
 }
@@ -128,12 +128,12 @@ func TestTheAdminAddressNamesNoTeamToNobody(t *testing.T) {
 		}
 		for _, secret := range []string{"canary", "4711081", "4.711081", id} {
 			if strings.Contains(text, secret) {
-				t.Errorf("%s shows %s to nobody: %s", path, secret, text)
+				t.Errorf("without a token %s shows %s: %s", path, secret, text)
 			}
 		}
 	}
 	if shown != 6 {
-		t.Errorf("%d routes are answered to nobody", shown)
+		t.Errorf("%d routes respond without a token", shown)
 	}
 }
 
@@ -163,6 +163,6 @@ func TestManyStatusPagesAskTheLedgerSeldom(t *testing.T) {
 	}
 	const each = 3 // number of statements for one read
 	if most := each * (2 + time.Since(began)/(5*time.Second) + time.Since(began)/(15*time.Second)); asked()-before > float64(most)+30 {
-		t.Errorf("200 pages have cost the ledger %.0f statements, and %d are enough", asked()-before, most)
+		t.Errorf("200 pages needed %.0f statements, more than %d", asked()-before, most)
 	}
 }

@@ -79,7 +79,7 @@ func TestADeadCollectorAndAHangingOrderDoNotHoldTheExit(t *testing.T) { // fault
 	<-ordered
 	began := time.Now()
 	if code := served.Stop(); code != exitOK {
-		t.Errorf("a stop that was asked for ends with %d\n%s", code, served.Stderr)
+		t.Errorf("after a requested stop the exit code is %d\n%s", code, served.Stderr)
 	}
 	took := time.Since(began)
 	<-cut
@@ -124,7 +124,7 @@ func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { //
 		stops.Go(func() {
 			began := time.Now()
 			if code := s.served.Stop(); code != exitOK {
-				t.Errorf("with a %s collector the stop ends with %d\n%s", kind, code, s.served.Stderr)
+				t.Errorf("with a %s collector the exit code is %d\n%s", kind, code, s.served.Stderr)
 			}
 			took.Store(kind, time.Since(began))
 		})
@@ -137,14 +137,14 @@ func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { //
 			t.Errorf("with a %s collector the exit took %v", kind, exit)
 		}
 		if lost := strings.Contains(s.served.Stderr.String(), `"stage not stopped","stage":"telemetry"`); lost == (kind == "slow") {
-			t.Errorf("a %s collector: it is said that something was lost: %v\n%s", kind, lost, s.served.Stderr)
+			t.Errorf("with a %s collector, lost telemetry is logged: %v\n%s", kind, lost, s.served.Stderr)
 		}
 	}
 	if exit, _ := took.Load("slow"); exit.(time.Duration) < lag {
-		t.Errorf("nothing had to be waited for: %v", exit)
+		t.Errorf("the exit did not wait for the slow collector: %v", exit)
 	}
 	if len(connected) == 0 || len(slow.exported()) == 0 {
-		t.Error("a collector was sent nothing")
+		t.Error("a collector has received nothing")
 	}
 }
 

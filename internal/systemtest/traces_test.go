@@ -102,7 +102,7 @@ func (c *collector) holdJob(t *testing.T, key, id string) {
 			polls++
 		}
 		if text := span.String(); len(span.GetEvents()) > 0 || strings.Contains(text, key) || strings.Contains(text, "jane") || strings.Contains(span.GetName(), id) {
-			t.Errorf("%s has what it must not have: %s", span.GetName(), text)
+			t.Errorf("%s has forbidden content: %s", span.GetName(), text)
 		}
 	}
 	for _, name := range []string{
