@@ -108,7 +108,7 @@ func TestOnlyProbesMetricsAndThePageAreOpen(t *testing.T) {
 	}
 	slices.Sort(open)
 	if want := []string{"GET /healthz", "GET /metrics", "GET /readyz", "GET /status.css", "GET /status.js", "GET /{$}"}; !slices.Equal(open, want) {
-		t.Errorf("open are %q", open)
+		t.Errorf("the open routes are %q", open)
 	}
 }
 

@@ -38,11 +38,11 @@ func TestOrdersWhoseOwnerIsNotInTheCallersFileAreFound(t *testing.T) {
 		return owners
 	}
 	if got := unowned(); len(got) != 1 || got[0] != "removed" {
-		t.Errorf("nobody's are the orders of %q", got)
+		t.Errorf("the orders of %q are listed as unowned", got)
 	}
 	known = append(known, "removed")
 	if got := unowned(); len(got) != 0 {
-		t.Errorf("nobody's are the orders of %q, whom the file has", got)
+		t.Errorf("the orders of %q are listed as unowned, although the callers file has this owner", got)
 	}
 }
 

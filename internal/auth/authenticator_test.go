@@ -48,7 +48,7 @@ func TestACallersFileThatIsRefusedLeavesTheOldOne(t *testing.T) {
 		callers, err := LoadCallers(path, slog.New(slog.NewTextHandler(&logs, nil)), func(inForce, next *List) error {
 			for _, owner := range inForce.Owners() {
 				if _, kept := next.owners[owner]; unsettled && !kept {
-					return fmt.Errorf("[%s] have orders", owner)
+					return fmt.Errorf("the callers [%s] own orders", owner)
 				}
 			}
 			return nil

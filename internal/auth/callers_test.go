@@ -141,7 +141,7 @@ func TestACallerWithoutATeamAndAllTogetherHaveBudgets(t *testing.T) {
 	list := mustParse(t, "total: {daily_cents: 70}\ncallers: [{name: alone, tokens: [<one>], budget: {monthly_cents: 7}}]")
 	alone := byToken(list, "one")
 	if alone.Owner() != "alone" || alone.Team.DailyCents != nil || *alone.Team.MonthlyCents != 7 || *list.owners["alone"].MonthlyCents != 7 {
-		t.Errorf("it is %+v", alone)
+		t.Errorf("the caller is %+v", alone)
 	}
 	if total := list.Total; *total.DailyCents != 70 || total.MonthlyCents != nil {
 		t.Errorf("all may spend %+v", total)

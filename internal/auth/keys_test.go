@@ -101,7 +101,7 @@ func TestKeysComeFromTheirAddressAlone(t *testing.T) {
 		}
 	}
 	if n := elsewhere.asked.Load(); n > 0 {
-		t.Errorf("another server was asked %d times", n)
+		t.Errorf("another server received %d requests", n)
 	}
 	issuer.CAFile = ""
 	if err := read(answerWith(keys), time.Minute); err == nil || !strings.Contains(err.Error(), "certificate") {
@@ -109,7 +109,7 @@ func TestKeysComeFromTheirAddressAlone(t *testing.T) {
 	}
 	server.Close()
 	if err := read(nil, time.Minute); err == nil {
-		t.Error("a server that is away has keys")
+		t.Error("an unavailable server has keys")
 	}
 }
 
@@ -152,11 +152,11 @@ func TestATokenWithAnUnknownKeyAsksForKeysOnceInAWhile(t *testing.T) {
 		}
 	}
 	if n := server.asked.Load(); n != 1 {
-		t.Errorf("the keys were asked for %d times", n)
+		t.Errorf("the keys were requested %d times", n)
 	}
 	v.ReadKeys(t.Context())
 	if n := server.asked.Load(); n != 1 {
-		t.Errorf("the keys were asked for again at once: %d times", n)
+		t.Errorf("the keys were requested again immediately: %d times", n)
 	}
 	answer := answerWith(keySet(t, old, next))
 	server.answer.Store(&answer)
@@ -164,10 +164,10 @@ func TestATokenWithAnUnknownKeyAsksForKeysOnceInAWhile(t *testing.T) {
 	keys.begin = keys.begin.Add(-keysRetryInterval)
 	v.ReadKeys(t.Context())
 	if _, _, err := v.verify(next.sign(t, claims(nil), nil)); err != nil {
-		t.Errorf("when its key is there: %v", err)
+		t.Errorf("after the key was loaded: %v", err)
 	}
 	if n := server.asked.Load(); n != 2 {
-		t.Errorf("the keys were asked for %d times", n)
+		t.Errorf("the keys were requested %d times", n)
 	}
 }
 
@@ -221,11 +221,11 @@ func TestAnEditedIssuerKeepsItsKeysWhileItIsAway(t *testing.T) {
 		t.Errorf("after the edit: %v", err)
 	}
 	if err := verify("easel"); !errors.Is(err, errAudience) {
-		t.Errorf("a token for the audience of before: %v", err)
+		t.Errorf("a token for the previous audience: %v", err)
 	}
 	v.refresh(t, issuer.Name)
 	if err := verify("easel2"); err != nil || v.KeyProblems()[issuer.Name] == nil {
-		t.Errorf("after a read that failed: %v, %v", err, v.KeyProblems())
+		t.Errorf("after a failed read: %v, %v", err, v.KeyProblems())
 	}
 	moved := edited
 	moved.KeysURL += "/elsewhere"

@@ -150,7 +150,7 @@ func TestAnAliasStandsForItsAnchor(t *testing.T) {
 	}
 	for _, endless := range []string{"callers: &a [*a]", "teams: &a {x: *a}\ncallers: []", "&a {callers: *a}"} {
 		if _, err := parse(endless); err == nil {
-			t.Errorf("%q is a callers file", endless)
+			t.Errorf("%q is accepted as a callers file", endless)
 		}
 	}
 }
@@ -169,7 +169,7 @@ func FuzzAFileLetsInNobodyElse(f *testing.F) {
 			return
 		}
 		if caller := byToken(list, token); caller != nil && !strings.Contains(strings.ToLower(text), Hash(token)) && !strings.Contains(text, `\`) {
-			t.Errorf("%q lets in %q as %q", text, token, caller.Name)
+			t.Errorf("%q accepts %q as %q", text, token, caller.Name)
 		}
 	})
 }

@@ -383,7 +383,7 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if _, _, err := v.verify(token); err != nil || len(v.KeyProblems()) > 0 || logs.count("issuer keys readable") != 1 {
-			t.Errorf("when they are back: %v, %v", err, v.KeyProblems())
+			t.Errorf("when the keys are available again: %v, %v", err, v.KeyProblems())
 		}
 	})
 }
@@ -414,7 +414,7 @@ func TestKeysThatVerifyNothingAreLeftOut(t *testing.T) {
 	}
 	keys, err := parseKeys([]byte(`{"keys":[` + strings.Join(left, ",") + `,` + text(good.public) + `]}`))
 	if err != nil || len(keys) != 1 || keys[0].KeyID != "good" {
-		t.Errorf("kept are %v, %v", keys, err)
+		t.Errorf("the parsed keys are %v, %v", keys, err)
 	}
 	for _, bad := range []string{"", "7", "[]", "{}", `{"keys":7}`, `{"keys":null}`, `{"keys":[` + strings.Repeat("{},", maxKeys) + `{}]}`} {
 		if keys, err := parseKeys([]byte(bad)); err == nil {

@@ -47,7 +47,7 @@ func TestAnOldStateIsToldWithItsAge(t *testing.T) {
 					_, first, _ := strings.Cut(got.stdout, stateWord(render("gen_1", test.state)))
 					first, _, _ = strings.Cut(first, "\n")
 					if got.exit != ExitOK || strings.Contains(first, "as of") != (test.want != "") || !strings.Contains(first, test.want) {
-						t.Errorf("easel %s ends with %d and prints\n%s%s", command, got.exit, got.stdout, got.stderr)
+						t.Errorf("easel %s exits with %d and prints\n%s%s", command, got.exit, got.stdout, got.stderr)
 					}
 				}
 			})

@@ -262,7 +262,7 @@ func TestADownloadToStandardOutputIsWholeOrNothing(t *testing.T) {
 		c := newContent()
 		c.breakAt = []int{30_000, 30_000, 30_000, 30_000, 30_000, 30_000, 30_000, 30_000}
 		if got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", "-", "--timeout", "9s"); got.exit != ExitRetry || got.stdout != "" {
-			t.Errorf("broken off for good: exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
+			t.Errorf("aborted permanently: exit %d with %d bytes\n%s", got.exit, len(got.stdout), got.stderr)
 		}
 	})
 	c = newContent()
@@ -315,7 +315,7 @@ func TestADownloadOfATextWritesWhatGenerateWrites(t *testing.T) {
 		wantFile(t, test.path, []byte(text))
 	}
 	if got := easelRun(t.Context(), dial, "download", "gen_1", "--out", dir); got.exit != ExitUsage || !strings.Contains(got.stderr, "--force") {
-		t.Errorf("a file that is there: exit %d\n%s", got.exit, got.stderr)
+		t.Errorf("an existing file: exit %d\n%s", got.exit, got.stderr)
 	}
 	if got := easelRun(t.Context(), dial, "download", "gen_1", "--out", "-"); got.exit != ExitOK || got.stdout != text || got.stderr != "" {
 		t.Errorf("standard output got %q, exit %d\n%s", got.stdout, got.exit, got.stderr)
@@ -331,7 +331,7 @@ func TestATextThatCanNotBeWrittenLeavesTheOldFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := easelRun(t.Context(), poem(t, succeeded), "download", "gen_1", "--out", old, "--force"); got.exit == ExitOK {
-		t.Errorf("it was written: %s", got.stdout)
+		t.Errorf("the command has written the file: %s", got.stdout)
 	}
 	wantFile(t, old, []byte("mine"))
 }

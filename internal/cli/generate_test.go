@@ -69,7 +69,7 @@ func TestAnUnclearOrderIsSentAgainUnchanged(t *testing.T) {
 		}
 		for _, r := range o.got {
 			if !proto.Equal(r, o.got[0]) {
-				t.Errorf("two tries differ:\n%v\n%v", r, o.got[0])
+				t.Errorf("the two attempts differ:\n%v\n%v", r, o.got[0])
 			}
 		}
 		if r := o.got[0]; r.InputsJson != `{"prompt":"x","seed":9007199254740993}` || r.GetMaxCostCents() != 50 || len(r.IdempotencyKey) < 20 {
@@ -79,7 +79,7 @@ func TestAnUnclearOrderIsSentAgainUnchanged(t *testing.T) {
 			t.Errorf("the key is not printed first: %q", first)
 		}
 		if wait := o.at[1].Sub(o.at[0]); wait < 2*time.Second || wait > 3*time.Second {
-			t.Errorf("the second try came after %v, and the server asked for 2s", wait)
+			t.Errorf("the second attempt followed after %v, but the server requested 2s", wait)
 		}
 	})
 }
@@ -91,10 +91,10 @@ func TestAnOrderCarriesTheKeyThatItIsGiven(t *testing.T) {
 		t.Errorf("exit %d, order %v", got.exit, o.got)
 	}
 	if got.stderr != "continue with: easel watch gen_1\n" {
-		t.Errorf("a key that is known is told again, or not what comes next:\n%s", got.stderr)
+		t.Errorf("the output repeats a known key, or lacks the next step:\n%s", got.stderr)
 	}
 	if got := easelRun(t.Context(), o.serve(t), "generate", "studio/any", "--idempotency-key", "mine", "-q"); got.stderr != "" {
-		t.Errorf("-q tells %s", got.stderr)
+		t.Errorf("-q prints %s", got.stderr)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestAnOrderThatStaysUnclearSaysHowToGoOn(t *testing.T) {
 			t.Errorf("exit %d\n%s", got.exit, got.stderr)
 		}
 		if took := time.Since(began); took > 10*time.Second || len(o.got) < 3 {
-			t.Errorf("gave up after %v and %d tries", took, len(o.got))
+			t.Errorf("stopped after %v and %d attempts", took, len(o.got))
 		}
 	})
 }
@@ -252,7 +252,7 @@ func TestAnAddressThatCanNotBeIsRefused(t *testing.T) {
 	}
 	key := map[string]string{"EASEL_API_KEY": "hunter2"}
 	if got := easelEnv(t.Context(), nil, key, "models", "--addr", "http://easel.example:1"); got.exit != ExitUsage || !strings.Contains(got.stderr, "without TLS") || strings.Contains(got.stderr, "hunter2") {
-		t.Errorf("a key in the clear: exit %d\n%s", got.exit, got.stderr)
+		t.Errorf("a key over a plaintext connection: exit %d\n%s", got.exit, got.stderr)
 	}
 }
 

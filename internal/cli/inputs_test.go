@@ -100,7 +100,7 @@ func TestInputsKeepTheirOrderAndComeOnce(t *testing.T) {
 		t.Errorf("got %s, %v; want %s", got, err, want)
 	}
 	if _, err := TypedInputs(described(), []string{"seed=1", "seed=2"}); err == nil || !strings.Contains(err.Error(), "inputs.seed is given twice") {
-		t.Errorf("a repeated input is not refused: %v", err)
+		t.Errorf("a repeated input is not rejected: %v", err)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestInputsJSONIsPassedOnDigitForDigit(t *testing.T) {
 	}
 	for _, bad := range []string{"[1]", "null", "{} {}", "{", "\xff", `{"a":"` + "\xff" + `"}`} {
 		if _, err := readObject("-", strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), "one JSON object") {
-			t.Errorf("%q is not refused: %v", bad, err)
+			t.Errorf("%q is not rejected: %v", bad, err)
 		}
 	}
 	if _, err := readObject("/nowhere/inputs.json", nil); err == nil || !strings.Contains(err.Error(), "/nowhere/inputs.json") {

@@ -28,7 +28,7 @@ func TestAnAmountNamesItsUnit(t *testing.T) {
 	for _, text := range []string{"50", "0.5", "0.500", ".50", "-0.50", "-5c", "c", "", "1,50", "0.5c", "1e2c", "+5c", "99999999999999999999.00"} {
 		var a Amount
 		if err := a.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), "0.50") {
-			t.Errorf("%q is taken for %v, %v", text, a.Cents, err)
+			t.Errorf("%q is parsed as %v, %v", text, a.Cents, err)
 		}
 	}
 }

@@ -19,7 +19,7 @@ var ownCodes = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33|36)m|\r\x1b\[J|\r\n`)
 
 func TestAttackOfEveryTextOnATerminalWithColours(t *testing.T) { // fault A15
 	if testing.Short() {
-		t.Skip("it is of scale: .ci/nightly runs it")
+		t.Skip("takes long; .ci/nightly runs this test")
 	}
 	env := map[string]string{"LANG": "C.UTF-8"}
 	for _, state := range []easelv1.State{easelv1.State_STATE_SUCCEEDED, easelv1.State_STATE_QUEUED} {
@@ -37,10 +37,10 @@ func TestAttackOfEveryTextOnATerminalWithColours(t *testing.T) { // fault A15
 		fmt.Fprintln(term.child, "the end")
 		written := term.until(t, "the end")
 		if !strings.Contains(written, "\x1b[1m") || state == easelv1.State_STATE_QUEUED && !strings.Contains(written, "\x1b[J") {
-			t.Errorf("no colours or no live lines are written, which proves nothing: %q", written)
+			t.Errorf("the output has no colors or no live lines, which this test needs: %q", written)
 		}
 		if at := strings.Index(written, "\x1b[31me\x1b[0m"); at >= 0 {
-			t.Errorf("a catalog has coloured a text: %q", written[max(0, at-300):at+20])
+			t.Errorf("the catalog has colored a text: %q", written[max(0, at-300):at+20])
 		}
 		terminaltest.WantHarmless(t, state.String(), ownCodes.ReplaceAllString(written, "\n"))
 	}

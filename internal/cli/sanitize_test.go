@@ -173,7 +173,7 @@ func evilCommands(dir string) [][]string {
 
 func TestAttackOfEveryTextOnATerminal(t *testing.T) { // fault A15
 	if testing.Short() {
-		t.Skip("it is of scale: .ci/nightly runs it")
+		t.Skip("takes long; .ci/nightly runs this test")
 	}
 	shown := map[string]bool{}
 	for _, test := range []struct {
@@ -205,7 +205,7 @@ func TestAttackOfEveryTextOnATerminal(t *testing.T) { // fault A15
 	}
 	for _, command := range evilCommands("") {
 		if !shown[command[0]] && command[0] != "health" {
-			t.Errorf("%s has shown nothing of it, which proves nothing", command[0])
+			t.Errorf("%s does not print the hostile string, which this test needs", command[0])
 		}
 	}
 }
@@ -244,7 +244,7 @@ func TestAttackOfFileNamesAndCompletions(t *testing.T) { // fault A15
 		got := easelEnv(t.Context(), dial, map[string]string{"EASEL_" + terminaltest.Evil: "x"}, args...)
 		terminaltest.WantHarmless(t, fmt.Sprintf("%q", args), got.stdout+got.stderr)
 		if got.stdout+got.stderr == "" {
-			t.Errorf("%q prints nothing, which proves nothing", args)
+			t.Errorf("%q prints nothing, but this test needs output", args)
 		}
 	}
 }

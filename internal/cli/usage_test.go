@@ -69,7 +69,7 @@ studio,,10,0,1,1200,0,11,0
 	}
 	month := time.Now().UTC()
 	if start := asked[len(asked)-1].StartTime.AsTime(); start.Day() != 1 || start.Month() != month.Month() || asked[0].EndTime != nil {
-		t.Errorf("without --since it begins at %v", start)
+		t.Errorf("without --since the report starts at %v", start)
 	}
 	for _, args := range [][]string{
 		{"--by", "week"},
@@ -89,7 +89,7 @@ studio,,10,0,1,1200,0,11,0
 		return nil, failing(codes.InvalidArgument, "INVALID_REQUEST")
 	}}).serve(t)
 	if got := easelRun(t.Context(), none, "usage"); got.exit != ExitUsage || !strings.Contains(got.stderr, "INVALID_REQUEST") {
-		t.Errorf("a report that is refused: exit %d, printed\n%s", got.exit, got.stderr)
+		t.Errorf("a rejected report: exit %d, printed\n%s", got.exit, got.stderr)
 	}
 }
 
@@ -144,6 +144,6 @@ func TestAnOrderTakesItsLabelsAlong(t *testing.T) {
 		t.Errorf("exit %d after %v\n%s", got.exit, o.got, got.stderr)
 	}
 	if got := easelRun(t.Context(), (&orders{}).serve(t), "generate", "studio/any", "--label", "spring"); got.exit != ExitUsage {
-		t.Errorf("a label that is invalid: exit %d\n%s", got.exit, got.stderr)
+		t.Errorf("an invalid label: exit %d\n%s", got.exit, got.stderr)
 	}
 }

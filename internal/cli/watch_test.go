@@ -163,7 +163,7 @@ func TestSilenceForThreeHeartbeatsIsALostStream(t *testing.T) {
 			t.Errorf("exit %d, lost after %v, want 15s\n%s", got.exit, silent, got.stderr)
 		}
 		if !strings.Contains(got.stderr, "silent for three heartbeats") {
-			t.Errorf("nobody is told why:\n%s", got.stderr)
+			t.Errorf("the output has no reason:\n%s", got.stderr)
 		}
 	})
 }
@@ -352,7 +352,7 @@ func TestALostWatchOfEverythingSaysWhatIsKnownAndKeepsItsFilter(t *testing.T) {
 			}
 		}
 		if !strings.Contains(got.stderr, "easel watch --model studio/haiku --label a=b --owner shop") {
-			t.Errorf("the advice is another watch:\n%s", got.stderr)
+			t.Errorf("the output suggests another watch:\n%s", got.stderr)
 		}
 	})
 }

@@ -159,7 +159,7 @@ func TestFilesInForceAreNotParsedAgain(t *testing.T) {
 func TestAProblemIsToldForAsLongAsItLasts(t *testing.T) {
 	openPair(t, func(p *pair) {
 		if err := p.Problem(); err != nil {
-			t.Errorf("at first there is %v", err)
+			t.Errorf("the initial problem is %v", err)
 		}
 		p.write(t, 0, "broken")
 		p.Reload() // without waiting for the interval
@@ -169,7 +169,7 @@ func TestAProblemIsToldForAsLongAsItLasts(t *testing.T) {
 		p.write(t, 0, "other")
 		p.Reload()
 		if err := p.Problem(); err != nil || p.Known() != "other+b" {
-			t.Errorf("when it is mended it is %q, %v", p.Known(), err)
+			t.Errorf("after the fix the value is %q, %v", p.Known(), err)
 		}
 	})
 }
@@ -206,7 +206,7 @@ func TestNobodyWaitsForASlowReadOfAnother(t *testing.T) {
 		synctest.Wait()
 		slowness = 0
 		if got := v.Get(); got != "new" {
-			t.Errorf("afterwards it is %q", got)
+			t.Errorf("afterwards the value is %q", got)
 		}
 	})
 }

@@ -139,7 +139,7 @@ func TestARangeIsServedAsHTTPSays(t *testing.T) {
 				t.Errorf("ETag is %s", got)
 			}
 			if want := max(1, test.calls); f.calls != want {
-				t.Errorf("it took %d calls, want %d", f.calls, want)
+				t.Errorf("the download took %d calls, want %d", f.calls, want)
 			}
 		})
 	}
@@ -223,7 +223,7 @@ func TestBytesThatFailBreakTheConnection(t *testing.T) {
 			defer answer.Body.Close()
 			body, err := io.ReadAll(answer.Body)
 			if err == nil {
-				t.Errorf("%d bytes passed for the whole", len(body))
+				t.Errorf("%d bytes were accepted as the complete file", len(body))
 			}
 		})
 	}

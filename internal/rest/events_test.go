@@ -148,11 +148,11 @@ func TestAnErrorThatComesSoonHasItsHTTPCode(t *testing.T) {
 		servertest.WantError(t, servertest.RESTStatus(t, body).Err(), codes.NotFound, "GENERATION_NOT_FOUND")
 		answer, body = servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g:watch?heartbeatInterval=1h", ""))
 		if answer.StatusCode != http.StatusBadRequest {
-			t.Errorf("a broken rule is answered %s with %s", answer.Status, body)
+			t.Errorf("the response to an invalid request is %s with %s", answer.Status, body)
 		}
 		answer, _ = servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g:watch", "", "Authorization: "))
 		if answer.StatusCode != http.StatusUnauthorized {
-			t.Errorf("no credential is answered %s", answer.Status)
+			t.Errorf("the response without a credential is %s", answer.Status)
 		}
 	})
 }

@@ -66,7 +66,7 @@ func TestReadPastItsDeadlineNamesTheRemedy(t *testing.T) {
 	answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g", "", "Grpc-Timeout: 10m"))
 	st := servertest.RESTStatus(t, body)
 	if answer.StatusCode != http.StatusGatewayTimeout || st.Code() != codes.DeadlineExceeded || service.Reason(st) != easelv1.ErrorReason_DEADLINE_EXCEEDED || st.Message() != "the caller's deadline has passed; retry with more time" {
-		t.Errorf("it is refused as %v", st.Proto())
+		t.Errorf("the rejection is %v", st.Proto())
 	}
 }
 

@@ -121,7 +121,7 @@ func TestEveryRouteKnowsItsQueryParameters(t *testing.T) {
 	for _, route := range routes() {
 		names, ok := known[bareTemplate(route)]
 		if !ok {
-			t.Errorf("nothing is known of %s", route)
+			t.Errorf("the parameters of %s are unknown", route)
 		}
 		for inJSON, name := range names {
 			if strings.Contains(route, "{"+name) {
@@ -130,7 +130,7 @@ func TestEveryRouteKnowsItsQueryParameters(t *testing.T) {
 		}
 	}
 	if len(known) != len(routes())+1 { // downloads also allow HEAD
-		t.Errorf("%d routes are known of %d", len(known), len(routes()))
+		t.Errorf("the parameters of %d routes are known, but there are %d routes", len(known), len(routes()))
 	}
 }
 
@@ -149,6 +149,6 @@ func TestOfManyUnknownQueryParametersTenAreNamed(t *testing.T) { // fault D13
 	st := servertest.WantError(t, servertest.RESTStatus(t, text).Err(), codes.InvalidArgument, "INVALID_REQUEST")
 	faults := service.Detail[*errdetails.BadRequest](st).GetFieldViolations()
 	if len(faults) != service.MostViolations+1 || faults[len(faults)-1].GetDescription() != "there are more violations" {
-		t.Errorf("named are %v", faults)
+		t.Errorf("the violations name %v", faults)
 	}
 }

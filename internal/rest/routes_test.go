@@ -36,7 +36,7 @@ func TestNoPathIsOpenByAccident(t *testing.T) {
 		refused++
 	}
 	if refused != 14 {
-		t.Errorf("%d routes were tried, and the contract has 14", refused)
+		t.Errorf("tried %d routes; the contract has 14", refused)
 	}
 	for _, path := range openPages {
 		if answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, path, "", "Authorization: ")); answer.StatusCode != http.StatusOK {

@@ -104,7 +104,7 @@ func TestEveryRuleOfTheContractIsHeldAndNamesItsField(t *testing.T) { // faults 
 			})
 		}
 		if n := s.sandbox.Requests()["POST /generations"] + s.sandbox.Requests()["GET /generations/{id}"]; n != 0 {
-			t.Errorf("%d bad requests went upstream", n)
+			t.Errorf("%d bad requests reached the catalog", n)
 		}
 	})
 }

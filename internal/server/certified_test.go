@@ -43,7 +43,7 @@ func TestAStreamEndsWithTheCertificateOfItsCaller(t *testing.T) { // fault A9
 						err := stream(ctx, c, id, heartbeat)
 						late := time.Since(end)
 						if late < 0 || late > 16*time.Second || !replaced && late > time.Second {
-							t.Errorf("it ended %v after the certificate", late)
+							t.Errorf("the stream ended %v after the certificate", late)
 						}
 						if replaced {
 							wantRemoved(t, err)
@@ -51,10 +51,10 @@ func TestAStreamEndsWithTheCertificateOfItsCaller(t *testing.T) { // fault A9
 						}
 						if name == "a wait" { // at its end, a wait returns the latest state
 							if err != nil {
-								t.Errorf("it ended with %v", err)
+								t.Errorf("the stream ended with %v", err)
 							}
 						} else if st := statusOf(t, err); st.Code() != codes.Unavailable || service.Reason(st) != easelv1.ErrorReason_STREAM_MAX_AGE {
-							t.Errorf("it ended with %v", err)
+							t.Errorf("the stream ended with %v", err)
 						}
 					})
 				})
@@ -84,7 +84,7 @@ func TestADownloadGoesOnBehindTheCertificateOfItsCaller(t *testing.T) {
 			_, err = stream.Recv()
 		}
 		if !errors.Is(err, io.EOF) {
-			t.Errorf("it ends with %v", err)
+			t.Errorf("the stream ends with %v", err)
 		}
 	})
 }

@@ -33,7 +33,7 @@ func TestAPanicIsAnInternalErrorThatTellsTheCallerNothing(t *testing.T) {
 	s := serve(t, studio)
 	_, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"})
 	if st := servertest.WantError(t, err, codes.Internal, "INTERNAL"); strings.Contains(st.String(), "secret") {
-		t.Errorf("the caller is told %v", st)
+		t.Errorf("the caller gets %v", st)
 	}
 	stream, err := s.Generations().WatchGeneration(servertest.WithKey(t.Context()), &easelv1.WatchGenerationRequest{GenerationId: "g"})
 	if err != nil {
@@ -47,7 +47,7 @@ func TestAPanicIsAnInternalErrorThatTellsTheCallerNothing(t *testing.T) {
 	}
 	for _, call := range s.Lines(t, "call") {
 		if call["code"] != "Internal" || call["error"] != nil {
-			t.Errorf("what is in the log already is logged again: %v", call)
+			t.Errorf("an error is logged twice: %v", call)
 		}
 	}
 }
@@ -64,7 +64,7 @@ func TestCallCancelledBeforeItBeganDoesNothing(t *testing.T) {
 	err := callOf(ctx).run(ctx, func(context.Context) error { panic("it has nothing to work with") })
 	measured.HandleRPC(ctx, &stats.End{Error: err})
 	if status.Code(err) != codes.Canceled {
-		t.Errorf("it ends with %v", err)
+		t.Errorf("the call ends with %v", err)
 	}
 	for _, line := range s.Lines(t, "call") {
 		if line["method"] == easelv1.GenerationService_WatchGeneration_FullMethodName && line["level"] != "DEBUG" {
@@ -85,7 +85,7 @@ func TestEachCallIsOneLine(t *testing.T) {
 	for _, id := range []string{"missing", "broken"} {
 		_, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: id})
 		if err == nil || strings.Contains(err.Error(), "what only the log") {
-			t.Errorf("the caller is told %v", err)
+			t.Errorf("the caller gets %v", err)
 		}
 	}
 	if err := s.Stop(); err != nil {

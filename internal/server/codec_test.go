@@ -43,13 +43,13 @@ func TestLargeRequestsLeaveAProcessorToOthers(t *testing.T) {
 	}
 	select {
 	case <-done:
-		t.Error("a large request was decoded in addition to as many as may be")
+		t.Error("a large request was decoded above the limit")
 	case <-time.After(50 * time.Millisecond):
 	}
 	for range cap(largeDecodes) {
 		<-largeDecodes
 	}
 	if err := <-done; err != nil || len(largeDecodes) > 0 {
-		t.Errorf("afterwards: %v, and %d places are taken", err, len(largeDecodes))
+		t.Errorf("afterwards: %v, and %d slots are in use", err, len(largeDecodes))
 	}
 }

@@ -38,7 +38,7 @@ func TestEveryListAndMapOfTheContractHasItsMost(t *testing.T) {
 		look(m.Output())
 	})
 	if len(seen) < 30 {
-		t.Errorf("%d messages were looked at", len(seen))
+		t.Errorf("only %d messages were checked", len(seen))
 	}
 }
 
@@ -51,7 +51,7 @@ func TestLongListIsOneViolation(t *testing.T) { // fault D1
 	request := &easelv1.ListGenerationsRequest{Filter: &easelv1.GenerationFilter{States: zeros}}
 	allocated := testing.AllocsPerRun(1, func() { err = check.check(nil, request) })
 	if violations := service.Detail[*errdetails.BadRequest](service.Status(err)).GetFieldViolations(); len(violations) != 1 || violations[0].GetField() != "filter.states" {
-		t.Errorf("it is refused with %v", err)
+		t.Errorf("the request is rejected with %v", err)
 	}
 	if allocated > 1000 {
 		t.Errorf("%v allocations", allocated)

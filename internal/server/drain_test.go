@@ -45,7 +45,7 @@ func TestAStopCutsOffWhatDoesNotEnd(t *testing.T) {
 		defer answer.Body.Close()
 		began := time.Now()
 		if err := s.Stop(); err != nil {
-			t.Errorf("Serve says %v", err)
+			t.Errorf("Serve returned %v", err)
 		}
 		if took := time.Since(began); took != 3*time.Second {
 			t.Errorf("the stop took %v", took)
@@ -55,7 +55,7 @@ func TestAStopCutsOffWhatDoesNotEnd(t *testing.T) {
 		}
 		// Closing a pipe takes two steps, so the last event may still be sent. That event has the error's reason.
 		if body, err := io.ReadAll(answer.Body); err == nil && !strings.Contains(string(body), `{"error":`) {
-			t.Errorf("the event stream ends as if all were well: %s", body)
+			t.Errorf("the event stream ends without an error: %s", body)
 		}
 	})
 }
@@ -88,7 +88,7 @@ func TestACallInProgressMayEnd(t *testing.T) {
 		<-began
 		<-began
 		if err := s.Stop(); err != nil {
-			t.Errorf("Serve says %v", err)
+			t.Errorf("Serve returned %v", err)
 		}
 		for range 2 {
 			if err := <-results; err != nil {
@@ -165,7 +165,7 @@ func TestAListenerThatFailsStopsTheRest(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := server.Serve(t.Context()); err == nil || !strings.Contains(err.Error(), "serve http: taken away") {
-			t.Errorf("Serve says %v", err)
+			t.Errorf("Serve returned %v", err)
 		}
 	})
 }
@@ -182,7 +182,7 @@ func TestAServerThatIsStoppedBeforeItBeginsReturns(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := server.Serve(ctx); err != nil {
-			t.Errorf("Serve says %v", err)
+			t.Errorf("Serve returned %v", err)
 		}
 	})
 }
@@ -239,7 +239,7 @@ func TestPingsEveryTenSecondsAreWelcome(t *testing.T) { // fault L8
 			time.Sleep(time.Minute) // the connection is idle except for pings
 		}
 		if accepted != 1 {
-			t.Errorf("it took %d connections", accepted)
+			t.Errorf("the client needed %d connections", accepted)
 		}
 	})
 }

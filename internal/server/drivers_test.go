@@ -63,7 +63,7 @@ func (s *stack) shared() bool { return s.caller != "" }
 func (s *stack) wantOwned(g *easelv1.Generation) {
 	s.Helper()
 	if g.GetOwner() != s.owner || g.GetCaller() != s.caller {
-		s.Errorf("it is %q's, by %q; want %q's, by %q", g.GetOwner(), g.GetCaller(), s.owner, s.caller)
+		s.Errorf("the owner is %q and the caller %q; want %q and %q", g.GetOwner(), g.GetCaller(), s.owner, s.caller)
 	}
 }
 

@@ -81,7 +81,7 @@ func TestAGetOfWhatIsWatchedCostsNoReadUnlessItMustBeYoung(t *testing.T) {
 				}
 			}
 			if n := s.reads() - before; n != row.reads {
-				t.Errorf("%d calls %s cost %d reads, want %d", row.calls, row.name, n, row.reads)
+				t.Errorf("%d calls %s caused %d reads, want %d", row.calls, row.name, n, row.reads)
 			}
 		}
 	}, seldom)

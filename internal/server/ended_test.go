@@ -71,13 +71,13 @@ func TestAConnectionEndsWithItsCertificate(t *testing.T) {
 					call := certifiedCalls(t, s, config)[form]
 					for range 2 {
 						if !call() {
-							t.Fatal("a good certificate is refused")
+							t.Fatal("a valid certificate is rejected")
 						}
 					}
 					end(files, s)
 					for range 2 {
 						if call() {
-							t.Error("a call is answered under a certificate that no handshake takes")
+							t.Error("a call succeeds with a certificate that a new handshake would reject")
 						}
 					}
 				})

@@ -161,7 +161,7 @@ func (r row) make(t *testing.T, c caller, id string) error {
 	case "delete":
 		return unary(&easelv1.DeleteGenerationRequest{GenerationId: elsewhere, Force: true}, &easelv1.DeleteGenerationResponse{})
 	}
-	t.Fatalf("the table does not know how to call %q", r.call)
+	t.Fatalf("errorCalls has no call %q", r.call)
 	return nil
 }
 

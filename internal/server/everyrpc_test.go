@@ -40,7 +40,7 @@ func TestEachRPCHasItsRetriesItsKindAndARowOfErrors(t *testing.T) {
 		}
 	}
 	if len(all) < 12 || len(server.FullMethods()) != len(all) {
-		t.Errorf("the contract has %d methods, and the server knows %d", len(all), len(server.FullMethods()))
+		t.Errorf("the contract has %d methods, but the server has %d", len(all), len(server.FullMethods()))
 	}
 }
 

@@ -75,14 +75,14 @@ func TestAStreamEndsWithTheTokenOfItsCaller(t *testing.T) {
 					id := create(t, c, order(t, picture, "k", "a lake")).GetGenerationId()
 					err := stream(ctx, c, id, time.Minute)
 					if late := time.Since(expiry); late < 0 || late > leeway+time.Second {
-						t.Errorf("it ended %v after the token", late)
+						t.Errorf("the stream ended %v after the token", late)
 					}
 					if name == "a wait" { // at its end, a wait returns the latest state
 						if err != nil {
-							t.Errorf("it ended with %v", err)
+							t.Errorf("the stream ended with %v", err)
 						}
 					} else if st := statusOf(t, err); st.Code() != codes.Unavailable || service.Reason(st) != easelv1.ErrorReason_STREAM_MAX_AGE {
-						t.Errorf("it ended with %v", err)
+						t.Errorf("the stream ended with %v", err)
 					}
 					time.Sleep(leeway)
 					wantRemoved(t, stream(ctx, c, id, time.Minute))

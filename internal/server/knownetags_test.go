@@ -66,7 +66,7 @@ func catchUp(t *testing.T, c caller, req *easelv1.WatchGenerationsRequest) (rece
 	err := c.watchMany(ctx, req, func(m *easelv1.WatchGenerationsResponse) (more bool) {
 		if g := m.GetUpdate().GetGeneration(); g != nil {
 			if received.updates[g.GetGenerationId()] != nil || !m.GetUpdate().GetInitial() {
-				t.Errorf("it is delivered again: %v", m)
+				t.Errorf("a generation is delivered twice: %v", m)
 			}
 			received.updates[g.GetGenerationId()] = g
 		}
@@ -198,7 +198,7 @@ func TestAWatchOfManyTellsWhatItsFilterChooses(t *testing.T) {
 		named := &easelv1.WatchGenerationsRequest{GenerationIds: []string{a, b, unknownID}, Filter: of}
 		catchUp(t, c, named).want(t, "named", 2, map[string]easelv1.State{a: succeeded, unknownID: deleted})
 		if err := c.watchMany(t.Context(), &easelv1.WatchGenerationsRequest{GenerationIds: []string{b}, Filter: of}, toTheEnd); err != nil {
-			t.Errorf("a watch of what the filter leaves out ends with %v", err)
+			t.Errorf("a watch of a generation that the filter excludes ends with %v", err)
 		}
 		var seen []string
 		err := c.watchMany(t.Context(), &easelv1.WatchGenerationsRequest{Filter: of, KnownEtags: known}, func(m *easelv1.WatchGenerationsResponse) (more bool) {

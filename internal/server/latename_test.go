@@ -51,11 +51,11 @@ func untilEnded(t *testing.T, updates <-chan *easelv1.GenerationUpdate, ids ...s
 			}
 			id := u.GetGeneration().GetGenerationId()
 			if ends[id].GetGeneration().GetEtag() == u.GetGeneration().GetEtag() {
-				t.Errorf("it arrives again: %v", u)
+				t.Errorf("an update arrives again: %v", u)
 			}
 			ends[id] = u
 		case <-late:
-			t.Fatalf("it got %q, want %q", slices.Sorted(maps.Keys(ends)), ids)
+			t.Fatalf("the watch got %q, want %q", slices.Sorted(maps.Keys(ends)), ids)
 		}
 	}
 	return ends
@@ -84,7 +84,7 @@ func TestAnOpenWatchIsToldOfAGenerationThatTheLedgerLearnsOfLater(t *testing.T) 
 		}
 		end := untilEnded(t, own, id)[id]
 		if g := end.GetGeneration(); end.GetInitial() || g.GetOwner() != "studio" || g.GetCaller() != "poster" || g.GetLabels()["job"] != "7" {
-			t.Errorf("it got %v", end)
+			t.Errorf("the watch got %v", end)
 		}
 		for name, updates := range map[string]<-chan *easelv1.GenerationUpdate{"banner": own, "shop": foreign} {
 			last := create(t, as(name), order(t, text, "last", "a lake")).GetGenerationId()

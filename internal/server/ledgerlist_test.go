@@ -84,7 +84,7 @@ func TestAListIsTheOwnersAndAnOperatorsEverybodys(t *testing.T) {
 		}
 		first := listAll(t, as("ops"), &easelv1.GenerationFilter{Labels: map[string]string{"cost.center": "x y"}}, 0)[0]
 		if first.GetOwner() != "studio" || first.GetCaller() != "banner" || len(first.GetLabels()) != 2 || first.GetModelId() != picture || first.GetInputs() == nil {
-			t.Errorf("it is listed as %v", first)
+			t.Errorf("the render is listed as %v", first)
 		}
 		_, err := listPage(t, as("poster"), &easelv1.ListGenerationsRequest{Filter: &easelv1.GenerationFilter{Owner: "studio"}})
 		wantFields(t, wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", 400), "filter.owner")
@@ -187,7 +187,7 @@ func TestAListHasWhatWasRecordedAndTheResultFromTheCatalog(t *testing.T) {
 				}
 				eventually(t, "the deletion is recorded", func() bool { return len(listed()) == 0 })
 				if gone := listed(easelv1.State_STATE_DELETED, easelv1.State_STATE_FAILED); len(gone) != 1 || gone[0].GetState() != easelv1.State_STATE_DELETED {
-					t.Errorf("deleted are %v", gone)
+					t.Errorf("the deleted renders are %v", gone)
 				}
 			})
 		}
@@ -262,7 +262,7 @@ func TestUsageIsCountedByWhatIsAskedFor(t *testing.T) {
 		}
 		all := usageOf(t, as("ops"), &easelv1.ListUsageRequest{})[""]
 		if all.GetOrderCount() != 4 || all.GetFailedCount() != 0 || all.GetUnknownCount() != 0 || all.GetReservedCents() != 0 {
-			t.Errorf("all is %v", all)
+			t.Errorf("the complete usage is %v", all)
 		}
 	})
 }

@@ -149,7 +149,7 @@ func TestEachLimitNamesItsTests(t *testing.T) {
 	}
 	for _, l := range limits() {
 		if len(l.tests) == 0 {
-			t.Errorf("no test of the limit of %s", l.name)
+			t.Errorf("no test for the limit of %s", l.name)
 		}
 		for _, name := range l.tests {
 			if !known[name] {

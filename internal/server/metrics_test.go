@@ -157,13 +157,13 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 		return total(seen[len(seen)-1], "easel_limiter_waiting") > 0
 	})
 	if err := <-late; err != nil {
-		t.Errorf("the call that waits is answered %v", err)
+		t.Errorf("the waiting call ended with %v", err)
 	}
 	wait(t, c, slow.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
 	muddle(t, s)
 	leave()
 	if err := <-everything; err == nil {
-		t.Error("a watch of everything ended by itself")
+		t.Error("a watch of everything ended on its own")
 	}
 	eventually(t, "the streams have ended", func() bool { return total(scrape(), "easel_stream_open") == 0 })
 	seen = append(seen, scrape())
@@ -177,7 +177,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 		}
 		fed := slices.ContainsFunc(seen, func(families map[string]*dto.MetricFamily) bool { return total(families, row.Prometheus()) != 0 })
 		if !fed {
-			t.Errorf("nothing feeds %s (%s)", row.Name, row.Prometheus())
+			t.Errorf("no value for %s (%s)", row.Name, row.Prometheus())
 		}
 	}
 	last := seen[len(seen)-1]

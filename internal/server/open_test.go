@@ -82,7 +82,7 @@ func TestNoCallIsOpenByAccident(t *testing.T) {
 	}
 	slices.Sort(open)
 	if !slices.Equal(open, openCalls) || refused != 13 {
-		t.Errorf("%d calls refuse who has no credential; these do not:\n%s", refused, strings.Join(open, "\n"))
+		t.Errorf("%d calls reject a caller without a credential; these do not:\n%s", refused, strings.Join(open, "\n"))
 	}
 }
 
@@ -90,7 +90,7 @@ func TestWhatIsForOperatorsIsOnTheAdminPortAlone(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
 	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/cmdline"} {
 		if answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, path, "")); answer.StatusCode != http.StatusNotFound {
-			t.Errorf("the public port answers %s with %s", path, answer.Status)
+			t.Errorf("the public port responds to %s with %s", path, answer.Status)
 		}
 	}
 	for _, service := range s.served(t) {

@@ -51,7 +51,7 @@ func TestOperatorsSeeWhatTheLedgerDoesNotKnow(t *testing.T) {
 		for _, size := range []int32{1, 2, 3, 0} {
 			got := idsOf(listAll(t, as("ops"), nil, size))
 			if slices.Sort(got[2:]); !slices.Equal(got[:2], []string{b, a}) || !slices.Equal(got[2:], sorted(x, y)) {
-				t.Errorf("by %d they are %q, want %q and %q", size, got, []string{b, a}, []string{x, y})
+				t.Errorf("in pages of %d the renders are %q, want %q and %q", size, got, []string{b, a}, []string{x, y})
 			}
 		}
 		for name, row := range map[string]struct {
@@ -92,26 +92,26 @@ func TestAForwardedAPIKeyHasListsAndUsageOfItsOwn(t *testing.T) {
 		x, y := orderedElsewhere(s, "x"), orderedElsewhere(s, "y")
 		foreign := create(t, withKeyOf(c, other), order(t, text, "k", "a lake")).GetGenerationId()
 		if got := idsOf(listAll(t, c, nil, 1)); !slices.Equal(sorted(got...), sorted(x, y)) {
-			t.Errorf("before an order they are %q, want %q", got, []string{x, y})
+			t.Errorf("before an order the renders are %q, want %q", got, []string{x, y})
 		}
 		ordered := create(t, c, labelled(t, text, "k", map[string]string{"job": "7"}))
 		own := ordered.GetGenerationId()
 		for _, size := range []int32{1, 2, 3, 0} {
 			got := idsOf(listAll(t, c, nil, size))
 			if slices.Sort(got[1:]); !slices.Equal(got, append([]string{own}, sorted(x, y)...)) {
-				t.Errorf("by %d they are %q, want %q and %q", size, got, own, []string{x, y})
+				t.Errorf("in pages of %d the renders are %q, want %q and %q", size, got, own, []string{x, y})
 			}
 		}
 		listed := listAll(t, c, &easelv1.GenerationFilter{Labels: map[string]string{"job": "7"}}, 1)
 		if len(listed) != 1 || listed[0].GetGenerationId() != own || listed[0].GetOwner()+listed[0].GetCaller() != "" || listed[0].GetLabels()["job"] != "7" {
-			t.Errorf("a label's are %v", listed)
+			t.Errorf("the renders with a label are %v", listed)
 		}
 		by := []easelv1.UsageDimension{easelv1.UsageDimension_USAGE_DIMENSION_OWNER, easelv1.UsageDimension_USAGE_DIMENSION_CALLER}
 		if rows := usageOf(t, c, &easelv1.ListUsageRequest{GroupBy: by}); len(rows) != 1 || rows[""].GetCostCents() != ordered.GetCostCents() {
 			t.Errorf("the usage is %v", rows)
 		}
 		if got := idsOf(listAll(t, withKeyOf(c, other), nil, 1)); !slices.Equal(got, []string{foreign}) {
-			t.Errorf("the other API key's are %q", got)
+			t.Errorf("the other API key's renders are %q", got)
 		}
 		unused, err := s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 1000})
 		if err != nil {

@@ -84,14 +84,14 @@ func TestAWatchIsToldOfHoweverManyOrdersOthersHaveSettled(t *testing.T) {
 		ids, lists := elsewhere(s, moreThanAPage), s.sandbox.Requests()["GET /generations"]
 		waits("they are listed", func() bool { return s.sandbox.Requests()["GET /generations"] >= lists+2 })
 		if own.Load() != 0 {
-			t.Fatalf("%d updates before anybody knows whose they are", own.Load())
+			t.Fatalf("%d updates before the owners are known", own.Load())
 		}
 		for _, id := range ids {
 			settledElsewhere(s, writtenElsewhere(s, "team-0"), id)
 		}
 		waits("both watches are told of each", func() bool { return own.generations.Load() >= 2*moreThanAPage })
 		if own.generations.Load() != 2*moreThanAPage || foreign.Load() != 0 {
-			t.Errorf("two watches are told of %d generations, and those of another team %d updates", own.generations.Load(), foreign.Load())
+			t.Errorf("two watches received %d generations, and another team's watches %d updates", own.generations.Load(), foreign.Load())
 		}
 	}
 	t.Run("SQLite", func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestAWatchIsToldOfHoweverManyOrdersOthersHaveSettled(t *testing.T) {
 			scenario(t, s, func(what string, until func() bool) {
 				for deadline := time.Now().Add(time.Minute); !until(); time.Sleep(time.Second) {
 					if time.Now().After(deadline) {
-						t.Fatal("in a minute not:", what)
+						t.Fatal("not within a minute:", what)
 					}
 				}
 			})

@@ -46,7 +46,7 @@ func TestWatchBeginsInAnOutageOfTheCatalog(t *testing.T) {
 						t.Errorf("after %v a watch can't begin: %v", passed, err)
 					}
 					if took := time.Since(began); took > 2*time.Second {
-						t.Errorf("it takes %v", took)
+						t.Errorf("the start of the watch takes %v", took)
 					}
 				}
 				away.Remove()

@@ -87,7 +87,7 @@ func TestEveryFailedOrderSaysWhatIsKnownOfIt(t *testing.T) { // fault A10
 				err := c.call(t.Context(), "GenerationService/CreateGeneration", req, &easelv1.CreateGenerationResponse{})
 				st := statusOf(t, err)
 				if st.Code() != row.code || outcomeOf(t, st) != row.want || !strings.Contains(fmt.Sprint(st.Proto()), row.reason) {
-					t.Errorf("told %v and %q, want %v %s and %q", st.Proto(), outcomeOf(t, st), row.code, row.reason, row.want)
+					t.Errorf("got %v and %q, want %v %s and %q", st.Proto(), outcomeOf(t, st), row.code, row.reason, row.want)
 				}
 				if got := metadataOf(t, st)["upstream_code"]; got != row.upstream {
 					t.Errorf("the code of the catalog is %q, want %q", got, row.upstream)
@@ -192,12 +192,12 @@ func TestTwoOwnersWhoChooseOneIdempotencyKeyHaveTwoOrders(t *testing.T) { // fau
 	}
 	for _, c := range []caller{grpcCaller{s, "shop"}, restCaller{s, "shop"}} {
 		if again := create(t, c, order(t, text, "monday", "a lake")); again.GetGenerationId() != shop.GetGenerationId() {
-			t.Errorf("the first owner's key gave %s, then %s", shop.GetGenerationId(), again.GetGenerationId())
+			t.Errorf("the first owner's key returned %s, then %s", shop.GetGenerationId(), again.GetGenerationId())
 		}
 	}
 	audit := s.audit()
 	if len(audit.ChargesByIdempotencyKey) != 2 || audit.ChargesByIdempotencyKey["monday"] != 0 {
-		t.Errorf("the catalog was sent the keys %v", audit.ChargesByIdempotencyKey)
+		t.Errorf("the catalog received the keys %v", audit.ChargesByIdempotencyKey)
 	}
 	// Another owner learns nothing about the order.
 	err := grpcCaller{s, "blog"}.call(t.Context(), "GenerationService/CreateGeneration", order(t, text, "monday", "a lake"), &easelv1.CreateGenerationResponse{})
@@ -211,6 +211,6 @@ func TestAnonymousCallersAreOneOwner(t *testing.T) { // fault T1
 	s = newStack(t, func(o *options) { o.service.Auth.Held, o.service.Auth.AllowAnonymous = &held, true })
 	one := create(t, grpcCaller{s, ""}, order(t, text, "k", "a lake"))
 	if other := create(t, restCaller{s, ""}, order(t, text, "k", "a lake")); other.GetGenerationId() != one.GetGenerationId() {
-		t.Errorf("one key gave %s and %s", one.GetGenerationId(), other.GetGenerationId())
+		t.Errorf("one key returned %s and %s", one.GetGenerationId(), other.GetGenerationId())
 	}
 }

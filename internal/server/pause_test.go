@@ -40,7 +40,7 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // fault L1
 				defer answer.Body.Close()
 				time.Sleep(service.DefaultDownloadTimeout - time.Second) // an allowed pause
 				if _, err := io.CopyN(io.Discard, answer.Body, size/2); err != nil {
-					t.Fatalf("after a pause of two minutes the download broke off: %v", err)
+					t.Fatalf("after a pause of two minutes the download failed: %v", err)
 				}
 				synctest.Wait()
 				stuck := time.Now()
@@ -54,7 +54,7 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // fault L1
 					t.Errorf("the call is logged as %v", lines)
 				}
 				if n, err := io.Copy(io.Discard, answer.Body); err == nil {
-					t.Errorf("it ended as if all had come, after %d more bytes", n)
+					t.Errorf("the download ended without an error after %d more bytes", n)
 				}
 			})
 		})

@@ -42,7 +42,7 @@ func wantOverQuota(t *testing.T, err error) {
 	delay := service.Detail[*errdetails.RetryInfo](st).GetRetryDelay().AsDuration()
 	violations := service.Detail[*errdetails.QuotaFailure](st).GetViolations()
 	if delay < time.Second || delay > 2*time.Second || len(violations) != 1 || violations[0].GetDescription() == "" {
-		t.Errorf("the refusal has %v", st.Details())
+		t.Errorf("the rejection has %v", st.Details())
 	}
 }
 
@@ -66,10 +66,10 @@ func TestAStreamOverTheQuotaIsRefusedAtOnceAndNeverQueuedByTheTransport(t *testi
 		}
 		wantOverQuota(t, servertest.RESTStatus(t, body).Err())
 		if _, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
-			t.Errorf("beside the streams a call is answered with %v", err)
+			t.Errorf("a call in addition to the streams ended with %v", err)
 		}
 		if took := time.Since(began); took != 0 {
-			t.Errorf("the answers took %v", took)
+			t.Errorf("the responses took %v", took)
 		}
 		cancel()
 		synctest.Wait()
@@ -210,7 +210,7 @@ func TestHealthWatchesCountOnTheirConnection(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		if n := s.chain.probes.inUse(); n != 0 {
-			t.Errorf("%d are counted", n)
+			t.Errorf("%d probes are counted", n)
 		}
 	})
 }
@@ -265,7 +265,7 @@ func TestCallPastALimitIsRefusedAtOnce(t *testing.T) {
 				s := serve(t, studio, func(c *Config) { c.Limits = limits })
 				getsUnderWay(t, s, 2)
 				if n := s.chain.calls.inUse(); n != 2 {
-					t.Fatalf("%d calls are under way", n)
+					t.Fatalf("%d calls are in progress", n)
 				}
 				began := time.Now()
 				_, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"})

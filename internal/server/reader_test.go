@@ -92,7 +92,7 @@ func TestAReaderThatIsStuckIsFreedAfterHalfAMinuteAndHoldsNobodyUp(t *testing.T)
 			time.Sleep(100 * time.Millisecond)
 		}
 		if took := time.Since(began); took < 30*time.Second || took > 35*time.Second {
-			t.Errorf("it was freed after %v", took)
+			t.Errorf("the reader was freed after %v", took)
 		}
 		for err == nil {
 			err = stuck.RecvMsg(&easelv1.WatchGenerationResponse{})
@@ -101,7 +101,7 @@ func TestAReaderThatIsStuckIsFreedAfterHalfAMinuteAndHoldsNobodyUp(t *testing.T)
 		cancel()
 		<-ended
 		if late > 0 || told < 25 {
-			t.Errorf("meanwhile another reader was told %d changes, the latest %v late", told, late)
+			t.Errorf("in the meantime another reader received %d changes, the latest %v late", told, late)
 		}
 	})
 }
@@ -117,7 +117,7 @@ func TestADownloadThatIsStuckIsFreedAfterTwoMinutes(t *testing.T) { // fault L1
 		time.Sleep(2*time.Minute - time.Second)
 		synctest.Wait()
 		if n := goroutines("(*generations).DownloadGeneration("); n != 1 {
-			t.Errorf("before two minutes %d downloads are under way", n)
+			t.Errorf("before two minutes %d downloads are in progress", n)
 		}
 		time.Sleep(2 * time.Second)
 		for err == nil {

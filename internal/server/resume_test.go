@@ -88,18 +88,18 @@ func TestAnOrderThatTheCatalogDoesNotShowYetIsNotSaidToBeMissing(t *testing.T) {
 		hidden := s.sandbox.Inject(sandbox.Fault{Route: errorCalls["read"].route, Status: 404, Body: `{}`})
 		got, err := get(t, c, g.GetGenerationId())
 		if err != nil || got.GetState() != easelv1.State_STATE_QUEUED {
-			t.Errorf("a read gives %v, %v", got, err)
+			t.Errorf("a read returns %v, %v", got, err)
 		}
 		resp := &easelv1.WaitGenerationResponse{}
 		err = c.call(t.Context(), "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{
 			GenerationId: g.GetGenerationId(), Timeout: durationpb.New(3 * time.Second),
 		}, resp)
 		if err != nil || resp.GetGeneration().GetState() != easelv1.State_STATE_QUEUED {
-			t.Errorf("a wait gives %v, %v", resp, err)
+			t.Errorf("a wait returns %v, %v", resp, err)
 		}
 		again := create(t, c, order(t, picture, "k", "a lake"))
 		if again.GetGenerationId() != g.GetGenerationId() || hidden.Fired() == 0 {
-			t.Errorf("the same key gives %v after %d faults", again, hidden.Fired())
+			t.Errorf("the same key returns %v after %d faults", again, hidden.Fired())
 		}
 	}, func(o *options) { o.sandbox.Speed = 0.1 })
 }

@@ -138,7 +138,7 @@ func quote(t *testing.T, s *stack, c caller, req *easelv1.CreateGenerationReques
 	quoted := ask(c)
 	if s.shared() {
 		if quoted.BalanceCents != nil || quoted.Affordable != nil {
-			t.Errorf("a quote tells %s of the balance: %v", s.caller, quoted)
+			t.Errorf("a quote reports the balance to %s: %v", s.caller, quoted)
 		}
 		price := quoted.GetPriceCents()
 		if quoted = ask(withKeyOf(c, operator)); quoted.GetPriceCents() != price {

@@ -24,11 +24,11 @@ func TestEveryFaultOfAConfigurationIsReportedTogether(t *testing.T) {
 		"drain timeout", "ConnAge:-1ns",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not among the faults: %v", want, err)
+			t.Errorf("%q is not among the errors: %v", want, err)
 		}
 	}
 	if err := configured(servertest.NewStudio(), func(c *Config) { c.GRPCAddr, c.AdminAddr = ":0", "[::1]:0" }).Validate(); err != nil {
-		t.Errorf("a good configuration is refused: %v", err)
+		t.Errorf("a valid configuration is rejected: %v", err)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestTheAddressesThatWereBoundAreLogged(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 	cancel()
 	if err := <-ended; err != nil {
-		t.Errorf("Serve says %v", err)
+		t.Errorf("Serve returned %v", err)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestAnAddressThatIsTakenLeavesNothingBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := server.Listen(); err == nil || !strings.Contains(err.Error(), "listen for http") {
-		t.Errorf("Listen says %v", err)
+		t.Errorf("Listen returned %v", err)
 	}
 	if server.GRPCAddr() != "" {
 		t.Errorf("%s stays bound", server.GRPCAddr())

@@ -65,22 +65,22 @@ func TestASlowLedgerDoesNotHoldUpTheHeartbeatsOfAWatchOfEverything(t *testing.T)
 	beats, last, longest, held := 0, time.Now(), time.Duration(0), 0
 	for began := time.Now(); time.Since(began) < 6*time.Second; beats++ {
 		if m := next(); m.GetHeartbeat() == nil {
-			t.Fatalf("it is told %v", m)
+			t.Fatalf("the watch received %v", m)
 		}
 		longest, last = max(longest, time.Since(last)), time.Now()
 		held = max(held, waiting())
 	}
 	unlock()
 	if held == 0 {
-		t.Error("nobody asked the ledger while it was locked")
+		t.Error("no query waited for the locked ledger")
 	}
 	if longest > 4*time.Second {
-		t.Errorf("%d heartbeats came, and for %v none", beats, longest)
+		t.Errorf("%d heartbeats arrived; the longest silence was %v", beats, longest)
 	}
 	create(t, grpcCaller{s, "shop"}, order(t, text, "later", "a lake"))
 	for {
 		if g := next().GetUpdate().GetGeneration(); g.GetGenerationId() == own || g.GetGenerationId() == foreign {
-			t.Errorf("it is told of %v", g)
+			t.Errorf("the watch received an update of %v", g)
 		} else if g != nil {
 			return
 		}

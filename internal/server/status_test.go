@@ -19,7 +19,7 @@ func detailOf[T any](t *testing.T, st *status.Status) (found T, ok bool) {
 	for _, d := range st.Details() {
 		if d, is := d.(T); is {
 			if ok {
-				t.Errorf("a detail type stands twice in %v", st.Proto())
+				t.Errorf("a detail type occurs twice in %v", st.Proto())
 			}
 			found, ok = d, true
 		}

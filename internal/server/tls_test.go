@@ -190,7 +190,7 @@ func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
 					continue
 				}
 				if one.Name() == "" || one.Until.IsZero() || !one.Counts() {
-					t.Errorf("certificate %q is good until %v", one.Names, one.Until)
+					t.Errorf("certificate %q is valid until %v", one.Names, one.Until)
 				}
 				seen[n] = &auth.Certificate{Names: one.Names, CommonName: one.CommonName}
 			}
@@ -321,7 +321,7 @@ func TestACertificateCountsAsLongAsAChainOfAnAuthorityInForce(t *testing.T) { //
 				for age := time.Minute; age < long+time.Hour; age += 10 * time.Minute {
 					time.Sleep(time.Until(began.Add(age)))
 					if got := counts(); got != (age < test.life) {
-						t.Errorf("after %v it counts: %v", age, got)
+						t.Errorf("after %v the certificate is accepted: %v", age, got)
 					}
 					writeFile(t, files.ClientCAFile, test.left)
 					d.certificates.Reload()

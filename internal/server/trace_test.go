@@ -73,11 +73,11 @@ func TestEveryCallIsOneTraceFromTheCallerToTheCatalog(t *testing.T) {
 				t.Errorf("the trace is %s, want %s", strings.Join(chain, " < "), strings.Join(want, " < "))
 			}
 			if len(upstream.seen) != 1 || upstream.seen[0][3:35] != parent[3:35] {
-				t.Errorf("the catalog was sent %q", upstream.seen)
+				t.Errorf("the catalog received %q", upstream.seen)
 			}
 			// The call has the baggage, but the request to the catalog does not.
 			if len(upstream.baggage) != 1 || upstream.baggage[0] != "customer=jane" {
-				t.Errorf("the call that went upstream has the baggage %q", upstream.baggage)
+				t.Errorf("the context of the upstream request has the baggage %q", upstream.baggage)
 			}
 			holdNoSecret(t, spans, s.key)
 		})
@@ -149,11 +149,11 @@ func holdNoSecret(t *testing.T, spans *tracetest.InMemoryExporter, key string) {
 	for _, span := range spans.GetSpans() {
 		for _, attribute := range span.Attributes {
 			if strings.Contains(attribute.Value.String(), key) {
-				t.Errorf("the key stands in %s of %s", attribute.Key, span.Name)
+				t.Errorf("the key is in %s of %s", attribute.Key, span.Name)
 			}
 		}
 		if strings.Contains(span.Name, "gen_") {
-			t.Errorf("an id stands in the name %s", span.Name)
+			t.Errorf("an ID is in the span name %s", span.Name)
 		}
 	}
 }
@@ -238,7 +238,7 @@ func TestSpanOfARefusedWatchHasItsReason(t *testing.T) {
 	c := grpcCaller{newStack(t), "no-such-key"}
 	err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}, func(*easelv1.WatchGenerationResponse) {})
 	if err == nil {
-		t.Fatal("it was not refused")
+		t.Fatal("the call was not rejected")
 	}
 	const name = "easel.v1.GenerationService/WatchGeneration"
 	eventually(t, "the span has ended", func() bool { return len(spansNamed(spans, name)) > 0 })

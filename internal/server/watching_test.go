@@ -83,7 +83,7 @@ func TestADrainEndsAWaitAndAWatchAndSaysWhenToComeBack(t *testing.T) {
 		s.stop()
 		of := wantStatus(t, <-waited, codes.Unavailable, "SERVER_DRAINING", 503)
 		if st := wantStatus(t, <-watched, codes.Unavailable, "SERVER_DRAINING", 200); retryDelay(of) == 0 || retryDelay(st) == 0 {
-			t.Errorf("they do not say when to come back: %v, %v", of, st)
+			t.Errorf("the reconnect delay is missing: %v, %v", of, st)
 		}
 		if closing != easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING {
 			t.Errorf("the watch was closed for %v", closing)

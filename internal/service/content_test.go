@@ -52,7 +52,7 @@ func checkChunks(t *testing.T, chunks []*easelv1.ContentChunk, offset int, want 
 		got = append(got, chunk.GetData()...)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%d bytes came that are not the %d wanted", len(got), len(want))
+		t.Errorf("received %d bytes that differ from the expected %d", len(got), len(want))
 	}
 }
 

@@ -61,10 +61,10 @@ func TestTheMembersOfARecordReachACallerWhateverTheyAre(t *testing.T) {
 		"huge":1e999,"zero":0,"list":[],"lists":[[null,1],{"a":["b"]}],"empty":{},"object":{"a":{"b":{"c":"` + strings.Repeat("y", 20_000) + `"}}}}`
 	got := seen(t, catalog.Generation{ID: "g", Inputs: catalog.Canonical([]byte(members)), Extra: catalog.Value("{}"), CostCents: new(int64(0))})
 	if got.UpstreamFields == nil || len(got.GetUpstreamFields().GetFields()) != 0 || got.GetOmittedFields() != nil {
-		t.Errorf("no members are %v", got.GetUpstreamFields())
+		t.Errorf("the empty upstream fields are %v", got.GetUpstreamFields())
 	}
 	if want := plainly(t, members); !proto.Equal(got.GetInputs(), want) {
-		t.Errorf("they are\n%v\nand not\n%v", got.GetInputs(), want)
+		t.Errorf("got\n%v\nwant\n%v", got.GetInputs(), want)
 	}
 	for name, want := range map[string]any{"exact": "9007199254740993", "huge": "1e999", "number": -0.5} {
 		if value := got.GetInputs().GetFields()[name].AsInterface(); value != want {
@@ -97,7 +97,7 @@ func FuzzTheMembersOfARecordReachACaller(f *testing.F) {
 		}
 		got, want := seen(t, catalog.Generation{ID: "g", Inputs: catalog.Canonical([]byte(text))}).GetInputs(), plainly(t, text)
 		if !proto.Equal(got, want) {
-			t.Errorf("they are\n%v\nand not\n%v", got, want)
+			t.Errorf("got\n%v\nwant\n%v", got, want)
 		}
 	})
 }
@@ -141,7 +141,7 @@ func TestAnAnswerLeavesOutWhatMakesItTooLarge(t *testing.T) {
 	}
 	account := accountMessage(catalog.Account{Extra: many(most)})
 	if got := account; !slices.Equal(got.GetOmittedFields(), []string{"upstream_fields"}) || got.GetUpstreamFields() != nil {
-		t.Errorf("of an account %q are left out", got.GetOmittedFields())
+		t.Errorf("the fields %q of an account are omitted", got.GetOmittedFields())
 	}
 }
 

@@ -17,7 +17,7 @@ func TestTheSameInputsAreAlwaysTheSameBytes(t *testing.T) {
 		_, err = inputsBytes(s, "")
 	}
 	if err == nil {
-		t.Fatal("1e21 is an integer beyond 2^53, and was taken")
+		t.Fatal("1e21 is an integer beyond 2^53, but was accepted")
 	}
 	delete(s.Fields["c"].GetListValue().Values[3].GetStructValue().Fields, "y")
 	want := `{"":"","a":"<é\n>","b":2,"c":[1.5,true,null,{"z":-0.25}]}`

@@ -32,7 +32,7 @@ func TestALongNameOverManyValuesTakesNoLonger(t *testing.T) {
 	}
 	nulls.Values[100] = structpb.NewNumberValue(1e300)
 	if _, err := inputsBytes(inputs, ""); err == nil {
-		t.Error("a number that no double holds exactly was taken")
+		t.Error("a number that a double can't represent exactly was accepted")
 	}
 }
 
@@ -85,7 +85,7 @@ func TestABodyWithTooManyValuesIsRefusedAsItStands(t *testing.T) {
 		`{"inputsJson":"[` + strings.Repeat(`0,\",`, 26_000) + `0]"}`: true,
 	} {
 		if got := CheckBody([]byte(text)) == nil; got != want {
-			t.Errorf("%.40s: it is taken: %v", text, got)
+			t.Errorf("%.40s is accepted: %v", text, got)
 		}
 	}
 }

@@ -36,10 +36,10 @@ func farewells(t *testing.T, seed uint64) (times []time.Duration) {
 func TestStreamsEndAtDifferentTimesThatASeedRepeats(t *testing.T) {
 	first := farewells(t, 7)
 	if again := farewells(t, 7); !slices.Equal(again, first) {
-		t.Errorf("one seed gave\n%v and\n%v", first, again)
+		t.Errorf("one seed led to\n%v and\n%v", first, again)
 	}
 	if slices.Equal(farewells(t, 0), farewells(t, 0)) {
-		t.Error("two services without a seed ended their streams alike")
+		t.Error("two services without a seed ended their streams at the same times")
 	}
 	ages := map[time.Duration]bool{}
 	for i := 0; i < len(first); i += 2 {
@@ -49,11 +49,11 @@ func TestStreamsEndAtDifferentTimesThatASeedRepeats(t *testing.T) {
 			t.Errorf("a stream ended after %v, want the last tenth of an hour", age)
 		}
 		if delay < retryDelay/2 || delay >= retryDelay*5/2 {
-			t.Errorf("a caller was told to come back in %v", delay)
+			t.Errorf("a caller got the reconnect delay %v", delay)
 		}
 	}
 	if 2*len(ages) != len(first) {
-		t.Errorf("of streams that began together some end together: %v", ages)
+		t.Errorf("some of the streams that started together also end together: %v", ages)
 	}
 }
 

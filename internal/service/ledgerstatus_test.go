@@ -36,13 +36,13 @@ func TestEveryErrorOfTheLedgerHasItsStatus(t *testing.T) {
 			err := fmt.Errorf("an order: %w", row.err)
 			st := Status(err)
 			if st.Code() != row.code || Reason(st).String() != row.reason || (Detail[*errdetails.RetryInfo](st) != nil) != row.retry {
-				t.Errorf("it becomes %v", st.Proto())
+				t.Errorf("the error becomes %v", st.Proto())
 			}
 			if strings.Contains(fmt.Sprint(st.Proto()), "db.internal") {
-				t.Errorf("the database's own words are told: %v", st.Proto())
+				t.Errorf("the status has the database's own message: %v", st.Proto())
 			}
 			if LedgerFailed(err) != row.toLogIt {
-				t.Errorf("it is to be logged: %v", LedgerFailed(err))
+				t.Errorf("LedgerFailed returned %v", LedgerFailed(err))
 			}
 		})
 	}

@@ -26,7 +26,7 @@ func TestAKeyThatIsRejectedGetsNoCopy(t *testing.T) {
 			time.Sleep(2 * time.Minute)
 			s.answers(code)
 			if _, err := s.model("k", "a"); err != nil {
-				t.Error("the copy, before anybody knows:", err)
+				t.Error("the copy, before the rejection is known:", err)
 			}
 			time.Sleep(time.Second) // the background refresh fails with the new status
 			synctest.Wait()
@@ -39,11 +39,11 @@ func TestAKeyThatIsRejectedGetsNoCopy(t *testing.T) {
 			}
 			s.answers(503)
 			if all, err := s.list("k"); err == nil {
-				t.Errorf("a copy came back in an outage: %v", all)
+				t.Errorf("a dropped copy was served during an outage: %v", all)
 			}
 			s.answers(0)
 			if m, err := s.model("k", "a"); err != nil || time.Since(m.GetObserveTime().AsTime()) != 0 {
-				t.Errorf("after it was let in again: %v, %v", m, err)
+				t.Errorf("after the API key was accepted again: %v, %v", m, err)
 			}
 		})
 	}
@@ -107,7 +107,7 @@ func TestAnErrorIsNotKept(t *testing.T) {
 		}
 		s.wantRequests(3)
 		if n := len(s.services.copies.copies); n != 0 {
-			t.Errorf("%d keys are remembered for nothing", n)
+			t.Errorf("%d keys are stored unnecessarily", n)
 		}
 	})
 }

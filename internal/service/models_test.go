@@ -205,7 +205,7 @@ func TestWhileTheCatalogIsAwayTheLastCopyIsServedWithItsTime(t *testing.T) {
 				t.Errorf("%d: %v, %v", code, m, err)
 			}
 			if s.count() < 2 {
-				t.Errorf("%d: the catalog was not asked", code)
+				t.Errorf("%d: the catalog received no request", code)
 			}
 			time.Sleep(time.Hour)
 			if m, err := s.model("k", "a"); err == nil {

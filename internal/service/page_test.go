@@ -34,7 +34,7 @@ func TestAPageGoesOnAfterARecordThatIsNoLongerChosen(t *testing.T) {
 		t.Errorf("the second page is %q and the token %q, %v", second, token, err)
 	}
 	if _, _, err := cut(writeToken("digits", "a")); err == nil {
-		t.Error("the token of another list is taken")
+		t.Error("the token of another list is accepted")
 	}
 }
 

@@ -65,7 +65,7 @@ func TestWhatManyWatchersAreToldIsEncodedOnce(t *testing.T) {
 	u := updates()["a long text"]
 	first := encodingsOf(u).of(u, ledger.Attribution{})
 	if again := encodingsOf(u).of(u, ledger.Attribution{}); &first[0] != &again[0] {
-		t.Error("it was encoded again")
+		t.Error("the update was encoded again")
 	}
 }
 

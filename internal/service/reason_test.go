@@ -42,7 +42,7 @@ func TestEachReasonHasTheCodeThatItsCommentSays(t *testing.T) {
 		}
 	}
 	if len(codesOf) != len(easelv1.ErrorReason_name)-1 {
-		t.Errorf("%d reasons have codes, and the contract has %d", len(codesOf), len(easelv1.ErrorReason_name)-1)
+		t.Errorf("%d reasons have codes, but the contract has %d", len(codesOf), len(easelv1.ErrorReason_name)-1)
 	}
 }
 

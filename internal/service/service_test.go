@@ -112,6 +112,6 @@ func TestAStatusFitsIntoTrailers(t *testing.T) { // fault I6
 	}
 	last := bad.GetFieldViolations()[len(bad.GetFieldViolations())-1]
 	if !strings.HasSuffix(last.GetDescription(), "more violations") {
-		t.Errorf("what was left out is not said: %v", last)
+		t.Errorf("the omitted fields are not named: %v", last)
 	}
 }

@@ -38,11 +38,11 @@ func TestEachFigureOfCopiesHasASeriesOfItsOwn(t *testing.T) {
 		}
 	}
 	if len(got) != len(want) {
-		t.Errorf("there is more: %v", got)
+		t.Errorf("there are other series: %v", got)
 	}
 	stop()
 	if left := collected(t, reader); len(left) > 0 {
-		t.Errorf("it is measured on: %v", left)
+		t.Errorf("series are still measured: %v", left)
 	}
 }
 

@@ -140,7 +140,7 @@ func TestEveryQueryOfTheDashboardReadsExistingMetrics(t *testing.T) {
 		}
 	}
 	if asked < 40 {
-		t.Errorf("there are only %d queries", asked)
+		t.Errorf("found only %d queries", asked)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestEveryRuleReadsExistingMetricsAndAlertsSayWhatToDo(t *testing.T) {
 		}
 	}
 	if alerts < 10 {
-		t.Errorf("there are only %d alerts", alerts)
+		t.Errorf("found only %d alerts", alerts)
 	}
 }
 
@@ -202,11 +202,11 @@ func TestEveryRuleReadsExistingMetricsAndAlertsSayWhatToDo(t *testing.T) {
 func promtool(t *testing.T, directory string, args ...string) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("it needs promtool: make test-system runs it")
+		t.Skip("needs promtool; make test-system runs this test")
 	}
 	path, err := exec.LookPath("promtool")
 	if err != nil {
-		t.Skip("there is no promtool on this machine: install Prometheus")
+		t.Skip("promtool is not installed: install Prometheus")
 	}
 	command := exec.CommandContext(t.Context(), path, args...)
 	command.Dir = directory

@@ -30,13 +30,13 @@ func TestAFewMayScrapeAtOnceAndNoMore(t *testing.T) {
 		synctest.Wait()
 		late := httptest.NewRecorder()
 		if scrape(late); late.Code != http.StatusServiceUnavailable {
-			t.Errorf("one scrape too many is answered %d", late.Code)
+			t.Errorf("a scrape above the limit returned %d", late.Code)
 		}
 		close(freed)
 		synctest.Wait()
 		next := httptest.NewRecorder()
 		if scrape(next); next.Code != http.StatusOK {
-			t.Errorf("the next is answered %d", next.Code)
+			t.Errorf("the next scrape returned %d", next.Code)
 		}
 	})
 }

@@ -108,7 +108,7 @@ func TestAnEndpointThatTheStockClientWouldNotCallIsRefusedByItsName(t *testing.T
 			variable, cure, _ := strings.Cut(test.refused, " ")
 			_, _, err := Start(t.Context(), Config{LogOutput: io.Discard})
 			if err == nil || !strings.HasPrefix(err.Error(), variable+" ") || !strings.HasSuffix(err.Error(), " "+cure) || strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("it says %v", err)
+				t.Errorf("the error is %v", err)
 			}
 		})
 	}
@@ -189,6 +189,6 @@ func TestATextThatIsNotValidCostsNoOtherSpan(t *testing.T) {
 		got = append(got, a.GetValue().GetStringValue())
 	}
 	if want := []string{"caf\uFFFD", "\uFFFD browser", "/v1"}; !slices.Equal(got, want) {
-		t.Errorf("it was sent as %q, want %q", got, want)
+		t.Errorf("the request was sent as %q, want %q", got, want)
 	}
 }

@@ -124,7 +124,7 @@ func TestNamesFromOutsideMakeNoSeriesWithoutEnd(t *testing.T) {
 		}
 		return
 	}
-	t.Error("nothing was measured")
+	t.Error("easel.order.charged was not measured")
 }
 
 func sumOf(points []metricdata.DataPoint[int64]) (sum int64) {

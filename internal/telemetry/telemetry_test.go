@@ -82,7 +82,7 @@ func TestSpansReachTheCollectorThatTheEnvironmentNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := <-paths; got != "/v1/traces" {
-		t.Errorf("the collector was sent %s", got)
+		t.Errorf("the collector received %s", got)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestADeadCollectorDoesNotHoldTheExit(t *testing.T) { // fault N5
 	began := time.Now()
 	err := shutdown(ctx)
 	if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > shutdownLimit {
-		t.Errorf("shutdown took %v and says %v", took, err)
+		t.Errorf("shutdown took %v and returned %v", took, err)
 	}
 }
 
@@ -158,14 +158,14 @@ func TestALogLineWithoutATraceNamesNone(t *testing.T) {
 
 func TestAnUnknownLogFormatIsRefused(t *testing.T) {
 	if _, _, err := Start(t.Context(), Config{LogFormat: "xml"}); err == nil || !strings.Contains(err.Error(), "xml") {
-		t.Errorf("Start says %v", err)
+		t.Errorf("Start returned %v", err)
 	}
 }
 
 func TestAnUnknownExporterIsRefused(t *testing.T) {
 	t.Setenv("OTEL_TRACES_EXPORTER", "pigeon")
 	if _, _, err := Start(t.Context(), Config{LogOutput: io.Discard}); err == nil || !strings.Contains(err.Error(), "traces") {
-		t.Errorf("Start says %v", err)
+		t.Errorf("Start returned %v", err)
 	}
 }
 

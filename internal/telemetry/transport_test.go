@@ -77,13 +77,13 @@ func TestARequestIsASpanWithoutTheAPIKey(t *testing.T) { // fault X3
 		t.Fatalf("spans: %+v", spans)
 	}
 	if id := spans[0].SpanContext.TraceID().String(); !strings.Contains(traceparent, id) {
-		t.Errorf("the upstream was told the trace %q, not %s", traceparent, id)
+		t.Errorf("the catalog received the trace %q, not %s", traceparent, id)
 	}
 	if all := fmt.Sprintf("%+v", spans); strings.Contains(all, canary) {
-		t.Errorf("the span holds the key: %s", all)
+		t.Errorf("the span contains the key: %s", all)
 	}
 	if got := spans[0].Status.Code; got != codes.Unset {
-		t.Errorf("a good answer makes the span %v", got)
+		t.Errorf("after a successful response the span is %v", got)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestTheCatalogGetsTheIDsOfATraceAndNothingElse(t *testing.T) {
 	}
 	ctx := otel.GetTextMapPropagator().Extract(t.Context(), caller)
 	if baggage.FromContext(ctx).Len() != 1 {
-		t.Fatal("the caller's own baggage is not taken in")
+		t.Fatal("the caller's own baggage is not read")
 	}
 	var sent http.Header
 	base := roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -153,7 +153,7 @@ func TestTheCatalogGetsTheIDsOfATraceAndNothingElse(t *testing.T) {
 		t.Errorf("traceparent is %q", got)
 	}
 	if all := fmt.Sprint(sent); strings.Contains(all, canary) {
-		t.Errorf("the catalog is sent %s", all)
+		t.Errorf("the catalog received %s", all)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestAnAPIKeyInABrokenAnswerIsInNoSpan(t *testing.T) { // fault X3
 			base := &http.Transport{}
 			t.Cleanup(base.CloseIdleConnections)
 			if err := send(t, UpstreamTransport(base, slog.New(slog.DiscardHandler)), answering(t, broken+"\r\n\r\n")); err == nil {
-				t.Fatal("the answer is not broken")
+				t.Fatal("the response is not broken")
 			}
 			if err := shutdown(t.Context()); err != nil {
 				t.Fatal(err)

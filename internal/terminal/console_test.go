@@ -50,14 +50,14 @@ func TestColourNeedsATerminal(t *testing.T) {
 	}
 	rich := Style{Colour: true}
 	if got := colourCodes.Replace(rich.visible(rich.Paint(Red, "x"))); got != "\x1b[31mx\x1b[0m" {
-		t.Errorf("colour is %q", got)
+		t.Errorf("the color is %q", got)
 	}
 }
 
 func TestWideCharactersTakeTwoColumns(t *testing.T) {
 	for line, want := range map[string]int{"": 0, "sea": 3, "日本語": 6, "é": 1, "e\u0301": 1, "👩‍🎨": 2} {
 		if got := Width(line); got != want {
-			t.Errorf("%q takes %d columns, and not %d", line, got, want)
+			t.Errorf("%q takes %d columns, want %d", line, got, want)
 		}
 	}
 }

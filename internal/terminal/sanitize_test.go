@@ -29,7 +29,7 @@ func TestLogsAreWrittenWholeAndHarmless(t *testing.T) {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 	if _, err := (SanitizingWriter{failingWriter{}}).Write([]byte("\x7f")); err == nil {
-		t.Error("a disk without room is no error")
+		t.Error("a full disk causes no error")
 	}
 }
 
@@ -54,7 +54,7 @@ func TestACopiedResultIsHarmlessOnATerminalOnly(t *testing.T) {
 	}
 	console.out = failingWriter{}
 	if err := console.Copy(strings.NewReader("text")); err == nil {
-		t.Error("a disk without room is no error")
+		t.Error("a full disk causes no error")
 	}
 }
 

@@ -31,7 +31,7 @@ func TestEverythingThatThePageNamesIsServed(t *testing.T) {
 	for _, text := range []string{string(index), string(script)} {
 		for _, match := range regexp.MustCompile(`["'](/page/[^"']+)["']`).FindAllStringSubmatch(text, -1) {
 			if handlers[match[1]] == nil {
-				t.Errorf("nothing serves %s", match[1])
+				t.Errorf("no handler serves %s", match[1])
 			}
 		}
 	}
@@ -74,7 +74,7 @@ func TestTheReferenceIsSentCompressedAndUnpackedForWhoCanNotReadThat(t *testing.
 		t.Errorf("%d bytes compressed, %d unpacked", len(small), len(script))
 	}
 	if strings.Contains(script, "sourceMappingURL=standalone") {
-		t.Error("the script names a file that nobody serves")
+		t.Error("the script names a file that no handler serves")
 	}
 }
 
@@ -101,6 +101,6 @@ func TestTheNoticeIsOfTheVersionThatIsServed(t *testing.T) {
 	}
 	_, script := get(t, "/page/scalar.js")
 	if !strings.Contains(script, string(version[1])) {
-		t.Errorf("the script is not of version %s: make generate takes it anew", version[1])
+		t.Errorf("the script is not version %s: run make generate", version[1])
 	}
 }
