@@ -27,7 +27,7 @@ type orders struct {
 	at     []time.Time
 }
 
-// errHangs stands for a server that receives an order but never responds.
+// errHangs represents a server that receives an order but never responds.
 var errHangs = errors.New("no answer comes")
 
 func (o *orders) serve(t *testing.T) dialer {

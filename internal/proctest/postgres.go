@@ -337,8 +337,8 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// unprivileged gives a directory to a user other than root and returns the user's credential, because PostgreSQL
-// refuses to run as root.
+// unprivileged changes a directory's owner to a user other than root, because PostgreSQL refuses to run as root. It
+// returns the user's credential.
 func unprivileged(dir string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

@@ -125,7 +125,7 @@ func TestAReconnectOfManyTellsWhatHasChangedAlone(t *testing.T) {
 			all := catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: named})
 			again := &easelv1.WatchGenerationsRequest{GenerationIds: named, KnownEtags: all.etags()}
 			catchUp(t, c, again).want(t, what+", unchanged", 4, nil)
-			time.Sleep(10 * time.Minute) // by now the server has forgotten the delivered states
+			time.Sleep(10 * time.Minute) // the server has forgotten the delivered states
 			catchUp(t, c, again).want(t, what+", later", 4, nil)
 			again.KnownEtags[ids[1]] = "another"
 			delete(again.KnownEtags, ids[2])

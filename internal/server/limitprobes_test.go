@@ -70,7 +70,7 @@ func probeInputs(t *testing.T, c caller, limit int) {
 	}
 }
 
-// echoOrder is a catalog that accepts any order, and responds with the order's inputs.
+// echoOrder handles an order of any size, and responds with the order's inputs.
 func echoOrder(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body) // a lost byte makes the response invalid
 	_, _ = io.WriteString(w, `{"id":"gen_`+r.Header.Get("Idempotency-Key")+`","status":"queued",`+strings.TrimPrefix(string(body), "{"))
@@ -149,7 +149,7 @@ func TestAPageHasAtMostAThousandRenders(t *testing.T) { // fault I5
 	})
 }
 
-// listLong is a catalog that lists more generations than fit on a page.
+// listLong responds with more generations than fit on a page.
 func listLong(w http.ResponseWriter, _ *http.Request) {
 	records := make([]string, pageLimit+1)
 	for n := range records {

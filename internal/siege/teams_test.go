@@ -70,7 +70,7 @@ func (s *siege) order(ctx context.Context, conn *grpc.ClientConn, key, prompt st
 	return created.GetGeneration().GetGenerationId(), err
 }
 
-// readsOwn makes the neighbor read its own generation in each call.
+// readsOwn sets the neighbor's call to a read of the neighbor's own generation.
 func (s *siege) readsOwn() {
 	s.t.Helper()
 	id, err := s.order(as(s.t.Context(), s.neighbour), s.near, "own", "rain")
@@ -83,7 +83,7 @@ func (s *siege) readsOwn() {
 	}
 }
 
-// placesOrders makes the neighbor place an order in each call.
+// placesOrders sets the neighbor's call to a new order.
 func (s *siege) placesOrders() {
 	n := atomic.Int64{}
 	s.every, s.floor = 50*time.Millisecond, 4*noiseFloor // an order waits for the disk four times

@@ -141,7 +141,7 @@ func (s *sink) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(&s.text, "%s %v %s\n", r.URL, r.Header, body)
 }
 
-// search fails the test if the text contains a form of the canary. where says where the text comes from.
+// search fails the test if the text contains a form of the canary. where describes the text's origin.
 func search(t *testing.T, where, text string) {
 	t.Helper()
 	for _, leak := range leaks(canary, text) {

@@ -48,7 +48,7 @@ func TestWhatACatalogSendsUnaskedIsPrintedNowhere(t *testing.T) { // fault X3
 		t.Fatal(quote, err)
 	}
 	for range []string{"the price", "the balance"} {
-		if err := <-hungUp; err != nil { // by then, the server has written its complete output
+		if err := <-hungUp; err != nil { // the server has already written its complete output
 			t.Fatal(err)
 		}
 	}

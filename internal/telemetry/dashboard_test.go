@@ -94,7 +94,8 @@ func quantile(share, name, title string, by ...string) query {
 	return query{name, expr, legend(m, title, by)}
 }
 
-// over returns a query with a custom expression. In the expression, <name> stands for the series of the metric name.
+// over returns a query with a custom expression. Each <name> in the expression is replaced with the series of the
+// metric name.
 func over(expr, title string) query {
 	first := ""
 	for _, m := range Table {
