@@ -138,11 +138,11 @@ func TestOneIdempotencyKeyOfManyCallsIsOneSubmission(t *testing.T) { // fault K8
 	})
 }
 
-// posting records the orders that pass it.
+// posting is a transport that records the orders sent through it.
 type posting struct {
 	http.RoundTripper
 	mu   *sync.Mutex
-	seen map[string]int // number by key and body
+	seen map[string]int // number of orders by key and body
 }
 
 func (p posting) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -166,7 +166,7 @@ func TestOneIdempotencyKeyAtSeveralReplicasIsOneCharge(t *testing.T) { // faults
 		orders := posting{s.transport, new(sync.Mutex), map[string]int{}}
 		var all sync.WaitGroup
 		ids := make([]string, 6)
-		for i := range ids { // each is a separate process: they share only the catalog
+		for i := range ids { // each process is separate: they share only the catalog
 			replica := s.process(orders)
 			all.Go(func() {
 				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -202,7 +202,7 @@ func TestAnIdempotencyKeyOfAnotherOrderIsRefused(t *testing.T) { // fault K8
 			t.Error("the other order was posted")
 		}
 
-		_, err = s.process(s.transport).Create(t.Context(), s.cred, other) // only the catalog has the key
+		_, err = s.process(s.transport).Create(t.Context(), s.cred, other) // only the catalog knows the key
 		s.wantKind(err, catalog.KindKeyReused)
 		s.wantCharges("k", 1)
 	})

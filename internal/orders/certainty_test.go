@@ -38,8 +38,8 @@ var (
 	noDial     = step{err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}
 )
 
-// script responds to the attempts of orders step by step, and records their contents. The last step responds to all further
-// attempts.
+// script responds to each attempt with the next step, and records the attempt's API key and idempotency key. The last
+// step responds to all further attempts.
 type script struct {
 	steps   []step
 	apiKeys []string
@@ -62,7 +62,7 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 
 var plainOrder = order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"}
 
-// createWithin places the plain order with a deadline, and waits until its submission is over.
+// createWithin places the plain order with a deadline, and waits until its submission has finished.
 func createWithin(t *testing.T, c *client, cred catalog.Credential, o order, patience time.Duration) (orders.Receipt, *orders.Error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -97,7 +97,7 @@ func TestARefusalIsWithheldWhileAnOrderMayExist(t *testing.T) { // fault A10
 			synctest.Test(t, func(t *testing.T) {
 				upstream := &script{steps: []step{away, refusal}}
 				c := newTestClient(t, upstream)
-				for range 3 { // the submission of the broken response, and each repeat of the key
+				for range 3 { // the submission that gets a broken response, and two repeats of its key
 					_, err := createWithin(t, c, testCredential, plainOrder, time.Second)
 					if err == nil || catalog.KindOf(err) != catalog.KindOutcomeUnknown || err.Outcome != orders.Unknown {
 						t.Fatalf("got %+v, want an unknown outcome", err)
@@ -105,7 +105,7 @@ func TestARefusalIsWithheldWhileAnOrderMayExist(t *testing.T) { // fault A10
 				}
 				attempts := len(upstream.apiKeys)
 				upstream.steps = []step{placed}
-				time.Sleep(time.Minute) // the limiter delays orders for this time after a daily cap
+				time.Sleep(time.Minute) // after a daily cap, the limiter delays orders for a minute
 				receipt, err := createWithin(t, c, testCredential, plainOrder, time.Minute)
 				if err != nil || receipt.Generation.ID != "g1" || len(upstream.apiKeys) == attempts {
 					t.Errorf("the key was sent %d times again and returned %+v, %v", len(upstream.apiKeys)-attempts, receipt, err)
@@ -174,7 +174,7 @@ func TestEveryAttemptOfASubmissionCarriesOneAPIKey(t *testing.T) { // fault A11
 				rotations := 0
 				upstream := &script{steps: steps}
 				c := newTestClient(t, upstream)
-				held := catalog.Held(func() catalog.Secret { // each read returns another API key
+				held := catalog.Held(func() catalog.Secret { // each call returns a different API key
 					rotations++
 					return catalog.NewSecret(string(rune('a' + rotations)))
 				})
@@ -325,7 +325,7 @@ func TestTheResendWindowBeginsWithTheFirstAttempt(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			return reply(r, http.StatusServiceUnavailable, nil, ""), nil
 		})}, func(at *ledger.Config) { at.ResendWindow = time.Minute })
-		_, _ = createWithin(t, c, testCredential, plainOrder, time.Second) // until the first attempt is over
+		_, _ = createWithin(t, c, testCredential, plainOrder, time.Second) // returns when the first attempt has finished
 		time.Sleep(40 * time.Second)
 		before := attempts
 		_, failed := createWithin(t, c, testCredential, plainOrder, time.Second)

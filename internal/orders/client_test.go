@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// client is one process that places orders, with a ledger in memory.
+// client is a process that places orders, with an in-memory ledger.
 type client struct {
 	*orders.Orders
 	book *ledger.Ledger
@@ -45,7 +45,7 @@ func newClient(t *testing.T, cfg catalog.Config, change ...func(*ledger.Config))
 	return &client{orders.New(orders.Config{Recorder: recorder, Catalog: upstream, Hub: hub}), book}
 }
 
-// order is an order of a test.
+// order is a test's order.
 type order struct {
 	ModelID        string
 	Inputs         json.RawMessage

@@ -65,7 +65,7 @@ func TestAnOutcomeThatIsUnknownStaysSoUntilTheCatalogNamesTheOrder(t *testing.T)
 	})
 }
 
-// briefly places an order with a short deadline, and expects a kind of error.
+// briefly places an order with a short deadline, and expects an error of the given kind.
 func (s *store) briefly(o order, want catalog.Kind) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
@@ -84,7 +84,7 @@ func TestAnOrderThatTookTheLastMoneyIsNotCalledRefused(t *testing.T) { // fault 
 		_, err := restarted.Create(t.Context(), s.cred, s.order("k"))
 		s.wantKind(err, catalog.KindInsufficientFunds)
 		if known, ok := errors.AsType[*orders.Error](err); !ok || known.Outcome != orders.NotPlacedByThisCall {
-			t.Errorf("a process that knows nothing of it returns %+v", err) // an earlier call may have placed it
+			t.Errorf("a process that knows nothing of it returns %+v", err) // an earlier call may have placed the order
 		}
 		if err := s.sandbox.TopUp(t.Context(), s.key, 1, "one more"); err != nil {
 			t.Fatal(err)

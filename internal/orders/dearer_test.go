@@ -70,7 +70,7 @@ func TestAChargeAboveTheQuoteThatIsReadLaterIsToldAndCountedOnce(t *testing.T) {
 	}
 }
 
-// placeWithoutCharge places an order whose response lacks the charge. A quote of zero means that it is not quoted.
+// placeWithoutCharge places an order whose response lacks the charge. If quote is zero, the order is not quoted.
 func (r *replica) placeWithoutCharge(quote int64) catalog.Generation {
 	r.Helper()
 	quoting := r.box.Inject(sandbox.Fault{Route: "POST /quote", Body: fmt.Sprintf(`{"priceCents": %d}`, quote)})
@@ -86,7 +86,7 @@ func (r *replica) placeWithoutCharge(quote int64) catalog.Generation {
 	return placed.Generation
 }
 
-// poll reads a generation and records the result.
+// poll reads a generation and records its state.
 func (r *replica) poll(g catalog.Generation) {
 	r.Helper()
 	seen, err := r.client.Generation(r.Context(), r.held("studio"), g.ID)
@@ -96,7 +96,7 @@ func (r *replica) poll(g catalog.Generation) {
 	r.sees(r.held("studio"), seen)
 }
 
-// charging changes the charge in the response of an order.
+// charging changes the charge in the response to an order.
 func charging(s *shop, answer *http.Response, cents int64) (*http.Response, error) {
 	record := map[string]any{}
 	if err := json.NewDecoder(answer.Body).Decode(&record); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// restore replaces the ledger by an older copy.
+// restore replaces the ledger with an older copy.
 func (s *shop) restore(copied []byte) {
 	s.Helper()
 	if err := s.ledger.Close(); err != nil {
@@ -21,7 +21,7 @@ func (s *shop) restore(copied []byte) {
 	s.open()
 }
 
-// backup returns a copy of the ledger's file, made while no process has it open.
+// backup returns a copy of the ledger's file. No process may have the ledger open.
 func (s *shop) backup() []byte {
 	s.Helper()
 	if err := s.ledger.Close(); err != nil {
@@ -63,7 +63,7 @@ func TestARestoredLedgerGetsForgottenOrdersBackByTheirRepeats(t *testing.T) {
 	})
 }
 
-// An order that is unknown in the older ledger may have got an outcome since.
+// An order whose outcome is unknown in the older ledger may have been placed or rejected since the backup.
 func TestARestoredLedgerFindsOutWhatItHasAsUnknown(t *testing.T) {
 	inShop(t, 1000, func(s *shop) {
 		r := s.replica()

@@ -12,7 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// tellsEvents sends events of a replica to some owners, and returns the texts of the results in these events.
+// tellsEvents reopens the ledger with an outbox for some owners. It returns the result texts that the outbox has
+// written into events.
 func (s *shop) tellsEvents(r *replica, owners ...string) (texts *[]string) {
 	texts = new([]string)
 	s.outbox = &ledger.Outbox{
@@ -33,7 +34,7 @@ func (s *shop) tellsEvents(r *replica, owners ...string) (texts *[]string) {
 	return texts
 }
 
-// teamsTold returns owners that receive events.
+// teamsTold returns the given owners as teams that receive events.
 func teamsTold(owners ...string) map[string]ledger.Team {
 	teams := map[string]ledger.Team{}
 	for _, owner := range owners {
@@ -42,8 +43,8 @@ func teamsTold(owners ...string) map[string]ledger.Team {
 	return teams
 }
 
-// lists compares a list with the recorded states, like the list of a caller, and returns the state that is recorded
-// afterwards.
+// lists compares a listed generation with the recorded state, as a caller's list does, and returns the state that is
+// recorded afterwards.
 func (r *replica) lists(cred catalog.Credential, listed ...catalog.Version) lifecycle.Status {
 	r.Helper()
 	recorded, err := r.orders.List(r.Context(), ledger.Filter{}, ledger.Position{}, 10)
@@ -56,7 +57,7 @@ func (r *replica) lists(cred catalog.Credential, listed ...catalog.Version) life
 
 func TestAnEndThatAListLeavesSomethingOutOfIsRead(t *testing.T) {
 	for name, row := range map[string]struct {
-		without string // member that the list omits
+		without string // field that the list omits
 		told    []string
 		want    lifecycle.Status
 	}{
@@ -70,7 +71,7 @@ func TestAnEndThatAListLeavesSomethingOutOfIsRead(t *testing.T) {
 			inShop(t, 1000, func(s *shop) {
 				r := s.replica()
 				r.placeWithoutCharge(0)
-				texts := s.tellsEvents(r, row.told...) // after the order, so that the order has no watch
+				texts := s.tellsEvents(r, row.told...) // reopened after the order was placed, so that the order has no watch
 				time.Sleep(time.Minute)
 				s.box.Inject(sandbox.Fault{Route: "GET /generations", Set: map[string]any{row.without: nil}})
 				listed, err := r.client.List(s.Context(), r.held("studio"), time.Now())

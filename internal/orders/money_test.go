@@ -22,7 +22,7 @@ import (
 // isQuote reports whether a request is for a quote.
 func isQuote(req *http.Request) bool { return strings.HasSuffix(req.URL.Path, "/quote") }
 
-// quotesSlowly delays the quotes of a replica.
+// quotesSlowly delays a replica's quotes.
 func (r *replica) quotesSlowly() {
 	r.befores(func(req *http.Request) error {
 		if isQuote(req) {
@@ -32,7 +32,7 @@ func (r *replica) quotesSlowly() {
 	})
 }
 
-// pause waits, unless ctx is done.
+// pause waits for d, or until ctx is done.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -94,8 +94,8 @@ func TestABudgetThatIsLoweredDuringAQuoteCounts(t *testing.T) { // fault M1
 	})
 }
 
-// A rejection belongs to the call that received it. Another replica has placed the order while this replica requested its
-// price.
+// The rejection concerns only the call that received it, because another replica has placed the order while this
+// replica requested the price.
 func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // fault M2
 	for name, same := range map[string]bool{"on another replica": false, "on the same replica": true} {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestAKeyThatTheCatalogHasForAnotherOrderIsUnknown(t *testing.T) { // fault 
 	}
 }
 
-// A replica that can't settle leaves the work to other replicas.
+// A replica without an API key can't settle, so it leaves the work to other replicas.
 func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // fault M6
 	inShop(t, 1000, func(s *shop) {
 		revoked, good := s.replica(), s.replica()
@@ -164,7 +164,7 @@ func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // fault M6
 		}
 		ctx, cancel := context.WithTimeout(s.Context(), 15*time.Minute)
 		defer cancel()
-		go revoked.settle(ctx) // it takes the job first
+		go revoked.settle(ctx) // this replica takes the job first
 		time.Sleep(time.Second)
 		settles(14*time.Minute, good)
 		<-ctx.Done()
@@ -175,7 +175,7 @@ func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // fault M6
 	})
 }
 
-// The first attempt may have been accepted, and the second is rejected.
+// The first attempt may have been accepted, although the second attempt is rejected.
 func TestACatalogThatLooksAtTheKeyFirstRefusesForCertain(t *testing.T) { // fault M8
 	for keyFirst, state := range map[bool]lifecycle.State{false: lifecycle.Open, true: lifecycle.Refused} {
 		t.Run(fmt.Sprint(keyFirst), func(t *testing.T) {
@@ -235,7 +235,7 @@ func TestOperatorsSeeWhatRefusesARepeat(t *testing.T) {
 	})
 }
 
-// A response may be from a proxy, and a rejection may not concern the order.
+// The response may come from a proxy, and its rejection may not concern the order.
 func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // fault M8
 	for name, fault := range map[string]sandbox.Fault{
 		"a page":              {Status: http.StatusBadRequest, Body: "<html><h1>400 Bad Request</h1></html>", Header: map[string]string{"Content-Type": "text/html"}},
@@ -268,7 +268,7 @@ func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // fault M8
 	}
 }
 
-// One generation that can't be read or recorded does not affect others.
+// A generation that can't be read or recorded does not delay the others.
 func TestARenderThatCannotBeLookedAtKeepsNoOthersWaiting(t *testing.T) { // faults M6, M9
 	for name, answer := range map[string]int{"broken": http.StatusInternalServerError, "forbidden": http.StatusForbidden} {
 		t.Run(name, func(t *testing.T) {
@@ -293,7 +293,7 @@ func TestARenderThatCannotBeLookedAtKeepsNoOthersWaiting(t *testing.T) { // faul
 	}
 }
 
-// An operator's decision may be wrong, and can be corrected.
+// An operator's decision may be wrong, so it can be corrected.
 func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 	inShop(t, 1000, func(s *shop) {
 		r, ctx, owner := s.replica(), s.Context(), "studio"
@@ -324,8 +324,8 @@ func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 	})
 }
 
-// A process that was paused between its claim and the POST continues after the window. If it sent the order then, the charge
-// could contradict decisions that were made since.
+// A process that was paused between its claim and the POST continues after the resend window. If it sent the order
+// then, the charge could contradict decisions that were made in the meantime.
 func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // fault M12
 	for name, stopped := range map[string]time.Duration{"after its claim": ledger.ClaimTime + time.Second, "after the window": window + time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -353,7 +353,8 @@ func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // fault M12
 	}
 }
 
-// The bytes of an order under a forwarded API key are not stored. A resend has the first bytes, or is not sent.
+// The body of an order under a forwarded API key is not stored. A resend has the same bytes as the first attempt, or it
+// is not sent.
 func TestARepeatWithOtherBytesIsNotSent(t *testing.T) {
 	inShop(t, 1000, func(s *shop) {
 		cred := catalog.Forwarded(catalog.NewSecret(s.key))

@@ -58,7 +58,7 @@ func TestTwoOwnersOfOneKeyHaveTwoOrders(t *testing.T) { // fault T1
 	})
 }
 
-// A process that dies leaves its order open. It may die after each step of an order.
+// A process may die after any step of an order, and leaves the order without an outcome.
 func TestAnOrderOfADeadProcessIsRecovered(t *testing.T) { // fault T3
 	for name, post := range map[string]bool{"before the POST": false, "after the POST": true} {
 		t.Run(name, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestARefusalOfAnOrderThatMayExistIsUnknown(t *testing.T) {
 	})
 }
 
-// afterWaiting places an order that waits for another replica, whose own order is rejected.
+// afterWaiting places an order that waits for another replica's order, which is rejected.
 func (s *shop) afterWaiting(limit int64) (err error) {
 	first, second := s.replica(), s.replica()
 	first.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
@@ -315,7 +315,7 @@ func TestABudgetHoldsOnEveryReplica(t *testing.T) { // fault T5
 	})
 }
 
-// price returns the price of an order.
+// price returns an order's price.
 func (s *shop) price() int64 {
 	r := s.replica()
 	quote, err := r.client.Quote(s.Context(), r.held("studio"), "studio/haiku", []byte(`{"prompt":"a harbour"}`))
@@ -397,7 +397,7 @@ func TestAStoppedReplicaOverwritesNothing(t *testing.T) { // fault T9
 		}
 		s.replica().recover(time.Minute)
 		before := s.list(ledger.Filter{})
-		if err := stopped.orders.Close(s.Context()); err != nil { // it continues
+		if err := stopped.orders.Close(s.Context()); err != nil { // the stopped process continues
 			s.Error(err)
 		}
 		if after := s.list(ledger.Filter{}); len(before) != 1 || len(after) != 1 || after[0].Generation != before[0].Generation || s.audit() != 1 {

@@ -13,7 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// backupInFlight places an order that the catalog rejects, and returns a backup that was written while it was in flight.
+// backupInFlight places an order that the catalog rejects. It returns a backup that was written while the order was in
+// flight.
 func backupInFlight(s *shop, key string) (copied []byte) {
 	s.Helper()
 	file, r := filepath.Join(s.TempDir(), "backup.db"), s.replica()
@@ -66,7 +67,7 @@ func TestRestoredLedgerResendsWhatItsCallerRepeats(t *testing.T) {
 			}
 			return nil
 		})
-		time.Sleep(ledger.ClaimTime) // the backup has the claim of the process that sent the order
+		time.Sleep(ledger.ClaimTime) // in the backup, the process that sent the order still has the claim
 		if _, err := r.place("studio", "first", "a harbour"); err == nil {
 			s.Fatal("it is placed")
 		}

@@ -54,7 +54,7 @@ func TestAnAPIKeyThatIsRotatedWithinARecoveryBuysNothing(t *testing.T) { // faul
 }
 
 func outcomeOf(err error) orders.Outcome {
-	if e, ok := err.(*orders.Error); ok { //nolint:errorlint // the exact type of errors of Place
+	if e, ok := err.(*orders.Error); ok { //nolint:errorlint // Place returns exactly this type
 		return e.Outcome
 	}
 	return ""
@@ -63,7 +63,7 @@ func outcomeOf(err error) orders.Outcome {
 func TestACallWhoseOwnAttemptMayHaveBeenTakenSaysSoWhateverComesAfter(t *testing.T) { // fault A10
 	for name, row := range map[string]struct {
 		meanwhile func(*shop, ledger.Order)
-		refused   bool // rejected by the terms of the caller when the key is looked up again
+		refused   bool // the caller's terms reject the order when the key is looked up again
 	}{
 		"another replica has the claim, and the ledger goes away": {meanwhile: func(s *shop, o ledger.Order) {
 			_, _, err := s.ledger.Call(s.Context(), ledger.Request{
@@ -125,8 +125,8 @@ func TestAnOrderIsPlacedWhenItIsWrittenDown(t *testing.T) {
 	})
 }
 
-// restartedAfterLostResponse places an order whose response is lost, and restarts the process. posts is the number of orders that
-// the new process has sent.
+// restartedAfterLostResponse places an order whose response is lost, and restarts the process. posts is the number of
+// orders that the new process has sent.
 func (s *shop) restartedAfterLostResponse() (restarted *replica, posts *int) {
 	s.Helper()
 	r := s.replica()

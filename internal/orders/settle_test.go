@@ -20,10 +20,10 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// settleWindow is the time in which the job runs once.
+// settleWindow is a time in which the settlement job runs once.
 const settleWindow = 29 * time.Second
 
-// settles runs the settlement jobs of some replicas for a while.
+// settles runs some replicas' settlement jobs for the given time.
 func settles(d time.Duration, replicas ...*replica) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
@@ -35,12 +35,12 @@ func settles(d time.Duration, replicas ...*replica) {
 	synctest.Wait()
 }
 
-// settle runs the settlement jobs until ctx is done.
+// settle runs the replica's settlement jobs until ctx is done.
 func (r *replica) settle(ctx context.Context) {
 	jobs.New(r.ledger, slog.New(slog.DiscardHandler), r.orders.Settle(r.held(""))).Run(ctx)
 }
 
-// budget returns the cents that studio has spent today, and its reserved cents.
+// budget returns the amounts in cents that studio has spent today and has reserved.
 func (s *shop) budget() (spent, reserved int64) {
 	s.Helper()
 	most := int64(1 << 40)
@@ -51,7 +51,7 @@ func (s *shop) budget() (spent, reserved int64) {
 	return all[0].SpentCents, all[0].ReservedCents
 }
 
-// reads returns the number of reads of generations that the catalog has answered.
+// reads returns the number of single reads and of lists that the catalog has answered.
 func (s *shop) reads() (single, lists int) {
 	all := s.box.Requests()
 	return all["GET /generations/{id}"], all["GET /generations"]
@@ -114,7 +114,7 @@ func TestTheLastLookIsASingleRead(t *testing.T) {
 			g := mustPlace(s, r, fmt.Sprint("k", n), "a harbour [fail]")
 			listed = append(listed, fmt.Sprintf(`{"id": %q, "status": "failed", "costCents": 7}`, g.ID))
 		}
-		s.box.Inject(sandbox.Fault{Route: "GET /generations", Body: "[" + strings.Join(listed, ",") + "]"}) // it lags behind
+		s.box.Inject(sandbox.Fault{Route: "GET /generations", Body: "[" + strings.Join(listed, ",") + "]"}) // the list lags behind the generations
 		settles(refundWindow+10*time.Minute, r)
 		for _, one := range s.list(ledger.Filter{}) {
 			if one.Status != lifecycle.Refunded || !one.Settled {
@@ -290,7 +290,7 @@ func TestAStateThatWasSeenBeforeItsOrderWasConcludedIsRecorded(t *testing.T) {
 		t.Run(state.String(), func(t *testing.T) {
 			inShop(t, 1000, func(s *shop) {
 				r := s.replica()
-				// A sweep finds the generation while the response to its order is in flight.
+				// A sweep finds the generation while the response to its order is still in flight.
 				r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
 					all, err := r.client.List(s.Context(), r.held("studio"), time.Now())
 					if err != nil || len(all.Records) != 1 {

@@ -52,7 +52,7 @@ func TestAnOrderIsPolledWithoutAWatchForADay(t *testing.T) {
 }
 
 func TestAfterARestartAnEndIsRecordedWithinAMinute(t *testing.T) {
-	for at := range 6 { // the previous process ends at another time before the end of the render
+	for at := range 6 { // each time, the previous process ends at another point before the render's end
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			inShopOf(t, sandbox.Config{Speed: 0.1}, 1000, func(s *shop) {
 				before, after := s.replica(), s.replica()
@@ -85,7 +85,7 @@ func TestDeadSettlerIsReplacedAfterItsLease(t *testing.T) {
 		if err := s.ledger.AddJob(s.Context(), ledger.Job{Kind: "settle"}); err != nil {
 			s.Fatal(err)
 		}
-		if taken, err := s.ledger.TakeJobs(s.Context(), "settle", "", 1); err != nil || len(taken) != 1 { // the holder dies
+		if taken, err := s.ledger.TakeJobs(s.Context(), "settle", "", 1); err != nil || len(taken) != 1 { // takes the job and never finishes it, like a process that dies
 			s.Fatal(taken, err)
 		}
 		ctx, stop := context.WithCancel(s.Context())
@@ -112,7 +112,7 @@ func TestUnreadableGenerationsDelayNoOthers(t *testing.T) {
 				bad[g.ID] = true
 			}
 		}
-		s.box.Inject(sandbox.Fault{Route: "GET /generations", Status: http.StatusNotFound}) // each is read singly
+		s.box.Inject(sandbox.Fault{Route: "GET /generations", Status: http.StatusNotFound}) // so each generation is read singly
 		r.befores(func(req *http.Request) error {
 			if bad[path.Base(req.URL.Path)] {
 				return errors.New("the connection is gone")

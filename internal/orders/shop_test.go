@@ -57,13 +57,13 @@ func (s *shop) open() {
 	s.ledger = l
 }
 
-// inShop runs a test in a shop with the given balance of the account.
+// inShop runs a test in a shop whose account has the given balance.
 func inShop(t *testing.T, balance int64, test func(*shop)) {
 	t.Helper()
 	inShopOf(t, sandbox.Config{}, balance, test)
 }
 
-// inShopOf runs a test like inShop, with another kind of catalog.
+// inShopOf runs a test like inShop, with the given catalog configuration.
 func inShopOf(t *testing.T, catalog sandbox.Config, balance int64, test func(*shop)) {
 	t.Helper()
 	catalog.Seed = 7
@@ -87,7 +87,7 @@ func inShopOf(t *testing.T, catalog sandbox.Config, balance int64, test func(*sh
 	})
 }
 
-// audit checks the catalog's accounts, and returns the number of charges.
+// audit checks the catalog's accounts, and returns the number of charged idempotency keys.
 func (s *shop) audit() int {
 	s.Helper()
 	audit, err := s.box.Audit(context.Background(), s.key)
@@ -100,7 +100,7 @@ func (s *shop) audit() int {
 	return len(audit.ChargesByIdempotencyKey)
 }
 
-// replica is one process.
+// replica is a process that places and settles orders.
 type replica struct {
 	*shop
 	orders *orders.Orders

@@ -61,13 +61,13 @@ func inStoreOf(t *testing.T, cfg sandbox.Config, balance int64, test func(*testi
 	})
 }
 
-// process creates a process that orders through a transport.
+// process creates a process that orders through the given transport.
 func (s *store) process(transport http.RoundTripper) *client {
 	s.Helper()
 	return newClient(s.T, catalog.Config{BaseURL: "http://127.0.0.1" + sandbox.BasePath, Transport: transport, AttemptTimeout: 2 * time.Second})
 }
 
-// audit checks that the accounts are exact, and returns the number of charges of each idempotency key.
+// audit checks that the accounts add up, and returns the number of charges by idempotency key.
 func (s *store) audit() map[string]int {
 	s.Helper()
 	audit, err := s.sandbox.Audit(context.Background(), s.key)
@@ -80,7 +80,7 @@ func (s *store) audit() map[string]int {
 	return audit.ChargesByIdempotencyKey
 }
 
-// finish waits for the orders in flight.
+// finish waits until no order is in flight.
 func (s *store) finish() {
 	s.Helper()
 	if err := s.client.Close(context.Background()); err != nil {

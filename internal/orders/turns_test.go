@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// broken fails the orders of a team, because the catalog can't process their prompts.
+// broken makes a team's orders fail, because the catalog can't process their prompts.
 func broken(owner string) func(*http.Request) error {
 	return func(req *http.Request) error {
 		if isOrder(req) && strings.HasPrefix(req.Header.Get("Idempotency-Key"), owner+".") {
@@ -47,7 +47,7 @@ func TestOneTeamsFailingOrdersDelayNobodyElses(t *testing.T) { // fault M9
 	})
 }
 
-// The recovery acquires no claim that it does not use.
+// The recovery acquires a claim only for an attempt that it sends.
 func TestEachClaimOfTheRecoveryIsAnAttempt(t *testing.T) { // fault M9
 	inShop(t, 1000, func(s *shop) {
 		r := s.replica()
@@ -74,7 +74,7 @@ func TestEachClaimOfTheRecoveryIsAnAttempt(t *testing.T) { // fault M9
 	})
 }
 
-// claims returns the number of claims of the only order.
+// claims returns the only order's number of claims.
 func (s *shop) claims() int {
 	s.Helper()
 	all := s.list(ledger.Filter{Unresolved: true})

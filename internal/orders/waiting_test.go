@@ -16,7 +16,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// eventLog has the status and the deletion of each event.
+// eventLog records the status of each event, and whether its generation was deleted.
 type eventLog struct {
 	mu  sync.Mutex
 	all []string
@@ -28,7 +28,7 @@ func (e *eventLog) add(one string) {
 	e.all = append(e.all, one)
 }
 
-// take returns the events, and forgets them.
+// take returns the recorded events, and removes them.
 func (e *eventLog) take() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -36,7 +36,7 @@ func (e *eventLog) take() []string {
 	return e.all
 }
 
-// withOutbox reopens the ledger with an outbox for studio.
+// withOutbox reopens the ledger with an outbox for the team studio.
 func (s *shop) withOutbox() (events *eventLog) {
 	s.Helper()
 	events = &eventLog{}
@@ -108,7 +108,7 @@ func TestEachEndThatTheLedgerRejectedIsRecordedLaterInOrder(t *testing.T) {
 					events := s.withOutbox()
 					r := s.replica()
 					g := mustPlace(s, r, "k", "a harbour")
-					time.Sleep(time.Minute) // a 404 soon after the order would not count as a deletion
+					time.Sleep(time.Minute) // because a 404 soon after the order would not count as a deletion
 					if fails != 0 {
 						ends := s.rejects("TRUE")
 						c.see(r, r.held("studio"), g)
@@ -151,10 +151,10 @@ func TestARepeatedReadIsNotRecordedAgain(t *testing.T) {
 		}
 		for _, c := range []struct {
 			v    catalog.Version
-			want bool // whether the ledger needs no repeat
+			want bool // whether the ledger needs no repeated observation
 		}{
 			{ended(g, catalog.StateRunning, 7), true},
-			{ended(g, catalog.StateFailed, 7), false}, // a repeat after the refund window settles it
+			{ended(g, catalog.StateFailed, 7), false}, // a repeated observation after the refund window settles it
 			{ended(g, catalog.StateRefunded, 7), true},
 		} {
 			r.sees(r.held("studio"), c.v)
@@ -200,7 +200,7 @@ func TestAFailureUnderAForwardedAPIKeySettlesAfterTheWindow(t *testing.T) {
 	})
 }
 
-// placeForwarded places an order of a caller that forwards its API key.
+// placeForwarded places an order for a caller that forwards its API key.
 func placeForwarded(r *replica, prompt string) (catalog.Credential, catalog.Generation) {
 	r.Helper()
 	cred := catalog.Forwarded(catalog.NewSecret(r.key))

@@ -23,7 +23,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// queue is a catalog that responds to its first request with a 429, and does not respond to later ones.
+// queue is a catalog that responds to its first request with a 429, and does not respond to later requests.
 type queue struct {
 	url   string
 	asked atomic.Int64
@@ -49,7 +49,7 @@ func (q *queue) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-// lockOrders locks the orders of a ledger until unlock is called.
+// lockOrders locks a ledger's orders until unlock is called.
 func lockOrders(t *testing.T, url string) (unlock func()) {
 	t.Helper()
 	driver, source, lock := "pgx", url, "LOCK TABLE orders IN ACCESS EXCLUSIVE MODE"
@@ -90,7 +90,7 @@ func lapse(t *testing.T, url string) {
 	}
 }
 
-// An order waits for the end of a pause of the catalog, and its caller's deadline passes before it is sent.
+// An order waits until the catalog's pause ends. Its caller's deadline passes before the order is sent.
 func TestAnOrderIsWithdrawnBeforeItsCallerIsTold(t *testing.T) { // fault A10
 	for name, url := range map[string]func(*testing.T) string{
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") },
@@ -116,9 +116,9 @@ func withdraw(t *testing.T, url string, away bool) {
 			_, _ = c.Catalog.Quote(pausing, testCredential, "a/b", []byte(`{}`))
 		}
 	})
-	<-q.held // the first request after the pause, which all others wait for
+	<-q.held // the first request after the pause; all other requests wait for it
 	unlock := func() {}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // a second of them is for the withdrawal
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // the last second is for the withdrawal
 	defer cancel()
 	placed := make(chan error, 1)
 	go func() {
@@ -126,7 +126,7 @@ func withdraw(t *testing.T, url string, away bool) {
 		placed <- err
 	}()
 	if away {
-		for ctx.Err() == nil { // until the order is written
+		for ctx.Err() == nil { // polls until the order is written
 			if written, err := c.book.List(ctx, ledger.Filter{Unresolved: true}, ledger.Position{}, 1); err == nil && len(written) == 1 {
 				break
 			}
@@ -155,7 +155,7 @@ func withdraw(t *testing.T, url string, away bool) {
 	}
 }
 
-// resumed returns the idempotency keys of the orders that the recovery of a new process would send.
+// resumed returns the idempotency keys of the orders that a new process would resend in its recovery.
 func resumed(t *testing.T, url, catalog string) (keys []string) {
 	t.Helper()
 	next, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: catalog})
@@ -175,7 +175,7 @@ func resumed(t *testing.T, url, catalog string) (keys []string) {
 	}
 }
 
-// onLost is a log handler that calls a function when a claim is lost.
+// onLost is a log handler that calls the function when a claim is lost.
 type onLost struct {
 	slog.Handler
 	call func()
@@ -193,7 +193,8 @@ func (h onLost) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// An order that this call has written waits, and another process has its claim, when the ledger becomes unavailable.
+// An order waits after this call has written it. Another process has acquired its claim when the ledger becomes
+// unavailable.
 func TestAnOrderWithALostLeaseIsUnknownToItsCaller(t *testing.T) { // fault A10
 	file := filepath.Join(t.TempDir(), "ledger.db")
 	synctest.Test(t, func(t *testing.T) {
@@ -213,7 +214,7 @@ func TestAnOrderWithALostLeaseIsUnknownToItsCaller(t *testing.T) { // fault A10
 	})
 }
 
-// steal increments the claims of all orders, like another process that acquires them.
+// steal increments the number of claims of each order, as if another process had acquired the claims.
 func steal(t *testing.T, file string) {
 	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
 	if err == nil {

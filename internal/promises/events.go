@@ -14,16 +14,16 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Arrival is an event that the receiver of a team has accepted.
+// Arrival is an event that a team's receiver has accepted.
 type Arrival struct {
 	At                              time.Duration
 	Process, Team                   string
 	ID, Type, Subject, State, Fault string // Fault describes what is wrong with the document
-	Percent                         int64  // threshold of a budget
+	Percent                         int64  // budget threshold
 }
 
-// NewArrival reads an event that a team receives. Fault is set if the event is not signed with the secret as Standard
-// Webhooks defines it, or belongs to another team.
+// NewArrival parses an event that a team has received. Fault is set if the event has no valid Standard Webhooks
+// signature with the secret, or belongs to another team.
 func NewArrival(team, secret string, header http.Header, body []byte) Arrival {
 	var document struct {
 		ID, Type, Subject, Source string
@@ -47,13 +47,13 @@ func NewArrival(team, secret string, header http.Header, body []byte) Arrival {
 	return a
 }
 
-// requiredEvent is a change for which the receiver of a team must get an event.
+// requiredEvent is a change for which a team's receiver must get an event.
 type requiredEvent struct {
 	team, kind, subject string
 	percent             int64
 }
 
-// terminalEvents are the types of events by the state that the ledger records.
+// terminalEvents maps the terminal states in the ledger to event types.
 var terminalEvents = map[lifecycle.Status]string{
 	lifecycle.Failed: ledger.EventFailed, lifecycle.Succeeded: ledger.EventSucceeded, lifecycle.Refunded: ledger.EventRefunded,
 }
@@ -90,10 +90,10 @@ func (r *Run) requiredEvents() map[requiredEvent]time.Duration {
 	return all
 }
 
-// deliveryLimit is the maximum time to deliver an event when all is well.
+// deliveryLimit is the maximum time to deliver an event while there are no faults.
 const deliveryLimit = time.Minute + 5*time.Second
 
-// everyEventArrives compares the events that arrived with the versions in the ledger.
+// everyEventArrives compares the accepted events with the versions in the ledger.
 func everyEventArrives(r *Run, say Say) {
 	if !r.HasEvents {
 		return

@@ -21,7 +21,7 @@ func ledgerNeverReverts(r *Run, say Say) {
 	}
 }
 
-// everyCentHasAnOwner compares the orders of the ledger with the generations of the catalog.
+// everyCentHasAnOwner compares the ledger's orders with the catalog's generations.
 func everyCentHasAnOwner(r *Run, say Say) {
 	if !r.HasLedger {
 		return
@@ -58,8 +58,8 @@ func everyCentHasAnOwner(r *Run, say Say) {
 	}
 }
 
-// compareOrder compares a generation with its order. known reports whether the ledger names the generation, and owned
-// whether the ledger may have its order.
+// compareOrder compares a generation with its order. known reports whether the ledger names the generation. owned
+// reports whether the ledger may have the generation's order.
 func (r *Run) compareOrder(g sandbox.AuditedGeneration, v Version, known, owned bool, refund int64, say Say) {
 	at := Event{Actor: v.Owner, Generation: g.ID}
 	switch {
@@ -76,7 +76,7 @@ func (r *Run) compareOrder(g sandbox.AuditedGeneration, v Version, known, owned 
 	}
 }
 
-// budgetsHold checks the budgets at every moment, in the ledger and in the accounts of the catalog.
+// budgetsHold checks the budgets at every moment, in the ledger and in the catalog's accounts.
 func budgetsHold(r *Run, say Say) {
 	above, _ := r.Excess()
 	for _, v := range r.Budgets {
@@ -85,7 +85,7 @@ func budgetsHold(r *Run, say Say) {
 			return
 		}
 	}
-	orders := map[string]Version{} // latest versions by key
+	orders := map[string]Version{} // latest versions of the orders by key
 	for _, v := range r.Versions {
 		if _, ok := orders[v.Key]; !ok || v.Generation != "" {
 			orders[v.Key] = v

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// chargedOnce compares the orders of callers with the accounts of the catalog.
+// chargedOnce compares the callers' orders with the catalog's accounts.
 func chargedOnce(r *Run, say Say) {
 	for name, account := range r.Accounts {
 		if err := account.Check(); err != nil {
@@ -68,8 +68,8 @@ func rejectedIsNotCharged(r *Run, say Say) {
 	}
 }
 
-// unplacedIsNotCharged checks the orders of which each call so far has returned that it did not place them. Such an order
-// must not be charged before its idempotency key is used again.
+// unplacedIsNotCharged checks the orders for which every call so far has returned that it did not place the order. Such
+// an order must not be charged before its idempotency key is used again.
 func unplacedIsNotCharged(r *Run, say Say) {
 	born := map[string]time.Duration{} // times of charges by key
 	for _, account := range r.Accounts {
@@ -78,9 +78,9 @@ func unplacedIsNotCharged(r *Run, say Say) {
 		}
 	}
 	type use struct {
-		calls   int // in progress
+		calls   int // calls in progress
 		isMaybe bool
-		told    Event // the latest response, if no call may have placed the order
+		told    Event // latest response, if no call may have placed the order
 	}
 	uses := map[string]use{}
 	check := func(key string, u use, until time.Duration) {

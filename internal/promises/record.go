@@ -42,17 +42,17 @@ const (
 	Ordered    = "order"   // an order was sent
 	Placed     = "placed"  // the response to an order had a generation
 	Rejected   = "refused" // an order was rejected, and by its outcome it cannot exist
-	GaveUp     = "gaveup"  // a caller stopped repeating an order that may exist
+	GaveUp     = "gaveup"  // a caller stopped repeating an order that may have been placed
 	Downloaded = "file"    // a result was downloaded
 	Deleted    = "deleted" // the caller deleted the generation
 	Done       = "done"    // the caller reached its goal
 	Fault      = "fault"   // a fault began or ended
 	Kept       = "held"    // a stream without a reader was kept
 	Leaked     = "leak"    // a response contained data that must stay hidden
-	Exceeded   = "over"    // a limit was violated
+	Exceeded   = "over"    // a value exceeded its limit
 )
 
-// Order outcomes in errors. Each other outcome is unknown.
+// Order outcomes in errors. All other outcomes are unknown.
 const (
 	NotPlacedByThisCall = "not_placed_by_this_call"
 	NotPlaced           = "not_placed"
@@ -68,22 +68,22 @@ type Event struct {
 	Stream     int    // number of the actor's stream, or zero
 	Generation string // ID
 	Process    string // name of the process that responded
-	Text       string // code and reason of an error, idempotency key of an order, digest of a result
+	Text       string // code and reason of an error, idempotency key of an order, or digest of a result
 
 	Order   string        // idempotency key, if an error ended an order
-	Outcome string        // outcome in that error
+	Outcome string        // order's outcome in that error
 	Since   time.Duration // time when the order was sent
-	Lasts   time.Duration // time to the deadline of a sent order
+	Lasts   time.Duration // time from sending an order to its deadline
 
 	State     easelv1.State
 	Etag      string
 	Initial   bool
 	Observed  time.Duration // time of the catalog's response, since the start of the record
 	Goal      easelv1.WatchUntil
-	Heartbeat time.Duration // requested interval
+	Heartbeat time.Duration // requested heartbeat interval
 
-	Named []string         // generations that an opened stream of many names
-	Known map[string]Known // states that it sends as known, by generation
+	Named []string         // generations that a newly opened stream names
+	Known map[string]Known // last states that the stream's request reports as known, by generation
 	Model string           // model filter of an opened stream; in an update, the model of the generation
 }
 
@@ -140,7 +140,7 @@ func (r *Record) Add(e Event) {
 	r.events = append(r.events, e)
 }
 
-// Sorted returns the events in a deterministic order. Events of several actors at one instant have no order otherwise.
+// Sorted returns the events in a deterministic order, even if several actors recorded events at the same instant.
 func (r *Record) Sorted() []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -151,7 +151,7 @@ func (r *Record) Sorted() []Event {
 	return list
 }
 
-// Digest returns a hash of all events.
+// Digest returns a hash of the events.
 func Digest(events []Event) string {
 	sum := sha256.New()
 	for _, e := range events {

@@ -18,7 +18,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// REST is a client of the REST API at an address. It sends no credential if Token is empty. Its errors have the codes of gRPC.
+// REST is a client for the REST API at an address. It sends no credential if Token is empty. Its errors have gRPC
+// codes.
 type REST struct {
 	Client         *http.Client
 	Address, Token string
@@ -70,7 +71,7 @@ func (c REST) Create(ctx context.Context, request *easelv1.CreateGenerationReque
 	return answer.GetGeneration(), err
 }
 
-// restError converts a REST error to its status.
+// restError converts the body of a REST error to a gRPC status error.
 func restError(text []byte) error {
 	var st rpcstatus.Status
 	if err := fromJSON.Unmarshal(text, &st); err != nil {
@@ -99,7 +100,8 @@ func (c REST) Watch(ctx context.Context, request *easelv1.WatchGenerationRequest
 	return func() (*easelv1.WatchGenerationResponse, error) { return nextEvent(events) }, nil
 }
 
-// nextEvent reads one event. Only "done" means that the stream ended successfully.
+// nextEvent reads an event. It returns [io.EOF] only after a "done" event, which means that the stream ended
+// successfully.
 func nextEvent(events *bufio.Reader) (*easelv1.WatchGenerationResponse, error) {
 	event := map[string]string{}
 	for {
@@ -123,7 +125,7 @@ func nextEvent(events *bufio.Reader) (*easelv1.WatchGenerationResponse, error) {
 			return nil, err
 		}
 		if g := m.GetUpdate().GetGeneration(); g != nil {
-			g.Etag = event["id"] // a browser sends this ID back
+			g.Etag = event["id"] // as a browser sends the event's ID back
 		}
 		return &m, nil
 	}

@@ -14,36 +14,38 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// Run has the events of a run and the truth about it.
+// Run contains the events of a run, and the data to check them against.
 type Run struct {
 	IsShared  bool // callers share an API key, so that Easel derives the catalog's idempotency keys
-	HasLedger bool // a ledger outlives processes
+	HasLedger bool // the ledger outlives processes
 	HasEvents bool // teams receive events
 	Begin     time.Time
 	Healed    time.Duration // time when the last fault ended
 	End       time.Duration
 
 	Events      []Event
-	Accounts    map[string]sandbox.Audit // accounts of the catalog by name
+	Accounts    map[string]sandbox.Audit // catalog accounts by name
 	Truth       map[string]Truth         // final states by generation
 	Versions    []Version                // versions of the orders in the ledger, oldest first; at least the final ones
-	Budgets     []BudgetVersion          // likewise
+	Budgets     []BudgetVersion          // versions of the budgets, as in Versions
 	Limits      map[string]ledger.Limits // budgets by team
 	Differences []string                 // differences between the ledger and its journal
 	Arrivals    []Arrival                // events that receivers have accepted, oldest first
 	Receivers   map[string]bool          // teams that receive events
 
-	// IsCaller reports whether a caller may order for an owner. Nil means that the ledger's callers are not checked.
+	// IsCaller reports whether a caller may order for an owner. If it is nil, the callers in the ledger are not
+	// checked.
 	IsCaller func(owner, caller string) bool
-	// MayLie reports whether the catalog may have revoked a state at a time. Nil means never.
+	// MayLie reports whether the catalog may have reverted a state at the given time. Nil means never.
 	MayLie func(at time.Duration) bool
 	// MayHide reports whether the catalog may have hidden refunds at a time. Nil means never.
 	MayHide func(at time.Duration) bool
-	// HidesRefund reports whether the ledger may lack the refund of a generation. Nil means that it has all refunds.
+	// HidesRefund reports whether the refund of a generation may be missing in the ledger. Nil means that the ledger
+	// has all refunds.
 	HidesRefund func(generation string) bool
 }
 
-// Truth is the final state of a generation in the catalog.
+// Truth is a generation's final state in the catalog.
 type Truth struct {
 	Owner     string
 	State     catalog.State
@@ -54,7 +56,7 @@ type Truth struct {
 	Digest    string // SHA-256 of the result
 }
 
-// Version is a version of an order in the ledger. All times but Time are since the start of the record.
+// Version is a version of an order in the ledger. All times except Time are relative to the start of the record.
 type Version struct {
 	At                                    time.Duration
 	ID, Owner, Caller, Key, APIKey        string // Key is the catalog's idempotency key
@@ -66,13 +68,13 @@ type Version struct {
 	Reserved, Cost, Refunded, Unconfirmed int64 // Cost is negative if it is unknown
 	Settled, Deleted                      bool
 	Status                                lifecycle.Status
-	Time                                  time.Time // when it was written, by the database's clock
+	Time                                  time.Time // time when the version was written, by the database's clock
 }
 
 // IsLive reports whether the idempotency key is in use.
 func (v Version) IsLive() bool { return v.State == lifecycle.Open || v.State == lifecycle.Placed }
 
-// Spent returns the amount that budgets count.
+// Spent returns the amount that counts toward budgets.
 func (v Version) Spent() int64 {
 	if v.Cost < 0 {
 		return v.Unconfirmed
@@ -89,7 +91,7 @@ func (v Version) MaxCost() int64 {
 	return math.MaxInt64
 }
 
-// Budgets returns the budgets that an order counts toward.
+// Budgets returns the budgets that the order counts toward.
 func (v Version) Budgets() []Budget {
 	y, m, d := v.Time.Date()
 	return []Budget{
@@ -114,7 +116,7 @@ type BudgetVersion struct {
 // Budget returns the identity of the budget.
 func (v BudgetVersion) Budget() Budget { return Budget{v.Owner, v.Period, v.Start} }
 
-// limit returns the limit of a team's budget in cents. It returns false without one.
+// limit returns the limit of a team's budget in cents. limited is false if the budget has no limit.
 func (r *Run) limit(owner, period string) (cents int64, limited bool) {
 	limit := map[string]*int64{"day": r.Limits[owner].DailyCents, "month": r.Limits[owner].MonthlyCents}[period]
 	if limit == nil {
@@ -129,8 +131,8 @@ const Past = "past-easel-"
 // IsPast reports whether an order bypassed Easel.
 func IsPast(key string) bool { return strings.HasPrefix(key, Past) }
 
-// UpstreamKey returns the catalog's idempotency key for the key of an event's actor. Under a shared API key it is
-// derived. Without a ledger, callers are anonymous.
+// UpstreamKey returns the idempotency key that the catalog receives when the actor of an event uses a key. It is
+// derived if the API key is shared. Without a ledger, callers are anonymous.
 func (r *Run) UpstreamKey(e Event, key string) string {
 	if !r.IsShared {
 		return key
@@ -143,7 +145,7 @@ func (r *Run) UpstreamKey(e Event, key string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(string(text)+owner+key)))
 }
 
-// AddAccount adds an account of the catalog, and the truth about its generations.
+// AddAccount adds an account of the catalog, with the final states of its generations.
 func (r *Run) AddAccount(name string, a sandbox.Audit) {
 	if r.Accounts == nil {
 		r.Accounts, r.Truth = map[string]sandbox.Audit{}, map[string]Truth{}
@@ -173,7 +175,7 @@ func (r *Run) AddAccount(name string, a sandbox.Audit) {
 	}
 }
 
-// statuses are the final states by the status in an account.
+// statuses maps the status in an account to the final state.
 var statuses = map[string]catalog.State{
 	"succeeded": catalog.StateSucceeded, "failed": catalog.StateFailed, "refunded": catalog.StateRefunded,
 }
@@ -192,7 +194,8 @@ func (r *Run) Orders() (all []Version) {
 	return all
 }
 
-// Excess returns the cost of orders above their reservations, by budget, and the number of these orders.
+// Excess returns the amounts by which orders cost more than they had reserved, by budget, and the number of these
+// orders.
 func (r *Run) Excess() (by map[Budget]int64, orders int64) {
 	by = map[Budget]int64{}
 	first := map[string]Version{}

@@ -9,23 +9,23 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// States are the states of the contract by the states of the catalog.
+// States maps the catalog's states to the contract's states.
 var States = map[catalog.State]easelv1.State{
 	catalog.StateQueued: easelv1.State_STATE_QUEUED, catalog.StateRunning: easelv1.State_STATE_RUNNING,
 	catalog.StateSucceeded: easelv1.State_STATE_SUCCEEDED, catalog.StateFailed: easelv1.State_STATE_FAILED,
 	catalog.StateRefunded: easelv1.State_STATE_REFUNDED,
 }
 
-// ranks order the states of a generation. Unknown states have rank zero.
+// ranks orders the states of a generation. Unknown states have rank zero.
 var ranks = map[easelv1.State]int{
 	easelv1.State_STATE_QUEUED: 1, easelv1.State_STATE_RUNNING: 2, easelv1.State_STATE_SUCCEEDED: 3,
 	easelv1.State_STATE_FAILED: 3, easelv1.State_STATE_REFUNDED: 4, easelv1.State_STATE_DELETED: 5,
 }
 
-// IsEnd reports whether a watch ends with a state.
+// IsEnd reports whether a watch ends with the state.
 func IsEnd(s easelv1.State) bool { return ranks[s] >= ranks[easelv1.State_STATE_SUCCEEDED] }
 
-// follows reports whether a state may come after another one.
+// follows reports whether the state after may follow the state before.
 func follows(before, after easelv1.State) bool {
 	switch {
 	case before == after || ranks[before] == 0 || ranks[after] == 0 && !IsEnd(before):
@@ -38,8 +38,8 @@ func follows(before, after easelv1.State) bool {
 
 func (r *Run) mayLie(at time.Duration) bool { return r.MayLie != nil && r.MayLie(at) }
 
-// statesGoForwards checks the states of each generation for each actor, in the order of the catalog's responses, because
-// two replicas may have polled at different times.
+// statesGoForwards checks each actor's states of each generation. It compares them in the order of the catalog's
+// responses, because two replicas may have polled at different times.
 func statesGoForwards(r *Run, say Say) {
 	type view struct{ actor, generation string }
 	seen, delivered := map[view]Event{}, deliveries{last: map[[2]string]Event{}, over: map[string]bool{}}
@@ -51,10 +51,10 @@ func statesGoForwards(r *Run, say Say) {
 		v := view{e.Actor, e.Generation}
 		before, known := seen[v]
 		if known && e.Observed < before.Observed && e.Process != before.Process {
-			continue // from another replica that did not have the newer state yet
+			continue // from another replica, which did not have the newer state yet
 		}
 		if known && e.Stream != before.Stream && (e.Process != before.Process || e.At-before.At > 20*time.Second) && r.mayLie(e.At) {
-			continue // no process remembers the catalog's earlier response
+			continue // no process still has the catalog's earlier response
 		}
 		if e.Kind == Read && r.mayLie(e.At) { // the state of an unwatched generation is not remembered between calls
 			if before = delivered.watches(e); before.Kind == "" {
@@ -96,11 +96,12 @@ func (d deliveries) watches(e Event) Event {
 	return delivered
 }
 
-// noneTwice checks each watch across its streams, because a new stream sends the known etag.
+// noneTwice checks that a watch does not receive a state twice in a row, even across two streams, because a new
+// stream's request contains the known etag.
 func noneTwice(r *Run, say Say) {
 	type view struct {
 		actor, generation string
-		stream            int // set only for streams that cannot send the known etags
+		stream            int // set only for streams whose requests cannot send the known etags
 	}
 	delivered := map[view]string{}
 	single := map[string]bool{} // streams of one generation by actor and stream
