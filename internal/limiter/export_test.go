@@ -1,6 +1,6 @@
 package limiter
 
-// IsValid reports whether the permit may still be used: it was not released, and no pause has started since it was granted.
+// IsValid reports whether the permit may still be used, which is true until it is released or a pause starts.
 func (p *Permit) IsValid() bool {
 	p.limiter.mu.Lock()
 	defer p.limiter.mu.Unlock()

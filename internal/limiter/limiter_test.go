@@ -15,7 +15,7 @@ import (
 
 const key = "key"
 
-// acquire returns a permit. It fails the test if the request waits for more than an hour.
+// acquire returns a permit. It fails the test if the request waits longer than an hour.
 func acquire(t *testing.T, l *limiter.Limiter, r limiter.Request) *limiter.Permit {
 	t.Helper()
 	p, err := tryFor(t, time.Hour, l, r)
@@ -33,8 +33,8 @@ func tryFor(t *testing.T, timeout time.Duration, l *limiter.Limiter, r limiter.R
 	return l.Acquire(ctx, r)
 }
 
-// start enqueues requests one after another. The channel receives the name of each request that gets a permit. The permits are
-// released immediately.
+// start enqueues requests in the given order. The returned channel receives the name of each request when it gets a
+// permit, which is released immediately.
 func start(t *testing.T, l *limiter.Limiter, requests ...limiter.Request) <-chan string {
 	t.Helper()
 	started := make(chan string, len(requests))
@@ -62,8 +62,8 @@ func receive(n int, started <-chan string) (names []string) {
 
 func TestOneRequestGoesFirstAfterAPause(t *testing.T) {
 	for _, row := range []struct {
-		outcome limiter.Outcome // outcome of the first request
-		next    time.Duration   // time until the next request
+		outcome limiter.Outcome // the first request's outcome
+		next    time.Duration   // time until the next request gets a permit
 	}{
 		{limiter.Passed, 0},
 		{limiter.Rejected, 0},
@@ -143,7 +143,7 @@ func TestRequestsAreRejectedWhenAPauseExceedsTheirDeadline(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		late.Release(limiter.Result{Outcome: limiter.Throttled, RetryAfter: 40 * time.Second})
-		for n := range 2 { // the first one waited already
+		for n := range 2 { // the first request is already waiting
 			if n == 1 {
 				go func() { _, err := tryFor(t, 20*time.Second, l, limiter.Request{}); rejected <- err }()
 			}
@@ -173,7 +173,7 @@ func TestReadsBehindALongQueueAreRejectedImmediately(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(20*time.Second + time.Millisecond) // 320 requests still wait
+		time.Sleep(20*time.Second + time.Millisecond) // 320 requests are still waiting
 		for _, row := range []struct {
 			owner      string
 			class      limiter.Class
@@ -224,7 +224,7 @@ func TestCanceledRequestsLeaveTheQueue(t *testing.T) {
 func TestTheDailyCapAllowsOneOrderAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limiter.New(8)
-		// place places orders, and returns the number of orders that were sent.
+		// place places a number of orders, and returns the number of orders that were sent.
 		place := func(orders int, o limiter.Outcome) (sent int) {
 			for range orders {
 				p, err := tryFor(t, time.Second, l, limiter.Request{})

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// catalog is a token bucket. It rejects requests with a 429 if the bucket is empty.
+// catalog is a token bucket. It rejects a request with a 429 if the bucket is empty.
 type catalog struct {
 	rate, burst float64
 	retryAfter  time.Duration
@@ -20,13 +20,13 @@ type catalog struct {
 	mu          sync.Mutex
 	tokens      float64
 	filled      time.Time
-	pausedUntil time.Time // end of the latest pause that the limiter knows
+	pausedUntil time.Time // end of the latest pause that the limiter has been told about
 	passed      map[string]float64
-	lost        float64 // number of tokens that overflowed outside a pause
-	intruders   int     // number of requests that started in a pause
+	lost        float64 // number of tokens lost outside a pause because the bucket was full
+	intruders   int     // number of requests sent during a pause
 }
 
-// send sends a request, and reports whether it passes.
+// send sends a request, and reports whether the catalog accepts it.
 func (c *catalog) send(owner string, p *limiter.Permit) bool {
 	c.mu.Lock()
 	if time.Now().Before(c.pausedUntil) && p.IsValid() { // otherwise its permit is older than the pause
@@ -47,7 +47,7 @@ func (c *catalog) send(owner string, p *limiter.Permit) bool {
 	return false
 }
 
-// take removes a token. It reports false if the bucket was empty.
+// take removes a token. It returns false if the bucket is empty.
 func (c *catalog) take(owner string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +76,7 @@ func (c *catalog) reset() {
 	c.lost, c.intruders = 0, 0
 }
 
-// team is an owner that sends orders without a break.
+// team is an owner that sends orders continuously.
 type team struct {
 	name     string
 	weight   float64
@@ -93,13 +93,13 @@ func (o *team) run(ctx context.Context, l *limiter.Limiter, c *catalog) {
 			o.mu.Lock()
 			o.rejected++
 			o.mu.Unlock()
-			time.Sleep(time.Second) // a defect must not keep virtual time from advancing
+			time.Sleep(time.Second) // so that a defect can't stop virtual time
 		}
 		cancel()
 	}
 }
 
-// order sends one order until it passes.
+// order sends an order repeatedly until the catalog accepts it.
 func (o *team) order(ctx context.Context, l *limiter.Limiter, c *catalog) error {
 	arrived := time.Now()
 	for {
@@ -113,7 +113,7 @@ func (o *team) order(ctx context.Context, l *limiter.Limiter, c *catalog) error 
 	}
 }
 
-// teams returns ten teams. One team orders 100 times as much, and one has a weight of 3.
+// teams returns ten teams. One team sends 100 times as many orders as the others, and one has a weight of 3.
 func teams() []*team {
 	teams := make([]*team, 10)
 	for n := range teams {
@@ -124,7 +124,7 @@ func teams() []*team {
 	return teams
 }
 
-// jain returns Jain's index of fairness by weight. It is 1 if all shares are equal.
+// jain returns Jain's fairness index, weighted by team. It is 1 if all shares match the weights.
 func (c *catalog) jain(teams []*team) float64 {
 	var sum, squares float64
 	for _, o := range teams {
@@ -158,7 +158,7 @@ func TestTeamsShareTheCatalogByWeight(t *testing.T) {
 	}
 }
 
-// share checks the shares of teams in five minutes, after one minute of adaptation.
+// share checks the teams' shares over five minutes, after one minute of adaptation.
 func (c *catalog) share(t *testing.T, teams []*team) {
 	ctx, cancel := context.WithCancel(t.Context())
 	l := limiter.NewSet().Of("key")

@@ -12,7 +12,7 @@ import (
 
 var errRejected = &catalog.Error{Kind: catalog.KindCredentialRejected, Op: "GET /generations", Status: 401}
 
-// manyIDs returns n ids, and queued generations with these ids.
+// manyIDs returns n IDs, and queued generations with these IDs.
 func manyIDs(n int) (ids []string, states map[string]catalog.State) {
 	states = map[string]catalog.State{}
 	for i := range n {

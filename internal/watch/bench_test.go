@@ -18,23 +18,23 @@ import (
 
 var tenant = catalog.Forwarded(catalog.NewSecret("key-one"))
 
-// upstream is a catalog in memory, whose answers a test changes as it goes.
+// upstream is an in-memory catalog whose responses a test can change at any time.
 type upstream struct {
 	mu          sync.Mutex
 	states      map[string]catalog.State
-	changes     map[string]time.Time // when a state was set
-	fail        error                // error of every call, while set
-	failList    error                // error of list calls, while set
-	failAccount error                // error of reads of the account, while set
-	failOne     map[string]error     // errors of reads, by id
+	changes     map[string]time.Time // times of the latest state changes
+	fail        error                // returned by every call; nil for none
+	failList    error                // returned by list calls; nil for none
+	failAccount error                // returned by reads of the account; nil for none
+	failOne     map[string]error     // returned by reads of single generations, by ID
 	balance     int64
-	accounts    []time.Time          // when the account was read
+	accounts    []time.Time          // times of the reads of the account
 	delay       time.Duration        // delay of every call
 	listDelay   time.Duration        // additional delay of list calls
 	listed      func(id string) bool // selects the listed generations; nil means all
-	restless    bool                 // the records of the list have a detail that changes all the time
+	restless    bool                 // whether the listed records have a detail that changes all the time
 	lists       int
-	read        map[string]int // reads by id
+	read        map[string]int // number of reads by ID
 	times       []time.Time    // times of all calls
 }
 
@@ -63,7 +63,7 @@ func (u *upstream) callTimes() []time.Time {
 
 func (u *upstream) calls() int { return len(u.callTimes()) }
 
-// reads returns the smallest and the largest number of reads of the given ids.
+// reads returns the smallest and the largest number of reads among the given IDs.
 func (u *upstream) reads(ids []string) (least, most int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -167,7 +167,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// seen has the deliveries and the end of a watch.
+// seen contains a watch's deliveries and result.
 type seen struct {
 	mu sync.Mutex
 	delivered
@@ -178,12 +178,12 @@ type delivered struct {
 	at         []time.Time
 	heartbeats []watch.Heartbeat
 	known      []watch.Update
-	caughtUp   []int // how many generations the watcher has by then
+	caughtUp   []int // number of generations in the watch at each caught-up event
 	err        error
 	ended      bool
 }
 
-// look returns the deliveries so far.
+// look returns the deliveries received so far.
 func (s *seen) look() delivered {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,7 +236,7 @@ func (s *seen) end(err error) {
 	s.err, s.ended = err, true
 }
 
-// bench is a hub over an upstream in memory, in a bubble.
+// bench is a hub over an in-memory catalog, in simulated time.
 type bench struct {
 	t   *testing.T
 	up  *upstream
@@ -244,7 +244,7 @@ type bench struct {
 	ctx context.Context
 }
 
-// inBubble runs a test with a hub in simulated time, and ends all that it started.
+// inBubble runs a test with a hub in simulated time, and stops everything that the test has started.
 func inBubble(t *testing.T, states map[string]catalog.State, test func(b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

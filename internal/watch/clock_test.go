@@ -11,8 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// skewed is a catalog whose clock differs from ours, as after a jump of either clock. Its records
-// have start and end times by that clock.
+// skewed is a catalog whose clock differs from the hub's clock. Its records have start and end times by the catalog's
+// clock.
 type skewed struct {
 	*upstream
 	by    time.Duration
@@ -45,8 +45,8 @@ func (u *skewed) List(ctx context.Context, cred catalog.Credential, since time.T
 	return list, nil
 }
 
-// polled runs one generation that fails after a minute and is refunded nine minutes later. It
-// returns the states that a watch receives, and the number of polls.
+// polled watches a generation that fails after a minute and is refunded nine minutes later. by is the difference of the
+// catalog's clock. It returns the states that the watch receives, and the number of polls.
 func polled(t *testing.T, by time.Duration) (states []string, polls int) {
 	synctest.Test(t, func(t *testing.T) {
 		up := &skewed{newUpstream(map[string]catalog.State{"a": queued}), by, time.Now()}

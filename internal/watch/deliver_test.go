@@ -62,7 +62,7 @@ func TestAWatcherThatHasLeftGetsNothingMore(t *testing.T) {
 				out[i].Store(true)
 			}()
 		}
-		pass(10 * time.Second) // the next heartbeats and the end come at one moment
+		pass(10 * time.Second) // the next heartbeats and the end are due at the same time
 		cancel()
 		pass(time.Minute)
 		for i := range out {
@@ -96,13 +96,13 @@ func TestAWatcherThatLeavesAsAChangeComesGetsNothing(t *testing.T) {
 			}
 			pass(time.Second)
 			hub.Observe(ctx, tenant, catalog.Generation{ID: "a", State: running, ObserveTime: time.Now()}.Version(), true)
-			cancel() // immediately: some watches have received nothing yet
+			cancel() // immediately, while some watches have received nothing yet
 			synctest.Wait()
 		})
 	}
 }
 
-func TestAHeartbeatMayBeDueWhenAWatchBegins(t *testing.T) { // as where the process was held up there
+func TestAHeartbeatMayBeDueWhenAWatchBegins(t *testing.T) { // as if the process had been delayed at the start
 	hub, err := watch.New(watch.Config{Upstream: watch.Limited(newUpstream(map[string]catalog.State{"a": queued})), Seed: 1})
 	if err != nil {
 		t.Fatal(err)

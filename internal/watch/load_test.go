@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// generations returns n queued generations and their ids.
+// generations returns n queued generations and their IDs.
 func generations(n int) (map[string]catalog.State, []string) {
 	states, ids := map[string]catalog.State{}, make([]string, n)
 	for i := range ids {
@@ -23,7 +23,7 @@ func generations(n int) (map[string]catalog.State, []string) {
 	return states, ids
 }
 
-// busiest returns the largest number of calls in any window of the given length.
+// busiest returns the largest number of calls within any period of the given length.
 func busiest(times []time.Time, window time.Duration) int {
 	most, from := 0, 0
 	for i, at := range times {
@@ -35,7 +35,7 @@ func busiest(times []time.Time, window time.Duration) int {
 	return most
 }
 
-// within counts the calls in a period.
+// within returns the number of calls in a period.
 func within(times []time.Time, from, to time.Time) int {
 	return len(slices.DeleteFunc(slices.Clone(times), func(t time.Time) bool { return t.Before(from) || !t.Before(to) }))
 }
@@ -51,7 +51,7 @@ func TestAThousandGenerationsCostOneListCallAnInterval(t *testing.T) {
 		pass(5 * time.Second)
 		before := b.up.calls()
 		pass(5 * time.Minute)
-		// With 1000 generations, a sweep is due after each minimum interval, which is 1 s.
+		// With 1000 generations, a sweep is due whenever the minimum interval of 1 s has passed.
 		perSecond := float64(b.up.calls()-before) / 300
 		t.Logf("%.3f requests a second for 1000 generations and an interval of 1 s", perSecond)
 		if perSecond > 1.2 {
@@ -174,7 +174,7 @@ func TestAWatchOfEverythingWaitsForActiveGenerationsAlone(t *testing.T) {
 		all := b.watch()
 		pass(5 * time.Second)
 		b.up.with(func(u *upstream) { u.listed = func(string) bool { return false } })
-		for _, id := range ids { // four times as much as the rate
+		for _, id := range ids { // four times the rate
 			b.watch(id)
 		}
 		pass(2 * time.Minute)

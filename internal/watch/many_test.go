@@ -26,7 +26,7 @@ func TestManyGenerationsAreServedByOneListCallATick(t *testing.T) {
 		}
 		before := b.up.calls()
 		pass(time.Minute)
-		// Ages of up to a minute: an interval of 1 s that grows to 6 s.
+		// While the ages grow to a minute, the interval grows from 1 s to 6 s.
 		if n := b.up.calls() - before; n > 60 {
 			b.t.Errorf("%d requests in a minute for 1000 generations", n)
 		}
@@ -86,7 +86,7 @@ func TestPollsNeverExceedTheConfiguredRate(t *testing.T) {
 					n++
 				}
 			}
-			if n > 5*10+5+1 { // the rate, and a burst of one second
+			if n > 5*10+5+1 { // the rate for ten seconds, and a burst of one second
 				b.t.Fatalf("%d polls within 10 s from %v", n, times[i])
 			}
 		}
@@ -104,7 +104,7 @@ func TestAWatchOfEverythingFollowsTheListAndOrdersOfOurs(t *testing.T) {
 		if !slices.Equal(s.look().caughtUp, []int{2}) {
 			b.t.Errorf("caught up %v", s.look().caughtUp)
 		}
-		b.up.set("c", queued) // started elsewhere
+		b.up.set("c", queued) // created by another client
 		pass(10 * time.Second)
 		b.hub.Created(context.Background(), tenant, b.up.record("d", queued), "m", time.Now())
 		b.up.set("d", queued)
@@ -135,7 +135,7 @@ func TestAWatchOfEverythingCoversNamedUnlistedGenerationsToo(t *testing.T) {
 		if !slices.Equal(s.look().caughtUp, []int{2}) {
 			b.t.Errorf("caught up %v", s.look().caughtUp)
 		}
-		b.up.with(func(u *upstream) { u.listed = nil }) // now it is listed too, and comes once
+		b.up.with(func(u *upstream) { u.listed = nil }) // both are listed now, and each is delivered only once
 		pass(20 * time.Second)
 		for _, id := range []string{"listed", "hidden"} {
 			b.up.set(id, succeeded)
@@ -188,7 +188,7 @@ func TestKnownGenerationsThatTheListHasDroppedAreReadOnceAndWithinTheBudget(t *t
 					n++
 				}
 			}
-			if n > 5*10+5+1 { // the rate, and a burst of one second
+			if n > 5*10+5+1 { // the rate for ten seconds, and a burst of one second
 				b.t.Fatalf("%d polls within 10 s up to %v", n, at)
 			}
 		}

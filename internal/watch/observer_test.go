@@ -12,12 +12,12 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// notebook is an observer that records its calls. The trace reference of a context is its name.
+// notebook is an observer that records its calls. A context's trace reference is the context's name.
 type notebook struct {
 	mu        sync.Mutex
 	polls     []Poll
 	outcomes  []Outcome
-	delivered []string // delivered events, each with the trace reference of the poll or call that found it
+	delivered []string // delivered events, each with the trace reference of the poll or call that found the state
 }
 
 type nameKey struct{}
@@ -50,7 +50,7 @@ func (n *notebook) Delivery(ctx context.Context, watching TraceRef, event Event,
 	}
 }
 
-// shelf is a catalog whose generations change when a test changes them.
+// shelf is a catalog whose generations change only when a test changes them.
 type shelf struct {
 	noAccount
 	mu     sync.Mutex
@@ -90,7 +90,7 @@ func (s *shelf) List(ctx context.Context, cred catalog.Credential, _ time.Time) 
 	return catalog.NewList(all), nil
 }
 
-// observed runs a test of a hub with an observer in virtual time.
+// observed runs a test with a hub and an observer in virtual time.
 func observed(t *testing.T, states map[string]catalog.State, test func(hub *Hub, up *shelf, heard *notebook, watch func(name string, ids ...string))) *notebook {
 	t.Helper()
 	heard := &notebook{}
@@ -114,7 +114,7 @@ func observed(t *testing.T, states map[string]catalog.State, test func(hub *Hub,
 	return heard
 }
 
-// ignore discards an event.
+// ignore discards the event.
 func ignore(Event) error { return nil }
 
 var testCred = catalog.Forwarded(catalog.NewSecret("key"))
@@ -126,7 +126,7 @@ func TestAPollCarriesTheOrderAndTheWatchesThatItServesUpToSixteen(t *testing.T) 
 		for i := range 30 {
 			watch(fmt.Sprint("watch ", i), "a")
 		}
-		synctest.Wait() // the first poll is not due before
+		synctest.Wait() // the first poll is not due yet
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 	})
@@ -153,7 +153,7 @@ func TestASweepNamesAWatchOfManyOnce(t *testing.T) {
 		states[ids[i]] = catalog.StateQueued
 	}
 	heard := observed(t, states, func(_ *Hub, _ *shelf, _ *notebook, watch func(string, ...string)) {
-		watch("of one", "g3") // too few for a sweep
+		watch("of one", "g3") // too few generations for a sweep
 		synctest.Wait()
 		watch("of many", ids...)
 		time.Sleep(10 * time.Second)
@@ -178,7 +178,7 @@ func TestAnUpdateNamesThePollOrTheCallThatFoundIt(t *testing.T) {
 	heard := observed(t, map[string]catalog.State{"a": catalog.StateQueued, "b": catalog.StateQueued}, func(hub *Hub, up *shelf, _ *notebook, watch func(string, ...string)) {
 		watch("one", "a")
 		watch("two", "b")
-		time.Sleep(time.Second / 2) // both have been read, and neither is due again
+		time.Sleep(time.Second / 2) // both have been read, and neither is due yet
 		synctest.Wait()
 		up.set("a", catalog.StateSucceeded)
 		up.set("b", catalog.StateSucceeded)

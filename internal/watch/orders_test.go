@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// ofOwner selects the orders of an owner, and counts the questions.
+// ofOwner selects an owner's orders, and counts the calls of Covers.
 type ofOwner struct {
 	owner string
 	asked atomic.Int64
@@ -22,7 +22,7 @@ func (o *ofOwner) Covers(order ledger.Attribution) bool {
 	return order.Owner == o.owner
 }
 
-// placed returns orders of two owners.
+// placed returns orders of two owners, studio and shop.
 func placed(own, foreign []string) map[string]ledger.Attribution {
 	all := map[string]ledger.Attribution{}
 	for _, id := range own {
@@ -34,7 +34,7 @@ func placed(own, foreign []string) map[string]ledger.Attribution {
 	return all
 }
 
-// updatesOf returns the generations of a watch's updates, in order.
+// updatesOf returns the IDs of the generations in a watch's updates, in the order of delivery.
 func updatesOf(s *seen) (ids []string) {
 	for _, u := range s.look().updates {
 		ids = append(ids, u.ID)
@@ -78,7 +78,7 @@ func TestAWatchOfOrdersGetsEachOrderOnceAndNothingElse(t *testing.T) {
 	})
 }
 
-// Another process may have deleted a generation whose latest state this process still has.
+// Another process may have deleted a generation whose latest state this process still caches.
 func TestAWatchOfOrdersGetsNoRecentOrderThatIsGone(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"gone": queued}, func(b *bench) {
 		s := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{owner: "studio"}})
@@ -102,7 +102,7 @@ func TestAWatchOfOrdersThatBeginsLateGetsRecentOrders(t *testing.T) {
 		early := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{owner: "studio"}})
 		pass(time.Millisecond)
 		b.hub.Placed(recent)
-		late := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{owner: "studio"}}) // read the ledger before
+		late := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{owner: "studio"}}) // it read the ledger before the order was placed
 		pass(time.Millisecond)
 		b.hub.Placed(recent)
 		pass(10 * time.Second)
@@ -138,7 +138,7 @@ func TestForeignOrdersCostAWatchOfOrdersNothing(t *testing.T) { // fault D9
 		}
 		own := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{}, Listed: []string{"own"}})
 		foreign := placed(nil, ids)
-		for range 5 { // looks at the ledger
+		for range 5 { // each iteration is a pass over the ledger
 			b.hub.Placed(foreign)
 			pass(time.Minute)
 		}

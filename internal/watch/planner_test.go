@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Candidates of a situation, by kind.
+// The functions read, swept, first and hinted return candidates of the planner.
 func read(id string, urgency float64) candidate {
 	return candidate{e: &generation{id: id}, urgency: urgency}
 }
@@ -30,7 +30,7 @@ func TestAPlanIsAFunctionOfItsSituation(t *testing.T) {
 		sweep bool
 		reads string
 		more  bool
-		next  time.Duration // zero means none
+		next  time.Duration // zero for none
 	}{
 		"nothing":                              {known: situation{limit: 5}},
 		"what is due is read":                  {known: situation{limit: 5, ready: []candidate{read("a", 1), read("b", 1)}}, reads: "a b"},

@@ -57,7 +57,7 @@ func checkDue(t *testing.T, q *queue, want map[*generation]bool, now time.Time) 
 	}
 }
 
-// unlisted is a catalog without a list, whose generations never end.
+// unlisted is a catalog that has no list, and whose generations never end.
 type unlisted struct{ noAccount }
 
 func (unlisted) Generation(_ context.Context, _ catalog.Credential, id string) (catalog.Version, error) {
@@ -89,7 +89,7 @@ func TestThousandsOfGenerationsAreReadAsFastAsTheBudgetAllows(t *testing.T) {
 				_ = hub.Watch(ctx, &Request{Credential: testCred, IDs: ids}, ignore)
 			})
 		}
-		time.Sleep(10 * time.Second) // all have been read
+		time.Sleep(10 * time.Second) // all generations have been read
 		before := hub.Stats().Reads
 		time.Sleep(seconds * time.Second)
 		if reads := hub.Stats().Reads - before; reads < rate*seconds*99/100 {

@@ -15,11 +15,11 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// All races happen at few instants, so that many events coincide.
+// All races happen at a few instants, so that many events coincide.
 const (
 	raceTick  = 10 * time.Millisecond
 	raceTicks = 40
-	// raceLasts is much longer than the delay of a poll, and shorter than a heartbeat, which
+	// raceLasts is much longer than the delay of a poll. It is shorter than the heartbeat interval, because a heartbeat
 	// would hide a missed wake-up.
 	raceLasts = 5 * time.Second
 )
@@ -30,13 +30,13 @@ type finish struct {
 	state catalog.State
 }
 
-// racing is a catalog whose generations end at set times. A response takes a while, and half of the
-// responses have the state at the start of the request.
+// racing is a catalog whose generations end at set times. A response takes a while. Half of the responses contain the
+// state from the start of the request.
 type racing struct {
 	upstream
-	finishes map[string]finish // ends by id
+	finishes map[string]finish // by ID
 	asked    atomic.Int64
-	stale    *atomic.Int64 // answers that were wrong by the time they arrived
+	stale    *atomic.Int64 // number of responses that were outdated when they arrived
 }
 
 func (u *racing) state(id string) catalog.State {
@@ -88,13 +88,13 @@ func (u *racing) List(ctx context.Context, _ catalog.Credential, _ time.Time) (*
 
 // raced counts the results of the races.
 type raced struct {
-	early, same, late    int          // start of the watch, compared with the end of its generation
+	early, same, late    int          // watches that started before, at or after the end of their generation
 	stale                atomic.Int64 // see racing
 	hung, wrong, leavers atomic.Int64
 }
 
-// race starts watches while their generations end, in one bubble: two of each generation, and
-// sometimes a third that disconnects.
+// race starts watches while their generations end, in simulated time. Each generation has two watches, and sometimes a
+// third that disconnects.
 func (r *raced) race(t *testing.T, seed uint64, generations int) {
 	synctest.Test(t, func(t *testing.T) {
 		random, began := rand.New(rand.NewPCG(seed, 6)), time.Now()
@@ -141,7 +141,7 @@ func (r *raced) count(order int) {
 	}
 }
 
-// follow watches a generation to its end, which must be its last delivery.
+// follow watches a generation to its end, and checks that the end is the last delivery.
 func (r *raced) follow(ctx context.Context, hub *watch.Hub, id string, from time.Time, end finish) {
 	time.Sleep(time.Until(from))
 	var last catalog.State
@@ -160,7 +160,7 @@ func (r *raced) follow(ctx context.Context, hub *watch.Hub, id string, from time
 	}
 }
 
-// leave watches a generation for a while.
+// leave watches a generation for a while, and disconnects.
 func (r *raced) leave(ctx context.Context, hub *watch.Hub, id string, from time.Time, stay time.Duration) {
 	time.Sleep(time.Until(from))
 	ctx, cancel := context.WithTimeout(ctx, stay)
@@ -169,13 +169,13 @@ func (r *raced) leave(ctx context.Context, hub *watch.Hub, id string, from time.
 	r.leavers.Add(1)
 }
 
-// With EASEL_SOAK=1 it runs a million races, which takes minutes.
+// With EASEL_SOAK=1, the test runs a million races, which takes minutes.
 func TestAWatchThatBeginsAsItsGenerationEndsGetsTheEnd(t *testing.T) { // fault L6
 	races := 10_000
 	if os.Getenv("EASEL_SOAK") != "" {
 		races = 1_000_000
 	}
-	const generations = 50 // in one bubble, with two watches each
+	const generations = 50 // with two watches each
 	var r raced
 	for n := range races / (2 * generations) {
 		r.race(t, uint64(n), generations)

@@ -39,8 +39,7 @@ func TestARandomRunDeliversInOrderToTheEndWithinTheBudget(t *testing.T) {
 	}
 }
 
-// chaos is one random run with two credentials, and random actions of the catalogs and their
-// watchers.
+// chaos is a random run with two credentials. The catalogs and their watchers act at random.
 type chaos struct {
 	t       *testing.T
 	random  *rand.Rand
@@ -61,7 +60,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	}
 	for i, name := range []string{"first", "second"} {
 		w := newWorld(t, name, creds[i], randomFor(seed, name))
-		for n := range 2 + c.random.IntN(10) { // the names are the same in both worlds
+		for n := range 2 + c.random.IntN(10) { // both worlds use the same IDs
 			w.add(fmt.Sprintf("g%02d", n), fmt.Sprintf("m%d", c.random.IntN(3)), time.Now())
 		}
 		c.worlds, c.all[w.cred.Tenant] = append(c.worlds, w), w
@@ -96,12 +95,12 @@ func (c *chaos) run() {
 	for _, s := range c.watches {
 		s.checkNewest()
 	}
-	if c.cfg.Rate > 1 { // with a lower rate, single reads take too long to see a refund in time
+	if c.cfg.Rate > 1 { // at a lower rate, single reads would notice a refund too late
 		for _, w := range c.worlds {
 			w.calm = time.Now()
 		}
 	}
-	for range 3 { // to the end of all of them, refunds among it
+	for range 3 { // until all generations have ended, including refunds
 		for _, w := range c.worlds {
 			w.goOn()
 		}
@@ -116,7 +115,7 @@ func (c *chaos) run() {
 	c.leave()
 }
 
-// leave ends all watches, and sees that nothing is left of them.
+// leave ends all watches, and checks that the hub keeps nothing about them.
 func (c *chaos) leave() {
 	for _, s := range c.watches {
 		s.cancel()
@@ -140,7 +139,7 @@ func (c *chaos) leave() {
 	}
 }
 
-// step performs one action of a world or of one of its watchers.
+// step performs one action of a world or a watcher.
 func (c *chaos) step(w *world) {
 	switch n := c.random.IntN(20); {
 	case n < 4:
@@ -187,7 +186,8 @@ func (c *chaos) attach(w *world, ids []string) {
 	})
 }
 
-// known sometimes returns etags that other watches received: for the named generations, or for any.
+// known returns some of the etags that the world's watches have received. If ids is empty, the etags may be of any
+// generations.
 func (c *chaos) known(w *world, ids []string) map[string]string {
 	known := map[string]string{}
 	for _, s := range c.watches {
@@ -205,7 +205,7 @@ func (c *chaos) known(w *world, ids []string) map[string]string {
 	return known
 }
 
-// get reads one generation: from the hub, or from the catalog through the hub.
+// get reads a generation from the hub, or from the catalog through the hub.
 func (c *chaos) get(w *world) {
 	id := w.pick(1)[0]
 	if update, ok := c.hub.Peek(w.cred, id); ok && c.random.IntN(2) == 0 {
@@ -230,7 +230,7 @@ func (c *chaos) get(w *world) {
 	})
 }
 
-// create places an order, which the catalog may not show at once.
+// create places an order. The catalog may not show its generation immediately.
 func (c *chaos) create(w *world) {
 	c.created++
 	id := fmt.Sprintf("n%03d", c.created)
@@ -246,7 +246,7 @@ func (c *chaos) create(w *world) {
 	}
 }
 
-// call notifies the hub of another call, which may have failed with a 429.
+// call sends a request through the hub, which may fail with a 429.
 func (c *chaos) call(w *world) {
 	_, closed := c.cfg.Upstream.Limiter(w.cred.Tenant).Pause()
 	throttled := c.random.IntN(3) == 0 && !closed
@@ -262,7 +262,7 @@ func (c *chaos) call(w *world) {
 	})
 }
 
-// remove deletes a generation, by a call or elsewhere.
+// remove deletes a generation through the hub or directly in the catalog.
 func (c *chaos) remove(w *world) {
 	id := w.pick(1)[0]
 	w.mu.Lock()
@@ -277,7 +277,7 @@ func (c *chaos) remove(w *world) {
 	}
 }
 
-// checkShape compares what the hub keeps with itself.
+// checkShape checks that the hub's data structures are consistent.
 func (c *chaos) checkShape() {
 	c.hub.mu.Lock()
 	tenants := slices.Collect(maps.Values(c.hub.tenants))
@@ -332,7 +332,7 @@ func (c *chaos) checkQueued(one *tenant, e *generation, now time.Time) {
 	}
 }
 
-// checkCounts compares the counters of a watch with its generations.
+// checkCounts compares a watch's counters with its generations.
 func (c *chaos) checkCounts(s *watcher) {
 	var open, first, marked int
 	for at, it := range s.subscriptions {

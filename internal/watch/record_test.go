@@ -16,7 +16,7 @@ import (
 // records is a ledger that may be unavailable.
 type records struct {
 	mu     sync.Mutex
-	off    func(context.Context) // waits while the ledger is unavailable; nil if it is available
+	off    func(context.Context) // waits while the ledger is unavailable; nil while it is available
 	states []string
 	tries  int
 	before func(catalog.Credential, Sighting) // called without a lock
@@ -43,7 +43,8 @@ func (r *records) Record(ctx context.Context, cred catalog.Credential, seen []Si
 	return noRecorder{}.Record(ctx, cred, seen)
 }
 
-// become stores the function that waits until an attempt fails. If it is nil, the ledger is available.
+// become sets the function that waits while the ledger is unavailable, before an attempt fails. If off is nil, the
+// ledger is available.
 func (r *records) become(off func(context.Context)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +65,7 @@ func (r *records) attempts() int {
 	return r.tries
 }
 
-// inRecords runs a test with a hub that records states.
+// inRecords runs a test with a hub that records states in the test's ledger.
 func inRecords(t *testing.T, up *shelf, test func(*testing.T, *Hub, *records)) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := &records{}
@@ -77,7 +78,7 @@ func inRecords(t *testing.T, up *shelf, test func(*testing.T, *Hub, *records)) {
 	})
 }
 
-// follow watches a generation until the test ends, and calls deliver with its states.
+// follow watches a generation until the test ends, and calls deliver with each state.
 func (h *Hub) follow(t *testing.T, id string, deliver func(catalog.State)) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -96,20 +97,20 @@ func (h *Hub) follow(t *testing.T, id string, deliver func(catalog.State)) {
 func TestEachNewStateIsRecordedOffEveryLock(t *testing.T) {
 	up := &shelf{states: map[string]catalog.State{"a": catalog.StateQueued}}
 	inRecords(t, up, func(t *testing.T, hub *Hub, ledger *records) {
-		ledger.before = func(cred catalog.Credential, s Sighting) { hub.Peek(cred, s.ID) } // it takes the locks
+		ledger.before = func(cred catalog.Credential, s Sighting) { hub.Peek(cred, s.ID) } // Peek acquires the hub's locks
 		ctx := t.Context()
 		hub.follow(t, "a", func(catalog.State) {})
 		time.Sleep(10 * time.Second)
 		up.set("a", catalog.StateFailed)
 		time.Sleep(20 * time.Second)
-		hub.Created(ctx, testCred, catalog.Generation{ID: "b", State: catalog.StateQueued}, "m", time.Now()) // as every order is
+		hub.Created(ctx, testCred, catalog.Generation{ID: "b", State: catalog.StateQueued}, "m", time.Now()) // every order calls Created
 		hub.Created(ctx, testCred, catalog.Generation{ID: "c", State: catalog.StateFailed}, "m", time.Now())
 		running := catalog.Generation{ID: "d", State: catalog.StateRunning, ObserveTime: time.Now()}
-		hub.Observe(ctx, testCred, running.Version(), false) // no watch, and the ledger has it
+		hub.Observe(ctx, testCred, running.Version(), false) // has no watch, and the ledger already has the state
 		hub.Observe(ctx, testCred, running.Version(), true)
-		hub.Created(ctx, testCred, catalog.Generation{ID: "d", State: catalog.StateQueued}, "m", time.Now()) // the ledger may not have had it
+		hub.Created(ctx, testCred, catalog.Generation{ID: "d", State: catalog.StateQueued}, "m", time.Now()) // the ledger may not have the state yet
 		hub.Deleted(ctx, testCred, "d")
-		_ = hub.Watch(t.Context(), &Request{Credential: testCred, IDs: []string{"nobody knows"}}, ignore) // one 404 means nothing
+		_ = hub.Watch(t.Context(), &Request{Credential: testCred, IDs: []string{"nobody knows"}}, ignore) // a single 404 is not recorded
 		if want := []string{"a queued", "a failed", "c failed", "d running", "d running", "d deleted"}; !slices.Equal(ledger.all(), want) {
 			t.Errorf("recorded were %q", ledger.all())
 		}
@@ -151,7 +152,7 @@ func TestUnavailableLedgerDelaysNoWatchAndLosesNoEnd(t *testing.T) {
 					t.Errorf("it is %v after %v", s, time.Since(began))
 				}
 				hub.Observe(t.Context(), testCred, catalog.Generation{ID: "a", State: catalog.StateRefunded, ObserveTime: time.Now()}.Version(), true)
-				hub.Observe(t.Context(), testCred, catalog.Generation{ID: "b", State: catalog.StateSucceeded, ObserveTime: time.Now()}.Version(), true) // no watch
+				hub.Observe(t.Context(), testCred, catalog.Generation{ID: "b", State: catalog.StateSucceeded, ObserveTime: time.Now()}.Version(), true) // the generation has no watch
 				hub.Deleted(t.Context(), testCred, "b")
 				before := ledger.attempts()
 				time.Sleep(10 * time.Minute)

@@ -10,10 +10,10 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// silent is an upstream that never responds, so that only the memory of a watch itself is measured.
+// silent is an upstream that never responds, so that a test measures only the memory of watches.
 type silent struct{ noAccount }
 
-// noAccount is a catalog whose account is not watched.
+// noAccount is a catalog whose account can't be read.
 type noAccount struct{}
 
 func (noAccount) Account(context.Context, catalog.Credential) (catalog.Account, error) {
@@ -30,7 +30,7 @@ func (silent) List(ctx context.Context, _ catalog.Credential, _ time.Time) (*cat
 	return nil, ctx.Err()
 }
 
-// live returns the bytes of live memory.
+// live returns the size of live memory in bytes.
 func live() float64 {
 	runtime.GC()
 	runtime.GC()

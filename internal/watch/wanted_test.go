@@ -44,7 +44,7 @@ func TestPollsThatNoWatcherWantsAreNotSent(t *testing.T) {
 	}
 }
 
-// fill acquires all permits of a limiter. It returns a function that releases them.
+// fill acquires all of a limiter's permits. The returned function releases them.
 func fill(t *testing.T, l *limiter.Limiter) (release func()) {
 	var permits []*limiter.Permit
 	for n := 0; ; n++ {

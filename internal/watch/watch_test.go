@@ -341,7 +341,7 @@ func TestNothingIsSharedBetweenTwoCredentials(t *testing.T) { // fault L7
 	})
 }
 
-// slowly delays each event by 20 s.
+// slowly wraps deliver in a function that delays each event by 20 s.
 func slowly(deliver func(watch.Event) error) func(watch.Event) error {
 	return func(event watch.Event) error {
 		defer time.Sleep(20 * time.Second)

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// viewer is one watch of a random run, with its deliveries.
+// viewer is a watch in a random run, with its deliveries.
 type viewer struct {
 	t      *testing.T
 	name   string
@@ -28,18 +28,18 @@ type viewer struct {
 
 	mu          sync.Mutex
 	generations map[string]*story
-	first       int // delivered as it was found
-	caughtUp    int // -1: not yet
+	first       int // number of generations delivered as initial states
+	caughtUp    int // number in the caught-up event; -1 if none has arrived
 	last        time.Time
 	ended       time.Time
 	err         error
 }
 
-// story is the deliveries of one generation to a watcher.
+// story contains a generation's deliveries to a watcher.
 type story struct {
 	etag   string
 	states []catalog.State
-	failed time.Time // when failed was delivered
+	failed time.Time // time when the failed state was delivered
 }
 
 func (s *viewer) take(event Event) error {
@@ -104,7 +104,7 @@ func (s *viewer) update(u Update, now time.Time) {
 	}
 }
 
-// checkSaid checks that the catalog once returned the state of the update.
+// checkSaid checks that the catalog has returned the update's state at some time.
 func (w *world) checkSaid(u Update) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,8 +120,8 @@ func (w *world) checkSaid(u Update) {
 	}
 }
 
-// checkDelivered checks that the states followed each other in a valid order. Only a generation that the
-// catalog reported as missing may reappear, and then counts as new.
+// checkDelivered checks that each generation's states were delivered in a valid order. Only a generation that the
+// catalog reported as missing may reappear. It then counts as a new generation.
 func (s *viewer) checkDelivered() {
 	for id, one := range s.generations {
 		high := lifecycle.Unseen
@@ -143,8 +143,8 @@ func (s *viewer) checkDelivered() {
 	}
 }
 
-// checkNewest checks that an open watch received the newest state of all its generations, and that
-// a watch ends only if it has reached its goal, or for another valid reason.
+// checkNewest checks that an active watch has received the latest state of all its generations. It also checks that a
+// watch has ended only because it reached its goal or for another valid reason.
 func (s *viewer) checkNewest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +180,7 @@ func (s *viewer) checkNewest() {
 	}
 }
 
-// reached reports whether the goal of one generation was reached by its deliveries.
+// reached reports whether a generation's deliveries have reached the watch's goal.
 func (s *viewer) reached(one *story) bool {
 	state := one.states[len(one.states)-1]
 	switch {
@@ -212,7 +212,7 @@ func (s *viewer) checkEnd() {
 	}
 }
 
-// checkOver sees that a watch has ended, once all generations have.
+// checkOver checks that the watch has ended if all its generations have.
 func (s *viewer) checkOver() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,19 +221,19 @@ func (s *viewer) checkOver() {
 	}
 }
 
-// pick returns up to n ids, some of which do not exist.
+// pick returns up to n IDs, some of which do not exist.
 func (w *world) pick(n int) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.any(n)
 }
 
-// trouble starts a fault.
+// trouble starts a random fault.
 func (w *world) trouble(random *rand.Rand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f := fault(random.IntN(int(faults)))
-	if f == rejecting && random.IntN(4) > 0 { // it ends all watches of one of the worlds
+	if f == rejecting && random.IntN(4) > 0 { // a rejection ends all watches of a world, so it is rarer
 		return
 	}
 	if f == oneFails || f == oneDenied {
@@ -243,7 +243,7 @@ func (w *world) trouble(random *rand.Rand) {
 	w.until[f] = time.Now().Add(time.Duration(random.ExpFloat64() * float64(20*time.Second)))
 }
 
-// change advances a random generation.
+// change advances a random generation to its next state.
 func (w *world) change(random *rand.Rand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -14,38 +14,37 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// world is the catalog of one credential in a random run: its generations, its faults, and its
-// requests and responses.
+// world is a credential's catalog in a random run, with its generations, faults, requests and responses.
 type world struct {
 	t      *testing.T
 	name   string
 	cred   catalog.Credential
 	mu     sync.Mutex
-	random *rand.Rand // random numbers for responses
+	random *rand.Rand // source of the responses
 	has    map[string]*render
-	order  []string // ids in the order of creation
+	order  []string // IDs in the order of creation
 
 	until map[fault]time.Time
-	kind  catalog.Kind // kind of error of a failing list
-	lost  string       // the generation that a fault of one generation affects
-	thin  bool         // the list omits fields of finished generations
+	kind  catalog.Kind // kind of the error that a failing list returns
+	lost  string       // generation that a fault of a single generation affects
+	thin  bool         // whether the list omits fields of finished generations
 	part  int          // the list has every part-th generation; zero means all
 
-	calm     time.Time // from when on nothing excuses a refund that is missed
+	calm     time.Time // time after which a missed refund is an error
 	requests []time.Time
 	inFlight int
 	most     int                        // maximum number of requests in flight
 	paused   []pause                    // pauses that were requested
-	said     map[string]map[string]bool // digests of a generation that were delivered
+	said     map[string]map[string]bool // digests of the returned states, by generation
 	denied   map[string]bool            // generations that were reported as missing
-	covered  map[string]int             // open watches by generation; "" is everything
+	covered  map[string]int             // number of active watches by generation; "" stands for a watch of everything
 	kept     map[string]bool            // generations whose orders this process placed
-	left     map[string]time.Time       // end times of the last watches, by generation, as in covered
+	left     map[string]time.Time       // end time of the last watch by generation, with keys as in covered
 }
 
 type pause struct{ from, to time.Time }
 
-// fault is a way in which a world misbehaves for a while.
+// fault is a temporary misbehavior of a world.
 type fault int
 
 const (
@@ -56,12 +55,12 @@ const (
 	listFails
 	oneFails
 	oneDenied
-	behind   // records as they were before the last change
+	behind   // reads return the records from before the last change
 	restless // details of the list change all the time
 	faults
 )
 
-// render is a generation of a world, with its history.
+// render is a world's generation with its history.
 type render struct {
 	model   string
 	visible time.Time
@@ -81,7 +80,7 @@ func newWorld(t *testing.T, name string, cred catalog.Credential, random *rand.R
 	}
 }
 
-// add creates a generation that becomes visible to reads at the given time.
+// add creates a generation that reads can find from the given time.
 func (w *world) add(id, model string, visible time.Time) {
 	w.has[id] = &render{
 		model: model, visible: visible, began: time.Now(), at: time.Now(),
@@ -93,7 +92,7 @@ func (w *world) add(id, model string, visible time.Time) {
 
 func (r *render) state() catalog.State { return r.was[len(r.was)-1] }
 
-// move advances a generation to a possible next state, if there is one.
+// move advances a generation to a random valid next state, if it has one.
 func (r *render) move(random *rand.Rand) {
 	next := map[catalog.State][]catalog.State{
 		catalog.StateQueued:       {catalog.StateRunning, catalog.StateRunning, catalog.StateUnrecognized, catalog.StateFailed},
@@ -106,7 +105,7 @@ func (r *render) move(random *rand.Rand) {
 	}
 }
 
-// record returns the catalog's record of a generation.
+// record returns the catalog's record for a generation.
 func (w *world) record(id string, r *render, listed bool) catalog.Generation {
 	s := r.state()
 	if w.on(behind) && len(r.was) > 1 && w.random.IntN(2) == 0 {
@@ -138,7 +137,7 @@ func (w *world) record(id string, r *render, listed bool) catalog.Generation {
 
 func (w *world) on(f fault) bool { return time.Now().Before(w.until[f]) }
 
-// begin records a request for a generation, or for the list if id is empty, and returns its delay.
+// begin records a request for a generation and returns its delay. If id is empty, the request is for the list.
 func (w *world) begin(id string) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -155,7 +154,7 @@ func (w *world) begin(id string) time.Duration {
 	return time.Duration(w.random.IntN(3)) * 20 * time.Millisecond
 }
 
-// end waits for the response and returns the fault in it. On return, mu is held.
+// end waits for the response time, locks mu, and returns the error of the current fault.
 func (w *world) end(ctx context.Context, delay time.Duration) error {
 	select {
 	case <-time.After(delay):
@@ -180,7 +179,7 @@ func fail(kind catalog.Kind) error {
 	return &catalog.Error{Kind: kind, Op: "x", Err: errors.New(kind.String())}
 }
 
-// throttle returns a 429 and records the requested pause.
+// throttle records the requested pause and returns a 429 error.
 func (w *world) throttle() error {
 	wait := time.Duration(w.random.IntN(20)) * time.Second
 	w.paused = append(w.paused, pause{time.Now(), time.Now().Add(wait)})
@@ -220,7 +219,7 @@ func (w *world) list(ctx context.Context, delay time.Duration) (all []catalog.Ve
 	return all, nil
 }
 
-// worlds are the catalogs of all credentials.
+// worlds maps each tenant to its catalog.
 type worlds map[catalog.Tenant]*world
 
 func (all worlds) Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Version, error) {
@@ -239,7 +238,7 @@ func (worlds) Account(context.Context, catalog.Credential) (catalog.Account, err
 	return catalog.Account{}, nil
 }
 
-// cover counts a watch of some generations, by 1 or by -1.
+// cover adds by, which is 1 or -1, to the number of watches of some generations.
 func (w *world) cover(ids []string, by int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -258,7 +257,7 @@ func (w *world) cover(ids []string, by int) {
 	}
 }
 
-// checkBudget compares the requests with the limits of the catalog and its requested pauses.
+// checkBudget checks that the requests obey the catalog's limits and requested pauses.
 func (w *world) checkBudget(rate float64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -283,7 +282,8 @@ func (w *world) checkBudget(rate float64) {
 	}
 }
 
-// sooner counts the requests during a pause, except those at the exact time when it starts.
+// sooner counts the requests during a pause, except requests at the exact start of the pause. first is the time of the
+// first counted request.
 func sooner(asked []time.Time, p pause) (n int, first time.Time) {
 	for _, at := range asked {
 		if at.After(p.from) && at.Before(p.to) {
@@ -311,7 +311,7 @@ func (w *world) goOn() {
 	}
 }
 
-// any returns up to n ids, a few of which do not exist.
+// any returns up to n IDs, a few of which do not exist.
 func (w *world) any(n int) (ids []string) {
 	known := slices.Sorted(maps.Keys(w.has))
 	for range n {
@@ -326,7 +326,7 @@ func (w *world) any(n int) (ids []string) {
 	return ids
 }
 
-// randomFor returns the random source of one part of a run.
+// randomFor returns the random source for the named part of a run.
 func randomFor(seed uint64, name string) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, uint64(len(name))<<32+uint64(name[0])))
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// took draws a duration of a generation around a median, in seconds.
+// took draws a generation's duration in seconds, around a median.
 func took(r *rand.Rand, median float64) time.Duration {
 	return time.Duration(median * math.Exp(0.3*r.NormFloat64()) * float64(time.Second))
 }
 
-// delay returns the mean delay with which a schedule detects the ends of generations.
+// delay returns a schedule's mean delay in detecting that generations have ended.
 func delay(c *schedule.Curve, r *rand.Rand, median float64) time.Duration {
 	const generations = 5000
 	var sum time.Duration

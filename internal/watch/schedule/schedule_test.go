@@ -11,10 +11,10 @@ import (
 
 var usual = Bounds{time.Second, 10 * time.Second}
 
-// durations is a distribution of how long generations take.
+// durations is a distribution of generations' durations.
 type durations struct {
 	name  string
-	paper float64 // requests a generation at a mean delay of 1 s, when the distribution is known
+	paper float64 // requests for each generation at a mean delay of 1 s if the distribution is known
 	draw  func(r *rand.Rand) float64
 }
 
@@ -22,7 +22,7 @@ func logNormal(r *rand.Rand, median, sigma float64) float64 {
 	return median * math.Exp(sigma*r.NormFloat64())
 }
 
-// distributions are the distributions with known figures: a median of 15 s, and two humps.
+// distributions have known request figures: three have a median of 15 s, and one has two humps.
 var distributions = []durations{
 	{"log-normal 0.3", 4.3, func(r *rand.Rand) float64 { return logNormal(r, 15, 0.3) }},
 	{"log-normal 0.6", 7.4, func(r *rand.Rand) float64 { return logNormal(r, 15, 0.6) }},
@@ -44,10 +44,10 @@ func (d durations) sample(n int, r *rand.Rand) []time.Duration {
 	return out
 }
 
-// cost is the cost of a schedule: number of requests, and delays in seconds.
+// cost is a schedule's cost: its number of requests, and its delays in seconds.
 type cost struct{ requests, mean, p99 float64 }
 
-// measure polls generations with jitter on many learned curves.
+// measure polls generations with jitter, on each of many learned curves.
 func measure(d durations, generations int, gaps []func(age time.Duration) time.Duration) cost {
 	r := rand.New(rand.NewPCG(1, 2))
 	var requests int
@@ -71,7 +71,7 @@ func measure(d durations, generations int, gaps []func(age time.Duration) time.D
 	return cost{float64(requests) / float64(n), sum / float64(n), delays[n*99/100]}
 }
 
-// learned returns the gap functions of curves that were each learned from other generations.
+// learned returns the gap functions of several curves, each learned from different generations.
 func learned(d durations, curves, history int, price float64) []func(time.Duration) time.Duration {
 	r := rand.New(rand.NewPCG(7, 7))
 	jitter := Source(1)
@@ -83,7 +83,7 @@ func learned(d durations, curves, history int, price float64) []func(time.Durati
 	return gaps
 }
 
-// atMeanDelay finds the price of a poll that results in the given mean delay.
+// atMeanDelay finds the price of a poll that leads to the given mean delay, and returns the cost at this price.
 func atMeanDelay(seconds float64, costs func(price float64) cost) (c cost) {
 	low, high := 1e-3, 10.0
 	for range 14 {
