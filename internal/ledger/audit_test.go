@@ -16,7 +16,7 @@ import (
 
 var ada = ledger.By{Actor: "ada", Origin: "192.0.2.7"}
 
-// auditOf returns the lines of a ledger's audit in short form.
+// auditOf returns the lines of a ledger's audit trail in short form.
 func auditOf(t *testing.T, l *ledger.Ledger) (lines []string) {
 	t.Helper()
 	all, err := l.AuditLines(t.Context(), ledger.Position{}, 100)
@@ -32,7 +32,7 @@ func auditOf(t *testing.T, l *ledger.Ledger) (lines []string) {
 	return lines
 }
 
-// stale ages the open orders of a ledger beyond their resend window.
+// stale ages a ledger's open orders beyond their resend window.
 func stale(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	l.Exec(t, "UPDATE orders SET claimed_until = 0, order_time = order_time - 43200000000")
@@ -97,7 +97,7 @@ func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {
 	})
 }
 
-// Another process may erase orders between the read of the orders and their erasure.
+// Another process may erase some of the orders between the listing and the erasure.
 func TestTheAuditNamesWhatWasErasedNow(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l, ids := open(t, url), map[string]string{}
@@ -122,7 +122,7 @@ func TestTheAuditNamesWhatWasErasedNow(t *testing.T) {
 }
 
 func TestWhatCanNotBeAuditedIsNotDone(t *testing.T) {
-	refuse := map[bool]string{ // key: whether it is a file
+	refuse := map[bool]string{ // by whether the ledger is a SQLite file
 		true:  "CREATE TRIGGER none BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no line'); END",
 		false: "ALTER TABLE audit ADD CONSTRAINT none CHECK (actor = '')",
 	}

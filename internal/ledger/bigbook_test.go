@@ -28,14 +28,14 @@ const (
 	bookModels = 6
 )
 
-// The maximum ratios of the measurement.
+// Maximum ratios that the measurement allows.
 const (
 	bigBookRatio = 1.5 // p99 relative to the small ledger
-	besideRatio  = 2.0 // p99 of an order during reports, relative to an order without them
+	besideRatio  = 2.0 // p99 of an order during reports, relative to the p99 without reports
 	ordersASec   = 300
 )
 
-// book is a filled ledger.
+// book is a ledger filled with orders.
 type book struct {
 	*ledger.Ledger
 	url string
@@ -57,7 +57,7 @@ func fillBook(t *testing.T, url string, orders int) *book {
 
 func kindOf(url string) string { kind, _, _ := strings.Cut(url, ":"); return kind }
 
-// seriesOf returns the numbers from 0 on, in the SQL of a database.
+// seriesOf returns an SQL expression for the numbers from 0 to many-1, in the dialect of the URL's database.
 func seriesOf(url string, many int) string {
 	if kindOf(url) != "postgres" {
 		return fmt.Sprintf("(WITH RECURSIVE s (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM s WHERE n < %d) SELECT n FROM s) AS s", many-1)
@@ -65,7 +65,7 @@ func seriesOf(url string, many int) string {
 	return fmt.Sprintf("generate_series(0::BIGINT, %d) AS s (n)", many-1)
 }
 
-// openWithTeams opens a ledger that writes events.
+// openWithTeams opens a ledger whose teams receive events.
 func openWithTeams(t testing.TB, url string) *ledger.Ledger {
 	t.Helper()
 	teams := map[string]ledger.Team{}
@@ -83,14 +83,15 @@ func openWithTeams(t testing.TB, url string) *ledger.Ledger {
 	return l
 }
 
-// fillOrders writes orders over a year. Of each 100 orders one has failed and one is deleted, of each 1,000 one is unfinished.
+// fillOrders writes a year's orders. In each 100 orders, one has failed and one is deleted. In each 1,000, one is
+// unfinished.
 const fillOrders = `INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, claims, claimed_until, order_time, retry_time, generation_id,
 	placed_time, reserved_cents, cost_cents, status, failed_time, record, deleted, settled, price_cents, charge_final)
 	SELECT 'ord_' || n, 'team' || (n %% %[4]d), 'team' || (n %% %[4]d), 'caller' || (n %% (2 * %[4]d)), 'key-' || n, 'upstream-' || n, '%[6]s', 'studio/model-' || ((n / %[4]d) %% %[5]d), 'd', 2, 1, 0,
 		%[3]d - (%[2]d - n) * (31536000000000 / %[2]d), 0, 'gen_' || n, %[3]d - (%[2]d - n) * (31536000000000 / %[2]d), 0, 10,
 		CASE WHEN n %% 1000 = 7 THEN 2 WHEN n %% 100 = 3 THEN 3 ELSE 4 END, CASE WHEN n %% 100 = 3 THEN 1 ELSE 0 END, '{"state":"succeeded"}', CASE WHEN n %% 100 = 5 THEN 1 ELSE 0 END, CASE WHEN n %% 1000 = 7 THEN 0 ELSE 1 END, 10, 1 FROM %[1]s`
 
-// fillRest writes the rows that orders would have written: labels, the journal, budgets, and events of a week.
+// fillRest writes the rows that these orders would have caused: labels, journal entries, budgets, and a week's events.
 var fillRest = []string{
 	`INSERT INTO labels (order_id, name, value, order_owner, label_time) SELECT id, 'job', 'job-' || (CAST(SUBSTR(id, 5) AS BIGINT) / 20 % 100), owner, order_time FROM orders`,
 	`INSERT INTO movements (order_id, number, kind, cents, move_time, actor) SELECT id, 1, 2, 10, order_time, '' FROM orders`,
@@ -110,7 +111,7 @@ type question struct {
 
 var errEmpty = errors.New("it finds nothing")
 
-// some returns an error if a query has found nothing.
+// some returns errEmpty if a query succeeded but found nothing.
 func some[T any](all []T, err error) error {
 	if err == nil && len(all) == 0 {
 		return errEmpty
@@ -126,7 +127,7 @@ func page(f ledger.Filter) func(context.Context, *book) error {
 	}
 }
 
-// usage queries the usage of a year.
+// usage queries a year's usage.
 func usage(owner *string, by ...ledger.Dimension) func(context.Context, *book) error {
 	return func(ctx context.Context, b *book) error {
 		q := ledger.UsageQuery{Owner: owner, By: by, Start: b.now.AddDate(-1, 0, 0).Truncate(24 * time.Hour), End: b.now.AddDate(1, 0, 0), LabelName: "job", Most: 100}
@@ -166,7 +167,7 @@ var questions = []question{
 	}},
 }
 
-// placeOne runs the queries of an order.
+// placeOne writes an order and records its outcome.
 func placeOne(ctx context.Context, b *book) error {
 	r := request(fmt.Sprint("measured ", b.n.Add(1), cryptorand.Text()))
 	r.Namespace, r.Owner, r.Limits = "team1", "team1", ledger.Limits{DailyCents: new(int64(1 << 40)), MonthlyCents: new(int64(1 << 40))}
@@ -183,7 +184,7 @@ func placeOne(ctx context.Context, b *book) error {
 	return err
 }
 
-// measure returns the medians and the p99s of a query to several ledgers, which it measures in turn.
+// measure runs a query in several ledgers alternately. It returns the median and the p99 for each ledger.
 func measure(t *testing.T, ask func(context.Context, *book) error, times int, books ...*book) (medians, p99s []time.Duration) {
 	t.Helper()
 	took := make([][]time.Duration, len(books))
@@ -193,7 +194,7 @@ func measure(t *testing.T, ask func(context.Context, *book) error, times int, bo
 			if err := ask(t.Context(), b); err != nil {
 				t.Fatal(err)
 			}
-			if n >= times/10 { // the first queries warm up
+			if n >= times/10 { // earlier queries only warm up
 				took[at] = append(took[at], time.Since(began))
 			}
 		}
@@ -205,7 +206,8 @@ func measure(t *testing.T, ask func(context.Context, *book) error, times int, bo
 	return medians, p99s
 }
 
-// onBooks runs a test with the URL of a database that syncs to disk.
+// onBooks runs a test on each database, with data that is synced to disk. Each call of url returns the URL of a new
+// database.
 func onBooks(t *testing.T, test func(t *testing.T, url func() string)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) {
@@ -221,7 +223,7 @@ func onBooks(t *testing.T, test func(t *testing.T, url func() string)) {
 	})
 }
 
-// Each query has to find rows. The sums of a ledger that was filled directly have to agree with its orders.
+// Each query must find rows. In a ledger that was filled directly, the sums must agree with the orders.
 func TestABookThatIsFilledAddsUp(t *testing.T) {
 	onBooks(t, func(t *testing.T, url func() string) {
 		b := fillBook(t, url(), 20_000)
@@ -265,7 +267,7 @@ func verdict(t *testing.T, what string, ratio, most float64) {
 	}
 }
 
-// besideReports measures during 8 concurrent reports that read the orders of a year.
+// besideReports measures during 8 concurrent reports that each read a year's orders.
 func besideReports(t *testing.T, b *book, measured func() time.Duration) time.Duration {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -275,7 +277,7 @@ func besideReports(t *testing.T, b *book, measured func() time.Duration) time.Du
 		reports.Go(func() {
 			for ctx.Err() == nil {
 				begun.Add(1)
-				_ = usage(nil, ledger.ByLabel)(ctx, b) // most have to wait, or time out
+				_ = usage(nil, ledger.ByLabel)(ctx, b) // most reports have to wait, or time out
 			}
 		})
 	}
@@ -288,7 +290,7 @@ func besideReports(t *testing.T, b *book, measured func() time.Duration) time.Du
 	return p99
 }
 
-// orderRate returns the number of orders per second that 16 callers of one team write.
+// orderRate returns the number of orders per second that 16 callers in one team can write.
 func orderRate(t *testing.T, b *book, d time.Duration) float64 {
 	t.Helper()
 	var done atomic.Int64

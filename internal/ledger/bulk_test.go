@@ -17,26 +17,27 @@ import (
 var bulkRows = flag.Int("bulk-rows", 1200, "rows that each kind of bulk work finds; from 100,000 on, orders are timed during the work too")
 
 const (
-	maxStep      = 100                   // rows that a transaction of bulk work may change
-	maxOrderTime = 50 * time.Millisecond // p99 of the time of an order during bulk work
-	timedFrom    = 100_000               // rows
+	maxStep      = 100                   // maximum number of rows that a bulk transaction may change
+	maxOrderTime = 50 * time.Millisecond // maximum p99 of an order's duration during bulk work
+	timedFrom    = 100_000               // minimum number of rows for which durations are checked
 )
 
-// bulkWork is a kind of work in bulk: the rows that it finds, and the condition of those that it leaves if it fails.
+// bulkWork is a kind of bulk work. rows is a statement that writes rows for it, and left is the condition for rows that
+// it has not processed yet.
 type bulkWork struct {
 	table, rows, left string
-	jobs              bool // its events have deliveries
+	jobs              bool // whether the events have deliveries
 	do                func(ctx context.Context, l *ledger.Ledger) error
 }
 
-// eventsOf returns a statement that writes events of an age, one for each number n.
+// eventsOf returns a statement that writes events of the given age, one for each number n.
 func eventsOf(state ledger.EventState, age time.Duration) string {
 	return fmt.Sprintf(`INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time)
 		SELECT 'evt_' || n, 'studio', 'easel.generation.succeeded', 'gen_' || n, 1, 0, '%s', %d, %[3]d + n FROM {numbers}`,
 		strings.Repeat("x", 600), state, time.Now().Add(-age).UnixMicro())
 }
 
-// ordersOf returns a statement that writes orders of an age, one for each number n.
+// ordersOf returns a statement that writes orders of the given age, one for each number n.
 func ordersOf(owner string, state lifecycle.State, age time.Duration) string {
 	generation, settled := "NULL", 0
 	if state == lifecycle.Placed {
@@ -91,7 +92,7 @@ func prune(ctx context.Context, l *ledger.Ledger) error {
 	return err
 }
 
-// fillBulk returns a ledger with the rows of some work.
+// fillBulk returns a ledger with the rows that the work processes.
 func fillBulk(t *testing.T, url string, work bulkWork) *ledger.Ledger {
 	t.Helper()
 	rows := strings.ReplaceAll(work.rows, "{numbers}", seriesOf(url, *bulkRows))
@@ -111,7 +112,7 @@ func fillBulk(t *testing.T, url string, work bulkWork) *ledger.Ledger {
 	return openTelling(t, url, saying(24*time.Hour))
 }
 
-// orderBeside places orders of another team until the work ends, and returns the p99 of their times.
+// orderBeside places another team's orders until the work ends, and returns the p99 of their durations.
 func orderBeside(t *testing.T, l *ledger.Ledger, work string, ended <-chan struct{}) (p99 time.Duration) {
 	t.Helper()
 	var all []time.Duration
@@ -144,7 +145,7 @@ func testBulkWork(t *testing.T, url string, work bulkWork) {
 	t.Helper()
 	l := fillBulk(t, url, work)
 	largest := func() int { return maxStep }
-	if *bulkRows < timedFrom { // a count takes time
+	if *bulkRows < timedFrom { // counting would slow down the measured orders
 		largest = l.CountChanges(t, work.table)
 	}
 	ended := make(chan struct{})
@@ -173,7 +174,7 @@ func testBulkWork(t *testing.T, url string, work bulkWork) {
 	}
 }
 
-// An order waits for at most one step of bulk work.
+// An order waits for at most one step of the bulk work.
 func TestBulkWorkIsDoneInSteps(t *testing.T) {
 	for name, work := range bulkWorks {
 		t.Run(name+"/SQLite", func(t *testing.T) { testBulkWork(t, "sqlite:"+t.TempDir()+"/book.db", work) })

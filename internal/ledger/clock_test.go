@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// The clock of the second replica is years behind, because it is the clock of a test in simulated time.
+// The second replica runs in simulated time, so its clock is years behind.
 func TestTheDatabasesClockDecidesForEveryReplica(t *testing.T) { // fault T12
 	url := proctest.Database(t)
 	right, limit := open(t, url), int64(20)

@@ -10,7 +10,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// A process that does not know a team can't know whether the team keeps copies, and a deletion is final.
+// A process whose callers file lacks a team can't know whether the team keeps copies. It must not delete a copy,
+// because a deletion is final.
 func TestACopyOfATeamThatIsUnknownHereStays(t *testing.T) {
 	for name, row := range map[string]struct {
 		owner string
@@ -63,7 +64,7 @@ func TestACopyOfATeamThatIsUnknownHereStays(t *testing.T) {
 	}
 }
 
-// wanting opens a ledger with results to copy.
+// wanting opens a ledger with generations whose results are to be copied.
 func wanting(t *testing.T, url string, generations ...string) *ledger.Ledger {
 	t.Helper()
 	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, Outbox: saying(0), Contents: true})
@@ -78,7 +79,7 @@ func wanting(t *testing.T, url string, generations ...string) *ledger.Ledger {
 	return l
 }
 
-// takeOne leases the only due job of a kind.
+// takeOne leases the only due job of the given kind.
 func takeOne(t *testing.T, l *ledger.Ledger, kind string) ledger.Job {
 	t.Helper()
 	taken, err := l.TakeJobs(t.Context(), kind, "studio", 10)
@@ -109,7 +110,7 @@ func TestOnlyTheLatestHolderRecordsACopy(t *testing.T) {
 	})
 }
 
-// A request for another copy right after a copy was recorded needs a job of its own.
+// If another copy is requested right after a copy was recorded, the request needs a new job.
 func TestNewRequestAfterACopyHasAJob(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1")
@@ -134,7 +135,7 @@ func TestNewRequestAfterACopyHasAJob(t *testing.T) {
 	})
 }
 
-// A request for another copy during an attempt does not end with this attempt.
+// If another copy is requested during an attempt, the request does not end with this attempt.
 func TestNewRequestDuringTheLastAttemptHasAnAttempt(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1")
@@ -158,7 +159,7 @@ func TestNewRequestDuringTheLastAttemptHasAnAttempt(t *testing.T) {
 func TestErasureEndsTheCopyOfAResult(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1", "g2")
-		l.Exec(t, "UPDATE jobs SET run_time = run_time + 60000000 WHERE ref = 'g2'") // its copying has not started
+		l.Exec(t, "UPDATE jobs SET run_time = run_time + 60000000 WHERE ref = 'g2'") // the job of g2 is not due yet
 		job := takeOne(t, l, ledger.CopyJob)
 		if _, err := l.Erase(t.Context(), own(t, l, "g1"), own(t, l, "g2")); err != nil {
 			t.Fatal(err)
@@ -196,7 +197,7 @@ func TestCopiedLedgerHasTheJobsOfItsContents(t *testing.T) {
 	})
 }
 
-// Repeated failures of one result do not delay an operator.
+// Earlier failures to copy a result do not delay an operator's request.
 func TestFetchedResultIsCopiedAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1")
@@ -206,7 +207,7 @@ func TestFetchedResultIsCopiedAtOnce(t *testing.T) {
 			}
 		}
 		job := takeOne(t, l, ledger.CopyJob)
-		fetch() // the copying is running
+		fetch() // while the copying is running
 		if err := l.FinishJob(t.Context(), job, ledger.Outcome{Again: true, After: time.Hour, Problem: "no space left"}); err != nil {
 			t.Errorf("the job was taken away: %v", err)
 		}

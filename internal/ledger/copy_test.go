@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// lived fills and closes a ledger with the given number of orders.
+// lived fills a ledger with the given number of orders, and closes it.
 func lived(t *testing.T, url string, orders int) {
 	t.Helper()
 	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window, Outbox: &ledger.Outbox{
@@ -54,7 +54,7 @@ func TestALedgerIsCopiedToTheOtherDatabaseAndBack(t *testing.T) {
 			}
 		}
 		l := open(t, back)
-		conclude(t, l, write(t, l, request("a new one")), lifecycle.Named, "g-new") // its journal is written by triggers again
+		conclude(t, l, write(t, l, request("a new one")), lifecycle.Named, "g-new") // triggers write the journal again
 		for statement, says := range map[string]string{"UPDATE movements SET cents = 1": "only ever added", "DELETE FROM movements": "only ever added"} {
 			if err := l.Refuse(t, statement); err == nil || !strings.Contains(err.Error(), says) {
 				t.Errorf("%s: %v", statement, err)
@@ -97,7 +97,7 @@ func TestCopiedLedgerDeliversPendingEventsInOrder(t *testing.T) {
 	})
 }
 
-// An interrupted copy leaves nothing, so that the same command starts again.
+// An interrupted copy leaves nothing behind, so that the same command can start again.
 func TestAnInterruptedCopyLeavesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, to string) {
 		from := "sqlite:" + filepath.Join(t.TempDir(), "from.db")
@@ -137,7 +137,8 @@ func TestALedgerInUseIsNotCopied(t *testing.T) {
 	})
 }
 
-// Otherwise a copy loses a table that a migration adds.
+// Every table must be copied or be listed here as temporary, so that a copy does not lose a table that a migration
+// adds.
 func TestEveryTableIsCopiedOrOfTheMoment(t *testing.T) {
 	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
 	l := open(t, url)

@@ -11,13 +11,13 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
 
-// onEach runs a test on an empty ledger of each database.
+// onEach runs a test with an empty ledger in each database.
 func onEach(t *testing.T, test func(t *testing.T, url string)) {
 	t.Helper()
 	proctest.OnEach(t, test)
 }
 
-// change changes the ledger directly. Tests move its clock with it.
+// change executes a statement in the ledger's database. Tests use it to move the times of the ledger.
 func change(t *testing.T, url, statement string) {
 	t.Helper()
 	driver, source := "pgx", url

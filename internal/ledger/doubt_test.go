@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// After a commit with a lost response, it is unknown whether the order is written. The commit is not repeated, and no caller
-// is notified that nothing was recorded.
+// If the response to a commit is lost, it is unknown whether the order was written. The commit is not repeated, and the
+// caller does not receive an error that means that nothing was recorded.
 func TestACommitWhoseAnswerIsLostIsInDoubt(t *testing.T) { // fault M2
 	for _, mode := range []string{"cache_statement", "exec", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
@@ -38,7 +38,8 @@ func TestACommitWhoseAnswerIsLostIsInDoubt(t *testing.T) { // fault M2
 	}
 }
 
-// relay is a proxy in front of a database. While it cuts, it closes the connection instead of responding to a commit.
+// relay is a proxy in front of a database. While it cuts, it closes the connection instead of returning the response to
+// a commit.
 type relay struct {
 	net.Listener
 	database *url.URL

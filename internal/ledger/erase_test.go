@@ -17,7 +17,8 @@ import (
 
 const prompt = "a harbour that nobody else is to know of"
 
-// prompted writes an order with the prompt in all its texts. The texts are large enough for overflow pages of SQLite.
+// prompted writes an order with the prompt in all its texts. The texts are large enough to need overflow pages in
+// SQLite.
 func prompted(t *testing.T, l *ledger.Ledger, key, generation string) ledger.Order {
 	t.Helper()
 	r := request(key)
@@ -32,7 +33,7 @@ func prompted(t *testing.T, l *ledger.Ledger, key, generation string) ledger.Ord
 	return o
 }
 
-// saying returns an outbox with the prompt in each event of an order that has it.
+// saying returns an outbox that puts the prompt into each event of an order that has the prompt.
 func saying(retention time.Duration) *ledger.Outbox {
 	return &ledger.Outbox{
 		Teams: func() map[string]ledger.Team {
@@ -45,11 +46,11 @@ func saying(retention time.Duration) *ledger.Outbox {
 	}
 }
 
-// holds reports whether a closed ledger contains the prompt anywhere in its bytes.
+// holds reports whether a closed ledger contains the prompt anywhere in its data.
 func holds(t *testing.T, url string) bool {
 	t.Helper()
 	file, isFile := strings.CutPrefix(url, "sqlite:")
-	if !isFile { // PostgreSQL clears its pages itself, so only its rows are checked
+	if !isFile { // only the rows are checked, because PostgreSQL clears its pages itself
 		l := open(t, url)
 		for _, table := range ledger.CopiedTables() {
 			if n := l.Ask(t, fmt.Sprintf("SELECT COUNT(*)::TEXT FROM %s AS one WHERE one::TEXT LIKE '%%%s%%'", table, prompt)); n != "0" {
@@ -61,7 +62,7 @@ func holds(t *testing.T, url string) bool {
 	return has(t, file, prompt)
 }
 
-// has reports whether a file, or another file of the same database, contains a text.
+// has reports whether a file, or another file in its directory, contains a text.
 func has(t *testing.T, file, text string) bool {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(filepath.Dir(file), "*"))
@@ -127,7 +128,7 @@ func TestWhatIsErasedIsInNoByteOfTheBook(t *testing.T) {
 	})
 }
 
-// In both orders of the two transactions, an observation during an erasure writes no content.
+// An observation that is concurrent with an erasure writes no content, whichever transaction commits first.
 func TestWhatIsObservedBesideAnErasureIsErased(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, saying(0))
@@ -163,7 +164,7 @@ func TestWhatIsObservedBesideAnErasureIsErased(t *testing.T) {
 	})
 }
 
-// Delivered events are deleted with their order. Pending events are still delivered, with the state that they report.
+// Delivered events are deleted with their order. Pending events are still delivered, with their original state.
 func TestWhatIsErasedIsToldBefore(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, saying(0))
@@ -233,7 +234,7 @@ func TestOrdersAreErasedWhenTheirTeamWantsIt(t *testing.T) {
 	})
 }
 
-// An order of unknown outcome is kept until an operator resolves it.
+// An order whose outcome is unknown is kept until an operator resolves it.
 func TestRetentionErasesEachOrderOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, saying(24*time.Hour))

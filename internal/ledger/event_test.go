@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// outbox returns an outbox in which the studio has a receiver and budgets.
+// outbox returns an outbox in which the team studio has a receiver and budgets.
 func outbox(limits ledger.Limits) *ledger.Outbox {
 	return &ledger.Outbox{
 		Teams: func() map[string]ledger.Team {
@@ -36,7 +36,7 @@ func openTelling(t *testing.T, url string, o *ledger.Outbox) *ledger.Ledger {
 	return l
 }
 
-// events returns all written events in short form, the oldest first.
+// events returns all written events in short form, oldest first.
 func events(t *testing.T, l *ledger.Ledger) (all []string) {
 	t.Helper()
 	found, err := l.Events(t.Context(), ledger.EventFilter{}, 1000)
@@ -54,7 +54,7 @@ func events(t *testing.T, l *ledger.Ledger) (all []string) {
 	return all
 }
 
-// takeDeliveries leases the due deliveries of an owner.
+// takeDeliveries leases an owner's due deliveries.
 func takeDeliveries(t *testing.T, l *ledger.Ledger, owner string) []ledger.Job {
 	t.Helper()
 	all, err := l.TakeJobs(t.Context(), ledger.DeliverJob, owner, 10)
@@ -64,7 +64,7 @@ func takeDeliveries(t *testing.T, l *ledger.Ledger, owner string) []ledger.Job {
 	return all
 }
 
-// dueEvents returns the subjects and types of the events of an owner that can be delivered now.
+// dueEvents returns the subjects and types of an owner's events that can be delivered now.
 func dueEvents(t *testing.T, l *ledger.Ledger, owner string) (all []string) {
 	t.Helper()
 	for _, job := range takeDeliveries(t, l, owner) {
@@ -120,7 +120,7 @@ func TestWhatBecomesOfAnOrderIsWrittenAsEvents(t *testing.T) {
 	}
 }
 
-// A process may not have the callers file with the receiver yet.
+// A process may not have loaded the callers file with the receiver yet.
 func TestEventWithoutAReceiverIsKeptForOne(t *testing.T) { // fault M5
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, outbox(ledger.Limits{DailyCents: cents(11)}))
@@ -303,7 +303,7 @@ func TestAHigherChargeReachesAThreshold(t *testing.T) { // fault T7
 	})
 }
 
-// ended returns a ledger in which one generation was refunded after its failure, and another has succeeded.
+// ended returns a ledger with two finished generations: g1 failed and was refunded, and g2 succeeded.
 func ended(t *testing.T, url string) *ledger.Ledger {
 	t.Helper()
 	l := openTelling(t, url, outbox(ledger.Limits{}))
@@ -315,7 +315,7 @@ func ended(t *testing.T, url string) *ledger.Ledger {
 	return l
 }
 
-// fail records that the delivery of the failure of g1 has failed, and returns the id of the event.
+// fail records that the delivery of g1's failure has failed, and returns the event's ID.
 func fail(t *testing.T, l *ledger.Ledger) (id string) {
 	t.Helper()
 	for _, job := range takeDeliveries(t, l, "studio") {
@@ -416,7 +416,7 @@ func TestReplayedEventIsDeliveredBeforeLaterEvents(t *testing.T) {
 	})
 }
 
-// An event and its state are recorded together or not at all, even if several replicas record the same state.
+// An event and its state are either both recorded or both missing, even if several replicas record the same state.
 func TestOneOfManyReplicasWritesTheEvent(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, outbox(ledger.Limits{}))

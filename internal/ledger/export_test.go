@@ -10,7 +10,7 @@ import (
 	modernc "modernc.org/sqlite"
 )
 
-// Exec executes a statement over the ledger's own connection.
+// Exec executes a statement on the ledger's own connection.
 func (l *Ledger) Exec(t *testing.T, statement string) {
 	t.Helper()
 	if _, err := l.writes.ExecContext(t.Context(), statement); err != nil {
@@ -18,7 +18,8 @@ func (l *Ledger) Exec(t *testing.T, statement string) {
 	}
 }
 
-// Refuse executes a statement over the ledger's own connection, and returns the error of its rejection.
+// Refuse executes a statement on the ledger's own connection. It returns the error with which the database rejects the
+// statement.
 func (l *Ledger) Refuse(t *testing.T, statement string) error {
 	t.Helper()
 	_, err := l.writes.ExecContext(t.Context(), statement)
@@ -33,7 +34,7 @@ func (l *Ledger) Reconnect() {
 	}
 }
 
-// Hang starts a transaction, executes a statement, and never continues, like a host that has vanished.
+// Hang starts a transaction and executes a statement, but never ends the transaction, like a host that has vanished.
 func (l *Ledger) Hang(t *testing.T, statement string) {
 	t.Helper()
 	tx, err := l.writes.BeginTx(t.Context(), nil)
@@ -46,23 +47,23 @@ func (l *Ledger) Hang(t *testing.T, statement string) {
 	t.Cleanup(func() { _ = tx.Rollback() })
 }
 
-// Report starts to read, and continues until end is called.
+// Report starts a query and keeps it open until end is called.
 func (l *Ledger) Report(t *testing.T) (end func()) {
 	t.Helper()
-	rows, err := l.reads.QueryContext( //nolint:rowserrcheck // only its start is read
+	rows, err := l.reads.QueryContext( //nolint:rowserrcheck // only the start of the result is read
 		context.WithoutCancel(t.Context()), `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000) SELECT i FROM n, (SELECT COUNT(*) FROM orders) AS o`)
 	if err != nil || !rows.Next() {
 		t.Fatal(err)
 	}
 	return func() {
-		if err := rows.Close(); err != nil && !hasCode(err, queryCanceled) { // a report of four seconds is canceled
+		if err := rows.Close(); err != nil && !hasCode(err, queryCanceled) { // the database cancels a report after four seconds
 			t.Error(err)
 		}
 	}
 }
 
-// CountChanges counts the changed and deleted rows of a table in each transaction from now on. It returns a function that
-// returns the maximum.
+// CountChanges starts to count the rows that each transaction changes or deletes in a table. The returned function
+// returns the largest count so far.
 func (l *Ledger) CountChanges(t *testing.T, table string) (largest func() int) {
 	t.Helper()
 	if l.IsShared() {
@@ -101,7 +102,7 @@ func (l *Ledger) CountChanges(t *testing.T, table string) (largest func() int) {
 	return func() int { return int(most.Load()) }
 }
 
-// Repeat runs a transaction that fails a number of times, and returns the number of its attempts.
+// Repeat runs a transaction whose first attempts fail with err. It returns the number of attempts and the last error.
 func (l *Ledger) Repeat(t *testing.T, fails int, err error) (begun int, last error) {
 	t.Helper()
 	last = l.tx(t.Context(), func(*transaction) error {
@@ -113,7 +114,7 @@ func (l *Ledger) Repeat(t *testing.T, fails int, err error) (begun int, last err
 	return begun, last
 }
 
-// Ask returns the result of one query.
+// Ask returns the single value that a query returns.
 func (l *Ledger) Ask(t *testing.T, query string) (answer string) {
 	t.Helper()
 	if err := l.writes.QueryRowContext(t.Context(), query).Scan(&answer); err != nil {
@@ -122,7 +123,7 @@ func (l *Ledger) Ask(t *testing.T, query string) (answer string) {
 	return answer
 }
 
-// Fill writes rows of orders without triggers, rolls them up, and executes the remaining statements.
+// Fill writes the rows of orders without triggers, writes their rollups, and executes the statements in rest.
 func Fill(t *testing.T, url, orders string, rest []string) {
 	t.Helper()
 	at, err := parse(url)
@@ -145,7 +146,7 @@ func Fill(t *testing.T, url, orders string, rest []string) {
 	}
 }
 
-// triggersOf returns statements that drop the triggers of orders in SQLite, and statements that create them again.
+// triggersOf returns the statements that drop SQLite's triggers on orders, and the statements that create them again.
 func triggersOf(t *testing.T, db querier) (drop, create []string) {
 	t.Helper()
 	rows, err := db.QueryContext(t.Context(), "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'orders'")
@@ -166,13 +167,13 @@ func triggersOf(t *testing.T, db querier) (drop, create []string) {
 	return drop, create
 }
 
-// rollUp writes the sums of all placed orders.
+// rollUp writes the rollups of all placed orders.
 const rollUp = `INSERT INTO rollups (start_time, owner, caller, model_id, orders, failed, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents)
 	SELECT order_time / 86400000000 * 86400000000, owner, caller, model_id, COUNT(*),
 		COUNT(CASE WHEN status IN ({failed}, {refunded}) THEN 1 END), SUM(COALESCE(cost_cents, 0)), SUM(refunded_cents), SUM(reserved_cents), SUM(unconfirmed_cents)
 	FROM orders WHERE state = {placed} GROUP BY 1, 2, 3, 4`
 
-// CopiedTables returns the names of the copied tables and of some others, sorted.
+// CopiedTables returns the sorted names of the copied tables and of the given other tables.
 func CopiedTables(others ...string) []string {
 	others = append(others, copiedTables...)
 	slices.Sort(others)

@@ -10,14 +10,14 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// times are the columns that decide when background work is due, by table.
+// times contains the columns that decide when background work is due, by table.
 var times = map[string][]string{
 	"orders":   {"claimed_until", "retry_time", "placed_time", "observed_time", "ended_time"},
 	"events":   {"event_time"},
 	"replicas": {"seen_time"},
 }
 
-// turnClockBack moves all times of a ledger ahead, as if the clock of its database had been ahead and were corrected now.
+// turnClockBack adds by to all times of a ledger, as if the database's clock had been ahead and were corrected now.
 func turnClockBack(t *testing.T, l *ledger.Ledger, by time.Duration) {
 	t.Helper()
 	for table, columns := range times {
@@ -27,8 +27,8 @@ func turnClockBack(t *testing.T, l *ledger.Ledger, by time.Duration) {
 	}
 }
 
-// leased opens a ledger with one piece of each kind of work, all of it leased, and returns a check of the work that
-// another process can take.
+// leased opens a ledger with a piece of work of each kind, and leases all of it. takes tries to lease each kind again,
+// and reports by kind whether it succeeded.
 func leased(t *testing.T, url string) (l *ledger.Ledger, takes func() map[string]bool) {
 	t.Helper()
 	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window, Outbox: outbox(ledger.Limits{})})
@@ -49,7 +49,7 @@ func leased(t *testing.T, url string) (l *ledger.Ledger, takes func() map[string
 	return l, takes
 }
 
-// taken returns the kinds of work that another process can lease, and leases them.
+// taken tries to lease each kind of work, as another process would, and reports by kind whether it succeeded.
 func taken(t *testing.T, l *ledger.Ledger) map[string]bool {
 	t.Helper()
 	ctx, all := t.Context(), map[string]bool{}

@@ -122,7 +122,7 @@ func TestACertainRefusalFreesTheKeyAndTheMoney(t *testing.T) {
 		if got := conclude(t, l, write(t, l, r), lifecycle.TurnedAway, ""); got != lifecycle.NotPlaced {
 			t.Errorf("the answer is %v", got)
 		}
-		o := write(t, l, r) // the key is free, and the budget has room
+		o := write(t, l, r) // the idempotency key is free, and the budget has enough left
 		if o.Claims != 1 {
 			t.Errorf("the new order has %d claims", o.Claims)
 		}
@@ -162,7 +162,7 @@ func TestARenewedClaimEndsWithTheResendWindow(t *testing.T) {
 	})
 }
 
-// lapse ends every claim. A SQLite file has one process, so the ledger is closed for it.
+// lapse ends all claims. A SQLite file can be open in only one process, so the ledger is closed in the meantime.
 func lapse(t *testing.T, l *ledger.Ledger, url string) {
 	t.Helper()
 	if err := l.Close(); err != nil {
@@ -353,7 +353,7 @@ func TestAURLWithATypoIsNamedAndNotPrinted(t *testing.T) {
 	}
 }
 
-// If the row of a known order is unchanged, it is not read again.
+// If the row of an order has not changed since the caller of Conclude wrote it, the row is not read again.
 func TestAnOutcomeIsRecordedWhereTheOrderIsKnown(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
@@ -363,7 +363,7 @@ func TestAnOutcomeIsRecordedWhereTheOrderIsKnown(t *testing.T) {
 		}
 		for _, row := range []struct {
 			key       string
-			meanwhile func(ledger.Order) // changes the order in the meantime
+			meanwhile func(ledger.Order) // changes the order before the outcome is recorded
 			step      lifecycle.Step
 		}{
 			{"still so", func(ledger.Order) {}, lifecycle.Step{Answer: lifecycle.Replay}},
@@ -388,7 +388,7 @@ func TestAnOutcomeIsRecordedWhereTheOrderIsKnown(t *testing.T) {
 	})
 }
 
-// own returns the order of a generation.
+// own returns a generation's order.
 func own(t *testing.T, l *ledger.Ledger, generation string) ledger.Order {
 	t.Helper()
 	found, err := l.Own(t.Context(), nil, generation)

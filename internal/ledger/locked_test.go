@@ -49,7 +49,7 @@ func TestAHostThatVanishesLocksNothingForLong(t *testing.T) { // fault M3
 	}
 }
 
-// A locked order does not block the recovery of other orders.
+// A locked order does not delay the recovery of other orders.
 func TestWhatIsLockedHoldsNobodyElseUp(t *testing.T) { // fault M3
 	at := proctest.Database(t)
 	l, other := open(t, at), open(t, at)
@@ -74,7 +74,7 @@ func TestWhatIsLockedHoldsNobodyElseUp(t *testing.T) { // fault M3
 	}
 }
 
-// Owners take turns, regardless of the number of their orders.
+// The recovery alternates between owners, regardless of how many orders each owner has.
 func TestOwnersAreRecoveredInTurn(t *testing.T) { // fault M9
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
@@ -138,7 +138,7 @@ func TestTheSessionsAreBoundedWhateverTheirDefaults(t *testing.T) { // faults M3
 	}
 }
 
-// In SQLite one connection writes, and reports use other connections.
+// In SQLite, one connection writes. Reports use other connections.
 func TestAReportHoldsUpNoOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
@@ -159,7 +159,7 @@ func TestAReportHoldsUpNoOrder(t *testing.T) {
 
 func TestAFileOfALedgerIsReadByNobodyElse(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "book.db")
-	if err := os.WriteFile(file, nil, 0o644); err != nil { //nolint:gosec // the mode that is corrected
+	if err := os.WriteFile(file, nil, 0o644); err != nil { //nolint:gosec // the mode that Open corrects
 		t.Fatal(err)
 	}
 	l := open(t, "sqlite:"+file)

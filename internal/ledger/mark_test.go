@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// backedUp returns the URL of a ledger that was restored from a backup of another one, which is in use.
+// backedUp returns the URL of a ledger restored from a backup. The original ledger is still in use.
 func backedUp(t *testing.T, url string) (restored string) {
 	t.Helper()
 	if !strings.HasPrefix(url, "sqlite:") {
@@ -27,7 +27,7 @@ func backedUp(t *testing.T, url string) (restored string) {
 	return "sqlite:" + file
 }
 
-// dumped dumps a PostgreSQL database, and restores it into another database.
+// dumped dumps a PostgreSQL database, restores it into another database, and returns that database's URL.
 func dumped(t *testing.T, from, to string, flags ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ledger.dump")
@@ -62,7 +62,8 @@ func TestBackupHoldsOrdersInFlight(t *testing.T) {
 	})
 }
 
-// wantHeld checks that a ledger holds one order, which the recovery does not resend and an operator may resolve.
+// wantHeld checks that a ledger has one held order. The recovery does not resend a held order, and an operator may
+// resolve it.
 func wantHeld(t *testing.T, l *ledger.Ledger, url, id string) {
 	t.Helper()
 	change(t, url, "UPDATE orders SET claimed_until = 0, retry_time = 0")
@@ -78,7 +79,8 @@ func wantHeld(t *testing.T, l *ledger.Ledger, url, id string) {
 	}
 }
 
-// closed writes an order of unknown outcome into a new ledger, closes the ledger, and returns the id of the order.
+// closed writes an order into a new ledger, closes the ledger, and returns the order's ID. The order's outcome is
+// unknown.
 func closed(t *testing.T, url string) (id string) {
 	t.Helper()
 	l := open(t, url)
@@ -165,7 +167,7 @@ func TestBrokenCopySealsNothing(t *testing.T) {
 	})
 }
 
-// A replica that was disconnected during the copy has the old ledger open.
+// A replica that was disconnected during the copy still has the old ledger open.
 func TestSealedDatabaseRejectsWrites(t *testing.T) {
 	from := proctest.Database(t)
 	closed(t, from)
@@ -184,7 +186,7 @@ func TestSealedDatabaseRejectsWrites(t *testing.T) {
 	}
 }
 
-// An operator may restore a dump into the database of a server that still runs.
+// An operator may restore a dump into a database while a server still uses it.
 func TestRestoreBeneathServerResendsNothing(t *testing.T) {
 	url := proctest.Database(t)
 	l := open(t, url)

@@ -117,7 +117,7 @@ func TestAListOfAnyLengthIsAskedFor(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
-		all := append(slices.Repeat([]string{"g2"}, 70_000), "g1") // more than the maximum number of parameters of a query
+		all := append(slices.Repeat([]string{"g2"}, 70_000), "g1") // more IDs than a query may have parameters
 		if own, err := l.Own(t.Context(), nil, all...); len(own) != 1 || err != nil {
 			t.Errorf("of a long list %+v is known, %v", own, err)
 		}
@@ -173,12 +173,12 @@ func TestAFailureIsSettledWhenItsRefundWindowIsOver(t *testing.T) {
 	})
 }
 
-// One 404 proves nothing: a proxy may have sent it, or another account's API key was used.
+// A single 404 proves nothing: a proxy may have sent it, or the read may have used another account's API key.
 func TestAReadThatFindsNothingIsADeletionWhenItLasts(t *testing.T) { // fault M4
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		late := write(t, l, request("k"))
-		l.Exec(t, "UPDATE orders SET order_time = order_time - 3600000000") // the order was recovered after an hour
+		l.Exec(t, "UPDATE orders SET order_time = order_time - 3600000000") // so that the order's outcome is recorded an hour after the order
 		conclude(t, l, late, lifecycle.Named, "g1")
 		if all, err := l.Due(t.Context(), 0, 10); err != nil || len(all) != 0 {
 			t.Errorf("%v are looked at before they have to be visible, %v", all, err)

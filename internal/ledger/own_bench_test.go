@@ -27,7 +27,8 @@ func BenchmarkIDsThatNobodyHas(b *testing.B) {
 	}
 }
 
-// BenchmarkOrders measures 16 callers of one team with a budget, in databases that sync to disk. Their orders have an outcome.
+// BenchmarkOrders measures 16 callers in one team with a budget, in databases that sync to disk. All orders get an
+// outcome.
 func BenchmarkOrders(b *testing.B) {
 	for name, url := range map[string]func() string{
 		"SQLite":     func() string { return "sqlite:" + filepath.Join(b.TempDir(), "book.db") },

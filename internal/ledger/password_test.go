@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// The chart and the systemd unit pass the password in a file.
+// The Helm chart and the systemd unit pass the password in a file.
 func TestThePasswordMayStandInAFile(t *testing.T) {
 	address := proctest.Database(t)
 	u, err := url.Parse(address)

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// Otherwise each order reads all orders of its caller, or of its owner.
+// Without an index, each new order would read all orders of its caller or owner.
 func TestTheKeyOfAnOrderIsSoughtInAnIndex(t *testing.T) {
 	l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
 	if err != nil {
@@ -43,7 +43,7 @@ func TestTheKeyOfAnOrderIsSoughtInAnIndex(t *testing.T) {
 	}
 }
 
-// The number of copies that failed grows with the age of the ledger, and each replica counts them every 15 s.
+// The number of failed copies grows with the ledger's age, and each replica counts them every 15 s.
 func TestCopiesAreCountedInIndexes(t *testing.T) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		l, err := Open(t.Context(), Config{URL: url, Catalog: "c"})
@@ -72,7 +72,7 @@ func TestEachPageSeeksInAnIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = l.Close() }()
-		if strings.HasPrefix(url, "postgres:") { // it would scan such a small table completely
+		if strings.HasPrefix(url, "postgres:") { // because PostgreSQL would scan such a small table completely
 			explain = "EXPLAIN "
 			for _, setting := range []string{"enable_seqscan", "enable_bitmapscan", "enable_sort"} {
 				l.Exec(t, "ALTER DATABASE "+l.Ask(t, "SELECT current_database()")+" SET "+setting+" = off")
@@ -108,7 +108,7 @@ func TestEachPageSeeksInAnIndex(t *testing.T) {
 	})
 }
 
-// Otherwise each read of a generation, and each non-terminal state, writes to all indexes of orders.
+// If a changed column had an index, each observation of a non-terminal state would write to all indexes on orders.
 func TestAStateBeforeTheEndTouchesNoIndex(t *testing.T) {
 	l, err := Open(t.Context(), Config{URL: proctest.Database(t), Catalog: "c"})
 	if err != nil {
@@ -125,7 +125,7 @@ func TestAStateBeforeTheEndTouchesNoIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	updated, hot := [2]int{}, [2]int{} // counts before and after
+	updated, hot := [2]int{}, [2]int{} // counts before and after the observations
 	err = l.tx(t.Context(), func(tx *transaction) error {
 		count := func(n int) error {
 			return tx.row([]any{&updated[n], &hot[n]}, `SELECT pg_stat_get_xact_tuples_updated('orders'::regclass), pg_stat_get_xact_tuples_hot_updated('orders'::regclass)`)
@@ -154,7 +154,7 @@ func TestAStateBeforeTheEndTouchesNoIndex(t *testing.T) {
 	}
 }
 
-// Otherwise a report of a year reads orders.
+// Without rollups, a report on a year would read all its orders.
 func TestAReportReadsNoOrderThatHasAnOutcome(t *testing.T) {
 	l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
 	if err != nil {
@@ -177,7 +177,7 @@ func TestAReportReadsNoOrderThatHasAnOutcome(t *testing.T) {
 	}
 }
 
-// A database that reports a timeout is available.
+// A database that reports a timeout is available, but busy.
 func TestADatabaseThatIsSlowIsBusy(t *testing.T) {
 	l, err := Open(t.Context(), Config{URL: proctest.Database(t), Catalog: "c"})
 	if err != nil {
@@ -196,7 +196,7 @@ func TestADatabaseThatIsSlowIsBusy(t *testing.T) {
 	}
 }
 
-// Otherwise each query with invented ids reads all orders of the owner.
+// Without an index, each query with invented IDs would read all orders of the owner.
 func TestTheGenerationsOfAnOwnerAreSoughtByTheirIDs(t *testing.T) { // fault D7
 	l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
 	if err != nil {
@@ -237,7 +237,7 @@ func explained(t *testing.T, l *Ledger, statement string, args ...any) (plan str
 	return plan
 }
 
-// Otherwise each query for reserved money reads the complete ledger.
+// Without an index, each query for reserved money would read the complete ledger.
 func TestMoneyReservedIsSoughtInAnIndex(t *testing.T) {
 	l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
 	if err != nil {
@@ -252,7 +252,7 @@ func TestMoneyReservedIsSoughtInAnIndex(t *testing.T) {
 	}
 }
 
-// Otherwise each query for an idempotency key reads the complete ledger.
+// Without an index, each query for an idempotency key would read the complete ledger.
 func TestAnOrderIsSoughtByItsNames(t *testing.T) {
 	l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
 	if err != nil {
@@ -265,7 +265,8 @@ func TestAnOrderIsSoughtByItsNames(t *testing.T) {
 	}
 }
 
-// Otherwise each run of the retention reads every order that it can't erase, and every order that it has erased.
+// Without an index, each retention run would read every order that it can't erase, and every order that is already
+// erased.
 func TestRetentionSeeksErasableOrdersInTheirIndex(t *testing.T) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		l, err := Open(t.Context(), Config{URL: url, Catalog: "c"})

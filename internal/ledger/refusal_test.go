@@ -11,7 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// wantRefusal opens an unusable ledger. Its error has to be one line with the setting and the remedy, and without a password.
+// wantRefusal tries to open an unusable ledger. The error must be a single line with the setting and the remedy, but
+// without a password.
 func wantRefusal(t *testing.T, url, cure string) {
 	t.Helper()
 	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window})
@@ -130,7 +131,7 @@ func TestADatabaseThatCantBeUsedSaysWhy(t *testing.T) {
 	} {
 		wantRefusal(t, url, cure)
 		_, err := ledger.Verify(t.Context(), url, nil)
-		wantCure(t, err, map[bool]string{true: cure, false: "ledger not found"}[cure != "permission denied"]) // finding no table needs no rights
+		wantCure(t, err, map[bool]string{true: cure, false: "ledger not found"}[cure != "permission denied"]) // finding that the table is missing needs no permissions
 	}
 	_, err := ledger.Verify(t.Context(), as(url.UserPassword(user, "hunter22"), func(*url.URL) {}), nil)
 	wantCure(t, err, "password authentication failed")
@@ -142,7 +143,7 @@ func TestAnIncompatibleSchemaIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		change(t, url, "UPDATE facts SET value = '99' WHERE name = 'schema'")
-		if err := open(t, url).Close(); err != nil { // the earlier release works with a later schema
+		if err := open(t, url).Close(); err != nil { // the earlier release also works with a later schema
 			t.Fatal(err)
 		}
 		change(t, url, "UPDATE facts SET value = '99' WHERE name = 'needed_schema'")

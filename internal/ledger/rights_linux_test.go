@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// asNobody runs a function on a thread with no file permissions of its own, even if the tests run as root.
+// asNobody runs a function on a thread without root's file permissions, even if the tests run as root.
 func asNobody(do func()) {
 	done := make(chan struct{})
 	go func() {

@@ -11,7 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// docs/operators.md has the figures that -v prints, for an idempotency key of 40 letters and a record of 600 bytes.
+// docs/operators.md quotes the figures that this test logs with -v, for an idempotency key of 40 letters and a record
+// of 600 bytes.
 func TestTheBytesOfAnOrderAreFew(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it is of scale: .ci/nightly runs it")
@@ -46,7 +47,7 @@ func TestTheBytesOfAnOrderAreFew(t *testing.T) {
 	}
 }
 
-// size returns the size of a closed ledger.
+// size returns a closed ledger's size in bytes.
 func size(t *testing.T, url string) (bytes int64) {
 	t.Helper()
 	if file, ok := strings.CutPrefix(url, "sqlite:"); ok {

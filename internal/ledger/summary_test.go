@@ -39,7 +39,7 @@ func TestTheSummaryIsThatOfTheOrders(t *testing.T) {
 	})
 }
 
-// Databases sort strings differently: en-US sorts "b-a" after "ba", and "B" after "a".
+// Databases sort strings differently. For example, en-US sorts "b-a" after "ba", and "B" after "a".
 func TestASummaryHasEachOwnerOnceInAnyOrderOfTexts(t *testing.T) { // fault M14
 	at := proctest.Database(t)
 	change(t, at, `CREATE DATABASE american TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' ENCODING 'UTF8'`)
@@ -85,7 +85,7 @@ func TestASummaryHasEachOwnerOnceInAnyOrderOfTexts(t *testing.T) { // fault M14
 	}
 }
 
-// Each order is open with a reserved price, or rejected with nothing reserved.
+// Each order is either open with a reserved price, or rejected with nothing reserved.
 func TestASummaryIsOneMomentOfTheLedger(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

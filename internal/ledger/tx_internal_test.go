@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The database is in this process, and always available.
+// The database runs in this process, so it is always available.
 func TestAQuestionThatTakesTooLongHasNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
@@ -27,7 +27,7 @@ func TestAQuestionThatTakesTooLongHasNoAnswer(t *testing.T) {
 				t.Errorf("%s: %v after %v", name, err, time.Since(began))
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if err := question(ctx, waits); err != context.DeadlineExceeded { //nolint:errorlint // exactly this error
+			if err := question(ctx, waits); err != context.DeadlineExceeded { //nolint:errorlint // the error must not be wrapped
 				t.Errorf("%s of a caller that has gone: %v", name, err)
 			}
 			cancel()

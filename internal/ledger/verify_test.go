@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// verify returns the differences of a ledger, as lines.
+// verify returns the numbers that Verify has checked, and the differences as strings.
 func verify(t *testing.T, url string) (looked ledger.Verified, differences []string) {
 	t.Helper()
 	looked, err := ledger.Verify(t.Context(), url, func(d ledger.Difference) { differences = append(differences, d.String()) })
@@ -20,7 +20,7 @@ func verify(t *testing.T, url string) (looked ledger.Verified, differences []str
 	return looked, differences
 }
 
-// live changes an order at random.
+// live writes an order and changes its state at random.
 func live(t *testing.T, l *ledger.Ledger, n int, random *rand.Rand) {
 	t.Helper()
 	r := request(fmt.Sprint("k", n))
@@ -128,7 +128,7 @@ func TestNothingOfTheJournalIsChangedOrDeleted(t *testing.T) {
 	})
 }
 
-// The database itself rejects each invalid state, from any writer.
+// The database itself rejects each invalid state, whatever program writes it.
 func TestStatesThatCanNotBeAreRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// The observations of a generation, each 20 s after the one before. It exists in some state, with a charge that is reported
-// early, late or never. A read does not find it, with or without a witness. A call through Easel deletes it.
+// looks contains the possible observations of a generation, 20 s apart. The generation may exist in some state, with a
+// charge that is reported early, late or never. A read may not find it, with or without a witness. A call through Easel
+// may delete it.
 var looks = map[string]Observation{
 	"queued":               {Status: Queued},
 	"queued, free":         {Status: Queued, CostCents: new(int64(0))},
@@ -29,18 +30,18 @@ const (
 	refundWindow = 30 * time.Second
 )
 
-// seen is the state of a walk.
+// seen is the state of a walk after some observations.
 type seen struct {
 	Observed
 	now              time.Time
-	highest          int64 // highest charge so far
+	highest          int64 // highest charge observed so far
 	charged, deleted bool
 	refunded         bool
-	final            bool // a terminal record had a charge
-	absent           int  // consecutive reads that did not find it, up to the last witnessed one
+	final            bool // whether a terminal record had a charge
+	absent           int  // number of consecutive reads that did not find the generation, up to the last witnessed read
 }
 
-// TestTheMoneyOfAGenerationFollowsFromWhatWasSeen walks every sequence of observations.
+// TestTheMoneyOfAGenerationFollowsFromWhatWasSeen walks through every sequence of observations.
 func TestTheMoneyOfAGenerationFollowsFromWhatWasSeen(t *testing.T) { // faults M4, M7
 	count, refundsAfterSuccess := 0, 0
 	var walk func(before seen, names []string)
@@ -83,7 +84,7 @@ func (s seen) next(look Observation) seen {
 	return s
 }
 
-// broken returns the promise that an observation breaks, or "".
+// broken returns the promise that an observation has broken, or "".
 func (s seen) broken(before seen, look Observation) string {
 	m := s.Money()
 	counted := m.SpentCents() + m.ReservedCents

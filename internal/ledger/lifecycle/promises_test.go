@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// broken returns the promise that a world breaks, or "".
+// broken returns the promise that the world breaks, or "".
 func (w *world) broken() string {
 	charges, live := int(w.lost), 0
 	for row, order := range w.rows {
@@ -44,7 +44,7 @@ func (w *world) broken() string {
 	return ""
 }
 
-// follows returns the promise that a change of the world breaks, because the state of an order went back.
+// follows returns the promise that a step from before to w breaks, because an order's state was reverted.
 func (w *world) follows(before world) string {
 	if w.restored != before.restored {
 		return ""
@@ -61,13 +61,13 @@ func (w *world) follows(before world) string {
 	return ""
 }
 
-// concludes runs the world without further failures, and reports whether every order that may still be sent gets its outcome.
-// The callers of held orders repeat them.
+// concludes runs the world without further failures, while the callers of held orders repeat them. It reports whether
+// every order that may still be sent gets its outcome.
 func (w world) concludes() bool {
-	w.replicas = [replicas]replica{} // every running process is dead
+	w.replicas = [replicas]replica{} // all running processes crash
 	for row := range w.written {
 		order := w.rows[row]
-		order.Claimed = false // its claim ends
+		order.Claimed = false // the claim expires
 		step := order.Resume()
 		if order.Held {
 			step = order.Call(true)
@@ -96,8 +96,8 @@ func TestEverySequenceOfEventsKeepsThePromises(t *testing.T) { // faults T3, T4,
 	})
 }
 
-// walk visits every reachable world. It remembers worlds by a hash of 64 bits. Among two million worlds, a collision happens
-// once in ten million walks.
+// walk visits every reachable world. It remembers worlds by a 64-bit hash. With two million worlds, a collision is
+// expected once in ten million walks.
 func walk(t *testing.T, from world) {
 	seed, steps := maphash.MakeSeed(), 0
 	seen := map[uint64]struct{}{maphash.Comparable(seed, from): {}}
@@ -148,8 +148,8 @@ func TestWhatAnOperatorHasSaidCanBeCorrected(t *testing.T) {
 	}
 }
 
-// A server that runs while its ledger is restored concludes an order of the backup. Later claims, which the backup lacks, may
-// have placed the order.
+// A server that kept running while its ledger was restored concludes an order from the backup. A later claim, which the
+// backup lacks, may have placed the order.
 func TestAHeldOrderIsNotFreedByALateConclusion(t *testing.T) {
 	held := Order{State: Open, Claims: 1, Claimed: true, Held: true}
 	if step := held.Concluded(1, TurnedAway, ""); step.Order.State != Open || !step.Order.Held || step.Answer != Unknown {

@@ -1,18 +1,18 @@
 package lifecycle
 
-// The walk tries every sequence of events of one idempotency key of one caller. It has two replicas that crash or pause
-// anywhere, even past the window. Commits are lost, silent or in doubt. The catalog loses responses, accepts a request late,
-// and rejects repeats. The caller changes teams or is removed during a quote. The API key is rotated. An operator decides. A
-// separate walk restores the ledger from a backup.
+// The walk tries every sequence of events for one idempotency key of one caller. Two replicas may crash or pause at any
+// step, even until the window has passed. Commits may be lost, silent or in doubt. The catalog may lose responses,
+// accept a request late, or reject repeats. During a quote, the caller may change teams or be removed. The API key may
+// be rotated, and an operator may resolve the order. A separate walk restores the ledger from a backup.
 const (
 	replicas  = 2
-	mostRows  = 2 // orders under the key; an earlier one was rejected
-	mostClaim = 2 // claims of an order
+	mostRows  = 2 // orders under the idempotency key; the earlier order was rejected
+	mostClaim = 2 // claims for an order
 	mostTries = 2 // attempts under a claim
 	mostCalls = 2
 )
 
-// place is the next step of a replica.
+// place is a replica's next step.
 type place uint8
 
 const (
@@ -22,10 +22,10 @@ const (
 	armed           // sends an attempt next
 	settled         // has finished the attempts; records the outcome next
 	returning       // has recorded the outcome; responds to the caller next
-	asking          // has had a rejection; checks next whether the key is free
+	asking          // received a rejection; checks next whether the key is free
 )
 
-// replica is the state of one process.
+// replica is a process's state.
 type replica struct {
 	at        place
 	row       uint8
@@ -39,37 +39,38 @@ type replica struct {
 	team      team // team of the caller at the time of the call
 }
 
-// team is the team of the caller: the first, or the team that it moves to.
+// team is a team of the caller: zero for the first team, one for the team that the caller moves to.
 type team = uint8
 
-// world is the complete state. IDs are not distinguished: a generation is identified by the row that it is charged to.
+// world is the complete state. It does not distinguish IDs: a generation is identified by the row to which it is
+// charged.
 type world struct {
 	rows     [mostRows]Order
-	teams    [mostRows]team // teams of the rows
+	teams    [mostRows]team // team of each row's order
 	written  uint8
 	replicas [replicas]replica
 	calls    uint8
 	rotated  bool
-	team     team // team of the caller in the callers file
+	team     team // the caller's team in the callers file
 	removed  bool
-	keyFirst bool  // the catalog checks the idempotency key first
-	looked   sight // the generations that an operator has seen in the account
+	keyFirst bool  // whether the catalog checks the idempotency key before everything else
+	looked   sight // generations that an operator has seen in the account
 
-	restores bool // the ledger is restored from a backup once; keys and teams are constant, and each claim has one attempt
+	restores bool // whether this walk restores a backup once; then keys and teams are constant, and each claim has one attempt
 	backup   backup
 	restored bool
-	lost     uint8          // charges for rows that the restored ledger lacks
-	gaveUp   [mostRows]bool // before the restore, a caller received not_placed for the order
-	unasked  bool           // the recovery has resent an order whose caller received not_placed
+	lost     uint8          // number of charges for rows that the restored ledger lacks
+	gaveUp   [mostRows]bool // whether a caller received not_placed for the order before the restore
+	unasked  bool           // whether the recovery has resent an order after its caller received not_placed
 
-	charges [mostRows]uint8 // generations that the catalog created for this row
-	forgot  bool            // the catalog has forgotten the idempotency key
-	late    [mostRows]bool  // a request of this row is in flight, and no process waits for its response
-	fault   bool            // a contradiction was reported
+	charges [mostRows]uint8 // number of generations that the catalog created for each row
+	forgot  bool            // whether the catalog has forgotten the idempotency key
+	late    [mostRows]bool  // whether the row has a request in flight for whose response no process waits
+	fault   bool            // whether a contradiction was reported
 
 	toldPlaced, toldNot [mostRows]bool
-	toldFree            bool           // a caller received the answer that there is no order, while there was one
-	sent                [mostRows]bool // an attempt was sent
+	toldFree            bool           // whether a caller was told that there is no order although there was one
+	sent                [mostRows]bool // whether an attempt was sent
 }
 
 // backup is a copy of the ledger.
@@ -90,7 +91,7 @@ const (
 	resolved
 )
 
-// row returns the latest order under the idempotency key of a team, and its index.
+// row returns the latest order under the idempotency key in a team, and its index.
 func (w *world) row(of team) (order Order, at uint8) {
 	for row := range w.written {
 		if w.teams[row] == of {
@@ -100,7 +101,7 @@ func (w *world) row(of team) (order Order, at uint8) {
 	return order, at
 }
 
-// isLive reports whether the caller's idempotency key has an order in any team.
+// isLive reports whether the caller's idempotency key has an order in use in any team.
 func (w *world) isLive() bool {
 	for _, order := range w.rows {
 		if order.State == Open || order.State == Placed {
@@ -120,7 +121,8 @@ func (w *world) exists(of team) bool {
 	return w.lost > 0
 }
 
-// take handles a request of a row in the catalog. A request with a known key under this API key creates nothing.
+// take handles a row's request in the catalog. If the catalog knows the idempotency key under the same API key, the
+// request creates nothing.
 func (w *world) take(row uint8, rotated bool) {
 	if !w.exists(w.teams[row]) || w.forgot || rotated {
 		w.charges[row]++
@@ -128,7 +130,7 @@ func (w *world) take(row uint8, rotated bool) {
 	}
 }
 
-// say sends an answer to the caller of a replica.
+// say sends an answer to the caller that waits for the replica.
 func (w *world) say(r *replica, answer Answer) {
 	switch {
 	case !r.called:
@@ -140,7 +142,7 @@ func (w *world) say(r *replica, answer Answer) {
 	*r = replica{}
 }
 
-// next passes every world that may follow to visit.
+// next calls visit with every world that may follow.
 func (w world) next(visit func(*world)) {
 	var changed world
 	also := func(change func(*world)) {
@@ -155,7 +157,7 @@ func (w world) next(visit func(*world)) {
 	w.elsewhere(also)
 }
 
-// sort normalizes worlds that differ only in the order of replicas or in irrelevant values.
+// sort gives the same form to worlds that differ only in the order of replicas or in irrelevant values.
 func (w *world) sort() {
 	for n := range w.replicas {
 		switch r := &w.replicas[n]; r.at {
@@ -168,14 +170,14 @@ func (w *world) sort() {
 		}
 	}
 	if w.removed {
-		w.calls = mostCalls // no further calls are possible
+		w.calls = mostCalls // so that no further calls are possible
 	}
 	if a, b := w.replicas[0], w.replicas[1]; a.order() > b.order() {
 		w.replicas[0], w.replicas[1] = b, a
 	}
 }
 
-// order returns a number that distinguishes the replica from others.
+// order returns a number that is different for each state of a replica.
 func (r replica) order() (n int) {
 	for _, part := range []uint8{uint8(r.at), r.row, r.claim, r.tries, r.team} {
 		n = n<<4 | int(part)
@@ -188,13 +190,13 @@ func (r replica) order() (n int) {
 	return n
 }
 
-// step adds the worlds after a step of a replica.
+// step adds the worlds that may follow a replica's next step.
 func (w world) step(n int, also func(func(*world))) {
 	r := w.replicas[n]
 	if r.at != idle {
-		also(func(w *world) { w.replicas[n] = replica{} }) // it crashes, or stops without a response
+		also(func(w *world) { w.replicas[n] = replica{} }) // the replica crashes, or stops without a response
 	}
-	if r.called && (r.at == checking || r.at == armed || r.at == settled) { // the caller leaves; attempts continue
+	if r.called && (r.at == checking || r.at == armed || r.at == settled) { // the caller disconnects, but the attempts continue
 		also(func(w *world) {
 			left := w.replicas[n] // only the response to the caller is lost
 			w.say(&left, w.rows[r.row].Left().Answer)
@@ -218,13 +220,13 @@ func (w world) step(n int, also func(func(*world))) {
 	}
 }
 
-// begin adds the worlds after a call, or after the start of a recovery.
+// begin adds the worlds that may follow a new call, or the start of a recovery.
 func (w world) begin(n int, also func(func(*world))) {
 	if w.calls < mostCalls && !w.removed {
 		row, at := w.row(w.team)
 		elsewhere, _ := w.row(1 - w.team)
 		switch step := row.Call(true); {
-		case elsewhere.State == Open || elsewhere.State == Placed: // the key is used in the other team
+		case elsewhere.State == Open || elsewhere.State == Placed: // the other team uses the key
 		case step.Action == Write && w.written < mostRows:
 			also(func(w *world) { w.calls++; w.replicas[n] = replica{at: writing, called: true, team: w.team} })
 		case step.Action == Submit && step.Order.Claims <= mostClaim:
@@ -236,12 +238,12 @@ func (w world) begin(n int, also func(func(*world))) {
 	for row := range w.written {
 		if step := w.rows[row].Resume(); step.Action == Submit && step.Order.Claims <= mostClaim {
 			also(func(w *world) { w.claimed(n, row, step.Order, false) })
-			also(func(w *world) { w.rows[row] = step.Order }) // the claim is recorded, but the replica does not know it
+			also(func(w *world) { w.rows[row] = step.Order }) // the claim is recorded, but the replica does not know that
 		}
 	}
 }
 
-// repeat records that a caller orders again. An operator has to check the account again.
+// repeat records that a caller orders again. An operator must then check the account again.
 func (w *world) repeat(row uint8) {
 	w.gaveUp[row] = false
 	if w.rows[row].Held {
@@ -249,20 +251,20 @@ func (w *world) repeat(row uint8) {
 	}
 }
 
-// claimed sets the claim that a replica has acquired.
+// claimed records that a replica has acquired a claim.
 func (w *world) claimed(n int, row uint8, order Order, called bool) {
 	w.rows[row] = order
 	w.replicas[n] = replica{at: checking, row: row, claim: uint8(order.Claims), called: called}
 }
 
-// write commits an order. The commit may be lost or in doubt. The replica may not know yet that the caller has changed teams,
-// but the transaction detects an order under the key in the other team.
+// write commits an order. The commit may be lost or in doubt. The replica may not know yet that the caller has changed
+// teams, but the transaction detects an order under the key in the other team.
 func (w world) write(n int, also func(func(*world))) {
 	of := w.replicas[n].team
 	also(func(w *world) { w.replicas[n] = replica{} }) // nothing was started, or a commit in doubt has failed
 	also(func(w *world) { w.replicas[n].at = asking }) // the price is too high, or the caller was removed
 	order, free := Order{State: Refused}.Written()     // for a new row
-	if w.restored && w.forgot {                        // the runbook forbids it
+	if w.restored && w.forgot {                        // the restore runbook forbids new orders in this state
 		return
 	}
 	if w.isLive() || !free || w.written == mostRows || w.removed { // the key is not free, or the caller was removed
@@ -272,7 +274,7 @@ func (w world) write(n int, also func(func(*world))) {
 	also(func(w *world) { w.add(order, of); w.replicas[n] = replica{} }) // a commit in doubt has succeeded
 }
 
-// add writes an order. An operator has not checked its outcome.
+// add writes an order whose outcome no operator has checked.
 func (w *world) add(order Order, of team) {
 	w.rows[w.written], w.teams[w.written] = order, of
 	w.written++
@@ -281,7 +283,7 @@ func (w *world) add(order Order, of team) {
 	}
 }
 
-// refuse checks whether the key has an order, before the caller receives the answer not_placed.
+// refuse checks whether the key has an order, before the caller receives not_placed.
 func (w world) refuse(n int, also func(func(*world))) {
 	also(func(w *world) {
 		r := &w.replicas[n]
@@ -292,7 +294,7 @@ func (w world) refuse(n int, also func(func(*world))) {
 	})
 }
 
-// check checks whether an attempt may be sent.
+// check checks whether the replica may send an attempt.
 func (w world) check(n int, also func(func(*world))) {
 	r := w.replicas[n]
 	if !w.rows[r.row].May(int(r.claim)) {
@@ -302,8 +304,8 @@ func (w world) check(n int, also func(func(*world))) {
 	also(func(w *world) { w.replicas[n].at, w.replicas[n].rotated = armed, w.rows[r.row].Rotated })
 }
 
-// attempt sends a POST, with each possible result. No POST is sent after the window or the claim, even if it was allowed
-// before.
+// attempt sends a POST, with each possible result. No POST is sent after the window or the claim has ended, even if the
+// check allowed it earlier.
 func (w world) attempt(n int, also func(func(*world))) {
 	row, rotated := w.replicas[n].row, w.replicas[n].rotated
 	after := func(w *world) *replica {
@@ -314,7 +316,7 @@ func (w world) attempt(n int, also func(func(*world))) {
 		}
 		return r
 	}
-	also(func(w *world) { after(w) }) // no connection, or too late: it was not sent
+	also(func(w *world) { after(w) }) // not sent, because there was no connection or it was too late
 	if order := w.rows[row]; order.Expired || !order.Claimed || order.Claims != int(w.replicas[n].claim) {
 		return
 	}
@@ -326,14 +328,14 @@ func (w world) attempt(n int, also func(func(*world))) {
 	}
 	left(func(w *world, r *replica) { w.take(row, rotated); r.named, r.at = true, settled })
 	left(func(w *world, r *replica) { w.take(row, rotated); r.uncertain = true }) // the response is lost
-	left(func(w *world, r *replica) { w.late[row] = true; r.uncertain = true })   // it may be accepted later
-	left(func(w *world, r *replica) { r.uncertain = true })                       // it never arrives
+	left(func(w *world, r *replica) { w.late[row] = true; r.uncertain = true })   // the request may be accepted later
+	left(func(w *world, r *replica) { r.uncertain = true })                       // the request never arrives
 	if !w.keyFirst || !w.exists(w.teams[row]) && !w.late[row] {
-		left(func(w *world, r *replica) { r.refused, r.at = true, settled }) // even if there is an order
+		left(func(w *world, r *replica) { r.refused, r.at = true, settled }) // a rejection, even if an order exists
 	}
 }
 
-// outcome returns the outcome that a replica knows after its attempts.
+// outcome returns the outcome that a replica can conclude from its attempts.
 func (w world) outcome(r replica) Outcome {
 	switch {
 	case r.named:
@@ -346,14 +348,14 @@ func (w world) outcome(r replica) Outcome {
 	return TurnedAway // rejected, or nothing was sent
 }
 
-// record commits the outcome. The commit may be lost or in doubt, and may be retried.
+// record commits the outcome. The commit may be lost, in doubt, or silent. A silent commit is retried.
 func (w world) record(n int, also func(func(*world))) {
 	r := w.replicas[n]
-	also(func(w *world) { w.say(&w.replicas[n], Unknown) }) // it is lost, or in doubt
+	also(func(w *world) { w.say(&w.replicas[n], Unknown) }) // the commit is lost, or it is in doubt and has failed
 	step := w.rows[r.row].Concluded(int(r.claim), w.outcome(r), id)
 	landed := func(w *world) { w.rows[r.row], w.fault = step.Order, w.fault || step.Action == Report }
-	also(func(w *world) { landed(w); w.say(&w.replicas[n], Unknown) }) // in doubt
-	also(landed)                                                       // silent: it is recorded again
+	also(func(w *world) { landed(w); w.say(&w.replicas[n], Unknown) }) // the commit is in doubt and has succeeded
+	also(landed)                                                       // the response to the commit is lost, and the outcome is recorded again
 	also(func(w *world) {
 		if landed(w); r.called && step.Answer == NotPlaced {
 			w.replicas[n].at = returning
@@ -363,7 +365,7 @@ func (w world) record(n int, also func(func(*world))) {
 	})
 }
 
-// answer answers that there is no order. It looks up the key first, because the key may have been used again.
+// answer tells the caller that there is no order. It looks up the key first, because the key may have been used again.
 func (w world) answer(n int, also func(func(*world))) {
 	also(func(w *world) {
 		answer := NotPlaced
@@ -374,7 +376,7 @@ func (w world) answer(n int, also func(func(*world))) {
 	})
 }
 
-// elsewhere adds the worlds after events outside of the replicas.
+// elsewhere adds the worlds that may follow events outside of the replicas.
 func (w world) elsewhere(also func(func(*world))) {
 	for row := range w.written {
 		if w.late[row] {
@@ -382,7 +384,7 @@ func (w world) elsewhere(also func(func(*world))) {
 			also(func(w *world) { w.late[row] = false })
 		}
 		if w.rows[row].Claimed {
-			also(func(w *world) { w.rows[row].Claimed = false }) // the claim ends, and its holder may not know it
+			also(func(w *world) { w.rows[row].Claimed = false }) // the claim expires, and its holder may not know that
 		}
 	}
 	w.quiet(also)
@@ -402,13 +404,13 @@ func (w world) elsewhere(also func(func(*world))) {
 			}
 		})
 	}
-	if w.team == 0 && !w.removed && w.quotes() { // at another time the effect is the same as from the start
+	if w.team == 0 && !w.removed && w.quotes() { // a change at another time has the same effect as a change at the start
 		also(func(w *world) { w.team = 1 })
 		also(func(w *world) { w.removed = true })
 	}
 }
 
-// restore writes a backup, or restores it when no process runs and no request is in flight.
+// restore writes a backup. It restores the backup when no process runs and no request is in flight.
 func (w world) restore(also func(func(*world))) {
 	if !w.restored && w.backup == (backup{}) && w.written == 1 && w.rows[0].State == Open {
 		also(func(w *world) { w.backup = backup{w.rows, w.written} })
@@ -417,7 +419,7 @@ func (w world) restore(also func(func(*world))) {
 		return
 	}
 	also(func(w *world) {
-		expired := false // an expired window stays expired, and an earlier order expires first
+		expired := false // an expired window remains expired, and an earlier order's window ends first
 		for row := mostRows - 1; row >= 0; row-- {
 			expired = expired || w.rows[row].Expired
 			w.gaveUp[row] = w.toldNot[row] && row < int(w.backup.written)
@@ -441,9 +443,9 @@ func (w *world) quotes() bool { return w.replicas[0].at == writing || w.replicas
 // calm reports whether no attempt is in flight.
 func (w *world) calm() bool { return w.late == [mostRows]bool{} }
 
-// quiet adds the worlds after a long time. The window ends, even if a replica is paused. After an even longer time nothing is
-// in flight. Then the catalog may forget the key, because it remembers the key for longer than the window. An operator may
-// check the account, and decide later.
+// quiet adds the worlds that may follow after a long time. The window ends, even if a replica is paused. Later, nothing
+// is in flight. Then the catalog may forget the key, because it remembers a key for longer than the window. An operator
+// may check the account now, and decide later.
 func (w world) quiet(also func(func(*world))) {
 	if w.written == 0 {
 		return
@@ -473,7 +475,7 @@ func (w world) quiet(also func(func(*world))) {
 	}
 }
 
-// resolve applies the decision of an operator who has checked the account.
+// resolve applies the decision that an operator makes after checking the account.
 func (w world) resolve(also func(func(*world))) {
 	if w.written == 0 || w.looked != seenOne && w.looked != seenNone {
 		return
