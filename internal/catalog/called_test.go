@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// reporting returns a client, and the errors of its requests in the order of their reports.
+// reporting returns a client, and the errors that it has reported for its requests, in the order of the reports.
 func reporting(t *testing.T, transport http.RoundTripper) (*Client, *[]error) {
 	t.Helper()
 	reported := new([]error)

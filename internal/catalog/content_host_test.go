@@ -15,14 +15,14 @@ import (
 	"testing/synctest"
 )
 
-// film is a result file of 100,000 random bytes.
+// film is a result file with 100,000 random bytes.
 var film = func() []byte {
 	b := make([]byte, 100_000)
 	_, _ = rand.NewChaCha8([32]byte{7}).Read(b)
 	return b
 }()
 
-// otherFilm has the same size but different bytes.
+// otherFilm has the same size as film, but different bytes.
 var otherFilm = func() []byte {
 	b := bytes.Clone(film)
 	for i := range b {
@@ -31,14 +31,14 @@ var otherFilm = func() []byte {
 	return b
 }()
 
-// host responds to content requests as a correct server, or with one defect.
+// host responds to content requests correctly, or with one defect.
 type host struct {
 	file    []byte
 	etag    string
 	noRange bool
 	chunked bool
-	closed  bool // HTTP/1.0 response with neither length nor chunks
-	cut     int  // bytes of a body before the connection fails; -1 means no failure
+	closed  bool // the response is HTTP/1.0, with neither a length nor chunks
+	cut     int  // number of body bytes before the connection fails; -1 means no failure
 }
 
 func (h host) answer(_ int, r *http.Request, conn net.Conn) {
@@ -98,7 +98,7 @@ func rangeStart(r *http.Request) (int, bool) {
 	return from, ok && err == nil
 }
 
-// read opens content and reads it to the end in pieces of odd size.
+// read opens content and reads it to the end, in chunks of odd sizes.
 func read(ctx context.Context, c *Client, offset int64, etag string) (*Content, []byte, error) {
 	content, err := c.Content(ctx, testCredential, "g1", offset, etag)
 	if err != nil {
@@ -118,7 +118,7 @@ func (w *wire) read(t *testing.T, offset int64, etag string) (content *Content, 
 	return content, got, err
 }
 
-// sameOrError checks the only guarantee: every byte, or an error.
+// sameOrError checks the only guarantee: the reader receives either all bytes or an error.
 func sameOrError(t *testing.T, want, got []byte, err error) {
 	t.Helper()
 	if err == nil && sha256.Sum256(want) != sha256.Sum256(got) {

@@ -31,7 +31,7 @@ func TestSilenceIsCountedFromTheReadThatMeetsIt(t *testing.T) { // fault U3
 			if _, err := io.CopyN(io.Discard, content.Body, 9000); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(pause) // pause of the caller
+			time.Sleep(pause) // the caller pauses
 			start := time.Now()
 			n, err := content.Body.Read(make([]byte, 1))
 			if elapsed := time.Since(start); n != 1 || err != nil || elapsed < 30*time.Second || elapsed > 31*time.Second {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// tables are the tables of names to which a diagnosis may add.
+// tables contains the tables of names that a diagnosis may extend, by name.
 var tables = map[string]*[]string{
 	"accountWrappers": &accountWrappers, "modelWrappers": &modelWrappers, "generationWrappers": &generationWrappers, "quoteWrappers": &quoteWrappers,
 	"modelListNames": &modelListNames, "generationListNames": &generationListNames, "modelIDNames": &modelIDNames, "generationIDNames": &generationIDNames,
@@ -21,7 +21,7 @@ var tables = map[string]*[]string{
 	"modelNameNames": &modelNameNames, "descriptionNames": &descriptionNames,
 }
 
-// AddToRules adds a line to a table of the rules, until the test ends.
+// AddToRules adds a line to a table of the reading rules until the test ends.
 func AddToRules(t *testing.T, tableName, line string) {
 	t.Helper()
 	name, state, isWord := strings.Cut(line, ": ")
@@ -51,14 +51,14 @@ func AddToRules(t *testing.T, tableName, line string) {
 	}
 }
 
-// weigh rebuilds the weights, which contain the initial tables.
+// weigh updates the weights after a change to the tables.
 func weigh() {
 	accountWeights[0].names, modelWeights[0].names, modelWeights[1].names = balanceNames, modelIDNames, fieldListNames
 	quoteWeights[0].names, quoteWeights[1].names = priceCentsNames, priceNames
 	generationWeights[0].names, generationWeights[1].names = generationIDNames, statusNames
 }
 
-// TestTheRulesNameTheirTables checks that a diagnosis prints the names of the source.
+// TestTheRulesNameTheirTables checks that a diagnosis prints the table names that the source uses.
 func TestTheRulesNameTheirTables(t *testing.T) {
 	source, err := os.ReadFile("rules.go")
 	if err != nil {
@@ -82,7 +82,7 @@ func TestTheRulesNameTheirTables(t *testing.T) {
 	}
 }
 
-// TrustElsewhere sets the CAs for the certificates of other hosts with results.
+// TrustElsewhere sets the CAs that the client trusts for results on other hosts.
 func (c *Client) TrustElsewhere(roots *x509.CertPool) {
 	c.upstream.elsewhere.pool.base.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// every represents the routes without their own row for the status.
+// every stands for all routes that do not have their own row for the status.
 const every = ""
 
 type statusRow struct {

@@ -144,9 +144,9 @@ func TestAListIsAnArrayOrAnObjectsOneArray(t *testing.T) {
 func TestAResultIsAFileOrATextOrBoth(t *testing.T) {
 	for name, c := range map[string]struct {
 		body string
-		text string // "-" means none
+		text string // "-" if there is no text
 		file bool
-		list bool // whether a list has the same result
+		list bool // whether a list contains the same text
 	}{
 		"an address":               {`"status":"succeeded","contentUrl":"https://x/y"`, "-", true, true},
 		"in snake case":            {`"status":"succeeded","content_url":"https://x/y"`, "-", true, true},

@@ -13,7 +13,7 @@ const usual = `{"id":"gen_8qn1x08zckpva1f6kns7","modelId":"studio/landscape","st
 	`"inputs":{"prompt":"a calm sea at dusk with three small boats and a lighthouse","size":"1600x1000","seed":4711},` +
 	`"queue":"standard","region":"eu-central","progress":0}`
 
-// listBodies are lists in every shape.
+// listBodies contains lists in every format.
 var listBodies = []string{
 	`[` + usual + `]`,
 	`[` + usual + `,{"id":"g2","status":"queued","inputs":{"a":[1,{"b":null}]}}]`,
@@ -48,7 +48,7 @@ var listBodies = []string{
 	`[{"":f`, `[{"a":nul`, `[{"a":1,`, `[{"a":"\u00`, `[{"a":-`,
 }
 
-// page returns a list of generations with the given statuses.
+// page returns a JSON list of generations with the given statuses.
 func page(statuses ...string) string {
 	var items []string
 	for i, status := range statuses {
@@ -77,7 +77,7 @@ func FuzzAListHoldsNoAPIKey(f *testing.F) { // faults U11, I2
 	})
 }
 
-// lister is a client of a catalog with a given list.
+// lister is a client for a catalog with the given list.
 type lister struct {
 	*testing.T
 	*Client
@@ -91,7 +91,7 @@ func newLister(t *testing.T) *lister {
 }
 
 func TestARotatedAPIKeyIsRedactedInTheNextList(t *testing.T) { // fault U22
-	keys := []string{"one-key-of-a-credential", "another-key-of-the-same"} // all key-like strings are redacted
+	keys := []string{"one-key-of-a-credential", "another-key-of-the-same"} // strings that look like keys, all of which are redacted
 	l, now := newLister(t), 0
 	held := Held(func() Secret { return NewSecret(keys[now]) })
 	l.body = `[{"id":"g1","status":"queued","one":"` + keys[0] + `","other":"` + keys[1] + `"}]`

@@ -24,12 +24,12 @@ const (
 
 var testCredential = Forwarded(NewSecret(testKey))
 
-// roundTrip is a function that implements a transport.
+// roundTrip is a transport implemented by a function.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// answering returns a transport that always sends the same response.
+// answering returns a transport that always returns the same response.
 func answering(status int, contentType, body string) roundTrip {
 	return func(r *http.Request) (*http.Response, error) {
 		return reply(r, status, http.Header{"Content-Type": {contentType}}, body), nil
@@ -52,7 +52,7 @@ func newTestClient(t testing.TB, transport http.RoundTripper) *Client {
 	return c
 }
 
-// calls has one call for every route.
+// calls contains a call for every route.
 var calls = map[string]func(context.Context, *Client) error{
 	opAccount: func(ctx context.Context, c *Client) error { _, err := c.Account(ctx, testCredential); return err },
 	opModels:  func(ctx context.Context, c *Client) error { _, err := c.Models(ctx, testCredential); return err },
@@ -94,9 +94,9 @@ func asError(t testing.TB, err error) *Error {
 	return e
 }
 
-// wire serves raw bytes over connections in memory, which work inside a synctest bubble. It passes each request with
-// its number, from 0, to answer, which writes the complete response. Then it closes the connection, unless connections
-// are reused.
+// wire serves raw bytes over in-memory connections, which work inside a synctest bubble. It calls answer for each
+// request, with the request's number, starting at 0. answer writes the complete response. Then wire closes the
+// connection, unless reused is set.
 type wire struct {
 	mu       sync.Mutex
 	requests []*http.Request
@@ -147,7 +147,7 @@ func (w *wire) count() int {
 	return len(w.requests)
 }
 
-// before returns a context that ends after d.
+// before returns a context with a timeout of d.
 func before(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)

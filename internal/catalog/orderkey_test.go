@@ -6,8 +6,8 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// The key that is sent to the catalog outlives processes and releases. A different key for the same order would buy it
-// again.
+// The idempotency key that the catalog receives must be the same in all processes and releases. If the key for an order
+// changed, a resend would buy the order again.
 func TestTheKeyOfAnOrderUnderAHeldAPIKeyNeverChanges(t *testing.T) { // fault T1
 	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("any") })
 	for _, row := range []struct{ owner, key, want string }{

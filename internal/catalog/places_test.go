@@ -18,7 +18,7 @@ func TestAWaitForASlotIsNoSilenceOfTheCatalog(t *testing.T) { // fault A8
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nx")
-			_, _ = conn.Read(make([]byte, 1)) // until the reader is done
+			_, _ = conn.Read(make([]byte, 1)) // blocks until the reader closes the connection
 		}}
 		base := NewTransport()
 		base.DialContext, base.MaxConnsPerHost = w.dial, 1
@@ -45,11 +45,11 @@ func TestAWaitForASlotIsNoSilenceOfTheCatalog(t *testing.T) { // fault A8
 	})
 }
 
-// hangingCatalog returns a client of a catalog that does not respond to orders and downloads of one credential.
+// hangingCatalog returns a client for a catalog that does not respond to one credential's orders and downloads.
 func hangingCatalog(t *testing.T) *Client {
 	w := &wire{answer: func(_ int, r *http.Request, conn net.Conn) {
 		if strings.Contains(r.URL.Path, "slow") || strings.HasPrefix(r.Header.Get("Idempotency-Key"), "slow") {
-			_, _ = conn.Read(make([]byte, 1)) // until it is closed
+			_, _ = conn.Read(make([]byte, 1)) // blocks until the connection is closed
 			return
 		}
 		body := `{"id":"g1","status":"queued"}`

@@ -31,16 +31,16 @@ func TestEachClassOfRequestHasItsPool(t *testing.T) {
 func TestConnectionsThatWaitAreClosedOnceOneOfThemWasSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const warm = 8
-		var stale sync.Map // connections that no longer carry anything
+		var stale sync.Map // connections that no longer transfer any data
 		w := &wire{reused: true}
 		w.answer = func(n int, _ *http.Request, conn net.Conn) {
 			if _, silent := stale.Load(conn); silent {
-				_, _ = conn.Read(make([]byte, 1)) // until it is closed
+				_, _ = conn.Read(make([]byte, 1)) // blocks until the connection is closed
 				return
 			}
 			if n < warm {
 				stale.Store(conn, true)
-				time.Sleep(time.Second) // forces a separate connection for each
+				time.Sleep(time.Second) // so that each request needs its own connection
 			}
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 18\r\n\r\n"+`{"balanceCents":7}`)
 		}
@@ -67,7 +67,7 @@ func TestABurstTakesNoMoreConnectionsThanItMay(t *testing.T) {
 		client := w.client(t, Config{})
 		results := make(chan error, burst)
 		for n := range burst {
-			cred := Forwarded(NewSecret(fmt.Sprint("key-", n%30))) // several keys, because the limiter of one API key allows fewer requests
+			cred := Forwarded(NewSecret(fmt.Sprint("key-", n%30))) // several keys, because the limiter of a single API key allows fewer requests
 			go func() {
 				_, err := client.Account(t.Context(), cred)
 				results <- err
@@ -89,7 +89,7 @@ func TestABurstTakesNoMoreConnectionsThanItMay(t *testing.T) {
 	})
 }
 
-// askAs sends a request with an API key and returns the body of the response.
+// askAs sends a request with an API key and returns the response body.
 func askAs(t *testing.T, by http.RoundTripper, url, apiKey string) (string, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -125,7 +125,7 @@ func TestAConnectionServesOneAPIKeyAlone(t *testing.T) { // fault L7
 
 func TestAnAnswerThatComesTwiceReachesNoOtherAPIKey(t *testing.T) { // fault L7
 	defer log.SetOutput(log.Writer())
-	log.SetOutput(io.Discard) // as every program with this transport does
+	log.SetOutput(io.Discard) // as in every program that uses this transport
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{reused: true, answer: func(_ int, r *http.Request, conn net.Conn) {
 			answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(r.URL.Path), r.URL.Path)
@@ -188,7 +188,7 @@ func TestManyAPIKeysKeepNoMoreConnectionsThanOne(t *testing.T) {
 	})
 }
 
-// poolsOf creates the pools of a transport for a test.
+// poolsOf creates a transport's pools for a test.
 func poolsOf(t *testing.T, base *http.Transport) *TransportPools {
 	t.Helper()
 	pools := NewTransportPools(base)
@@ -202,7 +202,7 @@ func TestASwitchOfProtocolsIsNotWaitedFor(t *testing.T) { // fault U17
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
-			_, _ = conn.Read(make([]byte, 1)) // until it is closed
+			_, _ = conn.Read(make([]byte, 1)) // blocks until the connection is closed
 		}}
 		client := w.client(t, Config{})
 		for op, call := range calls {
@@ -218,7 +218,7 @@ func TestASwitchOfProtocolsIsNotWaitedFor(t *testing.T) { // fault U17
 	})
 }
 
-// countingTransport returns a transport that connects to a wire, and the counter of its open connections.
+// countingTransport returns a transport that connects to a wire, and the number of its open connections.
 func countingTransport(w *wire) (*http.Transport, *atomic.Int32) {
 	base, open := NewTransport(), new(atomic.Int32)
 	base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -229,7 +229,7 @@ func countingTransport(w *wire) (*http.Transport, *atomic.Int32) {
 	return base, open
 }
 
-// counted is a connection that updates a counter when it is closed.
+// counted is a connection that decrements a counter when it is closed.
 type counted struct {
 	net.Conn
 	open *atomic.Int32

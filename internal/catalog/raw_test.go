@@ -15,16 +15,17 @@ func jsonOf(value any) Value {
 	return Canonical(text)
 }
 
-// membersOf returns the decoded members of an object.
+// membersOf decodes an object and returns its members.
 func membersOf(text Value) map[string]any {
 	var members map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
-	_ = decoder.Decode(&members) // it is an object or empty
+	_ = decoder.Decode(&members) // text is an object or empty
 	return members
 }
 
-// The ledger stores etags as long as orders, and callers keep them too.
+// Etags must stay the same in all releases, because the ledger stores them as long as orders, and callers store them
+// too.
 func TestAnEtagIsTheOneOfEarlierReleases(t *testing.T) {
 	const body = `{"id":"g1","status":"succeeded","textOutput":"a <poem>","inputs":{"z":[1,2.50,-0,1e400,{"y":"\u00e9<&>","x":null}],"a":"\u2028\ud800"},` +
 		`"b":{"d":true,"c":{"":"\/"}},"a\u0062":"\"q\\","key":"abc","apiKey":{"dailyCapCents":5,"value":"x"},"list":["live",["x_live_abcdefgh"]]}`

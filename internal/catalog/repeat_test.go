@@ -45,7 +45,7 @@ func FuzzParseRetryAfter(f *testing.F) { // fault U6
 	})
 }
 
-// failing counts requests and responds with status. If status is 0, it fails them without a response.
+// failing counts requests and responds with status. If status is zero, requests fail without a response.
 type failing struct {
 	status     int
 	retryAfter string
@@ -167,7 +167,7 @@ func TestTheEndOfTheCallersContextIsReturnedAsItIs(t *testing.T) {
 			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 2*time.Second {
 				t.Errorf("%s: got %v after %v", op, err, time.Since(start))
 			}
-			if op == OpCreate { // it was in flight
+			if op == OpCreate { // the order was in flight
 				if KindOf(err) != KindOutcomeUnknown {
 					t.Errorf("got %v", err)
 				}

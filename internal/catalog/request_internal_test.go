@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A transport reads once more after the last byte, to detect the end.
+// After a body's last byte, a transport reads once more to detect EOF.
 func TestABodyIsLateUntilItsLastByteHasLeft(t *testing.T) { // fault M12
 	synctest.Test(t, func(t *testing.T) {
 		read := func(n int) (left int, err error) {

@@ -174,7 +174,7 @@ func TestTheTransportNeverSendsAnOrderTwice(t *testing.T) { // fault U14
 	var posts atomic.Int64
 	w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) {
 		if posts.Add(1) == 2 {
-			conn.Close() // after the complete request was read
+			conn.Close() // after reading the complete request
 			return
 		}
 		io.WriteString(conn, "HTTP/1.1 201 Created\r\nContent-Length: 11\r\n\r\n{\"id\":\"g1\"}")
@@ -192,7 +192,7 @@ func TestTheTransportNeverSendsAnOrderTwice(t *testing.T) { // fault U14
 	})
 }
 
-// endless is a body without an end. It counts the bytes that were read.
+// endless is a body without an end. It counts the bytes that the client has read.
 type endless struct {
 	text  string
 	taken atomic.Int64
@@ -264,7 +264,7 @@ func TestADrippingBodyIsGivenUp(t *testing.T) { // fault U3
 		if KindOf(err) != KindUnavailable || time.Since(start) != 15*time.Second {
 			t.Errorf("got %v after %v", err, time.Since(start))
 		}
-		time.Sleep(time.Second) // time for the other side to notice, in virtual time
+		time.Sleep(time.Second) // gives the other side time to notice, in virtual time
 	})
 }
 

@@ -49,7 +49,7 @@ func open(t *testing.T, cfg sandbox.Config, key sandbox.KeyConfig) *bench {
 	transport := catalog.NewTransportPools(catalog.NewTransport())
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
-		_ = box.Close() // before the server, because it ends the waits of faults
+		_ = box.Close() // closed before the server, because this ends the waits of injected faults
 		server.Close()
 	})
 	b := &bench{t: t, box: box, url: server.URL + sandbox.BasePath}
@@ -63,7 +63,7 @@ func open(t *testing.T, cfg sandbox.Config, key sandbox.KeyConfig) *bench {
 	return b
 }
 
-// generation orders a generation and polls it until it is terminal.
+// generation orders a generation and polls it until its state is terminal.
 func (b *bench) generation(model, inputs string) catalog.Generation {
 	b.t.Helper()
 	order := catalog.Order{ModelID: model, Inputs: json.RawMessage(inputs), IdempotencyKey: fmt.Sprint(time.Now().UnixNano())}
@@ -90,7 +90,7 @@ func (b *bench) until(id string, reached func(catalog.State) bool) catalog.Gener
 	}
 }
 
-// file downloads a result with a plain HTTP client, and returns its digest.
+// file downloads a result with a plain HTTP client, and returns the file's digest.
 func (b *bench) file(id string) [sha256.Size]byte {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, b.url+"/generations/"+id+"/content", nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// The clock of the process is eight days ahead of the clock of the database.
+// The process's clock is eight days ahead of the database's clock.
 func TestDatabaseDecidesTheAgeOfACopy(t *testing.T) {
 	url, ahead := proctest.Database(t), time.Now().Add(8*24*time.Hour)
 	for name, row := range map[string]struct {
@@ -39,7 +39,7 @@ func TestDatabaseDecidesTheAgeOfACopy(t *testing.T) {
 	}
 }
 
-// olderJobs sets the begin_time of all jobs back.
+// olderJobs moves the begin_time of all jobs back by an interval.
 func olderJobs(t *testing.T, url, interval string) {
 	t.Helper()
 	db, err := sql.Open("pgx", url)

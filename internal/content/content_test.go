@@ -185,7 +185,7 @@ func TestBrokenReadOfACopyCanBeResumed(t *testing.T) {
 	}
 }
 
-// Strings from the catalog that a database rejects do not cause a second copy.
+// Strings from the catalog that the database rejects must not cause a second copy.
 func TestWordsThatAreNoTextAreRecorded(t *testing.T) {
 	onEach(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.kind = "image/\xff\x00png" + strings.Repeat("ä", 200) })
@@ -209,7 +209,7 @@ func TestWordsThatAreNoTextAreRecorded(t *testing.T) {
 	})
 }
 
-// The ledger certainly does not have the copy.
+// The ledger certainly does not have the copy, so the file can be deleted.
 func TestCopyThatTheLedgerRejectsIsDeleted(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.store.put = func() { _ = s.book.Close() }
@@ -230,7 +230,7 @@ func TestACopyGoesWithADeletionUnlessItsTeamKeepsIt(t *testing.T) {
 				s.finish("g1", picture(1000))
 				defer s.run(s.results)()
 				s.waitForCopy("g1")
-				s.observe("g1", lifecycle.Observation{Deleted: true, NotFound: true}) // the catalog has deleted it
+				s.observe("g1", lifecycle.Observation{Deleted: true, NotFound: true}) // the catalog has deleted the generation
 				time.Sleep(time.Minute)
 				s.wantBytes("g1", picture(1000), content.FromCopy)
 				s.observe("g1", lifecycle.Observation{Deleted: true})
@@ -301,7 +301,7 @@ func TestWhatHasNoResultIsTriedNoMore(t *testing.T) {
 		s.upstream.set(func() { delete(s.upstream.files, "g1") })
 		stop := s.run(s.results)
 		time.Sleep(30 * time.Minute)
-		stop() // a week of attempts takes too long for a test
+		stop() // really waiting a week would take too long for a test
 		if row := s.row("g1"); row.State != ledger.ContentWaiting || row.Problem == "" {
 			s.Errorf("after half an hour: %+v", row)
 		}

@@ -31,7 +31,7 @@ func TestCopyOfADeadProcessIsMadeByAnother(t *testing.T) {
 	})
 }
 
-// A process that is killed during a copy leaves a file with bytes of the result.
+// A process that is killed while it copies leaves a file with a part of the result.
 func TestNextCopyDeletesTheRemainsOfAKilledOne(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.finish("g1", picture(1000))

@@ -61,7 +61,7 @@ func TestErasedResultsAreDeletedInTheStore(t *testing.T) {
 	})
 }
 
-// The process may still write when the order is erased.
+// The process may still be writing the copy when the order is erased.
 func TestErasedResultIsDeletedWhenItsCopyHasEnded(t *testing.T) {
 	for name, locked := range map[string]string{"the process dies": "here/", "the process continues": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestLockedCopyDelaysNoOtherDeletion(t *testing.T) {
 	})
 }
 
-// A process that is killed during a copy leaves a file with bytes of the result.
+// A process that is killed while it copies leaves a file with a part of the result.
 func TestErasureLeavesNoByteOfAKilledCopy(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		o, other := s.finish("g1", picture(1000)), "g2"

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// lostCommits connects to a file of SQLite. While lost is set, a commit succeeds and its response is lost.
+// lostCommits connects to a SQLite file. While lost is set, commits succeed but their responses are lost.
 type lostCommits struct {
 	sqlite driver.Driver
 	dsn    string

@@ -61,7 +61,7 @@ func TestEachReadOfACopyIsCounted(t *testing.T) {
 	})
 }
 
-// A request with the etag of a deleted copy is not served from other bytes.
+// A request with the etag of a deleted copy must not be served with other bytes.
 func TestAnEtagOfACopyThatIsGoneIsThatOfOtherBytes(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.files["g9"] = picture(1000) })

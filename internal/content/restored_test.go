@@ -17,7 +17,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// inRestoredStudio runs a test with each database, in simulated time. The restored ledger lacks the changes of lost.
+// inRestoredStudio runs a test with each database, in simulated time. restore calls lost and restores the ledger to its
+// state before that call.
 func inRestoredStudio(t *testing.T, test func(s *studio, restore func(lost func()))) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		restored := "sqlite:" + filepath.Join(t.TempDir(), "backup.db")
@@ -37,7 +38,7 @@ func inRestoredStudio(t *testing.T, test func(s *studio, restore func(lost func(
 	})
 }
 
-// backUp writes a backup of the ledger, which is in use.
+// backUp writes a backup of the ledger while the ledger is in use.
 func (s *studio) backUp(to string) {
 	s.Helper()
 	if file, ok := strings.CutPrefix(to, "sqlite:"); ok {
@@ -54,7 +55,7 @@ func (s *studio) backUp(to string) {
 	}
 }
 
-// age sets the time of all files in the store to three hours ago.
+// age sets the modification times of all files in the store to three hours ago.
 func (s *studio) age() {
 	s.Helper()
 	for _, name := range s.objects() {
@@ -65,7 +66,7 @@ func (s *studio) age() {
 	}
 }
 
-// copied waits until results are copied.
+// copied waits until the given results are copied.
 func (s *studio) copied(ids ...string) {
 	s.Helper()
 	defer s.run(s.replica())()
@@ -75,7 +76,7 @@ func (s *studio) copied(ids ...string) {
 	}
 }
 
-// forgotten deletes results in the catalog.
+// forgotten deletes the given results in the catalog.
 func (s *studio) forgotten(ids ...string) {
 	s.upstream.set(func() {
 		for _, id := range ids {
@@ -98,7 +99,7 @@ func TestRestoredLedgerKeepsCopiesThatItLacks(t *testing.T) {
 	})
 }
 
-// A ledger is cloned for a rehearsal, in which generations are deleted.
+// A ledger is cloned for a rehearsal. Deletions in the clone must not delete the other ledger's copies.
 func TestCloneDeletesNoCopyOfTheOtherLedger(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
 		s.copied("g0")
@@ -120,7 +121,7 @@ func TestCloneDeletesNoCopyOfTheOtherLedger(t *testing.T) {
 	})
 }
 
-// A deletion that has just learned that it must keep a copy does not end with the adoption of the copy.
+// A deletion has just found that it must keep a copy. It must not end when the copy is adopted.
 func TestAdoptionDuringADeletionDeletesTheCopy(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
 		s.copied("g0")

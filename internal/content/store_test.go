@@ -19,7 +19,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// bucketClient creates a bucket, and a client in addition to the client of the store.
+// bucketClient creates a bucket, and returns a client that is independent of the store's client.
 func bucketClient(t *testing.T, server *proctest.Bucket, bucket string) minio.Core {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", proctest.BucketKey)
@@ -29,7 +29,7 @@ func bucketClient(t *testing.T, server *proctest.Bucket, bucket string) minio.Co
 		t.Fatal(err)
 	}
 	client, err := minio.New(at.Host, &minio.Options{Creds: credentials.NewEnvAWS(), Region: "us-east-1", BucketLookup: minio.BucketLookupPath})
-	for end := time.Now().Add(time.Minute); err == nil; { // the server responds before it accepts a bucket
+	for end := time.Now().Add(time.Minute); err == nil; { // the server responds before it can create a bucket
 		if err := client.MakeBucket(t.Context(), bucket, minio.MakeBucketOptions{}); err == nil {
 			return minio.Core{Client: client}
 		} else if time.Now().After(end) {
@@ -56,7 +56,7 @@ func names(t *testing.T, store content.Store, prefix string) (all []string) {
 	return all
 }
 
-// failing is a body that fails early.
+// failing is a body whose reads fail early.
 type failing struct{ io.Reader }
 
 func (f failing) Read(p []byte) (int, error) {

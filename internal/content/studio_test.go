@@ -30,17 +30,17 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
 
-// upstream is a catalog with the results of generations.
+// upstream is a catalog with generations' results.
 type upstream struct {
 	mu      sync.Mutex
 	files   map[string][]byte
 	texts   map[string]string
 	etags   bool
-	kind    string // content type, if it is not image/png
-	chunked bool   // files have no Content-Length and no ranges
+	kind    string // content type; empty means image/png
+	chunked bool   // files have no Content-Length and do not support ranges
 	down    bool
-	rejects bool           // it rejects the API key
-	opened  map[string]int // number of reads of content by generation
+	rejects bool           // the catalog rejects the API key
+	opened  map[string]int // number of content reads by generation
 }
 
 // RoundTrip responds like the catalog.
@@ -113,12 +113,12 @@ type trouble struct {
 	content.Store
 
 	mu     sync.Mutex
-	refuse error                    // error of each request
-	full   bool                     // no object can be written
-	stall  bool                     // no request gets a response
-	locked string                   // part of the names of objects that can't be deleted; empty means none
-	cut    error                    // error of each read after half of the object
-	lie    func(data []byte) []byte // changes the bytes that are read
+	refuse error                    // error that every request returns
+	full   bool                     // objects can't be written
+	stall  bool                     // requests get no response
+	locked string                   // objects whose names contain this string can't be deleted; empty means none
+	cut    error                    // error that every read returns after half of the object
+	lie    func(data []byte) []byte // changes the bytes that readers receive
 	puts   int
 	put    func() // called after an object was written
 }
@@ -183,11 +183,12 @@ func (s *trouble) Get(ctx context.Context, name string, offset int64) (io.ReadCl
 	return io.NopCloser(bytes.NewReader(data[min(int(offset), len(data)):])), int64(len(data)), err
 }
 
-// halved is a body that fails. With the error [context.Canceled] it waits until ctx is done.
+// halved is a body whose reads fail after half of the object. If the error is [context.Canceled], it first waits until
+// ctx is done.
 type halved struct {
 	io.ReadCloser
 
-	ctx  context.Context //nolint:containedctx // context of the reader
+	ctx  context.Context //nolint:containedctx // the reader's context
 	left int64
 	err  error
 }
@@ -229,7 +230,7 @@ func (s *trouble) List(ctx context.Context, prefix string) iter.Seq2[content.Obj
 	return s.Store.List(ctx, prefix)
 }
 
-// studio has generations whose results are copied.
+// studio is a ledger with generations, and a store for copies of their results.
 type studio struct {
 	*testing.T
 	url       string // URL of the ledger
@@ -241,7 +242,7 @@ type studio struct {
 	store     *trouble
 	results   *content.Results
 	team      ledger.Team
-	connector driver.Connector // connects to the database in place of the driver; may be nil
+	connector driver.Connector // connects to the database instead of the driver; nil for the driver
 }
 
 func newStudio(t *testing.T, url string) *studio {
@@ -280,7 +281,7 @@ func (s *studio) open(contents bool) {
 	}
 }
 
-// restart stops the process, and starts one with or without a store.
+// restart stops the process, and starts a new process with or without a store.
 func (s *studio) restart(contents bool) {
 	s.Helper()
 	if err := s.book.Close(); err != nil {
@@ -293,11 +294,11 @@ func (s *studio) restart(contents bool) {
 	}
 }
 
-// replica returns another process with the same ledger and store.
+// replica returns the results of another process with the same ledger and store.
 func (s *studio) replica() *content.Results {
 	suggested := "here"
 	if s.book.IsCopy() {
-		suggested = "there" // processes suggest random names
+		suggested = "there" // real processes suggest random names
 	}
 	name, err := s.book.StoreName(s.Context(), suggested)
 	if err != nil {
@@ -306,7 +307,7 @@ func (s *studio) replica() *content.Results {
 	return content.New(content.Config{Catalog: s.client, Store: s.store, Ledger: s.book, Held: &s.held, Name: name, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// take leases the job of a kind, like a process that then dies.
+// take leases a job of the kind, like a process that crashes afterwards.
 func (s *studio) take(kind string) ledger.Job {
 	s.Helper()
 	taken, err := s.book.TakeJobs(s.Context(), kind, "studio", 1)
@@ -316,7 +317,7 @@ func (s *studio) take(kind string) ledger.Job {
 	return taken[0]
 }
 
-// copy runs a job that copies a result, without its loop.
+// copy runs a single copy job, without the job loop.
 func (s *studio) copy(job ledger.Job) error {
 	_, err := s.results.Kinds()[0].Do(s.Context(), job)
 	return err
@@ -359,7 +360,7 @@ func onEach(t *testing.T, test func(*studio)) {
 	proctest.OnEach(t, func(t *testing.T, url string) { test(newStudio(t, url)) })
 }
 
-// run runs the jobs of the store until stop is called.
+// run runs the store's jobs until stop is called.
 func (s *studio) run(results *content.Results) (stop func()) {
 	ctx, cancel := context.WithCancel(s.Context())
 	done := make(chan struct{})
@@ -373,7 +374,7 @@ func (s *studio) run(results *content.Results) (stop func()) {
 	}
 }
 
-// order places an order, and returns it with its generation.
+// order writes an order, and records the ID of its generation.
 func (s *studio) order(id string) ledger.Order {
 	s.Helper()
 	o, _, err := s.book.Write(s.Context(), ledger.Request{Namespace: "studio", Owner: "studio", Caller: "c", IdempotencyKey: id, UpstreamKey: id, APIKey: "a", ModelID: "m", PriceCents: 1})
@@ -392,7 +393,7 @@ func (s *studio) observe(id string, seen lifecycle.Observation) {
 	s.record(id, seen, `{"ID":"`+id+`","File":{}}`)
 }
 
-// observeText records that a generation has succeeded with a text.
+// observeText records that a generation has succeeded with a text result.
 func (s *studio) observeText(id string) {
 	s.Helper()
 	s.record(id, lifecycle.Observation{Status: lifecycle.Succeeded}, `{"File":null}`)
@@ -405,7 +406,7 @@ func (s *studio) record(id string, seen lifecycle.Observation, record string) {
 	}
 }
 
-// finish places the order of a generation that has succeeded with a file.
+// finish places an order whose generation has succeeded with a file.
 func (s *studio) finish(id string, file []byte) ledger.Order {
 	s.Helper()
 	s.upstream.set(func() { s.upstream.files[id] = file })
@@ -414,7 +415,7 @@ func (s *studio) finish(id string, file []byte) ledger.Order {
 	return o
 }
 
-// row returns the row of a copy in the ledger.
+// row returns a copy's row in the ledger.
 func (s *studio) row(id string) ledger.Content {
 	s.Helper()
 	row, _, err := s.book.Content(s.Context(), id)
@@ -447,7 +448,7 @@ func (s *studio) read(results *content.Results, id string, offset int64) (data [
 	return data, opened.Source, err
 }
 
-// wantBytes reads a result and compares it.
+// wantBytes reads a result, and compares its bytes and source.
 func (s *studio) wantBytes(id string, want []byte, from content.Source) {
 	s.Helper()
 	got, source, err := s.read(s.results, id, 0)
@@ -456,7 +457,7 @@ func (s *studio) wantBytes(id string, want []byte, from content.Source) {
 	}
 }
 
-// picture returns a file of the given size without equal blocks.
+// picture returns a file of the given size in which no two blocks are equal.
 func picture(size int) []byte {
 	data := make([]byte, size)
 	for n := range data {
@@ -465,7 +466,7 @@ func picture(size int) []byte {
 	return data
 }
 
-// objects returns the files of the store.
+// objects returns the names of the files in the store.
 func (s *studio) objects() (names []string) {
 	_ = filepath.WalkDir(s.dir, func(name string, entry os.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
 
-// The example in the libraries of the specification.
+// The example is from the libraries of the Standard Webhooks specification.
 func TestASignatureIsThatOfStandardWebhooks(t *testing.T) {
 	secrets, err := events.ParseSecrets([]byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"))
 	if err != nil {
@@ -105,7 +105,7 @@ func TestAReceiverGetsASignedDocumentOverHTTP(t *testing.T) {
 	})
 }
 
-// realSender returns a sender that uses the network.
+// realSender returns a sender that uses the real network.
 func (o *office) realSender() *events.Sender {
 	o.receivers = nil
 	o.sender = events.New(events.Config{Ledger: o.book, Teams: o.teams, Logger: slog.New(slog.DiscardHandler), Count: func(_, outcome string, n int64) {

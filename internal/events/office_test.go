@@ -27,7 +27,7 @@ const (
 	otherSecret = "whsec_YW5vdGhlciBzZWNyZXQgdGhhdCBzaWducyBmcm9tIG5vdyBvbg=="
 )
 
-// post is a request that a receiver has received.
+// post is a request that reached a receiver.
 type post struct {
 	id, kind, subject string
 	at                time.Time
@@ -35,7 +35,7 @@ type post struct {
 	body              []byte
 }
 
-// receivers has all receivers of a test, by host.
+// receivers contains a test's receivers, by host.
 type receivers struct {
 	t      *testing.T
 	answer func(host string, p post) (status int, err error)
@@ -79,7 +79,7 @@ func (r *receivers) got(host string) []post {
 type office struct {
 	*testing.T
 	*receivers
-	url     string // URL of the ledger
+	url     string // ledger URL
 	book    *ledger.Ledger
 	teams   *events.Teams
 	secrets string // path of the secrets file
@@ -98,7 +98,7 @@ func (o *office) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// logged returns the number of log lines that contain a text.
+// logged returns the number of log lines that contain text.
 func (o *office) logged(text string) (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -148,7 +148,7 @@ func (o *office) newSender() *events.Sender {
 	}})
 }
 
-// pause waits until jobs that are due have run.
+// pause waits until all due jobs have run.
 func (o *office) pause() {
 	time.Sleep(100 * time.Millisecond)
 	synctest.Wait()
@@ -176,7 +176,7 @@ func (o *office) write(secrets string) {
 	}
 }
 
-// run runs the jobs of a sender until stop is called.
+// run runs a sender's jobs until stop is called.
 func (o *office) run(sender *events.Sender) (stop func()) {
 	ctx, cancel := context.WithCancel(o.Context())
 	done := make(chan struct{})
@@ -190,7 +190,7 @@ func (o *office) run(sender *events.Sender) (stop func()) {
 	}
 }
 
-// order places an order.
+// order places an order and records observations of its generation.
 func (o *office) order(owner, generation string, seen ...lifecycle.Status) {
 	o.Helper()
 	order, free, err := o.book.Write(o.Context(), ledger.Request{Namespace: owner, Owner: owner, Caller: owner + "-service", IdempotencyKey: generation, UpstreamKey: owner + generation, ModelID: "m", APIKey: "k", Digest: "d"})

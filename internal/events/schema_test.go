@@ -22,10 +22,10 @@ import (
 
 var update = flag.Bool("update", false, "write docs/events.schema.json")
 
-// docs returns the path of a file of the documents.
+// docs returns the path of a file in the docs directory.
 func docs(name string) string { return filepath.Join("..", "..", "docs", name) }
 
-// schema returns the schema of events, generated from the contract in its REST form.
+// schema returns the JSON schema of events, generated from the contract in its REST form.
 func schema(t *testing.T) []byte {
 	t.Helper()
 	var contract struct {

@@ -50,7 +50,7 @@ func TestTheLogTellsOnceThatAReceiverFailsAndOnceThatItIsBack(t *testing.T) {
 			return http.StatusOK, nil
 		}
 		defer o.run(o.sender)()
-		for n := range 2 { // number of the outage
+		for n := range 2 { // index of the outage
 			down.Store(true)
 			for i := range 12 {
 				o.order("studio", fmt.Sprintf("g%d-%d", n, i), lifecycle.Failed)
@@ -146,7 +146,7 @@ func TestAProblemRepeatsNeitherAddressNorAnswer(t *testing.T) {
 	}
 }
 
-// The document is always the same, because the receiver may have the first one.
+// Every attempt must send the same document, because the receiver may already have received the first one.
 func TestEveryAttemptSendsTheSameDocument(t *testing.T) {
 	inOffice(t, func(o *office) {
 		var bodies, stamps []string
@@ -208,7 +208,8 @@ func TestADeadReceiverGetsAllWithinAMinuteOfItsReturn(t *testing.T) {
 	}
 }
 
-// The delays between attempts grow while a receiver is down, and start again after each response.
+// While a receiver is down, the delays between attempts grow. After each response, they start again with the shortest
+// delay.
 func TestAfterAnOutageAFailureIsTriedAgainSoon(t *testing.T) {
 	inOffice(t, func(o *office) {
 		var dead atomic.Bool
@@ -218,7 +219,7 @@ func TestAfterAnOutageAFailureIsTriedAgainSoon(t *testing.T) {
 		o.order("studio", "g1", lifecycle.Succeeded)
 		time.Sleep(time.Hour)
 		dead.Store(false)
-		time.Sleep(4 * time.Minute) // more than a twentieth of the hour
+		time.Sleep(4 * time.Minute) // more than a twentieth of an hour
 		dead.Store(true)
 		o.order("studio", "g2", lifecycle.Succeeded)
 		o.pause()
@@ -230,7 +231,7 @@ func TestAfterAnOutageAFailureIsTriedAgainSoon(t *testing.T) {
 	})
 }
 
-// checkOrder checks the order of the events of each subject, by their first arrival.
+// checkOrder checks that each subject's events first arrived in the right order.
 func checkOrder(t *testing.T, all []post) {
 	t.Helper()
 	arrived := map[string]bool{}
@@ -295,7 +296,8 @@ func TestOneOfTwoProcessesDeliversAnEvent(t *testing.T) {
 	})
 }
 
-// An event that was delivered but not recorded is sent again, with its id, after the lease of its delivery.
+// An event that was delivered but not recorded is sent again with the same ID, after the lease of its delivery has
+// expired.
 func TestUnrecordedDeliveryIsRepeated(t *testing.T) {
 	inOffice(t, func(o *office) {
 		db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(o.url, "sqlite:")+"?_pragma=busy_timeout(5000)")
@@ -303,7 +305,7 @@ func TestUnrecordedDeliveryIsRepeated(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer db.Close()
-		jobs := func(statement string) { // for each change of a job
+		jobs := func(statement string) { // executes the statement with UPDATE and with DELETE
 			for _, change := range []string{"UPDATE", "DELETE"} {
 				if _, err := db.Exec(strings.ReplaceAll(statement, "CHANGE", change)); err != nil {
 					t.Error(err)
@@ -332,7 +334,7 @@ func TestUnrecordedDeliveryIsRepeated(t *testing.T) {
 	})
 }
 
-// A process is killed between the delivery of an event and its record.
+// A process is killed after it has delivered an event and before it records the delivery.
 func TestDeliveryOfADeadProcessIsRepeated(t *testing.T) {
 	inOffice(t, func(o *office) {
 		o.order("studio", "g1", lifecycle.Failed, lifecycle.Refunded)

@@ -21,14 +21,14 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
 
-// office is a ledger with jobs.
+// office is a ledger with jobs, and a record of their runs.
 type office struct {
 	*testing.T
 	*ledger.Ledger
 	url string
 
 	mu   sync.Mutex
-	runs []string // refs of the jobs that ran, in order
+	runs []string // refs of the jobs that ran, in the order of their runs
 	more chan struct{}
 }
 
@@ -46,7 +46,7 @@ func newOffice(t *testing.T, url string) *office {
 	return &office{T: t, Ledger: book, url: url, more: make(chan struct{}, 10_000)}
 }
 
-// exec executes a statement in another connection.
+// exec executes a statement on a separate connection.
 func (o *office) exec(statement string) {
 	o.Helper()
 	driver, source := "pgx", o.url
@@ -63,7 +63,7 @@ func (o *office) exec(statement string) {
 	}
 }
 
-// add writes jobs of an owner in a line.
+// add writes an owner's jobs in a line.
 func (o *office) add(owner, line string, refs ...string) {
 	o.Helper()
 	for _, ref := range refs {
@@ -87,7 +87,7 @@ func (o *office) ran() []string {
 	return slices.Clone(o.runs)
 }
 
-// await waits for a number of runs.
+// await waits until the given number of runs is recorded.
 func (o *office) await(runs int) {
 	o.Helper()
 	for late := time.After(time.Minute); len(o.ran()) < runs; {
@@ -99,7 +99,7 @@ func (o *office) await(runs int) {
 	}
 }
 
-// kind returns the kind of the jobs of a test.
+// kind returns the tests' kind of jobs, with the given function.
 func (o *office) kind(do func(context.Context, ledger.Job) (ledger.Outcome, error)) jobs.Kind {
 	return jobs.Kind{Name: "test", Places: 4, RetryShare: 2, MinRetry: 10 * time.Millisecond, MaxRetry: time.Second, Do: do}
 }
@@ -118,7 +118,7 @@ func (o *office) start(kinds ...jobs.Kind) (stop func()) {
 	}
 }
 
-// once returns a function that notes a run.
+// once records the run, and returns a final outcome.
 func (o *office) once(_ context.Context, job ledger.Job) (ledger.Outcome, error) {
 	o.note(job.Ref)
 	return ledger.Outcome{}, nil
@@ -138,7 +138,7 @@ func TestEachJobRunsOnceInTwoProcesses(t *testing.T) {
 			defer o.start(o.kind(o.once))()
 		}
 		o.add("studio", "", refs...)
-		o.add("studio", "", refs[0]) // it may have run, or not
+		o.add("studio", "", refs[0]) // the job may have run or not
 		o.await(len(refs))
 		got := o.ran()[:len(refs)]
 		if slices.Sort(got); len(slices.Compact(got)) < len(refs)-1 {
@@ -151,7 +151,7 @@ func TestFailedJobKeepsTheOrderOfItsLine(t *testing.T) {
 	onEach(t, func(o *office) {
 		o.add("studio", "g1", "a1", "a2", "a3")
 		o.add("studio", "g2", "b1")
-		o.add("print", "g1", "c1") // a line belongs to an owner
+		o.add("print", "g1", "c1") // each owner has separate lines
 		defer o.start(o.kind(func(_ context.Context, job ledger.Job) (ledger.Outcome, error) {
 			if job.Ref == "a1" && job.Attempts < 2 {
 				return ledger.Outcome{}, errors.New("try again")
@@ -377,7 +377,7 @@ func TestJobEndsBeforeALeaseThatCannotBeRenewed(t *testing.T) {
 		began, lasted := time.Time{}, time.Duration(0)
 		stop := o.start(o.kind(func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 			began = time.Now()
-			if err := o.Close(); err != nil { // the ledger does not answer any longer
+			if err := o.Close(); err != nil { // so that the ledger no longer responds
 				o.Error(err)
 			}
 			<-ctx.Done()

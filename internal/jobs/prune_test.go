@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/jobs"
 )
 
-// count returns the number of rows of a table.
+// count returns the number of rows in a table.
 func (o *office) count(table string) (rows int) {
 	o.Helper()
 	db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(o.url, "sqlite:")+"?_pragma=busy_timeout(5000)")

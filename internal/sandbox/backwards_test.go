@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// TestNoReaderSeesAGenerationGoBackwards runs readers of records and of lists concurrently with the renders.
+// TestNoReaderSeesAGenerationGoBackwards reads records and lists while generations are rendered.
 func TestNoReaderSeesAGenerationGoBackwards(t *testing.T) {
 	sh := newShop(t, sandbox.Config{Seed: 5, Speed: 3000, RefundDelay: 5 * time.Second, FailureRate: 0.5})
 	var steps atomic.Int64

@@ -15,7 +15,7 @@ func TestAnIdleSandboxSetsNoTimer(t *testing.T) {
 		b := newShop(t, sandbox.Config{})
 		id := b.create(haiku)
 		start := time.Now()
-		time.Sleep(1000 * time.Hour) // must advance in one step, or this test would take long
+		time.Sleep(1000 * time.Hour) // virtual time must advance in one step, or this test would take long
 		if b.status(id) != "succeeded" || time.Since(start) != 1000*time.Hour {
 			t.Error("the render did not end")
 		}

@@ -202,7 +202,7 @@ func TestContentIsReadyOnlyAfterSuccess(t *testing.T) {
 
 func TestContentCanBeReadInPieces(t *testing.T) {
 	sh := open(t, fast())
-	id := sh.create(`{"modelId":"studio/print","inputs":{"prompt":"x"}}`) // larger than several parts
+	id := sh.create(`{"modelId":"studio/print","inputs":{"prompt":"x"}}`) // larger than several parts of a response
 	got := sh.await(id, "succeeded")
 	path := strings.TrimPrefix(got["contentUrl"].(string), sh.url+sandbox.BasePath)
 	whole := sh.do("GET", path, "").want(t, 200, "")
@@ -258,7 +258,7 @@ func TestTooManyRequestsGetARetryAfter(t *testing.T) {
 		time.Sleep(time.Second)
 		b.do("GET", "/me", "").want(t, 200, "")
 		b.key = b.newKey(1000)
-		b.do("GET", "/me", "").want(t, 200, "") // each key has its own bucket
+		b.do("GET", "/me", "").want(t, 200, "") // each key has its own token bucket
 	})
 }
 

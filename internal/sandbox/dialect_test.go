@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// unspoken are tables of the reading rules that no dialect needs to cover.
+// unspoken contains the tables of the reading rules that no dialect needs to cover, with the reasons.
 var unspoken = map[string]string{
 	"timeLayouts":    "formats, and no words",
 	"secretNames":    "members that a reader drops",
@@ -85,7 +85,7 @@ func (b *shop) everyBody(t *testing.T, d sandbox.Dialect) (bodies []string) {
 	return bodies
 }
 
-// parse returns a body as decoded JSON, or as a string.
+// parse returns the decoded JSON, or the body itself if it is not JSON.
 func (b *shop) parse(body string) any {
 	var v any
 	dec := json.NewDecoder(strings.NewReader(body))
@@ -96,7 +96,7 @@ func (b *shop) parse(body string) any {
 	return v
 }
 
-// hear adds member names and values, and their parts between dots.
+// hear adds a value's member names and strings, and their parts between dots, to spoken.
 func hear(spoken map[string]bool, v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -115,12 +115,13 @@ func hear(spoken map[string]bool, v any) {
 	}
 }
 
-// plain removes differences in spelling: case and separators.
+// plain removes differences in case and separators.
 func plain(word string) string {
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(word))
 }
 
-// readingRules returns the words of each table in rules.go. A table that maps words to values is a row for each value.
+// readingRules returns the words of each table in rules.go. A table that maps words to values yields a row for each
+// value.
 func readingRules(t *testing.T) map[string][]string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "../catalog/rules.go", nil, 0)
@@ -157,10 +158,10 @@ func readingRules(t *testing.T) map[string][]string {
 	return rows
 }
 
-// id returns the ID of a record in the dialect d.
+// id returns a record's ID in the dialect d.
 func id(record any, d sandbox.Dialect) string { return fmt.Sprint(unwrap(record)[d.Word("id")]) }
 
-// unwrap returns the record in an object with only one member.
+// unwrap returns the record inside an object that has only one member.
 func unwrap(v any) map[string]any {
 	record, _ := v.(map[string]any)
 	if len(record) == 1 {

@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// A catalog for tests: serve it, create a key, inject faults, and audit the ledger at the end.
+// This is a catalog for tests: it is served, gets a key and an injected fault, and is audited at the end.
 func Example() {
 	catalog, err := sandbox.Open(sandbox.Config{Seed: 1, Speed: 100})
 	if err != nil {

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// shop is a sandbox with one API key.
+// shop is a sandbox with an API key.
 type shop struct {
 	t   *testing.T
 	s   *sandbox.Sandbox
@@ -36,8 +36,8 @@ type shop struct {
 	c   *http.Client
 }
 
-// newShop opens a sandbox that is called without a network, so that it works in virtual time. Its balance is 1,000 cents. At the
-// end of the test, its ledger must be correct.
+// newShop opens a sandbox that a test calls without a network, so that virtual time works. The balance is 1,000 cents.
+// When the test ends, the ledger must pass the audit.
 func newShop(t *testing.T, cfg sandbox.Config) *shop {
 	t.Helper()
 	cfg.Seed = cmp.Or(cfg.Seed, 7)
@@ -50,14 +50,14 @@ func newShop(t *testing.T, cfg sandbox.Config) *shop {
 	sh.key = sh.newKey(1000)
 	t.Cleanup(func() {
 		sh.books()
-		if err := sh.s.Close(); err != nil { // before the server, because it ends the waits of faults
+		if err := sh.s.Close(); err != nil { // closed before the server, because this ends the waits of injected faults
 			t.Error(err)
 		}
 	})
 	return sh
 }
 
-// direct is a transport that calls the handler of a shop.
+// direct is a transport that calls a shop's handler.
 type direct struct{ *shop }
 
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -83,7 +83,7 @@ func open(t *testing.T, cfg sandbox.Config) *shop {
 
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// fast returns a configuration in which renders take milliseconds.
+// fast returns a configuration with renders that take milliseconds.
 func fast() sandbox.Config {
 	return sandbox.Config{Speed: 2000, RefundDelay: 20 * time.Second}
 }
@@ -110,14 +110,14 @@ func (sh *shop) books() sandbox.Audit {
 	return a
 }
 
-// reply is a completely read response.
+// reply is a response whose body was read completely.
 type reply struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// request returns a request with the shop's key. head contains names and values in turn.
+// request returns a request with the shop's key. head contains names and values alternately.
 func (sh *shop) request(ctx context.Context, method, path, body string, head ...string) *http.Request {
 	sh.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, sh.url+sandbox.BasePath+path, strings.NewReader(body))
@@ -144,7 +144,7 @@ func (sh *shop) try(method, path, body string, head ...string) (reply, error) {
 	return reply{res.StatusCode, res.Header, text}, err
 }
 
-// do calls try and fails the test without a response.
+// do calls try, and fails the test if there is no response.
 func (sh *shop) do(method, path, body string, head ...string) reply {
 	sh.t.Helper()
 	r, err := sh.try(method, path, body, head...)
@@ -154,7 +154,7 @@ func (sh *shop) do(method, path, body string, head ...string) reply {
 	return r
 }
 
-// want checks the status and, if given, the code of the error.
+// want checks the status and, if code is not empty, the error code.
 func (r reply) want(t *testing.T, status int, code string) reply {
 	t.Helper()
 	if r.status != status {
@@ -166,7 +166,7 @@ func (r reply) want(t *testing.T, status int, code string) reply {
 	return r
 }
 
-// record reads a body that is an object.
+// record decodes a body that must be a JSON object.
 func (r reply) record(t *testing.T) map[string]any {
 	t.Helper()
 	var out map[string]any
@@ -178,7 +178,7 @@ func (r reply) record(t *testing.T) map[string]any {
 	return out
 }
 
-// create starts a render, which must be accepted, and returns its ID.
+// create starts a render and returns its ID. It fails the test if the render is not accepted.
 func (sh *shop) create(body string, head ...string) (id string) {
 	sh.t.Helper()
 	return sh.do("POST", "/generations", body, head...).want(sh.t, http.StatusCreated, "").record(sh.t)["id"].(string)
@@ -190,7 +190,7 @@ func (sh *shop) status(id string) string {
 	return sh.do("GET", "/generations/"+id, "").want(sh.t, http.StatusOK, "").record(sh.t)["status"].(string)
 }
 
-// await polls a generation until it has one of the wanted statuses.
+// await polls a generation until its status is one of the wanted statuses.
 func (sh *shop) await(id string, wanted ...string) map[string]any {
 	sh.t.Helper()
 	var last map[string]any
@@ -206,7 +206,7 @@ func (sh *shop) await(id string, wanted ...string) map[string]any {
 	return last
 }
 
-// eventually waits for a condition.
+// eventually waits until a condition is true.
 func eventually(t *testing.T, is func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
@@ -224,7 +224,7 @@ const (
 	small  = `{"modelId":"studio/landscape","inputs":{"prompt":"a lake","size":"64x40"}}`
 )
 
-// scan parses a Content-Range.
+// scan parses a Content-Range header.
 func scan(header string, from, to, size *int) (int, error) {
 	return fmt.Sscanf(header, "bytes %d-%d/%d", from, to, size)
 }

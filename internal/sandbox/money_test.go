@@ -127,7 +127,7 @@ func TestAnIdempotencyKeyWithAnotherBodyIsRefused(t *testing.T) {
 	}
 	mine := sh.key
 	sh.key = sh.newKey(5)
-	sh.create(haiku, "Idempotency-Key", "k") // the scope is the API key
+	sh.create(haiku, "Idempotency-Key", "k") // because idempotency keys are separate for each API key
 	sh.books()
 	sh.key = mine
 }
@@ -163,7 +163,7 @@ func TestTheDailyCapCountsTheChargesOfADay(t *testing.T) {
 			b.create(haiku)
 		}
 		b.create(doomed)
-		time.Sleep(time.Minute) // until the refund, which does not lower the sum
+		time.Sleep(time.Minute) // wait for the refund, which must not lower the sum
 		b.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 409, "API_KEY_DAILY_CAP")
 		b.do("POST", "/quote", haiku).want(t, 200, "")
 		time.Sleep(time.Until(midnight) - time.Second)
@@ -334,7 +334,7 @@ func TestAnAuditFindsBrokenPromises(t *testing.T) {
 	}
 }
 
-// together runs n calls concurrently and counts their statuses.
+// together sends n calls concurrently and counts the responses by status.
 func together(t *testing.T, n int, call func(i int) reply) map[int]int {
 	t.Helper()
 	replies := make([]reply, n)

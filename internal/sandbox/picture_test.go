@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"image"
-	_ "image/jpeg" // decoders for the results of the models
+	_ "image/jpeg" // decoders for the models' results
 	_ "image/png"
 	"io"
 	"net/http"
@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// draw renders and downloads a file.
+// draw renders a file and downloads it.
 func (sh *shop) draw(model, inputs string) reply {
 	sh.t.Helper()
 	id := sh.create(fmt.Sprintf(`{"modelId":%q,"inputs":%s}`, model, inputs))
@@ -52,7 +52,7 @@ func TestPicturesHaveTheRequestedSizeAndFormat(t *testing.T) {
 	}
 }
 
-// colours counts clearly different colors.
+// colours counts the clearly different colors in an image.
 func colours(img image.Image) int {
 	seen := map[[3]uint32]bool{}
 	pace := max(img.Bounds().Dx()/100, 1)

@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// buy orders a haiku with an API key and an idempotency key, and returns the generation ID.
+// buy orders a haiku with an API key and an idempotency key, and returns the generation's ID.
 func (sh *shop) buy(apiKey, key string, status int) string {
 	sh.t.Helper()
 	r := sh.do("POST", "/generations", haiku, "Authorization", "Bearer "+apiKey, "Idempotency-Key", key)
@@ -59,7 +59,7 @@ func TestACatalogMayKeepIdempotencyKeysByAPIKey(t *testing.T) {
 	if err != nil || books.ChargesByIdempotencyKey["k"] != 2 || books.Check() == nil {
 		t.Errorf("the accounts do not show what it bought twice: %v, %v", books.ChargesByIdempotencyKey, err)
 	}
-	sh.key = sh.newKey(0) // a key with a correct ledger
+	sh.key = sh.newKey(0) // a key whose ledger is correct
 }
 
 func TestACatalogMayCheckTheBalanceFirst(t *testing.T) {
@@ -67,7 +67,7 @@ func TestACatalogMayCheckTheBalanceFirst(t *testing.T) {
 		cfg := fast()
 		cfg.Repeats.MoneyFirst = moneyFirst
 		sh := open(t, cfg)
-		sh.key = sh.newKey(1) // the price of one haiku
+		sh.key = sh.newKey(1) // the balance is the price of one haiku
 		first := sh.buy(sh.key, "k", http.StatusCreated)
 		status := http.StatusOK
 		if moneyFirst {
@@ -96,7 +96,7 @@ func TestCatalogMayForgetIdempotencyKeys(t *testing.T) {
 		if again := b.create(haiku, "Idempotency-Key", "k"); again == first {
 			t.Error("the key is known after the hour")
 		}
-		b.key = b.newKey(1000) // its ledger passes the audit; that of the other key has two charges
+		b.key = b.newKey(1000) // this key's ledger passes the audit; the previous key's ledger has two charges
 		if books, err := b.s.Audit(t.Context(), key); err != nil || books.ChargesByIdempotencyKey["k"] != 2 {
 			t.Errorf("charges %v, %v", books.ChargesByIdempotencyKey, err)
 		}
