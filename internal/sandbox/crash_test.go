@@ -41,8 +41,7 @@ func runChild(path string) {
 	select {}
 }
 
-// S1
-func TestTheBooksAreRightAfterEveryKill(t *testing.T) {
+func TestTheBooksAreRightAfterEveryKill(t *testing.T) { // fault S1
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	key := prepareKey(t, path)
 	life := &client{shop: &shop{t: t, key: key}, accepted: map[string]string{}}

@@ -56,8 +56,7 @@ func TestAQuoteMovesNoMoney(t *testing.T) {
 	}
 }
 
-// S3
-func TestConcurrentCreatesSpendTheBalanceAndNoMore(t *testing.T) {
+func TestConcurrentCreatesSpendTheBalanceAndNoMore(t *testing.T) { // fault S3
 	for _, path := range []string{"", filepath.Join(t.TempDir(), "catalog.db")} {
 		sh := open(t, sandbox.Config{Path: path, Speed: 0.001})
 		for _, c := range []struct{ creates, balance int }{{2, 1}, {2, 1}, {2, 1}, {2, 1}, {32, 5}, {8, 0}} {
@@ -73,8 +72,7 @@ func TestConcurrentCreatesSpendTheBalanceAndNoMore(t *testing.T) {
 	}
 }
 
-// S4
-func TestOneIdempotencyKeyAtOnceIsOneCharge(t *testing.T) {
+func TestOneIdempotencyKeyAtOnceIsOneCharge(t *testing.T) { // fault S4
 	sh := open(t, fast())
 	var ids [16]string
 	statuses := together(t, len(ids), func(i int) reply {
@@ -95,8 +93,7 @@ func TestOneIdempotencyKeyAtOnceIsOneCharge(t *testing.T) {
 	}
 }
 
-// S4
-func TestOneIdempotencyKeyWithTwoBodiesAtOnceIsOneCharge(t *testing.T) {
+func TestOneIdempotencyKeyWithTwoBodiesAtOnceIsOneCharge(t *testing.T) { // fault S4
 	for _, path := range []string{"", filepath.Join(t.TempDir(), "catalog.db")} {
 		sh := open(t, sandbox.Config{Path: path, Speed: 0.001})
 		for round := range 10 {
@@ -114,8 +111,7 @@ func TestOneIdempotencyKeyWithTwoBodiesAtOnceIsOneCharge(t *testing.T) {
 	}
 }
 
-// S4
-func TestAnIdempotencyKeyWithAnotherBodyIsRefused(t *testing.T) {
+func TestAnIdempotencyKeyWithAnotherBodyIsRefused(t *testing.T) { // fault S4
 	sh := open(t, fast())
 	id := sh.create(haiku, "Idempotency-Key", "k")
 	sh.do("POST", "/generations", small, "Idempotency-Key", "k").want(t, 422, "IDEMPOTENCY_KEY_REUSED")
@@ -191,8 +187,7 @@ func TestTheCapOfAnAPIKeyOverridesTheDefault(t *testing.T) {
 	}
 }
 
-// S2
-func TestSixtyFourWritersNeverSeeALockedDatabase(t *testing.T) {
+func TestSixtyFourWritersNeverSeeALockedDatabase(t *testing.T) { // fault S2
 	sh := open(t, sandbox.Config{Path: filepath.Join(t.TempDir(), "catalog.db"), Speed: 5000, FailureRate: 0.3})
 	if err := sh.s.TopUp(t.Context(), sh.key, 100_000, ""); err != nil {
 		t.Fatal(err)
