@@ -2,7 +2,7 @@ package simulation
 
 import "slices"
 
-// The packages that have bugs.
+// Directories of the packages that the bugs change.
 const (
 	authDir      = "internal/auth"
 	catalogDir   = "internal/catalog"
@@ -19,7 +19,7 @@ const (
 	watchDir     = "internal/watch"
 )
 
-// bugs are the bugs that the simulation must catch. Each was a real bug of such a program, or is a
+// bugs are the bugs that the simulation must catch. Each of them either was a real bug in such a program, or is a
 // mistake that a hasty change could introduce.
 var bugs = slices.Concat(stackBugs, orderBugs, limiterBugs)
 
@@ -242,7 +242,7 @@ func firstToken(token string) string {
 		breaks: []string{"no caller sees another owner's generation or a secret"},
 	},
 
-	// The hub.
+	// Bugs in the hub.
 	{
 		name:   "a watcher that joins after the end gets nothing",
 		edits:  []edit{{watchDir, "watcher.add", "if e.fresh { w.mark(a) }", "if e.fresh && !e.state.State.Terminal() { w.mark(a) }"}},

@@ -21,16 +21,16 @@ var (
 	oneBug  = flag.String("bug", "", "apply only the bugs whose name holds this")
 )
 
-// bug is a plausible mistake and a promise that it breaks. It is built into a test binary by an
-// overlay, never into the program.
+// bug is a plausible mistake, with the promises that it breaks. An overlay builds the bug into a test binary, never
+// into the program.
 type bug struct {
 	name   string
 	edits  []edit
-	jobs   []job    // jobs that catch it, the best first
-	breaks []string // promises, one of which must be reported as broken
+	jobs   []job    // jobs that catch the bug, best first
+	breaks []string // promises of which at least one must be reported as broken
 }
 
-// seeds returns jobs of one kind.
+// seeds returns jobs of the given kind.
 func seeds(kind string, seeds ...uint64) (jobs []job) {
 	for _, s := range seeds {
 		jobs = append(jobs, job{seed: s, kind: kind})
@@ -68,7 +68,7 @@ func TestTheSimulationCatchesSeededBugs(t *testing.T) {
 	all.Wait()
 }
 
-// TestTheSeedsOfTheBugsAreQuietWithoutThem shows that it is the bugs that are caught.
+// TestTheSeedsOfTheBugsAreQuietWithoutThem checks that the same jobs break no promise if the bugs are absent.
 func TestTheSeedsOfTheBugsAreQuietWithoutThem(t *testing.T) {
 	if !*allBugs {
 		t.Skip("no -bugs")
@@ -84,7 +84,7 @@ func TestTheSeedsOfTheBugsAreQuietWithoutThem(t *testing.T) {
 	}
 }
 
-// TestEverySeededBugFitsTheSource keeps the list up to date with the source.
+// TestEverySeededBugFitsTheSource checks that each bug's edits still match the source.
 func TestEverySeededBugFitsTheSource(t *testing.T) {
 	if len(bugs) < 20 {
 		t.Errorf("only %d bugs", len(bugs))
@@ -106,7 +106,7 @@ func TestEverySeededBugFitsTheSource(t *testing.T) {
 			}
 		}
 		for _, j := range b.jobs {
-			j.plan() // panics for an unknown kind or trouble
+			j.plan() // panics if the kind or the trouble is unknown
 		}
 		if len(b.breaks) == 0 || len(b.jobs) == 0 {
 			t.Errorf("%s: it names no promise or no seed", b.name)
@@ -114,7 +114,8 @@ func TestEverySeededBugFitsTheSource(t *testing.T) {
 	}
 }
 
-// TestEverySeededBugCompiles finds quickly the errors that make simulate-bugs would find at night.
+// TestEverySeededBugCompiles quickly finds compile errors that would otherwise appear only in make simulate-bugs at
+// night.
 func TestEverySeededBugCompiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it has one goroutine")
@@ -131,7 +132,7 @@ func TestEverySeededBugCompiles(t *testing.T) {
 	}
 }
 
-// TestAnEditMatchesSyntaxAndNotText tests the edits on a package of one file.
+// TestAnEditMatchesSyntaxAndNotText applies edits to a package with one file.
 func TestAnEditMatchesSyntaxAndNotText(t *testing.T) {
 	const text = `package p
 
@@ -178,9 +179,9 @@ func other(all ...int) { other(all...) }
 	}
 }
 
-// overlay writes the changed files and the overlay file for the compiler.
+// overlay writes the changed files, and the overlay file that the compiler reads.
 func (b bug) overlay(root, dir string) (string, error) {
-	changed := map[string]string{} // text by file
+	changed := map[string]string{} // source by file
 	for _, e := range b.edits {
 		if err := e.apply(root, changed); err != nil {
 			return "", err
@@ -203,7 +204,7 @@ func (b bug) overlay(root, dir string) (string, error) {
 	return file, os.WriteFile(file, data, 0o600)
 }
 
-// try builds the bug and runs its seeds until one breaks a promise.
+// try builds the bug and runs its jobs until one of them breaks a promise.
 func (b bug) try(ctx context.Context, root, dir string) (caught string, err error) {
 	overlay, err := b.overlay(root, dir)
 	if err != nil {

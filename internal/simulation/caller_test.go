@@ -22,7 +22,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// caller is a client of Easel: a thread of some service.
+// caller is a client of Easel, such as a thread of a service.
 type caller struct {
 	world  *world
 	tenant *tenant
@@ -32,9 +32,9 @@ type caller struct {
 	mu     sync.Mutex
 	seq    int
 	stream int
-	at     int // the replica that it turns to
+	at     int // index of the replica that it calls
 
-	refused string // reason why its last order was rejected
+	refused string // reason for which its last order was rejected
 }
 
 func (w *world) caller(t *tenant, name string) *caller {
@@ -45,7 +45,7 @@ func (w *world) caller(t *tenant, name string) *caller {
 	}
 }
 
-// start runs a caller until f returns.
+// start runs f as a caller.
 func (c *caller) start(f func(c *caller)) {
 	w := c.world
 	w.countHelper(c.name, 1)
@@ -56,7 +56,8 @@ func (c *caller) start(f func(c *caller)) {
 	})
 }
 
-// countHelper counts the running callers by name, to report those that never finish.
+// countHelper changes the number of running callers with a name by by, so that callers that never finish can be
+// reported.
 func (w *world) countHelper(name string, by int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,14 +66,14 @@ func (w *world) countHelper(name string, by int) {
 	}
 }
 
-// helper returns a second caller of the same tenant, with its own random source.
+// helper returns another caller for the same tenant, with its own random source.
 func (c *caller) helper(name string) *caller {
 	h := c.world.caller(c.tenant, c.name+"/"+name)
 	h.name, h.at = c.name+"/"+name, c.at
 	return h
 }
 
-// note writes the history.
+// note adds an event of the caller to the history.
 func (c *caller) note(e promises.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,8 +84,7 @@ func (c *caller) note(e promises.Event) {
 
 func (c *caller) over() bool { return c.world.ctx.Err() != nil }
 
-// pause sleeps for about d. A random number of nanoseconds prevents two callers from acting at the same
-// instant.
+// pause sleeps for about d. The random part in nanoseconds prevents two callers from acting at the same instant.
 func (c *caller) pause(d time.Duration) { c.sleep(c.about(d)) }
 
 func (c *caller) about(d time.Duration) time.Duration {
@@ -102,18 +102,18 @@ func (c *caller) sleep(d time.Duration) {
 
 func (c *caller) randomly(p float64) bool { return c.random.Float64() < p }
 
-// endpoint returns the connection to the caller's current replica.
+// endpoint returns the endpoint for the caller's current replica.
 func (c *caller) endpoint() *endpoint { return c.tenant.endpoints[c.at] }
 
-// switchEndpoint selects another replica for the caller, if there is one.
+// switchEndpoint makes the caller use the next replica, if there is more than one.
 func (c *caller) switchEndpoint() { c.at = (c.at + 1) % len(c.tenant.endpoints) }
 
-// rest returns the REST client of an endpoint.
+// rest returns a REST client for an endpoint.
 func (d *endpoint) rest() promises.REST {
 	return promises.REST{Client: d.http, Address: "localhost", Token: d.key}
 }
 
-// signed returns a context with the credential of an endpoint.
+// signed returns a context with an endpoint's credential.
 func (d *endpoint) signed(ctx context.Context) context.Context {
 	if d.key == "" {
 		return ctx
@@ -128,7 +128,7 @@ func (c *caller) failed(e promises.Event, err error) (codes.Code, string) {
 	c.world.searchKeys(c, err.Error())
 	e.Kind, e.Text = promises.Failed, st.Code().String()+" "+reason
 	if code := st.Code(); code == codes.DeadlineExceeded || code == codes.Canceled {
-		e.Text = code.String() // client and server use the same clock, and which of them reports the error is not deterministic
+		e.Text = code.String() // either side may report the error first, because client and server use the same clock
 	}
 	c.note(e)
 	return st.Code(), reason
@@ -159,19 +159,19 @@ func retryDelay(err error) time.Duration {
 	return 0
 }
 
-// order describes an order to place.
+// order describes an order that a caller places.
 type order struct {
 	model  string
 	inputs string
 	key    string
 	limit  *int64
-	leave  time.Duration // time until its caller disconnects for the first time; zero means at the deadline
+	leave  time.Duration // time until the caller disconnects from its first attempt; zero means at the deadline
 
-	elsewhere bool // each attempt is sent to another replica
+	elsewhere bool // each attempt goes to a different replica
 	forgotten bool // no caller asks for its outcome again
 }
 
-// haiku returns the cheapest order. With fails, its generation fails.
+// haiku returns the cheapest order. If fails is set, its generation fails.
 func (c *caller) haiku(fails bool) order {
 	prompt := fmt.Sprintf("%s %d", c.name, c.random.Int64())
 	if fails {
@@ -196,8 +196,8 @@ func (c *caller) picture() order {
 
 func (c *caller) key() string { return fmt.Sprintf("%s-%x", c.name, c.random.Uint64()) }
 
-// buy places an order as a good client does: it keeps the key, and sends it again after
-// every error that allows it. first bounds the first attempt, so that it may be given up.
+// buy places an order as a correct client does: it resends the order with the same key after every error that allows a
+// retry. first is the timeout of the first attempt, so that the caller may abandon the attempt.
 func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 	patience, maybe, began := first, false, c.world.history.Since()
 	for attempt := 1; !c.over(); attempt++ {
@@ -210,7 +210,7 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 		g, err := c.send(ctx, o, c.labelsOf(o, attempt))
 		cancel()
 		if o.leave > 0 && attempt == 1 {
-			c.pause(patience) // no caller waits for the order during this time
+			c.pause(patience) // no caller waits for the order in the meantime
 		}
 		if err == nil {
 			c.world.front.placed(g.GetGenerationId())
@@ -246,7 +246,7 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 			c.note(promises.Event{Kind: promises.GaveUp, Text: o.key, Generation: reason})
 			return "", false
 		}
-		if c.world.plan.Rotates && !c.world.plan.Ledger && attempt > 20 { // the API key with which it was sent is no longer active
+		if c.world.plan.Rotates && !c.world.plan.Ledger && attempt > 20 { // the API key of the first attempt is no longer active
 			c.note(promises.Event{Kind: promises.GaveUp, Text: o.key, Generation: reason})
 			return "", false
 		}
@@ -264,8 +264,8 @@ func (c *caller) send(ctx context.Context, o order, labels map[string]string) (*
 	return resp.GetGeneration(), err
 }
 
-// refuses reports whether an error means that an order is rejected. If the order may exist
-// nevertheless, a correct client sends it again until its outcome is known.
+// refuses reports whether an error means that an order is rejected. If the order may still exist, a correct client
+// resends it until its outcome is known.
 func refuses(code codes.Code, reason string) bool {
 	switch code {
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.AlreadyExists, codes.NotFound:
@@ -276,7 +276,7 @@ func refuses(code codes.Code, reason string) bool {
 	return false
 }
 
-// moment converts a time of the world's clock to the history's offset.
+// moment converts a time by the world's clock to an offset in the history.
 func (w *world) moment(t time.Time) time.Duration {
 	if t.IsZero() || t.Unix() == 0 {
 		return -1
@@ -284,11 +284,11 @@ func (w *world) moment(t time.Time) time.Duration {
 	return t.Sub(w.history.Begin)
 }
 
-// viewing describes a watch of one generation.
+// viewing describes a watch of a single generation.
 type viewing struct {
 	id    string
 	until easelv1.WatchUntil
-	every time.Duration // heartbeat; 0 = 15 s
+	every time.Duration // heartbeat interval; zero means 15 s
 	slow  time.Duration // pause after each message
 	rest  bool
 }
@@ -296,8 +296,8 @@ type viewing struct {
 // messages returns the next message of an open stream of one generation.
 type messages = func() (*easelv1.WatchGenerationResponse, error)
 
-// follow watches a generation until its goal, and connects again after everything else: errors,
-// silence, replicas that go down. It reports whether the goal was reached.
+// follow watches a generation until the goal is reached. It reconnects after errors, silence and shutdowns of replicas.
+// It reports whether the goal was reached.
 func (c *caller) follow(v viewing) bool {
 	v.every = c.heartbeat(v.every)
 	known, last := "", easelv1.State_STATE_UNSPECIFIED
@@ -322,22 +322,22 @@ func (c *caller) follow(v viewing) bool {
 	return false
 }
 
-// heartbeat returns the given interval, or the default, plus a random part of a millisecond,
-// because many timeouts are multiples of 15 s too.
+// heartbeat returns the given or the default interval plus a random part of a millisecond, because many timeouts are
+// also multiples of 15 s.
 func (c *caller) heartbeat(every time.Duration) time.Duration {
 	return cmp.Or(every, 15*time.Second) + time.Duration(c.random.Int64N(1e6))
 }
 
-// How a stream ends.
+// ending is the way in which a stream ends.
 type ending int
 
 const (
 	endOK      ending = iota // with OK
-	endLost                  // with an error, or with silence
+	endLost                  // with an error or silence
 	endUnknown               // not found
 )
 
-// watchOnce reads one stream to its end.
+// watchOnce reads a single stream to its end.
 func (c *caller) watchOnce(v viewing, known string) (end ending, etag string, state easelv1.State) {
 	c.stream++
 	d := c.endpoint()
@@ -393,14 +393,14 @@ func (c *caller) patience(every time.Duration) time.Duration {
 	return 3*every + time.Duration(c.random.Int64N(1e6))
 }
 
-// reading has the times of a caller that reads a stream.
+// reading contains the times of a caller that reads a stream.
 type reading struct {
 	patience, slow time.Duration // slow is the pause after each message
 	limit          time.Duration // time after which the caller leaves; zero means never
 }
 
-// readStream opens a stream and reads it to its end. It returns the error of the stream, and the reason of a caller
-// that leaves it.
+// readStream opens a stream and reads it to its end. It returns the stream's error, and the cause if the caller left
+// the stream.
 func readStream[M any](c *caller, r reading, open func(ctx context.Context) (func() (M, error), error), take func(M)) (err, cause error) {
 	ctx, cancel := context.WithCancelCause(c.world.ctx)
 	defer cancel(nil)
@@ -429,7 +429,7 @@ func conditionName(b *easelv1.Heartbeat) string {
 	return b.GetUpstreamCondition().String()[len("UPSTREAM_CONDITION_"):]
 }
 
-// recordState records a state from a stream.
+// recordState records a state that a stream has delivered.
 func (c *caller) recordState(say func(promises.Event), g *easelv1.Generation, initial bool) {
 	say(promises.Event{
 		Kind: promises.Updated, State: g.GetState(), Etag: g.GetEtag(), Initial: initial,
@@ -438,8 +438,7 @@ func (c *caller) recordState(say func(promises.Event), g *easelv1.Generation, in
 	c.world.checkOwner(c, g)
 }
 
-// checkOwner checks that a generation belongs to the tenant: its prompt begins with the name of the
-// tenant.
+// checkOwner checks that a generation belongs to the caller's tenant: the prompt must begin with the tenant's name.
 func (w *world) checkOwner(c *caller, g *easelv1.Generation) {
 	prompt := g.GetInputs().GetFields()["prompt"].GetStringValue()
 	if c.tenant == w.operator && c.tenant != nil {
@@ -453,7 +452,7 @@ func (w *world) checkOwner(c *caller, g *easelv1.Generation) {
 	}
 }
 
-// watch opens a stream of one generation.
+// watch opens a stream of a single generation.
 func (d *endpoint) watch(ctx context.Context, v viewing, known string) (messages, error) {
 	request := &easelv1.WatchGenerationRequest{GenerationId: v.id, Until: v.until, KnownEtag: known, HeartbeatInterval: durationpb.New(v.every)}
 	if v.rest {

@@ -17,18 +17,17 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// guest is a caller without a team. A fault removes its token and restores it.
+// guest is a caller without a team. A fault temporarily removes its token.
 const guest = "guest"
 
-// limitChange is a daily budget of the thrifty team in the callers file, with the time of the
-// change.
+// limitChange is a change of the thrifty team's daily budget in the callers file.
 type limitChange struct {
 	at    time.Duration
 	cents int64
 }
 
-// callersText returns a callers file with the given daily budget of the thrifty team, and the token
-// and optional team of the guest.
+// callersText returns a callers file with the thrifty team's daily budget, and with the guest's token and optional
+// team.
 func (w *world) callersText(budget int64, guestToken, guestTeam string) string {
 	teams, list := "", ""
 	add := func(name, more, token string) {
@@ -53,7 +52,7 @@ func (w *world) callersText(budget int64, guestToken, guestTeam string) string {
 	return "teams:\n" + teams + "callers:\n" + list
 }
 
-// writeCallers writes the callers file as it is most of the time, but for a daily budget.
+// writeCallers writes the usual callers file with the given daily budget.
 func (w *world) writeCallers(budget int64) error {
 	w.mu.Lock()
 	w.limits = append(w.limits, limitChange{w.history.Since(), budget})
@@ -61,7 +60,7 @@ func (w *world) writeCallers(budget int64) error {
 	return os.WriteFile(w.callersFile, []byte(w.callersText(budget, w.token(guest), "")), 0o600)
 }
 
-// changeCallers writes another callers file, calls do, and restores the old file.
+// changeCallers writes a different callers file, calls do, and restores the usual file.
 func (s *runningFault) changeCallers(write func() error, do func()) {
 	for _, f := range []func() error{write, func() error { do(); return s.world.writeCallers(s.world.plan.Budget) }} {
 		if err := f(); err != nil {
@@ -142,7 +141,7 @@ func (s *runningFault) loseToken() {
 	}
 }
 
-// callersInTheFile checks that callers in the callers file are never rejected.
+// callersInTheFile checks that a caller that is in the callers file is never rejected.
 func callersInTheFile(o *outcome, say promises.Say) {
 	for _, e := range o.Events {
 		if e.Kind == promises.Failed && o.plan.Ledger && e.Owner() != guest && strings.HasPrefix(e.Text, codes.Unauthenticated.String()) {
@@ -151,8 +150,8 @@ func callersInTheFile(o *outcome, say promises.Say) {
 	}
 }
 
-// newOrdersFit checks that each new order of the thrifty team fits the budget of the callers file.
-// A change of the file takes effect within a second.
+// newOrdersFit checks that each new order of the thrifty team fits the budget in the callers file. A change to the file
+// takes effect within a second.
 func newOrdersFit(o *outcome, say promises.Say) {
 	sent := map[string]time.Duration{}
 	for _, e := range o.Events {
@@ -182,7 +181,7 @@ func newOrdersFit(o *outcome, say promises.Say) {
 	}
 }
 
-// limitIn returns the highest daily budget of the callers file in a period.
+// limitIn returns the highest daily budget in the callers file during a period.
 func (o *outcome) limitIn(from, to time.Duration) (most int64) {
 	for n, l := range o.limits {
 		if l.at <= to && (n+1 == len(o.limits) || o.limits[n+1].at >= from) {
@@ -192,7 +191,7 @@ func (o *outcome) limitIn(from, to time.Duration) (most int64) {
 	return most
 }
 
-// usedAt returns the used cents of a budget at a time.
+// usedAt returns the amount in cents that is used of a budget at a given time.
 func (o *outcome) usedAt(w promises.Budget, at time.Duration) (used int64) {
 	for _, b := range o.Budgets {
 		if b.Budget() == w && b.At <= at {

@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// turnBy is the maximum duration of an order of a small team while another team sends many
-	// orders. It allows for one order of each owner at the catalog's rate, and for a pause.
+	// turnBy is the maximum time to place a small team's order while another team sends many orders. It allows for one
+	// order of each owner at the catalog's rate, and for a pause.
 	turnBy = 15 * time.Second
-	// gateMargin is the time before its deadline at which an order may be rejected if a pause ends
-	// later.
+	// gateMargin is the minimum time between the end of a pause and an order's deadline. With less time, the order may
+	// be rejected.
 	gateMargin = 5 * time.Second
-	// longestPause is the longest pause that the catalog can ask for.
+	// longestPause is the longest pause that the catalog can request.
 	longestPause = 2 * time.Minute
 )
 
 // noRequestInAPause checks that a process sends no request under an API key between a 429 and the end of its pause.
 func noRequestInAPause(o *outcome, say promises.Say) {
-	last := map[account]request{} // the latest request that was answered with a pause
+	last := map[account]request{} // latest requests to which the catalog responded with a pause
 	for _, r := range o.sent() {
 		who := account{r.process, r.apiKey}
 		if asked := last[who]; r.at > asked.end && r.at < asked.end+asked.after {
@@ -34,8 +34,8 @@ func noRequestInAPause(o *outcome, say promises.Say) {
 	}
 }
 
-// oneGoesFirst checks that after a pause of an API key a process sends one request, and sends
-// others only after its response.
+// oneGoesFirst checks that after an API key's pause, a process sends only one request until it has received that
+// request's response.
 func oneGoesFirst(o *outcome, say promises.Say) {
 	asked, first := map[account]request{}, map[account]request{}
 	for _, r := range o.sent() {
@@ -56,13 +56,13 @@ func oneGoesFirst(o *outcome, say promises.Say) {
 	}
 }
 
-// asksForPause reports whether the catalog requested a pause of known length.
+// asksForPause reports whether the catalog's response requested a pause of known length.
 func (r request) asksForPause() bool { return (r.status == 429 || r.status == 503) && r.after > 0 }
 
-// noOrderIsLostByWaiting checks that no order is rejected for a 429 if the last pause ends well
-// before the order's deadline.
+// noOrderIsLostByWaiting checks that no order is rejected because of a 429 if the last pause ends well before the
+// order's deadline.
 func noOrderIsLostByWaiting(o *outcome, say promises.Say) {
-	lasts := map[string]map[time.Duration]time.Duration{} // time to the deadline, by idempotency key and time of sending
+	lasts := map[string]map[time.Duration]time.Duration{} // time to the deadline, by idempotency key and send time
 	for _, e := range o.Events {
 		if e.Kind == promises.Ordered {
 			if lasts[e.Text] == nil {
@@ -81,8 +81,8 @@ func noOrderIsLostByWaiting(o *outcome, say promises.Say) {
 	}
 }
 
-// opens returns the end of the last pause that the catalog requested before the time at. It returns false if
-// a response requested a pause of unknown length.
+// opens returns the end of the last pause that the catalog requested before the given time. known is false if a
+// response requested a pause of unknown length.
 func (o *outcome) opens(at time.Duration) (opens time.Duration, known bool) {
 	for _, r := range o.requests {
 		if r.status != 429 && r.status != 503 || r.end > at || at-r.end > longestPause {
@@ -96,15 +96,14 @@ func (o *outcome) opens(at time.Duration) (opens time.Duration, known bool) {
 	return max(opens, at), true
 }
 
-// flooded reports whether the team of an order floods: its turn may lie beyond its deadline.
+// flooded reports whether an order's team floods the catalog, so that the order may have to wait past its deadline.
 func (o *outcome) flooded(e promises.Event) bool {
 	return slices.ContainsFunc(o.Events, func(other promises.Event) bool {
 		return other.Kind == promises.Ordered && strings.Contains(other.Actor, "flood") && other.Owner() == e.Owner() && other.At <= e.At && e.Since-other.At < time.Minute
 	})
 }
 
-// noOwnerStarves checks that each order of a small team is placed soon while another team sends
-// many orders.
+// noOwnerStarves checks that a small team's orders are placed soon while another team sends many orders.
 func noOwnerStarves(o *outcome, say promises.Say) {
 	sent := map[string]promises.Event{}
 	for _, e := range o.Events {
@@ -120,7 +119,7 @@ func noOwnerStarves(o *outcome, say promises.Say) {
 	}
 }
 
-// capIsProbed checks that a process probes the daily cap with one order a minute.
+// capIsProbed checks that a process probes the daily cap with only one order per minute.
 func capIsProbed(o *outcome, say promises.Say) {
 	for _, f := range o.faults {
 		if f.id != "G2" {

@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// readJournal reads the changes that the database has recorded.
+// readJournal reads the changes that the database has recorded in its journal.
 func (w *world) readJournal(o *outcome) {
 	o.homeKey = fmt.Sprintf("%x", sha256.Sum256([]byte(w.account.key)))
 	w.rows(`SELECT * FROM simulated_orders ORDER BY rowid`, func(row []driver.Value) {
@@ -57,12 +57,12 @@ func (w *world) rows(query string, each func([]driver.Value)) {
 	}
 }
 
-// ledgerTime converts a time of the database's clock to the history's offset.
+// ledgerTime converts a time by the database's clock to an offset in the history.
 func (w *world) ledgerTime(micros int64) time.Duration {
 	return time.UnixMicro(micros).Add(-w.plan.Skew).Sub(w.history.Begin)
 }
 
-// heldAt returns the latest version of an order in the ledger at a time, by its upstream key.
+// heldAt returns the version of an order that the ledger had at the given time, by upstream key.
 func (o *outcome) heldAt(key string, at time.Duration) (held promises.Version, ok bool) {
 	for _, c := range o.journeys[key] {
 		if c.At <= at {
@@ -72,9 +72,8 @@ func (o *outcome) heldAt(key string, at time.Duration) (held promises.Version, o
 	return held, ok
 }
 
-// placedRequests calls each for every request that placed an order, with the version of the order
-// in the ledger at that time. It skips processes that were frozen, because other processes may have
-// handled their orders.
+// placedRequests calls each for every order request, with the order's version in the ledger at that time. It skips
+// processes that were frozen, because other processes may have handled their orders.
 func (o *outcome) placedRequests(each func(at promises.Event, r request, held promises.Version, written bool)) {
 	for _, r := range o.sent() {
 		if !o.plan.Ledger || r.op != routePlace || r.undialed || o.excused(r.at, r.end, r.process, "", reachReplica) {
@@ -144,7 +143,7 @@ func toldAsHeld(o *outcome, say promises.Say) {
 }
 
 func knownInAMinute(o *outcome, say promises.Say) {
-	const minute = time.Minute + 5*time.Second // the last of them takes a while
+	const minute = time.Minute + 5*time.Second // one minute, and a margin for the last orders
 	known := map[string]time.Duration{}
 	for _, c := range o.Versions {
 		if _, ok := known[c.ID]; !ok && c.State != lifecycle.Open {
@@ -163,8 +162,8 @@ func knownInAMinute(o *outcome, say promises.Say) {
 	}
 }
 
-// settledInTheEnd checks that an order is settled if its generation ended a minute before the last
-// watch ended.
+// settledInTheEnd checks that an order is settled if its generation ended at least a minute before the last watch
+// ended.
 func settledInTheEnd(o *outcome, say promises.Say) {
 	for _, c := range o.Orders() {
 		one := o.Truth[c.Generation]
@@ -175,7 +174,7 @@ func settledInTheEnd(o *outcome, say promises.Say) {
 	}
 }
 
-// leftAlone reports whether the settle job failed to read a generation, which it then skips for ten
+// leftAlone reports whether the settlement job failed to read a generation. It then skips the generation for ten
 // minutes.
 func (o *outcome) leftAlone(generation string) bool {
 	return slices.ContainsFunc(o.requests, func(r request) bool {

@@ -11,15 +11,15 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// manyStream is a stream of many generations, as its caller sees it.
+// manyStream is the state of a stream of many generations, from its caller's point of view.
 type manyStream struct {
 	open promises.Event
 	has  memory
 	up   bool // the caller has caught up
 }
 
-// tellsChanges checks each watch of many generations across its streams, because a new stream sends
-// the known etags.
+// tellsChanges checks that a watch of many generations delivers only changes, even across streams, because a new stream
+// sends the known etags.
 func tellsChanges(o *outcome, say promises.Say) {
 	crowd := o.openGenerations()
 	streams := map[string]*manyStream{}
@@ -43,7 +43,7 @@ func tellsChanges(o *outcome, say promises.Say) {
 	}
 }
 
-// applyUpdate applies an update to the state of the caller.
+// applyUpdate applies an update to the caller's state.
 func (s *manyStream) applyUpdate(e promises.Event, say promises.Say) {
 	gone := e.State == easelv1.State_STATE_DELETED
 	switch {
@@ -57,17 +57,17 @@ func (s *manyStream) applyUpdate(e promises.Event, say promises.Say) {
 	}
 }
 
-// caughtUp compares what the caller has with how many there are, and with the truth.
+// caughtUp compares the caller's generations with the announced number and with the truth.
 func (s *manyStream) caughtUp(o *outcome, e promises.Event, crowd float64, say promises.Say) {
 	s.up = true
 	want := len(s.has)
 	if len(s.open.Named) > 0 {
 		want = len(s.open.Named)
 	}
-	if e.Text != fmt.Sprint(want) && !o.excused(s.open.At-time.Minute, e.At, "", "", reachLedger) { // a watch without the ledger's response waits
+	if e.Text != fmt.Sprint(want) && !o.excused(s.open.At-time.Minute, e.At, "", "", reachLedger) { // while the ledger does not respond, a watch waits
 		say(e, "caught up with %s, and the caller has %d", e.Text, want)
 	}
-	limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd/pollRate*2)*time.Second // as in seenInTime
+	limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd/pollRate*2)*time.Second // the same limit as in seenInTime
 	for _, id := range slices.Sorted(maps.Keys(s.has)) {
 		one := o.Truth[id]
 		if promises.IsEnd(s.has[id].State) || one.Deleted || one.Ended < 0 || s.open.At-one.Ended < limit {
@@ -80,7 +80,7 @@ func (s *manyStream) caughtUp(o *outcome, e promises.Event, crowd float64, say p
 	}
 }
 
-// done sees that a stream of named generations ended when all of them had.
+// done checks that a stream of named generations ended only after all of them had ended.
 func (s *manyStream) done(e promises.Event, say promises.Say) {
 	for _, id := range s.open.Named {
 		if !promises.IsEnd(s.has[id].State) {

@@ -8,8 +8,8 @@ import (
 	"github.com/easel-grpc/easel/internal/promises"
 )
 
-// onlyWhatIsKnown compares the reported outcomes of orders with the sent requests and with the
-// sandbox's accounts.
+// onlyWhatIsKnown compares the outcomes that callers received with the requests that were sent and with the sandbox's
+// accounts.
 func onlyWhatIsKnown(o *outcome, say promises.Say) {
 	posts := map[string][]request{}
 	for _, r := range o.requests {
@@ -46,11 +46,10 @@ func onlyWhatIsKnown(o *outcome, say promises.Say) {
 	}
 }
 
-// definite has the statuses of a definite rejection.
+// definite contains the HTTP statuses that mean a definite rejection.
 var definite = []int{400, 401, 402, 403, 404, 409, 413, 422}
 
-// knower returns the name of the store that knows the requests of a process: the ledger, or the
-// process itself.
+// knower returns the name of the store that remembers a process's requests: either the ledger or the process itself.
 func (o *outcome) knower(process string) string {
 	if o.plan.Ledger {
 		return "ledger"
@@ -58,14 +57,14 @@ func (o *outcome) knower(process string) string {
 	return process
 }
 
-// isOwn reports whether a request during a call was made for it. With a ledger others may send the order too, under
-// later claims.
+// isOwn reports whether a request was sent for the given call. With a ledger, other processes may also send the order,
+// under later claims.
 func (o *outcome) isOwn(e promises.Event, r request) bool {
 	held, _ := o.heldAt(r.key, r.at)
 	return !o.plan.Ledger || r.process == e.Process && held.Leases <= 1
 }
 
-// mayHaveTaken reports whether the order of a request may exist, as far as its sender could see.
+// mayHaveTaken reports whether an order may exist after a request, judging by the response that the sender received.
 func (o *outcome) mayHaveTaken(r request) bool {
 	return r.status == 0 || r.status >= 500 || r.status/100 == 2 && o.excused(r.at, r.end, "", "", reachOrders)
 }
@@ -113,7 +112,7 @@ func ordersAreFinished(o *outcome, say promises.Say) {
 			say(promises.Event{At: r.at, Actor: r.process, Generation: r.key}, "the attempt was cut off after %v by the end of its context", r.end-r.at)
 		}
 	}
-	const pause = 6 * time.Second      // the longest between two attempts
+	const pause = 6 * time.Second      // longest pause between two attempts
 	attempts := map[string][]request{} // requests by process and key
 	for _, r := range o.sent() {
 		if r.op == routePlace {

@@ -10,9 +10,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// operatorsSeeAll checks that each complete list has those generations of the ledger that the
-// catalog still has, with their owners. The last list must also have generations that the ledger
-// does not know.
+// operatorsSeeAll checks that each complete list contains the ledger's generations that the catalog still has, with
+// their owners. The last list must also contain generations that the ledger does not know.
 func operatorsSeeAll(o *outcome, say promises.Say) {
 	if !o.plan.Ledger {
 		return
@@ -34,8 +33,8 @@ func operatorsSeeAll(o *outcome, say promises.Say) {
 	}
 }
 
-// firstLabelsStay checks that the final labels of an order come from an attempt that had started
-// when the order was written.
+// firstLabelsStay checks that an order's final labels come from an attempt that had started before the order was
+// written.
 func firstLabelsStay(o *outcome, say promises.Say) {
 	attempts := map[string][]time.Duration{} // start times by caller and upstream key
 	for _, e := range o.Events {
@@ -68,7 +67,7 @@ func firstLabelsStay(o *outcome, say promises.Say) {
 	}
 }
 
-// usageIsTheLedgers compares the final usage with the orders of the ledger and with the accounts of the catalog.
+// usageIsTheLedgers compares the final usage report with the ledger's orders and the catalog's accounts.
 func usageIsTheLedgers(o *outcome, say promises.Say) {
 	want, charged := map[string]*easelv1.UsageRow{}, map[string]int64{}
 	orders := map[string]promises.Version{}
@@ -92,7 +91,7 @@ func usageIsTheLedgers(o *outcome, say promises.Say) {
 		orders[c.Generation] = c
 	}
 	for _, g := range o.Accounts["held"].Generations {
-		if c := orders[g.ID]; c.Cost >= 0 { // otherwise its price was never read
+		if c := orders[g.ID]; c.Cost >= 0 { // negative if the cost was never read
 			charged[c.Owner] += min(g.CostCents, c.MaxCost())
 		}
 	}

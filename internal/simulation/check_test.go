@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/promises"
 )
 
-// timed are the promises that only virtual time can check, in the order of the report.
+// timed contains the promises that only virtual time can check, in the order of the report.
 var timed = []promises.Promise[*outcome]{
 	{Name: "no unknown outcome is reported as known", Check: onlyWhatIsKnown},
 	{Name: "every order that arrives is an attempt of ours", Check: everyPostIsOurs},
@@ -59,12 +59,12 @@ var timed = []promises.Promise[*outcome]{
 	{Name: "the run had its load and its faults", Check: runWasReal},
 }
 
-// check returns the promises that a run breaks.
+// check returns the promises that a run has broken.
 func check(o *outcome) []promises.Broken {
 	return append(promises.Check(promises.All, o.withFaults()), promises.Check(timed, o)...)
 }
 
-// nothingEscapes checks what the processes have logged, and the API keys of their requests.
+// nothingEscapes checks the processes' logs for secrets, and the API keys of their requests.
 func nothingEscapes(o *outcome, say promises.Say) {
 	for _, text := range o.leaks {
 		say(promises.Event{}, "%s", text)
@@ -76,8 +76,8 @@ func nothingEscapes(o *outcome, say promises.Say) {
 	}
 }
 
-// excused reports whether a fault with one of the reaches was active in a period, for a replica (or
-// its process) and tenant. Empty names match any.
+// excused reports whether a fault with one of the reaches was active during a period, for a replica or one of its
+// processes, and for a tenant. An empty name matches every name.
 func (o *outcome) excused(from, to time.Duration, replica, tenant string, reaches ...reach) bool {
 	return slices.ContainsFunc(o.faults, func(f span) bool {
 		return slices.Contains(reaches, f.reach) && f.from <= to && from <= f.to &&
@@ -86,8 +86,8 @@ func (o *outcome) excused(from, to time.Duration, replica, tenant string, reache
 	})
 }
 
-// keptFromOrders reports whether T11 prevented the conclusion of orders during a fault, so that the fault could not fire:
-// T11 lasts until its orders are abandoned, possibly after the next fault.
+// keptFromOrders reports whether T11 prevented orders from being concluded during a fault, so that the fault could not
+// fire. T11 lasts until its orders are abandoned, which may be after the next fault.
 func (o *outcome) keptFromOrders(f span) bool {
 	return slices.ContainsFunc(o.faults, func(other span) bool {
 		return other.id == "T11" && other.from <= f.from && f.to <= other.to
@@ -123,7 +123,7 @@ func nothingIsLeft(o *outcome, say promises.Say) {
 	}
 }
 
-// runWasReal reports a failure if a run had no load, or if its planned faults did not occur.
+// runWasReal reports a broken promise if a run had no load, or if its planned faults did not occur.
 func runWasReal(o *outcome, say promises.Say) {
 	for _, text := range o.problems {
 		say(promises.Event{}, "%s", text)
@@ -154,11 +154,11 @@ func runWasReal(o *outcome, say promises.Say) {
 	}
 }
 
-// joinedAtTheEnd reports whether a watch of a generation started within a second of its end.
+// joinedAtTheEnd reports whether a watch started within a second of its generation's end.
 func (o *outcome) joinedAtTheEnd(f span) bool {
 	return slices.ContainsFunc(o.Events, func(e promises.Event) bool {
 		one, known := o.Truth[e.Generation]
-		near := (e.At-one.Ended).Abs() < time.Second || one.Ended < 0 // this dialect has no end times
+		near := (e.At-one.Ended).Abs() < time.Second || one.Ended < 0 // a dialect without end times
 		return e.Kind == promises.Opened && known && near && e.At >= f.from && strings.Contains(e.Actor, ".L6.")
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// troubled reports whether a trouble lasted at a time, or until shortly before.
+// troubled reports whether a trouble was active at a time, or had ended at most after earlier.
 func (o *outcome) troubled(id string, at, after time.Duration) bool {
 	return slices.ContainsFunc(o.faults, func(f span) bool { return f.id == id && f.from <= at && at <= f.to+after })
 }
@@ -25,11 +25,11 @@ func onlyTrueStates(o *outcome, say promises.Say) {
 		}
 		one, known := o.Truth[e.Generation]
 		switch {
-		case e.Generation == nobodys && e.State == easelv1.State_STATE_DELETED: // this generation never existed
+		case e.Generation == nobodys && e.State == easelv1.State_STATE_DELETED: // the generation never existed
 		case !known:
 			say(e, "a generation that the catalog does not have")
 		case e.State == easelv1.State_STATE_DELETED:
-			// Only the replica of a young order knows it, and an operator may ask any replica.
+			// Only the replica that placed a new order knows its generation, and an operator may call any replica.
 			young := strings.HasPrefix(e.Actor, promises.Operator+".") && o.excused(e.At-time.Minute, e.At, "", "", reachVisible) &&
 				slices.ContainsFunc(o.Events, func(order promises.Event) bool {
 					return order.Kind == promises.Placed && order.Generation == e.Generation && order.At > e.At-30*time.Second
@@ -50,8 +50,7 @@ func onlyTrueStates(o *outcome, say promises.Say) {
 	}
 }
 
-// noInventedEnd checks the generations that were ordered while the catalog reported all of them as
-// queued.
+// noInventedEnd checks generations that were ordered while the catalog reported every generation as queued.
 func noInventedEnd(o *outcome, say promises.Say) {
 	for _, f := range o.faults {
 		if f.id != "U21" {
@@ -70,8 +69,8 @@ func noInventedEnd(o *outcome, say promises.Say) {
 	}
 }
 
-// noLongSilence checks the time between two messages of every stream, if no fault affected the
-// network, the process or the reader.
+// noLongSilence checks the time between two messages in every stream, unless a fault affected the network, the process
+// or the reader.
 func noLongSilence(o *outcome, say promises.Say) {
 	type stream struct {
 		actor string
@@ -97,8 +96,8 @@ func noLongSilence(o *outcome, say promises.Say) {
 	}
 }
 
-// slack is the allowed delay of a change from a list. A read confirms it first, as long as the list
-// may be incomplete.
+// slack is the allowed delay before a change in a list is delivered. While the list may be incomplete, a read must
+// confirm the change first.
 const slack = 2 * time.Second
 
 // deliveredAtOnce compares the delivery time of a change with the time of the catalog's response.
@@ -116,11 +115,11 @@ func deliveredAtOnce(o *outcome, say promises.Say) {
 			continue
 		}
 		limit := slack + time.Duration(crowd(e.At)/pollRate)*time.Second
-		if first { // a watch of everything reports a new generation only when the list shows it
+		if first { // a watch of everything delivers a new generation only when the list contains it
 			limit += maxInterval
 		}
 		from := e.Observed
-		if c := named[e.Generation]; c.At > from { // the ledger is queried ever less often, until it has the owner
+		if c := named[e.Generation]; c.At > from { // the interval of ledger queries grows until the ledger knows the owner
 			from = c.At + (c.At - c.Written) + 2*askAgain
 		}
 		if late := e.At - from; late > limit && !o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers, reachReplica, reachReads, reachLedger) {
@@ -129,11 +128,10 @@ func deliveredAtOnce(o *outcome, say promises.Say) {
 	}
 }
 
-// askAgain is the minimum interval at which a team's watch of everything queries the ledger for
-// unknown generations.
+// askAgain is the minimum interval at which a team's watch of everything queries the ledger about unknown generations.
 const askAgain = 2 * time.Second
 
-// firstNamed has, by generation, the change by which the ledger learned of it.
+// firstNamed returns, by generation, the first version of the order that names the generation.
 func (o *outcome) firstNamed() map[string]promises.Version {
 	first := map[string]promises.Version{}
 	for _, c := range o.Versions {
@@ -144,7 +142,7 @@ func (o *outcome) firstNamed() map[string]promises.Version {
 	return first
 }
 
-// seenInTime compares the time when a watcher received the end with the time of the end.
+// seenInTime compares the time at which a watcher received a generation's end with the time of the end.
 func seenInTime(o *outcome, say promises.Say) {
 	type view struct{ actor, gen string }
 	since := map[view]time.Duration{}
@@ -164,7 +162,7 @@ func seenInTime(o *outcome, say promises.Say) {
 			continue
 		}
 		from := max(began, one.Ended)
-		// Calls come before polls, which are sure of a quarter of the rate.
+		// Calls have priority over polls, but a quarter of the rate is reserved for polls.
 		limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd(e.At)/pollRate*2)*time.Second
 		if late := e.At - from; late > limit && !o.excused(from-5*time.Minute, e.At, "", "",
 			reachCatalog, reachReads, reachOutage, reachReplica, reachCallers, reachVisible, reachRejected) {
@@ -173,7 +171,7 @@ func seenInTime(o *outcome, say promises.Say) {
 	}
 }
 
-// openGenerations returns a function that counts the generations that were open around a time.
+// openGenerations returns a function that counts the generations in progress around a given time.
 func (o *outcome) openGenerations() func(at time.Duration) float64 {
 	var changes []time.Duration
 	type change struct {
@@ -207,7 +205,7 @@ func (o *outcome) openGenerations() func(at time.Duration) float64 {
 	}
 }
 
-// watchesAreKept checks every stream that ended with an error.
+// watchesAreKept checks that each stream that ended with an error had a reason to end.
 func watchesAreKept(o *outcome, say promises.Say) {
 	closing := map[string]bool{}
 	for _, e := range o.Events {
@@ -224,13 +222,13 @@ func watchesAreKept(o *outcome, say promises.Say) {
 			continue
 		}
 		if (e.Kind == promises.Silent || saysLedger(e.Text)) && !o.wasOpen(e, e.At) && o.excused(e.At-time.Minute, e.At, e.Process, "", reachLedger) {
-			continue // a watch that has started continues
+			continue // only a watch that has not started may fail
 		}
 		if strings.HasSuffix(e.Text, "UPSTREAM_UNAVAILABLE") && !o.plan.Held && !o.wasOpen(e, e.At) && !o.hadAccepted(e) {
-			continue // its replica has never had the API key accepted
+			continue // the catalog has never accepted the API key from this replica
 		}
 		if strings.HasPrefix(e.Text, "NotFound") && o.plan.Ledger && o.excused(e.At-time.Minute, e.At, "", "", reachVisible) {
-			continue // its replica has not placed the order
+			continue // another replica placed the order
 		}
 		if strings.HasPrefix(e.Text, "NotFound") && (o.Truth[e.Generation].Deleted || e.Generation == nobodys) {
 			continue
@@ -239,20 +237,20 @@ func watchesAreKept(o *outcome, say promises.Say) {
 	}
 }
 
-// hadAccepted reports whether the catalog has accepted the API key of an event's actor at its process within the hour.
+// hadAccepted reports whether the catalog accepted the actor's API key from the event's process within the last hour.
 func (o *outcome) hadAccepted(e promises.Event) bool {
 	return slices.ContainsFunc(o.requests, func(r request) bool {
 		return r.process == e.Process && r.apiKey == e.Owner() && r.status/100 == 2 && r.end < e.At && e.At-r.end < time.Hour
 	})
 }
 
-// saysLedger reports whether an error reports an unavailable ledger: it does not respond, or
-// waiting queries use all of its connections.
+// saysLedger reports whether an error means that the ledger is unavailable: either it does not respond, or waiting
+// queries use all of its connections.
 func saysLedger(text string) bool {
 	return strings.HasSuffix(text, "LEDGER_UNAVAILABLE") || strings.HasSuffix(text, "OVERLOADED")
 }
 
-// drainIsAnnounced checks the streams that ended because their replica shut down gracefully.
+// drainIsAnnounced checks that a replica announces the end of its streams before it shuts down gracefully.
 func drainIsAnnounced(o *outcome, say promises.Say) {
 	closing := map[string]bool{}
 	for _, e := range o.Events {
@@ -264,7 +262,7 @@ func drainIsAnnounced(o *outcome, say promises.Say) {
 			continue
 		}
 		for _, f := range o.faults {
-			other := o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers) || o.troubled("C2", e.At, time.Minute) // a frozen caller sends nothing
+			other := o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers) || o.troubled("C2", e.At, time.Minute) // a frozen caller may not have received the announcement
 			if f.id == "N4" && !other && f.from <= e.At && e.At <= f.to && strings.HasPrefix(e.Process, f.replica) && o.wasOpen(e, f.from) {
 				say(e, "the stream was cut off without a word")
 			}
@@ -272,7 +270,7 @@ func drainIsAnnounced(o *outcome, say promises.Say) {
 	}
 }
 
-// wasOpen reports whether the stream of an event received a message before the given time.
+// wasOpen reports whether an event's stream received a message before the given time.
 func (o *outcome) wasOpen(e promises.Event, by time.Duration) bool {
 	return slices.ContainsFunc(o.Events, func(other promises.Event) bool {
 		return other.Actor == e.Actor && other.Stream == e.Stream && other.Kind != promises.Opened && other.At < by

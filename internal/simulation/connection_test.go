@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// ledgerConn is a connection to the database.
+// ledgerConn is a process's connection to the database.
 type ledgerConn struct {
 	gateway *gateway
 
-	ctx   context.Context // context of the transaction; nil outside of one
-	begun int64           // length of the journal at its start; negative if no trap waits for a step
+	ctx   context.Context // the transaction's context; nil outside a transaction
+	begun int64           // length of the journal at the start of the transaction; negative if no trap waits for a step
 }
 
 func (c *ledgerConn) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }
@@ -46,7 +46,7 @@ func (c *ledgerConn) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx
 	return c, nil
 }
 
-// end ends the transaction.
+// end ends the transaction with COMMIT or ROLLBACK.
 func (c *ledgerConn) end(how string) error {
 	if c.ctx == nil {
 		return nil
@@ -60,11 +60,12 @@ func (c *ledgerConn) end(how string) error {
 
 func (c *ledgerConn) Rollback() error { return c.end("ROLLBACK") }
 
-// Commit commits. A fault may crash or freeze the process before or after it, or cut the connection.
+// Commit commits the transaction. A fault may crash or freeze the process before or after the commit, or cut the
+// connection.
 func (c *ledgerConn) Commit() error {
 	ctx, g := c.ctx, c.gateway
 	before, after := c.steps()
-	if g.met(before) { // the database ends the session of one that is silent
+	if g.met(before) { // the database ends a silent session
 		_ = c.Rollback()
 		_ = g.alive()
 		return errCommitLost
@@ -86,8 +87,7 @@ func (c *ledgerConn) Commit() error {
 	return g.way(ctx)
 }
 
-// steps returns the steps of an order before and after the commit, or noStep if the transaction is
-// no such step.
+// steps returns the steps of an order before and after the commit, or noStep if the transaction is not such a step.
 func (c *ledgerConn) steps() (before, after step) {
 	if c.begun < 0 {
 		return noStep, noStep
@@ -144,7 +144,7 @@ func (c *ledgerConn) ask(ctx context.Context, statement string, question func() 
 	return question()
 }
 
-// keptRows are the rows of an answer.
+// keptRows contains the rows of a query result.
 type keptRows struct {
 	columns []string
 	rows    [][]driver.Value

@@ -12,37 +12,37 @@ import (
 	"time"
 )
 
-// database is the database of all replicas: SQLite in memory with one transaction at a time. Each
-// process uses its own gateway, which simulates slow, refused and lost connections.
+// database is the database of all replicas: an in-memory SQLite database with one transaction at a time. Each process
+// uses its own gateway, which simulates slow, refused and lost connections.
 type database struct {
 	world *world
 	conn  driver.Conn
-	kept  map[string]driver.Stmt // statements of conn that take values
-	turn  chan struct{}          // held while conn and kept are in use
-	clock string                 // the database's time, in SQL
+	kept  map[string]driver.Stmt // prepared statements of conn that have parameters
+	turn  chan struct{}          // acquired while conn and kept are in use
+	clock string                 // SQL expression for the database's time
 
 	mu      sync.Mutex
 	trouble ledgerTrouble
 	count   map[string]int // number of operations so far, by process
-	met     int            // number of operations that the fault has affected
+	met     int            // number of operations that the current fault has affected
 }
 
 // ledgerTrouble is a fault of the ledger.
 type ledgerTrouble struct {
 	sort    ledgerSort
-	process string // "" is every one
+	process string // name prefix of the affected processes; "" means all
 }
 
-// ledgerSort is a kind of fault of the ledger.
+// ledgerSort is a kind of ledger fault.
 type ledgerSort int
 
 const (
 	noTrouble    ledgerSort = iota
 	slowLedger              // a transaction takes seconds
 	ledgerAway              // connections are refused
-	ledgerMute              // queries get no response
-	ledgerFull              // nothing can be written
-	commitLost              // the connection is lost during a commit, which succeeds or not
+	ledgerMute              // queries get no responses
+	ledgerFull              // writes fail
+	commitLost              // the connection is lost during a commit, which may have succeeded
 	commitSilent            // a host disappears before its commit, and its locks are released after sessionTime
 )
 
@@ -55,14 +55,14 @@ var (
 	errCommitLost = errors.New("the connection was lost")
 )
 
-// noted are the columns of an order whose changes the database keeps.
+// noted contains the columns of an order whose changes the database records.
 var noted = []string{
 	"id", "owner", "caller", "upstream_key", "api_key", "state", "generation_id", "claims", "claimed_until", "order_time",
 	"reserved_cents", "cost_cents", "refunded_cents", "unconfirmed_cents", "settled", "status", "deleted",
 }
 
-// journal defines the tables in which the database records each change, in addition to the tables
-// of the ledger.
+// journal contains the statements that define the tables in which the database records each change, in addition to the
+// ledger's own tables.
 var journal = []string{
 	`CREATE TABLE simulated_orders (at, ` + strings.Join(noted, ", ") + `)`,
 	`CREATE TABLE simulated_budgets (at, owner, period, start_time, spent_cents, reserved_cents)`,
@@ -94,7 +94,7 @@ func (w *world) openDatabase() error {
 	return nil
 }
 
-// watch starts to record the changes of the ledger, whose tables exist now.
+// watch starts to record the ledger's changes. The ledger's tables must exist.
 func (d *database) watch() error {
 	for _, statement := range journal {
 		if _, err := d.exec(statement); err != nil {
@@ -104,8 +104,8 @@ func (d *database) watch() error {
 	return nil
 }
 
-// statement returns a prepared statement. The few statements with values are cached, because
-// preparing them costs SQLite more than running most of them.
+// statement returns a prepared statement. The few statements that have parameters are cached, because SQLite takes
+// longer to prepare them than to run most of them.
 func (d *database) statement(text string, values int) (statement driver.Stmt, done func() error, err error) {
 	if kept := d.kept[text]; kept != nil {
 		return kept, nothing, nil
@@ -153,7 +153,7 @@ func (d *database) query(text string, args ...driver.NamedValue) (driver.Rows, e
 	}
 }
 
-// number returns the result of a query for a number.
+// number returns the number that a query selects.
 func (d *database) number(question string) int64 {
 	rows, err := d.query(question)
 	if err != nil {
@@ -166,12 +166,12 @@ func (d *database) number(question string) int64 {
 	return n
 }
 
-// words puts the clock of the database into a statement.
+// words replaces placeholders in a statement with the database's clock.
 func (d *database) words(statement string) string {
 	return strings.NewReplacer("easel_now()", d.clock, "{now}", d.clock).Replace(statement)
 }
 
-// begin starts a fault for the transactions of a process, or of all.
+// begin starts a fault for the transactions of one process or of all processes.
 func (d *database) begin(trouble ledgerTrouble) (end func(), fired func() int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -187,8 +187,7 @@ func (d *database) begin(trouble ledgerTrouble) (end func(), fired func() int) {
 		}
 }
 
-// troubles reports whether a fault affects a process now, and returns a random number for this
-// call.
+// troubles reports whether a kind of fault affects the process now, and returns a random number for this call.
 func (d *database) troubles(g *gateway, sort ledgerSort) (random uint64, yes bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -219,11 +218,11 @@ func (d *database) close() {
 	_ = d.conn.Close()
 }
 
-// gateway is the connection of one process to the database. It is a driver.Connector.
+// gateway is a process's access to the database. It implements driver.Connector.
 type gateway struct {
 	database *database
 	process  string
-	open     bool // the process has started; from now on faults apply
+	open     bool // the process has started, so faults apply
 
 	mu   sync.Mutex
 	gone bool          // the process is dead
@@ -245,7 +244,7 @@ type noDriver struct{}
 
 func (noDriver) Open(string) (driver.Conn, error) { return nil, errors.ErrUnsupported }
 
-// alive waits while the process is frozen. It returns an error if the process is dead.
+// alive waits while the process is frozen. It returns an error if the process has been killed.
 func (g *gateway) alive() error {
 	for {
 		g.mu.Lock()
@@ -285,7 +284,7 @@ func (g *gateway) resume() {
 	}
 }
 
-// reach simulates the delivery of a query to the database, which may fail.
+// reach simulates the delivery of a query to the database. The delivery may fail.
 func (g *gateway) reach(ctx context.Context) error {
 	if err := g.alive(); err != nil {
 		return err
@@ -300,7 +299,7 @@ func (g *gateway) reach(ctx context.Context) error {
 	return g.way(ctx)
 }
 
-// way waits for the network delay of a query or of its response.
+// way waits for the network delay of a query or its response.
 func (g *gateway) way(ctx context.Context) error {
 	random, slow := g.database.troubles(g, slowLedger)
 	most := 2 * time.Millisecond

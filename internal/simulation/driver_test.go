@@ -27,10 +27,10 @@ var (
 	leaveOut = flag.String("without", "", "numbers of troubles of the plan to leave out, with commas")
 )
 
-// patience is the maximum wall time of one run.
+// patience is the maximum wall-clock time of a run.
 const patience = 10 * time.Minute
 
-// job is a request for one run.
+// job describes a run.
 type job struct {
 	seed    uint64
 	kind    string
@@ -51,7 +51,7 @@ func (j job) flags() []string {
 	return list
 }
 
-// command runs the job again by hand.
+// command returns the shell command that runs the job again.
 func (j job) command() string {
 	return "go test ./internal/simulation -v -run '^TestOneSeed$' " + strings.Join(j.flags(), " ")
 }
@@ -61,7 +61,7 @@ type report struct {
 	Kind   string         `json:"kind"`
 	Hours  float64        `json:"hours"`
 	Counts map[string]int `json:"counts"`
-	Faults map[string]int `json:"faults"` // hits by the name of the fault
+	Faults map[string]int `json:"faults"` // number of times that each fault fired, by name
 	Digest string         `json:"digest"` // hash of the events
 	Broken []string       `json:"broken"`
 
@@ -95,8 +95,8 @@ func reportOf(o *outcome, broken []promises.Broken) report {
 	return r
 }
 
-// run runs the job in a process with one core, which makes the order of events at one instant deterministic. The death or
-// timeout of the process is a result of the seed.
+// run runs the job in a process with one CPU, so that events at the same instant have a deterministic order. If the
+// process crashes or times out, the report says so.
 func (j job) run(ctx context.Context, binary string) report {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -114,8 +114,8 @@ func (j job) run(ctx context.Context, binary string) report {
 	return r
 }
 
-// repeated is the number of runs of which one is repeated. The repeat must be identical to the nanosecond, because
-// otherwise a failing seed could not be analyzed.
+// repeated is the number of runs for each run that is repeated. The repeated run must be identical to the nanosecond,
+// because otherwise a failing seed could not be analyzed.
 const repeated = 20
 
 // TestSimulate implements make simulate.
@@ -164,7 +164,7 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
-// shortest leaves out troubles one at a time, as long as the run still breaks a promise.
+// shortest removes one trouble at a time, as long as the run still breaks a promise.
 func (r report) shortest(ctx context.Context) report {
 	for i := range planOf(r.job.seed, r.job.kind).Troubles {
 		less := r.job
@@ -176,7 +176,7 @@ func (r report) shortest(ctx context.Context) report {
 	return r
 }
 
-// table returns the figures of all runs by kind, and the number of runs in which each fault has fired.
+// table returns the figures of all runs by kind, and the number of runs in which each fault fired.
 func table(reports []report) string {
 	columns := []string{"runs", "renders", "streams", "calls", "polls", "restarts", "events"}
 	hours, sums, faults := map[string]float64{}, map[string]map[string]int{}, map[string]int{}

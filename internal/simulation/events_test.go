@@ -20,13 +20,13 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// In a world with events, each team has a receiver that is at times dead, slow, returns 500, or
-// accepts an event without a response. From the end of the plan on, all receivers work.
+// In a world with events, each team has a receiver. At times the receiver is down or slow, returns 500, or accepts an
+// event without responding. When the plan ends, all receivers work.
 
-// eventSecret signs the events of all teams.
+// eventSecret is the secret with which all teams' events are signed.
 const eventSecret = "whsec_c2ltdWxhdGVkX3NlY3JldCB0aGF0IHNpZ25zIGV2ZW50cw=="
 
-// receivers has the receivers of all teams.
+// receivers implements the receivers of all teams.
 type receivers struct {
 	world *world
 
@@ -34,7 +34,7 @@ type receivers struct {
 	all []promises.Arrival
 }
 
-// limitsOfTeams returns the budgets of the usual callers file.
+// limitsOfTeams returns the teams' budgets in the usual callers file.
 func (w *world) limitsOfTeams() map[string]ledger.Limits {
 	limits := map[string]ledger.Limits{}
 	for i, name := range w.plan.tenantNames() {
@@ -49,7 +49,7 @@ func (w *world) limitsOfTeams() map[string]ledger.Limits {
 	return limits
 }
 
-// receiving returns the teams that receive events.
+// receiving returns the names of the teams that receive events.
 func (w *world) receiving() map[string]bool {
 	teams := map[string]bool{}
 	for name := range w.subscribers() {
@@ -73,7 +73,7 @@ func (w *world) subscribers() map[string]events.Team {
 	return teams
 }
 
-// outbox returns the data with which a process writes events.
+// outbox returns the configuration with which a process writes events.
 func (p *process) outbox(w *world) *ledger.Outbox {
 	if !w.plan.Events {
 		return nil
@@ -84,7 +84,7 @@ func (p *process) outbox(w *world) *ledger.Outbox {
 	return &ledger.Outbox{Teams: p.teams.Known, Generation: data.Generation, Budget: data.Budget}
 }
 
-// kinds returns the kinds of jobs that easel serve runs.
+// kinds returns the kinds of jobs that 'easel serve' runs.
 func (p *process) kinds(w *world) []jobs.Kind {
 	kinds := []jobs.Kind{jobs.Prune(p.book), jobs.Retention(p.book)}
 	if w.plan.Events {
@@ -97,13 +97,13 @@ func (w *world) writeSecret(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "secret"), []byte(eventSecret+"\n"), 0o600)
 }
 
-// wayToReceivers is the connection of one process to the receivers.
+// wayToReceivers is a process's transport to the receivers.
 type wayToReceivers struct {
 	*receivers
 	process *process
 }
 
-// mood is the behavior of a receiver.
+// mood is a receiver's behavior.
 type mood int
 
 const (
@@ -113,10 +113,10 @@ const (
 	receiverDeadFor10Minutes
 	receiverSlow
 	receiverBroken
-	receiverMute // it accepts an event, and its response is lost
+	receiverMute // it accepts an event, but its response is lost
 )
 
-// mood changes with time, by the seed.
+// mood returns a team's receiver behavior, which depends on the time and the seed.
 func (r *receivers) mood(team string) mood {
 	since := r.world.history.Since()
 	if since > r.world.plan.Length {
@@ -128,7 +128,7 @@ func (r *receivers) mood(team string) mood {
 	return mood(mix(r.world.seed("receiver "+team+strconv.Itoa(int(since/(20*time.Second))))) % 7)
 }
 
-// RoundTrip delivers an event, or simulates a failure.
+// RoundTrip delivers an event or simulates a failure.
 func (w wayToReceivers) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer r.Body.Close()
 	if err := w.process.gateway.alive(); err != nil { // requests of a dead process are lost
@@ -163,7 +163,7 @@ func answerOf(r *http.Request, status int) *http.Response {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: r}
 }
 
-// take records an event that has arrived.
+// take records an event that has reached its receiver.
 func (w wayToReceivers) take(team string, r *http.Request, body []byte) {
 	a := promises.NewArrival(team, eventSecret, r.Header, body)
 	a.At, a.Process = w.world.history.Since(), w.process.name

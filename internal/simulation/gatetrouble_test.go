@@ -7,7 +7,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// The faults of the limiter: demand exceeds the rate of the catalog.
+// These are the faults of the limiter, in which demand exceeds the catalog's rate.
 func init() {
 	acts["G1"] = faultAction{reach: reachNobody, victim: flood}
 	acts["G2"] = faultAction{reach: reachOrders, victim: orderPastTheCap, begin: func(s *runningFault) (func(), func() int) {
@@ -19,12 +19,12 @@ func init() {
 }
 
 const (
-	orderRate       = 2.0 // orders per second that the catalog accepts if it accepts few
-	floodOrders     = 60  // concurrent orders of one team
-	capOrdersAtOnce = 4   // orders that are in flight when the first of them is rejected by the cap
+	orderRate       = 2.0 // orders per second that a catalog with a low rate accepts
+	floodOrders     = 60  // number of concurrent orders of the flooding team
+	capOrdersAtOnce = 4   // number of orders in flight when the cap rejects the first of them
 )
 
-// flood sends many concurrent orders of one team while another team orders sequentially.
+// flood sends many concurrent orders for one team while another team orders sequentially.
 func flood(s *runningFault) {
 	owner, small := s.c.tenant, s.world.tenants[0]
 	if small == owner {
@@ -44,7 +44,7 @@ func flood(s *runningFault) {
 	}
 }
 
-// orderPastTheCap orders again and again what the daily cap forbids.
+// orderPastTheCap repeatedly places orders that the daily cap rejects.
 func orderPastTheCap(s *runningFault) {
 	for range 40 {
 		s.c.buy(s.c.haiku(false), 10*time.Second)
@@ -52,7 +52,7 @@ func orderPastTheCap(s *runningFault) {
 	}
 }
 
-// orderIntoAPause places concurrent orders of several callers during a pause that the catalog requested.
+// orderIntoAPause places concurrent orders from several callers during a pause that the catalog has requested.
 func orderIntoAPause(s *runningFault) {
 	for i := range 5 {
 		s.concurrently(s.next(fmt.Sprint("waits", i)), func(h *caller) {

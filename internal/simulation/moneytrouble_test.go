@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// The troubles with money, which are M in the catalogue of faults.
+// These are the troubles with money. The catalogue of faults lists them under M.
 func init() {
 	for id, act := range map[string]faultAction{
 		"M1":  {reach: reachNobody, victim: moveWhileQuoted, begin: slowQuotes},
@@ -30,7 +30,7 @@ func init() {
 		}},
 		"M12": {reach: reachReplica, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
 			return s.atStep(stepBeforePost, (*replica).freeze, func(r *replica, p *process) {
-				s.c.sleep(s.world.plan.Window + s.world.plan.Forgets) // others have sent it, and the catalog has forgotten that
+				s.c.sleep(s.world.plan.Window + s.world.plan.Forgets) // another process has sent the order, and the catalog has forgotten its key
 				r.thaw(p)
 			})
 		}},
@@ -39,12 +39,13 @@ func init() {
 	}
 }
 
-// slowQuotes delays the catalog's quotes.
+// slowQuotes delays the catalog's responses to quotes.
 func slowQuotes(s *runningFault) (end func(), fired func() int) {
 	return inject(s, sandbox.Fault{Delay: sandbox.Delay(6 * time.Second), Key: s.apiKey()}, routeQuote)
 }
 
-// moveWhileQuoted moves a caller to another team while its order is quoted. The caller immediately repeats its key.
+// moveWhileQuoted moves a caller to another team while its order is being quoted. The caller immediately repeats its
+// key.
 func moveWhileQuoted(s *runningFault) {
 	w := s.world
 	team := w.tenants[1]
@@ -76,11 +77,10 @@ func moveWhileQuoted(s *runningFault) {
 	s.c.sleep(2 * time.Second)
 }
 
-// movedKey is an idempotency key that a caller has used, moved and used again.
+// movedKey is an idempotency key that a caller used both before and after it changed teams.
 type movedKey struct{ team, key string }
 
-// oneChargeForAMovedCaller checks that each key of a moved caller was charged once, in the
-// sandbox's accounts.
+// oneChargeForAMovedCaller checks in the sandbox's accounts that each movedKey was charged only once.
 func oneChargeForAMovedCaller(o *outcome, say promises.Say) {
 	for _, m := range o.moved {
 		var charged []string
@@ -98,8 +98,8 @@ func oneChargeForAMovedCaller(o *outcome, say promises.Say) {
 	}
 }
 
-// buyTwice sends one order from two concurrent callers, to the same replica or to different ones. One has a limit below
-// the price, and the quote takes a while; the other has no limit.
+// buyTwice sends the same order from two concurrent callers, to the same replica or to different replicas. One caller
+// has a limit below the price, and its quote takes a while. The other caller has no limit.
 func (s *runningFault) buyTwice(apart int) {
 	limited, free := s.c.helper(s.next("limited")), s.c.helper(s.next("free"))
 	limited.at, free.at = s.Replica, (s.Replica+apart)%len(s.world.replicas)
@@ -120,8 +120,8 @@ func (s *runningFault) buyTwice(apart int) {
 	s.done(ok)
 }
 
-// missForAWhile returns 404 or 410 for reads of generations, like a broken proxy, or like the API
-// key of another account.
+// missForAWhile makes reads of generations return 404 or 410, as if a proxy were broken or the API key belonged to
+// another account.
 func missForAWhile(s *runningFault) (end func(), fired func() int) {
 	s.For = 20 * time.Second
 	missing := []sandbox.Fault{
@@ -130,7 +130,7 @@ func missForAWhile(s *runningFault) (end func(), fired func() int) {
 	return inject(s, missing, routeRead)
 }
 
-// olderCallersFile sets an older callers file, without receivers of events, in one replica.
+// olderCallersFile makes a replica use an older callers file, which has no receivers of events.
 func olderCallersFile(s *runningFault) (end func(), fired func() int) {
 	p := s.world.replicas[s.Replica].current()
 	older := s.world.subscribers()
@@ -141,7 +141,7 @@ func olderCallersFile(s *runningFault) (end func(), fired func() int) {
 	return func() { p.teams.Set(s.world.subscribers()) }, func() int { return 1 }
 }
 
-// nothingReservedPastTheWindow checks that orders past the resend window have no reservations.
+// nothingReservedPastTheWindow checks that no order past the resend window has a reservation.
 func nothingReservedPastTheWindow(o *outcome, say promises.Say) {
 	for _, c := range o.Orders() {
 		due := max(o.Healed, c.Written+o.plan.Window) + 2*time.Minute
@@ -151,8 +151,8 @@ func nothingReservedPastTheWindow(o *outcome, say promises.Say) {
 	}
 }
 
-// nothingChargedPastTheWindow checks that a process that was frozen before it sent an order does
-// not send it after the resend window.
+// nothingChargedPastTheWindow checks that a process that was frozen before it sent an order does not send the order
+// after the resend window.
 func nothingChargedPastTheWindow(o *outcome, say promises.Say) {
 	if !o.plan.Ledger || !slices.ContainsFunc(o.plan.Troubles, func(t trouble) bool { return t.ID == "M12" }) {
 		return
@@ -166,8 +166,8 @@ func nothingChargedPastTheWindow(o *outcome, say promises.Say) {
 	}
 }
 
-// notPlacedIsTrueWhenSaid checks that no order was reported as not placed after it was placed, or while the ledger had it
-// during all of the call.
+// notPlacedIsTrueWhenSaid checks that no call reported an order as not placed after the order was placed, or if the
+// ledger had the order during the complete call.
 func notPlacedIsTrueWhenSaid(o *outcome, say promises.Say) {
 	for _, e := range o.Events {
 		if !o.plan.Ledger || e.Kind != promises.Failed || e.Order == "" || e.Outcome != promises.NotPlaced {

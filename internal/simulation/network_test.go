@@ -12,12 +12,11 @@ import (
 	"time"
 )
 
-// wireRoom is the number of bytes that one direction of a connection buffers before its writer
-// blocks.
+// wireRoom is the number of bytes that each direction of a connection can buffer before writes block.
 const wireRoom = 64 << 10
 
-// forsaken is the lifetime of a connection without acknowledgements. The servers set the same limit
-// for TCP on real sockets.
+// forsaken is the time after which a connection without acknowledgements is closed. The servers set the same limit for
+// TCP on real sockets.
 const forsaken = 45 * time.Second
 
 // condition is the state of a link.
@@ -27,26 +26,25 @@ const (
 	up      condition = iota
 	refused           // dials fail immediately
 	silent            // dials and bytes are lost
-	frozen            // bytes wait, and arrive when it is over
+	frozen            // bytes wait, and arrive when the link is no longer frozen
 )
 
-// link is the way from one place to another. What happens to it happens to every
-// connection over it.
+// link is the network path between two places. Its condition affects every connection over it.
 type link struct {
 	mu    sync.Mutex
 	state condition
-	wires []*wire       // in the order in which they were made
-	hits  int           // number of dials and connections affected by faults
-	queue int           // dials that wait for the state to change
-	over  chan struct{} // closed when the state changes
+	wires []*wire       // in the order of creation
+	hits  int           // number of dials and connections that faults have affected
+	queue int           // number of dials that wait for a change of the condition
+	over  chan struct{} // closed when the condition changes
 }
 
 func newLink() *link { return &link{over: make(chan struct{})} }
 
-// spacing is between two things that would happen at one instant.
+// spacing separates two events that would otherwise happen at the same instant.
 const spacing = time.Microsecond
 
-// become changes the condition of the link. Connections that were open when the link fell silent are lost.
+// become changes the link's condition. If the link becomes silent, its open connections are lost.
 func (l *link) become(state condition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +69,7 @@ func (l *link) become(state condition) {
 	}
 }
 
-// cut resets every connection, and returns their number.
+// cut resets every connection, and returns the number of connections.
 func (l *link) cut() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,14 +82,14 @@ func (l *link) cut() int {
 	return n
 }
 
-// fired returns the number of dials and connections that its faults have affected.
+// fired returns the number of dials and connections that the link's faults have affected.
 func (l *link) fired() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.hits
 }
 
-// dial connects to a place.
+// dial connects to a place over the link.
 func (l *link) dial(ctx context.Context, to *place) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -151,13 +149,13 @@ func (l *link) drop(w *wire) {
 	l.wires = slices.DeleteFunc(l.wires, func(one *wire) bool { return one == w })
 }
 
-// wire is one connection: two directions and two ends.
+// wire is a connection with two directions and two ends.
 type wire struct {
 	link      *link
 	near, far *end
-	there     *direction // from near to far
+	there     *direction // direction from near to far
 	back      *direction
-	lost      bool // it fell silent; guarded by the link's mutex
+	lost      bool // the link became silent; guarded by the link's mutex
 }
 
 func newWire(l *link) *wire {
@@ -177,7 +175,7 @@ func (w *wire) reset() {
 	w.back.reset()
 }
 
-// abandon ends a connection that fell silent as TCP does.
+// abandon closes a connection that became silent, as TCP does.
 func (w *wire) abandon() {
 	if w.lost {
 		return
@@ -189,7 +187,7 @@ func (w *wire) abandon() {
 	})
 }
 
-// end is one side of a connection.
+// end is one end of a connection.
 type end struct {
 	wire    *wire
 	in, out *direction
@@ -198,7 +196,7 @@ type end struct {
 func (e *end) Read(p []byte) (int, error)  { return e.in.read(p) }
 func (e *end) Write(p []byte) (int, error) { return e.out.write(p) }
 
-// Close closes the write side. The other side can still read the bytes that were written before.
+// Close closes the write direction. The other end can still read the bytes that were already written.
 func (e *end) Close() error {
 	last := e.out.finish()
 	if e.in.abandon() && last {
@@ -224,15 +222,15 @@ func (e *end) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// direction carries bytes one way.
+// direction carries a connection's bytes in one direction.
 type direction struct {
 	mu       sync.Mutex
 	news     sync.Cond
 	bytes    []byte
-	held     bool  // what is written does not arrive
+	held     bool  // written bytes do not arrive
 	finished bool  // the writer has closed
 	deserted bool  // the reader has closed
-	broken   error // the connection was reset
+	broken   error // error of a reset connection; nil if it was not reset
 
 	readBy, writeBy deadline
 }
@@ -303,7 +301,7 @@ func (d *direction) write(p []byte) (written int, err error) {
 	}
 }
 
-// change changes something under the lock and wakes both sides.
+// change calls f under the lock, and wakes both ends.
 func (d *direction) change(f func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -320,19 +318,19 @@ func (d *direction) reset() {
 	})
 }
 
-// finish closes the writer's side, and reports whether the reader's side is closed.
+// finish closes the writer's end, and reports whether the reader's end is already closed.
 func (d *direction) finish() (last bool) {
 	d.change(func() { d.finished, last = true, d.deserted; d.quiet() })
 	return last
 }
 
-// abandon closes the reader's side, and reports whether the writer's side is closed.
+// abandon closes the reader's end, and reports whether the writer's end is already closed.
 func (d *direction) abandon() (last bool) {
 	d.change(func() { d.deserted, last = true, d.finished; d.quiet() })
 	return last
 }
 
-// quiet stops the timers once both sides are closed.
+// quiet stops the timers when both ends are closed.
 func (d *direction) quiet() {
 	if !d.finished || !d.deserted {
 		return

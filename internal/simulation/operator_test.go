@@ -28,7 +28,7 @@ func (w *world) allTenants() []*tenant {
 	return append(slices.Clone(w.tenants), w.operator, w.guest)
 }
 
-// operate runs the operator: it periodically lists everything, and places its own order.
+// operate runs the operator, which periodically lists everything and places its own order.
 func (c *caller) operate() {
 	for round := 0; !c.over() && c.world.history.Since() < c.world.plan.Length; round++ {
 		c.sleep(c.about(c.world.plan.Length / 6))
@@ -43,7 +43,7 @@ func (c *caller) operate() {
 	}
 }
 
-// orderPast places an order that bypasses Easel, under the shared API key. Faults may affect it too.
+// orderPast uses the shared API key to place an order that bypasses Easel. Faults may affect this order too.
 func (w *world) orderPast(n int) {
 	client, cred := w.pastEasel()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -53,16 +53,16 @@ func (w *world) orderPast(n int) {
 	})
 }
 
-// pastEasel returns a client of the account that does not use Easel.
+// pastEasel returns a catalog client for the shared account that bypasses Easel.
 func (w *world) pastEasel() (*catalog.Client, catalog.Credential) {
 	client, err := catalog.New(catalog.Config{BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Transport: cutTransport{handlerTransport{w.box}}})
 	if err != nil {
-		panic(err) // nothing of it changes
+		panic(err) // the configuration is constant
 	}
 	return client.Polls(), catalog.Forwarded(catalog.NewSecret(w.account.key))
 }
 
-// cutTransport is a transport whose handler may cut the connection.
+// cutTransport is a transport to a handler that may abort the connection.
 type cutTransport struct{ http.RoundTripper }
 
 func (c cutTransport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
@@ -74,14 +74,14 @@ func (c cutTransport) RoundTrip(r *http.Request) (resp *http.Response, err error
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// listing is a complete list that an operator received.
+// listing is a complete list that the operator received.
 type listing struct {
 	since, at time.Duration
 	all       map[string]*easelv1.Generation
 }
 
-// oversee lists everything, and deletes a generation of another owner. It spares generations with
-// files, which readers compare with the catalog's at the end.
+// oversee lists everything, and deletes a generation of another owner. It does not delete generations with files,
+// because readers compare the files with the catalog's files at the end.
 func (c *caller) oversee() {
 	since := c.world.history.Since()
 	all, err := c.listAll(&easelv1.ListGenerationsRequest{PageSize: 7})
@@ -99,7 +99,7 @@ func (c *caller) oversee() {
 	}
 }
 
-// removeOf deletes a generation of another owner, which the operator may.
+// removeOf deletes another owner's generation, as the operator may do.
 func (c *caller) removeOf(owner, id string) {
 	ctx, cancel := context.WithTimeout(c.world.ctx, 20*time.Second)
 	defer cancel()
@@ -119,7 +119,7 @@ func (w *world) noteList(l listing) {
 	w.lists = append(w.lists, l)
 }
 
-// listAll lists all pages.
+// listAll reads all pages of a list.
 func (c *caller) listAll(req *easelv1.ListGenerationsRequest) (map[string]*easelv1.Generation, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -138,14 +138,14 @@ func (c *caller) listAll(req *easelv1.ListGenerationsRequest) (map[string]*easel
 	}
 }
 
-// inspection has the final responses that callers receive.
+// inspection contains the responses that callers receive at the end of a run.
 type inspection struct {
-	all     listing                                   // the operator's
-	listed  []catalog.Version                         // the catalog's, before
-	usage   map[string]*easelv1.UsageRow              // the operator's, by owner
-	own     map[string]*easelv1.UsageRow              // each owner's own
-	labels  map[string]string                         // for each owner a label of it,
-	labeled map[string]map[string]*easelv1.Generation // and its list of that label
+	all     listing                                   // the operator's list
+	listed  []catalog.Version                         // the catalog's list, read before the operator's list
+	usage   map[string]*easelv1.UsageRow              // the operator's usage report, by owner
+	own     map[string]*easelv1.UsageRow              // usage reports that the owners receive, by owner
+	labels  map[string]string                         // a label of each owner
+	labeled map[string]map[string]*easelv1.Generation // each owner's list of the generations with this label
 }
 
 // inspect reads the final state through the first replica.
@@ -159,7 +159,7 @@ func (w *world) inspect() (seen inspection) {
 	} else {
 		seen.listed = listed.Records
 	}
-	for range 10 { // the connection may be an old one
+	for range 10 { // the first attempt may use an old connection
 		seen.all.since = w.history.Since()
 		if seen.all.all, err = ops.listAll(&easelv1.ListGenerationsRequest{PageSize: 50}); err == nil {
 			break
@@ -193,7 +193,7 @@ func (w *world) inspect() (seen inspection) {
 	return seen
 }
 
-// verify adds the journal up, as easel ledger verify does.
+// verify compares the ledger with its journal, as 'easel ledger verify' does.
 func (w *world) verify() (differences []string) {
 	looked, err := w.replicas[0].current().book.Verify(context.Background(), func(d ledger.Difference) { differences = append(differences, d.String()) })
 	if err != nil || looked.Orders == 0 {
@@ -202,7 +202,7 @@ func (w *world) verify() (differences []string) {
 	return differences
 }
 
-// usage returns all usage, grouped by the given dimensions.
+// usage returns the complete usage report, grouped by the given dimensions.
 func (w *world) usage(c *caller, by ...easelv1.UsageDimension) map[string]*easelv1.UsageRow {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -217,7 +217,7 @@ func (w *world) usage(c *caller, by ...easelv1.UsageDimension) map[string]*easel
 	return rows
 }
 
-// labelsOf returns the labels of an attempt. The labels of the first attempt stay with the order.
+// labelsOf returns an attempt's labels. An order keeps the labels of its first attempt.
 func (c *caller) labelsOf(o order, attempt int) map[string]string {
 	if !c.world.plan.Ledger {
 		return nil

@@ -1,6 +1,6 @@
 package simulation
 
-// orderBugs are the bugs of teams, orders, money and events.
+// orderBugs are the bugs that concern teams, orders, money and events.
 var orderBugs = []bug{
 	{
 		name:   "two teams with one idempotency key have one order",
@@ -197,7 +197,7 @@ var orderBugs = []bug{
 		breaks: []string{"the ledger equals its journal"},
 	},
 
-	// Money.
+	// Bugs that concern money.
 	{
 		name: "a key stands in two teams of one caller",
 		edits: []edit{
@@ -266,7 +266,7 @@ var orderBugs = []bug{
 		breaks: []string{"nothing is charged after the window", "an idempotency key is charged once"},
 	},
 
-	// Events of teams.
+	// Bugs that concern teams' events.
 	{
 		name: "an event is written after the transaction of its state",
 		edits: []edit{

@@ -11,38 +11,38 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// plan has all decisions of a seed before the run. Random numbers of callers during the run come
-// from the same seed.
+// plan contains all decisions that a seed makes before the run. During the run, callers draw random numbers from the
+// same seed.
 type plan struct {
 	Seed      uint64        `json:"seed"`
 	Kind      string        `json:"kind"`
-	Length    time.Duration `json:"length"` // until everything heals
+	Length    time.Duration `json:"length"` // time until all faults end
 	Dialect   string        `json:"dialect"`
-	Speed     float64       `json:"speed"`    // speed of the sandbox
+	Speed     float64       `json:"speed"`    // the sandbox's speed
 	Failures  float64       `json:"failures"` // share of generations that fail
 	Replicas  int           `json:"replicas"`
 	Held      bool          `json:"held"`    // all callers share one API key
-	Rotates   bool          `json:"rotates"` // it is rotated, and the catalog keeps idempotency keys by API key
+	Rotates   bool          `json:"rotates"` // the API key is rotated, and the catalog keeps idempotency keys separately for each API key
 	Tenants   int           `json:"tenants"`
-	Workers   int           `json:"workers"` // number for each tenant
-	Pause     time.Duration `json:"pause"`   // pause of a worker between two orders
+	Workers   int           `json:"workers"` // number of workers for each tenant
+	Pause     time.Duration `json:"pause"`   // a worker's pause between two orders
 	StreamAge time.Duration `json:"streamAge"`
 	Troubles  []trouble     `json:"troubles"`
 
-	// Of a world with a ledger, where teams share an API key:
+	// Fields for worlds with a ledger, in which teams share an API key.
 	Ledger  bool          `json:"ledger,omitempty"`
-	Skew    time.Duration `json:"skew,omitempty"`    // offset of the database's clock from those of the replicas
-	Window  time.Duration `json:"window,omitempty"`  // in which an order of unknown outcome may be sent again
-	Forgets time.Duration `json:"forgets,omitempty"` // after which the catalog has forgotten an idempotency key
+	Skew    time.Duration `json:"skew,omitempty"`    // offset of the database's clock from the replicas' clocks
+	Window  time.Duration `json:"window,omitempty"`  // time in which an order whose outcome is unknown may be resent
+	Forgets time.Duration `json:"forgets,omitempty"` // time after which the catalog forgets an idempotency key
 	Poor    bool          `json:"poor,omitempty"`    // the balance is low, and the catalog checks it before the idempotency key
-	Budget  int64         `json:"budget,omitempty"`  // daily budget of the thrifty team, in cents
+	Budget  int64         `json:"budget,omitempty"`  // the thrifty team's daily budget in cents
 	Events  bool          `json:"events,omitempty"`  // teams receive events
 
 	Everywhere bool    `json:"everywhere,omitempty"` // most generations are watched through every replica
 	OrderRate  float64 `json:"orderRate,omitempty"`  // orders per second that the catalog accepts; zero means no limit
 }
 
-// trouble is one entry of the fault catalogue at a time.
+// trouble is an entry in the fault catalogue, with its time in the run.
 type trouble struct {
 	ID      string        `json:"id"`
 	At      time.Duration `json:"at"`
@@ -60,7 +60,7 @@ func (p plan) String() string {
 	return string(text)
 }
 
-// without returns the plan without some of its troubles. The others keep their random numbers.
+// without returns the plan without the troubles at the indexes in left. The other troubles keep their random numbers.
 func (p plan) without(left []int) plan {
 	kept := p
 	kept.Troubles = nil
@@ -72,7 +72,7 @@ func (p plan) without(left []int) plan {
 	return kept
 }
 
-// Troubles by their subject.
+// Troubles by subject.
 var (
 	ofReads    = []string{"U1", "U2", "U3", "U4", "U5", "U6", "U11", "U13", "U17", "U18", "U22", "N1"}
 	ofOrders   = []string{"U2p", "U4p", "U5p", "U8", "U9", "U12", "U14", "U15", "U20", "K7", "K8", "A10"}
@@ -84,21 +84,21 @@ var (
 	ofCallers  = []string{"L1", "L2", "L3", "L4", "L5", "L6", "L7", "S3"}
 )
 
-// kind is a sort of run.
+// kind is a kind of run.
 type kind struct {
 	name     string
-	weight   int     // share of 100 seeds
+	weight   int     // share in percent of all seeds
 	count    between // number of troubles
 	length   func(r *rand.Rand) time.Duration
 	workers  between
 	pause    between
 	unit     time.Duration               // unit of the pause
 	speeds   []float64                   // speeds of the sandbox; empty means 1
-	more     func(r *rand.Rand, p *plan) // changes the plan, or nil
-	troubles []string                    // troubles that may happen in it
+	more     func(r *rand.Rand, p *plan) // changes the plan; nil if not needed
+	troubles []string                    // troubles that may occur in the run
 }
 
-// between is a range of numbers.
+// between is a range of numbers, including both ends.
 type between struct{ least, most int }
 
 func (s between) draw(r *rand.Rand) int {
@@ -118,7 +118,7 @@ func days(least, most int) func(*rand.Rand) time.Duration {
 	return func(r *rand.Rand) time.Duration { return time.Duration(between{least, most}.draw(r)) * 24 * time.Hour }
 }
 
-// Speeds of the sandbox.
+// Sandbox speeds.
 var (
 	anySpeed  = []float64{1, 0.3, 0.1}
 	highSpeed = []float64{1, 0.3}
@@ -130,7 +130,7 @@ var kinds = []kind{
 		workers: between{1, 1}, pause: between{8, 19}, unit: time.Minute, speeds: anySpeed,
 		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, ofCallers, []string{"U7", "U10", "U19", "U21"}),
 	},
-	{ // one trouble upon the other
+	{ // troubles may overlap
 		name: "chaos", weight: 10, count: between{12, 20}, length: minutes(10, 20),
 		workers: between{3, 6}, pause: between{12, 12}, unit: time.Second, speeds: anySpeed,
 		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, []string{"U19", "L2", "L3", "L6", "L7"}),
@@ -189,7 +189,7 @@ var kinds = []kind{
 		},
 		troubles: ofTheGate,
 	},
-	{ // One replica without restarts: another process would not know the API key of an earlier order.
+	{ // One replica without restarts, because another process would not know the API key of an earlier order.
 		name: "rotation", weight: 5, count: between{4, 8}, length: minutes(8, 15),
 		workers: between{6, 6}, pause: between{10, 10}, unit: time.Second,
 		more:     func(_ *rand.Rand, p *plan) { p.rotate() },
@@ -231,7 +231,7 @@ var kinds = []kind{
 		},
 		troubles: slices.Concat(ofLedger, []string{"K3", "K3", "K3", "N4", "C2", "T4c", "T4a"}),
 	},
-	{ // in which the receiver of a team is dead for ten minutes
+	{ // the receiver of one team is down for ten minutes
 		name: "events-short", count: between{2, 4}, length: minutes(10, 12),
 		workers: between{1, 1}, pause: between{25, 25}, unit: time.Second,
 		more: func(r *rand.Rand, p *plan) {
@@ -253,13 +253,13 @@ var kinds = []kind{
 	},
 }
 
-// bases are the kinds of runs with one trouble, by the prefix of the name of such a run.
+// bases maps the prefix in the name of a run with a single trouble to the kind of the run.
 var bases = map[string]string{
 	"only-": "short", "ledger-": "teams-short", "events-only-": "teams-short", "polls-only-": "polls-short", "gate-only-": "gate-short",
 }
 
-// planOf returns the plan of a seed. An empty kind lets the seed decide; "only-U14" is a short run
-// with only that trouble.
+// planOf returns a seed's plan. If name is empty, the seed selects the kind. A name such as "only-U14" is a short run
+// with only this trouble.
 func planOf(seed uint64, name string) plan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	for prefix, base := range bases {
@@ -274,7 +274,8 @@ func planOf(seed uint64, name string) plan {
 	return kindOf(name, r.IntN(100)).plan(seed, r)
 }
 
-// kindOf returns the kind with a name, or the kind of a seed that draws a number below 100.
+// kindOf returns the kind with the given name. If name is empty, drawn selects the kind, which is a random number below
+// 100.
 func kindOf(name string, drawn int) kind {
 	for _, k := range kinds {
 		if drawn -= k.weight; name == k.name || name == "" && drawn < 0 {
@@ -284,7 +285,7 @@ func kindOf(name string, drawn int) kind {
 	panic("simulation: there is no kind " + name)
 }
 
-// only returns the kind with only one sort of trouble, and the conditions that the trouble needs.
+// only returns the kind with a single trouble, and with the conditions that this trouble needs.
 func (k kind) only(name, id string) kind {
 	more := k.more
 	k.name, k.troubles = name, []string{id}
@@ -302,7 +303,7 @@ func (k kind) only(name, id string) kind {
 		case "T11", "M8", "M12":
 			p.forget()
 			p.Length = 8 * time.Minute
-			if id == "M12" { // its replica is frozen for half of that
+			if id == "M12" { // the replica is frozen for half of this time
 				p.Length *= 2
 			}
 		case "P5":
@@ -335,8 +336,8 @@ func (k kind) plan(seed uint64, r *rand.Rand) plan {
 		p.Tenants = 1
 	}
 	if dialect(p.Dialect).Times == sandbox.TimeAbsent {
-		// Without end times in the catalog's records, a refund window starts when a process first sees the
-		// failure. Watches with a lower maximum age would restart it each time.
+		// Without end times in the catalog's records, a refund window starts when a process first observes the failure.
+		// If watches had a lower maximum age, each new watch would restart the window.
 		p.StreamAge = time.Hour
 	}
 	p.Length = k.length(r)
@@ -352,8 +353,8 @@ func (k kind) plan(seed uint64, r *rand.Rand) plan {
 	return p
 }
 
-// schedule draws the faults: sequential, with time to recover in between, so that each can be checked
-// in isolation.
+// schedule draws the faults. They are sequential, with time to recover in between, so that each fault can be checked in
+// isolation.
 func (k kind) schedule(r *rand.Rand, p *plan) {
 	count := k.count.draw(r)
 	if !slices.ContainsFunc(k.troubles, p.takes) {
@@ -373,7 +374,7 @@ func (k kind) schedule(r *rand.Rand, p *plan) {
 			For: 20*time.Second + time.Duration(r.Int64N(int64(70*time.Second))), Replica: r.IntN(p.Replicas), Variant: r.IntN(6),
 		}
 		if id == "U21" {
-			t.For *= 120 // longer than the run
+			t.For *= 120 // so that it lasts longer than the run
 		}
 		if k.name == "chaos" {
 			t.At = time.Duration(r.Int64N(int64(p.Length * 4 / 5)))
@@ -387,7 +388,7 @@ func (k kind) schedule(r *rand.Rand, p *plan) {
 	}
 }
 
-// share turns the plan into one with a ledger.
+// share adds a ledger to the plan.
 func (p *plan) share(r *rand.Rand) {
 	p.Ledger, p.Held, p.Window = true, true, 12*time.Hour
 	p.Replicas, p.Tenants = 2+r.IntN(2), 2+r.IntN(2)
@@ -398,24 +399,23 @@ func (p *plan) share(r *rand.Rand) {
 	}
 }
 
-// watchEverywhere turns the plan into one with a ledger, in which many callers watch the same
-// generations. It may have a single replica.
+// watchEverywhere adds a ledger to the plan, and makes many callers watch the same generations. There may be only one
+// replica.
 func (p *plan) watchEverywhere(r *rand.Rand) {
 	p.share(r)
 	p.Everywhere = true
 	p.Replicas = []int{1, 2, 2, 3, 3, 3}[r.IntN(6)]
 }
 
-// forget sets a short resend window, and a slightly longer time after which the catalog forgets
-// idempotency keys.
+// forget sets a short resend window. The catalog forgets idempotency keys a little later than the window ends.
 func (p *plan) forget() { p.Window, p.Forgets = 90*time.Second, 2*time.Minute }
 
-// receive adds receivers of events to the teams, and makes many renders fail.
+// receive adds event receivers to the teams, and makes many renders fail.
 func (p *plan) receive() { p.Events, p.Failures = true, 0.3 }
 
 func (p *plan) rotate() { p.Held, p.Rotates, p.Tenants, p.Replicas = true, true, 1, 1 }
 
-// takes reports whether a fault can happen in the plan.
+// takes reports whether a trouble can occur in the plan.
 func (p *plan) takes(id string) bool {
 	switch id {
 	case "A10m":
@@ -428,7 +428,7 @@ func (p *plan) takes(id string) bool {
 		return p.Events
 	case "G1":
 		return p.OrderRate > 0
-	case "U11", "U13", "U21", "M7": // they change members of the record, which must not be wrapped
+	case "U11", "U13", "U21", "M7": // they change members of the record, so the record must not be wrapped
 		return dialect(p.Dialect).Record == sandbox.ShapeBare && dialect(p.Dialect).List == sandbox.ShapeBare
 	case "L7":
 		return !p.Held

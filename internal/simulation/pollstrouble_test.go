@@ -6,15 +6,14 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// The troubles of worlds whose replicas watch the same, which are P here.
+// These are the troubles of worlds in which several replicas watch the same generations. Their names start with P.
 func init() {
 	acts["P5"] = faultAction{reach: reachReads, victim: watchMuch, begin: func(s *runningFault) (func(), func() int) {
 		return inject(s, sandbox.Fault{Status: 503, Body: page, Header: html, Key: s.apiKey()}, routeList)
 	}}
 }
 
-// watchMuch places more orders than the poll rate can read in time, and watches them through all
-// replicas.
+// watchMuch places more orders than the poll rate can read in time, and watches their generations through all replicas.
 func watchMuch(s *runningFault) {
 	for n := range 60 {
 		s.concurrently(s.next("much"), func(h *caller) {

@@ -20,7 +20,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// replica is an address at which one process after another serves.
+// replica is an address at which a sequence of processes serves.
 type replica struct {
 	world      *world
 	name       string
@@ -31,7 +31,7 @@ type replica struct {
 	process *process // nil while none runs
 }
 
-// process is one run of Easel.
+// process is a running instance of Easel.
 type process struct {
 	name      string
 	world     *world
@@ -40,18 +40,18 @@ type process struct {
 	services  *service.Service
 	client    *catalog.Client
 	hub       *watch.Hub
-	gateway   *gateway // to the database; nil where the ledger is in memory
+	gateway   *gateway // access to the database; nil if the ledger is in memory
 	book      *ledger.Ledger
 	orders    *orders.Orders
-	teams     *events.Teams      // receivers of events, or nil
-	followers sync.WaitGroup     // goroutines of orders
-	sharing   sync.WaitGroup     // work that divides the rate of polls
-	unshare   context.CancelFunc // ends it
+	teams     *events.Teams      // receivers of events; nil if there are none
+	followers sync.WaitGroup     // goroutines that complete orders
+	sharing   sync.WaitGroup     // work that divides the poll rate
+	unshare   context.CancelFunc // stops the work of sharing
 	stop      context.CancelFunc
-	stopped   chan struct{} // closed when the server has ended
+	stopped   chan struct{} // closed when the server has stopped
 }
 
-// next returns the name of the next process.
+// next returns the name of the replica's next process.
 func (r *replica) next() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,15 +59,15 @@ func (r *replica) next() string {
 	return fmt.Sprintf("%s%d", r.name, r.count)
 }
 
-// become sets the current process.
+// become sets the replica's current process.
 func (r *replica) become(p *process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.process = p
 }
 
-// boot starts a process at the replica's addresses, wired as easel serve wires it. It opens the ledger, for which it may
-// have to wait: not under the mutex, for which virtual time would not pass.
+// boot starts a process at the replica's addresses, connected as in 'easel serve'. It opens the ledger without holding
+// the mutex, because it may have to wait, and virtual time can't advance while goroutines wait for a mutex.
 func (r *replica) boot() error {
 	w := r.world
 	p := &process{name: r.next(), world: w, uplink: newLink(), stopped: make(chan struct{})}
@@ -149,26 +149,26 @@ func (r *replica) frontend(ctx context.Context, p *process) (*server.Server, err
 		REST: func(front *server.Server, local *server.Local) (http.Handler, error) {
 			return rest.New(rest.Config{Calls: local, Content: services.Content, Addr: front.HTTPAddr()})
 		},
-		// No maximum age, because grpc-go draws its jitter from a source that cannot be seeded.
+		// There is no maximum age, because grpc-go draws its jitter from a source that can't be seeded.
 		Limits: server.Limits{ConnAge: 1<<63 - 1},
 	})
 }
 
-// current returns the process that serves now, or the last one that did.
+// current returns the process that serves now, or the last process that did.
 func (r *replica) current() *process {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.process
 }
 
-// drain stops the process as a SIGTERM does.
+// drain stops the process like a SIGTERM.
 func (r *replica) drain() {
 	p := r.current()
 	p.stop()
 	r.world.ending.Go(func() { p.end() })
 }
 
-// kill ends the process like SIGKILL: its later requests are lost.
+// kill ends the process like a SIGKILL, so that its later requests are lost.
 func (r *replica) kill() {
 	p := r.current()
 	if p.gateway != nil {
@@ -185,13 +185,13 @@ func (r *replica) kill() {
 
 func (r *replica) index() int { return int(r.name[0] - 'a') }
 
-// end shuts a process down in the order of easel serve.
+// end shuts a process down in the same order as 'easel serve'.
 func (p *process) end() {
 	<-p.stopped
 	p.services.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	_ = p.orders.Close(ctx) // what is left ends when its connection does
+	_ = p.orders.Close(ctx) // remaining orders end when their connections are cut below
 	p.uplink.become(refused)
 	p.uplink.cut()
 	_ = p.orders.Close(context.Background())
@@ -204,7 +204,7 @@ func (p *process) end() {
 	_ = p.book.Close()
 }
 
-// place is an address. Which process listens there changes.
+// place is an address at which different processes listen over time.
 type place struct {
 	mu     sync.Mutex
 	server *listener
@@ -216,7 +216,7 @@ func (p *place) current() *listener {
 	return p.server
 }
 
-// listen becomes the listener of the address.
+// listen returns a new listener, which replaces the address's listener.
 func (p *place) listen() *listener {
 	l := &listener{conns: make(chan net.Conn), done: make(chan struct{})}
 	p.mu.Lock()
@@ -225,7 +225,7 @@ func (p *place) listen() *listener {
 	return l
 }
 
-// listener is a net.Listener in memory.
+// listener is an in-memory net.Listener.
 type listener struct {
 	conns chan net.Conn
 	done  chan struct{}

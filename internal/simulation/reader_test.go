@@ -20,7 +20,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// wait waits for a generation as unary calls, again and again.
+// wait repeats WaitGeneration calls until the generation has ended.
 func (c *caller) wait(id string) {
 	for tries := 0; !c.over(); tries++ {
 		ctx, cancel := context.WithTimeout(c.world.ctx, 90*time.Second)
@@ -38,7 +38,7 @@ func (c *caller) wait(id string) {
 	}
 }
 
-// readUntilEnd reads a generation as unary calls, again and again.
+// readUntilEnd repeats read calls until the generation has ended.
 func (c *caller) readUntilEnd(id string) {
 	staleness := []*durationpb.Duration{nil, durationpb.New(0), durationpb.New(5 * time.Second)}[c.random.IntN(3)]
 	for tries := 0; !c.over(); tries++ {
@@ -55,7 +55,7 @@ func (c *caller) readUntilEnd(id string) {
 	}
 }
 
-// got records the response to a unary call, and reports whether the generation has ended.
+// got records a unary call's response, and reports whether the generation has ended.
 func (c *caller) got(id string, g *easelv1.Generation, err error) bool {
 	process := c.endpoint().replica.current().name
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *caller) got(id string, g *easelv1.Generation, err error) bool {
 	return false
 }
 
-// list lists the newest generations of the caller's team.
+// list lists the latest generations of the caller's team.
 func (c *caller) list() {
 	ctx, cancel := context.WithTimeout(c.world.ctx, 30*time.Second)
 	defer cancel()
@@ -90,8 +90,7 @@ func (c *caller) list() {
 	}
 }
 
-// memory is a caller's knowledge of the generations that it watches together, kept from one stream
-// to the next.
+// memory contains the last states that a watch of many generations has delivered. The caller keeps it across streams.
 type memory map[string]promises.Known
 
 // etags returns the etags that the caller sends as known.
@@ -103,7 +102,7 @@ func (m memory) etags() map[string]string {
 	return etags
 }
 
-// followAll watches a batch of generations until all have ended.
+// followAll watches several generations together until all have ended.
 func (c *caller) followAll(ids []string, slow time.Duration) {
 	m := memory{}
 	open := slices.Clone(ids)
@@ -122,8 +121,7 @@ func (c *caller) followAll(ids []string, slow time.Duration) {
 	}
 }
 
-// everything watches all generations of the tenant for a while, or those of one model, over one stream after the
-// other.
+// everything watches all generations of the tenant or of one model for a while, over consecutive streams.
 func (c *caller) everything(length time.Duration) {
 	m, until := memory{}, time.Now().Add(length)
 	model := []string{"", "studio/haiku"}[c.random.IntN(2)]
@@ -147,7 +145,7 @@ type manyViewing struct {
 	slow, limit time.Duration
 }
 
-// request returns the request of a stream.
+// request returns the stream's request.
 func (v manyViewing) request(every time.Duration, m memory) *easelv1.WatchGenerationsRequest {
 	req := &easelv1.WatchGenerationsRequest{GenerationIds: v.ids, HeartbeatInterval: durationpb.New(every), KnownEtags: m.etags()}
 	if v.model != "" {
@@ -156,8 +154,8 @@ func (v manyViewing) request(every time.Duration, m memory) *easelv1.WatchGenera
 	return req
 }
 
-// watchMany reads one stream of many generations to its end, and remembers the delivered states. It
-// reports whether the stream was not silent.
+// watchMany reads a stream of many generations to its end, and stores the delivered states in m. It reports whether the
+// stream delivered messages in time.
 func (c *caller) watchMany(v manyViewing, m memory) (heard bool) {
 	c.stream++
 	d, every := c.endpoint(), c.heartbeat(0)
@@ -195,7 +193,7 @@ func (c *caller) watchMany(v manyViewing, m memory) (heard bool) {
 	return true
 }
 
-// tellMany records a message of a watch of many.
+// tellMany records a message from a watch of many generations.
 func (c *caller) tellMany(say func(promises.Event), message *easelv1.WatchGenerationsResponse, m memory) {
 	switch {
 	case message.GetUpdate() != nil:
@@ -213,7 +211,7 @@ func (c *caller) tellMany(say func(promises.Event), message *easelv1.WatchGenera
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// download fetches a file, and resumes after interruptions.
+// download downloads a file, and resumes after interruptions.
 func (c *caller) download(id string) {
 	var data []byte
 	etag := ""
@@ -236,7 +234,7 @@ func (c *caller) download(id string) {
 	}
 }
 
-// fetch reads one stream of a file from where data ends.
+// fetch reads a stream of a file, starting at the end of data.
 func (c *caller) fetch(ctx context.Context, id string, data *[]byte, etag *string) error {
 	d := c.endpoint()
 	stream, err := d.grpc.DownloadGeneration(d.signed(ctx), &easelv1.DownloadGenerationRequest{
@@ -265,7 +263,7 @@ func (c *caller) fetch(ctx context.Context, id string, data *[]byte, etag *strin
 	return err
 }
 
-// readOnce reads a generation once, from the catalog itself if isNew is set.
+// readOnce reads a generation once. If isNew is set, the read goes to the catalog itself.
 func (c *caller) readOnce(id string, isNew bool) {
 	ctx, cancel := context.WithTimeout(c.world.ctx, 30*time.Second)
 	defer cancel()
@@ -289,8 +287,8 @@ func (c *caller) watchBriefly(id string) {
 	c.sleep(time.Duration(c.random.Int64N(2e6)))
 }
 
-// neverRead opens streams until the connection is full, reads nothing for longer than the
-// server waits, and then checks how they ended.
+// neverRead opens streams until the connection is full, and reads nothing for longer than the server waits. Then it
+// checks how the streams ended.
 func (c *caller) neverRead(d *endpoint, s *runningFault) {
 	var ids []string
 	for range 40 {
@@ -309,7 +307,7 @@ func (c *caller) neverRead(d *endpoint, s *runningFault) {
 	if err != nil {
 		return
 	}
-	c.sleep(45 * time.Second) // its connection is closed 30 s later, and nothing more is delivered
+	c.sleep(45 * time.Second) // the server closes the connection 30 s later, and delivers nothing more
 	read := 0
 	for err == nil {
 		if _, err = stream.Recv(); err == nil {
@@ -326,7 +324,7 @@ func (c *caller) neverRead(d *endpoint, s *runningFault) {
 	}
 }
 
-// tryEveryCall calls every method on a generation, and returns the errors by method.
+// tryEveryCall calls every method with a generation, and returns the errors by method.
 func (c *caller) tryEveryCall(id string) map[string]error {
 	d := c.endpoint()
 	ctx, cancel := context.WithTimeout(d.signed(c.world.ctx), 20*time.Second)

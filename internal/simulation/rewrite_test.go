@@ -13,20 +13,20 @@ import (
 	"strings"
 )
 
-// edit is a change of one place of the source: old and new are an expression each, or statements. In old, "_"
-// matches any expression. A single lower-case letter, or a name that begins with "_", matches an
-// expression that new may use, as in gofmt -r. White space, comments and the file do not matter.
+// edit is a change at one place in the source. old and new are either an expression or statements. In old, "_" matches
+// any expression. A single lower-case letter, or a name that begins with "_", matches an expression that new may use,
+// as in gofmt -r. White space and comments do not matter, and any file of the package may contain the place.
 type edit struct {
-	pkg      string // the directory of the package
+	pkg      string // directory of the package
 	function string // "Function" or "Type.Method"
 	old, new string
 }
 
-// addition returns an edit that adds a file to a package, for use by the other edits that introduce the same bug.
+// addition returns an edit that adds a file to a package. The bug's other edits can then use the file's declarations.
 func addition(pkg, source string) edit { return edit{pkg: pkg, new: source} }
 
-// apply applies the change to the files of the tree at root. changed has the text of the files
-// changed so far.
+// apply applies the edit to the files in the tree at root. changed contains the source of the files that were changed
+// so far.
 func (e edit) apply(root string, changed map[string]string) error {
 	dir := filepath.Join(root, e.pkg)
 	if e.function == "" {
@@ -45,7 +45,7 @@ func (e edit) apply(root string, changed map[string]string) error {
 	return nil
 }
 
-// sources returns the text of the files of a package, by path.
+// sources returns the source of a package's files, by path.
 func sources(dir string, changed map[string]string) (map[string]string, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -64,7 +64,7 @@ func sources(dir string, changed map[string]string) (map[string]string, error) {
 	return files, nil
 }
 
-// rewrite changes the one file that contains the place, and returns its path and new text.
+// rewrite changes the only file that contains the place, and returns its path and new source.
 func (e edit) rewrite(files map[string]string) (path, text string, err error) {
 	fset := token.NewFileSet()
 	sites, err := e.find(fset, files)
@@ -83,7 +83,7 @@ func (e edit) rewrite(files map[string]string) (path, text string, err error) {
 	return start.Filename, text[:start.Offset] + replacement + text[end.Offset:], err
 }
 
-// find returns the places of the function that match old.
+// find returns the places in the function that match old.
 func (e edit) find(fset *token.FileSet, files map[string]string) (sites []site, err error) {
 	pattern, err := e.pattern()
 	if err != nil {
@@ -103,7 +103,7 @@ func (e edit) find(fset *token.FileSet, files map[string]string) (sites []site, 
 	return sites, nil
 }
 
-// pattern parses old as an ast.Expr, or as an []ast.Stmt if new is empty or not an expression.
+// pattern parses old. The result is an ast.Expr, or an []ast.Stmt if new is empty or not an expression.
 func (e edit) pattern() (any, error) {
 	if _, err := parser.ParseExpr(e.new); err == nil {
 		return parser.ParseExpr(e.old)
@@ -123,7 +123,7 @@ func statements(text string) ([]ast.Stmt, error) {
 	return file.Decls[0].(*ast.FuncDecl).Body.List, nil
 }
 
-// functionName returns "Function" or "Type.Method".
+// functionName returns a function's name as "Function" or "Type.Method".
 func functionName(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return f.Name.Name
@@ -148,7 +148,7 @@ type site struct {
 	found      bindings
 }
 
-// sitesOf returns the sites of a function that match an expression or consecutive statements.
+// sitesOf returns the sites in a function that match an expression or consecutive statements.
 func sitesOf(f *ast.FuncDecl, pattern any) (sites []site) {
 	try := func(n any, start, end token.Pos) {
 		found := bindings{}
@@ -182,11 +182,10 @@ func sitesOf(f *ast.FuncDecl, pattern any) (sites []site) {
 	return sites
 }
 
-// bindings maps the wildcards of a pattern to expressions. With nil bindings, there are no
-// wildcards.
+// bindings maps a pattern's wildcards to expressions. If it is nil, the pattern has no wildcards.
 type bindings map[string]ast.Expr
 
-// match compares two parts of syntax trees.
+// match reports whether two parts of syntax trees match.
 func (b bindings) match(p, n reflect.Value) bool {
 	if !p.IsValid() || !n.IsValid() {
 		return p.IsValid() == n.IsValid()
@@ -217,12 +216,12 @@ func (b bindings) match(p, n reflect.Value) bool {
 		return p.Len() == n.Len()
 	}
 	if p, ok := p.Interface().(token.Pos); ok {
-		return p.IsValid() == n.Interface().(token.Pos).IsValid() // f(x...) is not f(x)
+		return p.IsValid() == n.Interface().(token.Pos).IsValid() // f(x...) does not match f(x)
 	}
 	return p.Equal(n)
 }
 
-// bind records the expression of a wildcard. All uses of a wildcard must match equal expressions.
+// bind records a wildcard's expression. All uses of a wildcard must match equal expressions.
 func (b bindings) bind(name string, expr ast.Expr) bool {
 	if bound, ok := b[name]; ok {
 		return bindings(nil).match(reflect.ValueOf(bound), reflect.ValueOf(expr))
@@ -233,7 +232,7 @@ func (b bindings) bind(name string, expr ast.Expr) bool {
 	return true
 }
 
-// fill returns the replacement, with the wildcards replaced by the source of their expressions.
+// fill returns the replacement with its wildcards replaced by the source of their expressions.
 func (b bindings) fill(replacement string, source func(ast.Node) string) (string, error) {
 	var s scanner.Scanner
 	file := token.NewFileSet().AddFile("", -1, len(replacement))

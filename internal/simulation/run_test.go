@@ -23,7 +23,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// outcome is the result of a run, with the observations that only a simulation can make.
+// outcome is a run's result, with the observations that only a simulation can make.
 type outcome struct {
 	promises.Run
 	plan     plan
@@ -31,15 +31,15 @@ type outcome struct {
 	leaks    []string
 	problems []string
 	faults   []span
-	posts    int           // orders that arrived at the catalog
-	settled  time.Duration // when the last caller was done
-	late     []string      // callers that were not done when the settle time was over
+	posts    int           // number of orders that reached the catalog
+	settled  time.Duration // time when the last caller finished
+	late     []string      // callers that had not finished when the settle time was over
 	alone    time.Duration // time when the last watch ended
 	digest   string
 	restarts int
 	left     []string // goroutines that should have ended
 
-	homeKey  string // SHA-256 of the final API key
+	homeKey  string // SHA-256 of the API key that is active at the end
 	journeys map[string][]promises.Version
 	lists    []listing // lists that the operator received
 	limits   []limitChange
@@ -49,11 +49,11 @@ type outcome struct {
 	seen     inspection
 }
 
-// simulate runs a plan in its own bubble.
+// simulate runs a plan in a separate bubble.
 func simulate(t *testing.T, p plan) (o *outcome) {
 	t.Helper()
 	defer func() {
-		// A bubble with remaining goroutines ends with a panic. The outcome describes them.
+		// If goroutines remain, a bubble ends with a panic. The outcome already lists these goroutines.
 		if why := recover(); why != nil && (o == nil || len(o.left) == 0) {
 			panic(why)
 		}
@@ -73,8 +73,8 @@ func simulate(t *testing.T, p plan) (o *outcome) {
 	return o
 }
 
-// run runs the world until its plan is over, ends all faults, and waits until all callers have
-// reached their goals.
+// run runs the world until its plan ends. It then ends all faults, and waits until all callers have reached their
+// goals.
 func (w *world) run() *outcome {
 	o := &outcome{plan: w.plan, Run: w.newRun()}
 	w.start()
@@ -115,7 +115,7 @@ func (w *world) run() *outcome {
 		o.restarts += r.count - 1
 	}
 	w.stop()
-	time.Sleep(time.Minute) // for connections that linger
+	time.Sleep(time.Minute) // waits for connections that linger
 	synctest.Wait()
 	o.left = leftOver()
 	o.Events, o.faults, o.problems, o.lists = w.history.Sorted(), w.faults, w.problems, w.lists
@@ -125,7 +125,7 @@ func (w *world) run() *outcome {
 	return o
 }
 
-// leftOver returns the goroutines that still run in the bubble, except its own.
+// leftOver returns the goroutines that still run in the bubble, except the calling goroutine.
 func leftOver() (left []string) {
 	stacks := make([]byte, 4<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
@@ -137,7 +137,7 @@ func leftOver() (left []string) {
 	bubble, _, _ = strings.Cut(bubble, "]")
 	for _, one := range strings.Split(others, "\n\n") {
 		head, _, _ := strings.Cut(one, "\n")
-		root := strings.Contains(one, "synctest.Run(") || strings.Contains(one, "synctest.testingSynctestTest(") // they wait for the end
+		root := strings.Contains(one, "synctest.Run(") || strings.Contains(one, "synctest.testingSynctestTest(") // the goroutines that wait for the bubble to end
 		if strings.Contains(head, "synctest bubble "+bubble+"]") && !root {
 			left = append(left, one)
 		}
@@ -145,7 +145,7 @@ func leftOver() (left []string) {
 	return left
 }
 
-// within waits until all are done, but not longer than limit.
+// within waits until all are done, for at most limit, and reports whether they are.
 func within(all *sync.WaitGroup, limit time.Duration) bool {
 	done := make(chan struct{})
 	go func() {
@@ -160,14 +160,14 @@ func within(all *sync.WaitGroup, limit time.Duration) bool {
 	}
 }
 
-// left returns the names of the callers that are not done.
+// left returns the names of the callers that have not finished.
 func (w *world) left() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Sorted(maps.Keys(w.busy))
 }
 
-// work runs a caller: it orders generations, and follows each to its end in some way.
+// work runs a caller, which orders generations and follows each to its end in a random way.
 func (c *caller) work() {
 	end := c.world.history.Begin.Add(c.world.plan.Length)
 	c.pause(time.Duration(c.random.Int64N(int64(c.world.plan.Pause))))
@@ -223,7 +223,7 @@ func (c *caller) then(o order, f func(id string)) {
 	}
 }
 
-// batch orders several generations and watches them over one stream.
+// batch orders several generations and watches them over a single stream.
 func (c *caller) batch() {
 	var ids []string
 	for range 2 + c.random.IntN(5) {
@@ -235,7 +235,7 @@ func (c *caller) batch() {
 	c.followAll(ids, 0)
 }
 
-// together starts several callers that watch one generation.
+// together starts several callers that watch the same generation.
 func (c *caller) together() {
 	id, ok := c.buy(c.essay(c.randomly(0.2)), 20*time.Second)
 	if !ok {
@@ -266,7 +266,7 @@ func (c *caller) everywhere(o order) {
 	c.follow(viewing{id: id})
 }
 
-// remove deletes a generation while another caller watches it, unless it has ended already.
+// remove deletes a generation while another caller watches it, unless the generation has already ended.
 func (c *caller) remove(id string) {
 	h := c.helper(fmt.Sprint("d", c.seq))
 	h.at = c.at
@@ -287,7 +287,7 @@ func (c *caller) remove(id string) {
 	}
 }
 
-// helperWatchesAll watches all of the tenant's generations while one is ordered.
+// helperWatchesAll watches all of the tenant's generations while a new generation is ordered.
 func (c *caller) helperWatchesAll() {
 	h := c.helper(fmt.Sprint("all", c.seq))
 	h.at = c.at
@@ -305,7 +305,7 @@ func (w *world) newRun() promises.Run {
 	}
 }
 
-// withFaults returns the run with the times in which the catalog may lie.
+// withFaults returns the run with functions that report when the catalog may have returned wrong data.
 func (o *outcome) withFaults() *promises.Run {
 	o.MayLie = func(at time.Duration) bool {
 		return o.troubled("U13", at, time.Minute) || o.troubled("U21", at, time.Minute)
@@ -317,8 +317,7 @@ func (o *outcome) withFaults() *promises.Run {
 	return &o.Run
 }
 
-// learn reads from the sandbox what really happened, past everything that is under test but
-// the reading rules.
+// learn reads from the sandbox what really happened. Of the code under test, it uses only the reading rules.
 func (w *world) learn(o *outcome) {
 	client, err := catalog.New(catalog.Config{BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Transport: handlerTransport{w.box}})
 	if err != nil {
@@ -363,7 +362,7 @@ func (w *world) readTruth(client *catalog.Client, t *tenant, id string, one *pro
 	one.Digest = fmt.Sprintf("%x", sha256.Sum256(data))
 }
 
-// handlerTransport is a transport to a handler without a network.
+// handlerTransport is a transport that calls a handler without a network.
 type handlerTransport struct{ handler http.Handler }
 
 func (d handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -14,13 +14,14 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if *hours == 0 {
-		runtime.GOMAXPROCS(1) // makes the order of events at one instant deterministic
+		runtime.GOMAXPROCS(1) // so that events at the same instant have a deterministic order
 	}
 	m.Run()
 }
 
-// TestTheStackKeepsItsPromises runs short seeds of every sort of world and trouble. The first third of each row runs
-// with -short too. The race detector makes the jobs ten times as slow, and all of a row have the same goroutines.
+// TestTheStackKeepsItsPromises runs short seeds for every kind of world and trouble. With -short, it runs only the
+// first third of each row. Each row uses the same goroutines in all its jobs, so that a part is enough for the race
+// detector, which makes the jobs ten times slower.
 func TestTheStackKeepsItsPromises(t *testing.T) {
 	for _, row := range [][]job{
 		seeds("short", 1, 2, 3, 4, 5, 6, 7, 8),
@@ -42,7 +43,7 @@ func TestTheStackKeepsItsPromises(t *testing.T) {
 	}
 }
 
-// oneOfEach returns a job for each trouble of a kind.
+// oneOfEach returns a job for each of the troubles.
 func oneOfEach(kind string, troubles ...string) (jobs []job) {
 	for _, id := range troubles {
 		jobs = append(jobs, seeds(kind+id, 1)...)
@@ -84,8 +85,8 @@ func TestOneSeed(t *testing.T) {
 	}
 }
 
-// TestASeedIsOneHistory runs seeds twice: a failure that can't be repeated can't be understood. Worlds with a
-// ledger are left out, because the seed does not control which of two goroutines gets the only database connection first.
+// TestASeedIsOneHistory runs seeds twice, because a failure that can't be repeated can't be analyzed. It omits worlds
+// with a ledger, because the seed does not control which of two goroutines gets the only database connection first.
 func TestASeedIsOneHistory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the run without -short compares them")

@@ -21,17 +21,17 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// A world with a ledger has teams. Each team is a tenant whose calls have a service token, and all teams share
-// the API key of the replicas.
+// A world with a ledger has teams. Each team is a tenant whose calls carry a service token. All teams share the
+// replicas' API key.
 
-// monthlyBudget returns the monthly budget of the thrifty team for its daily one, in cents. It is so low that the team
-// reaches its threshold on a single day, and that the rest of it is less than the budget of another day.
+// monthlyBudget returns the thrifty team's monthly budget for a daily budget, both in cents. It is so low that the team
+// reaches its threshold in a single day, and that the remaining amount is less than another day's budget.
 func monthlyBudget(daily int64) int64 { return daily * 9 / 8 }
 
 // thrifty is the team with a budget.
 const thrifty = "thrift"
 
-// openLedger opens the database that the replicas of a world with a ledger share.
+// openLedger opens the database that the replicas share in a world with a ledger.
 func (w *world) openLedger(dir string) error {
 	if err := w.openDatabase(); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (w *world) openLedger(dir string) error {
 	return errors.Join(w.writeSecret(dir), w.writeCallers(w.plan.Budget))
 }
 
-// callerOf returns the name of a tenant's only service.
+// callerOf returns the name of a tenant's only caller.
 func callerOf(tenant string) string {
 	if tenant == "t1" || tenant == promises.Operator || tenant == guest {
 		return tenant
@@ -49,12 +49,12 @@ func callerOf(tenant string) string {
 	return tenant + "-service"
 }
 
-// token returns the service token of a tenant. It is a secret.
+// token returns a tenant's service token, which is a secret.
 func (w *world) token(tenant string) string {
 	return fmt.Sprintf("simulated_token_%s_%x", tenant, w.seed("token "+tenant))
 }
 
-// tenantNames returns the names of the tenants. The last ones are not counted by the plan.
+// tenantNames returns the tenants' names. The plan does not count the last ones.
 func (p plan) tenantNames() []string {
 	names := []string{"t1", "t2", "t3", "t4", "t5", "t6"}[:p.Tenants:p.Tenants]
 	switch {
@@ -74,7 +74,7 @@ func (w *world) holder() *tenant {
 	return w.tenants[0]
 }
 
-// accounts returns the accounts of the catalog.
+// accounts returns the tenants that have a catalog account.
 func (w *world) accounts() []*tenant {
 	if w.account != nil {
 		return []*tenant{w.account}
@@ -82,14 +82,14 @@ func (w *world) accounts() []*tenant {
 	return w.tenants
 }
 
-// enlist creates a tenant without an account.
+// enlist creates a tenant without an account of its own.
 func (w *world) enlist(name string) *tenant {
 	t := &tenant{name: name, key: w.token(name)}
 	w.keys[t.key] = name
 	return t
 }
 
-// openLedger opens the ledger for a process, the one of all replicas or one in memory.
+// openLedger opens a process's ledger, which is either shared by all replicas or in memory.
 func (p *process) openLedger(w *world) (book *ledger.Ledger, err error) {
 	at := ledger.Config{URL: ledger.InMemory, Catalog: "http://catalog" + sandbox.BasePath, ResendWindow: w.plan.Window, RefundWindow: refundWindow}
 	if w.plan.Ledger {
@@ -102,7 +102,7 @@ func (p *process) openLedger(w *world) (book *ledger.Ledger, err error) {
 	return book, err
 }
 
-// divideRate divides the rate of polls among the processes of a shared ledger.
+// divideRate divides the poll rate among the processes that share a ledger.
 func (p *process) divideRate(w *world) {
 	var ctx context.Context
 	ctx, p.unshare = context.WithCancel(context.Background())
@@ -111,7 +111,7 @@ func (p *process) divideRate(w *world) {
 	}
 }
 
-// order starts to accept orders through the ledger, and follows them until the process stops.
+// order starts to accept orders through the ledger, and completes them until the process stops.
 func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder) {
 	p.orders = orders.New(orders.Config{Recorder: recorder, Catalog: p.client, Hub: p.hub})
 	kinds := p.kinds(w)
@@ -124,7 +124,7 @@ func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder
 	p.followers.Go(func() { jobs.New(p.book, w.logger(), kinds...).Run(ctx) })
 }
 
-// count adds the counters of a process's ledger to those of the world.
+// count adds the counters of a process's ledger to the world's counters.
 func (w *world) count(p *process) {
 	w.dearer.Add(p.book.Counts.Dearer.Load())
 	if n := p.book.Counts.Faults.Load(); n > 0 {
@@ -132,7 +132,7 @@ func (w *world) count(p *process) {
 	}
 }
 
-// withCallers completes the configuration of the services.
+// withCallers completes the services' configuration.
 func (p *process) withCallers(ctx context.Context, w *world, cfg *service.Config) error {
 	callers, err := auth.LoadCallers(w.callersFile, w.logger(), nil)
 	cfg.Auth.Callers, cfg.Auth.AllowAnonymous = callers, false
@@ -142,7 +142,7 @@ func (p *process) withCallers(ctx context.Context, w *world, cfg *service.Config
 	return err
 }
 
-// follow reads the callers file periodically, as easel serve does.
+// follow reloads the callers file periodically, as 'easel serve' does.
 func follow(ctx context.Context, callers *auth.Callers) {
 	ticks := time.NewTicker(reload.Interval)
 	defer ticks.Stop()
@@ -156,8 +156,7 @@ func follow(ctx context.Context, callers *auth.Callers) {
 	}
 }
 
-// spend runs the thrifty team: it sends many concurrent orders through all replicas, until its
-// budget is exhausted.
+// spend runs the thrifty team, which sends many concurrent orders through all replicas until its budget is exhausted.
 func (c *caller) spend() {
 	for round := 0; !c.over() && time.Since(c.world.history.Begin) < c.world.plan.Length; round++ {
 		c.sleep(c.about(c.world.plan.Length / 8))
@@ -178,7 +177,7 @@ func (c *caller) spend() {
 	}
 }
 
-// earn fills the account of a world in which money is short, a little at a time.
+// earn gradually adds money to the account in a world with little money.
 func (w *world) earn() {
 	for w.plan.Poor && time.Since(w.history.Begin) < w.plan.Length {
 		time.Sleep(15 * time.Second)
@@ -193,7 +192,7 @@ func (w *world) topUp(cents int64) {
 	}
 }
 
-// step is a moment of an order at which its process may crash or freeze.
+// step is a point in the processing of an order at which the process may crash or freeze.
 type step int
 
 const (
@@ -207,7 +206,7 @@ const (
 	steps = stepAfterConclude
 )
 
-// trap waits for a process at a step of an order.
+// trap waits until a process reaches a step of an order.
 type trap struct {
 	replica *replica
 	step    step
@@ -223,7 +222,7 @@ func (w *world) setTrap(r *replica, at step, spring func(*replica)) *trap {
 	return t
 }
 
-// met springs the trap that waits for a process at a step, and reports whether there was one.
+// met springs the trap that waits for the process at the step, and reports whether there was one.
 func (w *world) met(process string, at step) bool {
 	if at == noStep {
 		return false
@@ -248,7 +247,7 @@ func (w *world) met(process string, at step) bool {
 
 func (g *gateway) met(at step) bool { return g.database.world.met(g.process, at) }
 
-// freeze stops the process of a replica, like SIGSTOP.
+// freeze stops the replica's process, like SIGSTOP.
 func (r *replica) freeze() {
 	if g := r.current().gateway; g != nil {
 		g.freeze()
@@ -278,14 +277,14 @@ func (r *replica) linksOf(p *process) []*link {
 	return all
 }
 
-// trapped reports whether a trap waits.
+// trapped reports whether a trap is waiting.
 func (w *world) trapped() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.traps) > 0
 }
 
-// dropTrap removes a trap, and reports whether no process has met it.
+// dropTrap removes a trap, and reports whether it has not been sprung.
 func (w *world) dropTrap(t *trap) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// The troubles of worlds with a ledger, which are T in the catalogue of faults.
+// These are the troubles of worlds with a ledger. The catalogue of faults lists them under T.
 func init() {
 	for id, act := range map[string]faultAction{
 		"T4s": ofTheLedger(slowLedger),
@@ -58,7 +58,7 @@ func init() {
 	}
 }
 
-// ofTheLedger returns a fault of the ledger's connections, for one replica or for all.
+// ofTheLedger returns an action that disturbs the ledger connections of one replica or of all replicas.
 func ofTheLedger(sort ledgerSort) faultAction {
 	return faultAction{reach: reachLedger, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
 		process := ""
@@ -69,8 +69,7 @@ func ofTheLedger(sort ledgerSort) faultAction {
 	}}
 }
 
-// failAfterPost stops the ledger after the catalog has answered an order, and starts it again
-// later.
+// failAfterPost stops the ledger after the catalog has responded to an order, and starts the ledger again later.
 func failAfterPost(s *runningFault) (end func(), fired func() int) {
 	healed := func() {}
 	return s.atStep(stepAfterPost, func(*replica) {
@@ -81,7 +80,7 @@ func failAfterPost(s *runningFault) (end func(), fired func() int) {
 	})
 }
 
-// crashAtStep crashes a replica at a step of an order, and starts it again a while later.
+// crashAtStep crashes a replica at a step of an order, and starts it again after a while.
 func crashAtStep(s *runningFault) (end func(), fired func() int) {
 	return s.atStep(s.step(), (*replica).kill, func(r *replica, _ *process) {
 		s.c.sleep(time.Duration(1+s.Variant) * 3 * time.Second)
@@ -91,8 +90,7 @@ func crashAtStep(s *runningFault) (end func(), fired func() int) {
 	})
 }
 
-// stopAtStep freezes a replica at a step of an order, and resumes it after another replica has
-// leased the order.
+// stopAtStep freezes a replica at a step of an order, and resumes it after another replica has leased the order.
 func stopAtStep(s *runningFault) (end func(), fired func() int) {
 	return s.atStep(s.step(), (*replica).freeze, func(r *replica, p *process) {
 		s.c.sleep(40*time.Second + time.Duration(s.c.random.Int64N(int64(40*time.Second))))
@@ -100,10 +98,10 @@ func stopAtStep(s *runningFault) (end func(), fired func() int) {
 	})
 }
 
-// step returns the step of an order that the variant names.
+// step returns the step that the trouble's variant selects.
 func (s *runningFault) step() step { return step(1 + s.Variant%int(steps)) }
 
-// atStep does something to a replica at a step of its next order, and something after it.
+// atStep calls spring when a replica reaches a step of its next order, and calls after later.
 func (s *runningFault) atStep(at step, spring func(*replica), after func(*replica, *process)) (end func(), fired func() int) {
 	r := s.world.replicas[s.Replica]
 	p := r.current()
@@ -126,9 +124,8 @@ func (s *runningFault) atStep(at step, spring func(*replica), after func(*replic
 	}, func() int { return int(s.count.Load()) }
 }
 
-// changeAPIKey loses the responses to orders, and changes the shared API key before they can be
-// sent again. The catalog keeps idempotency keys by API key. At the end the first key is active
-// again.
+// changeAPIKey loses the responses to orders, and changes the shared API key before the orders can be resent. The
+// catalog keeps idempotency keys separately for each API key. At the end, the first API key is active again.
 func changeAPIKey(s *runningFault) (end func(), fired func() int) {
 	w := s.world
 	home := w.holder().key
@@ -155,8 +152,8 @@ func changeAPIKey(s *runningFault) (end func(), fired func() int) {
 	}, fired
 }
 
-// sameKeys places concurrent orders of two teams with one idempotency key through different
-// replicas. Each team then tries to read the other's generation.
+// sameKeys places concurrent orders for two teams with the same idempotency key through different replicas. Then each
+// team tries to read the other team's generation.
 func sameKeys(s *runningFault) {
 	key := s.c.key()
 	ids := make(chan string, 2)
@@ -184,7 +181,7 @@ func sameKeys(s *runningFault) {
 	s.done(first != "" && second != "")
 }
 
-// other returns another team.
+// other returns a team other than t.
 func (w *world) other(t *tenant) *tenant {
 	for i, one := range w.tenants {
 		if one == t {
@@ -194,7 +191,7 @@ func (w *world) other(t *tenant) *tenant {
 	return w.tenants[0]
 }
 
-// buyAndForget places orders. For some of unknown outcome, the caller never comes back.
+// buyAndForget places orders. For some orders whose outcome is unknown, the caller never returns.
 func buyAndForget(s *runningFault) {
 	s.concurrently(s.next("buy"), func(h *caller) {
 		h.at = s.Replica
@@ -205,7 +202,7 @@ func buyAndForget(s *runningFault) {
 	s.c.sleep(15 * time.Second)
 }
 
-// comeBackElsewhere places an order, with each attempt at a different replica.
+// comeBackElsewhere places an order and sends each attempt to a different replica.
 func comeBackElsewhere(s *runningFault) {
 	s.concurrently(s.next("back"), func(h *caller) {
 		h.at = s.Replica
@@ -218,7 +215,7 @@ func comeBackElsewhere(s *runningFault) {
 	s.c.sleep(15 * time.Second)
 }
 
-// buyBelow orders with a limit, so that a quote is read first.
+// buyBelow places an order with a cost limit, so that it is quoted first.
 func buyBelow(s *runningFault) {
 	s.concurrently(s.next("below"), func(h *caller) {
 		o, most := h.essay(false), int64(100)
@@ -228,7 +225,7 @@ func buyBelow(s *runningFault) {
 	s.c.sleep(15 * time.Second)
 }
 
-// forgottenOrder is an order whose caller has given it up.
+// forgottenOrder is an order that its caller has abandoned.
 type forgottenOrder struct {
 	order
 	tenant *tenant
@@ -243,8 +240,8 @@ func (w *world) noteForgotten(c *caller, o order) {
 	w.gaveUp[(&outcome{plan: w.plan}).UpstreamKey(promises.Event{Actor: c.name}, o.key)] = forgottenOrder{o, c.tenant}
 }
 
-// resolveAll acts as an operator: for each order that stays unknown, it reads the sandbox's
-// accounts and records the outcome. Then the caller of the order comes back.
+// resolveAll acts as an operator. For each order whose outcome remains unknown, it reads the sandbox's accounts and
+// records the outcome. Then the order's caller returns.
 func (s *runningFault) resolveAll() {
 	w := s.world
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -273,7 +270,7 @@ func (s *runningFault) resolveAll() {
 	}
 }
 
-// comeBackTo repeats a resolved order as its caller.
+// comeBackTo repeats a resolved order, as the order's caller.
 func (s *runningFault) comeBackTo(o ledger.Order, generation string) {
 	s.world.mu.Lock()
 	s.world.resolved[o.ID] = generation
@@ -290,7 +287,7 @@ func (s *runningFault) comeBackTo(o ledger.Order, generation string) {
 	})
 }
 
-// resolvedStays checks that the resolution of an order by an operator is kept.
+// resolvedStays checks that no process overwrites an operator's resolution of an order.
 func resolvedStays(o *outcome, say promises.Say) {
 	for _, c := range o.Orders() {
 		want, resolved := o.resolved[c.ID]
@@ -300,11 +297,11 @@ func resolvedStays(o *outcome, say promises.Say) {
 	}
 }
 
-// dearerIsTold compares the charges above their quotes with those that were reported to operators.
+// dearerIsTold compares the charges above their quotes with the charges that were reported to operators.
 func dearerIsTold(o *outcome, say promises.Say) {
 	_, orders := o.Excess()
 	for _, t := range o.plan.Troubles {
-		if t.ID != "T7" { // the process may crash before it notifies
+		if t.ID != "T7" { // the process may crash before it reports the charge
 			return
 		}
 	}

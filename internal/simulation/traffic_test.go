@@ -20,25 +20,25 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// request is a request that a process sent to the catalog.
+// request is a request from a process to the catalog.
 type request struct {
 	at, end time.Duration
 	process string
-	tenant  string // key that it went under
-	apiKey  string // its SHA-256
-	op      string // route, as "GET /generations/{id}"
+	tenant  string // name of the API key in the request
+	apiKey  string // SHA-256 of the API key
+	op      string // route, such as "GET /generations/{id}"
 	path    string
-	poll    bool   // made by the hub, not for a call
+	poll    bool   // sent by the hub, not for a call
 	key     string // Idempotency-Key
 	status  int    // zero if there was no response
-	attempt int    // number of the attempt in its call
-	cut     bool   // its own context ended it
+	attempt int    // number of the attempt within its call
+	cut     bool   // its own context canceled it
 
-	undialed bool // no connection was made for it
+	undialed bool // the process could not connect
 	after    time.Duration
 }
 
-// traffic has all requests to the catalog, by process.
+// traffic contains all requests to the catalog, by process.
 type traffic struct {
 	mu      sync.Mutex
 	history *promises.Record
@@ -54,7 +54,7 @@ func (t *traffic) add(r request) {
 
 type pollKey struct{}
 
-// polls is the hub's view of the catalog client. It marks the requests of the hub.
+// polls is the catalog client that the hub uses. It marks the hub's requests.
 type polls struct{ client *catalog.Client }
 
 func asPoll(ctx context.Context) context.Context { return context.WithValue(ctx, pollKey{}, true) }
@@ -73,8 +73,8 @@ func (p polls) Account(ctx context.Context, cred catalog.Credential) (catalog.Ac
 	return p.client.Account(asPoll(ctx), cred)
 }
 
-// tap is the transport of one process. It records every request, and delays each request and
-// response by a different time, so that no two arrive at one instant.
+// tap is a process's transport. It records every request. It delays each request and response by a different time, so
+// that no two arrive at the same instant.
 type tap struct {
 	base    http.RoundTripper
 	traffic *traffic
@@ -121,8 +121,8 @@ func (t *tap) send(r *http.Request, tenant string) (*http.Response, error) {
 	return resp, err
 }
 
-// pass sends a request. The process may crash or be frozen before an order is sent or after its
-// response; a frozen process sends the order when it is resumed.
+// pass sends a request. The process may crash or freeze before an order is sent or after its response has arrived. A
+// frozen process sends the order when it resumes.
 func (t *tap) pass(r *http.Request) (*http.Response, error) {
 	orders := t.owner.gateway != nil && r.Pattern == routePlace
 	if orders && t.world.met(t.process, stepBeforePost) {
@@ -153,9 +153,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// way returns the network delays of a request and its response. They depend on the kind of the
-// request and the number of such requests, so that the order of concurrent requests does not
-// matter.
+// way returns the network delays of a request and of its response. They depend only on the kind of the request and the
+// number of such requests, so that the order of concurrent requests does not matter.
 func (t *tap) way(what string) (there, back time.Duration) {
 	t.mu.Lock()
 	t.times[what]++
@@ -171,15 +170,15 @@ func (t *tap) way(what string) (there, back time.Duration) {
 	return draw(20 * time.Millisecond), draw(10 * time.Millisecond)
 }
 
-// mix spreads a number over all of its bits.
+// mix distributes a number over all 64 bits.
 func mix(z uint64) uint64 {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31
 }
 
-// retryAfter parses the pause of a fault in seconds. It returns zero for other spellings, which are
-// separate faults without a pause of known length.
+// retryAfter parses a fault's pause in seconds. It returns zero for other spellings, which are faults with a pause of
+// unknown length.
 func retryAfter(text string) time.Duration {
 	seconds, err := strconv.Atoi(text)
 	if err != nil || seconds < 0 {
@@ -188,7 +187,7 @@ func retryAfter(text string) time.Duration {
 	return min(time.Duration(seconds)*time.Second, 2*time.Minute)
 }
 
-// lagProxy precedes the sandbox: it counts requests, and can hide young generations.
+// lagProxy is a proxy in front of the sandbox. It counts requests, and can hide new generations.
 type lagProxy struct {
 	world *world
 	next  http.Handler
@@ -225,7 +224,7 @@ func (f *lagProxy) lags(r *http.Request) bool {
 	return true
 }
 
-// placed records the time when a caller received its generation.
+// placed records the time at which a caller received its generation.
 func (f *lagProxy) placed(id string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

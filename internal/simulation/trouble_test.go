@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// The routes of the catalog that faults name.
+// Catalog routes that faults affect.
 const (
 	routePlace = "POST /generations"
 	routeQuote = "POST /quote"
@@ -22,23 +22,23 @@ const (
 
 const page = "<html><body><h1>Bad Gateway</h1></body></html>"
 
-// runningFault is one trouble as it happens.
+// runningFault is a trouble while it is active.
 type runningFault struct {
 	world *world
 	trouble
-	c     *caller      // the caller that it affects
-	count atomic.Int64 // what fired, where no injected fault or link counts it
+	c     *caller      // caller that the trouble affects
+	count atomic.Int64 // number of hits, unless an injected fault or a link counts them
 	names int
 }
 
-// next returns a name for a helper.
+// next returns a new name for a helper.
 func (s *runningFault) next(name string) string {
 	s.names++
 	return fmt.Sprint(name, s.names)
 }
 
-// apiKey returns the API key that a fault for one tenant names. If API keys are rotated, there is
-// one tenant.
+// apiKey returns the API key to which a tenant's fault applies. If API keys are rotated, it returns "", because there
+// is only one tenant.
 func (s *runningFault) apiKey() string {
 	switch {
 	case s.world.plan.Rotates:
@@ -49,22 +49,22 @@ func (s *runningFault) apiKey() string {
 	return s.c.tenant.key
 }
 
-// done counts a successful action of the trouble's caller.
+// done counts an action of the trouble's caller if it was successful.
 func (s *runningFault) done(ok bool) {
 	if ok {
 		s.count.Add(1)
 	}
 }
 
-// faultAction describes a trouble. begin starts it, and returns functions that end it and that
-// count its hits; victim creates the load that meets it.
+// faultAction describes a trouble. begin starts the trouble, and returns a function that ends it and a function that
+// counts its hits. victim creates the load that the trouble affects.
 type faultAction struct {
 	reach  reach
 	begin  func(s *runningFault) (end func(), fired func() int)
 	victim func(s *runningFault)
 }
 
-// start runs the plan's troubles, each at its time.
+// start runs the plan's troubles at their times.
 func (w *world) start() {
 	for _, t := range w.plan.Troubles {
 		owner := w.tenants[int(w.seed(t.String())>>10)%w.plan.Tenants]
@@ -79,7 +79,7 @@ func (w *world) start() {
 	}
 }
 
-// run runs one trouble from its start to its end.
+// run runs a trouble from its start to its end.
 func (s *runningFault) run(a faultAction) {
 	w := s.world
 	note := span{id: s.ID, from: w.history.Since(), reach: a.reach}
@@ -118,7 +118,7 @@ func (s *runningFault) run(a faultAction) {
 	w.faults = append(w.faults, note)
 }
 
-// meet creates the load of a trouble until it has fired.
+// meet creates a trouble's load until the trouble has fired.
 func (s *runningFault) meet(a faultAction, fired func() int) {
 	for try := 0; a.victim != nil && try < 6 && (try == 0 || fired() == 0); try++ {
 		s.c.pause(500 * time.Millisecond)
@@ -126,7 +126,7 @@ func (s *runningFault) meet(a faultAction, fired func() int) {
 	}
 }
 
-// inject puts faults into the sandbox, for one route each.
+// inject adds a fault to the sandbox for each of the routes.
 func inject(s *runningFault, f sandbox.Fault, routes ...string) (end func(), fired func() int) {
 	var handles []*sandbox.Injected
 	for _, route := range routes {
@@ -145,14 +145,14 @@ func inject(s *runningFault, f sandbox.Fault, routes ...string) (end func(), fir
 		}
 }
 
-// broken returns an action of one of several faults of the catalog, selected by variant.
+// broken returns an action that injects one of several catalog faults, selected by the variant.
 func broken(r reach, victim func(*runningFault), routes []string, variants ...sandbox.Fault) faultAction {
 	return faultAction{reach: r, victim: victim, begin: func(s *runningFault) (func(), func() int) {
 		return inject(s, variants[s.Variant%len(variants)], routes...)
 	}}
 }
 
-// uplinks returns an action on the network between one replica, or all, and the catalog.
+// uplinks returns an action that disturbs the network between the catalog and one replica or all replicas.
 func uplinks(r reach, state condition, all bool) faultAction {
 	return faultAction{reach: r, victim: watchOne, begin: func(s *runningFault) (func(), func() int) {
 		var links []*link
@@ -180,7 +180,7 @@ func uplinks(r reach, state condition, all bool) faultAction {
 	}}
 }
 
-// breakEndpoints returns an action on the network between the tenant and a replica.
+// breakEndpoints returns an action that disturbs the network between the tenant and a replica.
 func breakEndpoints(state condition, cut bool) faultAction {
 	return faultAction{reach: reachCallers, begin: func(s *runningFault) (func(), func() int) {
 		l := s.c.tenant.endpoints[s.Replica].link
@@ -195,7 +195,7 @@ func breakEndpoints(state condition, cut bool) faultAction {
 	}}
 }
 
-// concurrently runs f in a helper.
+// concurrently runs f in a helper caller.
 func (s *runningFault) concurrently(name string, f func(h *caller)) {
 	s.c.helper(name).start(f)
 }
@@ -208,8 +208,8 @@ func waitFor(after string) map[string]string { return map[string]string{"Retry-A
 
 const tooMany = `{"code":"RATE_LIMITED","message":"Too many requests."}`
 
-// acts are the faults that the simulation covers. Faults of sockets, disks and signals are tested
-// in the packages that use these.
+// acts are the faults that the simulation covers. The packages that use sockets, disks and signals test the faults of
+// these.
 var acts = map[string]faultAction{
 	"U1": uplinks(reachCatalog, refused, false),
 	"U2": broken(reachCatalog, watchOne, reads, sandbox.Fault{Hang: true}),
@@ -244,7 +244,7 @@ var acts = map[string]faultAction{
 	"U21": broken(reachCatalog, watchOne, reads, sandbox.Fault{Set: map[string]any{"status": "queued"}}),
 	"U22": {reach: reachCatalog, victim: watchOne, begin: func(s *runningFault) (func(), func() int) {
 		key := s.c.tenant.key
-		if s.world.account != nil { // a shared account
+		if s.world.account != nil { // the account is shared
 			key = s.world.account.key
 		}
 		return inject(s, sandbox.Fault{
@@ -265,7 +265,7 @@ var acts = map[string]faultAction{
 		sandbox.Fault{AfterCommit: true, Status: 201, Body: page, Header: html, Count: 2}, sandbox.Fault{Cut: true, CutAfter: 20, Count: 2}),
 	"U14": broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{AfterCommit: true, Reset: true, Count: 2}, sandbox.Fault{AfterCommit: true, Hang: true, Count: 1}),
 	"U15": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
-		// The first attempt runs late, and another one is rejected before it.
+		// The first attempt is processed late, and another attempt is rejected before that.
 		late, fired := inject(s, sandbox.Fault{Delay: sandbox.Delay(22 * time.Second), Count: 1, Key: s.apiKey()}, routePlace)
 		refusal := sandbox.Fault{Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`, Count: 1, Key: s.apiKey()}
 		if s.Variant%2 == 0 {
@@ -286,7 +286,7 @@ var acts = map[string]faultAction{
 	}},
 	"A10": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) { return s.refuseRepeats() }},
 	"A10k": {reach: reachReplica, begin: func(s *runningFault) (func(), func() int) {
-		// The order is sent again by a process that does not know it, and its price has risen.
+		// A process that does not know the order sends it again, and the order's price has risen.
 		healed, fired := s.refuseRepeats()
 		risen, _ := inject(s, sandbox.Fault{Status: 200, Body: `{"priceCents":99999}`, Key: s.apiKey()}, routeQuote)
 		s.concurrently("limited", func(h *caller) {
@@ -346,8 +346,9 @@ var acts = map[string]faultAction{
 	}},
 }
 
-// refuseRepeats simulates a catalog that loses the response to an order and rejects all repeats: it
-// checks money, the cap, models or inputs before the key, and the order has used up the last of it.
+// refuseRepeats simulates a catalog that loses the response to an order and rejects all repeats. The catalog checks the
+// balance, the cap, models or inputs before the idempotency key, and the order itself has used up the balance or the
+// cap.
 func (s *runningFault) refuseRepeats() (end func(), fired func() int) {
 	refusals := []sandbox.Fault{
 		{Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`},
@@ -364,8 +365,8 @@ func (s *runningFault) refuseRepeats() (end func(), fired func() int) {
 	return func() { lost(); refuse() }, fired
 }
 
-// rotate changes the shared API key a few times per second. In every other trouble the catalog
-// rejects the previous keys until all faults end.
+// rotate changes the shared API key several times per second. With half of the variants, the catalog rejects orders
+// under the previous keys until all faults end.
 func (s *runningFault) rotate(ended chan struct{}) {
 	var rejected []*sandbox.Injected
 	for {
@@ -385,13 +386,14 @@ func (s *runningFault) rotate(ended chan struct{}) {
 	}
 }
 
-// restart ends the process of a replica and starts another one in its place.
+// restart ends a replica's process and starts a new process in its place.
 func (s *runningFault) restart(stop func(*replica)) (end func(), fired func() int) {
 	r := s.world.replicas[s.Replica]
 	watched(s)
 	s.c.note(promises.Event{Kind: promises.Fault, Process: r.current().name, Text: s.ID + " stops"})
 	stop(r)
-	// The successor does not wait for the exit of the old process, because net/http waits for its connections
+	// The new process does not wait for the old process to exit, because net/http waits for its connections for a
+	// random time. A slow drain overlaps with the new process, as in a rolling update.
 	// for a random time. A slow drain overlaps with the successor, as in a rolling update.
 	away := time.Duration(s.Variant) * 3 * time.Second
 	s.For = away + drainTimeout + 5*time.Second

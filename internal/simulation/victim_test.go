@@ -23,7 +23,7 @@ func (c *caller) orderAndFollow(o order, v viewing) bool {
 	return c.follow(v)
 }
 
-// watchOne orders a generation and watches it to its end, in the time of the trouble and beyond.
+// watchOne orders a generation and watches it to its end. The trouble lasts for a part of this time.
 func watchOne(s *runningFault) {
 	s.concurrently(s.next("one"), func(h *caller) {
 		h.at = s.Replica
@@ -32,10 +32,10 @@ func watchOne(s *runningFault) {
 	s.c.sleep(15 * time.Second)
 }
 
-// nobodys is the id of a generation that there is not.
+// nobodys is the ID of a generation that does not exist.
 const nobodys = "gen_nobodys"
 
-// askMuch reads and watches missing generations during an outage, while another caller orders.
+// askMuch reads and watches a missing generation during an outage, while another caller orders.
 func askMuch(s *runningFault) {
 	s.concurrently(s.next("hopes"), func(h *caller) {
 		h.at = s.Replica
@@ -60,7 +60,7 @@ func buyOne(s *runningFault) {
 	s.c.sleep(15 * time.Second)
 }
 
-// fetchOne orders a picture and downloads it.
+// fetchOne orders a picture and downloads its file.
 func fetchOne(s *runningFault) {
 	h := s.c.helper(s.next("file"))
 	if id, ok := h.buy(h.picture(), 30*time.Second); ok && h.follow(viewing{id: id}) {
@@ -68,7 +68,7 @@ func fetchOne(s *runningFault) {
 	}
 }
 
-// watched ensures that generations are being watched through the replica.
+// watched ensures that the replica has active watches.
 func watched(s *runningFault) {
 	for i := range 2 {
 		s.concurrently(fmt.Sprint("watched", i), func(h *caller) {
@@ -79,7 +79,7 @@ func watched(s *runningFault) {
 	s.c.pause(1500 * time.Millisecond)
 }
 
-// leaveAnOrder sends an order and leaves before it is answered, then sends it again.
+// leaveAnOrder sends an order, disconnects before the response arrives, and sends the order again.
 func leaveAnOrder(s *runningFault) {
 	o, first := s.c.haiku(false), 100*time.Millisecond+time.Duration(s.c.random.Int64N(3e8))
 	fault := sandbox.Fault{Delay: sandbox.Delay(400 * time.Millisecond), Count: 1}
@@ -96,7 +96,7 @@ func leaveAnOrder(s *runningFault) {
 	s.count.Add(int64(h.Fired()))
 }
 
-// orderTwice sends one key in two concurrent orders.
+// orderTwice sends two concurrent orders with the same key.
 func orderTwice(s *runningFault) {
 	o := s.c.haiku(false)
 	both := make(chan bool)
@@ -110,7 +110,7 @@ func orderTwice(s *runningFault) {
 	s.done(<-both && ok)
 }
 
-// seeEndGoBack continues to watch after the end, while the catalog periodically revokes it.
+// seeEndGoBack continues to watch a generation after its end, while the catalog periodically reverts the end.
 func seeEndGoBack(s *runningFault) {
 	id, ok := s.c.buy(s.c.haiku(s.Variant%2 == 0), 30*time.Second)
 	if !ok {
@@ -127,7 +127,7 @@ func seeEndGoBack(s *runningFault) {
 	s.c.sleep(25 * time.Second)
 }
 
-// neverRead opens a stream with many messages, and reads nothing for a while.
+// neverRead watches many messages in a stream, but reads nothing for a while.
 func neverRead(s *runningFault) {
 	d, err := s.world.door(s.world.replicas[s.Replica], s.c.tenant.key)
 	if err != nil {
@@ -138,7 +138,7 @@ func neverRead(s *runningFault) {
 	s.c.neverRead(d, s)
 }
 
-// callerStreams is the server's limit of open streams for each caller.
+// callerStreams is the server's maximum number of open streams for each caller.
 const callerStreams = 1000
 
 // openTooMany opens streams until one is rejected.
@@ -171,7 +171,7 @@ func openTooMany(s *runningFault) {
 		switch took := time.Since(began); {
 		case err == nil:
 			s.c.note(promises.Event{Kind: promises.Exceeded, Generation: id, Text: fmt.Sprintf("%d streams of one caller were let in", open+1)})
-		case code != codes.ResourceExhausted || reason != "STREAM_QUOTA_EXCEEDED": // trouble of another sort
+		case code != codes.ResourceExhausted || reason != "STREAM_QUOTA_EXCEEDED": // an error that has another cause
 		case took > 50*time.Millisecond:
 			s.c.note(promises.Event{Kind: promises.Exceeded, Generation: id, Text: fmt.Sprintf("the refusal of a stream took %v", took)})
 		default:
@@ -193,7 +193,7 @@ func openAndCancel(s *runningFault) {
 	s.done(s.c.follow(viewing{id: id}))
 }
 
-// herd starts many watches of one generation.
+// herd starts many watches of the same generation.
 func herd(s *runningFault) {
 	id, ok := s.c.buy(s.c.essay(s.Variant == 0), 30*time.Second)
 	if !ok {
@@ -208,7 +208,7 @@ func herd(s *runningFault) {
 	s.count.Add(1)
 }
 
-// joinAtTheEnd starts watches around the moment when a generation ends.
+// joinAtTheEnd starts watches around the time at which a generation ends.
 func joinAtTheEnd(s *runningFault) {
 	for range 5 {
 		id, ok := s.c.buy(s.c.haiku(false), 30*time.Second)
@@ -227,7 +227,7 @@ func joinAtTheEnd(s *runningFault) {
 	s.count.Add(1)
 }
 
-// readForeign tries the generations of another tenant.
+// readForeign tries to access another tenant's generations.
 func readForeign(s *runningFault) {
 	id, ok := s.c.buy(s.c.essay(false), 30*time.Second)
 	if !ok {
@@ -243,7 +243,7 @@ func readForeign(s *runningFault) {
 			case codes.NotFound:
 				s.count.Add(1)
 			case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal:
-			default: // the response reveals that the generation exists
+			default: // the error reveals that the generation exists
 				thief.note(promises.Event{Kind: promises.Leaked, Generation: id, Text: fmt.Sprintf("%s of another tenant's generation: %v", what, err)})
 			}
 			thief.searchError(err)

@@ -24,7 +24,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// Settings of the hub: the defaults of easel serve.
+// Settings of the hub, which are the defaults of 'easel serve'.
 const (
 	minInterval  = time.Second
 	maxInterval  = 10 * time.Second
@@ -35,32 +35,32 @@ const (
 
 const catalogAddr = "catalog:80"
 
-// world is the complete stack and its users.
+// world is the complete stack with its users.
 type world struct {
 	plan    plan
 	history *promises.Record
 	traffic *traffic
 
 	box      *sandbox.Sandbox
-	site     *http.Server // in front of the sandbox
-	address  place        // address of the site
+	site     *http.Server // HTTP server in front of the sandbox
+	address  place        // address of site
 	front    *lagProxy
 	replicas []*replica
 	tenants  []*tenant
-	keys     map[string]string      // names of keys
-	held     atomic.Pointer[string] // API key that replicas share, or nil
-	rotated  atomic.Int64           // how often it was rotated
+	keys     map[string]string      // tenant names by API key
+	held     atomic.Pointer[string] // current API key of the replicas; nil before the first rotation of a shared key
+	rotated  atomic.Int64           // number of rotations so far
 
-	account     *tenant   // account whose API key the replicas of a world with a ledger share
-	database    *database // database of the ledger
+	account     *tenant   // in a world with a ledger, the account whose API key the replicas share
+	database    *database // the ledger's database
 	callersFile string
 	operator    *tenant
 	guest       *tenant
 	limits      []limitChange
-	gaveUp      map[string]forgottenOrder // forgotten orders by upstream key
+	gaveUp      map[string]forgottenOrder // abandoned orders by upstream key
 	moved       []movedKey
-	resolved    map[string]string // the generations of orders that an operator has resolved
-	dearer      atomic.Int64      // reported charges above the quote
+	resolved    map[string]string // generation IDs of the orders that an operator has resolved
+	dearer      atomic.Int64      // number of reported charges above the quote
 	lists       []listing         // lists that the operator received
 	receivers   *receivers        // receivers of events
 
@@ -68,11 +68,11 @@ type world struct {
 	cancel  context.CancelFunc
 	callers sync.WaitGroup
 	trouble sync.WaitGroup
-	ending  sync.WaitGroup // processes that go down
+	ending  sync.WaitGroup // processes that are shutting down
 
 	mu       sync.Mutex
 	faults   []span
-	problems []string       // problems of the run itself: planned actions that did not happen
+	problems []string       // deviations of the run from its plan
 	busy     map[string]int // number of running callers by name
 	traps    []*trap
 }
@@ -82,12 +82,12 @@ type span struct {
 	id       string
 	from, to time.Duration
 	reach    reach
-	replica  string // empty means all
-	tenant   string // empty means all
+	replica  string // empty means all replicas
+	tenant   string // empty means all tenants
 	fired    int
 }
 
-// reach is the set of failures that a fault excuses.
+// reach identifies the failures that a fault excuses.
 type reach int
 
 const (
@@ -97,17 +97,17 @@ const (
 	reachContent               // downloads
 	reachCallers               // the network between callers and a replica
 	reachReplica               // a process is dead or frozen
-	reachNobody                // only the behavior of one caller
+	reachNobody                // only a single caller's behavior
 	reachOutage                // the catalog does not respond
-	reachVisible               // young generations are not found
-	reachRejected              // the catalog rejects keys
+	reachVisible               // new generations are not found
+	reachRejected              // the catalog rejects API keys
 	reachLedger                // the ledger responds late or not at all
 )
 
-// tenant is a credential and its users.
+// tenant is a credential with its users.
 type tenant struct {
 	name, key string
-	next      []string    // API keys of the same account, for rotations
+	next      []string    // further API keys of the same account, for rotations
 	endpoints []*endpoint // one for each replica
 }
 
@@ -115,21 +115,22 @@ type tenant struct {
 type endpoint struct {
 	link    *link
 	replica *replica
-	key     string // "" if the replica has the shared key
+	key     string // empty if the replica uses the shared key
 	conn    *grpc.ClientConn
 	grpc    easelv1.GenerationServiceClient
 	money   easelv1.AccountServiceClient
 	http    *http.Client
 }
 
-// seed derives the seed of a part: each has its own, so that none draws from another's.
+// seed derives a part's seed. Each part has its own seed, so that no part draws another part's random numbers.
 func (w *world) seed(part string) uint64 {
 	sum := fnv.New64a()
 	fmt.Fprintf(sum, "%d %s", w.plan.Seed, part)
-	return mix(sum.Sum64()) | 1 // 0 would be random
+	return mix(sum.Sum64()) | 1 // zero would mean a random seed
 }
 
-// newWorld builds the stack. It is called within the bubble, and all that it makes lives there.
+// newWorld builds the stack. It must be called within the bubble, because everything that it creates belongs to the
+// bubble.
 func newWorld(p plan, dir string) (*world, error) {
 	w := &world{plan: p, history: &promises.Record{Begin: time.Now()}, keys: map[string]string{}, busy: map[string]int{}, gaveUp: map[string]forgottenOrder{}, resolved: map[string]string{}}
 	w.traffic = &traffic{history: w.history}
@@ -219,7 +220,7 @@ func (w *world) admit(name string) (err error) {
 	return err
 }
 
-// withDoors creates an endpoint of a tenant for every replica.
+// withDoors creates a tenant's endpoints, one for every replica.
 func (w *world) withDoors(t *tenant) (*tenant, error) {
 	for _, r := range w.replicas {
 		d, err := w.door(r, t.key)
@@ -231,7 +232,7 @@ func (w *world) withDoors(t *tenant) (*tenant, error) {
 	return t, nil
 }
 
-// openAccount creates an account with money.
+// openAccount creates a tenant with a catalog account that has a balance.
 func (w *world) openAccount(name string) (*tenant, error) {
 	balance := int64(10_000_000)
 	if w.plan.Poor {
@@ -251,7 +252,7 @@ func (w *world) openAccount(name string) (*tenant, error) {
 	return t, err
 }
 
-// rotations is the number of additional API keys of an account, if keys are rotated.
+// rotations is the number of additional API keys of each account, if keys are rotated.
 const rotations = 200
 
 func (w *world) addKeys(t *tenant) error {
@@ -266,7 +267,7 @@ func (w *world) addKeys(t *tenant) error {
 	return nil
 }
 
-// heldKey returns the current shared API key of the replicas.
+// heldKey returns the API key that the replicas currently share.
 func (w *world) heldKey() catalog.Secret {
 	if key := w.held.Load(); key != nil {
 		return catalog.NewSecret(*key)
@@ -282,14 +283,15 @@ func (w *world) door(r *replica, key string) (*endpoint, error) {
 	conn, err := grpc.NewClient("passthrough:///"+r.name,
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return d.link.dial(ctx, &r.grpc) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		// Without jitter: it is drawn from a source that no seed reaches.
+		// There is no jitter, because grpc-go draws it from a source that can't be seeded.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 250 * time.Millisecond, Multiplier: 1.6, MaxDelay: 5 * time.Second},
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
 		grpc.WithIdleTimeout(2*time.Minute),
-		// Of a fixed size, or a caller that reads nothing would be sent megabytes before it blocks.
+		// The windows have a fixed size. Otherwise the server would send megabytes to a caller that reads nothing
+		// before a write blocks.
 		grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(1<<20),
 		grpc.WithDisableRetry(),
 	)
@@ -308,7 +310,7 @@ func (d *endpoint) close() {
 	d.http.CloseIdleConnections()
 }
 
-// stop ends everything; nothing of the bubble is left afterwards.
+// stop stops everything, so that no goroutine of the bubble remains.
 func (w *world) stop() {
 	for _, r := range w.replicas {
 		r.drain()
@@ -326,21 +328,21 @@ func (w *world) stop() {
 	_ = w.site.Close()
 }
 
-// problem records that the run itself differs from the plan.
+// problem records that the run deviates from its plan.
 func (w *world) problem(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.problems = append(w.problems, fmt.Sprintf(format, args...))
 }
 
-// leaked records data that appeared in a forbidden place.
+// leaked records data that appeared in a place where it is forbidden.
 func (w *world) leaked(text string) {
 	w.traffic.mu.Lock()
 	defer w.traffic.mu.Unlock()
 	w.traffic.leaks = append(w.traffic.leaks, text)
 }
 
-// logger returns a logger that searches all records for keys.
+// logger returns a logger that searches all log records for API keys.
 func (w *world) logger() *slog.Logger { return slog.New(secretSearch{w}) }
 
 type secretSearch struct{ world *world }
@@ -359,9 +361,9 @@ func (s secretSearch) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// holdsKey reports whether a text contains a key.
+// holdsKey reports whether a text contains an API key.
 func (w *world) holdsKey(text string) bool {
-	if !strings.Contains(text, "simulated_") { // every key has it
+	if !strings.Contains(text, "simulated_") { // all keys contain this
 		return false
 	}
 	for key := range w.keys {
