@@ -38,7 +38,7 @@ func seeds(kind string, seeds ...uint64) (jobs []job) {
 	return jobs
 }
 
-// TestTheSimulationCatchesSeededBugs implements make simulate-bugs.
+// TestTheSimulationCatchesSeededBugs implements 'make simulate-bugs'.
 func TestTheSimulationCatchesSeededBugs(t *testing.T) {
 	if !*allBugs {
 		t.Skip("no -bugs")
@@ -114,8 +114,7 @@ func TestEverySeededBugFitsTheSource(t *testing.T) {
 	}
 }
 
-// TestEverySeededBugCompiles quickly finds compile errors that would otherwise appear only in make simulate-bugs at
-// night.
+// TestEverySeededBugCompiles quickly finds the compile errors that otherwise only the nightly 'make simulate-bugs' finds.
 func TestEverySeededBugCompiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it has one goroutine")

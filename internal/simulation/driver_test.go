@@ -118,7 +118,7 @@ func (j job) run(ctx context.Context, binary string) report {
 // because otherwise a failing seed could not be analyzed.
 const repeated = 20
 
-// TestSimulate implements make simulate.
+// TestSimulate implements 'make simulate'.
 func TestSimulate(t *testing.T) {
 	if *hours == 0 {
 		t.Skip("no -hours")

@@ -394,7 +394,6 @@ func (s *runningFault) restart(stop func(*replica)) (end func(), fired func() in
 	stop(r)
 	// The new process does not wait for the old process to exit, because net/http waits for its connections for a
 	// random time. A slow drain overlaps with the new process, as in a rolling update.
-	// for a random time. A slow drain overlaps with the successor, as in a rolling update.
 	away := time.Duration(s.Variant) * 3 * time.Second
 	s.For = away + drainTimeout + 5*time.Second
 	s.c.sleep(away + time.Millisecond)

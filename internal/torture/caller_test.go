@@ -26,29 +26,29 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// caller is a caller of a team. If it does not know the outcome of an order, it repeats the order later, or gives up.
+// caller is a team's caller. If an order's outcome is unknown, the caller repeats the order later or abandons it.
 type caller struct {
 	world    *world
 	team     string
 	name     string
 	overREST bool
-	newest   atomic.Pointer[exchange] // its newest connection
+	newest   atomic.Pointer[exchange] // the caller's latest connection
 	client   easelv1.GenerationServiceClient
 	rest     promises.REST
-	later    []*easelv1.CreateGenerationRequest // orders of unknown outcome
+	later    []*easelv1.CreateGenerationRequest // orders whose outcome is unknown
 	placed   []*easelv1.CreateGenerationRequest // orders with a generation
 }
 
-// outcome is the knowledge of a caller about an order.
+// outcome is a caller's knowledge about an order.
 type outcome int
 
 const (
 	unknown outcome = iota
 	placed
-	rejected // it exceeds the budget
+	rejected // the order exceeds the budget
 )
 
-// connect creates the callers. One in four uses REST.
+// connect creates the callers. One in four callers uses REST.
 func (w *world) connect(callers int) {
 	for n := range callers {
 		team := teams[n%len(w.tokens)]
@@ -58,7 +58,7 @@ func (w *world) connect(callers int) {
 		c.rest = promises.REST{Client: &http.Client{Transport: transport}, Address: address, Token: w.tokens[team]}
 		conn, err := grpc.NewClient(address,
 			grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithConnectParams(grpc.ConnectParams{ // the back-off of callers is not under test
+			grpc.WithConnectParams(grpc.ConnectParams{ // a short back-off, because the callers' back-off is not under test
 				Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 50 * time.Millisecond},
 				MinConnectTimeout: time.Second,
 			}))
@@ -74,10 +74,10 @@ func (w *world) connect(callers int) {
 	}
 }
 
-// largeEvery is the interval of large orders.
+// largeEvery is the number of orders for each large order.
 const largeEvery = 8
 
-// orderOf returns the n-th order. Some are large, some have a cost limit.
+// orderOf returns the n-th order of a team. Some orders are large, and some have a cost limit.
 func orderOf(n int) *easelv1.CreateGenerationRequest {
 	r := &easelv1.CreateGenerationRequest{
 		ModelId: "studio/haiku", IdempotencyKey: fmt.Sprintf("order-%d", n), InputsJson: fmt.Sprintf(`{"prompt":"order %d"}`, n),
@@ -91,11 +91,11 @@ func orderOf(n int) *easelv1.CreateGenerationRequest {
 	return r
 }
 
-// work orders while faults happen.
+// work places orders until all faults have happened.
 func (c *caller) work(ctx context.Context, colleague *caller) error {
 	for c.world.calmIfDone(); !c.world.isCalm() && ctx.Err() == nil; c.world.calmIfDone() {
 		request := c.next()
-		if rand.IntN(20) == 0 { // concurrent orders of two callers with the same idempotency key, often at two facades
+		if rand.IntN(20) == 0 { // two callers send the same order concurrently, often to two facades
 			var twin sync.WaitGroup
 			twin.Go(func() { _, _ = colleague.ask(ctx, request) })
 			err := c.try(ctx, request)
@@ -111,7 +111,7 @@ func (c *caller) work(ctx context.Context, colleague *caller) error {
 	return nil
 }
 
-// next returns an earlier order, or a new one. All teams choose the same idempotency keys.
+// next returns an order to repeat, or a new order. All teams choose the same idempotency keys.
 func (c *caller) next() *easelv1.CreateGenerationRequest {
 	if n := len(c.later); n > 20 || n > 0 && rand.IntN(3) == 0 {
 		request := c.later[0]
@@ -124,8 +124,8 @@ func (c *caller) next() *easelv1.CreateGenerationRequest {
 	return orderOf(c.world.last[c.team])
 }
 
-// try sends an order once. If its outcome is unknown, it selects whether the order is repeated later: without a ledger
-// no other process completes it.
+// try sends an order once. If the order's outcome is unknown, try decides whether the caller repeats it later. Without
+// a ledger it always does, because no other process would complete the order.
 func (c *caller) try(ctx context.Context, request *easelv1.CreateGenerationRequest) error {
 	outcome, err := c.ask(ctx, request)
 	switch {
@@ -144,14 +144,14 @@ func (c *caller) try(ctx context.Context, request *easelv1.CreateGenerationReque
 	default:
 		c.later = append(c.later, request)
 	}
-	if newest := c.newest.Load(); newest != nil && rand.IntN(2) == 0 { // while this facade may still be at it
+	if newest := c.newest.Load(); newest != nil && rand.IntN(2) == 0 { // while the facade may still be processing the order
 		newest.near.Close()
 	}
 	pauseFor(ctx, rand.N(20*time.Millisecond))
 	return nil
 }
 
-// isKilledHearing reports whether the facade was killed as soon as the caller had its order.
+// isKilledHearing may kill the facade right after the caller has received its generation, and reports whether it did.
 func (c *caller) isKilledHearing() bool {
 	newest := c.newest.Load()
 	if newest == nil {
@@ -166,7 +166,8 @@ func (c *caller) note(e promises.Event) {
 	c.world.record.Add(e)
 }
 
-// ask sends an order, records the response, and returns the outcome. It returns an error that no order may get.
+// ask sends an order, records the response, and returns the order's outcome. It returns an error if the response is one
+// that no order may get.
 func (c *caller) ask(ctx context.Context, request *easelv1.CreateGenerationRequest) (outcome, error) {
 	order, since := request.GetIdempotencyKey(), c.world.record.Since()
 	c.note(promises.Event{Kind: promises.Ordered, Text: order})
@@ -194,7 +195,7 @@ func (c *caller) ask(ctx context.Context, request *easelv1.CreateGenerationReque
 }
 
 func (c *caller) create(ctx context.Context, request *easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // a caller waits only for a short time
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // a caller does not wait longer for a response
 	defer cancel()
 	if c.overREST {
 		return c.rest.Create(ctx, request)
@@ -203,19 +204,19 @@ func (c *caller) create(ctx context.Context, request *easelv1.CreateGenerationRe
 	return answer.GetGeneration(), err
 }
 
-// retryable reports whether an error allows a retry with the same key. Other errors would be wrong, because all orders
-// are valid and the balance is sufficient.
+// retryable reports whether a caller may retry with the same key after an error. All other errors are wrong, because
+// all orders are valid and the balance is sufficient.
 func retryable(err error) bool {
 	st := status.Convert(err)
 	switch service.Reason(st) {
-	case easelv1.ErrorReason_OVERLOADED, easelv1.ErrorReason_UPSTREAM_RATE_LIMITED: // it has no turn before its deadline
+	case easelv1.ErrorReason_OVERLOADED, easelv1.ErrorReason_UPSTREAM_RATE_LIMITED: // the order can't be sent before its deadline
 		return true
 	}
 	return st.Code() == codes.Unavailable || st.Code() == codes.DeadlineExceeded || st.Code() == codes.Canceled
 }
 
-// comeBack repeats all orders that the caller has not given up, until their outcome is known. By then the facades that
-// respond may no longer know them.
+// comeBack repeats all orders that the caller has not abandoned, until their outcomes are known. The facades that
+// respond then may not know these orders.
 func (c *caller) comeBack(ctx context.Context) error {
 	for _, request := range append(c.placed, c.later...) {
 		for answer := unknown; answer == unknown; {
@@ -231,13 +232,13 @@ func (c *caller) comeBack(ctx context.Context) error {
 	return nil
 }
 
-// look checks the access of a team during the faults: its list, its watch of everything, and the responses about
-// another team's generations.
+// look checks a team's access while faults happen: its list, its watch of everything, and the responses about another
+// team's generations.
 func (c *caller) look(ctx context.Context) error {
 	ctx = bearing(ctx, c.world.tokens[c.team])
 	c.world.work.Go(func() {
 		for ; ctx.Err() == nil; pauseFor(ctx, 20*time.Millisecond) {
-			c.watchEverything(ctx) // it fails, or a new stream is needed for newer generations
+			c.watchEverything(ctx) // repeated, because it may fail, and a new stream is needed for newer generations
 		}
 	})
 	for ; !c.world.isCalm() && ctx.Err() == nil; pauseFor(ctx, 50*time.Millisecond) {
@@ -248,10 +249,10 @@ func (c *caller) look(ctx context.Context) error {
 	return nil
 }
 
-// see records that the team has received a generation.
+// see records that the caller's team has received a generation.
 func (c *caller) see(g *easelv1.Generation) {
 	c.note(promises.Event{Kind: promises.Listed, Generation: g.GetGenerationId()})
-	if g.GetOwner() != c.team && g.GetOwner() != "" { // empty in a watch of everything while the database is unavailable
+	if g.GetOwner() != c.team && g.GetOwner() != "" { // a watch of everything delivers no owner while the database is unavailable
 		c.note(promises.Event{Kind: promises.Leaked, Generation: g.GetGenerationId(), Text: "it is shown as a generation of " + g.GetOwner()})
 	}
 }
@@ -281,7 +282,7 @@ func (c *caller) list(ctx context.Context) error {
 	return nil
 }
 
-// peek reads a generation of another team.
+// peek tries to read another team's generation.
 func (c *caller) peek(ctx context.Context) error {
 	c.world.mu.Lock()
 	id := ""

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// toDatabase forwards one connection from a facade to PostgreSQL. It parses PostgreSQL's protocol to detect commits.
+// toDatabase forwards a facade's connection to PostgreSQL. It parses PostgreSQL's protocol to detect commits.
 func (w *world) toDatabase(near *net.TCPConn, owner *supervisor) {
 	up, err := net.Dial("tcp", w.postgres.Address())
 	if err != nil {
@@ -29,18 +29,18 @@ func (w *world) toDatabase(near *net.TCPConn, owner *supervisor) {
 	}
 }
 
-// session is one connection of a facade to PostgreSQL.
+// session is a facade's connection to PostgreSQL.
 type session struct {
 	world   *world
 	near    *net.TCPConn
 	up      net.Conn
-	facade  atomic.Pointer[process] // the process that has sent the latest commit
-	backend atomic.Int64            // the process of PostgreSQL
-	silent  atomic.Bool             // the facade no longer receives anything
+	facade  atomic.Pointer[process] // process that sent the latest commit
+	backend atomic.Int64            // PID of the PostgreSQL backend
+	silent  atomic.Bool             // whether the facade no longer receives anything
 	over    chan struct{}           // closed when PostgreSQL has ended the session
 }
 
-// request forwards a message of the facade, and reports whether the connection lasts.
+// request forwards a message from the facade, and reports whether the connection remains open.
 func (s *session) request(owner *supervisor, typed int) bool {
 	kind, text, err := readPostgres(s.near, typed)
 	if err != nil {
@@ -59,19 +59,19 @@ func (s *session) request(owner *supervisor, typed int) bool {
 	return err == nil
 }
 
-// answer forwards a message of PostgreSQL, and reports whether the connection lasts.
+// answer forwards a message from PostgreSQL, and reports whether the connection remains open.
 func (s *session) answer() bool {
 	kind, text, err := readPostgres(s.up, 1)
 	if err != nil {
 		return false
 	}
-	if kind == 'K' { // names the process
+	if kind == 'K' { // BackendKeyData, which contains the backend's PID
 		s.backend.Store(int64(binary.BigEndian.Uint32(text[5:])))
 	}
 	if kind == 'C' && strings.EqualFold(string(text[5:]), "commit\x00") {
 		if f := s.draw(committed); f != nil {
 			if f.part(message{head: text}) > 0 {
-				_, _ = s.near.Write(append(text, 'Z', 0, 0, 0, 5, 'I')) // it is ready for the next statement
+				_, _ = s.near.Write(append(text, 'Z', 0, 0, 0, 5, 'I')) // ReadyForQuery
 			}
 			return !s.strike(f)
 		}
@@ -83,7 +83,7 @@ func (s *session) answer() bool {
 	return err == nil
 }
 
-// draw returns the fault of a commit, or nil. A facade that is about to start has none.
+// draw returns the fault for a commit, or nil. It returns nil if the facade is not running yet.
 func (s *session) draw(at stage) *fault {
 	if s.facade.Load() == nil {
 		return nil
@@ -95,7 +95,8 @@ func (s *session) strike(f *fault) (ended bool) {
 	return s.world.strike(f, &exchange{world: s.world, facade: s.facade.Load(), near: s.near, dropped: s.up, over: s.over, backend: int(s.backend.Load())})
 }
 
-// readPostgres reads a message: its type unless typed is zero, its length and the rest.
+// readPostgres reads a complete message. If typed is zero, the message starts with its length; otherwise it starts with
+// its type.
 func readPostgres(r io.Reader, typed int) (kind byte, text []byte, err error) {
 	text = make([]byte, typed+4)
 	if _, err := io.ReadFull(r, text); err != nil {
@@ -106,8 +107,8 @@ func readPostgres(r io.Reader, typed int) (kind byte, text []byte, err error) {
 	return text[0], append(text, rest...), err
 }
 
-// restartDatabase kills PostgreSQL or one of its processes, and returns when it accepts connections again. It reports
-// false if another fault is restarting it.
+// restartDatabase kills PostgreSQL or one of its processes, and waits until PostgreSQL accepts connections again. It
+// returns false if another fault is already restarting PostgreSQL.
 func (w *world) restartDatabase(kill func()) bool {
 	if !w.restarting.TryLock() {
 		return false

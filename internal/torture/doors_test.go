@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// catalogDoor is a proxy before a catalog that may be killed. Its address does not change. It
-// counts the reads of results.
+// catalogDoor is a proxy in front of a catalog that may be killed. The proxy's address does not change. It counts the
+// successful reads of results.
 type catalogDoor struct {
 	*httptest.Server
 
-	behind atomic.Pointer[string] // the address of the catalog
+	behind atomic.Pointer[string] // the catalog's current address
 	reads  atomic.Int64
 }
 
@@ -36,5 +36,5 @@ func openCatalogDoor(t *testing.T) *catalogDoor {
 	return d
 }
 
-// cutOff cuts a connection whose other end is closed.
+// cutOff aborts the client's connection when the catalog's connection has failed.
 func cutOff(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }

@@ -15,28 +15,28 @@ import (
 	"time"
 )
 
-// stage is a moment at which a fault may happen.
+// stage is a point in an exchange at which a fault may happen.
 type stage int
 
 const (
-	requesting   stage = iota // a request from a facade has reached the relay to the catalog
-	responding                // the relay has the response of the catalog
+	requesting   stage = iota // a facade's request has reached the relay to the catalog
+	responding                // the relay has received the catalog's response
 	sending                   // like requesting, for an order
-	sendingLarge              // for an order that the kernel does not accept at once
+	sendingLarge              // like sending, for an order that is too large for the kernel to accept in one piece
 	answering                 // like responding, for an order
-	returning                 // the relay to a caller has the successful response to its order
+	returning                 // the relay to a caller has received the successful response to the caller's order
 	returned                  // the caller has received the response
-	committing                // a commit from a facade has reached the relay to PostgreSQL
-	committed                 // the relay has the response to the commit
-	posting                   // the receiver of a team gets an event
+	committing                // a facade's commit has reached the relay to PostgreSQL
+	committed                 // the relay has received the response to the commit
+	posting                   // a team's receiver has received an event
 )
 
-// passes are the numbers of times that an order passes each stage, approximately.
+// passes contains the approximate number of times that an order passes each stage.
 var passes = map[stage]float64{
 	requesting: 2, responding: 2, sending: 1, sendingLarge: 1. / largeEvery, answering: 1, returning: 1, returned: 1, committing: 4, committed: 4,
 }
 
-// group is a class of faults. A run lasts until each group has happened as often as wanted.
+// group is a class of faults. A run lasts until the faults in each group have happened the wanted number of times.
 type group int
 
 const (
@@ -50,18 +50,20 @@ const (
 	receiverFaults
 )
 
-// fault is one row of the table of faults. It lets a part of the message pass, acts, and ends the connection.
+// fault is a row in the table of faults. It forwards a part of the message, performs an action, and usually ends the
+// connection.
 type fault struct {
 	name      string
 	group     group
 	at        stage
-	part      func(m message) int    // number of bytes that pass before
-	act       func(x *exchange) bool // reports whether the fault has happened
-	continues bool                   // whether the connection lasts
-	rare      bool                   // it takes long
+	part      func(m message) int    // number of bytes that are forwarded before the action
+	act       func(x *exchange) bool // performs the action, and reports whether the fault has happened
+	continues bool                   // whether the connection remains open
+	rare      bool                   // whether the fault is rare, because it takes long
 }
 
-// faults are all faults of a run. K and S are their numbers in the catalogue of faults.
+// faults contains all faults of a run. Names that start with K or S have the number of the fault in the catalogue of
+// faults.
 var faults = []fault{
 	{name: "K1 a facade killed before the order is sent", group: facadeKills, at: sending, part: nothing, act: killFacade},
 	{name: "K2 a facade killed while it writes the order", group: facadeKills, at: sendingLarge, part: startOfBody, act: killWriter},
@@ -100,17 +102,17 @@ var faults = []fault{
 	{name: "a receiver that takes an event and cuts it off", group: receiverFaults, at: posting, part: everything, act: closeConnection},
 }
 
-// exchange is one request and its response. What does not take part in it is nil.
+// exchange is a request with its response. Fields that do not apply are nil.
 type exchange struct {
 	world    *world
 	facade   *process
 	catalog  *process
-	near     *net.TCPConn  // to the side that has asked
-	dropped  io.Reader     // the side whose bytes a black hole drops
-	unread   *bufio.Reader // the rest of the request
-	size     int           // size of the body of the request
+	near     *net.TCPConn  // connection to the sender of the request
+	dropped  io.Reader     // connection from which a black hole drops all bytes
+	unread   *bufio.Reader // the unread rest of the request
+	size     int           // size of the request body in bytes
 	over     chan struct{} // closed when PostgreSQL has ended the session
-	backend  int           // process of PostgreSQL
+	backend  int           // PID of the PostgreSQL backend
 	response http.ResponseWriter
 }
 
@@ -123,18 +125,18 @@ func startOfBody(m message) int { return len(m.head) + rand.IntN(16<<10) }
 func killFacade(x *exchange) bool  { return x.facade.kill() }
 func killCatalog(x *exchange) bool { return x.catalog.kill() }
 
-// killWriter kills a facade that is writing, and reports whether it was: then a part of the request was not in the
-// hands of the kernel.
+// killWriter kills a facade while it writes a request. It reports whether a part of the request had not yet been passed
+// to the kernel.
 func killWriter(x *exchange) bool {
 	first := x.facade.kill()
 	rest, _ := io.Copy(io.Discard, x.unread)
 	return first && int(rest) < x.size-16<<10
 }
 
-// killCatalogSoon kills the catalog at a random moment, within about the duration of an order.
+// killCatalogSoon kills the catalog at a random time, within about the duration of an order.
 func killCatalogSoon(x *exchange) bool {
 	x.world.work.Go(func() {
-		time.Sleep(rand.N(4 * time.Millisecond)) // the moment is the point
+		time.Sleep(rand.N(4 * time.Millisecond)) // the kill must happen at a random time
 		x.catalog.kill()
 	})
 	return true
@@ -144,17 +146,17 @@ func closeConnection(*exchange) bool { return true }
 
 func resetConnection(x *exchange) bool { return x.near.SetLinger(0) == nil }
 
-// blackHole drops all bytes until the facade closes the connection, or is killed.
+// blackHole drops all bytes until the facade closes the connection or is killed.
 func blackHole(x *exchange) bool {
 	defer context.AfterFunc(x.world.storm, func() { x.near.Close() })()
 	_, _ = io.Copy(io.Discard, x.dropped)
 	return true
 }
 
-// stallTime is longer than a transaction may block others.
+// stallTime is longer than the time for which a transaction may block others.
 const stallTime = 12 * time.Second
 
-// silenceCommit drops all bytes in both directions, until PostgreSQL aborts the transaction of the unreachable host.
+// silenceCommit drops all bytes in both directions until PostgreSQL aborts the unreachable facade's transaction.
 func silenceCommit(x *exchange) bool {
 	select {
 	case <-x.over:
@@ -171,7 +173,7 @@ func stopFacade(x *exchange) bool {
 func killDatabase(x *exchange) bool { return x.world.restartDatabase(x.world.postgres.Kill) }
 
 func killBackend(x *exchange) bool {
-	return x.world.restartDatabase(func() { _ = syscall.Kill(x.backend, syscall.SIGKILL) }) // it may have ended
+	return x.world.restartDatabase(func() { _ = syscall.Kill(x.backend, syscall.SIGKILL) }) // the backend may have exited
 }
 
 func answer500(x *exchange) bool {
@@ -179,7 +181,7 @@ func answer500(x *exchange) bool {
 	return true
 }
 
-// happened returns the number of faults by group. w.mu is held.
+// happened returns the number of faults that have happened, by group. The caller must hold w.mu.
 func (w *world) happened() map[group]float64 {
 	sums := map[group]float64{}
 	for _, f := range w.faults {
@@ -188,8 +190,9 @@ func (w *world) happened() map[group]float64 {
 	return sums
 }
 
-// share returns the probability of a fault each time its stage is passed. It keeps each group in step with the orders,
-// because callers repeat their orders after each fault: a slow machine would do nothing else. w.mu is held.
+// share returns the probability with which a fault happens when its stage is passed. The number of faults in each group
+// grows in proportion to the orders. Otherwise a slow machine would spend all its time on faults, because callers
+// repeat their orders after each fault. The caller must hold w.mu.
 func (w *world) share(f *fault, happened float64) float64 {
 	if f.at == posting {
 		return 1. / 8
@@ -214,7 +217,7 @@ func (w *world) share(f *fault, happened float64) float64 {
 	return share
 }
 
-// draw returns the fault of an exchange that passes some stages, or nil.
+// draw returns a fault for an exchange that passes the given stages, or nil.
 func (w *world) draw(at ...stage) *fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -230,7 +233,7 @@ func (w *world) draw(at ...stage) *fault {
 	return nil
 }
 
-// strike carries out a fault, and reports whether it has ended the connection.
+// strike performs a fault, and reports whether it has ended the connection.
 func (w *world) strike(f *fault, x *exchange) (ended bool) {
 	if f.act(x) {
 		w.mu.Lock()
@@ -240,7 +243,8 @@ func (w *world) strike(f *fault, x *exchange) (ended bool) {
 	return !f.continues
 }
 
-// missing returns the names of the faults that have not happened, and the groups that have not happened often enough.
+// missing returns the names of the faults that have not happened, and of the groups whose faults have not happened
+// often enough.
 func (w *world) missing() (names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -258,7 +262,7 @@ func (w *world) missing() (names []string) {
 	return names
 }
 
-// table returns the number of times that each fault has happened.
+// table returns a table of the number of times that each fault has happened.
 func (w *world) table() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

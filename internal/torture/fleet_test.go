@@ -28,9 +28,9 @@ import (
 	"github.com/easel-grpc/easel/internal/promises"
 )
 
-const fleetRate = 5 // polls a second that all replicas together may make
+const fleetRate = 5 // maximum number of polls per second for all replicas together
 
-// stubCatalog is a catalog whose generations end when the test ends them. It records the time of every request.
+// stubCatalog is a catalog whose generations end when the test says so. It records the time of every request.
 type stubCatalog struct {
 	mu     sync.Mutex
 	states map[string]string
@@ -77,7 +77,7 @@ func (m *stubCatalog) set(state string, ids ...string) {
 	}
 }
 
-// since counts the requests after the given time.
+// since returns the number of requests after the given time.
 func (m *stubCatalog) since(at time.Time) (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -89,12 +89,12 @@ func (m *stubCatalog) since(at time.Time) (n int) {
 	return n
 }
 
-// fleet is replicas in front of one catalog, over one PostgreSQL. Each reaches PostgreSQL through a tunnel of its own,
-// and all reach the catalog through one tunnel.
+// fleet is a group of replicas that share a catalog and a PostgreSQL server. Each replica reaches PostgreSQL through a
+// separate tunnel. All replicas reach the catalog through the same tunnel.
 type fleet struct {
 	t        *testing.T
 	postgres *proctest.Postgres
-	url      *url.URL // URL of the ledger
+	url      *url.URL // ledger URL
 	ledgers  []*tunnel
 	upstream *tunnel
 	meter    *stubCatalog
@@ -140,7 +140,7 @@ func startFleet(t *testing.T, replicas int) *fleet {
 	return f
 }
 
-// use sets the URL of the ledger for the replicas that start from now on.
+// use sets the ledger URL for replicas that start afterwards.
 func (f *fleet) use(ledger string) {
 	f.t.Helper()
 	var err error
@@ -186,22 +186,22 @@ func (f *fleet) client(i int) easelv1.GenerationServiceClient {
 	return easelv1.NewGenerationServiceClient(f.conns[i%len(f.conns)])
 }
 
-// watcher watches one generation until it is over, through any replica.
+// watcher watches a generation until it ends, through any replica.
 type watcher struct {
 	fleet *fleet
 	id    string
 	name  string
 
 	mu          sync.Mutex
-	on          int // replica of its newest stream; after an error the next one is used
+	on          int // replica of the latest stream; after an error, the watcher switches to the next replica
 	stream      int
 	etag        string
 	states      int // number of delivered states
 	over        bool
-	unreachable bool // a heartbeat has reported that the catalog is unreachable
+	unreachable bool // whether a heartbeat has reported that the catalog is unreachable
 }
 
-// watch starts n watches, spread over the generations and the replicas.
+// watch starts n watches, distributed over the generations and the replicas.
 func (f *fleet) watch(n int) {
 	ctx := bearing(f.t.Context(), key)
 	for i := range n {
@@ -221,7 +221,7 @@ func (w *watcher) note(e promises.Event) {
 	w.fleet.record.Add(e)
 }
 
-// watch opens one stream at a replica and reports whether the goal was reached.
+// watch opens a stream at a replica, and reports whether the goal was reached.
 func (w *watcher) watch(ctx context.Context, replica int) bool {
 	w.mu.Lock()
 	w.on = replica
@@ -263,7 +263,7 @@ func (w *watcher) take(m *easelv1.WatchGenerationResponse) {
 	}
 }
 
-// count counts the watchers that meet a condition.
+// count returns the number of watchers for which is returns true.
 func (f *fleet) count(is func(*watcher) bool) (n int) {
 	for _, w := range f.watchers {
 		w.mu.Lock()
@@ -275,14 +275,14 @@ func (f *fleet) count(is func(*watcher) bool) (n int) {
 	return n
 }
 
-// changed waits until every watch has a second state.
+// changed waits until every watch has received a second state.
 func (f *fleet) changed(when string) {
 	f.t.Helper()
 	f.meter.set("running", f.ids...)
 	eventually(f.t, "the change "+when, func() bool { return f.count(func(w *watcher) bool { return w.states > 1 }) == len(f.watchers) })
 }
 
-// read reads a generation from the catalog with a deadline of a second, and returns the error.
+// read reads a generation from the catalog with a timeout of a second, and returns the error.
 func (f *fleet) read() error {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(bearing(f.t.Context(), key), time.Second)
@@ -295,7 +295,7 @@ func (f *fleet) read() error {
 	return err
 }
 
-// end ends all generations with success, waits until every watch has ended, and checks the promises.
+// end makes all generations succeed, waits until every watch has ended, and checks the promises.
 func (f *fleet) end() {
 	f.t.Helper()
 	f.meter.set("succeeded", f.ids...)
@@ -308,7 +308,7 @@ func (f *fleet) end() {
 		f.t.Error(b)
 	}
 	took := time.Since(f.began)
-	late := f.starts * int(renewal.Seconds()) // until the others know about a started replica
+	late := f.starts * int(renewal.Seconds()) // each start exceeds the rate until the other replicas know about the started replica
 	n, most := f.meter.since(f.began), fleetRate*(took.Seconds()+float64(late)+1)
 	f.t.Logf("%d watches of %d generations, %d streams; %d requests in %.0f s, where %.0f are allowed",
 		len(f.watchers), len(f.ids), f.streams(), n, took.Seconds(), most)
@@ -317,7 +317,7 @@ func (f *fleet) end() {
 	}
 }
 
-// streams counts the streams of all watches.
+// streams returns the number of streams that all watches have opened.
 func (f *fleet) streams() (n int) {
 	f.count(func(w *watcher) bool { n += w.stream; return true })
 	return n

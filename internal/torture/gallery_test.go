@@ -31,23 +31,24 @@ import (
 	"github.com/easel-grpc/easel/internal/promises"
 )
 
-// gallery is Easel with a store, whose processes are killed: replicas over one ledger, a catalog, and a server of S3.
+// gallery is a complete Easel installation with a store for copies, whose processes are killed. It has replicas that
+// share a ledger, a catalog, and an S3 server.
 type gallery struct {
 	*testing.T
-	ctx      context.Context //nolint:containedctx // context of calls, with the token
+	ctx      context.Context //nolint:containedctx // context for calls, with the caller's token
 	door     *catalogDoor
 	bucket   *proctest.Bucket
 	postgres *proctest.Postgres
 	db       *sql.DB
 	ledger   string // URL
 	env      []string
-	file     string // ledger file of the catalog
+	file     string // ledger URL
 	catalog  *process
 
 	mu       sync.Mutex
 	replicas [resultReplica]*process
 	conns    [resultReplica]*grpc.ClientConn
-	results  map[string]int // generations of orders, which are numbered
+	results  map[string]int // order numbers by generation ID
 }
 
 func openGallery(t *testing.T) *gallery {
@@ -68,7 +69,7 @@ func openGallery(t *testing.T) *gallery {
 	g.env = []string{
 		"EASEL_UPSTREAM_KEY_FILE=" + writeFile(t, "key", key), "EASEL_LEDGER_URL=" + g.ledger, "EASEL_POLL_RATE=20",
 		"EASEL_CALLERS_FILE=" + writeFile(t, "callers.yaml", `{"teams": {"studio": {}}, "callers": [{"name": "service", "team": "studio", "tokens": ["`+auth.Hash(token)+`"]}, {"name": "ops", "operator": true, "tokens": ["`+auth.Hash(operator)+`"]}]}`),
-		"EASEL_API_KEY=" + operator, // for commands
+		"EASEL_API_KEY=" + operator, // used by commands
 		"EASEL_CONTENT_URL=" + g.bucket.URL("results"),
 		"AWS_ACCESS_KEY_ID=" + proctest.BucketKey, "AWS_SECRET_ACCESS_KEY=" + proctest.BucketSecret,
 	}
@@ -103,7 +104,7 @@ func (g *gallery) startReplica(n int) {
 	g.replicas[n], g.conns[n] = p, conn
 }
 
-// client returns the client of a random replica.
+// client returns a client for a random replica.
 func (g *gallery) client() easelv1.GenerationServiceClient {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -113,7 +114,7 @@ func (g *gallery) client() easelv1.GenerationServiceClient {
 // picture is a model whose result is a file.
 const picture = "studio/landscape"
 
-// order places the n-th order, despite kills of processes.
+// order places the n-th order, and retries while processes are killed.
 func (g *gallery) order(n int) (id string, err error) {
 	r := &easelv1.CreateGenerationRequest{ModelId: picture, IdempotencyKey: fmt.Sprint("result-", n), InputsJson: fmt.Sprintf(`{"prompt":"result %d","size":"64x40"}`, n)}
 	if n%10 == 0 {
@@ -137,7 +138,7 @@ func (g *gallery) order(n int) (id string, err error) {
 	}
 }
 
-// copied returns the number of copies in the ledger.
+// copied returns the number of copies that the ledger has recorded.
 func (g *gallery) copied() (n int) { return g.count(`SELECT COUNT(*) FROM contents WHERE state = 1`) }
 
 func (g *gallery) count(query string) (n int) {
@@ -148,8 +149,8 @@ func (g *gallery) count(query string) (n int) {
 	return n
 }
 
-// awaitCopies waits until the ledger has the wanted number of copies. If no copy is added for a
-// while, callers repeat their reads.
+// awaitCopies waits until the ledger has the wanted number of copies. If no copy is added for five seconds, the callers
+// repeat their reads.
 func (g *gallery) awaitCopies(want int, within time.Duration) {
 	g.Helper()
 	end, last, grown := time.Now().Add(within), 0, time.Now()
@@ -167,8 +168,8 @@ func (g *gallery) awaitCopies(want int, within time.Duration) {
 	}
 }
 
-// comeBack reads the generations whose ends the ledger lacks, as their callers do. A killed process
-// may have delivered an end before it was recorded, and the settle job reads only ten a minute.
+// comeBack reads the generations whose ends are missing in the ledger, as their callers would. A killed process may
+// have delivered an end before it recorded the end, and the settlement job reads only ten generations per minute.
 func (g *gallery) comeBack() {
 	g.Helper()
 	var missing sql.NullString
@@ -191,7 +192,7 @@ func (g *gallery) comeBack() {
 	}
 }
 
-// waiting describes the results that are not copied.
+// waiting describes some of the results that have not been copied.
 func (g *gallery) waiting() string {
 	var said sql.NullString
 	if err := g.db.QueryRowContext(g.Context(), `SELECT STRING_AGG(kind || ' ' || fence || ' ' || problem, '; ') FROM (SELECT * FROM jobs WHERE kind IN ('copy', 'delete') LIMIT 5) AS c`).Scan(&said); err != nil {
@@ -200,7 +201,7 @@ func (g *gallery) waiting() string {
 	return said.String
 }
 
-// storm kills Easel, the store and the catalog in turn while results are copied.
+// storm kills Easel's processes, the store and the catalog in turn while results are copied.
 func (g *gallery) storm(results, rounds int) (kills int) {
 	g.Helper()
 	steps := 3 * rounds
@@ -225,7 +226,7 @@ func (g *gallery) storm(results, rounds int) (kills int) {
 	return steps
 }
 
-// wanted returns the digests of all results, read from the catalog directly.
+// wanted returns the digests of all results by generation, read directly from the catalog.
 func (g *gallery) wanted(ids ...string) map[string]string {
 	g.Helper()
 	var mu sync.Mutex
@@ -246,7 +247,7 @@ func (g *gallery) wanted(ids ...string) map[string]string {
 	return wanted
 }
 
-// upstream returns the digest of a result, read from the catalog past the counting proxy.
+// upstream returns a result's digest. It reads the result from the catalog without the counting proxy.
 func (g *gallery) upstream(id string) (digest string, err error) {
 	at := "http://" + g.catalog.http + "/api/v1/api/catalog/generations/" + id
 	if g.results[id]%10 != 0 {
@@ -279,7 +280,7 @@ func digestOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// download returns the digest and the source of a result.
+// download downloads a result, and returns its digest and source.
 func (g *gallery) download(id string) (digest string, from easelv1.ContentSource, err error) {
 	ctx, cancel := context.WithTimeout(g.ctx, 2*time.Minute)
 	defer cancel()
@@ -300,7 +301,7 @@ func (g *gallery) download(id string) (digest string, from easelv1.ContentSource
 	return hex.EncodeToString(sum.Sum(nil)), from, nil
 }
 
-// downloadAll downloads results, compares their digests, and returns the number that came from a copy.
+// downloadAll downloads results and compares their digests. It returns the number of results that came from a copy.
 func (g *gallery) downloadAll(wanted map[string]string) (copies int) {
 	g.Helper()
 	var mu sync.Mutex
@@ -330,7 +331,7 @@ func (g *gallery) downloadAll(wanted map[string]string) (copies int) {
 	return copies
 }
 
-// orderAll places count orders, watches each to its end, and returns their generation IDs.
+// orderAll places count orders, watches each to its end, and returns the generation IDs.
 func (g *gallery) orderAll(from, count int) []string {
 	g.Helper()
 	ids, ordering := make([]string, count), errgroup.Group{}
@@ -349,7 +350,7 @@ func (g *gallery) orderAll(from, count int) []string {
 	return ids
 }
 
-// watchToTheEnd watches a generation until it has succeeded, despite kills of processes.
+// watchToTheEnd watches a generation until it has succeeded, and retries while processes are killed.
 func (g *gallery) watchToTheEnd(id string) error {
 	ctx, cancel := context.WithTimeout(g.ctx, 5*time.Minute)
 	defer cancel()
@@ -372,7 +373,7 @@ func (g *gallery) watchToTheEnd(id string) error {
 	}
 }
 
-// objects returns the names of the objects in the store.
+// objects returns the names of the store's objects.
 func (g *gallery) objects() (names []string) {
 	g.Helper()
 	store, err := content.OpenStore(g.bucket.URL("results"), false)
@@ -388,7 +389,8 @@ func (g *gallery) objects() (names []string) {
 	return names
 }
 
-// awaitObjects waits until the store has the wanted number of objects. Failed uploads are deleted.
+// awaitObjects waits until the store has the wanted number of objects, because the objects of failed uploads are
+// deleted later.
 func (g *gallery) awaitObjects(want int) {
 	g.Helper()
 	for end := time.Now().Add(healedWithin); ; pauseFor(g.Context(), time.Second) {

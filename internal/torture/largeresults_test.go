@@ -32,16 +32,16 @@ var (
 	largeCount = flag.Int("large-results", 24, "large results to copy and to download at once")
 )
 
-// largeGrowth returns the maximum memory for all copies and downloads of large results together. It
-// is independent of their size, and at most half of the memory that the downloads would need as a
-// whole.
+// largeGrowth returns the maximum memory in bytes for all copies and downloads of large results together. The maximum
+// does not depend on the size of the results. It is at most half of the memory that would hold all downloads
+// completely.
 func largeGrowth() int64 { return min(200<<20, int64(*largeCount)**largeSize/2) }
 
-// largeFile is a file of any size, whose bytes are known.
+// largeFile is the repeated content of a file of any size.
 type largeFile []byte
 
 func newLargeFile() largeFile {
-	block := make(largeFile, 1<<20-3) // so that no two blocks of a copy are alike
+	block := make(largeFile, 1<<20-3) // an odd size, so that no two blocks of a copy are equal
 	random := rand.NewChaCha8([32]byte{1})
 	_, _ = random.Read(block)
 	return block
@@ -55,7 +55,7 @@ func (f largeFile) ReadAt(p []byte, at int64) (n int, err error) {
 	return n, nil
 }
 
-// largeCatalog starts a catalog in which the file is the result of every generation.
+// largeCatalog starts a catalog in which file is the result of every generation.
 func largeCatalog(t *testing.T, file largeFile) (address string) {
 	t.Helper()
 	catalog := startCatalog(t, filepath.Join(t.TempDir(), "catalog.db"), "--speed", "1000")
@@ -75,7 +75,7 @@ func largeCatalog(t *testing.T, file largeFile) (address string) {
 	return door.Listener.Addr().String()
 }
 
-// largeStore is an S3 store that keeps only sizes: the content of every object is the file.
+// largeStore is an S3 store that stores only the sizes of objects. The content of every object is file.
 type largeStore struct {
 	file largeFile
 
@@ -86,7 +86,7 @@ type largeStore struct {
 func (s *largeStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	size, err := strconv.ParseInt(r.Header.Get("X-Amz-Decoded-Content-Length"), 10, 64)
 	if err != nil {
-		size = r.ContentLength // it is not signed piece by piece
+		size = r.ContentLength // the upload is not signed in chunks
 	}
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		return
@@ -120,8 +120,8 @@ func refuse(w http.ResponseWriter, status int, code string) {
 	_, _ = io.WriteString(w, "<Error><Code>"+code+"</Code></Error>")
 }
 
-// TestCopiesAndDownloadsOfLargeResultsHoldTheirMemory copies and downloads large results
-// concurrently, and checks the peak resident memory of the process.
+// TestCopiesAndDownloadsOfLargeResultsHoldTheirMemory copies and downloads large results concurrently, and checks the
+// process's peak resident memory.
 func TestCopiesAndDownloadsOfLargeResultsHoldTheirMemory(t *testing.T) {
 	file := newLargeFile()
 	store := httptest.NewServer(&largeStore{file: file, sizes: map[string]int64{}})
@@ -163,7 +163,7 @@ func (l *largeRun) client(n int) easelv1.GenerationServiceClient {
 	return easelv1.NewGenerationServiceClient(l.conns[n%len(l.conns)])
 }
 
-// order places orders, and waits for their ends.
+// order places orders, and waits until their generations have ended.
 func (l *largeRun) order(name string, count int) []string {
 	l.Helper()
 	ids, all := make([]string, count), errgroup.Group{}
@@ -225,12 +225,12 @@ func unlessEOF(err error) error {
 	return err
 }
 
-// awaitCopies waits until the process has made the wanted number of copies.
+// awaitCopies waits until the process has copied the wanted number of results.
 func (l *largeRun) awaitCopies(want int) {
 	l.Helper()
 	line := fmt.Sprintf("\neasel_content_copies_total{easel_content_outcome=\"copied\"} %d\n", want)
 	for end := time.Now().Add(resultsWithin); ; pauseFor(l.Context(), 200*time.Millisecond) {
-		answer, err := http.Get("http://" + l.admin + "/metrics") //nolint:noctx // it is on this machine
+		answer, err := http.Get("http://" + l.admin + "/metrics") //nolint:noctx // the server is local
 		if err != nil {
 			l.Fatal(err)
 		}
@@ -245,7 +245,7 @@ func (l *largeRun) awaitCopies(want int) {
 	}
 }
 
-// resident returns the memory statistic of the process with a name, in bytes.
+// resident returns the process's memory statistic with the given name, in bytes.
 func (l *largeRun) resident(name string) int64 {
 	l.Helper()
 	file, err := os.Open(fmt.Sprintf("/proc/%d/status", l.pid))

@@ -12,9 +12,8 @@ import (
 	"strings"
 )
 
-// ownsPeerOf reports whether the process has the other end of a loopback connection, according to
-// Linux: /proc/net/tcp has the socket of each connection, and /proc/PID/fd the sockets of a
-// process.
+// ownsPeerOf reports whether the process has the other end of a loopback connection. It uses /proc, so it needs Linux:
+// /proc/net/tcp lists each connection's socket, and /proc/PID/fd lists a process's sockets.
 func (p *process) ownsPeerOf(conn net.Conn) bool {
 	socket, err := peerSocket(conn)
 	if err != nil {
@@ -36,7 +35,7 @@ func peerSocket(conn net.Conn) (string, error) {
 	defer table.Close()
 	here, there := hexPort(conn.LocalAddr()), hexPort(conn.RemoteAddr())
 	for lines := bufio.NewScanner(table); lines.Scan(); {
-		// The second column is the local address, the third the remote one, and the tenth the socket.
+		// The second column is the local address, the third is the remote address, and the tenth is the socket.
 		if columns := strings.Fields(lines.Text()); len(columns) > 9 && strings.HasSuffix(columns[1], there) && strings.HasSuffix(columns[2], here) {
 			return columns[9], nil
 		}

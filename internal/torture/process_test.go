@@ -24,26 +24,26 @@ func TestMain(m *testing.M) {
 	os.Exit(proctest.Main(m))
 }
 
-// key is the API key of all orders. It is valid only in the sandbox of the test.
+// key is the API key for all orders. It is valid only in the test's sandbox.
 const key = "sandbox_live_torture"
 
-// process is one run of the program.
+// process is a running instance of the program.
 type process struct {
 	*proctest.Process
 	grpc, http, admin string // addresses; a catalog has only http
 	killed            atomic.Bool
 }
 
-// kill sends SIGKILL, and returns when the process has exited. It reports whether this call killed the process.
+// kill sends SIGKILL and waits until the process has exited. It reports whether this call killed the process.
 func (p *process) kill() bool {
 	first := !p.killed.Swap(true)
 	p.Kill()
 	return first
 }
 
-// pauseProcess stops the process for a while.
+// pauseProcess stops the process for the given time.
 func (p *process) pauseProcess(d time.Duration) {
-	_ = p.Signal(syscall.SIGSTOP) // it may have exited
+	_ = p.Signal(syscall.SIGSTOP) // fails if the process has exited
 	select {
 	case <-time.After(d):
 	case <-p.Gone():
@@ -51,13 +51,13 @@ func (p *process) pauseProcess(d time.Duration) {
 	_ = p.Signal(syscall.SIGCONT)
 }
 
-// tail returns the end of the output, for failure messages.
+// tail returns the end of the process's output for failure messages.
 func (p *process) tail() string {
 	text := p.Output.String()
 	return text[max(0, len(text)-4096):]
 }
 
-// start starts the program with only the given environment, and waits until its output matches each pattern.
+// start starts the program with only the given environment. It waits until the output has matched every pattern.
 func start(t *testing.T, env, words []string, patterns map[string]func(p *process) *string) (*process, error) {
 	p := &process{Process: proctest.Start(t, env, append([]string{proctest.Easel(t)}, words...)...)}
 	for pattern, set := range patterns {
@@ -71,7 +71,7 @@ func start(t *testing.T, env, words []string, patterns map[string]func(p *proces
 	return p, nil
 }
 
-// launchCatalog starts a sandbox on a file.
+// launchCatalog starts a sandbox with a database file.
 func launchCatalog(t *testing.T, file string, args ...string) (*process, error) {
 	words := append([]string{"sandbox", "--addr", "127.0.0.1:0", "--db", file, "--key", key, "--balance", "1000000.00", "--admin"}, args...)
 	return start(t, nil, words, map[string]func(p *process) *string{
@@ -79,7 +79,7 @@ func launchCatalog(t *testing.T, file string, args ...string) (*process, error) 
 	})
 }
 
-// launchFacade starts a facade in front of a catalog at an address.
+// launchFacade starts a facade for the catalog at the address upstream.
 func launchFacade(t *testing.T, upstream string, env ...string) (*process, error) {
 	env = append([]string{
 		"EASEL_UPSTREAM_URL=http://" + upstream + "/api/v1/api/catalog",
@@ -110,7 +110,7 @@ func startFacade(t *testing.T, upstream string, env ...string) *process {
 	return p
 }
 
-// dial returns a connection to a facade.
+// dial returns a connection to the facade.
 func dial(t *testing.T, facade *process) *grpc.ClientConn {
 	t.Helper()
 	conn, err := grpc.NewClient(facade.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -121,12 +121,12 @@ func dial(t *testing.T, facade *process) *grpc.ClientConn {
 	return conn
 }
 
-// bearing returns a context of calls with a token.
+// bearing returns a context whose calls carry the token.
 func bearing(ctx context.Context, token string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 }
 
-// writeFile writes a file that only this user can read, and returns its path.
+// writeFile writes a file that only the current user can read, and returns its path.
 func writeFile(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -136,7 +136,7 @@ func writeFile(t *testing.T, name, text string) string {
 	return path
 }
 
-// eventually waits for a condition.
+// eventually waits until a condition is true.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	limit := time.After(40 * time.Second)

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// relay opens a port, and passes its connections on. It returns its address.
+// relay opens a port, passes each connection to carry, and returns the port's address.
 func (w *world) relay(t *testing.T, config net.ListenConfig, carry func(near *net.TCPConn)) string {
 	t.Helper()
 	listener, err := config.Listen(w.ctx, "tcp", "127.0.0.1:0")
@@ -40,8 +40,8 @@ func (w *world) relay(t *testing.T, config net.ListenConfig, carry func(near *ne
 	return listener.Addr().String()
 }
 
-// narrow sets short segments and a small buffer, so that the kernel accepts few bytes at a time, and a large order
-// takes a while to write.
+// narrow sets small segments and a small receive buffer, so that the kernel accepts only a few bytes at a time and
+// writing a large order takes a while.
 func narrow(_, _ string, raw syscall.RawConn) (err error) {
 	failed := raw.Control(func(fd uintptr) {
 		err = errors.Join(syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, 536),
@@ -50,14 +50,14 @@ func narrow(_, _ string, raw syscall.RawConn) (err error) {
 	return errors.Join(failed, err)
 }
 
-// orderLine is the start of a request that spends money.
+// orderLine is the start of a request that places an order.
 var orderLine = []byte("POST /api/v1/api/catalog/generations ")
 
-// largeBody is larger than the amount that the kernel accepts at once from a facade over a relay: the facade is still
+// largeBody is more than the kernel accepts at once when a facade writes to a relay. The facade is therefore still
 // writing when the first bytes arrive.
 const largeBody = 256 << 10
 
-// toCatalog forwards one connection from one of some facades to the catalog.
+// toCatalog forwards a connection to the catalog from one of the facades.
 func (w *world) toCatalog(near *net.TCPConn, facades []*supervisor) {
 	x := &exchange{world: w, near: near, facade: ownerOf(near, facades), catalog: w.catalog.now(), unread: bufio.NewReader(near), dropped: near}
 	if x.facade == nil || x.catalog == nil {
@@ -73,7 +73,7 @@ func (w *world) toCatalog(near *net.TCPConn, facades []*supervisor) {
 	}
 }
 
-// ownerOf returns the process that has the other end of a connection, or nil.
+// ownerOf returns the facade process that has the other end of a connection, or nil.
 func ownerOf(near net.Conn, facades []*supervisor) *process {
 	if len(facades) == 1 {
 		return facades[0].now()
@@ -86,7 +86,7 @@ func ownerOf(near net.Conn, facades []*supervisor) *process {
 	return nil
 }
 
-// pass forwards one request and its response, up to a fault. It reports whether the connection lasts.
+// pass forwards a request and its response until a fault happens. It reports whether the connection remains open.
 func (x *exchange) pass(up net.Conn, answers *bufio.Reader) bool {
 	request, err := readHead(x.unread)
 	if err != nil {
@@ -102,7 +102,7 @@ func (x *exchange) pass(up net.Conn, answers *bufio.Reader) bool {
 	x.size = request.size
 	whole := io.MultiReader(bytes.NewReader(request.head), io.LimitReader(x.unread, int64(request.size)))
 	if f := x.world.draw(there...); f != nil {
-		_, _ = io.CopyN(up, whole, int64(f.part(request))) // if it fails, the catalog is dead too
+		_, _ = io.CopyN(up, whole, int64(f.part(request))) // fails only if the catalog has been killed too
 		if x.world.strike(f, x) {
 			return false
 		}
@@ -123,8 +123,8 @@ func (x *exchange) pass(up net.Conn, answers *bufio.Reader) bool {
 	return err == nil
 }
 
-// toFacade forwards one connection from a caller to a random facade. It parses the responses to find the one that the
-// caller waits for.
+// toFacade forwards a caller's connection to a random facade. It parses the responses to find the response to the
+// caller's order.
 func (c *caller) toFacade(near *net.TCPConn) {
 	facade := c.world.anyFacade()
 	if facade == nil {
@@ -149,7 +149,7 @@ func (c *caller) toFacade(near *net.TCPConn) {
 	}
 }
 
-// answer passes a part of a response on to the caller, and reports whether the connection lasts.
+// answer forwards a part of a response to the caller, and reports whether the connection remains open.
 func (x *exchange) answer(answers *bufio.Reader, overREST bool) bool {
 	text, placed, err := readPart(answers, overREST)
 	if err != nil {
@@ -170,8 +170,8 @@ const (
 	endOfStream  = 1
 )
 
-// readPart reads the next part of a facade's response, and reports whether a successful response starts there: then
-// the facade knows the order.
+// readPart reads the next part of a facade's response. It reports whether a successful response starts in this part,
+// because then the facade knows the order's generation.
 func readPart(answers *bufio.Reader, overREST bool) (text []byte, placed bool, err error) {
 	if overREST {
 		m, body, err := readMessage(answers)
@@ -183,14 +183,14 @@ func readPart(answers *bufio.Reader, overREST bool) (text []byte, placed bool, e
 	}
 	payload := make([]byte, binary.BigEndian.Uint32(head)>>8)
 	_, err = io.ReadFull(answers, payload)
-	// Headers that end their stream belong to an error.
+	// Headers that end their stream report an error.
 	return append(head, payload...), head[3] == frameHeaders && head[4]&endOfStream == 0, err
 }
 
-// message is an HTTP/1.1 message whose head was read.
+// message is an HTTP/1.1 message whose head has been read.
 type message struct {
 	head []byte
-	size int // size of the body
+	size int // size of the body in bytes
 }
 
 func readHead(r *bufio.Reader) (m message, err error) {

@@ -18,7 +18,7 @@ var (
 	measured      = flag.Duration("measured", 10*time.Second, "how long the requests of replicas over a database are counted")
 )
 
-// renewal is longer than the time between two renewals of a replica's row.
+// renewal is longer than the interval at which a replica renews its row.
 const renewal = 12 * time.Second
 
 // TestReplicasKeepAllWatches watches through replicas over one database while something happens to them. N1, C2
@@ -29,7 +29,7 @@ func TestReplicasKeepAllWatches(t *testing.T) {
 		happens  func(f *fleet)
 	}{
 		{"that divide the rate of polls", 4, (*fleet).divide},
-		{"behind a pooler in transaction mode", 4, func(f *fleet) { // the first makes the schema, for which it needs a session of its own
+		{"behind a pooler in transaction mode", 4, func(f *fleet) { // the first start creates the schema, for which it needs its own session
 			f.use(f.postgres.Pool(f.t, strings.TrimPrefix(f.url.Path, "/")))
 			f.replaceAll()
 			f.divide()
@@ -77,7 +77,7 @@ func TestReplicasKeepAllWatches(t *testing.T) {
 	}
 }
 
-// divide waits until each replica has its part of the rate, and checks the requests that follow.
+// divide waits until each replica has its share of the poll rate, and then checks the number of requests.
 func (f *fleet) divide() {
 	f.t.Helper()
 	pauseFor(f.t.Context(), renewal)
@@ -90,8 +90,8 @@ func (f *fleet) divide() {
 	}
 }
 
-// loseCatalog drops all bytes between the replicas and the catalog for a while. Calls end in time, heartbeats report it,
-// and the replicas give up the dead connections. N1
+// loseCatalog drops all bytes between the replicas and the catalog for a while. Calls time out, heartbeats report the
+// outage, and the replicas close the dead connections. N1
 func (f *fleet) loseCatalog() {
 	f.t.Helper()
 	f.upstream.darken()
@@ -107,7 +107,7 @@ func (f *fleet) loseCatalog() {
 	}
 }
 
-// stopOne stops a replica while generations end. When it continues, it delivers no old state. C2
+// stopOne pauses a replica while generations end. When the replica continues, it does not deliver outdated states. C2
 func (f *fleet) stopOne() {
 	f.t.Helper()
 	const stopped = 1
@@ -127,7 +127,7 @@ func (f *fleet) stopOne() {
 	eventually(f.t, "the ends at the one that was stopped", func() bool { return f.count(waiting) == 0 })
 }
 
-// replaceAll replaces one replica after the other.
+// replaceAll replaces the replicas one at a time.
 func (f *fleet) replaceAll() {
 	f.t.Helper()
 	began := time.Now()

@@ -22,16 +22,16 @@ var (
 )
 
 const (
-	resultsWithin = 15 * time.Minute // timeout of all copies, on a busy machine
-	healedWithin  = 5 * time.Minute  // for a copy after a trouble
+	resultsWithin = 15 * time.Minute // timeout for all copies, on a busy machine
+	healedWithin  = 5 * time.Minute  // timeout for the copies and deletions after a fault
 	atOnce        = 16
 	callersAtOnce = 64
-	copiesInWork  = 8 // maximum number of concurrent copies of one process
+	copiesInWork  = 8 // maximum number of concurrent copies in a process
 	resultReplica = 2
 )
 
-// TestEachResultIsCopiedOnceWhateverIsKilled copies results through kills of Easel, a real store and the catalog, downloads
-// all without the catalog, and erases them.
+// TestEachResultIsCopiedOnceWhateverIsKilled copies results while Easel, a real store and the catalog are killed. Then
+// it downloads all results without the catalog, and erases them.
 func TestEachResultIsCopiedOnceWhateverIsKilled(t *testing.T) {
 	began, g := time.Now(), openGallery(t)
 	var ids []string
@@ -72,7 +72,7 @@ func TestEachResultIsCopiedOnceWhateverIsKilled(t *testing.T) {
 	g.erase(*resultCount)
 }
 
-// verify compares the ledger and the store, like an operator.
+// verify compares the ledger with the store, as an operator does.
 func (g *gallery) verify() {
 	g.Helper()
 	if text, err := g.easel("content", "verify", "--bytes"); err != nil || !strings.Contains(text, " 0 differences") {
@@ -80,14 +80,14 @@ func (g *gallery) verify() {
 	}
 }
 
-// erase erases everything, as an operator does.
+// erase erases all orders, as an operator does.
 func (g *gallery) erase(all int) {
 	g.Helper()
 	text, err := g.easel("erase", "--owner", "studio")
 	if !strings.Contains(text, fmt.Sprint(all, " orders are erased")) {
 		g.Fatalf("%v\n%s", err, text)
 	}
-	for end := time.Now().Add(healedWithin); err != nil; { // the command waits for a minute, and prints the number of remaining copies
+	for end := time.Now().Add(healedWithin); err != nil; { // the command waits for at most a minute, and prints the number of remaining copies
 		if time.Now().After(end) || !strings.Contains(text, "copies are still to be deleted") {
 			g.Fatalf("%v\n%s", err, text)
 		}
@@ -102,7 +102,7 @@ func (g *gallery) erase(all int) {
 	}
 }
 
-// easel runs a command while the servers run.
+// easel runs a command while the servers run, and returns its output.
 func (g *gallery) easel(args ...string) (text string, err error) {
 	g.Helper()
 	command := exec.CommandContext(g.Context(), proctest.Easel(g.T), args...)

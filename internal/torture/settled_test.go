@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
+	_ "github.com/jackc/pgx/v5/stdlib" // driver for PostgreSQL
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -28,15 +28,16 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// Every order must have an outcome within knownWithin after the last fault, and be settled within settledWithin after it
-// was read. Events of an order are due a minute after its end. Thousands of orders may wait on a busy machine.
+// Every order must have an outcome within knownWithin after the last fault. It must be settled within settledWithin
+// after its generation was read. An order's events are due a minute after its end. The limits are long, because
+// thousands of orders may wait on a busy machine.
 const (
 	knownWithin     = 3 * time.Minute
 	settledWithin   = time.Minute
 	deliveredWithin = 3 * time.Minute
 )
 
-// settle waits until all orders are settled and all events delivered, and returns the record of the run with the truth.
+// settle waits until all orders are settled and all events are delivered. It returns the run's record with the truth.
 func (w *world) settle() (run promises.Run, err error) {
 	account, err := w.settledAccount()
 	if err != nil {
@@ -52,7 +53,7 @@ func (w *world) settle() (run promises.Run, err error) {
 		IsShared: true, HasLedger: true, HasEvents: true, Begin: w.record.Begin, Healed: w.record.Since(), End: time.Hour, Events: w.record.Sorted(),
 		Limits: w.limits, Receivers: map[string]bool{}, IsCaller: func(owner, caller string) bool { return caller == owner+"-service" },
 	}
-	run.End += run.Healed // an event that has not arrived is too late
+	run.End += run.Healed // so that a missing event is too late
 	for _, team := range receivers {
 		run.Receivers[team] = true
 	}
@@ -64,11 +65,12 @@ func (w *world) settle() (run promises.Run, err error) {
 	return run, errors.Join(err, w.readLedger(&run))
 }
 
-// settledAccount returns the catalog's account when every generation has ended and all due refunds are made.
+// settledAccount waits until every generation has ended and all due refunds have been made, and returns the catalog's
+// account.
 func (w *world) settledAccount() (account sandbox.Audit, err error) {
 	for ; ; pauseFor(w.ctx, 50*time.Millisecond) {
 		catalog := w.catalog.now()
-		if catalog == nil && w.ctx.Err() == nil { // it is about to start
+		if catalog == nil && w.ctx.Err() == nil { // the catalog is about to start
 			continue
 		}
 		account, err = readAccount(w.ctx, catalog.http)
@@ -79,7 +81,7 @@ func (w *world) settledAccount() (account sandbox.Audit, err error) {
 	}
 }
 
-// readAccount reads the account of the API key from the administration of a sandbox.
+// readAccount reads the API key's account through the sandbox's administration.
 func readAccount(ctx context.Context, address string) (account sandbox.Audit, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+sandbox.AdminPath+"audit?key="+key, nil)
 	if err != nil {
@@ -96,7 +98,7 @@ func readAccount(ctx context.Context, address string) (account sandbox.Audit, er
 	return account, json.NewDecoder(answer.Body).Decode(&account)
 }
 
-// none waits until no order meets a condition.
+// none waits until no order meets a condition, and returns the time that this took.
 func (w *world) none(what, condition string, within time.Duration) (took time.Duration, err error) {
 	for began := time.Now(); ; pauseFor(w.ctx, 100*time.Millisecond) {
 		left := 0
@@ -113,7 +115,7 @@ func (w *world) none(what, condition string, within time.Duration) (took time.Du
 	}
 }
 
-// query reads the rows of a query past the faults of connections.
+// query runs a query over a connection without faults, and calls scan for each row.
 func (w *world) query(query string, scan func(*sql.Rows) error) error {
 	db, err := w.openLedger()
 	if err != nil {
@@ -133,7 +135,8 @@ func (w *world) query(query string, scan func(*sql.Rows) error) error {
 	return rows.Err()
 }
 
-// readUnsettled reads each unsettled generation once as its owner, because a replica reads only ten of them a minute.
+// readUnsettled reads each unsettled generation once as its owner, because a replica reads only ten unsettled
+// generations per minute.
 func (w *world) readUnsettled() error {
 	var reads errgroup.Group
 	reads.SetLimit(8)
@@ -158,7 +161,8 @@ func (c *caller) read(generation string) error {
 	return nil
 }
 
-// readLedger reads the orders and the budgets of the ledger. A failure before a refund counts as a version of its own.
+// readLedger reads the ledger's orders and budgets. If an order failed before it was refunded, the failure is a
+// separate version.
 func (w *world) readLedger(run *promises.Run) error {
 	orders := w.query(`SELECT id, owner, caller, upstream_key, api_key, COALESCE(generation_id, ''), state, reserved_cents, COALESCE(cost_cents, -1), refunded_cents,
 		unconfirmed_cents, settled, status, deleted, order_time, failed_time FROM orders ORDER BY order_time`, func(rows *sql.Rows) error {
@@ -189,8 +193,8 @@ func (w *world) readLedger(run *promises.Run) error {
 
 const eventSecret = "whsec_dG9ydHVyZSBzaWducyBldmVyeSBldmVudCB3aXRoIHRoaXM="
 
-// receiver receives the events of all teams. Its first requests meet faults even in a calm world, because most events
-// are due later than the faults of a short run.
+// receiver receives the events of all teams. Faults may affect its first requests even after all other faults have
+// ended, because in a short run most events are due later than that.
 type receiver struct {
 	world *world
 	url   string
@@ -200,7 +204,7 @@ type receiver struct {
 	all   []promises.Arrival
 }
 
-// troubledPosts is the number of requests that may meet faults.
+// troubledPosts is the number of requests that faults may affect.
 const troubledPosts = 100
 
 func startReceiver(w *world) *receiver {
@@ -238,7 +242,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// take records an event. The thresholds of budgets are not compared, because the ledger has only the final amounts.
+// take records an event. It ignores valid budget events, because the ledger has only the final amounts.
 func (r *receiver) take(a promises.Arrival) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// tunnel forwards bytes until it goes dark. Then it drops the bytes of existing connections, and of those
+// tunnel forwards bytes until it goes dark. It then drops the bytes of all existing connections, and of new connections
 // that are opened while it is dark.
 type tunnel struct {
 	address string
 
 	mu    sync.Mutex
 	dark  bool
-	pipes map[*pipe]bool // those that the near side has not closed
+	pipes map[*pipe]bool // pipes that the near side has not closed
 }
 
 // pipe is one direction of a connection through a tunnel.
@@ -26,7 +26,7 @@ type pipe struct {
 	dead   bool
 }
 
-// Write discards all bytes while the pipe is dead.
+// Write discards all bytes if the pipe is dead.
 func (p *pipe) Write(b []byte) (int, error) {
 	p.tunnel.mu.Lock()
 	dead := p.dead
@@ -66,7 +66,7 @@ func (tun *tunnel) carry(near net.Conn, to string) {
 	defer far.Close()
 	there, back := tun.pipe(far), tun.pipe(near)
 	go func() { _, _ = io.Copy(back, far) }()
-	_, _ = io.Copy(there, near) // until the near side closes it
+	_, _ = io.Copy(there, near) // returns when the near side closes the connection
 	tun.mu.Lock()
 	defer tun.mu.Unlock()
 	delete(tun.pipes, there)
@@ -91,14 +91,14 @@ func (tun *tunnel) darken() {
 	}
 }
 
-// light allows new connections. Connections that went dark stay dark.
+// light allows new connections to pass. Connections that went dark remain dark.
 func (tun *tunnel) light() {
 	tun.mu.Lock()
 	defer tun.mu.Unlock()
 	tun.dark = false
 }
 
-// hasDead reports whether the near side still keeps a dark connection.
+// hasDead reports whether the near side still has a dark connection open.
 func (tun *tunnel) hasDead() bool {
 	tun.mu.Lock()
 	defer tun.mu.Unlock()

@@ -28,7 +28,7 @@ import (
 	"github.com/easel-grpc/easel/internal/promises"
 )
 
-// With a ledger each kill takes longer, because the ledger outlives the process.
+// With a ledger, each kill takes longer, so the defaults are lower.
 var (
 	orders             = flag.Int("orders", 200, "orders to place, at least")
 	kills              = flag.Int("kills", 28, "facades to kill, at least")
@@ -43,8 +43,8 @@ var (
 	stallsWanted       = flag.Int("stalls", 2, "transactions to leave in the middle, at least")
 )
 
-// teams are the teams that share the API key. The budget of the last is too small for all its orders. Only receivers
-// get events: the events of the others are written, but not sent.
+// teams share the API key. The last team's budget is too small for all its orders. Only receivers get events. The other
+// teams' events are written, but not sent.
 var (
 	teams     = []string{"studio", "shop", "press", "blog"}
 	receivers = []string{"studio", "shop"}
@@ -52,18 +52,18 @@ var (
 
 const (
 	ampleCents  = 50_000_000
-	scarceCents = 15 // for each 100 orders of the run, of which its are 25 and more, at a cent and more
+	scarceCents = 15 // for each 100 orders in a run; at least 25 of them are the last team's, and each costs at least a cent
 )
 
-// world has all parts of a run.
+// world contains all parts of a run.
 type world struct {
 	t       *testing.T
-	ctx     context.Context //nolint:containedctx // it ends every connection
-	storm   context.Context //nolint:containedctx // it ends when nothing more is to go wrong
+	ctx     context.Context //nolint:containedctx // ends every connection when it is done
+	storm   context.Context //nolint:containedctx // done when no more faults should happen
 	calm    func()
-	orders  float64 // wanted
+	orders  float64 // wanted number of orders
 	goal    map[group]float64
-	faults  []fault // those that apply
+	faults  []fault // faults that apply to this world
 	catalog *supervisor
 	facades []*supervisor
 	record  *promises.Record
@@ -71,9 +71,9 @@ type world struct {
 	callers []*caller
 	tokens  map[string]string // tokens by team
 
-	// Only with a ledger.
+	// The fields up to the next blank line are used only with a ledger.
 	postgres   *proctest.Postgres
-	ledger     string // URL that bypasses the faults of connections
+	ledger     string // URL of a connection without faults
 	limits     map[string]ledger.Limits
 	receiver   *receiver
 	restarting sync.Mutex
@@ -82,8 +82,8 @@ type world struct {
 	tally  map[string]int    // number of faults by name
 	last   map[string]int    // latest order by team
 	placed map[string]string // generation by upstream key
-	shown  map[string]string // a generation of each team
-	gaveUp int               // orders that their callers do not repeat
+	shown  map[string]string // a generation ID for each team
+	gaveUp int               // number of orders that their callers have abandoned
 	failed []error
 }
 
@@ -95,7 +95,7 @@ func (w *world) fail(err error) {
 	w.failed = append(w.failed, err)
 }
 
-// calmIfDone stops all faults once everything has happened often enough.
+// calmIfDone stops all faults when enough orders were placed and enough faults have happened.
 func (w *world) calmIfDone() {
 	w.mu.Lock()
 	placed := len(w.placed)
@@ -115,7 +115,7 @@ func (w *world) anyFacade() *process {
 	return nil
 }
 
-// supervisor starts a program, and starts it again when it was killed.
+// supervisor starts a program, and restarts it after it was killed.
 type supervisor struct {
 	name    string
 	start   func() (*process, error)
@@ -123,7 +123,7 @@ type supervisor struct {
 	current atomic.Pointer[process]
 }
 
-// now returns the running process, or nil between two processes.
+// now returns the running process, or nil if none is running.
 func (k *supervisor) now() *process { return k.current.Load() }
 
 // supervise restarts the process until ctx is done. It returns earlier only after an unexpected failure.
@@ -149,7 +149,7 @@ func (k *supervisor) supervise(ctx context.Context) error {
 	return nil
 }
 
-// newWorld builds the world. Nothing runs yet.
+// newWorld builds the world, but does not start any processes.
 func newWorld(ctx context.Context, t *testing.T, facades, wanted int, goal map[group]float64) *world {
 	t.Helper()
 	proctest.Easel(t)
@@ -174,12 +174,12 @@ func newWorld(ctx context.Context, t *testing.T, facades, wanted int, goal map[g
 	return w
 }
 
-// run starts all processes, lets the callers order until all faults have happened, and checks the promises.
+// run starts all processes, lets the callers place orders until all faults have happened, and checks the promises.
 func (w *world) run(callers int, settle func() (promises.Run, error)) {
 	t, began := w.t, time.Now()
 	ctx, cancel := context.WithCancel(w.ctx)
 	defer cancel()
-	var running errgroup.Group // an unexpected exit of a process ends the run
+	var running errgroup.Group // so that an unexpected exit of a process ends the run
 	for _, k := range append(w.facades, w.catalog) {
 		running.Go(func() error {
 			defer cancel()
@@ -208,7 +208,7 @@ func (w *world) run(callers int, settle func() (promises.Run, error)) {
 	}
 }
 
-// drive runs the callers, and returns the record of the run.
+// drive runs the callers, and returns the run's record.
 func (w *world) drive(ctx context.Context, settle func() (promises.Run, error)) (run promises.Run, err error) {
 	var ordering, looking errgroup.Group
 	for i, c := range w.callers {
@@ -239,7 +239,7 @@ func (w *world) drive(ctx context.Context, settle func() (promises.Run, error)) 
 	return settle()
 }
 
-// report periodically logs the progress.
+// report logs the progress periodically.
 func (w *world) report(began time.Time) {
 	for ; !w.isCalm(); pauseFor(w.storm, 5*time.Second) {
 		w.mu.Lock()
@@ -252,7 +252,7 @@ func (w *world) report(began time.Time) {
 	}
 }
 
-// story returns the events about an order that breaks a promise.
+// story returns the events that concern the order of a broken promise.
 func (w *world) story(b promises.Broken) string {
 	var text strings.Builder
 	key := ""
@@ -269,10 +269,10 @@ func (w *world) story(b promises.Broken) string {
 	return text.String()
 }
 
-// K1, K2, K3, K4, K5, K6, S1: every crash point of an order, while the network is cut all the time, and sometimes one
-// key at two facades at once (K8, S4).
+// The test kills a process at every crash point of an order (K1, K2, K3, K4, K5, K6, S1), while network connections are
+// cut. Sometimes two callers send the same key to two facades at the same time (K8, S4).
 func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
-	t.Parallel() // with tests that mostly wait
+	t.Parallel() // with other tests that mostly wait
 	ctx, cancel := context.WithTimeout(t.Context(), *limit)
 	defer cancel()
 	w := newWorld(ctx, t, 2, *orders, map[group]float64{
@@ -293,10 +293,10 @@ func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
 	w.work.Wait()
 }
 
-// TestTheLedgerEqualsTheCatalogsBooksWhateverIsKilled runs three facades, and kills any process at any point, PostgreSQL
-// too. Callers repeat their idempotency key or give up. K1, K3, K4, S1, T3, T4
+// TestTheLedgerEqualsTheCatalogsBooksWhateverIsKilled runs three facades, and kills any process at any point, including
+// PostgreSQL. Callers repeat their idempotency keys or abandon their orders. K1, K3, K4, S1, T3, T4
 func TestTheLedgerEqualsTheCatalogsBooksWhateverIsKilled(t *testing.T) {
-	t.Parallel() // with tests that mostly wait
+	t.Parallel() // with other tests that mostly wait
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells which facade has a connection")
 	}
@@ -331,7 +331,7 @@ func TestTheLedgerEqualsTheCatalogsBooksWhateverIsKilled(t *testing.T) {
 	w.work.Wait()
 }
 
-// launchWithLedger starts a facade, and repeats it if PostgreSQL was unavailable, as a process manager does.
+// launchWithLedger starts a facade. It repeats the start while PostgreSQL is unavailable, as a process manager does.
 func (w *world) launchWithLedger(upstream string, env ...string) (*process, error) {
 	for range 1000 {
 		p, err := launchFacade(w.t, upstream, env...)
@@ -343,7 +343,7 @@ func (w *world) launchWithLedger(upstream string, env ...string) (*process, erro
 	return nil, errors.New("no facade has reached the ledger in 1000 starts")
 }
 
-// settings returns the settings of every facade with a ledger, and writes the files that they name.
+// settings writes the settings files, and returns the environment of every facade with a ledger.
 func (w *world) settings() []string {
 	w.receiver = startReceiver(w)
 	secret := writeFile(w.t, "secret", eventSecret)
@@ -359,12 +359,12 @@ func (w *world) settings() []string {
 			budgets[team]["events"] = map[string]any{"url": w.receiver.url + "/" + team, "secret_file": secret}
 		}
 	}
-	text, err := json.Marshal(map[string]any{"teams": budgets, "callers": list}) // JSON is also YAML
+	text, err := json.Marshal(map[string]any{"teams": budgets, "callers": list}) // JSON is valid YAML
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return []string{"EASEL_UPSTREAM_KEY_FILE=" + writeFile(w.t, "key", key), "EASEL_CALLERS_FILE=" + writeFile(w.t, "callers.yaml", string(text))}
 }
 
-// openLedger opens the ledger without the faults of connections.
+// openLedger opens the ledger over a connection without faults.
 func (w *world) openLedger() (*sql.DB, error) { return sql.Open("pgx", w.ledger) }
