@@ -301,7 +301,7 @@ func TestWhatHasNoResultIsTriedNoMore(t *testing.T) {
 		s.upstream.set(func() { delete(s.upstream.files, "g1") })
 		stop := s.run(s.results)
 		time.Sleep(30 * time.Minute)
-		stop() // really waiting a week would take too long for a test
+		stop() // a week of failing attempts would take too long for a test
 		if row := s.row("g1"); row.State != ledger.ContentWaiting || row.Problem == "" {
 			s.Errorf("after half an hour: %+v", row)
 		}

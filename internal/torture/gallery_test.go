@@ -40,9 +40,9 @@ type gallery struct {
 	bucket   *proctest.Bucket
 	postgres *proctest.Postgres
 	db       *sql.DB
-	ledger   string // URL
+	ledger   string // ledger URL
 	env      []string
-	file     string // ledger URL
+	file     string // the catalog's database file
 	catalog  *process
 
 	mu       sync.Mutex

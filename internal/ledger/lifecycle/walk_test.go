@@ -65,7 +65,7 @@ type world struct {
 
 	charges [mostRows]uint8 // number of generations that the catalog created for each row
 	forgot  bool            // whether the catalog has forgotten the idempotency key
-	late    [mostRows]bool  // whether the row has a request in flight for whose response no process waits
+	late    [mostRows]bool  // whether the row's request is in flight while no process waits for its response
 	fault   bool            // whether a contradiction was reported
 
 	toldPlaced, toldNot [mostRows]bool
