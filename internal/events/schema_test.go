@@ -20,7 +20,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-var update = flag.Bool("update", false, "write docs/events.schema.json")
+var update = flag.Bool("update", false, "Write docs/events.schema.json.")
 
 // docs returns the path of a file in the docs directory.
 func docs(name string) string { return filepath.Join("..", "..", "docs", name) }

@@ -20,7 +20,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-var bigBook = flag.Int("big-book", 0, "measure a book of so many orders beside one of 1,000, which takes minutes, and not the questions alone")
+var bigBook = flag.Int("big-book", 0, "Number of orders in a large ledger to compare with a ledger of 1,000 orders, which takes minutes. Zero only checks the queries.")
 
 const (
 	smallBook  = 1000

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-var bulkRows = flag.Int("bulk-rows", 1200, "rows that each kind of bulk work finds; from 100,000 on, orders are timed during the work too")
+var bulkRows = flag.Int("bulk-rows", 1200, "Number of rows for each kind of bulk work. With at least 100,000, the test also measures orders during the work.")
 
 const (
 	maxStep      = 100                   // maximum number of rows that a bulk transaction may change

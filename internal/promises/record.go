@@ -40,14 +40,14 @@ const (
 	Read       = "get"     // a unary call returned a state
 	Listed     = "listed"  // a list, or a watch of everything, contained a generation
 	Ordered    = "order"   // an order was sent
-	Placed     = "placed"  // the response to an order had a generation
-	Rejected   = "refused" // an order was rejected, and by its outcome it cannot exist
+	Placed     = "placed"  // the response to an order contained a generation
+	Rejected   = "refused" // an order was rejected, and its outcome means that it cannot exist
 	GaveUp     = "gaveup"  // a caller stopped repeating an order that may have been placed
 	Downloaded = "file"    // a result was downloaded
 	Deleted    = "deleted" // the caller deleted the generation
 	Done       = "done"    // the caller reached its goal
 	Fault      = "fault"   // a fault began or ended
-	Kept       = "held"    // a stream without a reader was kept
+	Kept       = "held"    // the server did not close a stream that its client did not read
 	Leaked     = "leak"    // a response contained data that must stay hidden
 	Exceeded   = "over"    // a value exceeded its limit
 )

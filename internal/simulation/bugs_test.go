@@ -17,8 +17,8 @@ import (
 )
 
 var (
-	allBugs = flag.Bool("bugs", false, "apply each seeded bug, and see whether the simulation catches it")
-	oneBug  = flag.String("bug", "", "apply only the bugs whose name holds this")
+	allBugs = flag.Bool("bugs", false, "Apply each seeded bug, and check that the simulation catches it.")
+	oneBug  = flag.String("bug", "", "Apply only the bugs whose names contain this string.")
 )
 
 // bug is a plausible mistake, with the promises that it breaks. An overlay builds the bug into a test binary, never

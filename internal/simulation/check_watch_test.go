@@ -119,7 +119,7 @@ func deliveredAtOnce(o *outcome, say promises.Say) {
 			limit += maxInterval
 		}
 		from := e.Observed
-		if c := named[e.Generation]; c.At > from { // the interval of ledger queries grows until the ledger knows the owner
+		if c := named[e.Generation]; c.At > from { // the interval between ledger queries grows until the ledger knows the owner
 			from = c.At + (c.At - c.Written) + 2*askAgain
 		}
 		if late := e.At - from; late > limit && !o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers, reachReplica, reachReads, reachLedger) {

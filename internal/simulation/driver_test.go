@@ -20,11 +20,11 @@ import (
 )
 
 var (
-	hours    = flag.Float64("hours", 0, "simulate so many hours, in a process for each seed")
-	firstOne = flag.Uint64("from", 1, "first seed of -hours")
-	oneSeed  = flag.Uint64("seed", 0, "run one seed, and tell all that is known of it")
-	oneKind  = flag.String("kind", "", "sort of run; empty lets the seed decide")
-	leaveOut = flag.String("without", "", "numbers of troubles of the plan to leave out, with commas")
+	hours    = flag.Float64("hours", 0, "Number of hours to simulate, with a separate process for each seed.")
+	firstOne = flag.Uint64("from", 1, "First seed of a run with -hours.")
+	oneSeed  = flag.Uint64("seed", 0, "Run a single seed, and print all events.")
+	oneKind  = flag.String("kind", "", "Kind of run. If empty, the seed selects the kind.")
+	leaveOut = flag.String("without", "", "Comma-separated indexes of the plan's troubles to leave out.")
 )
 
 // patience is the maximum wall-clock time of a run.

@@ -144,7 +144,7 @@ type inspection struct {
 	listed  []catalog.Version                         // the catalog's list, read before the operator's list
 	usage   map[string]*easelv1.UsageRow              // the operator's usage report, by owner
 	own     map[string]*easelv1.UsageRow              // usage reports that the owners receive, by owner
-	labels  map[string]string                         // a label of each owner
+	labels  map[string]string                         // a label for each owner
 	labeled map[string]map[string]*easelv1.Generation // each owner's list of the generations with this label
 }
 

@@ -46,7 +46,7 @@ type process struct {
 	teams     *events.Teams      // receivers of events; nil if there are none
 	followers sync.WaitGroup     // goroutines that complete orders
 	sharing   sync.WaitGroup     // work that divides the poll rate
-	unshare   context.CancelFunc // stops the work of sharing
+	unshare   context.CancelFunc // cancels the work in sharing
 	stop      context.CancelFunc
 	stopped   chan struct{} // closed when the server has stopped
 }

@@ -28,8 +28,8 @@ import (
 )
 
 var (
-	largeSize  = flag.Int64("large-size", 8<<20, "bytes of a large result")
-	largeCount = flag.Int("large-results", 24, "large results to copy and to download at once")
+	largeSize  = flag.Int64("large-size", 8<<20, "Size of each large result in bytes.")
+	largeCount = flag.Int("large-results", 24, "Number of large results to copy and download concurrently.")
 )
 
 // largeGrowth returns the maximum memory in bytes for all copies and downloads of large results together. The maximum

@@ -14,8 +14,8 @@ import (
 )
 
 var (
-	watchesWanted = flag.Int("watches", 300, "watches of the tests of replicas")
-	measured      = flag.Duration("measured", 10*time.Second, "how long the requests of replicas over a database are counted")
+	watchesWanted = flag.Int("watches", 300, "Number of watches in the replica tests.")
+	measured      = flag.Duration("measured", 10*time.Second, "Time in which the replicas' requests are counted.")
 )
 
 // renewal is longer than the interval at which a replica renews its row.

@@ -17,8 +17,8 @@ import (
 )
 
 var (
-	resultCount  = flag.Int("results", 120, "results to copy: of fewer, those that kills have read again are a large part")
-	resultRounds = flag.Int("result-rounds", 1, "how often to kill Easel, the store and the catalog in turn while results are copied")
+	resultCount  = flag.Int("results", 120, "Number of results to copy. With few results, repeated reads after kills are a large share of all reads.")
+	resultRounds = flag.Int("result-rounds", 1, "Number of times to kill Easel, the store and the catalog in turn while results are copied.")
 )
 
 const (

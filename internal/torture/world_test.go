@@ -30,17 +30,17 @@ import (
 
 // With a ledger, each kill takes longer, so the defaults are lower.
 var (
-	orders             = flag.Int("orders", 200, "orders to place, at least")
-	kills              = flag.Int("kills", 28, "facades to kill, at least")
-	catalogKillsWanted = flag.Int("catalog-kills", 8, "sandboxes to kill, at least")
-	cutsWanted         = flag.Int("cuts", 100, "connections between facade and sandbox to cut, at least")
-	limit              = flag.Duration("limit", 3*time.Minute, "how long it may take")
-	ledgerOrders       = flag.Int("ledger-orders", 200, "orders to place with a ledger, at least")
-	ledgerKills        = flag.Int("ledger-kills", 14, "facades to kill with a ledger, at least")
-	ledgerCatalogKills = flag.Int("ledger-catalog-kills", 4, "sandboxes to kill with a ledger, at least")
-	ledgerCutsWanted   = flag.Int("ledger-cuts", 30, "connections between facade and sandbox to cut with a ledger, at least")
-	databaseKillsFlag  = flag.Int("database-kills", 4, "how often to kill PostgreSQL, at least")
-	stallsWanted       = flag.Int("stalls", 2, "transactions to leave in the middle, at least")
+	orders             = flag.Int("orders", 200, "Minimum number of orders to place.")
+	kills              = flag.Int("kills", 28, "Minimum number of facades to kill.")
+	catalogKillsWanted = flag.Int("catalog-kills", 8, "Minimum number of sandboxes to kill.")
+	cutsWanted         = flag.Int("cuts", 100, "Minimum number of connections between facade and sandbox to cut.")
+	limit              = flag.Duration("limit", 3*time.Minute, "Maximum duration of a test.")
+	ledgerOrders       = flag.Int("ledger-orders", 200, "Minimum number of orders to place with a ledger.")
+	ledgerKills        = flag.Int("ledger-kills", 14, "Minimum number of facades to kill with a ledger.")
+	ledgerCatalogKills = flag.Int("ledger-catalog-kills", 4, "Minimum number of sandboxes to kill with a ledger.")
+	ledgerCutsWanted   = flag.Int("ledger-cuts", 30, "Minimum number of connections between facade and sandbox to cut with a ledger.")
+	databaseKillsFlag  = flag.Int("database-kills", 4, "Minimum number of times to kill PostgreSQL.")
+	stallsWanted       = flag.Int("stalls", 2, "Minimum number of transactions to interrupt.")
 )
 
 // teams share the API key. The last team's budget is too small for all its orders. Only receivers get events. The other

@@ -17,8 +17,8 @@ import (
 )
 
 var (
-	seeds    = flag.Uint64("seeds", 0, "how many random runs; 0: as many as take a few seconds")
-	fromSeed = flag.Uint64("from-seed", 1, "the seed of the first random run")
+	seeds    = flag.Uint64("seeds", 0, "Number of random runs. Zero selects a number that takes a few seconds.")
+	fromSeed = flag.Uint64("from-seed", 1, "Seed of the first random run.")
 )
 
 func TestARandomRunDeliversInOrderToTheEndWithinTheBudget(t *testing.T) {
