@@ -107,11 +107,11 @@ func everyEventArrives(r *Run, say Say) {
 		case a.Fault != "":
 			say(at, "%s: %s", a.Type, a.Fault)
 		case !happened || a.At < when:
-			say(at, "%s %d was delivered to %s, and was not recorded", a.Type, a.Percent, a.Team)
+			say(at, "event %s (threshold %d) was delivered to %s, but was not recorded before that", a.Type, a.Percent, a.Team)
 		case ids[one] != "" && ids[one] != a.ID || types[a.ID] != requiredEvent{} && types[a.ID] != one:
-			say(at, "%s has the ids %s and %s", a.Type, ids[one], a.ID)
+			say(at, "event %s has two IDs, or its ID has two events: %s and %s", a.Type, ids[one], a.ID)
 		case a.Type != ledger.EventBudget && !strings.HasSuffix(a.Type, "."+strings.ToLower(strings.TrimPrefix(a.State, "STATE_"))):
-			say(at, "%s has the state %s", a.Type, a.State)
+			say(at, "event %s reports the state %s", a.Type, a.State)
 		}
 		ids[one], types[a.ID] = a.ID, one
 		if _, again := first[one]; !again {
@@ -120,7 +120,7 @@ func everyEventArrives(r *Run, say Say) {
 		for earlier, since := range required {
 			_, arrived := first[earlier]
 			if earlier.team == one.team && earlier.subject == one.subject && earlier != one && since < when && !arrived {
-				say(at, "%s was delivered before %s", one.kind, earlier.kind)
+				say(at, "event %s was delivered before the earlier event %s", one.kind, earlier.kind)
 			}
 		}
 	}
@@ -130,7 +130,7 @@ func everyEventArrives(r *Run, say Say) {
 			arrived = r.End
 		}
 		if due := max(r.Healed, when) + deliveryLimit; arrived > due {
-			say(Event{At: when, Actor: one.team, Generation: one.subject}, "%s %d was recorded and not delivered %v after all was well", one.kind, one.percent, arrived-max(r.Healed, when))
+			say(Event{At: when, Actor: one.team, Generation: one.subject}, "event %s (threshold %d) was recorded, but not delivered %v after all faults had ended", one.kind, one.percent, arrived-max(r.Healed, when))
 		}
 	}
 }

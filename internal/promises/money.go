@@ -12,11 +12,11 @@ func ledgerNeverReverts(r *Run, say Say) {
 		before[v.ID] = v
 		switch {
 		case old.State == lifecycle.Placed && (v.State != lifecycle.Placed || v.Generation != old.Generation):
-			say(at, "it was %s, and is %q in state %d", old.Generation, v.Generation, v.State)
+			say(at, "the order's generation was %s, and is now %q with the order in state %d", old.Generation, v.Generation, v.State)
 		case old.State == lifecycle.Refused && v.State != lifecycle.Refused:
-			say(at, "it was refused, and is in state %d", v.State)
+			say(at, "the order was rejected, and is now in state %d", v.State)
 		case old.ID != "" && (v.Cost < old.Cost || v.Refunded < old.Refunded):
-			say(at, "it had cost %d and %d came back; now it is %d and %d", old.Cost, old.Refunded, v.Cost, v.Refunded)
+			say(at, "the order had a cost of %d cents and a refund of %d cents, and now has %d and %d", old.Cost, old.Refunded, v.Cost, v.Refunded)
 		}
 	}
 }
@@ -30,10 +30,10 @@ func everyCentHasAnOwner(r *Run, say Say) {
 	for _, v := range r.Orders() {
 		at := Event{At: v.At, Actor: v.Owner, Generation: v.Generation}
 		if other, twice := named[v.Generation]; twice && v.Generation != "" {
-			say(at, "it is the order of %s too", other.Owner)
+			say(at, "an order of %s has the same generation", other.Owner)
 		}
 		if r.IsCaller != nil && !r.IsCaller(v.Owner, v.Caller) {
-			say(at, "%s has not ordered it", v.Caller)
+			say(at, "caller %s may not order for this owner", v.Caller)
 		}
 		named[v.Generation] = v
 		open[v.Key] = open[v.Key] || v.State == lifecycle.Open
@@ -53,7 +53,7 @@ func everyCentHasAnOwner(r *Run, say Say) {
 	}
 	for id, v := range named {
 		if id != "" {
-			say(Event{At: v.At, Actor: v.Owner, Generation: id}, "the ledger has it, and the catalog's accounts do not")
+			say(Event{At: v.At, Actor: v.Owner, Generation: id}, "the generation is in the ledger, but not in the catalog's accounts")
 		}
 	}
 }
@@ -65,14 +65,14 @@ func (r *Run) compareOrder(g sandbox.AuditedGeneration, v Version, known, owned 
 	switch {
 	case IsPast(g.IdempotencyKey):
 	case !owned:
-		say(at, "%d cents of the account have no owner", g.CostCents)
+		say(at, "no owner has ordered this generation, which cost %d cents", g.CostCents)
 	case !known:
 	case v.Key != g.IdempotencyKey:
-		say(at, "it was ordered under %s, and the ledger has it under %s", g.IdempotencyKey, v.Key)
+		say(at, "the generation was ordered with the key %s, but the ledger has the key %s", g.IdempotencyKey, v.Key)
 	case v.Cost >= 0 && v.Cost != min(g.CostCents, v.MaxCost()):
-		say(at, "it has cost %d, and the ledger says %d", g.CostCents, v.Cost)
+		say(at, "the generation cost %d cents, but the ledger has %d", g.CostCents, v.Cost)
 	case !g.Deleted && v.Cost >= 0 && v.Refunded != refund && (r.HidesRefund == nil || !r.HidesRefund(g.ID)):
-		say(at, "%d cents came back, and the ledger says %d", refund, v.Refunded)
+		say(at, "%d cents were refunded, but the ledger has %d", refund, v.Refunded)
 	}
 }
 
@@ -81,7 +81,7 @@ func budgetsHold(r *Run, say Say) {
 	above, _ := r.Excess()
 	for _, v := range r.Budgets {
 		if limit, limited := r.limit(v.Owner, v.Period); limited && v.Spent+v.Reserved > limit+above[v.Budget()] {
-			say(Event{At: v.At, Actor: v.Owner}, "%d cents are spent and %d reserved of %d of a %s", v.Spent, v.Reserved, limit, v.Period)
+			say(Event{At: v.At, Actor: v.Owner}, "%d cents are spent and %d are reserved, but the limit is %d for each %s", v.Spent, v.Reserved, limit, v.Period)
 			return
 		}
 	}
@@ -105,7 +105,7 @@ func budgetsHold(r *Run, say Say) {
 			for _, at := range v.Budgets() {
 				spent[at] -= e.Cents
 				if limit, limited := r.limit(at.Owner, at.Period); limited && spent[at] > limit+above[at] {
-					say(Event{At: e.Time.Sub(r.Begin), Actor: at.Owner, Generation: e.GenerationID}, "the catalog has charged %d cents in a %s with %d", spent[at], at.Period, limit)
+					say(Event{At: e.Time.Sub(r.Begin), Actor: at.Owner, Generation: e.GenerationID}, "the catalog charged %d cents in a %s, but the limit is %d", spent[at], at.Period, limit)
 					return
 				}
 			}
@@ -124,12 +124,12 @@ func ordersEqualBudgets(r *Run, say Say) {
 			sums[at] = money{sums[at].spent + v.Spent(), sums[at].reserved + v.Reserved}
 		}
 		if v.State == lifecycle.Refused && (v.Reserved != 0 || v.Spent() != 0) {
-			say(Event{At: v.At, Actor: v.Owner, Generation: v.Key}, "it was refused, and holds money")
+			say(Event{At: v.At, Actor: v.Owner, Generation: v.Key}, "the order was rejected, but still has a charge or a reservation")
 		}
 	}
 	for at, sum := range sums {
 		if sum != budgets[at] {
-			say(Event{At: r.End, Actor: at.Owner}, "the orders of the %s have spent and reserved %v, and its budget says %v", at.Period, sum, budgets[at])
+			say(Event{At: r.End, Actor: at.Owner}, "the orders of the %s have spent and reserved %v, but the budget has %v", at.Period, sum, budgets[at])
 		}
 	}
 }

@@ -24,7 +24,7 @@ func chargedOnce(r *Run, say Say) {
 			continue
 		}
 		if other, ok := ids[key]; ok && other != e.Generation {
-			say(e, "the key %s was answered with %s before", e.Text, other)
+			say(e, "an earlier response to the key %s had the generation %s", e.Text, other)
 		}
 		ids[key] = e.Generation
 	}
@@ -35,18 +35,18 @@ func chargedOnce(r *Run, say Say) {
 			switch other, twice := charged[g.IdempotencyKey]; {
 			case IsPast(g.IdempotencyKey):
 			case !ordered[g.IdempotencyKey]:
-				say(Event{Generation: g.ID}, "its key %q belongs to no order", g.IdempotencyKey)
+				say(Event{Generation: g.ID}, "no order has the generation's key %q", g.IdempotencyKey)
 			case twice:
-				say(Event{Generation: g.ID}, "its key %s was charged for %s too", g.IdempotencyKey, other)
+				say(Event{Generation: g.ID}, "the generation's key %s was also charged for generation %s", g.IdempotencyKey, other)
 			case placed && id != g.ID:
-				say(Event{Generation: g.ID}, "its key %s was answered with %s", g.IdempotencyKey, id)
+				say(Event{Generation: g.ID}, "the response to the generation's key %s had generation %s", g.IdempotencyKey, id)
 			}
 			charged[g.IdempotencyKey] = g.ID
 		}
 	}
 	for key, id := range ids {
 		if charged[key] == "" {
-			say(Event{Generation: id}, "it was placed with the key %s, and is not in the accounts", key)
+			say(Event{Generation: id}, "the generation was placed with the key %s, but is not in the accounts", key)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func rejectedIsNotCharged(r *Run, say Say) {
 	for _, account := range r.Accounts {
 		for _, g := range account.Generations {
 			if e := last[g.IdempotencyKey]; e.Kind == Rejected {
-				say(e, "it was rejected with %s, and charged as %s", e.Generation, g.ID)
+				say(e, "the order was rejected with %s, but charged for generation %s", e.Generation, g.ID)
 			}
 		}
 	}
@@ -85,7 +85,7 @@ func unplacedIsNotCharged(r *Run, say Say) {
 	uses := map[string]use{}
 	check := func(key string, u use, until time.Duration) {
 		if at, charged := born[key]; charged && u.told.Kind != "" && at < until {
-			say(u.told, "no call had placed it, and it was charged at %v", at)
+			say(u.told, "no call placed the order, but it was charged at %v", at)
 		}
 	}
 	for _, e := range r.Events {

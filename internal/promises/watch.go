@@ -119,7 +119,7 @@ func noneTwice(r *Run, say Say) {
 			v.stream = e.Stream
 		}
 		if delivered[v] == e.Etag {
-			say(e, "the etag %s was delivered before", e.Etag)
+			say(e, "the state with etag %s was delivered twice", e.Etag)
 		}
 		delivered[v] = e.Etag
 	}
@@ -135,7 +135,7 @@ func lastStateArrives(r *Run, say Say) {
 		if one.HasFailed && (e.State == easelv1.State_STATE_FAILED || e.State == easelv1.State_STATE_REFUNDED) {
 			continue
 		}
-		say(e, "%s at the end, and it is %s", e.State, one.State)
+		say(e, "the last delivered state is %s, but the final state is %s", e.State, one.State)
 	}
 }
 
@@ -151,9 +151,9 @@ func okMeansGoal(r *Run, say Say) {
 		}
 		switch state := last[view{e.Actor, e.Generation}]; {
 		case !IsEnd(state):
-			say(e, "OK, and the last state delivered is %s", state)
+			say(e, "the stream ended with OK, but the last delivered state is %s", state)
 		case e.Goal == easelv1.WatchUntil_WATCH_UNTIL_SETTLED && state == easelv1.State_STATE_FAILED && r.Truth[e.Generation].State == catalog.StateRefunded && (r.MayHide == nil || !r.MayHide(e.At)):
-			say(e, "OK, and the refund was not delivered")
+			say(e, "the stream ended with OK, but the refund was not delivered")
 		}
 	}
 }
@@ -161,7 +161,7 @@ func okMeansGoal(r *Run, say Say) {
 func filesAreComplete(r *Run, say Say) {
 	for _, e := range r.Events {
 		if e.Kind == Downloaded && e.Text != r.Truth[e.Generation].Digest {
-			say(e, "%s, and the catalog's result is %s", e.Text, r.Truth[e.Generation].Digest)
+			say(e, "the downloaded file has the digest %s, but the catalog's result has %s", e.Text, r.Truth[e.Generation].Digest)
 		}
 	}
 }
@@ -175,9 +175,9 @@ func nothingLeaks(r *Run, say Say) {
 		case e.Kind == Leaked:
 			say(e, "%s", e.Text)
 		case e.Kind == Listed && !isOwn:
-			say(e, "a list has a generation of %q", one.Owner)
+			say(e, "a list contains a generation that belongs to %q", one.Owner)
 		case known && (!r.IsShared || r.HasLedger) && (e.Kind == Updated || e.Kind == Read) && !isOwn && e.Owner() != Operator:
-			say(e, "a generation of %s", one.Owner)
+			say(e, "the caller received a generation that belongs to %s", one.Owner)
 		}
 	}
 }

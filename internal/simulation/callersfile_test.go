@@ -145,7 +145,7 @@ func (s *runningFault) loseToken() {
 func callersInTheFile(o *outcome, say promises.Say) {
 	for _, e := range o.Events {
 		if e.Kind == promises.Failed && o.plan.Ledger && e.Owner() != guest && strings.HasPrefix(e.Text, codes.Unauthenticated.String()) {
-			say(e, "it is in the callers file, and is refused")
+			say(e, "the caller is in the callers file, but was rejected")
 		}
 	}
 }
@@ -175,7 +175,7 @@ func newOrdersFit(o *outcome, say promises.Say) {
 				most = monthlyBudget(limit)
 			}
 			if used := o.usedAt(at, c.At); used > most {
-				say(promises.Event{At: c.At, Actor: c.Owner, Generation: c.Key}, "with it %d cents are taken of the %s, which has %d", used, at.Period, most)
+				say(promises.Event{At: c.At, Actor: c.Owner, Generation: c.Key}, "with the order, %d cents of the %s's budget are used, but the limit is %d", used, at.Period, most)
 			}
 		}
 	}

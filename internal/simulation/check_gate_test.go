@@ -25,7 +25,7 @@ func noRequestInAPause(o *outcome, say promises.Say) {
 	for _, r := range o.sent() {
 		who := account{r.process, r.apiKey}
 		if asked := last[who]; r.at > asked.end && r.at < asked.end+asked.after {
-			say(promises.Event{At: r.at, Actor: r.process}, "%s %v after it was asked to wait %v", r.op, r.at-asked.end, asked.after)
+			say(promises.Event{At: r.at, Actor: r.process}, "%s was sent %v after the catalog had requested a pause of %v", r.op, r.at-asked.end, asked.after)
 			return
 		}
 		if r.asksForPause() && r.end+r.after > last[who].end+last[who].after {
@@ -46,7 +46,7 @@ func oneGoesFirst(o *outcome, say promises.Say) {
 		case !gone:
 			first[who] = r
 		case r.at < one.end:
-			say(promises.Event{At: r.at, Actor: r.process}, "%s before the first request after a pause was answered at %v", r.op, one.end)
+			say(promises.Event{At: r.at, Actor: r.process}, "%s was sent before the response to the first request after a pause, at %v", r.op, one.end)
 			return
 		}
 		if r.asksForPause() && r.end+r.after > opens {
@@ -75,7 +75,7 @@ func noOrderIsLostByWaiting(o *outcome, say promises.Say) {
 		}
 		until := e.Since + lasts[e.Order][e.Since]
 		if opens, known := o.opens(e.At); known && opens+gateMargin < until {
-			say(e, "refused for a 429 at %v, and its caller waits until %v: the pause ends at %v", e.At, until, opens)
+			say(e, "the order was rejected because of a 429 at %v, but its deadline is %v and the pause ends at %v", e.At, until, opens)
 			return
 		}
 	}
@@ -114,7 +114,7 @@ func noOwnerStarves(o *outcome, say promises.Say) {
 		case e.Kind == promises.Ordered && !seen:
 			sent[e.Text] = e
 		case e.Kind == promises.Placed && e.At-first.At > turnBy && !o.excused(first.At, e.At, "", "", reachReplica, reachLedger, reachOutage, reachCallers, reachRejected):
-			say(e, "placed %v after it was sent, while a team floods", e.At-first.At)
+			say(e, "the order was placed %v after it was sent, while another team sent many orders", e.At-first.At)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func capIsProbed(o *outcome, say promises.Say) {
 				continue
 			}
 			if sent[r.process]++; sent[r.process] > most {
-				say(promises.Event{At: r.at, Actor: r.process}, "%d orders sent past the daily cap in %v", sent[r.process], r.at-f.from)
+				say(promises.Event{At: r.at, Actor: r.process}, "%d orders were sent after the daily cap was reached, in %v", sent[r.process], r.at-f.from)
 				return
 			}
 		}

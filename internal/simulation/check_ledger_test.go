@@ -88,17 +88,17 @@ func sentAsWritten(o *outcome, say promises.Say) {
 	o.placedRequests(func(at promises.Event, r request, held promises.Version, written bool) {
 		switch {
 		case !written:
-			say(at, "it was sent and not written down")
+			say(at, "the order was sent, but not written to the ledger")
 		case held.State != lifecycle.Open:
-			say(at, "it was sent, and the ledger had its outcome since %v", held.At)
+			say(at, "the order was sent, but the ledger had its outcome since %v", held.At)
 		case held.LeaseUntil < r.at:
-			say(at, "it was sent without a claim: the last one ended at %v", held.LeaseUntil)
+			say(at, "the order was sent without a claim, because the last claim ended at %v", held.LeaseUntil)
 		}
 	})
 	before := map[string]promises.Version{}
 	for _, c := range o.Versions {
 		if b, ok := before[c.ID]; ok && c.Leases > b.Leases && b.LeaseUntil > c.At {
-			say(promises.Event{At: c.At, Actor: c.Owner, Generation: c.Key}, "claim %d was taken, and the one before is in effect until %v", c.Leases, b.LeaseUntil)
+			say(promises.Event{At: c.At, Actor: c.Owner, Generation: c.Key}, "claim %d was acquired while the previous claim was in effect, until %v", c.Leases, b.LeaseUntil)
 		}
 		before[c.ID] = c
 	}
@@ -109,9 +109,9 @@ func sentInTheWindow(o *outcome, say promises.Say) {
 		switch {
 		case !written:
 		case r.at > held.Written+o.plan.Window:
-			say(at, "it was sent %v after it was written down", r.at-held.Written)
+			say(at, "the order was sent %v after it was written to the ledger", r.at-held.Written)
 		case r.apiKey != held.APIKey:
-			say(at, "it was sent under another API key than the first time")
+			say(at, "the order was sent with a different API key than at the first attempt")
 		}
 	})
 }
@@ -125,17 +125,17 @@ func toldAsHeld(o *outcome, say promises.Say) {
 		case e.Kind == promises.Placed:
 			key := o.UpstreamKey(e, e.Text)
 			if e.State == easelv1.State_STATE_DELETED && !o.Truth[e.Generation].Deleted {
-				say(e, "it is said to be deleted, and is not")
+				say(e, "the generation is reported as deleted, but exists")
 			}
 			if !slices.ContainsFunc(o.journeys[key], func(c promises.Version) bool {
 				return c.At <= e.At && c.State == lifecycle.Placed && c.Generation == e.Generation && c.Owner == e.Owner()
 			}) {
-				say(e, "the ledger did not have it then")
+				say(e, "the ledger did not have the order at that time")
 			}
 		case e.Kind == promises.Failed && e.Order != "" && strings.HasSuffix(e.Text, "LEDGER_UNAVAILABLE"):
 			for _, c := range o.journeys[o.UpstreamKey(e, e.Order)] {
 				if c.State == lifecycle.Open && c.Leases == 1 && c.At == c.Written && c.At >= e.Since && c.At <= e.At {
-					say(e, "it was written down at %v", c.At)
+					say(e, "the order was written to the ledger at %v", c.At)
 				}
 			}
 		}
@@ -157,7 +157,7 @@ func knownInAMinute(o *outcome, say promises.Say) {
 		}
 		due := max(o.Healed, c.Written) + minute
 		if when > due && c.APIKey == o.homeKey && c.Written+o.plan.Window > due {
-			say(promises.Event{At: c.Written, Actor: c.Owner, Generation: c.Key}, "its outcome is not known %v after all was well again (%v)", when-max(o.Healed, c.Written), cmp.Or(c.Generation, "never"))
+			say(promises.Event{At: c.Written, Actor: c.Owner, Generation: c.Key}, "the order's outcome was not known %v after all faults had ended (%v)", when-max(o.Healed, c.Written), cmp.Or(c.Generation, "never"))
 		}
 	}
 }
@@ -169,7 +169,7 @@ func settledInTheEnd(o *outcome, say promises.Say) {
 		one := o.Truth[c.Generation]
 		over := one.State == catalog.StateSucceeded || one.State == catalog.StateRefunded
 		if c.State == lifecycle.Placed && !c.Settled && over && c.At < o.alone-time.Minute && one.Ended < o.alone-time.Minute && !o.leftAlone(c.Generation) {
-			say(promises.Event{At: o.End, Actor: c.Owner, Generation: c.Generation}, "it is %v since %v, and its money is not settled", one.State, one.Ended)
+			say(promises.Event{At: o.End, Actor: c.Owner, Generation: c.Generation}, "the generation is %v since %v, but the order is not settled", one.State, one.Ended)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func (s *manyStream) applyUpdate(e promises.Event, say promises.Say) {
 	case !s.up && s.has[e.Generation].Etag == e.Etag:
 		say(e, "the etag %s is known", e.Etag)
 	case s.open.Model != "" && e.Model != s.open.Model && !gone:
-		say(e, "it is of %q, and the filter asks for %s", e.Model, s.open.Model)
+		say(e, "the generation's model is %q, but the filter selects %s", e.Model, s.open.Model)
 	}
 	if s.has[e.Generation] = (promises.Known{Etag: e.Etag, State: e.State}); gone && len(s.open.Named) == 0 {
 		delete(s.has, e.Generation)
@@ -65,7 +65,7 @@ func (s *manyStream) caughtUp(o *outcome, e promises.Event, crowd float64, say p
 		want = len(s.open.Named)
 	}
 	if e.Text != fmt.Sprint(want) && !o.excused(s.open.At-time.Minute, e.At, "", "", reachLedger) { // while the ledger does not respond, a watch waits
-		say(e, "caught up with %s, and the caller has %d", e.Text, want)
+		say(e, "the stream caught up with %s generations, but the caller has %d", e.Text, want)
 	}
 	limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd/pollRate*2)*time.Second // the same limit as in seenInTime
 	for _, id := range slices.Sorted(maps.Keys(s.has)) {
@@ -75,7 +75,7 @@ func (s *manyStream) caughtUp(o *outcome, e promises.Event, crowd float64, say p
 		}
 		if !o.excused(one.Ended-5*time.Minute, e.At, "", "", reachCatalog, reachReads, reachOutage, reachReplica, reachCallers, reachVisible, reachRejected, reachLedger) {
 			e.Generation = id
-			say(e, "it has ended at %v, and the caller has %s", one.Ended, s.has[id].State)
+			say(e, "the generation ended at %v, but the caller has the state %s", one.Ended, s.has[id].State)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func (s *manyStream) done(e promises.Event, say promises.Say) {
 	for _, id := range s.open.Named {
 		if !promises.IsEnd(s.has[id].State) {
 			e.Generation = id
-			say(e, "OK, and the caller has %s", s.has[id].State)
+			say(e, "the stream ended with OK, but the caller has the state %s", s.has[id].State)
 		}
 	}
 }

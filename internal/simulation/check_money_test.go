@@ -23,17 +23,17 @@ func onlyWhatIsKnown(o *outcome, say promises.Say) {
 		}
 		code, reason, _ := strings.Cut(e.Text, " ")
 		if reason != "" && e.Outcome == "" {
-			say(e, "it says nothing of the order")
+			say(e, "the error does not report the order's outcome")
 		}
 		if e.Outcome == promises.NotPlaced && !o.plan.Ledger {
-			say(e, "without a book of orders nobody knows that")
+			say(e, "without a ledger, a process can't know that an order was not placed")
 		}
 		for _, r := range posts[o.knower(e.Process)+" "+o.UpstreamKey(e, e.Order)] {
 			if r.at > e.At {
 				continue
 			}
 			if e.Outcome == promises.NotPlacedByThisCall && r.at >= e.Since && o.isOwn(e, r) && !slices.Contains(definite, r.status) {
-				say(e, "and it was sent at %v", r.at)
+				say(e, "the error reports the order as not placed by this call, but it was sent at %v", r.at)
 			}
 			if !o.plan.Held && e.Outcome == promises.NotPlacedByThisCall { // its API key was not verified, and the ledger was not read
 				continue
@@ -80,7 +80,7 @@ func everyPostIsOurs(o *outcome, say promises.Say) {
 		}
 	}
 	if o.posts > sent {
-		say(promises.Event{}, "%d orders arrived, %d were sent", o.posts, sent)
+		say(promises.Event{}, "%d orders reached the catalog, but %d were sent", o.posts, sent)
 	}
 }
 
@@ -94,11 +94,11 @@ func oneSubmission(o *outcome, say promises.Say) {
 		s := submission{r.process, r.tenant, r.key}
 		at := promises.Event{At: r.at, Actor: r.process, Generation: r.key}
 		if end, ok := ends[s]; ok && r.at < end {
-			say(at, "an attempt began before the one before had ended at %v", end)
+			say(at, "an attempt started before the previous attempt ended, at %v", end)
 		}
 		ends[s] = r.end
 		if when, ok := placed[s]; ok && r.at > when && r.at < when+23*time.Hour {
-			say(at, "it was sent although the order was answered at %v", when)
+			say(at, "the order was sent, although the response to an earlier attempt arrived at %v", when)
 		}
 		if _, ok := placed[s]; !ok && r.status/100 == 2 && !o.excused(r.at, r.end, "", "", reachOrders, reachLedger) {
 			placed[s] = r.end
@@ -109,7 +109,7 @@ func oneSubmission(o *outcome, say promises.Say) {
 func ordersAreFinished(o *outcome, say promises.Say) {
 	for _, r := range o.requests {
 		if r.op == routePlace && r.cut && r.end-r.at < 14*time.Second && !o.excused(r.at, r.end+time.Minute, r.process, "", reachReplica) {
-			say(promises.Event{At: r.at, Actor: r.process, Generation: r.key}, "the attempt was cut off after %v by the end of its context", r.end-r.at)
+			say(promises.Event{At: r.at, Actor: r.process, Generation: r.key}, "the attempt's context ended after %v", r.end-r.at)
 		}
 	}
 	const pause = 6 * time.Second      // longest pause between two attempts
@@ -130,7 +130,7 @@ func ordersAreFinished(o *outcome, say promises.Say) {
 				continue
 			}
 			if !o.excused(r.at, due, r.process, "", reachReplica) {
-				say(e, "the attempt at %v was answered with %d, and there was none after it, though there was time until %v", r.at, r.status, until)
+				say(e, "no attempt followed the attempt at %v, which got status %d, although there was time until %v", r.at, r.status, until)
 			}
 		}
 	}

@@ -21,14 +21,14 @@ func operatorsSeeAll(o *outcome, say promises.Say) {
 		for _, c := range o.Versions {
 			if g := l.all[c.Generation]; c.At <= l.since && c.State == lifecycle.Placed && !o.Truth[c.Generation].Deleted && g.GetOwner() != c.Owner {
 				at.Generation = c.Generation
-				say(at, "it is %s's in the ledger since %v, and an operator's list has it as %q's", c.Owner, c.At, g.GetOwner())
+				say(at, "the ledger has %s as the generation's owner since %v, but an operator's list has %q", c.Owner, c.At, g.GetOwner())
 				return
 			}
 		}
 	}
 	for _, g := range o.seen.listed {
 		if o.seen.all.all[g.ID] == nil {
-			say(promises.Event{At: o.seen.all.at, Actor: promises.Operator, Generation: g.ID}, "the catalog lists it, and an operator's list has it not")
+			say(promises.Event{At: o.seen.all.at, Actor: promises.Operator, Generation: g.ID}, "the catalog lists the generation, but an operator's list does not")
 		}
 	}
 }
@@ -53,15 +53,15 @@ func firstLabelsStay(o *outcome, say promises.Say) {
 		n, _ = strconv.Atoi(g.GetLabels()["attempt"])
 		switch {
 		case n < 1 || n > len(sent):
-			say(at, "it has the labels %v, and was never sent with those", g.GetLabels())
+			say(at, "the order has the labels %v, but no attempt had these labels", g.GetLabels())
 		case sent[n-1] > c.Written:
-			say(at, "it has the labels of attempt %d, and was written down before", n)
+			say(at, "the order has the labels of attempt %d, but was written to the ledger before that attempt", n)
 		}
 	}
 	for name, list := range o.seen.labeled {
 		for id, g := range o.seen.all.all {
 			if labelled := g.GetLabels()["who"] == o.seen.labels[name] && g.GetOwner() == name; labelled != (list[id] != nil) {
-				say(promises.Event{At: o.End, Actor: name, Generation: id}, "that the label %q chooses it is %v", o.seen.labels[name], list[id] != nil)
+				say(promises.Event{At: o.End, Actor: name, Generation: id}, "the list for the label %q is wrong; it contains the generation: %v", o.seen.labels[name], list[id] != nil)
 			}
 		}
 	}
@@ -103,12 +103,12 @@ func usageIsTheLedgers(o *outcome, say promises.Say) {
 		for _, seen := range []*easelv1.UsageRow{got, own} {
 			if seen.GetOrderCount() != row.OrderCount || seen.GetUnknownCount() != row.UnknownCount || seen.GetCostCents() != row.CostCents ||
 				seen.GetRefundedCents() != row.RefundedCents || seen.GetReservedCents() != row.ReservedCents || seen.GetUnconfirmedCents() != row.UnconfirmedCents {
-				say(at, "its usage is %v, and its orders are %v", seen, row)
+				say(at, "the usage report is %v, but the orders add up to %v", seen, row)
 				return
 			}
 		}
 		if charged[owner] != row.CostCents {
-			say(at, "the catalog's books have %d cents of it, and its usage %d", charged[owner], row.CostCents)
+			say(at, "the catalog's accounts have charges of %d cents, but the usage report has %d", charged[owner], row.CostCents)
 		}
 	}
 }

@@ -96,7 +96,7 @@ func (o *outcome) onceIn(list []request, who account, say promises.Say) {
 		before := last[r.path]
 		at := promises.Event{At: r.at, Actor: who.process, Generation: path.Base(r.path)}
 		if n := len(before); n > 0 && r.at < before[n-1].end {
-			say(at, "a poll of %s by %s began before the one of %s before had ended", who.tenant, r.process, before[n-1].process)
+			say(at, "a poll for %s by %s started before the previous poll by %s ended", who.tenant, r.process, before[n-1].process)
 		}
 		if len(before) == 3 {
 			if r.at-before[0].at < 2*minInterval*8/10 {

@@ -35,17 +35,17 @@ func onlyTrueStates(o *outcome, say promises.Say) {
 					return order.Kind == promises.Placed && order.Generation == e.Generation && order.At > e.At-30*time.Second
 				})
 			if !one.Deleted && !young {
-				say(e, "deleted, and it is there")
+				say(e, "the generation is reported as deleted, but exists")
 			}
 		case one.Deleted:
 		case e.State == easelv1.State_STATE_SUCCEEDED && one.State != catalog.StateSucceeded,
 			e.State == easelv1.State_STATE_FAILED && !one.HasFailed, e.State == easelv1.State_STATE_REFUNDED && one.State != catalog.StateRefunded:
-			say(e, "%s, and in the end it is %s", e.State, one.State)
+			say(e, "%s was delivered, but the final state is %s", e.State, one.State)
 		case e.State == easelv1.State_STATE_REFUNDED && e.At < one.Refunded,
 			e.State == easelv1.State_STATE_SUCCEEDED && e.At < one.Ended:
-			say(e, "%s before it was", e.State)
+			say(e, "%s was delivered before the generation reached this state", e.State)
 		case e.State == easelv1.State_STATE_UNRECOGNIZED && !o.excused(e.At-2*time.Minute, e.At, "", "", reachCatalog):
-			say(e, "a status %q that the catalog never had", e.Text)
+			say(e, "the status %q was delivered, but the catalog never had it", e.Text)
 		}
 	}
 }
@@ -63,7 +63,7 @@ func noInventedEnd(o *outcome, say promises.Say) {
 				young[e.Generation] = true
 			case e.State == easelv1.State_STATE_DELETED:
 			case (e.Kind == promises.Updated || e.Kind == promises.Read) && young[e.Generation] && promises.IsEnd(e.State) && e.Observed < f.to:
-				say(e, "%s, and the catalog has only said that it is queued", e.State)
+				say(e, "%s was delivered, but the catalog has only reported the generation as queued", e.State)
 			}
 		}
 	}
@@ -123,7 +123,7 @@ func deliveredAtOnce(o *outcome, say promises.Say) {
 			from = c.At + (c.At - c.Written) + 2*askAgain
 		}
 		if late := e.At - from; late > limit && !o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers, reachReplica, reachReads, reachLedger) {
-			say(e, "%s was delivered %v after the catalog said it", e.State, late)
+			say(e, "%s was delivered %v after the catalog had returned it", e.State, late)
 		}
 	}
 }
@@ -166,7 +166,7 @@ func seenInTime(o *outcome, say promises.Say) {
 		limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd(e.At)/pollRate*2)*time.Second
 		if late := e.At - from; late > limit && !o.excused(from-5*time.Minute, e.At, "", "",
 			reachCatalog, reachReads, reachOutage, reachReplica, reachCallers, reachVisible, reachRejected) {
-			say(e, "it ended at %v and was delivered %v later, more than %v", one.Ended, late, limit)
+			say(e, "the generation ended at %v, but its end was delivered %v later, which is more than %v", one.Ended, late, limit)
 		}
 	}
 }
@@ -264,7 +264,7 @@ func drainIsAnnounced(o *outcome, say promises.Say) {
 		for _, f := range o.faults {
 			other := o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers) || o.troubled("C2", e.At, time.Minute) // a frozen caller may not have received the announcement
 			if f.id == "N4" && !other && f.from <= e.At && e.At <= f.to && strings.HasPrefix(e.Process, f.replica) && o.wasOpen(e, f.from) {
-				say(e, "the stream was cut off without a word")
+				say(e, "the stream was closed without an announcement")
 			}
 		}
 	}

@@ -22,7 +22,7 @@ import (
 var (
 	hours    = flag.Float64("hours", 0, "Number of hours to simulate, with a separate process for each seed.")
 	firstOne = flag.Uint64("from", 1, "First seed of a run with -hours.")
-	oneSeed  = flag.Uint64("seed", 0, "Run a single seed, and print all events.")
+	oneSeed  = flag.Uint64("seed", 0, "Run a single seed, and log its plan and faults.")
 	oneKind  = flag.String("kind", "", "Kind of run. If empty, the seed selects the kind.")
 	leaveOut = flag.String("without", "", "Comma-separated indexes of the plan's troubles to leave out.")
 )

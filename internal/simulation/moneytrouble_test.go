@@ -93,7 +93,7 @@ func oneChargeForAMovedCaller(o *outcome, say promises.Say) {
 			}
 		}
 		if len(charged) > 1 {
-			say(promises.Event{Actor: guest, Generation: m.key}, "it was charged as %q", charged)
+			say(promises.Event{Actor: guest, Generation: m.key}, "the order was charged for the generations %q", charged)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func nothingReservedPastTheWindow(o *outcome, say promises.Say) {
 	for _, c := range o.Orders() {
 		due := max(o.Healed, c.Written+o.plan.Window) + 2*time.Minute
 		if c.State == lifecycle.Open && due < o.End && c.Reserved > 0 {
-			say(promises.Event{At: c.At, Actor: c.Owner, Generation: c.Key}, "%d cents are reserved, and nobody finds out any more since %v", c.Reserved, c.Written+o.plan.Window)
+			say(promises.Event{At: c.At, Actor: c.Owner, Generation: c.Key}, "%d cents are still reserved, although the resend window ended at %v", c.Reserved, c.Written+o.plan.Window)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func nothingChargedPastTheWindow(o *outcome, say promises.Say) {
 		born := g.CreatedAt.Sub(o.Begin)
 		held, ok := o.heldAt(g.IdempotencyKey, born)
 		if ok && born > held.Written+o.plan.Window+time.Second {
-			say(promises.Event{At: born, Actor: held.Owner, Generation: g.ID}, "it was charged %v after it was written down", born-held.Written)
+			say(promises.Event{At: born, Actor: held.Owner, Generation: g.ID}, "the order was charged %v after it was written to the ledger", born-held.Written)
 		}
 	}
 }
@@ -178,13 +178,13 @@ func notPlacedIsTrueWhenSaid(o *outcome, say promises.Say) {
 		free := !written || !held.IsLive()
 		for _, c := range o.journeys[key] {
 			if c.State == lifecycle.Placed && c.At < e.At-time.Second {
-				say(e, "it was placed as %s at %v", c.Generation, c.At)
+				say(e, "the order was placed as generation %s at %v", c.Generation, c.At)
 				break
 			}
 			free = free || c.At > e.Since && c.At <= e.At && !c.IsLive()
 		}
 		if !free {
-			say(e, "the ledger had the order all the time")
+			say(e, "the ledger had the order during the complete call")
 		}
 	}
 }
@@ -192,7 +192,7 @@ func notPlacedIsTrueWhenSaid(o *outcome, say promises.Say) {
 func goneIsGone(o *outcome, say promises.Say) {
 	for _, c := range o.Versions {
 		if c.Deleted && !o.Truth[c.Generation].Deleted {
-			say(promises.Event{At: c.At, Actor: c.Owner, Generation: c.Generation}, "it is there")
+			say(promises.Event{At: c.At, Actor: c.Owner, Generation: c.Generation}, "the ledger has the generation as deleted, but it exists")
 			return
 		}
 	}
@@ -203,7 +203,7 @@ func reservedUntilTheEnd(o *outcome, say promises.Say) {
 	for _, c := range o.Versions {
 		price[c.ID] = max(price[c.ID], c.Reserved)
 		if open := c.State == lifecycle.Placed && c.Status < lifecycle.Failed && !c.Settled; open && c.Reserved+max(c.Cost, 0) < price[c.ID] {
-			say(promises.Event{At: c.At, Actor: c.Owner, Generation: c.Generation}, "%d cents are held for it, and it was quoted for %d", c.Reserved+max(c.Cost, 0), price[c.ID])
+			say(promises.Event{At: c.At, Actor: c.Owner, Generation: c.Generation}, "%d cents are reserved or charged, but the quote was %d cents", c.Reserved+max(c.Cost, 0), price[c.ID])
 		}
 	}
 }

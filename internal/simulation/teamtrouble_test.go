@@ -292,7 +292,7 @@ func resolvedStays(o *outcome, say promises.Say) {
 	for _, c := range o.Orders() {
 		want, resolved := o.resolved[c.ID]
 		if resolved && (c.Generation != want || (c.State == lifecycle.Placed) != (want != "")) {
-			say(promises.Event{At: c.At, Actor: c.Owner, Generation: c.Key}, "it was resolved as %q, and is %q in state %d", want, c.Generation, c.State)
+			say(promises.Event{At: c.At, Actor: c.Owner, Generation: c.Key}, "the order was resolved with generation %q, but now has %q in state %d", want, c.Generation, c.State)
 		}
 	}
 }
@@ -306,6 +306,6 @@ func dearerIsTold(o *outcome, say promises.Say) {
 		}
 	}
 	if o.dearer < orders {
-		say(promises.Event{At: o.End}, "%d orders have cost more than their quotes, and %d were reported", orders, o.dearer)
+		say(promises.Event{At: o.End}, "%d orders cost more than their quotes, but only %d were reported", orders, o.dearer)
 	}
 }
