@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// every stands for all routes that do not have their own row for the status.
+// every represents all routes without a separate row for the status.
 const every = ""
 
 type statusRow struct {

@@ -177,7 +177,7 @@ func TestTheAPIKeyIsRedactedInEveryAnswer(t *testing.T) { // fault U22
 }
 
 func TestManyAPIKeysInALongTextAreRedactedInOnePass(t *testing.T) { // faults U18, U22
-	const many = 500_000 // so many that one pass for each key would take minutes
+	const many = 500_000 // number of keys; one pass for each key would take minutes
 	text := strings.Repeat("Key-of-8 ", many)
 	began := time.Now()
 	got := newRedactor("key-of-8").without(text)

@@ -264,7 +264,7 @@ func TestADrippingBodyIsGivenUp(t *testing.T) { // fault U3
 		if KindOf(err) != KindUnavailable || time.Since(start) != 15*time.Second {
 			t.Errorf("got %v after %v", err, time.Since(start))
 		}
-		time.Sleep(time.Second) // gives the other side time to notice, in virtual time
+		time.Sleep(time.Second) // virtual time in which the other side can notice
 	})
 }
 

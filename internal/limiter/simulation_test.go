@@ -20,7 +20,7 @@ type catalog struct {
 	mu          sync.Mutex
 	tokens      float64
 	filled      time.Time
-	pausedUntil time.Time // end of the latest pause that the limiter has been told about
+	pausedUntil time.Time // end of the latest pause that a response has reported to the limiter
 	passed      map[string]float64
 	lost        float64 // number of tokens lost outside a pause because the bucket was full
 	intruders   int     // number of requests sent during a pause

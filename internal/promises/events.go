@@ -18,7 +18,7 @@ import (
 type Arrival struct {
 	At                              time.Duration
 	Process, Team                   string
-	ID, Type, Subject, State, Fault string // Fault describes what is wrong with the document
+	ID, Type, Subject, State, Fault string // Fault describes the error in the document, if any
 	Percent                         int64  // budget threshold
 }
 

@@ -1,4 +1,4 @@
-// Package promises records what callers of Easel observe, and compares it with the accounts of the catalog and the ledger.
+// Package promises records the observations of Easel's callers, and compares them with the catalog's accounts and the ledger.
 //
 // Two drivers use it: internal/simulation runs the complete stack in virtual time, and internal/torture runs real
 // processes and kills them. Each has its own load and faults. Promises that only one driver can observe, such as the

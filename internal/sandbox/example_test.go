@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// This is a catalog for tests: it is served, gets a key and an injected fault, and is audited at the end.
+// The example serves a catalog for tests, creates a key, injects a fault, and audits the ledger at the end.
 func Example() {
 	catalog, err := sandbox.Open(sandbox.Config{Seed: 1, Speed: 100})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// manyStream is the state of a stream of many generations, from its caller's point of view.
+// manyStream is a stream of many generations as its caller observes it.
 type manyStream struct {
 	open promises.Event
 	has  memory

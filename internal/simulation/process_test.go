@@ -43,7 +43,7 @@ type process struct {
 	gateway   *gateway // access to the database; nil if the ledger is in memory
 	book      *ledger.Ledger
 	orders    *orders.Orders
-	teams     *events.Teams      // receivers of events; nil if there are none
+	teams     *events.Teams      // receivers of events; nil without receivers
 	followers sync.WaitGroup     // goroutines that complete orders
 	sharing   sync.WaitGroup     // work that divides the poll rate
 	unshare   context.CancelFunc // cancels the work in sharing

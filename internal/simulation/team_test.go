@@ -82,7 +82,7 @@ func (w *world) accounts() []*tenant {
 	return w.tenants
 }
 
-// enlist creates a tenant without an account of its own.
+// enlist creates a tenant without a catalog account.
 func (w *world) enlist(name string) *tenant {
 	t := &tenant{name: name, key: w.token(name)}
 	w.keys[t.key] = name

@@ -335,7 +335,7 @@ func (w *world) problem(format string, args ...any) {
 	w.problems = append(w.problems, fmt.Sprintf(format, args...))
 }
 
-// leaked records data that appeared in a place where it is forbidden.
+// leaked records that forbidden data appeared in a response or a log.
 func (w *world) leaked(text string) {
 	w.traffic.mu.Lock()
 	defer w.traffic.mu.Unlock()

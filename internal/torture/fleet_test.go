@@ -30,7 +30,7 @@ import (
 
 const fleetRate = 5 // maximum number of polls per second for all replicas together
 
-// stubCatalog is a catalog whose generations end when the test says so. It records the time of every request.
+// stubCatalog is a catalog in which a test sets the states of generations. It records the time of every request.
 type stubCatalog struct {
 	mu     sync.Mutex
 	states map[string]string

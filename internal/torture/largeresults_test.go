@@ -37,7 +37,7 @@ var (
 // completely.
 func largeGrowth() int64 { return min(200<<20, int64(*largeCount)**largeSize/2) }
 
-// largeFile is the repeated content of a file of any size.
+// largeFile is a block of random bytes. A file of any size repeats this block.
 type largeFile []byte
 
 func newLargeFile() largeFile {

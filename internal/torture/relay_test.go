@@ -53,7 +53,7 @@ func narrow(_, _ string, raw syscall.RawConn) (err error) {
 // orderLine is the start of a request that places an order.
 var orderLine = []byte("POST /api/v1/api/catalog/generations ")
 
-// largeBody is more than the kernel accepts at once when a facade writes to a relay. The facade is therefore still
+// largeBody is larger than the amount that the kernel accepts in a single write from a facade to a relay. The facade is therefore still
 // writing when the first bytes arrive.
 const largeBody = 256 << 10
 

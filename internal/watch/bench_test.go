@@ -28,7 +28,7 @@ type upstream struct {
 	failAccount error                // returned by reads of the account; nil for none
 	failOne     map[string]error     // returned by reads of single generations, by ID
 	balance     int64
-	accounts    []time.Time          // times of the reads of the account
+	accounts    []time.Time          // times at which the account was read
 	delay       time.Duration        // delay of every call
 	listDelay   time.Duration        // additional delay of list calls
 	listed      func(id string) bool // selects the listed generations; nil means all

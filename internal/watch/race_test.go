@@ -34,7 +34,7 @@ type finish struct {
 // state from the start of the request.
 type racing struct {
 	upstream
-	finishes map[string]finish // by ID
+	finishes map[string]finish // ends of the generations by ID
 	asked    atomic.Int64
 	stale    *atomic.Int64 // number of responses that were outdated when they arrived
 }

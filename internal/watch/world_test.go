@@ -37,7 +37,7 @@ type world struct {
 	paused   []pause                    // pauses that were requested
 	said     map[string]map[string]bool // digests of the returned states, by generation
 	denied   map[string]bool            // generations that were reported as missing
-	covered  map[string]int             // number of active watches by generation; "" stands for a watch of everything
+	covered  map[string]int             // number of active watches by generation; "" counts the watches of everything
 	kept     map[string]bool            // generations whose orders this process placed
 	left     map[string]time.Time       // end time of the last watch by generation, with keys as in covered
 }

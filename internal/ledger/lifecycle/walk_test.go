@@ -69,7 +69,7 @@ type world struct {
 	fault   bool            // whether a contradiction was reported
 
 	toldPlaced, toldNot [mostRows]bool
-	toldFree            bool           // whether a caller was told that there is no order although there was one
+	toldFree            bool           // whether a caller received not_placed although there was an order
 	sent                [mostRows]bool // whether an attempt was sent
 }
 
@@ -157,7 +157,7 @@ func (w world) next(visit func(*world)) {
 	w.elsewhere(also)
 }
 
-// sort gives the same form to worlds that differ only in the order of replicas or in irrelevant values.
+// sort normalizes the world. Worlds that differ only in the order of their replicas or in irrelevant values become equal.
 func (w *world) sort() {
 	for n := range w.replicas {
 		switch r := &w.replicas[n]; r.at {
@@ -365,7 +365,7 @@ func (w world) record(n int, also func(func(*world))) {
 	})
 }
 
-// answer tells the caller that there is no order. It looks up the key first, because the key may have been used again.
+// answer responds to the caller that there is no order. It looks up the key first, because the key may have been used again.
 func (w world) answer(n int, also func(func(*world))) {
 	also(func(w *world) {
 		answer := NotPlaced
