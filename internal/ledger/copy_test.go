@@ -88,7 +88,7 @@ func TestCopiedLedgerDeliversPendingEventsInOrder(t *testing.T) {
 			}
 			l := openTelling(t, to, outbox(ledger.Limits{}))
 			if due := dueEvents(t, l, "studio"); !slices.Equal(due, []string{"g1 failed", "g2 succeeded"}) {
-				t.Errorf("due are %q", due)
+				t.Errorf("the due events are %q", due)
 			}
 			if _, err := ledger.Unseal(t.Context(), from, ada); err != nil {
 				t.Fatal(err)

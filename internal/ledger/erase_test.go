@@ -91,7 +91,7 @@ func TestWhatIsErasedIsInNoByteOfTheBook(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !holds(t, url) {
-			t.Fatal("the book has never had the prompt")
+			t.Fatal("the ledger does not contain the prompt before the erasure")
 		}
 		l = openTelling(t, url, saying(0))
 		for _, want := range []int64{1, 0} {
@@ -105,7 +105,7 @@ func TestWhatIsErasedIsInNoByteOfTheBook(t *testing.T) {
 		}
 		kept := own(t, l, "g1")
 		if !kept.Erased || kept.Record != "" || len(kept.Labels) > 0 || kept.CostCents == nil || kept.Status != lifecycle.Succeeded {
-			t.Errorf("it is %+v", kept)
+			t.Errorf("the order is %+v", kept)
 		}
 		if _, step := call(t, l, request("secret")); step.Answer != lifecycle.Replay {
 			t.Errorf("its idempotency key is answered %v", step.Answer)
@@ -114,7 +114,7 @@ func TestWhatIsErasedIsInNoByteOfTheBook(t *testing.T) {
 			t.Errorf("its journal is %v, %v", lines, err)
 		}
 		if again, found, err := l.Get(t.Context(), unknown.ID); err != nil || !found || again.Inputs == "" {
-			t.Errorf("what is sent again has lost its inputs: %v", err)
+			t.Errorf("an order that may be resent has lost its inputs: %v", err)
 		}
 		if err := l.Close(); err != nil {
 			t.Fatal(err)

@@ -113,7 +113,7 @@ func TestWhatBecomesOfAnOrderIsWrittenAsEvents(t *testing.T) {
 				conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
 				observe(t, l, "g1", row.seen...)
 				if got := events(t, l); !slices.Equal(got, row.published) {
-					t.Errorf("published are %q, want %q", got, row.published)
+					t.Errorf("the written events are %q, want %q", got, row.published)
 				}
 			})
 		})
@@ -168,7 +168,7 @@ func TestOldKeptEventIsNotDelivered(t *testing.T) {
 		}
 		observe(t, l, "g1", lifecycle.Observation{Deleted: true})
 		if due := dueEvents(t, l, "studio"); !slices.Equal(due, []string{"g1 deleted"}) {
-			t.Errorf("due are %q", due)
+			t.Errorf("the due events are %q", due)
 		}
 	})
 }
@@ -228,7 +228,7 @@ func TestOldEventsAreForgottenUnlessPending(t *testing.T) {
 			observe(t, l, owner, lifecycle.Observation{Status: lifecycle.Succeeded})
 		}
 		if sum, err := l.Summary(t.Context(), true); err != nil || len(sum.Events) != 1 || sum.Events[0].Owner != "studio" {
-			t.Errorf("in sum they are %+v, %v", sum.Events, err)
+			t.Errorf("the summary of events is %+v, %v", sum.Events, err)
 		}
 		for _, days := range []int{6, 2} {
 			l.Exec(t, fmt.Sprintf("UPDATE events SET event_time = event_time - %d", days*24*3600e6))
@@ -279,7 +279,7 @@ func TestAThresholdOfABudgetIsToldOnceInItsWindow(t *testing.T) {
 		}
 		due := takeDeliveries(t, l, "studio")
 		if len(due) != 1 || !strings.HasPrefix(due[0].Line, "day.") {
-			t.Fatalf("due are %+v", due)
+			t.Fatalf("the due deliveries are %+v", due)
 		}
 		if e, found, err := l.Event(t.Context(), due[0].Ref); e.Percent != 80 || !found || err != nil {
 			t.Errorf("the first event is %+v, %v", e, err)
@@ -292,13 +292,13 @@ func TestAHigherChargeReachesAThreshold(t *testing.T) { // fault T7
 		l := openTelling(t, url, outbox(ledger.Limits{DailyCents: cents(20)}))
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
 		if got := events(t, l); len(got) > 0 {
-			t.Errorf("published are %q", got)
+			t.Errorf("the written events are %q", got)
 		}
 		l.Exec(t, "UPDATE orders SET cost_cents = NULL, reserved_cents = 11")
 		l.Exec(t, "UPDATE budgets SET spent_cents = 0, reserved_cents = 11")
 		observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Queued, CostCents: cents(17)})
 		if got := events(t, l); !slices.Equal(got, []string{"budget.threshold: day17 0 20"}) {
-			t.Errorf("published are %q", got)
+			t.Errorf("the written events are %q", got)
 		}
 	})
 }
@@ -378,7 +378,7 @@ func TestEventIsGivenUpAfterADay(t *testing.T) {
 			t.Errorf("given up are %+v, %v", given, err)
 		}
 		if sum, err := l.Summary(t.Context(), true); err != nil || len(sum.Events) != 1 || sum.Events[0].Pending != 2 || sum.Events[0].GivenUp != 1 || sum.Events[0].Oldest > time.Hour {
-			t.Errorf("in sum they are %+v, %v", sum.Events, err)
+			t.Errorf("the summary of events is %+v, %v", sum.Events, err)
 		}
 	})
 }
@@ -411,7 +411,7 @@ func TestReplayedEventIsDeliveredBeforeLaterEvents(t *testing.T) {
 			}
 		}
 		if due := dueEvents(t, l, "studio"); !slices.Equal(due, []string{"g1 failed", "g2 succeeded"}) {
-			t.Errorf("due are %q", due)
+			t.Errorf("the due events are %q", due)
 		}
 	})
 }
@@ -432,7 +432,7 @@ func TestOneOfManyReplicasWritesTheEvent(t *testing.T) {
 		}
 		all.Wait()
 		if got := events(t, l); len(got) != 1 {
-			t.Errorf("published are %q", got)
+			t.Errorf("the written events are %q", got)
 		}
 	})
 }

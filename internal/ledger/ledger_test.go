@@ -287,7 +287,7 @@ func TestABudgetIsNeverPassed(t *testing.T) { // fault T5
 					return
 				}
 				if err != nil || !free {
-					t.Errorf("free %v, %v", free, err)
+					t.Errorf("the key is free: %v, %v", free, err)
 					return
 				}
 				placed.Add(1)

@@ -72,7 +72,7 @@ func wantHeld(t *testing.T, l *ledger.Ledger, url, id string) {
 	}
 	held, err := l.List(t.Context(), ledger.Filter{Held: true}, ledger.Position{}, 10)
 	if err != nil || len(held) != 1 || held[0].ID != id || !held[0].Held {
-		t.Fatalf("held are %+v, %v", held, err)
+		t.Fatalf("the held orders are %+v, %v", held, err)
 	}
 	if until, again := l.ResendUntil(held[0], theAPIKey); again {
 		t.Errorf("the held order is resent until %v", until)
@@ -159,7 +159,7 @@ func TestBrokenCopySealsNothing(t *testing.T) {
 				cancel()
 			}
 		}); err == nil {
-			t.Fatal("it did not break off")
+			t.Fatal("the copy was not aborted")
 		}
 		if open(t, from).IsCopy() {
 			t.Error("the old ledger is marked")

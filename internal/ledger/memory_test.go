@@ -35,7 +35,7 @@ func TestALedgerInMemoryKeepsTheNewestOrdersAndThoseOfUnknownOutcome(t *testing.
 		t.Errorf("%d orders of yesterday pruned, %v", pruned, err)
 	}
 	if left := l.Ask(t, `SELECT group_concat(idempotency_key) || (SELECT COUNT(*) FROM labels) FROM orders`); left != "unknown1" {
-		t.Errorf("left are %s", left)
+		t.Errorf("the remaining orders are %s", left)
 	}
 }
 
@@ -52,7 +52,7 @@ func TestAttackOneOwnersOrdersPushOutNoOthers(t *testing.T) { // fault A7
 		t.Fatalf("%d orders pruned, %v", pruned, err)
 	}
 	if left := l.Ask(t, `SELECT group_concat(idempotency_key) FROM (SELECT * FROM orders ORDER BY owner)`); left != "modest,d" {
-		t.Errorf("left are %s", left)
+		t.Errorf("the remaining orders are %s", left)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestALedgerInMemoryKeepsNoMoreRefusedOrdersThanOthers(t *testing.T) { // fa
 		t.Errorf("%d orders pruned, %v", pruned, err)
 	}
 	if left := l.Ask(t, `SELECT group_concat(idempotency_key) FROM (SELECT * FROM orders ORDER BY order_time)`); left != "first,second" {
-		t.Errorf("left are %s", left)
+		t.Errorf("the remaining orders are %s", left)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestWhatIsOldDoesNotKeepTheSurplus(t *testing.T) {
 		t.Errorf("%d orders pruned, %v", pruned, err)
 	}
 	if left := l.Ask(t, `SELECT group_concat(idempotency_key) FROM (SELECT * FROM orders ORDER BY order_time)`); left != "c,d" {
-		t.Errorf("left are %s", left)
+		t.Errorf("the remaining orders are %s", left)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestALedgerForgetsRefusedOrdersAfterADay(t *testing.T) { // fault D10
 			}
 		}
 		if left := l.Ask(t, `SELECT MIN(idempotency_key) || ', ' || MAX(idempotency_key) || ' of ' || COUNT(*) FROM orders`); left != "called refused, placed of 2" {
-			t.Errorf("left are %s", left)
+			t.Errorf("the remaining orders are %s", left)
 		}
 	})
 }

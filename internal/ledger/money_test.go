@@ -136,11 +136,11 @@ func TestWhatNobodyLooksAtIsLookedAtInTurn(t *testing.T) {
 			}
 		}
 		if all, err := l.Due(t.Context(), 0, 10); err != nil || len(all) != 0 {
-			t.Errorf("%v are looked at before they have to be visible, %v", all, err)
+			t.Errorf("%v are due before the catalog must return them, %v", all, err)
 		}
 		l.Exec(t, "UPDATE orders SET order_time = order_time - 60000000, placed_time = placed_time - 60000000")
 		if all, err := l.Due(t.Context(), 0, 10); err != nil || len(all) != 2 || all[0].Generation != "g3" || all[1].Generation != "g2" {
-			t.Errorf("unsettled are %v, %v", all, err)
+			t.Errorf("the unsettled generations are %v, %v", all, err)
 		}
 		if late, err := l.Due(t.Context(), time.Hour, 10); err != nil || len(late) != 1 || late[0].Generation != "g3" {
 			t.Errorf("not looked at for an hour are %v, %v", late, err)
@@ -181,7 +181,7 @@ func TestAReadThatFindsNothingIsADeletionWhenItLasts(t *testing.T) { // fault M4
 		l.Exec(t, "UPDATE orders SET order_time = order_time - 3600000000") // so that the order's outcome is recorded an hour after the order
 		conclude(t, l, late, lifecycle.Named, "g1")
 		if all, err := l.Due(t.Context(), 0, 10); err != nil || len(all) != 0 {
-			t.Errorf("%v are looked at before they have to be visible, %v", all, err)
+			t.Errorf("%v are due before the catalog must return them, %v", all, err)
 		}
 		notFound, alive := lifecycle.Observation{NotFound: true, Witnessed: true}, lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9)}
 		look := func(when string, seen lifecycle.Observation, seconds int, apiKey string, deleted bool) {

@@ -86,7 +86,7 @@ func TestWhatIsNoLongerSoIsNotWritten(t *testing.T) { // fault M1
 		r.Agreed = func() error { return gone }
 		_, free, err := l.Write(t.Context(), r)
 		if disagreed, ok := errors.AsType[*ledger.Disagreed](err); free || !ok || !errors.Is(disagreed.Err, gone) {
-			t.Errorf("free %v, %v", free, err)
+			t.Errorf("the key is free: %v, %v", free, err)
 		}
 		if free, err := l.IsFree(t.Context(), r); !free || err != nil {
 			t.Errorf("the key is not free: %v", err)

@@ -76,7 +76,7 @@ func createWithin(t *testing.T, c *client, cred catalog.Credential, o order, pat
 	}
 	failed, ok := errors.AsType[*orders.Error](err)
 	if !ok {
-		t.Fatalf("%v says nothing of the order", err)
+		t.Fatalf("the error %v does not report the order's outcome", err)
 	}
 	return receipt, failed
 }

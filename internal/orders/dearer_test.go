@@ -29,10 +29,10 @@ func TestAChargeAboveTheQuoteIsToldAndCounted(t *testing.T) { // fault T7
 		})
 		placed, err := r.place("studio", "k", "a harbour", within(&limit))
 		if err != nil || placed.Generation.CostCents == nil || *placed.Generation.CostCents != charge {
-			s.Fatalf("it is answered %+v, %v", placed, err)
+			s.Fatalf("the order returned %+v, %v", placed, err)
 		}
 		if told := s.ledger.Counts.Dearer.Load(); told != 1 || !strings.Contains(logs.String(), "charge exceeds quote") {
-			s.Errorf("told %d times, and the log has %q", told, logs.String())
+			s.Errorf("%d charges above the quote were reported, and the log has %q", told, logs.String())
 		}
 		all, err := s.ledger.Budgets(s.Context(), "studio", ledger.Limits{DailyCents: &limit})
 		if err != nil || len(all) != 1 || all[0].SpentCents != charge || all[0].ReservedCents != 0 {
@@ -62,7 +62,7 @@ func TestAChargeAboveTheQuoteThatIsReadLaterIsToldAndCountedOnce(t *testing.T) {
 						s.Errorf("quoted %d cents: told %d times, and the log has %q", quote, told, logs.String())
 					}
 					if one := s.list(ledger.Filter{})[0]; one.CostCents == nil || *one.CostCents != 17 {
-						s.Errorf("it is %+v", one)
+						s.Errorf("the order is %+v", one)
 					}
 				})
 			}
@@ -81,7 +81,7 @@ func (r *replica) placeWithoutCharge(quote int64) catalog.Generation {
 		}
 	})
 	if err != nil || placed.Generation.CostCents != nil || silent.Fired() != 1 || (quoting.Fired() == 1) != (quote > 0) {
-		r.Fatalf("it is answered %+v, %v", placed, err)
+		r.Fatalf("the order returned %+v, %v", placed, err)
 	}
 	return placed.Generation
 }

@@ -69,7 +69,7 @@ func TestARestoredLedgerFindsOutWhatItHasAsUnknown(t *testing.T) {
 		r := s.replica()
 		r.answers(lost)
 		if _, err := r.place("studio", "k", "a harbour"); err == nil {
-			s.Fatal("it is known")
+			s.Fatal("the order returned no error")
 		}
 		if err := r.orders.Close(s.Context()); err != nil {
 			s.Error(err)

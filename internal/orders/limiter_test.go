@@ -116,7 +116,7 @@ func TestAnOrderThatCannotWaitIsToldAtOnceAndNeverLeaves(t *testing.T) {
 		for _, e := range failed {
 			var refused *catalog.Error
 			if !errors.As(e, &refused) || refused.Kind != catalog.KindRateLimited || e.Outcome != orders.NotPlacedByThisCall || refused.RetryAfter < 28*time.Second || refused.RetryAfter > 31*time.Second {
-				t.Errorf("told %+v, %v", e, e.Outcome)
+				t.Errorf("the caller received %+v, %v", e, e.Outcome)
 			}
 		}
 		ctx, leave := context.WithCancel(t.Context())
@@ -139,7 +139,7 @@ func TestADailyCapCostsFewOrders(t *testing.T) { // fault U9
 		for range 10 {
 			for _, e := range placeMany(t, c, 20, time.Minute, func(o *order) { o.IdempotencyKey += fmt.Sprint("-", time.Now().UnixNano()) }) {
 				if catalog.KindOf(e) != catalog.KindDailyCap {
-					t.Fatalf("told %+v", e)
+					t.Fatalf("the caller received %+v", e)
 				}
 			}
 			time.Sleep(time.Second)

@@ -79,7 +79,7 @@ func TestAnEndThatAListLeavesSomethingOutOfIsRead(t *testing.T) {
 					s.Fatal(err)
 				}
 				if got := r.lists(r.held("studio"), listed.Records...); got != row.want {
-					s.Errorf("the list has it %v, want %v", got, row.want)
+					s.Errorf("the recorded state is %v, want %v", got, row.want)
 				}
 				settles(3*time.Minute, r)
 				one := s.list(ledger.Filter{})[0]

@@ -119,7 +119,7 @@ func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // fault
 					s.Fatalf("the order without a limit is refused: %v", err)
 				}
 				if refused != nil && isNotPlaced(refused) && !same || refused == nil && slow.Generation.ID != placed.Generation.ID || s.audit() != 1 {
-					s.Errorf("the other receives %+v, %v; %d charges", slow, refused, s.audit())
+					s.Errorf("the other caller received %+v, %v; there were %d charges", slow, refused, s.audit())
 				}
 			})
 		})
@@ -285,7 +285,7 @@ func TestARenderThatCannotBeLookedAtKeepsNoOthersWaiting(t *testing.T) { // faul
 				settles(20*time.Minute, r)
 				for _, one := range s.list(ledger.Filter{}) {
 					if one.Settled == (one.Generation == bad.ID) {
-						s.Errorf("it is %+v", one)
+						s.Errorf("the order is %+v", one)
 					}
 				}
 			})
@@ -299,7 +299,7 @@ func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 		r, ctx, owner := s.replica(), s.Context(), "studio"
 		r.befores(broken("studio"))
 		if _, err := r.place(owner, "k", "a harbour"); err == nil {
-			s.Fatal("it is placed")
+			s.Fatal("the order was placed")
 		}
 		time.Sleep(window)
 		unknown := s.list(ledger.Filter{Unresolved: true})[0].ID
@@ -312,7 +312,7 @@ func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 			}
 		}
 		if own, err := r.orders.Owned(ctx, &owner, "wrong"); err != nil || len(own) != 0 {
-			s.Errorf("the wrong one may be seen: %v, %v", own, err)
+			s.Errorf("the owner can see the wrong generation: %v, %v", own, err)
 		}
 		if err := s.ledger.Close(); err != nil {
 			s.Fatal(err)

@@ -174,7 +174,7 @@ func (s *shop) afterWaiting(limit int64) (err error) {
 	var both sync.WaitGroup
 	both.Go(func() {
 		if _, err := first.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindInsufficientFunds {
-			s.Errorf("the first: %v", err)
+			s.Errorf("the first order returned %v", err)
 		}
 	})
 	both.Go(func() {

@@ -49,7 +49,7 @@ func TestRestoredLedgerResendsNoOrderByItself(t *testing.T) {
 			s.Fatalf("the rejected order was sent: %d charges", charges)
 		}
 		if held := s.list(ledger.Filter{Held: true}); len(held) != 1 || held[0].IdempotencyKey != "first" || !held[0].Held {
-			s.Errorf("held are %+v", held)
+			s.Errorf("the held orders are %+v", held)
 		}
 		if _, err := r.place("studio", "first", "a harbour"); err != nil || s.audit() != 2 {
 			s.Errorf("the caller's repeat ends with %v and %d charges", err, s.audit())
@@ -69,7 +69,7 @@ func TestRestoredLedgerResendsWhatItsCallerRepeats(t *testing.T) {
 		})
 		time.Sleep(ledger.ClaimTime) // in the backup, the process that sent the order still has the claim
 		if _, err := r.place("studio", "first", "a harbour"); err == nil {
-			s.Fatal("it is placed")
+			s.Fatal("the order was placed")
 		}
 		r.befores(nil)
 		if r.recover(time.Minute); s.audit() != 1 {

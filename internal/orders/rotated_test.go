@@ -132,7 +132,7 @@ func (s *shop) restartedAfterLostResponse() (restarted *replica, posts *int) {
 	r := s.replica()
 	r.answers(lost)
 	if _, err := r.place("studio", "before", "a harbour"); err == nil {
-		s.Fatal("it is placed")
+		s.Fatal("the order was placed")
 	}
 	if err := r.orders.Close(s.Context()); err != nil {
 		s.Error(err)

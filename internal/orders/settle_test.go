@@ -118,7 +118,7 @@ func TestTheLastLookIsASingleRead(t *testing.T) {
 		settles(refundWindow+10*time.Minute, r)
 		for _, one := range s.list(ledger.Filter{}) {
 			if one.Status != lifecycle.Refunded || !one.Settled {
-				s.Errorf("it is %+v", one)
+				s.Errorf("the order is %+v", one)
 			}
 		}
 	})
@@ -145,7 +145,7 @@ func TestARefundAfterASuccessCountsWheneverItIsSeen(t *testing.T) { // fault T6
 				states := r.watches(g.ID)
 				settles(5*time.Minute, r)
 				if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Succeeded || !one.Settled {
-					s.Fatalf("it is %+v", one)
+					s.Fatalf("the order is %+v", one)
 				}
 				if err := s.box.Refund(s.Context(), s.key, g.ID); err != nil {
 					s.Fatal(err)
@@ -177,7 +177,7 @@ func TestADeletionThatNobodySeesIsRecorded(t *testing.T) {
 		told := r.watches(g.ID)
 		settles(3*time.Minute, r)
 		if one := s.list(ledger.Filter{})[0]; !one.IsGone() || !one.Settled || one.UnconfirmedCents != *one.CostCents {
-			s.Errorf("it is %+v", one)
+			s.Errorf("the order is %+v", one)
 		}
 		if states := told(); states[len(states)-1] != catalog.StateDeleted {
 			s.Errorf("a watcher receives %v", states)
@@ -276,7 +276,7 @@ func TestWhatIsSightedIsRecordedWithoutItsInputs(t *testing.T) {
 		r.sees(r.held("studio"), g.Version())
 		one := s.list(ledger.Filter{})[0]
 		if one.Status != lifecycle.Refunded || strings.Contains(one.Record, "secret") {
-			s.Errorf("it is %+v", one)
+			s.Errorf("the order is %+v", one)
 		}
 		all, err := r.orders.List(s.Context(), ledger.Filter{}, ledger.Position{}, 10)
 		if err != nil || len(all) != 1 || all[0].State != catalog.StateRefunded || all[0].FailureMessage != "no" || *all[0].CostCents != *g.CostCents {
@@ -304,7 +304,7 @@ func TestAStateThatWasSeenBeforeItsOrderWasConcludedIsRecorded(t *testing.T) {
 				g := mustPlace(s, r, "k", "a harbour")
 				r.orders.Hub.Created(s.Context(), r.held("studio"), g, "studio/haiku", time.Now())
 				if one := s.list(ledger.Filter{})[0]; one.Status != want {
-					s.Errorf("it is %+v", one)
+					s.Errorf("the order is %+v", one)
 				}
 			})
 		})
@@ -325,7 +325,7 @@ func TestWhatAnotherForwardedAPIKeySeesIsNotRecorded(t *testing.T) {
 		r.orders.Record(s.Context(), catalog.Forwarded(catalog.NewSecret("another")), absent)
 		settles(5*time.Minute, r)
 		if one := s.list(ledger.Filter{})[0]; one.IsGone() || one.Status != lifecycle.Unseen {
-			s.Errorf("it is %+v", one)
+			s.Errorf("the order is %+v", one)
 		}
 		r.orders.Record(s.Context(), mine, absent)
 		if one := s.list(ledger.Filter{})[0]; !one.IsGone() {

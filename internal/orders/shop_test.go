@@ -95,7 +95,7 @@ func (s *shop) audit() int {
 		err = audit.Check()
 	}
 	if err != nil {
-		s.Error("the books:", err)
+		s.Error("the accounts do not add up:", err)
 	}
 	return len(audit.ChargesByIdempotencyKey)
 }

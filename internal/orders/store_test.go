@@ -75,7 +75,7 @@ func (s *store) audit() map[string]int {
 		err = audit.Check()
 	}
 	if err != nil {
-		s.Error("the books:", err)
+		s.Error("the accounts do not add up:", err)
 	}
 	return audit.ChargesByIdempotencyKey
 }

@@ -27,12 +27,12 @@ func TestOneTeamsFailingOrdersDelayNobodyElses(t *testing.T) { // fault M9
 		r.befores(broken("studio"))
 		for n := range 10 {
 			if _, err := r.place("studio", fmt.Sprint("k", n), "a harbour"); err == nil {
-				s.Fatal("it is placed")
+				s.Fatal("the order was placed")
 			}
 		}
 		r.answers(lost)
 		if _, err := r.place("print", "k", "a harbour"); err == nil {
-			s.Fatal("it is placed")
+			s.Fatal("the order was placed")
 		}
 		if err := r.orders.Close(s.Context()); err != nil {
 			s.Error(err)
@@ -53,7 +53,7 @@ func TestEachClaimOfTheRecoveryIsAnAttempt(t *testing.T) { // fault M9
 		r := s.replica()
 		r.answers(lost)
 		if _, err := r.place("studio", "k", "a harbour"); err == nil {
-			s.Fatal("it is placed")
+			s.Fatal("the order was placed")
 		}
 		if err := r.orders.Close(s.Context()); err != nil {
 			s.Error(err)

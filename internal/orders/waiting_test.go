@@ -127,7 +127,7 @@ func TestEachEndThatTheLedgerRejectedIsRecordedLaterInOrder(t *testing.T) {
 						s.Errorf("the events are %q, want %q", got, c.events)
 					}
 					if one := s.list(ledger.Filter{})[0]; !one.Settled || one.UnconfirmedCents != 0 || one.CostCents == nil {
-						s.Errorf("it is %+v", one)
+						s.Errorf("the order is %+v", one)
 					}
 				})
 			})
@@ -176,7 +176,7 @@ func TestWhatAForwardedAPIKeySeesIsRecordedBesideAnother(t *testing.T) {
 		}
 		r.sees(mine, seen)
 		if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Succeeded {
-			s.Errorf("it is %+v", one)
+			s.Errorf("the order is %+v", one)
 		}
 	})
 }
@@ -195,7 +195,7 @@ func TestAFailureUnderAForwardedAPIKeySettlesAfterTheWindow(t *testing.T) {
 			time.Sleep(time.Minute)
 		}
 		if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Failed || !one.Settled {
-			s.Errorf("it is %+v", one)
+			s.Errorf("the order is %+v", one)
 		}
 	})
 }

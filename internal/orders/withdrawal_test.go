@@ -151,7 +151,7 @@ func withdraw(t *testing.T, url string, away bool) {
 	unlock()
 	lapse(t, url)
 	if resent := slices.Contains(resumed(t, url, q.url), "waits"); resent != away {
-		t.Errorf("the next process sends it: %v, want %v", resent, away)
+		t.Errorf("the next process sends the order: %v, want %v", resent, away)
 	}
 }
 

@@ -335,7 +335,7 @@ func (w *world) problem(format string, args ...any) {
 	w.problems = append(w.problems, fmt.Sprintf(format, args...))
 }
 
-// leaked records that forbidden data appeared in a response or a log.
+// leaked records a leak: a secret that appeared in public data, or a connection to an unexpected address.
 func (w *world) leaked(text string) {
 	w.traffic.mu.Lock()
 	defer w.traffic.mu.Unlock()
