@@ -233,7 +233,7 @@ func (s *trouble) List(ctx context.Context, prefix string) iter.Seq2[content.Obj
 // studio is a ledger with generations, and a store for copies of their results.
 type studio struct {
 	*testing.T
-	url       string // URL of the ledger
+	url       string // ledger URL
 	book      *ledger.Ledger
 	upstream  *upstream
 	client    *catalog.Client
@@ -425,7 +425,7 @@ func (s *studio) row(id string) ledger.Content {
 	return row
 }
 
-// waitForCopy waits until a result is copied.
+// waitForCopy waits until a result is copied, and returns the row of the copy.
 func (s *studio) waitForCopy(id string) ledger.Content {
 	s.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {

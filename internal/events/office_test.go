@@ -90,7 +90,7 @@ type office struct {
 	log    []string // lines of the log
 }
 
-// Write records a line of the log.
+// Write records a log line.
 func (o *office) Write(line []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -24,7 +24,7 @@ func newTestClient(t *testing.T, transport http.RoundTripper) *client {
 	return newClient(t, catalog.Config{BaseURL: testURL, Transport: transport})
 }
 
-// A step is the catalog's reaction to one attempt of an order.
+// step is the catalog's response to one attempt of an order.
 type step struct {
 	status int
 	body   string

@@ -76,7 +76,7 @@ func (s *store) briefly(o order, want catalog.Kind) {
 }
 
 func TestAnOrderThatTookTheLastMoneyIsNotCalledRefused(t *testing.T) { // fault A10
-	inStoreOf(t, sandbox.Config{Repeats: sandbox.Repeats{MoneyFirst: true}}, 1, func(t *testing.T, s *store) { // the price of one haiku
+	inStoreOf(t, sandbox.Config{Repeats: sandbox.Repeats{MoneyFirst: true}}, 1, func(t *testing.T, s *store) { // the balance is the price of one haiku
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
 		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
 		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)

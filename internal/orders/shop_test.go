@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(withDatabase{m}) }
 
-// withDatabase runs tests that may use PostgreSQL.
+// withDatabase runs the tests with [proctest.Main], because some of them use PostgreSQL.
 type withDatabase struct{ *testing.M }
 
 func (w withDatabase) Run() int { return proctest.Main(w.M) }
@@ -38,7 +38,7 @@ const (
 	refundWindow = 10 * time.Minute
 )
 
-// shop is a sandbox and a ledger, in simulated time.
+// shop is a sandbox with a ledger, in simulated time.
 type shop struct {
 	*testing.T
 	box    *sandbox.Sandbox
@@ -48,7 +48,7 @@ type shop struct {
 	outbox *ledger.Outbox
 }
 
-// open opens the ledger.
+// open opens the shop's ledger.
 func (s *shop) open() {
 	l, err := ledger.Open(s.Context(), ledger.Config{URL: "sqlite:" + s.path, Catalog: "http://127.0.0.1" + sandbox.BasePath, ResendWindow: window, RefundWindow: refundWindow, Outbox: s.outbox})
 	if err != nil {
@@ -107,14 +107,14 @@ type replica struct {
 	client *catalog.Client
 
 	mu     sync.Mutex
-	answer func(*http.Request, *http.Response) (*http.Response, error) // changes a response of POST /generations
-	before func(*http.Request) error                                   // runs before a request is sent
+	answer func(*http.Request, *http.Response) (*http.Response, error) // changes the response to POST /generations
+	before func(*http.Request) error                                   // called before a request is sent
 	key    string
 }
 
 func (s *shop) replica() *replica { return s.replicaWith(orders.Config{}) }
 
-// replicaWith returns a replica with other settings.
+// replicaWith returns a replica with the given configuration.
 func (s *shop) replicaWith(cfg orders.Config) *replica {
 	r := &replica{shop: s, key: s.key}
 	client, err := catalog.New(catalog.Config{BaseURL: "http://127.0.0.1" + sandbox.BasePath, Transport: r, Seed: 1})
@@ -131,7 +131,7 @@ func (s *shop) replicaWith(cfg orders.Config) *replica {
 	return r
 }
 
-// sees records states of a generation that were seen with a credential.
+// sees records states of a generation, as if they had been read with the credential.
 func (r *replica) sees(cred catalog.Credential, states ...catalog.Version) {
 	r.Helper()
 	for _, v := range states {
@@ -141,7 +141,7 @@ func (r *replica) sees(cred catalog.Credential, states ...catalog.Version) {
 	}
 }
 
-// watches watches a generation, and returns a function that returns the received states.
+// watches starts to watch a generation. The returned function stops the watch, and returns the received states.
 func (r *replica) watches(id string) (told func() []catalog.State) {
 	var states []catalog.State
 	var watching sync.WaitGroup
@@ -164,7 +164,7 @@ func (r *replica) watches(id string) (told func() []catalog.State) {
 // RoundTrip calls the sandbox without a network.
 func (r *replica) RoundTrip(req *http.Request) (*http.Response, error) {
 	recorder := httptest.NewRecorder()
-	if req.Body == nil { // servers never see a nil body
+	if req.Body == nil { // a server never sees a nil body
 		req = req.Clone(req.Context())
 		req.Body = http.NoBody
 	}
@@ -177,7 +177,7 @@ func (r *replica) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	body, err := io.ReadAll(req.Body)
-	if err != nil { // nothing was sent
+	if err != nil { // the request was not sent
 		return nil, err
 	}
 	req = req.Clone(req.Context())
@@ -189,7 +189,7 @@ func (r *replica) RoundTrip(req *http.Request) (*http.Response, error) {
 	return recorder.Result(), nil
 }
 
-// answers sets the function that changes the responses of orders.
+// answers sets the function that changes the responses to orders.
 func (r *replica) answers(f func(*http.Request, *http.Response) (*http.Response, error)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -206,7 +206,7 @@ func (r *replica) held(owner string) catalog.Credential {
 	return cred
 }
 
-// place places an order of an owner.
+// place places an order for an owner.
 func (r *replica) place(owner, key, prompt string, more ...func(*orders.Request)) (orders.Receipt, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -224,14 +224,14 @@ func (r *replica) request(owner, key, prompt string, more ...func(*orders.Reques
 	return request
 }
 
-// within sets a daily budget for an order.
+// within sets an order's daily budget.
 func within(limit *int64) func(*orders.Request) {
 	return func(r *orders.Request) {
 		r.Terms = func() (orders.Terms, error) { return orders.Terms{Limits: ledger.Limits{DailyCents: limit}}, nil }
 	}
 }
 
-// befores sets the function that runs before a request is sent.
+// befores sets the function that is called before a request is sent.
 func (r *replica) befores(f func(*http.Request) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -243,14 +243,14 @@ func isOrder(req *http.Request) bool {
 	return req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/generations")
 }
 
-// recover runs the recovery for a while.
+// recover runs the recovery for the given time.
 func (r *replica) recover(d time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	r.orders.ResendAbandoned(ctx, r.held(""))
 }
 
-// list returns the orders of the ledger.
+// list returns the ledger's orders that match a filter.
 func (s *shop) list(f ledger.Filter) []ledger.Order {
 	s.Helper()
 	all, err := s.ledger.List(context.Background(), f, ledger.Position{}, 1000)

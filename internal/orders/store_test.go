@@ -14,7 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// store is a sandbox with one API key, and the process that orders from it. Every test checks the ledger at its end.
+// store is a sandbox with one API key, and a process that orders from it. When a test ends, the sandbox's accounts are
+// checked.
 type store struct {
 	*testing.T
 	sandbox   *sandbox.Sandbox
@@ -24,13 +25,13 @@ type store struct {
 	cred      catalog.Credential
 }
 
-// inStore runs a test in simulated time.
+// inStore runs a test in simulated time, in a store whose account has the given balance.
 func inStore(t *testing.T, balance int64, test func(*testing.T, *store)) {
 	t.Helper()
 	inStoreOf(t, sandbox.Config{}, balance, test)
 }
 
-// inStoreOf runs a test like inStore, with another configuration of the catalog.
+// inStoreOf runs a test like inStore, with the given catalog configuration.
 func inStoreOf(t *testing.T, cfg sandbox.Config, balance int64, test func(*testing.T, *store)) {
 	t.Helper()
 	cfg.Seed, cfg.Speed = 7, 1000

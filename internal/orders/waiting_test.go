@@ -186,7 +186,7 @@ func TestAFailureUnderAForwardedAPIKeySettlesAfterTheWindow(t *testing.T) {
 		r := s.replica()
 		mine, g := placeForwarded(r, "a harbour")
 		seen := ended(g, catalog.StateFailed, 7)
-		for range 30 { // reads
+		for range 30 { // one read per minute
 			own, err := r.orders.Owned(s.Context(), nil, g.ID)
 			if err != nil {
 				s.Fatal(err)

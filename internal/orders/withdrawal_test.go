@@ -74,7 +74,7 @@ func lockOrders(t *testing.T, url string) (unlock func()) {
 	}
 }
 
-// lapse ends the claims of all orders.
+// lapse ends all claims in the ledger.
 func lapse(t *testing.T, url string) {
 	t.Helper()
 	driver, source := "pgx", url
@@ -141,7 +141,7 @@ func withdraw(t *testing.T, url string, away bool) {
 	if told, ok := errors.AsType[*orders.Error](err); !ok || told.Outcome != want || ctx.Err() != nil {
 		t.Errorf("the caller receives %+v (%v), want %s", told, err, want)
 	}
-	dead, die := context.WithCancel(t.Context()) // its unrecorded state is lost
+	dead, die := context.WithCancel(t.Context()) // the unrecorded state of this process is lost
 	die()
 	_ = c.Close(dead)
 	resume()

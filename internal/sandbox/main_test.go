@@ -184,7 +184,7 @@ func (sh *shop) create(body string, head ...string) (id string) {
 	return sh.do("POST", "/generations", body, head...).want(sh.t, http.StatusCreated, "").record(sh.t)["id"].(string)
 }
 
-// status returns the status of a generation.
+// status returns a generation's status.
 func (sh *shop) status(id string) string {
 	sh.t.Helper()
 	return sh.do("GET", "/generations/"+id, "").want(sh.t, http.StatusOK, "").record(sh.t)["status"].(string)

@@ -293,7 +293,7 @@ type viewing struct {
 	rest  bool
 }
 
-// messages returns the next message of an open stream of one generation.
+// messages is a function that returns the next message of a stream for a single generation.
 type messages = func() (*easelv1.WatchGenerationResponse, error)
 
 // follow watches a generation until the goal is reached. It reconnects after errors, silence and shutdowns of replicas.

@@ -69,7 +69,7 @@ func (s *runningFault) changeCallers(write func() error, do func()) {
 	}
 }
 
-// callersFileChanges writes an invalid callers file, removes a token, or lowers a budget.
+// callersFileChanges writes an invalid callers file, removes a token or lowers a budget, depending on the variant.
 func callersFileChanges(s *runningFault) {
 	switch s.Variant % 3 {
 	case 0:

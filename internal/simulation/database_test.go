@@ -27,7 +27,7 @@ type database struct {
 	met     int            // number of operations that the current fault has affected
 }
 
-// ledgerTrouble is a fault of the ledger.
+// ledgerTrouble is a ledger fault.
 type ledgerTrouble struct {
 	sort    ledgerSort
 	process string // name prefix of the affected processes; "" means all

@@ -56,7 +56,7 @@ func (j job) command() string {
 	return "go test ./internal/simulation -v -run '^TestOneSeed$' " + strings.Join(j.flags(), " ")
 }
 
-// report is the result of a run.
+// report is a run's result.
 type report struct {
 	Kind   string         `json:"kind"`
 	Hours  float64        `json:"hours"`

@@ -19,7 +19,7 @@ type tunnel struct {
 	pipes map[*pipe]bool // pipes that the near side has not closed
 }
 
-// pipe is one direction of a connection through a tunnel.
+// pipe is one direction of a tunnel's connection.
 type pipe struct {
 	io.Writer
 	tunnel *tunnel

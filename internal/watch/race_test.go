@@ -24,7 +24,7 @@ const (
 	raceLasts = 5 * time.Second
 )
 
-// finish is the end of a generation in a race.
+// finish is a generation's end in a race.
 type finish struct {
 	at    time.Time
 	state catalog.State
@@ -86,7 +86,7 @@ func (u *racing) List(ctx context.Context, _ catalog.Credential, _ time.Time) (*
 	return catalog.NewList(list), nil
 }
 
-// raced counts the results of the races.
+// raced counts the results of all races.
 type raced struct {
 	early, same, late    int          // watches that started before, at or after the end of their generation
 	stale                atomic.Int64 // see racing

@@ -165,7 +165,7 @@ func (c *chaos) step(w *world) {
 	}
 }
 
-// attach starts a watch.
+// attach starts a watch with random options.
 func (c *chaos) attach(w *world, ids []string) {
 	ctx, cancel := context.WithCancel(c.t.Context())
 	s := &viewer{

@@ -45,7 +45,7 @@ type story struct {
 func (s *viewer) take(event Event) error {
 	s.mu.Lock()
 	now := time.Now()
-	if silence := now.Sub(s.last); silence > s.req.Heartbeat+3*handoff { // one delivery that blocks after the other: see handoff
+	if silence := now.Sub(s.last); silence > s.req.Heartbeat+3*handoff { // several deliveries in a row may block; see handoff
 		s.t.Errorf("%s: silence for %v, and heartbeats are due after %v", s.name, silence, s.req.Heartbeat)
 	}
 	switch {

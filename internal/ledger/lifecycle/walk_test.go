@@ -81,7 +81,7 @@ type backup struct {
 
 const id = "g"
 
-// sight is the result of an operator's check of the account.
+// sight is the result of an operator's account check.
 type sight uint8
 
 const (
@@ -287,7 +287,7 @@ func (w *world) add(order Order, of team) {
 func (w world) refuse(n int, also func(func(*world))) {
 	also(func(w *world) {
 		r := &w.replicas[n]
-		if !w.isLive() && !w.restored { // a restored ledger never answers that there is no order
+		if !w.isLive() && !w.restored { // a caller of a restored ledger never receives not_placed
 			w.toldFree = w.toldFree || w.charges != [mostRows]uint8{}
 		}
 		*r = replica{}
