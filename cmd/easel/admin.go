@@ -16,16 +16,16 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// adminFlags has the admin address of a server and the credential of the operator.
+// adminFlags has a server's admin address and the operator's credential.
 type adminFlags struct {
-	AdminAddr string `env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"The admin address of the server."`
+	AdminAddr string `env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"The server's admin address."`
 	cli.KeyFlags
 }
 
-// listFlags are the flags of a command that prints a list of the admin address.
+// listFlags are the flags of a command that prints a list from the admin address.
 type listFlags struct {
 	adminFlags
-	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
+	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"Format of the output: table or json."`
 }
 
 // since is the value of --since.
@@ -38,7 +38,7 @@ func (s *since) UnmarshalText(text []byte) (err error) {
 		return nil
 	}
 	if s.Time, err = time.Parse(time.RFC3339, string(text)); err != nil {
-		return errors.New("must be a time, as 2027-01-31T12:00:00Z, or how long ago, as 48h")
+		return errors.New("must be a time such as 2027-01-31T12:00:00Z, or an age such as 48h")
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func (s *since) UnmarshalText(text []byte) (err error) {
 // adminTimeout is the timeout of a request to the admin address.
 const adminTimeout = 15 * time.Second
 
-// post sends asked to the admin address, and decodes the response into answer.
+// post sends asked to a path of the admin address, and decodes the response into answer.
 func (f *adminFlags) post(ctx context.Context, p *cli.Program, path string, asked, answer any) error {
 	body, _ := json.Marshal(asked) // cannot fail for the types of package admin
 	text, err := f.ask(ctx, p, http.MethodPost, path, body)
@@ -56,13 +56,13 @@ func (f *adminFlags) post(ctx context.Context, p *cli.Program, path string, aske
 	return json.Unmarshal(text, answer)
 }
 
-// read returns the items of a list of the admin address, and the list as JSON.
+// read returns the items of a list that the admin address serves, and the sanitized response as text.
 func read[T any](ctx context.Context, p *cli.Program, f *adminFlags, path string, query any) (items []T, text string, err error) {
 	body, err := f.ask(ctx, p, http.MethodGet, admin.Address(path, query), nil)
 	if err != nil {
 		return nil, "", err
 	}
-	var lists map[string][]T // one, by its name
+	var lists map[string][]T // contains one list, under its name
 	err = json.Unmarshal(body, &lists)
 	for _, list := range lists {
 		items = append(items, list...)
@@ -70,7 +70,7 @@ func read[T any](ctx context.Context, p *cli.Program, f *adminFlags, path string
 	return items, terminal.Sanitize(string(body)), err
 }
 
-// list prints a list of the admin address as JSON, or as a table with a row for each item.
+// list prints a list from the admin address as JSON, or as a table with a row for each item.
 func list[T any](ctx context.Context, p *cli.Program, f *listFlags, path string, query any, header string, row func(T) []string) error {
 	items, text, err := read[T](ctx, p, &f.adminFlags, path, query)
 	if err != nil {
@@ -86,7 +86,7 @@ func list[T any](ctx context.Context, p *cli.Program, f *listFlags, path string,
 	return printTable(p.Console(), header, rows)
 }
 
-// printTable prints rows below a header with tabs.
+// printTable prints rows as a table. The header has the column titles, separated by tabs.
 func printTable(console *terminal.Console, header string, rows [][]terminal.Cell) error {
 	if len(rows) == 0 {
 		console.Print("Nothing found.")
@@ -96,14 +96,14 @@ func printTable(console *terminal.Console, header string, rows [][]terminal.Cell
 	return console.Err()
 }
 
-// say prints the result of a command.
+// say prints a command's result.
 func say(p *cli.Program, text string) error {
 	console := p.Console()
 	console.PrintText(text)
 	return console.Err()
 }
 
-// ask sends a request to the admin address, and returns the body of a successful response.
+// ask sends a request to the admin address, and returns the response body.
 func (f *adminFlags) ask(ctx context.Context, p *cli.Program, method, path string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
@@ -113,11 +113,11 @@ func (f *adminFlags) ask(ctx context.Context, p *cli.Program, method, path strin
 	}
 	client := &http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // no other host gets the key
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a redirect must not send the key to another host
 	}
 	answer, err := client.Do(request)
 	if err != nil {
-		return nil, &cli.Problem{Exit: cli.ExitRetry, Text: "the admin address of the server does not answer at " + request.URL.Host, Cure: "--admin-addr names another", Err: err}
+		return nil, &cli.Problem{Exit: cli.ExitRetry, Text: "the server does not answer at the admin address " + request.URL.Host, Cure: "Set --admin-addr to the server's admin address.", Err: err}
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
@@ -127,8 +127,8 @@ func (f *adminFlags) ask(ctx context.Context, p *cli.Program, method, path strin
 	return text, refusedByAdmin(answer.StatusCode, strings.TrimSpace(string(text)), request)
 }
 
-// request returns a request to the admin address, with the key of the operator. It never sends the key to another machine
-// unencrypted, unless that is allowed.
+// request returns a request to the admin address, with the operator's key. It returns an error if the key would be sent to
+// another machine unencrypted, unless a flag allows that.
 func (f *adminFlags) request(ctx context.Context, p *cli.Program, method, path string, body []byte) (*http.Request, error) {
 	addr := f.AdminAddr
 	if strings.HasPrefix(addr, ":") {
@@ -152,7 +152,7 @@ func (f *adminFlags) request(ctx context.Context, p *cli.Program, method, path s
 	return request, nil
 }
 
-// refusedByAdmin returns the problem in a response of the admin address, or nil.
+// refusedByAdmin returns the problem in an error response from the admin address, or nil for a success.
 func refusedByAdmin(code int, text string, request *http.Request) error {
 	problem := &cli.Problem{Exit: cli.ExitUsage, Text: text}
 	switch {

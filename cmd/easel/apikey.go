@@ -16,29 +16,29 @@ import (
 )
 
 const (
-	accountTimeout = 2 * time.Second  // timeout of one query for the account of an API key
+	accountTimeout = 2 * time.Second  // timeout of one query for an API key's account
 	accountPause   = 15 * time.Second // pause before the same API key is checked again
 
 	firstAccountPause = 200 * time.Millisecond // pause between the first two checks at startup; doubles up to accountPause
 )
 
-// errOtherAccount rejects a shared API key of another account, in which every render of the ledger would be missing.
+// errOtherAccount rejects a shared API key that belongs to another account, because no render in the ledger exists there.
 var errOtherAccount = errors.New("the API key and the orders of this ledger belong to different accounts of the catalog; use one ledger for each account")
 
-// accountGuard compares the account of a shared API key with the account of the ledger. An API key whose account the catalog does not
-// name is accepted.
+// accountGuard compares a shared API key's account with the ledger's account. It accepts an API key whose account the catalog does
+// not name.
 type accountGuard struct {
 	client *catalog.Client
 	book   *ledger.Ledger
 	logger *slog.Logger
 
-	// The last check of accept.
+	// Last check by accept.
 	asked time.Time
 	key   catalog.Secret
 	err   error // result of the check
 }
 
-// accept rejects the API key of another account, and an API key whose account is not known yet. Only the reader of the key's
+// accept rejects an API key that belongs to another account, or whose account is not known yet. Only the reader of the key
 // file calls it, one call at a time.
 func (g *accountGuard) accept(key catalog.Secret) error {
 	if g.key.Equal(key) && g.err != nil && time.Since(g.asked) < accountPause {
@@ -58,7 +58,7 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 	if unanswered[catalog.KindOf(err)] || ctx.Err() != nil {
 		return err
 	}
-	if account.ID == "" { // or the record can't be read
+	if account.ID == "" { // not named, or the record can't be read
 		return nil
 	}
 	own, err := g.book.BelongsTo(ctx, account.ID)
@@ -68,11 +68,11 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 	return err
 }
 
-// unanswered has the errors of a catalog that may name the account later, and of a rejected API key.
+// unanswered contains the kinds of errors after which the catalog may still name the account.
 var unanswered = map[catalog.Kind]bool{catalog.KindUnavailable: true, catalog.KindRateLimited: true, catalog.KindBusy: true, catalog.KindCredentialRejected: true}
 
-// begin checks the API key at startup. If the catalog or the ledger does not respond, it returns a function that checks the
-// key in the background. Until then, no order is sent.
+// begin checks the API key at startup. If the catalog or the ledger does not respond, it returns a function that repeats the
+// check in the background. No order is sent before the check succeeds.
 func (g *accountGuard) begin(ctx context.Context, key func() catalog.Secret) (repeat func(context.Context) error, err error) {
 	first := g.check(ctx, key())
 	if first == nil || errors.Is(first, errOtherAccount) {
@@ -83,8 +83,8 @@ func (g *accountGuard) begin(ctx context.Context, key func() catalog.Secret) (re
 	return func(ctx context.Context) error { return g.repeat(ctx, key) }, nil
 }
 
-// repeat checks the API key until its account is known, or ctx is done. Orders wait for it, so the first pauses are short. Its
-// error stops the server.
+// repeat checks the API key until its account is known, or ctx is done. The first pauses are short, because orders wait for the
+// check. An error stops the server.
 func (g *accountGuard) repeat(ctx context.Context, key func() catalog.Secret) error {
 	for pause := firstAccountPause; ; pause = min(2*pause, accountPause) {
 		select {
@@ -103,7 +103,7 @@ func (g *accountGuard) repeat(ctx context.Context, key func() catalog.Secret) er
 	}
 }
 
-// openHeldKey reads the shared API key. It is reloaded when its file changes. accept can reject a changed key, and may be nil.
+// openHeldKey reads the shared API key, and reloads it when its file changes. accept can reject a changed key, and may be nil.
 func openHeldKey(path string, logger *slog.Logger, accept func(catalog.Secret) error) (*reload.Value[catalog.Secret], error) {
 	first := true
 	value, err := reload.Open("upstream key", logger, func(contents ...[]byte) (catalog.Secret, error) {
@@ -122,11 +122,11 @@ func openHeldKey(path string, logger *slog.Logger, accept func(catalog.Secret) e
 	return value, err
 }
 
-// fingerprintOf returns the part of the digest of an API key that identifies it in logs and in the audit.
+// fingerprintOf returns the part of an API key's digest that identifies the key in logs and in the audit log.
 func fingerprintOf(apiKeySum string) string { return "sha256:" + apiKeySum[:16] }
 
-// parseKey parses an API key, without the line break that editors and echo add to a file. Its errors never contain the content
-// of the file.
+// parseKey parses an API key, without the line break that editors and echo add to a file. Its errors never contain the file's
+// content.
 func parseKey(contents ...[]byte) (key catalog.Secret, err error) {
 	text := strings.TrimSuffix(strings.TrimSuffix(string(contents[0]), "\n"), "\r")
 	switch {

@@ -16,7 +16,7 @@ type auditCmd struct {
 	Since since `default:"24h" placeholder:"TIME" help:"Show only lines written since this time (RFC 3339, or an age such as 90m or 48h)."`
 }
 
-// Run prints the lines, as JSON with one line each.
+// Run prints the audit log. As JSON, each entry is one line.
 func (c *auditCmd) Run(ctx context.Context, p *cli.Program) error {
 	console, asked, rows := p.Console(), admin.AuditQuery{Since: c.Since.Time}, [][]terminal.Cell(nil)
 	for {
@@ -43,7 +43,7 @@ func (c *auditCmd) Run(ctx context.Context, p *cli.Program) error {
 	return printTable(console, "TIME\tACTOR\tACTION\tSUBJECT\tBEFORE\tAFTER\tFROM", rows)
 }
 
-// logAudit returns a function that also writes each line of the audit to the log.
+// logAudit returns a function that writes each line of the audit log to the server's log, too.
 func logAudit(logger *slog.Logger) func(context.Context, ledger.AuditLine) {
 	return func(ctx context.Context, a ledger.AuditLine) {
 		line := admin.AuditLineOf(a)
@@ -51,7 +51,7 @@ func logAudit(logger *slog.Logger) func(context.Context, ledger.AuditLine) {
 	}
 }
 
-// logged returns JSON for the log, nil if it is empty.
+// logged returns JSON in a form for the log, or nil if text is empty.
 func logged(text json.RawMessage) any {
 	if len(text) == 0 {
 		return nil

@@ -19,7 +19,7 @@ type callersCheckCmd struct {
 	File string `arg:"" help:"The callers file."`
 }
 
-// Run prints each fault of the file in the format of editors and CI.
+// Run prints each fault in the file in the format that editors and CI parse.
 func (c *callersCheckCmd) Run(p *cli.Program) error {
 	text, err := os.ReadFile(c.File)
 	if err != nil {
@@ -47,7 +47,7 @@ func (c *callersCheckCmd) Run(p *cli.Program) error {
 	return console.Err()
 }
 
-// counted returns a number of things with their name.
+// counted returns a number with its noun, such as "2 callers".
 func counted(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -56,9 +56,9 @@ func counted(n int, thing string) string {
 }
 
 // budgetHint is the remedy for callers without a budget.
-const budgetHint = "set a budget of the caller, of its team or of all teams (total)"
+const budgetHint = "set a budget for the caller, for its team or for all teams (total)"
 
-// unlimited returns the names of the callers without a budget, shortened, or "" if every caller has a budget. It omits operators.
+// unlimited returns a shortened list of the callers without a budget, or "" if every caller has one. It omits operators.
 func unlimited(list *auth.List) string {
 	var names []string
 	for _, caller := range list.Callers {
@@ -75,10 +75,10 @@ func unlimited(list *auth.List) string {
 
 type callersTokenCmd struct {
 	Name string `arg:"" help:"Name of the caller."`
-	Team string `placeholder:"TEAM" help:"Its team in the callers file. Without a team, the caller owns its orders, and has no budget unless its line has one."`
+	Team string `placeholder:"TEAM" help:"The caller's team in the callers file. A caller without a team owns its orders itself, and has no budget unless its line has one."`
 }
 
-// Run prints the token and its line.
+// Run prints the token and the caller's line.
 func (c *callersTokenCmd) Run(p *cli.Program) error {
 	team, teams := "", ""
 	if c.Team != "" {

@@ -20,7 +20,7 @@ func TestCallersCheckTellsEachFaultWithItsLine(t *testing.T) {
 		file := write(t, text)
 		got := easel(t.Context(), nil, "callers", "check", file)
 		if want == nil {
-			if got.exit != exitOK || got.stdout != file+": 1 caller of 1 owner\n"+file+": warning: no budget limits x; set a budget of the caller, of its team or of all teams (total)\n" || got.stderr != "" {
+			if got.exit != exitOK || got.stdout != file+": 1 caller of 1 owner\n"+file+": warning: no budget limits x; set a budget for the caller, for its team or for all teams (total)\n" || got.stderr != "" {
 				t.Errorf("%q: exit %d\n%s%s", text, got.exit, got.stdout, got.stderr)
 			}
 			continue

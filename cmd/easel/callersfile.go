@@ -14,10 +14,10 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// askLedger is the time that a changed callers file waits for the ledger.
+// askLedger is the timeout of the ledger query that checks a changed callers file.
 const askLedger = 2 * time.Second
 
-// loadCallers reads a callers file, and applies its later changes.
+// loadCallers reads a callers file, and applies later changes to it.
 func loadCallers(ctx context.Context, path string, book *ledger.Ledger, notifier *notifier, logger *slog.Logger) (*auth.Callers, error) {
 	known, err := auth.LoadCallers(path, logger, func(inForce, next *auth.List) error {
 		if err := keepsOwners(context.WithoutCancel(ctx), book, without(inForce.Owners(), next.Owners())); err != nil {
@@ -33,8 +33,8 @@ func loadCallers(ctx context.Context, path string, book *ledger.Ledger, notifier
 	return known, nil
 }
 
-// fileProblems returns the problems of the files that a callers file names. These files are checked only at startup. Later, a
-// broken file must not prevent another change, such as the removal of a token.
+// fileProblems returns the problems with the files that a callers file names. These files are checked only at startup. Later, a
+// broken file must not prevent a change to the callers file, such as the removal of a token.
 func fileProblems(list *auth.List) (problems []string) {
 	for name, team := range list.Teams {
 		if team.Events == nil {
@@ -53,20 +53,20 @@ func fileProblems(list *auth.List) (problems []string) {
 	return problems
 }
 
-// without returns the names that are not known.
+// without returns the names that are not in known.
 func without(names, known []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(known, name) })
 }
 
-// unresolved returns the owners of orders of unknown outcome.
+// unresolved returns the owners of orders whose outcome is unknown.
 func unresolved(ctx context.Context, book *ledger.Ledger) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askLedger)
 	defer cancel()
 	return book.UnresolvedOwners(ctx)
 }
 
-// warnOfMissingOwners warns at startup of orders of unknown outcome whose owner the callers file lacks. It does not stop the
-// server, since the previous file is unknown. It prints no owner, which may be the digest of an API key.
+// warnOfMissingOwners logs a warning at startup if the callers file lacks the owner of an order whose outcome is unknown. It does
+// not stop the server, because the previous file is unknown. It logs no owner, which may be an API key's digest.
 func warnOfMissingOwners(ctx context.Context, book *ledger.Ledger, inForce *auth.List, logger *slog.Logger) {
 	owners, err := unresolved(ctx, book)
 	if err != nil {
@@ -77,8 +77,8 @@ func warnOfMissingOwners(ctx context.Context, book *ledger.Ledger, inForce *auth
 	}
 }
 
-// keepsOwners rejects a callers file that drops an owner with orders of unknown outcome, because no caller could resolve these
-// orders.
+// keepsOwners rejects a callers file that drops the owner of an order whose outcome is unknown, because no caller could then
+// resolve the order.
 func keepsOwners(ctx context.Context, book *ledger.Ledger, dropped []string) error {
 	if len(dropped) == 0 {
 		return nil
@@ -93,7 +93,7 @@ func keepsOwners(ctx context.Context, book *ledger.Ledger, dropped []string) err
 	return nil
 }
 
-// checkCallers returns the error of a callers file, or of the files that it names.
+// checkCallers returns the error in a callers file, or in the files that it names.
 func checkCallers(path string) error {
 	known, err := auth.LoadCallers(path, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
@@ -117,7 +117,7 @@ func (n *notifier) outbox() *ledger.Outbox {
 	return &ledger.Outbox{Teams: n.teams.Known, Generation: n.data.Generation, Budget: n.data.Budget}
 }
 
-// take applies the owners of a callers file. Their counts start at 0, so that the metric exists before it grows.
+// take applies the teams in a callers file. Their event counts start at 0, so that the metric exists before the first event.
 func (n *notifier) take(list *auth.List) {
 	teams := map[string]events.Team{}
 	for _, caller := range list.Callers {

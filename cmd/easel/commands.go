@@ -11,29 +11,29 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// commands are the commands of this program.
+// commands contains the commands of the server program.
 type commands struct {
-	Demo    demoCmd    `cmd:"" group:"try" help:"Run a complete example: quote, order, watch, download. The picture is saved to a file."`
+	Demo    demoCmd    `cmd:"" group:"try" help:"Run a complete example (quote, order, watch, download), and save the picture to a file."`
 	Dev     devCmd     `cmd:"" group:"try" help:"Run the facade with a sandbox catalog, and print how to call it."`
-	Sandbox sandboxCmd `cmd:"" group:"try" help:"Run only the catalog, over HTTP."`
+	Sandbox sandboxCmd `cmd:"" group:"try" help:"Run only the sandbox catalog, over HTTP."`
 	Serve   serveCmd   `cmd:"" group:"run" help:"Run the facade in front of a catalog."`
 	Callers callersCmd `cmd:"" group:"run" help:"Check a callers file, or create a service token."`
-	Erase   eraseCmd   `cmd:"" group:"run" help:"Erase the content of orders: labels, records and events."`
+	Erase   eraseCmd   `cmd:"" group:"run" help:"Erase the content of orders (labels, records and events)."`
 	Audit   auditCmd   `cmd:"" group:"run" help:"Show what operators have changed."`
-	Orders  ordersCmd  `cmd:"" group:"run" help:"List the orders of a ledger, or record the outcome of one that stays unknown."`
+	Orders  ordersCmd  `cmd:"" group:"run" help:"List the orders in the ledger, or record the outcome of an order."`
 	Ledger  ledgerCmd  `cmd:"" group:"run" help:"Verify, back up, copy or migrate a ledger."`
-	Content contentCmd `cmd:"" group:"run" help:"Compare the copies of results with the ledger."`
+	Content contentCmd `cmd:"" group:"run" help:"Verify the copies of results, or copy a result again."`
 	Events  eventsCmd  `cmd:"" group:"run" help:"List the events sent to teams, or send them again."`
 	Health  cli.Health `cmd:"" group:"run" help:"Check whether a server is serving."`
-	Doctor  doctorCmd  `cmd:"" group:"run" help:"Check a catalog without spending a cent: print what Easel cannot read, and how to fix it."`
+	Doctor  doctorCmd  `cmd:"" group:"run" help:"Check a catalog at no cost, and print which values Easel cannot read and how to fix that."`
 
 	cli.Commands
 }
 
 //go:embed help.txt
-var longHelp string // details of the commands above
+var longHelp string // detailed help for the commands
 
-// grammar returns the command line of this program.
+// grammar returns the syntax of the command line.
 func grammar() cli.Grammar {
 	return cli.Grammar{
 		Commands: func() any { return &commands{} },
@@ -46,7 +46,7 @@ func grammar() cli.Grammar {
 	}
 }
 
-// groups returns the headings of the help, in order.
+// groups returns the headings in the help, in order.
 func groups() []kong.Group {
 	return []kong.Group{
 		{Key: "try", Title: "Try it, with no key and no money:"},

@@ -16,9 +16,9 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// contentFlags has the location of the copies of results.
+// contentFlags has the location of result copies.
 type contentFlags struct {
-	ContentURL string `name:"content-url" group:"content" env:"EASEL_CONTENT_URL" placeholder:"URL" help:"Store of copies of results, which are read when the catalog is unavailable or has deleted them: file:DIR, or s3://BUCKET/PREFIX?endpoint=URL&region=NAME with the keys of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, of the file of AWS_SHARED_CREDENTIALS_FILE, or of the role of the machine. It needs a shared API key and a ledger that outlives a stop. Without it only the catalog has results."`
+	ContentURL string `name:"content-url" group:"content" env:"EASEL_CONTENT_URL" placeholder:"URL" help:"Store for copies of results, which are read if the catalog is unavailable or has deleted the results: file:DIR, or s3://BUCKET/PREFIX?endpoint=URL&region=NAME. S3 credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, from the file in AWS_SHARED_CREDENTIALS_FILE, or from the machine's role. A shared API key and a durable ledger are required. Default: results are not copied."`
 }
 
 func (c *serveCmd) contentFaults(list *cli.FaultList) {
@@ -50,7 +50,7 @@ func (f *facade) openResults(ctx context.Context) (err error) {
 	return nil
 }
 
-// countsOf returns a function that reads the copy counters, or nil if this process makes no copies.
+// countsOf returns a function that reads the copy counters, or nil if results are not copied.
 func countsOf(contents *content.Results) func() telemetry.CopyCounts {
 	if !contents.Keeps() {
 		return nil
@@ -61,11 +61,11 @@ func countsOf(contents *content.Results) func() telemetry.CopyCounts {
 	}
 }
 
-// contentCmd has the commands of operators for copies of results.
+// contentCmd contains the operators' commands for copies of results.
 type contentCmd struct {
 	Verify contentVerifyCmd `cmd:"" help:"Compare the ledger and the store, and print each difference."`
 	Fetch  contentFetchCmd  `cmd:"" help:"Copy the result of a render again."`
-	Adopt  contentAdoptCmd  `cmd:"" help:"Let a restored ledger delete the copies from before it was restored."`
+	Adopt  contentAdoptCmd  `cmd:"" help:"Let a restored ledger delete the copies that are older than its restoration."`
 }
 
 type contentFetchCmd struct {
@@ -80,7 +80,7 @@ func (c *contentFetchCmd) Run(ctx context.Context, p *cli.Program) error {
 		return err
 	}
 	if fetched.State != ledger.ContentCopied.String() || fetched.Problem != "" {
-		return &cli.Problem{Exit: cli.ExitRetry, Text: c.Generation + " is not copied: " + terminal.OneLine(cmp.Or(fetched.Problem, "the copy is not complete yet")), Cure: "The server tries again by itself."}
+		return &cli.Problem{Exit: cli.ExitRetry, Text: c.Generation + " is not copied: " + terminal.OneLine(cmp.Or(fetched.Problem, "the copy is not complete yet")), Cure: "The server retries automatically."}
 	}
 	return say(p, fmt.Sprintf("%s is copied: %d bytes of %s", c.Generation, fetched.SizeBytes, terminal.OneLine(cmp.Or(fetched.ContentType, "an unknown type"))))
 }
@@ -98,7 +98,7 @@ func (c *contentAdoptCmd) Run(ctx context.Context, p *cli.Program) error {
 type contentVerifyCmd struct {
 	ledgerFlags
 	contentFlags
-	UpstreamInsecure bool `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Read results over http from a bucket on a host that is not loopback."`
+	UpstreamInsecure bool `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Read copies over http from a bucket on a host that is not loopback."`
 
 	Bytes bool `help:"Read each copy, and compare its SHA-256."`
 }

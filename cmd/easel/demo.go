@@ -21,9 +21,9 @@ type demoCmd struct {
 // Run starts the complete stack on free ports, and calls it.
 func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 	box := sandbox.Config{
-		Seed:    7, // renders take the same time in every run
+		Seed:    7, // renders take the same times in every run
 		Speed:   2,
-		Dialect: sandbox.Dialect{ShowRunning: true}, // otherwise nothing is visible between queued and succeeded
+		Dialect: sandbox.Dialect{ShowRunning: true}, // otherwise no state is visible between queued and succeeded
 	}
 	catalog, err := startCatalog(ctx, "127.0.0.1:0", box, false)
 	if err != nil {
@@ -37,7 +37,7 @@ func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 	facade := &serveCmd{
 		UpstreamURL: catalog.baseURL(), ledgerFlags: ledgerFlags{LedgerURL: ledger.InMemory},
 		listenFlags: listenFlags{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"},
-		tuningFlags: tuningFlags{ // for people: frequent polls, and only errors in the log; otherwise defaults
+		tuningFlags: tuningFlags{ // frequent polls and a quiet log, for a person who watches; the rest are defaults
 			PollMinInterval: 200 * time.Millisecond, PollMaxInterval: 500 * time.Millisecond, LogLevel: "error", LogFormat: "text", DrainTimeout: time.Second,
 		},
 	}
@@ -80,14 +80,14 @@ func (c *demoCmd) show(ctx context.Context, p *cli.Program, addr, key string) er
 	} {
 		out.PrintText("\n" + out.OutStyle.Paint(terminal.Bold, step.about) + "\n$ " + terminal.OneLine(cli.ShellLine(step.words)))
 		if exit := typed(ctx, p, step.words, addr, key); exit != cli.ExitOK {
-			return &cli.Problem{Exit: exit, Text: "the demo ends here"}
+			return &cli.Problem{Exit: exit, Text: "the demo failed"}
 		}
 	}
 	out.PrintText(fmt.Sprintf("\nThat took %v. Next: %s dev keeps it running and prints how to call it.", time.Since(started).Round(100*time.Millisecond), p.Self()))
 	return out.Err()
 }
 
-// typed runs a command against the facade. Its messages are part of the output.
+// typed runs a client command against the facade. Its messages are part of the demo's output.
 func typed(ctx context.Context, p *cli.Program, words []string, addr, key string) int {
 	return cli.Run(ctx, words, &cli.Program{
 		Stdin: strings.NewReader(""), Stdout: p.Stdout, Stderr: p.Stdout, Grammar: p.Grammar, Build: p.Build,

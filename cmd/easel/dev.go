@@ -22,8 +22,8 @@ import (
 )
 
 type devCmd struct {
-	Callers string `name:"callers" placeholder:"FILE" help:"Share the catalog's key among the callers of this file."`
-	Events  string `name:"events" placeholder:"URL" help:"Send events of renders to this receiver on http://127.0.0.1 or localhost: docs/operators.md. There is then one team, dev, and the printed key is its token."`
+	Callers string `name:"callers" placeholder:"FILE" help:"Share the catalog's API key among the callers in this callers file."`
+	Events  string `name:"events" placeholder:"URL" help:"Send events of renders to this receiver on http://127.0.0.1 or localhost (see docs/operators.md). The only team is then dev, and the printed key is its token."`
 	listenFlags
 	sandboxFlags
 	tuningFlags
@@ -47,11 +47,11 @@ func (c *devCmd) Faults() []string {
 	return list
 }
 
-// Run serves over its own catalog until it is interrupted.
+// Run runs a sandbox catalog and the facade in front of it until ctx is done.
 func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	box := c.config(p.Stderr)
 	if c.Dialect == "" {
-		box.Dialect.ShowRunning = true // otherwise nothing is visible between queued and succeeded
+		box.Dialect.ShowRunning = true // otherwise no state is visible between queued and succeeded
 	}
 	warnUnread(p)
 	catalog, err := startCatalog(ctx, "127.0.0.1:0", box, false)
@@ -73,7 +73,7 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	}
 	defer removed()
 	c.keep(facade, key)
-	if p.Console().ErrStyle.Terminal { // a person reads the log, and the banner has the addresses
+	if p.Console().ErrStyle.Terminal { // a person reads the output, and the banner has the addresses
 		facade.LogLevel, facade.LogFormat = cmp.Or(c.LogLevel, "warn"), cmp.Or(c.LogFormat, "text")
 	}
 	return together(ctx, catalog.wait, func(ctx context.Context) error {
@@ -83,7 +83,7 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	})
 }
 
-// warnUnread warns of each variable that is set for easel serve and that easel dev does not read.
+// warnUnread prints a warning for each variable that is set and that only 'easel serve' reads.
 func warnUnread(p *cli.Program) {
 	for _, setting := range reflect.VisibleFields(reflect.TypeFor[serveCmd]()) {
 		name := setting.Tag.Get("env")
@@ -94,15 +94,15 @@ func warnUnread(p *cli.Program) {
 	}
 }
 
-// keptKey is the shared API key over a catalog that is kept in a file. The ledger recognizes its orders by this key. It is
+// keptKey is the shared API key for a catalog that is kept in a file. The ledger recognizes its orders by this key. The key is
 // worthless elsewhere.
 const keptKey = "sandbox_live_held_by_easel_dev"
 
-// ledgerSuffix is the suffix of the ledger's file next to the file of --db.
+// ledgerSuffix is appended to the --db file name to name the ledger's file.
 const ledgerSuffix = ".ledger"
 
-// keep sets the ledger of the facade, which lasts as long as the catalog. If there is a callers file, it sets the shared API
-// key too.
+// keep sets the facade's ledger, which lasts as long as the catalog's data. If there is a callers file, it also sets the shared
+// API key.
 func (c *devCmd) keep(facade *serveCmd, key shownKey) {
 	facade.LedgerURL, facade.catalogName = ledger.InMemory, "the catalog of easel dev"
 	if c.DB != "" {
@@ -113,7 +113,7 @@ func (c *devCmd) keep(facade *serveCmd, key shownKey) {
 	}
 }
 
-// shown returns the key to call with. With a shared API key, each caller has its own token.
+// shown returns the key for the commands in the banner. With a callers file, each caller uses its own token instead of key.
 func (c *devCmd) shown(key shownKey) shownKey {
 	if c.Callers == "" || c.ownCallers {
 		return key
@@ -121,7 +121,7 @@ func (c *devCmd) shown(key shownKey) shownKey {
 	return shownKey{"TOKEN", "a token of a caller in " + c.Callers}
 }
 
-// devSecret signs the events of easel dev. It is worthless elsewhere.
+// devSecret signs the events that 'easel dev' sends. It is worthless elsewhere.
 const devSecret = "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw=="
 
 // devCallers returns a callers file with one team that receives events.
@@ -145,7 +145,7 @@ func (c *devCmd) writeCallers(key shownKey) (removed func(), err error) {
 	return func() { _ = os.RemoveAll(dir) }, err
 }
 
-// together runs steps until ctx is done or one of them returns, and then cancels the others.
+// together runs steps concurrently. When ctx is done or one step returns, it cancels the other steps.
 func together(ctx context.Context, steps ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -17,17 +17,17 @@ import (
 
 type doctorCmd struct {
 	UpstreamURL      string `name:"upstream-url" group:"upstream" env:"EASEL_UPSTREAM_URL" placeholder:"URL" help:"Base address of the catalog. Required."`
-	UpstreamKeyFile  string `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with an API key of the catalog. By default the API key is $$EASEL_API_KEY."`
+	UpstreamKeyFile  string `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with an API key for the catalog. Default: the key in $$EASEL_API_KEY."`
 	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Send the API key over http to a host that is not loopback."`
 	ledgerFlags
-	Model   string        `placeholder:"MODEL" help:"Model to check and to price (default: the first of the list)."`
-	Inputs  []string      `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs to price. By default they are made up from the fields of the model."`
-	Timeout time.Duration `default:"2m" placeholder:"TIME" help:"Timeout for the complete check."`
-	Output  string        `group:"output" short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
-	Quiet   bool          `group:"output" short:"q" help:"Print only what Easel could not read."`
+	Model   string        `placeholder:"MODEL" help:"Model to check and to quote. Default: the first model in the list."`
+	Inputs  []string      `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs to quote. Default: sample values for the model's fields."`
+	Timeout time.Duration `default:"2m" placeholder:"TIME" help:"Timeout of the whole check."`
+	Output  string        `group:"output" short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"Format of the output: table or json."`
+	Quiet   bool          `group:"output" short:"q" help:"Print only the values that Easel could not read."`
 }
 
-// AfterApply selects the format of errors by the format of the output.
+// AfterApply sets the error format to the output format.
 func (c *doctorCmd) AfterApply(p *cli.Program) error { //nolint:unparam // the parser requires this signature
 	p.JSONErrors = c.Output == "json"
 	return nil
@@ -42,7 +42,7 @@ func (c *doctorCmd) Faults() []string {
 	return *list
 }
 
-// Run checks all free requests of the catalog, and prints a report.
+// Run sends all free requests to the catalog, and prints a report.
 func (c *doctorCmd) Run(ctx context.Context, p *cli.Program) error {
 	cred, err := c.credential(p)
 	if err != nil {

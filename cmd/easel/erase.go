@@ -15,9 +15,9 @@ import (
 
 type eraseCmd struct {
 	adminFlags
-	Owner      string `placeholder:"OWNER" help:"Orders of this owner: a team, or a caller without one."`
-	Label      string `placeholder:"NAME=VALUE" help:"Orders with this label."`
-	Generation string `placeholder:"GENERATION" help:"The order of this render."`
+	Owner      string `placeholder:"OWNER" help:"Only orders of this owner: a team, or a caller without a team."`
+	Label      string `placeholder:"NAME=VALUE" help:"Only orders with this label."`
+	Generation string `placeholder:"GENERATION" help:"Only the order of this render."`
 }
 
 // Run erases orders, step by step.
@@ -46,7 +46,7 @@ func (c *eraseCmd) Run(ctx context.Context, p *cli.Program) error {
 		console.PrintText(terminal.Sanitize(order + " is left: " + left[order] + "\n"))
 	}
 	if len(left) > 0 {
-		return &cli.Problem{Exit: cli.ExitFailure, Text: fmt.Sprintf("%d are left", len(left)), Cure: "the same command tries again"}
+		return &cli.Problem{Exit: cli.ExitFailure, Text: fmt.Sprintf("%d orders are left", len(left)), Cure: "Run the same command again."}
 	}
 	return console.Err()
 }

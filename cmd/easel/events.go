@@ -9,8 +9,8 @@ import (
 )
 
 type eventsCmd struct {
-	List   eventsListCmd   `cmd:"" help:"List the events of teams, delivered or not."`
-	Replay eventsReplayCmd `cmd:"" help:"Send the events of a team again."`
+	List   eventsListCmd   `cmd:"" help:"List the events of teams, including undelivered events."`
+	Replay eventsReplayCmd `cmd:"" help:"Resend a team's events."`
 }
 
 type eventsListCmd struct {
@@ -35,7 +35,7 @@ type eventsReplayCmd struct {
 	GivenUp bool   `help:"Only events whose delivery was abandoned."`
 }
 
-// Run sends events again, step by step.
+// Run resends events, in steps.
 func (c *eventsReplayCmd) Run(ctx context.Context, p *cli.Program) error {
 	asked := admin.EventQuery{Team: c.Team, Since: c.Since.Time, GivenUp: c.GivenUp}
 	console, events := p.Console(), 0

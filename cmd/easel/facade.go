@@ -28,7 +28,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// facade has the parts of a server, in the order in which they are opened.
+// facade contains the parts of a server, in the order in which they are opened.
 type facade struct {
 	*serveCmd
 	background
@@ -38,7 +38,7 @@ type facade struct {
 	notifier  *notifier
 	ledger    *ledger.Ledger
 	upstream  *catalog.Client
-	client    *catalog.Client // upstream, with the results of its calls reported
+	client    *catalog.Client // traced and measured
 	recorder  *orders.Recorder
 	hub       *watch.Hub
 	files     settingFiles
@@ -52,8 +52,8 @@ type facade struct {
 	front     *server.Server
 }
 
-// runFacade opens the parts of a facade, serves until ctx is done, and stops the parts in the order of stop.go. It calls
-// ready, which may be nil, when the addresses are bound.
+// runFacade opens the parts of a facade, serves until ctx is done, and stops the parts in the order that stop.go defines. When
+// the addresses are bound, it calls ready, unless ready is nil.
 func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*server.Server)) error {
 	c.guard()
 	f := &facade{serveCmd: c, logs: logs, files: settingFiles{}, background: background{limit: c.DrainTimeout}}
@@ -77,7 +77,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 			return err
 		}
 	}
-	debug.FreeOSMemory() // the startup needs much more than an idle server
+	debug.FreeOSMemory() // startup needs much more memory than an idle server
 	if ready != nil {
 		ready(f.front)
 	}
@@ -113,7 +113,7 @@ func (f *facade) openTelemetry(ctx context.Context) error {
 	return nil
 }
 
-// openCatalog creates the client of the catalog.
+// openCatalog creates the catalog client.
 func (f *facade) openCatalog(context.Context) (err error) {
 	transport := catalog.NewTransportPools(catalog.NewTransport())
 	f.closeAt(stopJobs, func(context.Context) error { transport.CloseIdleConnections(); return nil })
@@ -140,7 +140,7 @@ func (f *facade) openHub(ctx context.Context) (err error) {
 	if err != nil {
 		return wrongSetting("EASEL_POLL_*", err)
 	}
-	f.closeAt(stopHub, func(context.Context) error { f.hub.Close(); return nil }) //nolint:contextcheck // the last recording has its own second
+	f.closeAt(stopHub, func(context.Context) error { f.hub.Close(); return nil }) //nolint:contextcheck // the last states are recorded with a timeout of their own
 	f.start(ctx, stopHub, f.hub.DivideRate)
 	f.client = f.upstream.Reporting(func(ctx context.Context, cred catalog.Credential, err error) {
 		f.hub.Called(cred, err)
@@ -182,7 +182,8 @@ func (f *facade) openCallers(ctx context.Context) (err error) {
 	return nil
 }
 
-// openOrders creates the placement of orders. With a shared API key, it also starts the recovery of orders without a call.
+// openOrders creates the service that places orders. With a shared API key, it also starts the recovery of orders that no call
+// is waiting for.
 func (f *facade) openOrders(ctx context.Context) error {
 	f.placing = orders.New(orders.Config{
 		Recorder: f.recorder, Catalog: f.client, Hub: f.hub, KeyFirst: f.UpstreamKeyFirst, Weight: f.known.Weight,
@@ -198,7 +199,7 @@ func (f *facade) openOrders(ctx context.Context) error {
 	return nil
 }
 
-// openJobs starts the jobs of the ledger.
+// openJobs starts the background jobs on the ledger.
 func (f *facade) openJobs(ctx context.Context) error {
 	sender := events.New(events.Config{Ledger: f.ledger, Teams: &f.notifier.teams, Logger: f.logger, Count: f.notifier.count})
 	kinds := slices.Concat(sender.Kinds(), f.contents.Kinds(), []jobs.Kind{jobs.Prune(f.ledger), jobs.Retention(f.ledger)})
@@ -223,7 +224,7 @@ func (f *facade) openServices(context.Context) (err error) {
 	return err
 }
 
-// openMetrics starts the reading of files and of the ledger, and measures the parts.
+// openMetrics starts to follow the settings files and to read ledger totals, and registers the metrics of the parts.
 func (f *facade) openMetrics(ctx context.Context) error {
 	f.meter = ledger.NewMeter(ctx, f.ledger, f.held != nil)
 	f.start(ctx, stopJobs, f.files.follow, f.meter.Run)
@@ -243,19 +244,19 @@ func (f *facade) listen(context.Context) error {
 	return nil
 }
 
-// level returns the log level, whose name was checked.
+// level returns the log level. Its name was validated before.
 func (f *tuningFlags) level() (level slog.Level) {
 	_ = level.UnmarshalText([]byte(f.LogLevel))
 	return level
 }
 
-// wrong returns the problem of an invalid command line, setting or file.
+// wrong returns the problem for an error in the command line, a setting or a file.
 func wrong(err error) error { return &cli.Problem{Exit: cli.ExitUsage, Text: err.Error(), Err: err} }
 
-// wrongSetting returns the problem of a startup that failed because of a setting.
+// wrongSetting returns the problem for an error in a setting.
 func wrongSetting(name string, err error) error { return wrong(fmt.Errorf("%s: %w", name, err)) }
 
-// wrongAddress returns the problem of an address that can't be bound, with a remedy if another program uses it.
+// wrongAddress returns the problem for an address that can't be bound, with a remedy if the address is in use.
 func wrongAddress(err error) error {
 	refused := (*server.ListenError)(nil)
 	if !errors.As(err, &refused) {

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// settingFiles are the files of the settings, by setting. They are checked for changes periodically, and immediately on SIGHUP.
+// settingFiles maps each setting to its file. The files are checked for changes periodically, and immediately on SIGHUP.
 type settingFiles map[string]interface {
 	Reload()
 	Problem() error
@@ -40,7 +40,7 @@ func (f settingFiles) follow(ctx context.Context) {
 	}
 }
 
-// settingProblems returns the errors of reading the file of each setting again, and the keys of issuers.
+// settingProblems returns, by setting, the errors of the last reload of each settings file and of the issuers' keys.
 func (f *facade) settingProblems() map[string][]error {
 	all := map[string][]error{}
 	for setting, file := range f.files {

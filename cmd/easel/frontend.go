@@ -36,7 +36,7 @@ func (f *facade) openServers(context.Context) (err error) {
 	return nil
 }
 
-// rest creates the handler of the HTTP listener.
+// rest creates the handler for the HTTP listener.
 func (f *facade) rest(front *server.Server, local *server.Local) (http.Handler, error) {
 	return rest.New(rest.Config{
 		Calls: local, Content: f.services.Content, OpenAPI: openapi.Document, Pages: page.Handlers(front.GRPCAddr()),
@@ -44,7 +44,8 @@ func (f *facade) rest(front *server.Server, local *server.Local) (http.Handler, 
 	})
 }
 
-// operators returns the configuration of a listener for operators, with its bound and its configured address.
+// operators returns the configuration of an operators' listener. addr is its bound address, and configured the address in the
+// settings.
 func (f *facade) operators(front *server.Server, addr, configured string) admin.Config {
 	config := admin.Config{
 		Status: admin.Status{

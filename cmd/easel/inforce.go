@@ -14,7 +14,7 @@ import (
 
 // logInForce logs the configuration in one line without secrets, and warns of unsafe settings. known may be nil.
 func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
-	upstream, _ := url.Parse(c.UpstreamURL) // it was checked, and may contain a password
+	upstream, _ := url.Parse(c.UpstreamURL) // validated before; may contain a password
 	logger.Info("in force",
 		"version", thisBuild().Version,
 		"upstream", upstream.Host,
@@ -24,7 +24,7 @@ func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
 		"durable", ledger.IsDurable(c.LedgerURL),
 		"ledger_means", ledger.Meaning(c.LedgerURL),
 		"tls", c.TLSCertFile != "",
-		"client_certificates", map[bool]string{true: cmp.Or(c.TLSClientAuth, "require"), false: "none"}[c.TLSClientCAFile != ""], // whether clients must show one
+		"client_certificates", map[bool]string{true: cmp.Or(c.TLSClientAuth, "require"), false: "none"}[c.TLSClientCAFile != ""], // whether clients must have a certificate
 		"telemetry", cmp.Or(strings.Join(telemetry.Exported(), ","), "none"),
 	)
 	if !c.holdsKey() && c.beyondLoopbackInClear() {
@@ -42,7 +42,7 @@ func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
 
 func (c *serveCmd) holdsKey() bool { return c.UpstreamKeyFile != "" || c.heldKey != "" }
 
-// callersInForce returns the mode in which callers are authenticated.
+// callersInForce returns the mode of caller authentication.
 func (c *serveCmd) callersInForce() string {
 	switch {
 	case !c.holdsKey():

@@ -14,9 +14,9 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// ledgerFlags has the location of the ledger.
+// ledgerFlags has the ledger's location.
 type ledgerFlags struct {
-	LedgerURL string `name:"ledger-url" group:"ledger" env:"EASEL_LEDGER_URL" default:"memory" placeholder:"URL" help:"The ledger of orders: memory, which is lost at a stop; sqlite:FILE for one process; postgres://USER:PASSWORD@HOST/DATABASE for replicas. With a callers file it must be one of the last two."`
+	LedgerURL string `name:"ledger-url" group:"ledger" env:"EASEL_LEDGER_URL" default:"memory" placeholder:"URL" help:"Ledger of orders: memory, which is lost when the process stops; sqlite:FILE for one process; postgres://USER:PASSWORD@HOST/DATABASE for replicas. A callers file requires SQLite or PostgreSQL."`
 }
 
 // openLedger opens the ledger. A ledger in memory has no events without a callers file.
@@ -39,14 +39,14 @@ func (f *facade) openLedger(ctx context.Context) (err error) {
 	return nil
 }
 
-// ledgerCmd has the commands for operators that work on a ledger directly, while servers may use it.
+// ledgerCmd contains the operators' commands that open a ledger directly, without a server.
 type ledgerCmd struct {
 	Verify   ledgerVerifyCmd   `cmd:"" help:"Compare a ledger with its journal, and print each difference."`
 	Backup   ledgerBackupCmd   `cmd:"" help:"Write a SQLite ledger into a new file while a server uses it."`
 	Copy     ledgerCopyCmd     `cmd:"" help:"Copy a ledger into a new one, such as from SQLite to PostgreSQL."`
 	Restored ledgerRestoredCmd `cmd:"" help:"Mark a ledger that was restored from a snapshot, a file or a log."`
 	Unseal   ledgerUnsealCmd   `cmd:"" help:"Let servers use a ledger again after it was copied."`
-	Migrate  ledgerMigrateCmd  `cmd:"" help:"Update the schema of a ledger, with a database user other than the server's."`
+	Migrate  ledgerMigrateCmd  `cmd:"" help:"Update a ledger's schema, with a database user other than the server's."`
 }
 
 type ledgerVerifyCmd struct{ ledgerFlags }
@@ -58,12 +58,12 @@ func (c *ledgerVerifyCmd) Run(ctx context.Context, p *cli.Program) error {
 	return printVerified(console, "", looked, err)
 }
 
-// printDifference returns a function that prints a difference between a ledger and its journal.
+// printDifference returns a function that prints a difference.
 func printDifference(console *terminal.Console) func(ledger.Difference) {
 	return func(d ledger.Difference) { console.Print(d.String()) }
 }
 
-// printVerified prints the result of a verification. err means that it failed.
+// printVerified prints the result of a verification, after the text in done. A non-nil err means that the verification failed.
 func printVerified(console *terminal.Console, done string, looked ledger.Verified, err error) error {
 	console.ShowLive("")
 	if err != nil {
@@ -71,7 +71,7 @@ func printVerified(console *terminal.Console, done string, looked ledger.Verifie
 	}
 	console.Print(fmt.Sprintf("%s%d orders and %d budgets, %d differences", done, looked.Orders, looked.Budgets, looked.Differences))
 	if looked.Differences > 0 {
-		return &cli.Problem{Exit: cli.ExitFailure, Text: "the ledger differs from its journal", Cure: "trust the journal, and restore the other rows from a backup"}
+		return &cli.Problem{Exit: cli.ExitFailure, Text: "the ledger differs from its journal", Cure: "Trust the journal, and restore the other rows from a backup."}
 	}
 	return console.Err()
 }
@@ -118,7 +118,7 @@ func (c *ledgerUnsealCmd) Run(ctx context.Context, p *cli.Program) error {
 	return printHeld(p, "the ledger is unsealed, and marked as restored", held, err)
 }
 
-// printHeld prints the result of a command that marks a ledger.
+// printHeld prints the result of a command that marks a ledger as restored. held is the number of held orders.
 func printHeld(p *cli.Program, done string, held int64, err error) error {
 	if err != nil {
 		return wrong(err)
@@ -126,10 +126,10 @@ func printHeld(p *cli.Program, done string, held int64, err error) error {
 	return say(p, fmt.Sprintf("%s: %d orders are held, and easel orders list --held names them", done, held))
 }
 
-// thisUser returns the user who runs this program, and the machine, for the audit.
+// thisUser returns the user who runs this program, and the machine's name, for the audit log.
 func thisUser() ledger.By {
 	by := ledger.By{Actor: "unknown user"}
-	by.Origin, _ = os.Hostname() // empty if it is unknown
+	by.Origin, _ = os.Hostname() // empty if the name is unknown
 	if me, err := user.Current(); err == nil {
 		by.Actor = "user " + me.Username
 	}

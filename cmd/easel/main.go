@@ -1,8 +1,8 @@
-// Command easel is the complete product in one binary: the facade (serve), test catalogs (sandbox, dev, demo), and a client
-// for every call of the contract.
+// Command easel is the whole product in one binary: the facade (serve), test catalogs (sandbox, dev, demo), and client commands
+// for the gRPC API.
 //
-// This package has the flags and settings of the servers, and wires them. No other package knows all parts. The client
-// commands and the parsing of every command line are in package cli.
+// This package defines the servers' flags and settings, and connects the other packages. Package cli contains the client
+// commands and parses all command lines.
 package main
 
 import (
@@ -23,8 +23,8 @@ func main() {
 	os.Exit(untilSignalled())
 }
 
-// untilSignalled runs the command with a context that the first signal cancels. The second signal has no handler and kills the
-// process, in case the shutdown takes too long.
+// untilSignalled runs the command with a context that the first signal cancels, and returns the exit code. A second signal kills
+// the process, in case the shutdown takes too long.
 func untilSignalled() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

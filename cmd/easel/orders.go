@@ -15,22 +15,22 @@ import (
 )
 
 type ordersCmd struct {
-	List    ordersListCmd    `cmd:"" help:"List the newest orders of the ledger, of all owners."`
-	Get     ordersGetCmd     `cmd:"" help:"Show an order with each movement of its money, by its id, its render or its idempotency key."`
-	Resolve ordersResolveCmd `cmd:"" help:"Record the outcome of an order that stays unknown."`
+	List    ordersListCmd    `cmd:"" help:"List the newest orders in the ledger, of all owners."`
+	Get     ordersGetCmd     `cmd:"" help:"Show an order and its charges and refunds, by order ID, render ID or idempotency key."`
+	Resolve ordersResolveCmd `cmd:"" help:"Record the outcome of an order that is no longer resent."`
 }
 
 type ordersListCmd struct {
 	listFlags
-	Unknown  bool   `help:"Only orders of unknown outcome, which may exist. Each reserves its quoted price; without a budget and a maximum price there is no quote, and nothing is reserved."`
-	Reserved bool   `help:"Only orders with reserved money: their outcome is unknown, or their render has not finished."`
-	Held     bool   `help:"Orders that were open when the ledger was copied or restored, and that wait for their callers or for easel orders resolve."`
+	Unknown  bool   `help:"Only orders whose outcome is unknown, which may exist in the catalog. Each reserves its quoted price. An order without a budget and a maximum price has no quote, and nothing is reserved for it."`
+	Reserved bool   `help:"Only orders with reserved money, whose outcome is unknown or whose render has not finished."`
+	Held     bool   `help:"Only orders that were open when the ledger was copied or restored, and that wait for their callers or for 'easel orders resolve'."`
 	Owner    string `placeholder:"OWNER" help:"Only orders of this owner: a team, or a caller without a team."`
-	Unowned  bool   `help:"Only orders of owners that are not in the current callers file."`
+	Unowned  bool   `help:"Only orders whose owner is not in the current callers file."`
 
-	State string            `placeholder:"STATE" enum:",${orderstates}" default:"" help:"Orders in this state: ${orderstates}."`
-	Since since             `placeholder:"TIME" help:"Orders since then: a time in RFC 3339, or a duration before now, such as 90m or 48h."`
-	Label map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Orders with this label. Repeat the flag for orders that have several."`
+	State string            `placeholder:"STATE" enum:",${orderstates}" default:"" help:"Only orders in this state: ${orderstates}."`
+	Since since             `placeholder:"TIME" help:"Only orders since this time (RFC 3339, or an age such as 90m or 48h)."`
+	Label map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Only orders with this label. Repeat the flag to require several labels."`
 	Limit int               `default:"100" placeholder:"N" help:"Maximum number of orders to show, up to 1000."`
 }
 
@@ -42,10 +42,11 @@ func (c *ordersListCmd) Run(ctx context.Context, p *cli.Program) error {
 	return list(ctx, p, &c.listFlags, "/orders", asked, orderHeads, orderRow)
 }
 
-// orderHeads are the columns of a list of orders. A narrow terminal shows the first columns.
+// orderHeads contains the column titles of an order list. The most useful columns are first, because a narrow terminal shows only
+// those.
 const orderHeads = "STATE\tRENDER\tKEY\tTIME\tOWNER\tRESERVED\tCOST\tPROBLEM\tUNTIL\tORDER\tCALLER\tMODEL\tCLAIMS"
 
-// orderRow returns the row of an order.
+// orderRow returns an order's row.
 func orderRow(o admin.Order) []string {
 	reserved := ""
 	if o.ReservedCents != 0 {
@@ -57,7 +58,7 @@ func orderRow(o admin.Order) []string {
 	}
 }
 
-// utc returns a time for display, empty for nil.
+// utc formats a time for display. It returns "" for nil.
 func utc(t *time.Time) string {
 	if t == nil {
 		return ""
@@ -65,7 +66,7 @@ func utc(t *time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// costOf returns the cost of an order, empty if it is unknown.
+// costOf formats an order's cost. It returns "" if the cost is unknown.
 func costOf(o admin.Order) string {
 	if o.CostCents == nil {
 		return ""
@@ -75,7 +76,7 @@ func costOf(o admin.Order) string {
 
 type ordersGetCmd struct {
 	listFlags
-	Name string `arg:"" name:"name" help:"The ID of an order from easel orders list, the ID of its render, or its idempotency key."`
+	Name string `arg:"" name:"name" help:"The order ID from 'easel orders list', the render ID, or the idempotency key."`
 }
 
 // Run prints orders with all details.
@@ -101,7 +102,7 @@ func (c *ordersGetCmd) Run(ctx context.Context, p *cli.Program) error {
 	return console.Err()
 }
 
-// printOrder prints an order as lines with a name and a value, and its movements as a table.
+// printOrder prints an order as lines with a name and a value, and its journal lines as a table.
 func printOrder(console *terminal.Console, o admin.Order) {
 	resolved, held := "", ""
 	if o.Resolved {
@@ -149,10 +150,10 @@ func printOrder(console *terminal.Console, o admin.Order) {
 
 type ordersResolveCmd struct {
 	adminFlags
-	Name    string `arg:"" name:"name" help:"The id of the order, the id of its render, or its idempotency key."`
-	Placed  string `placeholder:"GENERATION" xor:"outcome" required:"" help:"The order has placed this generation."`
-	Refused bool   `xor:"outcome" required:"" help:"The catalog has no such order. Its reservation is released, and its idempotency key can be used again."`
-	Force   bool   `help:"Record the generation of --placed without checking it in the catalog."`
+	Name    string `arg:"" name:"name" help:"The order ID, the render ID, or the idempotency key."`
+	Placed  string `placeholder:"GENERATION" xor:"outcome" required:"" help:"Record that the order has placed this generation."`
+	Refused bool   `xor:"outcome" required:"" help:"Record that the catalog has no such order. The order's reservation is released, and its idempotency key can be used again."`
+	Force   bool   `help:"Record the --placed generation without checking it in the catalog."`
 }
 
 // Run resolves an order.

@@ -20,15 +20,15 @@ import (
 
 // sandboxFlags configure a sandbox.
 type sandboxFlags struct {
-	DB          string     `name:"db" env:"EASEL_SANDBOX_DB" placeholder:"FILE" help:"File for all data. Without it all data is lost at the end."`
-	Seed        uint64     `env:"EASEL_SANDBOX_SEED" placeholder:"N" help:"Seed for the same ids, times and failures in every run (0 for random)."`
+	DB          string     `name:"db" env:"EASEL_SANDBOX_DB" placeholder:"FILE" help:"File for all data. Default: the data is lost when the command ends."`
+	Seed        uint64     `env:"EASEL_SANDBOX_SEED" placeholder:"N" help:"Seed that repeats the same IDs, times and failures in every run (0 for random)."`
 	Speed       float64    `env:"EASEL_SANDBOX_SPEED" default:"1" placeholder:"FACTOR" help:"Speed of renders, as a multiple of the real speed."`
 	FailureRate float64    `env:"EASEL_SANDBOX_FAILURE_RATE" placeholder:"SHARE" help:"Share of renders that fail, 0 to 1."`
 	RateLimit   float64    `env:"EASEL_SANDBOX_RATE_LIMIT" placeholder:"N" help:"Maximum number of requests per second for each API key (0 for no limit)."`
-	DailyCap    cli.Amount `env:"EASEL_SANDBOX_DAILY_CAP" placeholder:"AMOUNT" help:"Maximum that one API key may spend per day: 5.00 (euros) or 500c (cents)."`
+	DailyCap    cli.Amount `env:"EASEL_SANDBOX_DAILY_CAP" placeholder:"AMOUNT" help:"Maximum amount that an API key may spend per day: 5.00 (euros) or 500c (cents). Default: no limit."`
 	Balance     cli.Amount `env:"EASEL_SANDBOX_BALANCE" default:"50.00" placeholder:"AMOUNT" help:"Balance of the printed API key."`
-	Dialect     string     `env:"EASEL_SANDBOX_DIALECT" enum:",${dialects}" default:"" placeholder:"NAME" help:"Choice for the points that the specification leaves open: ${dialects}. Without it the default one; easel dev then also shows running."`
-	Key         string     `env:"EASEL_SANDBOX_KEY" placeholder:"KEY" help:"Use this API key instead of a new one. It is worth nothing elsewhere."`
+	Dialect     string     `env:"EASEL_SANDBOX_DIALECT" enum:",${dialects}" default:"" placeholder:"NAME" help:"Catalog behavior where the specification leaves it open: ${dialects}. Default: the sandbox's standard behavior; 'easel dev' also shows the running state."`
+	Key         string     `env:"EASEL_SANDBOX_KEY" placeholder:"KEY" help:"API key to use instead of a new one. It is worthless elsewhere."`
 }
 
 func dialectNames() []string {
@@ -62,13 +62,13 @@ func (f *sandboxFlags) config(logs io.Writer) sandbox.Config {
 	return cfg
 }
 
-// shownKey is the key to call with, and its origin.
+// shownKey is an API key or a placeholder to print in example commands, and its origin.
 type shownKey struct {
 	text  string
 	worth string
 }
 
-// makeKey creates a key to call with. If the flag has a key that exists, it returns that key.
+// makeKey creates the API key that is printed. If the key in the flag exists already, it returns that key.
 func (f *sandboxFlags) makeKey(ctx context.Context, box *sandbox.Sandbox) (shownKey, error) {
 	key, err := box.CreateKey(ctx, sandbox.KeyConfig{Name: "easel", Key: f.Key, BalanceCents: *f.Balance.Cents})
 	if errors.Is(err, sandbox.ErrKeyExists) {
@@ -77,7 +77,7 @@ func (f *sandboxFlags) makeKey(ctx context.Context, box *sandbox.Sandbox) (shown
 	return shownKey{key, cli.Money(*f.Balance.Cents, "")}, err
 }
 
-// keeping describes the data that is kept. A key can't be shown twice, because only its hash is stored.
+// keeping returns a text about the data that is kept. A key can't be shown twice, because only its hash is stored.
 func (f *sandboxFlags) keeping() string {
 	if f.DB == "" {
 		return "All data is lost then; --db FILE keeps it."
@@ -87,7 +87,7 @@ func (f *sandboxFlags) keeping() string {
 
 type sandboxCmd struct {
 	Addr  string `env:"EASEL_SANDBOX_ADDR" default:"127.0.0.1:8099" placeholder:"HOST:PORT" help:"Address to listen on. Port 0 selects a free port."`
-	Admin bool   `env:"EASEL_SANDBOX_ADMIN" help:"Also serve the administration below ${adminpath}: keys, top-ups, faults, accounts. It needs no key, so the address must be loopback."`
+	Admin bool   `env:"EASEL_SANDBOX_ADMIN" help:"Also serve the administration requests below ${adminpath} (keys, top-ups, faults, accounts). They need no key, so the address must be loopback."`
 	sandboxFlags
 }
 
@@ -116,7 +116,7 @@ func (c *sandboxCmd) Run(ctx context.Context, p *cli.Program) error {
 	return catalog.wait(ctx)
 }
 
-// howTo returns the addresses, and commands to copy.
+// howTo returns a text with the addresses, and with commands to copy.
 func (c *sandboxCmd) howTo(self string, catalog *catalogServer, key shownKey) string {
 	text := fmt.Sprintf(`The catalog is at
   %[1]s
@@ -145,7 +145,7 @@ type catalogServer struct {
 	failed chan error // reason why it no longer listens
 }
 
-// startCatalog opens a sandbox and listens. With admin, every client that reaches the address can also administer it.
+// startCatalog opens a sandbox and listens. If admin is true, every client that reaches the address can also administer it.
 func startCatalog(ctx context.Context, addr string, cfg sandbox.Config, admin bool) (*catalogServer, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -160,10 +160,10 @@ func startCatalog(ctx context.Context, addr string, cfg sandbox.Config, admin bo
 	return c, nil
 }
 
-// baseURL returns the URL for a client of the catalog.
+// baseURL returns the catalog's base URL.
 func (c *catalogServer) baseURL() string { return "http://" + c.addr + sandbox.BasePath }
 
-// wait waits until ctx is done, or returns the reason why the server stopped before.
+// wait waits until ctx is done and returns nil, or returns the error that stopped the server before.
 func (c *catalogServer) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -173,7 +173,7 @@ func (c *catalogServer) wait(ctx context.Context) error {
 	}
 }
 
-// close stops the server, which aborts requests after a second, and closes the sandbox. ctx is usually done already.
+// close stops the server and closes the sandbox. Requests are aborted after a second. ctx may be done already.
 func (c *catalogServer) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()

@@ -23,64 +23,64 @@ import (
 
 type serveCmd struct {
 	UpstreamURL      string `name:"upstream-url" group:"upstream" env:"EASEL_UPSTREAM_URL" placeholder:"URL" help:"Base address of the catalog. Required."`
-	UpstreamKeyFile  string `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with the API key that all callers share. Without it the API key of each caller is forwarded."`
-	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Send API keys, and results to their bucket, over http to a host that is not loopback."`
-	UpstreamKeyFirst bool   `group:"upstream" env:"EASEL_UPSTREAM_KEY_FIRST" help:"This catalog checks the idempotency key of an order before everything else, and answers a repeat of one in progress as busy: its rejection of an order that may exist is then certain."`
+	UpstreamKeyFile  string `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with the API key that all callers share. Default: each caller's own API key is forwarded."`
+	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Use http with hosts that are not loopback, to send API keys to the catalog and to store copies of results in a bucket."`
+	UpstreamKeyFirst bool   `group:"upstream" env:"EASEL_UPSTREAM_KEY_FIRST" help:"State that this catalog checks an order's idempotency key before everything else, and answers a repeated order as busy while the first attempt is in progress. The catalog's rejection of a repeated order then proves that the order does not exist."`
 
-	CallersFile    string `group:"callers" env:"EASEL_CALLERS_FILE" placeholder:"FILE" help:"With a shared API key: callers, their tokens, teams and budgets, in YAML: docs/operators.md. Use easel callers check to check it, and easel callers token to create a token."`
-	AllowAnonymous bool   `group:"callers" env:"EASEL_ALLOW_ANONYMOUS" help:"With a shared API key: every client that reaches the address may call."`
+	CallersFile    string `group:"callers" env:"EASEL_CALLERS_FILE" placeholder:"FILE" help:"YAML file with the callers that share the API key, their tokens, teams and budgets (see docs/operators.md). Use 'easel callers check' to check the file, and 'easel callers token' to create a token."`
+	AllowAnonymous bool   `group:"callers" env:"EASEL_ALLOW_ANONYMOUS" help:"With a shared API key, accept calls from every client that can reach the address."`
 
 	ledgerFlags
 	contentFlags
-	ContentHosts []string `name:"content-hosts" group:"upstream" env:"EASEL_CONTENT_HOSTS" placeholder:"HOST,..." help:"Other hosts to which the catalog may redirect reads of results, such as its bucket. They are read over https, without the API key."`
+	ContentHosts []string `name:"content-hosts" group:"upstream" env:"EASEL_CONTENT_HOSTS" placeholder:"HOST,..." help:"Hosts, in addition to the catalog's own, to which the catalog may redirect reads of results, such as a bucket's host. Results are read from them over https, without the API key."`
 	listenFlags
 	tuningFlags
 
-	TLSCertFile     string `group:"tls" name:"tls-cert-file" env:"EASEL_TLS_CERT_FILE" placeholder:"FILE" help:"Certificate chain of the server."`
-	TLSKeyFile      string `group:"tls" name:"tls-key-file" env:"EASEL_TLS_KEY_FILE" placeholder:"FILE" help:"Key of the certificate."`
-	TLSClientCAFile string `group:"tls" name:"tls-client-ca-file" env:"EASEL_TLS_CLIENT_CA_FILE" placeholder:"FILE" help:"Authorities of client certificates; with a shared API key such a certificate identifies the caller."`
-	TLSClientAuth   string `group:"tls" name:"tls-client-auth" env:"EASEL_TLS_CLIENT_AUTH" enum:",require,verify_if_given" default:"" placeholder:"HOW" help:"Clients without a certificate: require rejects them, verify_if_given accepts them. By default require, if there are authorities."`
-	AllowPlaintext  bool   `group:"tls" env:"EASEL_ALLOW_PLAINTEXT" help:"Without a certificate: accept the tokens of callers without TLS on addresses beyond this machine, because a service mesh or a private network protects them."`
+	TLSCertFile     string `group:"tls" name:"tls-cert-file" env:"EASEL_TLS_CERT_FILE" placeholder:"FILE" help:"The server's certificate chain."`
+	TLSKeyFile      string `group:"tls" name:"tls-key-file" env:"EASEL_TLS_KEY_FILE" placeholder:"FILE" help:"The certificate's private key."`
+	TLSClientCAFile string `group:"tls" name:"tls-client-ca-file" env:"EASEL_TLS_CLIENT_CA_FILE" placeholder:"FILE" help:"Certificate authorities that sign client certificates. With a shared API key, a client certificate identifies the caller."`
+	TLSClientAuth   string `group:"tls" name:"tls-client-auth" env:"EASEL_TLS_CLIENT_AUTH" enum:",require,verify_if_given" default:"" placeholder:"HOW" help:"Treatment of clients without a certificate: require rejects them, verify_if_given accepts them. Default: require, if EASEL_TLS_CLIENT_CA_FILE is set."`
+	AllowPlaintext  bool   `group:"tls" env:"EASEL_ALLOW_PLAINTEXT" help:"Accept callers' tokens without TLS from other machines, because a service mesh or a private network protects them."`
 
-	// Settings of easel dev only: an API key without a file, and a name for a catalog with a random port.
+	// Only 'easel dev' sets these: an API key without a file, and a name for a catalog with a random port.
 	heldKey     string
 	catalogName string
 }
 
-// listenFlags are the addresses, and the host names of the HTTP address.
+// listenFlags contains the listen addresses, and the host names that the HTTP address accepts.
 type listenFlags struct {
-	GRPCAddr  string `name:"grpc-addr" group:"listen" env:"EASEL_GRPC_ADDR" default:":50051" placeholder:"HOST:PORT" help:"gRPC."`
-	HTTPAddr  string `name:"http-addr" group:"listen" env:"EASEL_HTTP_ADDR" default:":8080" placeholder:"HOST:PORT" help:"REST, event streams, OpenAPI."`
-	AdminAddr string `group:"listen" env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"Status page, /metrics, /healthz, /readyz, orders, pprof."`
+	GRPCAddr  string `name:"grpc-addr" group:"listen" env:"EASEL_GRPC_ADDR" default:":50051" placeholder:"HOST:PORT" help:"Address for gRPC."`
+	HTTPAddr  string `name:"http-addr" group:"listen" env:"EASEL_HTTP_ADDR" default:":8080" placeholder:"HOST:PORT" help:"Address for REST, event streams and OpenAPI."`
+	AdminAddr string `group:"listen" env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"Address for operators: status page, /metrics, /healthz, /readyz, orders, pprof."`
 
-	MetricsAddr string `group:"listen" env:"EASEL_METRICS_ADDR" placeholder:"HOST:PORT" help:"Only /metrics, /healthz and /readyz, for scrapers and probes that may see the costs of each team. The metrics of the admin address have no names."`
+	MetricsAddr string `group:"listen" env:"EASEL_METRICS_ADDR" placeholder:"HOST:PORT" help:"Address for /metrics, /healthz and /readyz only, for scrapers that may see each team's costs. Clients that are not operators get metrics without team and caller names from the admin address."`
 
-	HTTPAllowedHosts []string `name:"http-allowed-hosts" group:"listen" env:"EASEL_HTTP_ALLOWED_HOSTS" placeholder:"HOST,..." help:"Host names that a REST request may have, in addition to localhost and loopback addresses. By default no others on loopback, and all on other addresses. The admin address accepts these too and, if it is not on loopback, IP addresses."`
-	PublicURL        string   `name:"public-url" group:"listen" env:"EASEL_PUBLIC_URL" placeholder:"URL" help:"Base address of the HTTP address for other services. The event of a finished render has an address of its result below it."`
+	HTTPAllowedHosts []string `name:"http-allowed-hosts" group:"listen" env:"EASEL_HTTP_ALLOWED_HOSTS" placeholder:"HOST,..." help:"Host names that REST requests may have, in addition to localhost and loopback addresses. Default: none on a loopback address, and all on any other address. The admin address accepts these names too and, if it is not on loopback, IP addresses."`
+	PublicURL        string   `name:"public-url" group:"listen" env:"EASEL_PUBLIC_URL" placeholder:"URL" help:"Base URL under which other services reach the HTTP address. The event of a finished render contains a URL of the result below it."`
 }
 
 // tuningFlags are settings that rarely need a change.
 type tuningFlags struct {
 	PollMinInterval time.Duration `group:"poll" env:"EASEL_POLL_MIN_INTERVAL" default:"1s" placeholder:"TIME" help:"Shortest time between two polls of a render."`
-	PollMaxInterval time.Duration `group:"poll" env:"EASEL_POLL_MAX_INTERVAL" default:"10s" placeholder:"TIME" help:"Longest."`
+	PollMaxInterval time.Duration `group:"poll" env:"EASEL_POLL_MAX_INTERVAL" default:"10s" placeholder:"TIME" help:"Longest time between two polls of a render."`
 	PollRate        float64       `group:"poll" env:"EASEL_POLL_RATE" default:"5" placeholder:"N" help:"Maximum number of polls per second for each API key."`
 	RefundWindow    time.Duration `group:"poll" env:"EASEL_REFUND_WINDOW" default:"10m" placeholder:"TIME" help:"Time after a failure in which a refund may still happen."`
 
-	ResendWindow time.Duration `group:"life" env:"EASEL_RESEND_WINDOW" default:"12h" placeholder:"TIME" help:"Time after the first attempt in which an order of unknown outcome may be sent again. Later, the catalog may have forgotten its idempotency key."`
-	MaxStreamAge time.Duration `group:"life" env:"EASEL_MAX_STREAM_AGE" default:"1h" placeholder:"TIME" help:"Age at which watchers are asked to reconnect, so that they spread over replicas (0 for never)."`
-	DrainTimeout time.Duration `group:"life" env:"EASEL_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"Maximum time of a graceful stop: most of it is for open calls, the rest for orders in flight and the last traces."`
+	ResendWindow time.Duration `group:"life" env:"EASEL_RESEND_WINDOW" default:"12h" placeholder:"TIME" help:"Time after the first attempt in which an order whose outcome is unknown may be resent. Later, the catalog may have forgotten the idempotency key."`
+	MaxStreamAge time.Duration `group:"life" env:"EASEL_MAX_STREAM_AGE" default:"1h" placeholder:"TIME" help:"Age of a stream at which its client is asked to reconnect, so that streams spread over replicas (0 for never)."`
+	DrainTimeout time.Duration `group:"life" env:"EASEL_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"Maximum time of a graceful stop. Most of it is for open calls, and the rest for orders in flight and the last traces."`
 
-	CallerStreams int `group:"limits" env:"EASEL_CALLER_STREAMS" default:"1000" placeholder:"N" help:"Maximum number of open watches, waits and downloads of one caller; one more is rejected."`
-	MaxStreams    int `group:"limits" env:"EASEL_MAX_STREAMS" default:"50000" placeholder:"N" help:"The same, for all callers together."`
+	CallerStreams int `group:"limits" env:"EASEL_CALLER_STREAMS" default:"1000" placeholder:"N" help:"Maximum number of concurrent watches, waits and downloads of one caller. More are rejected."`
+	MaxStreams    int `group:"limits" env:"EASEL_MAX_STREAMS" default:"50000" placeholder:"N" help:"Maximum number of concurrent watches, waits and downloads of all callers. More are rejected."`
 	CallerCalls   int `group:"limits" env:"EASEL_CALLER_CALLS" default:"320" placeholder:"N" help:"Maximum number of concurrent calls of one caller, other than watches, waits and downloads. More are rejected."`
-	MaxCalls      int `group:"limits" env:"EASEL_MAX_CALLS" default:"480" placeholder:"N" help:"Maximum number of concurrent calls of all callers, other than watches, waits and downloads."`
-	MaxConns      int `group:"limits" env:"EASEL_MAX_CONNS" default:"10000" placeholder:"N" help:"Maximum number of connections of the gRPC address, and of the HTTP address."`
-	MaxInputs     int `group:"limits" env:"EASEL_MAX_INPUTS" default:"1048576" placeholder:"BYTES" help:"Maximum size of the inputs of a request as JSON, at most 16777216."`
+	MaxCalls      int `group:"limits" env:"EASEL_MAX_CALLS" default:"480" placeholder:"N" help:"Maximum number of concurrent calls of all callers, other than watches, waits and downloads. More are rejected."`
+	MaxConns      int `group:"limits" env:"EASEL_MAX_CONNS" default:"10000" placeholder:"N" help:"Maximum number of connections to the gRPC address, and to the HTTP address."`
+	MaxInputs     int `group:"limits" env:"EASEL_MAX_INPUTS" default:"1048576" placeholder:"BYTES" help:"Maximum size of a request's inputs as JSON (up to 16777216)."`
 
 	LogLevel  string `group:"logs" env:"EASEL_LOG_LEVEL" enum:",debug,info,warn,error" default:"" placeholder:"LEVEL" help:"debug, info, warn or error. Default: info, or warn for easel dev on a terminal."`
 	LogFormat string `group:"logs" env:"EASEL_LOG_FORMAT" enum:",json,text" default:"" placeholder:"FORMAT" help:"json or text. Default: json, or text for easel dev on a terminal."`
 
-	unknown []string // unknown variables, for the logger
+	unknown []string // unknown variables, which are logged when the logger exists
 }
 
 // Faults returns all invalid settings, one sentence each.
@@ -124,7 +124,7 @@ func (c *serveCmd) callerFaults(list *cli.FaultList) {
 		list.Add("EASEL_CALLERS_FILE and EASEL_ALLOW_ANONYMOUS need EASEL_UPSTREAM_KEY_FILE: without a shared API key, callers use their own API keys")
 	}
 	if (c.TLSCertFile == "") != (c.TLSKeyFile == "") {
-		list.Add("EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE need each other")
+		list.Add("EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE must be set together")
 	} else if c.TLSCertFile != "" {
 		_, err := tls.LoadX509KeyPair(c.TLSCertFile, c.TLSKeyFile)
 		list.AddError("EASEL_TLS_CERT_FILE, EASEL_TLS_KEY_FILE", err)
@@ -149,7 +149,7 @@ func (c *serveCmd) beyondLoopbackInClear() bool {
 }
 
 func (f *listenFlags) listenFaults(list *cli.FaultList) {
-	metrics := cmp.Or(f.MetricsAddr, ":0") // it may be empty
+	metrics := cmp.Or(f.MetricsAddr, ":0") // the setting may be empty
 	for _, a := range append(f.public(), address{"EASEL_ADMIN_ADDR", &f.AdminAddr}, address{"EASEL_METRICS_ADDR", &metrics}) {
 		_, _, err := net.SplitHostPort(*a.addr)
 		list.AddError(a.name, err)
@@ -168,7 +168,7 @@ func (f *listenFlags) listenFaults(list *cli.FaultList) {
 // hostName matches a host name.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*$`)
 
-// address is a listener's address with its setting.
+// address is a listen address and the name of its setting.
 type address struct {
 	name string
 	addr *string
@@ -184,8 +184,8 @@ func (c *serveCmd) unguarded() bool {
 	return c.UpstreamKeyFile != "" && c.CallersFile == "" && c.TLSClientCAFile == "" && !c.AllowAnonymous
 }
 
-// guard restricts an unguarded server to this machine, because an address without a host means every address. Pages in a
-// browser of this machine are rejected by their Host and their origin.
+// guard binds an unguarded server's addresses to loopback if they have no host, because such an address would be reachable from
+// other machines. Requests of web pages in a local browser are rejected because of their Host and Origin headers.
 func (c *serveCmd) guard() {
 	if !c.unguarded() {
 		return
@@ -220,10 +220,10 @@ func (f *tuningFlags) tuningFaults(list *cli.FaultList) {
 	}
 }
 
-// LogLater keeps the names of unknown variables until there is a logger.
+// LogLater stores the names of unknown variables until the logger exists.
 func (f *tuningFlags) LogLater(unknown []string) { f.unknown = unknown }
 
-// logUnknown warns of unknown variables.
+// logUnknown logs a warning for each unknown variable.
 func (f *tuningFlags) logUnknown(logger *slog.Logger) {
 	for _, name := range f.unknown {
 		logger.Warn("unknown setting ignored", "variable", name)

@@ -15,7 +15,7 @@ type stage int
 
 // The order of a shutdown. Before its first stage, the servers notify their streams and drain their calls.
 const (
-	stopOrders    stage = iota // sends no further order, and waits for the orders in flight
+	stopOrders    stage = iota // sends no more orders, and waits for orders in flight
 	stopHub                    // ends all polling, and records the last states
 	stopJobs                   // ends the background jobs
 	stopLedger                 // closes the database
@@ -26,8 +26,8 @@ const (
 // callShare is the percentage of the drain timeout that is for calls.
 const callShare = 75
 
-// shutdown has the name of each stage in the log, and the percentage of the drain timeout after which a stop continues without a
-// stage that has not ended. A quick stage leaves its time to the next one.
+// shutdown contains the name of each stage for the log, and the percentage of the drain timeout after which the stop continues
+// even if the stage has not ended. A stage that ends early leaves its time to the next stage.
 var shutdown = [stages]struct {
 	name  string
 	share time.Duration
@@ -36,8 +36,8 @@ var shutdown = [stages]struct {
 // telemetryMinimum is the minimum time for the last export. It may exceed a drain timeout below 10 s.
 const telemetryMinimum = time.Second
 
-// background is the work of a facade that no call waits for. The signal that stops the facade does not end it: each work ends in
-// its stage of the shutdown.
+// background contains the facade's background work. The signal that stops the facade does not end the work at once: each piece
+// of work ends in its stage of the shutdown.
 type background struct {
 	limit  time.Duration // drain timeout
 	logger *slog.Logger
@@ -47,7 +47,7 @@ type background struct {
 	began time.Time // start of the shutdown
 }
 
-// start starts works that run until a stage.
+// start starts works, and cancels their context in the stage until.
 func (b *background) start(ctx context.Context, until stage, works ...func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -61,15 +61,16 @@ func (b *background) start(ctx context.Context, until stage, works ...func(conte
 	})
 }
 
-// closeAt adds a function that a stage calls. Within a stage, the part that was opened last ends first.
+// closeAt adds a function to a stage. A stage calls its functions in reverse order, so that the part that was opened last ends
+// first.
 func (b *background) closeAt(at stage, end func(context.Context) error) {
 	b.ends[at] = append(b.ends[at], end)
 }
 
-// beginStop records the start of the shutdown, unless it has started.
+// beginStop records the start of the shutdown. Only the first call has an effect.
 func (b *background) beginStop() { b.once.Do(func() { b.began = time.Now() }) }
 
-// stop runs the stages. A stage that does not end in time is logged, and the next one follows.
+// stop runs the stages in order. If a stage does not end in time, stop logs that and runs the next stage.
 func (b *background) stop(ctx context.Context) {
 	b.beginStop()
 	for at := range stages {
@@ -98,7 +99,7 @@ func (b *background) stopStage(ctx context.Context, at stage) error {
 	}
 }
 
-// end ends the parts of a stage.
+// end calls the functions of a stage.
 func (b *background) end(ctx context.Context, at stage) (err error) {
 	for _, end := range slices.Backward(b.ends[at]) {
 		err = errors.Join(err, end(ctx))

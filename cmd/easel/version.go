@@ -8,8 +8,8 @@ import (
 	"github.com/easel-grpc/easel/internal/cli"
 )
 
-// version and revision are set by the linker of a release, so that its binary does not depend on the directory of the build.
-// Otherwise the stamp of the toolchain is used.
+// version and revision are set by the linker in a release build, so that the binary does not depend on the build directory.
+// If they are empty, the toolchain's build information is used.
 var version, revision string
 
 // thisBuild returns the version of this program.
