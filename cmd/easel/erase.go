@@ -46,7 +46,7 @@ func (c *eraseCmd) Run(ctx context.Context, p *cli.Program) error {
 		console.PrintText(terminal.Sanitize(order + " is left: " + left[order] + "\n"))
 	}
 	if len(left) > 0 {
-		return &cli.Problem{Exit: cli.ExitFailure, Text: fmt.Sprintf("%d orders are left", len(left)), Cure: "Run the same command again."}
+		return &cli.Problem{Exit: cli.ExitFailure, Text: fmt.Sprintf("%d items are left", len(left)), Cure: "Run the same command again."}
 	}
 	return console.Err()
 }

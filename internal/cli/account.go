@@ -31,7 +31,7 @@ func (c *accountCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// budgetText returns the used part of a budget, its limit and its end, with a color for its share.
+// budgetText formats the used amount, the limit and the reset time of a budget. The color depends on the used share.
 func budgetText(b *easelv1.Budget, currency string, look terminal.Style) string {
 	used, share, colour := b.SpentCents+b.ReservedCents, 1.0, terminal.Green
 	if b.LimitCents > 0 {

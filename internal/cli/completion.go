@@ -1,7 +1,7 @@
 package cli
 
 import (
-	_ "embed" // the scripts
+	_ "embed" // completion scripts
 	"fmt"
 	"io"
 	"strings"
@@ -13,13 +13,13 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// completionScripts contains the scripts by shell, each after a line with the shell's name. All of them call one
-// function of sh.
+// completionScripts contains a script for each shell, after a line with the shell's name. All scripts call the same sh
+// function, which is at the beginning.
 //
 //go:embed completion.txt
 var completionScripts string
 
-// Run prints a script that completes words.
+// Run prints a completion script.
 func (c *completionCmd) Run(p *Program, app *kong.Application) error {
 	paths, cases := completions(app.Node, "")
 	_, script, _ := strings.Cut(completionScripts, "### "+c.Shell+"\n")
@@ -30,8 +30,8 @@ func (c *completionCmd) Run(p *Program, app *kong.Application) error {
 	return err
 }
 
-// completions returns patterns of the words of a command and those below it, and the cases of the words that may follow.
-// No words follow a flag whose values are not listed, so that the shell completes files.
+// completions returns shell patterns for a command and its subcommands, and shell cases with the words that may follow.
+// No word follows a flag whose values are not listed, so that the shell completes file names.
 func completions(node *kong.Node, at string) (paths []string, cases string) {
 	var flags, commands []string
 	for _, flag := range node.Flags {

@@ -23,18 +23,18 @@ import (
 type downloadCmd struct {
 	callFlags
 	ID    string        `arg:"" name:"id" help:"The render."`
-	Out   string        `placeholder:"FILE|DIR|-" help:"File or directory for the result; - is standard output. By default a file in this directory, with a name from the server."`
-	Force bool          `help:"Overwrite a file."`
+	Out   string        `placeholder:"FILE|DIR|-" help:"File or directory for the result; - is standard output. Default: a file in the current directory, with a name from the server."`
+	Force bool          `help:"Overwrite an existing file."`
 	Wait  time.Duration `placeholder:"TIME" help:"Maximum time to wait for a render that is not finished, up to 10m."`
 }
 
-// Faults returns the faults of the flags.
+// Faults returns the problems with the flags.
 func (c *downloadCmd) Faults() []string { return c.faultsOfOut(c.Out) }
 
 // Run writes the result to a file.
 func (c *downloadCmd) Run(ctx context.Context, s *session) error {
 	file, err := s.download(ctx, c.ID, c.Out, easel.FetchOptions{Wait: cmp.Or(c.Wait, -1), Keep: !c.Force})
-	if errors.As(err, new(*easel.NoContentError)) { // a text result has this error too, because the text is part of the render
+	if errors.As(err, new(*easel.NoContentError)) { // also the error for a text result, because the text is part of the render
 		request := &easelv1.GetGenerationRequest{GenerationId: c.ID, MaxStaleness: &durationpb.Duration{}}
 		if response, failure := s.Generations.GetGeneration(ctx, request); failure != nil {
 			err = failure
@@ -48,7 +48,7 @@ func (c *downloadCmd) Run(ctx context.Context, s *session) error {
 	return err
 }
 
-// saved is a result in a file.
+// saved describes a result that was written.
 type saved struct {
 	Path        string `json:"path"`
 	ContentType string `json:"contentType"`
@@ -70,17 +70,17 @@ func (s *session) printSaved(result saved) {
 	}
 }
 
-// standardOutput is the --out of standard output.
+// standardOutput is the value of --out for standard output.
 const standardOutput = "-"
 
-// faultsOfOut returns the faults of the flags of a command with --out.
+// faultsOfOut returns the problems with the flags of a command that has --out.
 func (c *callFlags) faultsOfOut(out string) []string {
 	faults := FaultList(c.Faults())
 	faults.Require(out != standardOutput || c.Output != "json", "--out - and --output json both need standard output")
 	return faults
 }
 
-// result writes the result of a finished generation to out, a text or a file.
+// result writes a finished generation's text or file to out.
 func (s *session) result(ctx context.Context, g *easelv1.Generation, out string, force bool) (saved, error) {
 	switch {
 	case g.GetText() == nil:
@@ -101,7 +101,7 @@ func (s *session) download(ctx context.Context, id, out string, options easel.Fe
 	if err != nil {
 		return saved{}, err
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // the system removes it otherwise
+	defer func() { _ = os.RemoveAll(dir) }() // if this fails, the system removes the directory later
 	result, err := s.fetch(ctx, id, filepath.Join(dir, "result"), options)
 	if err != nil {
 		return result, err
@@ -110,13 +110,13 @@ func (s *session) download(ctx context.Context, id, out string, options easel.Fe
 	if err != nil {
 		return result, err
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // the file was only read
 	return result, s.Copy(file)
 }
 
 // fetch downloads a file to a path or into a directory, and shows its progress.
 func (s *session) fetch(ctx context.Context, id, path string, options easel.FetchOptions) (saved, error) {
-	if options.Keep && path != "" && !isDir(path) { // the name in a directory is not known yet
+	if options.Keep && path != "" && !isDir(path) { // in a directory, the file name is not known yet
 		if _, err := os.Lstat(path); err == nil {
 			return saved{}, exists(path)
 		}
@@ -141,7 +141,7 @@ func (s *session) fetch(ctx context.Context, id, path string, options easel.Fetc
 	return saved{content.Path, content.ContentType, content.SizeBytes, content.SHA256, content.Source}, nil
 }
 
-// isDir reports whether a path is a directory or ends with a separator.
+// isDir reports whether a path names a directory or ends with a separator.
 func isDir(path string) bool {
 	info, err := os.Stat(path)
 	return os.IsPathSeparator(path[len(path)-1]) || err == nil && info.IsDir()
@@ -151,8 +151,8 @@ func exists(path string) error {
 	return badUsage(path+" exists", "--force overwrites it.")
 }
 
-// mayReceive returns an error if a result could not be written to out, before anything is paid. It creates a file to find
-// out, because permissions are not the only reason.
+// mayReceive returns an error if a result could not be written to out. It is called before an order is paid. It creates a
+// temporary file, because permissions are not the only possible obstacle.
 func mayReceive(out string, force bool) error {
 	dir := out
 	if !isDir(out) {
@@ -175,7 +175,7 @@ func mayReceive(out string, force bool) error {
 	return badUsage("--out "+out+": no file can be created there: "+reasonOf(err), cure)
 }
 
-// reasonOf returns the reason of an error about a file, without the name of the file.
+// reasonOf returns the reason of a file error, without the file's name.
 func reasonOf(err error) string {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err.Error()
@@ -183,7 +183,7 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// writeText writes the result of a text model to a file. With force it replaces a file, and follows no link.
+// writeText writes a text model's result to a file. If force is true, it replaces an existing file. It does not follow links.
 func writeText(out string, force bool, g *easelv1.Generation) (saved, error) {
 	path, text := out, endedLine(g.GetText().Text)
 	if out == "" || isDir(out) {
@@ -201,7 +201,7 @@ func writeText(out string, force bool, g *easelv1.Generation) (saved, error) {
 	return saved{path, "text/plain; charset=utf-8", int64(len(text)), hex.EncodeToString(sum[:]), ""}, err
 }
 
-// endedLine appends a line break to a text that has none at its end.
+// endedLine appends a line break to a text that does not end with one.
 func endedLine(text string) string {
 	if text == "" || strings.HasSuffix(text, "\n") {
 		return text

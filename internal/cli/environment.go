@@ -14,12 +14,12 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// environment sets flags from environment variables. The parser itself reads only the variables of the process, and
-// stops at the first invalid value.
+// environment sets flags from environment variables. The parser's own support reads only the variables of the process,
+// and stops at the first invalid value.
 type environment struct {
 	*Program
 	names  map[*kong.Value]string // variables by flag
-	faults []string               // variables with a value that their flag does not accept
+	faults []string               // messages about variables whose value the flag does not accept
 }
 
 // collect records the variable of each flag, and hides it from the parser.
@@ -50,7 +50,7 @@ func (e *environment) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (a
 	return text, nil
 }
 
-// misfit returns the reason why a flag does not accept a text, "" if it does.
+// misfit returns the reason why a flag does not accept a text, or "" if it accepts the text.
 func misfit(v *kong.Value, text string) string {
 	if v.Enum != "" && !slices.Contains(v.EnumSlice(), text) {
 		return fmt.Sprintf("must be one of %s but got %q", strings.Join(namedValues(v), ", "), text)
@@ -62,12 +62,12 @@ func misfit(v *kong.Value, text string) string {
 	return ""
 }
 
-// namedValues returns the values that a flag may have, without the empty one.
+// namedValues returns the values that a flag accepts, without the empty value.
 func namedValues(v *kong.Value) []string {
 	return slices.DeleteFunc(v.EnumSlice(), func(value string) bool { return value == "" })
 }
 
-// describe returns the help of a flag, with its variable and its default.
+// describe returns a flag's help, with its variable and its default.
 func (e *environment) describe(v *kong.Value) string {
 	facts := []string{}
 	if name := e.names[v]; name != "" {
@@ -82,11 +82,11 @@ func (e *environment) describe(v *kong.Value) string {
 	return v.Help + " (" + strings.Join(facts, ", ") + ")"
 }
 
-// apiKeyVariable has no flag, because other processes can see flags.
+// apiKeyVariable is the variable with the API key. There is no such flag, because other processes can see flags.
 const apiKeyVariable = "EASEL_API_KEY"
 
-// unknown returns the variables with the prefix of a setting that no command reads, most likely because they are
-// misspelled. Their values may be secret.
+// unknown returns the names of variables that have the prefix of a setting but that no command reads, most likely because
+// they are misspelled. It does not return their values, which may be secret.
 func (e *environment) unknown() (names []string) {
 	if e.Environ == nil {
 		return nil
@@ -105,10 +105,10 @@ func (e *environment) unknown() (names []string) {
 var kubernetes = regexp.MustCompile(`^EASEL_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)=` +
 	`|^EASEL_(\w+_)?PORT=(tcp|udp|sctp)://`)
 
-// ignored returns the warning about an unknown variable.
+// ignored returns a warning about an unknown variable.
 func ignored(name string) string { return name + " is an unknown setting and is ignored" }
 
-// warn warns about unknown variables. It uses the command's logger if there is one, otherwise one line for each.
+// warn warns about unknown variables. It uses the command's logger if there is one. Otherwise it prints a line for each.
 func (p *Program) warn(line *kong.Context, unknown []string) {
 	if c, ok := commandOf(line).(interface{ LogLater(unknown []string) }); ok {
 		c.LogLater(unknown)
@@ -123,20 +123,20 @@ func (p *Program) warn(line *kong.Context, unknown []string) {
 	}
 }
 
-// FaultList collects faults, so that all of them are reported together.
+// FaultList collects problems with settings and flags, so that all of them are reported together.
 type FaultList []string
 
-// Add adds a sentence.
+// Add adds a problem, as a sentence.
 func (l *FaultList) Add(text string) { *l = append(*l, terminal.OneLine(text)) }
 
-// AddError adds the error of a setting, if there is one.
+// AddError adds an error in a setting. A nil error is ignored.
 func (l *FaultList) AddError(name string, err error) {
 	if err != nil {
 		l.Add(fmt.Sprintf("%s: %v", name, err))
 	}
 }
 
-// Require adds a sentence unless a condition holds.
+// Require adds a problem, as a sentence, unless ok is true.
 func (l *FaultList) Require(ok bool, text string) {
 	if !ok {
 		l.Add(text)

@@ -16,28 +16,28 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// failure is an error in the form for people and, as JSON, for programs.
+// failure is an error as it is printed: as text for people, or as JSON for programs.
 type failure struct {
 	Code              string            `json:"code,omitempty"`   // gRPC code, or empty for an error of this program
-	Reason            string            `json:"reason,omitempty"` // reason of the contract
+	Reason            string            `json:"reason,omitempty"` // ErrorReason in the contract, or empty
 	Message           string            `json:"message"`
 	GenerationID      string            `json:"generationId,omitempty"`
 	Resource          string            `json:"resource,omitempty"` // missing render or model
 	Fields            []badField        `json:"fields,omitempty"`
-	RequestID         string            `json:"requestId,omitempty"` // ID in the server's log
+	RequestID         string            `json:"requestId,omitempty"` // ID of the request in the server's log
 	RetryDelaySeconds float64           `json:"retryDelaySeconds,omitempty"`
 	Metadata          map[string]string `json:"metadata,omitempty"`
 	Cure              string            `json:"cure,omitempty"`
 	ExitCode          int               `json:"exitCode"`
 }
 
-// badField is an invalid field of a request, and the reason.
+// badField is an invalid field in a request, and the reason why it is invalid.
 type badField struct {
 	Field       string `json:"field"`
 	Description string `json:"description"`
 }
 
-// explain returns the failure of an error. The context is the context of the program.
+// explain converts an error to a failure. ctx is the program's context, which is canceled by an interrupt.
 func explain(ctx context.Context, err error) failure {
 	if own, ok := errors.AsType[*Problem](err); ok {
 		return own.explain(ctx)
@@ -60,14 +60,14 @@ func explain(ctx context.Context, err error) failure {
 		if e.Reason == "CREDENTIAL_MISSING" {
 			f.Message = "no API key" // the server's message is for programs
 		}
-		if f.Cure == "" && (e.Reason == "" || e.Code != codes.Unavailable) { // a server that sends a reason is available
+		if f.Cure == "" && (e.Reason == "" || e.Code != codes.Unavailable) { // a server that sends a reason can be reached, so the code's hint does not apply
 			f.Cure = byCode.cure
 		}
 	}
 	return f
 }
 
-// explain returns the failure of a problem: that of its cause, with its own exit code, text, hint and render.
+// explain converts a problem to a failure. The problem's own exit code, text, hint and render replace those of its cause.
 func (p *Problem) explain(ctx context.Context) (f failure) {
 	cure := ""
 	if p.Err != nil {
@@ -81,7 +81,7 @@ func (p *Problem) explain(ctx context.Context) (f failure) {
 	return f
 }
 
-// baseOf returns the error of the server, nil if it is not the server's.
+// baseOf returns the server's error in err, or nil if the server did not send one.
 func baseOf(err error) *easel.Error {
 	e := (*easel.Error)(nil)
 	errors.As(err, &e)
@@ -104,7 +104,7 @@ func detailsOf(e *easel.Error) (f failure) {
 // codeName returns a code as the contract spells it: NOT_FOUND, not NotFound.
 func codeName(c codes.Code) string { return rpccode.Code(c).String() }
 
-// plainMessage removes the wrapping of the transport's message about a failed connection.
+// plainMessage removes the text that gRPC puts around the transport's message about a failed connection.
 func plainMessage(text string) string {
 	if _, inner, found := strings.Cut(text, `desc = "`); found {
 		return strings.TrimPrefix(strings.TrimSuffix(inner, `"`), "transport: ")
@@ -112,7 +112,7 @@ func plainMessage(text string) string {
 	return text
 }
 
-// messageOf returns the message of an error, in one line.
+// messageOf returns an error's message, in one line.
 func messageOf(err error) string {
 	text := err.Error()
 	if e := baseOf(err); e != nil {
@@ -137,7 +137,7 @@ func (f failure) line() string {
 		line = strings.TrimSuffix(line, ".") + ": " + f.Resource
 	}
 	for _, field := range f.Fields {
-		if !strings.Contains(f.Message, field.Description) { // the message about one field often has it
+		if !strings.Contains(f.Message, field.Description) { // the message about a single field often contains the description
 			line += "; " + field.Field + ": " + field.Description
 		}
 	}
@@ -178,16 +178,16 @@ func (exitCodesCmd) Run(p *Program) error {
 
 // Problem is an error of this program itself, or adds advice to another error.
 type Problem struct {
-	Exit int    // zero means that of the cause
-	Text string // empty means that of the cause
-	Cure string // hint; empty if it is obvious
+	Exit int    // exit code; zero means the exit code of the cause
+	Text string // message; empty means the message of the cause
+	Cure string // hint; empty if the remedy is obvious
 	Err  error  // the cause, or nil
 
-	keepCure     bool   // whether the hint of the cause follows
-	generationID string // related render, empty if there is not exactly one
+	keepCure     bool   // whether the hint of the cause is appended
+	generationID string // related render; empty unless there is exactly one
 }
 
-// Error returns the first line that is printed.
+// Error returns the problem's text, or its cause's message if the text is empty.
 func (p *Problem) Error() string {
 	if p.Text == "" {
 		return p.Err.Error()
@@ -203,8 +203,8 @@ func badUsage(text, cure string) error {
 	return &Problem{Exit: ExitUsage, Text: text, Cure: cure}
 }
 
-// remedies maps reasons and codes of failed calls to exit codes and hints. A reason without an exit code has the exit
-// code of its code.
+// remedies maps reasons and gRPC codes of failed calls to exit codes and hints. A reason whose exit code is zero has the
+// exit code of its gRPC code.
 var remedies = map[string]struct {
 	exit int
 	cure string

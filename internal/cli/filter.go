@@ -12,8 +12,8 @@ import (
 // filterFlags select renders.
 type filterFlags struct {
 	Model string            `placeholder:"MODEL" help:"Only renders of this model."`
-	Label map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Only renders whose order has this label. Repeat the flag for renders that have several."`
-	Owner string            `placeholder:"OWNER" help:"Only renders of this owner. For operators."`
+	Label map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Only renders whose order has this label. Repeat the flag to require several labels."`
+	Owner string            `placeholder:"OWNER" help:"Only renders of this owner (for operators)."`
 }
 
 // filter returns the filter of a list or a watch.
@@ -23,7 +23,7 @@ func (f *filterFlags) filter() easel.Filter {
 
 func (f *filterFlags) isZero() bool { return f.Model == "" && f.Owner == "" && len(f.Label) == 0 }
 
-// labelsText returns labels for people, in the order of their names.
+// labelsText formats labels for people, sorted by name.
 func labelsText(labels map[string]string) string {
 	var words []string
 	for _, name := range slices.Sorted(maps.Keys(labels)) {

@@ -15,18 +15,18 @@ import (
 type generateCmd struct {
 	callFlags
 	inputFlags
-	IdempotencyKey string            `placeholder:"KEY" help:"Name of this order. Within 12 hours, and under the same API key, an order with the same name is not charged twice: use it to continue after a crash. Without it a name is created, and printed before anything is sent."`
+	IdempotencyKey string            `placeholder:"KEY" help:"Name of this order. Within 12 hours and under the same API key, an order with the same name is not charged twice, so use it to continue after a crash. Default: a new key, which is printed before the order is sent."`
 	MaxCost        Amount            `placeholder:"AMOUNT" help:"Maximum price: 0.50 (euros) or 50c (cents)."`
-	Label          map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"A label of the order, for lists and reports; it is never sent to the catalog. Repeat the flag for several."`
+	Label          map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Label of the order, for lists and reports. Labels are never sent to the catalog. Repeat the flag for several labels."`
 	Watch          bool              `help:"Wait until the render is finished, and print each state change."`
 	Out            string            `placeholder:"FILE|DIR|-" help:"File or directory for the finished result; - is standard output. Implies --watch."`
-	Force          bool              `help:"Let --out overwrite a file."`
+	Force          bool              `help:"Let --out overwrite an existing file."`
 }
 
-// Faults returns the faults of the flags.
+// Faults returns the problems with the flags.
 func (c *generateCmd) Faults() []string { return c.faultsOfOut(c.Out) }
 
-// Run orders a render, and follows it if a flag asks for that.
+// Run orders a render, and watches it if --watch or --out is set.
 func (c *generateCmd) Run(ctx context.Context, s *session) error {
 	g, err := c.order(ctx, s)
 	if err != nil {
@@ -46,7 +46,7 @@ func (c *generateCmd) Run(ctx context.Context, s *session) error {
 	return nil
 }
 
-// waitingAfter is the time without a response to an order before a line reports it.
+// waitingAfter is the time without a response to an order after which a line reports that.
 const waitingAfter = 5 * time.Second
 
 // order places the order. Its idempotency key is printed before anything is sent.
@@ -78,7 +78,7 @@ func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generatio
 	return placed.Raw, nil
 }
 
-// prepare returns the inputs, if their result can be written.
+// prepare returns the inputs. It returns an error if the result could not be written to --out.
 func (c *generateCmd) prepare(ctx context.Context, s *session) (inputs string, err error) {
 	if c.Out != "" && c.Out != standardOutput {
 		if err := mayReceive(c.Out, c.Force); err != nil {
@@ -94,12 +94,13 @@ const (
 	neverResent    = "The order may exist. Check the orders and payments of the account before you order again."
 )
 
-// mayBeOrdered returns the advice about an order that may exist.
+// mayBeOrdered returns the hint about an order that may exist.
 func mayBeOrdered(key string) string {
 	return "The order may exist. Send it again with --idempotency-key " + terminal.ShellQuote(key) + " and the same API key, within 12 hours, so that it is not charged twice."
 }
 
-// advised adds the outcome of the order to its error. Other advice follows only if there is no order: it could lead to a second.
+// advised adds the outcome of the order to its error. It keeps the error's own hint only if there is no order, because the hint
+// could lead to a second order.
 func (c *generateCmd) advised(err error, key string, outcome easel.Outcome) error {
 	unknown := (*easel.OutcomeUnknownError)(nil)
 	switch {
@@ -113,8 +114,8 @@ func (c *generateCmd) advised(err error, key string, outcome easel.Outcome) erro
 	return &Problem{Err: err, Cure: mayBeOrdered(key)}
 }
 
-// follow watches the render to its end and downloads its result. Its states go to standard error, so that the output is
-// only the result.
+// follow watches the render to its end and downloads its result. It prints the states to standard error, so that the
+// standard output contains only the result.
 func (c *generateCmd) follow(ctx context.Context, s *session, g *easelv1.Generation) error {
 	v := newWatchView(s, s.ErrStyle, s.Note)
 	if s.json || s.quiet {
@@ -128,12 +129,12 @@ func (c *generateCmd) follow(ctx context.Context, s *session, g *easelv1.Generat
 		err = c.deliver(ctx, s, last)
 	}
 	if err != nil && s.json {
-		s.printJSON(last) // a program needs the state of its order
+		s.printJSON(last) // a program needs the last state of its order
 	}
 	return err
 }
 
-// deliver prints the result, and writes it to --out.
+// deliver writes the result to --out, or prints it if --out is not set.
 func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Generation) error {
 	brief := terminal.OneLine(g.GenerationId)
 	if g.GetText() != nil {
@@ -154,7 +155,7 @@ func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Genera
 	return nil
 }
 
-// paid adds to an error the command that fetches the result. Another order would be paid again.
+// paid adds to an error the command that fetches the result, because a new order would be paid again.
 func (c *generateCmd) paid(s *session, err error, g *easelv1.Generation) error {
 	if err == nil || c.Out == "" {
 		return err

@@ -15,7 +15,7 @@ import (
 
 type getCmd struct {
 	callFlags
-	Fresh bool   `help:"Read the catalog, even if the server has a recent state."`
+	Fresh bool   `help:"Read the state from the catalog, even if the server has a recent state."`
 	ID    string `arg:"" name:"id" help:"The render."`
 }
 
@@ -33,9 +33,9 @@ func (c *getCmd) Run(ctx context.Context, s *session) error {
 	return nil
 }
 
-// printGeneration shows a generation with all of its fields.
+// printGeneration shows a generation with all its fields.
 func (s *session) printGeneration(g *easelv1.Generation, brief string) {
-	_ = s.answer(g, brief, func() { // session.Err has its error
+	_ = s.answer(g, brief, func() { // session.Err returns a write error
 		s.Fields(generationFields(g, s.OutStyle))
 		if g.GetText() != nil {
 			s.PrintText("\n" + terminal.SanitizeText(g.GetText().Text))
@@ -132,7 +132,7 @@ func (c *deleteCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	done := "deleted " + terminal.OneLine(c.ID)
-	if c.AllowMissing { // the response is the same whether it existed or not
+	if c.AllowMissing { // the response does not show whether the render existed
 		done = terminal.OneLine(c.ID) + " is not in the catalog"
 	}
 	return s.answer(answer, terminal.OneLine(c.ID), func() { s.Print(done) })

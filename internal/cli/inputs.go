@@ -19,12 +19,12 @@ import (
 // inputFlags are the arguments with the inputs of a quote or an order.
 type inputFlags struct {
 	Model      string   `arg:"" help:"The model to order, as listed by 'easel models'."`
-	Inputs     []string `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs, with the types that the model describes. key=@FILE reads the value from a file; key=@@text is a value that begins with @."`
-	InputsJSON string   `name:"inputs-json" placeholder:"FILE|-|TEXT" help:"All inputs as one JSON object instead: a file, - for standard input, or the text itself. It is sent unchanged."`
-	NoCheck    bool     `help:"Send key=value without the description of the model: as JSON if it is JSON, otherwise as text."`
+	Inputs     []string `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs, with the types in the model's description. key=@FILE reads the value from a file. key=@@text is a value that begins with @."`
+	InputsJSON string   `name:"inputs-json" placeholder:"FILE|-|TEXT" help:"All inputs as one JSON object, instead of key=value: a file, - for standard input, or the JSON text itself. The object is sent unchanged."`
+	NoCheck    bool     `help:"Do not check key=value against the model's description. A value is sent as JSON if it is valid JSON, otherwise as text."`
 }
 
-// text returns the inputs as one JSON object. Nothing has been ordered if it fails.
+// text returns the inputs as one JSON object. If it fails, nothing has been ordered.
 func (f inputFlags) text(ctx context.Context, s *session) (string, error) {
 	switch {
 	case f.InputsJSON != "" && len(f.Inputs) > 0:
@@ -60,8 +60,8 @@ func readObject(from string, stdin io.Reader) (string, error) {
 	return string(bytes.TrimSpace(text)), nil
 }
 
-// TypedInputs converts key=value arguments to one JSON object in their order. Numbers keep their digits, because they
-// are not parsed. A model without fields has no known types.
+// TypedInputs converts key=value arguments to one JSON object, in the order of the arguments. Numbers keep their digits,
+// because they are not parsed. The types of a model without fields are unknown.
 func TypedInputs(model *easelv1.Model, arguments []string) (string, error) {
 	members, seen := []string{}, map[string]bool{}
 	for _, argument := range arguments {
@@ -86,7 +86,8 @@ func badInput(name, why, cure string) error {
 	return badUsage("inputs."+terminal.OneLine(name)+" "+why, cure)
 }
 
-// typedInput returns the JSON of a value. The catalog itself checks required inputs and allowed values, before it charges.
+// typedInput converts a value to JSON of the input's type. It does not check required inputs and allowed values, because the
+// catalog checks these before it charges.
 func typedInput(model *easelv1.Model, name, value string) (string, error) {
 	const cure = "If the description of the model is incomplete, --no-check sends the inputs unchanged."
 	value, err := fileInput(name, value)
@@ -122,8 +123,8 @@ func inputNames(model *easelv1.Model) (names []string) {
 	return names
 }
 
-// kinds maps input types to a description and a check of values. A value of a missing type is a string. A value without
-// a type is JSON if it is valid JSON, otherwise a string.
+// kinds maps input types to a description and a check of values. A value whose type is not in the map is a string. A value
+// of unspecified type is JSON if it is valid JSON, otherwise a string.
 var kinds = map[easelv1.InputFieldType]struct {
 	phrase string
 	is     func(value string) bool
@@ -138,12 +139,12 @@ var kinds = map[easelv1.InputFieldType]struct {
 
 func isJSON(text string) bool { return json.Valid([]byte(text)) }
 
-// isNumber reports whether a text is a JSON number: without +, and without a leading 0.
+// isNumber reports whether a text is a JSON number, which has no plus sign and no leading zero.
 func isNumber(text string) bool {
 	return text != "" && (text[0] == '-' || text[0] >= '0' && text[0] <= '9') && isJSON(text)
 }
 
-// jsonString quotes a text, and leaves <, > and & unchanged.
+// jsonString quotes a text as JSON, and does not escape <, > and &.
 func jsonString(text string) string {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -152,8 +153,8 @@ func jsonString(text string) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// fileInput returns the value of an argument. "@FILE" is replaced by the content of the file, without a final line
-// break. "@@text" means the literal "@text".
+// fileInput returns an argument's value. It replaces "@FILE" with the file's content, without a final line break, and
+// "@@text" with "@text".
 func fileInput(name, value string) (string, error) {
 	path, isFile := strings.CutPrefix(value, "@")
 	if !isFile || strings.HasPrefix(path, "@") {

@@ -81,7 +81,7 @@ func typeText(f *easelv1.InputField) string {
 	return joinNonEmpty(kind, required)
 }
 
-// valueText returns a value as it is written on the command line.
+// valueText formats a value in the form that the command line accepts.
 func valueText(v *structpb.Value) string {
 	if v == nil {
 		return ""
@@ -104,7 +104,7 @@ func allowedText(f *easelv1.InputField) string {
 	if f.Minimum != nil {
 		values = append(values, fmt.Sprintf("from %v", f.GetMinimum()))
 	}
-	if f.Maximum != nil && f.GetMaximum() < 1<<53 { // a maximum beyond all exact integers is not informative
+	if f.Maximum != nil && f.GetMaximum() < 1<<53 { // a larger maximum is not informative
 		values = append(values, fmt.Sprintf("to %v", f.GetMaximum()))
 	}
 	return strings.Join(values, " ")
@@ -115,7 +115,7 @@ type quoteCmd struct {
 	inputFlags
 }
 
-// Run prints the price of inputs.
+// Run prints the price of a render.
 func (c *quoteCmd) Run(ctx context.Context, s *session) error {
 	inputs, err := c.text(ctx, s)
 	if err != nil {

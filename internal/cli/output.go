@@ -20,7 +20,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// compactJSON returns a message as one line of the contract's JSON, including false and empty fields.
+// compactJSON formats a message as one line of the contract's JSON, including false and empty fields.
 func compactJSON(m proto.Message) string {
 	text, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
 	if err != nil {
@@ -31,13 +31,13 @@ func compactJSON(m proto.Message) string {
 	return terminal.Sanitize(line.String())
 }
 
-// jsonLine returns a value as one line of JSON.
+// jsonLine formats a value as one line of JSON.
 func jsonLine(v any) string {
 	text, _ := json.Marshal(v) // cannot fail for the types of this program
 	return terminal.Sanitize(string(text))
 }
 
-// JSONText returns a value as several lines of JSON.
+// JSONText formats a value as indented JSON.
 func JSONText(v any) string { return indented(jsonLine(v)) }
 
 // printJSON prints a message as the result of a command.
@@ -49,7 +49,7 @@ func indented(line string) string {
 	return text.String()
 }
 
-// answer prints the result of a command in the form of its flags.
+// answer prints a command's result as JSON, as brief text or as a table, as the flags specify.
 func (s *session) answer(m proto.Message, brief string, table func()) error {
 	switch {
 	case s.json:
@@ -71,7 +71,7 @@ func Money(cents int64, currency string) string {
 	return fmt.Sprintf("%s%d.%02d %s", sign, whole/100, whole%100, cmp.Or(terminal.OneLine(currency), "EUR"))
 }
 
-// Amount is a price on the command line. It has a unit, because 50 could be cents or euros.
+// Amount is an amount of money on the command line. Its text has a unit, because 50 could be cents or euros.
 type Amount struct{ Cents *int64 }
 
 // UnmarshalText parses 0.50 (euros, always with two decimals) or 50c (cents).
@@ -88,10 +88,10 @@ func (a *Amount) UnmarshalText(text []byte) error {
 // amountForm matches 0.50 and 50c.
 var amountForm = regexp.MustCompile(`^(?:(\d+)\.(\d\d)|(\d+)c)$`)
 
-// formatBytes returns a number of bytes for display.
+// formatBytes formats a number of bytes for display.
 func formatBytes(bytes int64) string { return humanize.Bytes(uint64(max(bytes, 0))) }
 
-// formatDuration returns a duration for display.
+// formatDuration formats a duration for display.
 func formatDuration(d time.Duration) string {
 	if d < 10*time.Second {
 		return max(d, 0).Round(100 * time.Millisecond).String()
@@ -99,7 +99,7 @@ func formatDuration(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// formatTime returns a local time for display.
+// formatTime formats a time for display, in the local time zone. It returns "" for nil.
 func formatTime(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return ""
@@ -107,7 +107,7 @@ func formatTime(t *timestamppb.Timestamp) string {
 	return t.AsTime().Local().Format("2006-01-02 15:04:05")
 }
 
-// stateWord returns a state in lower case: "queued".
+// stateWord returns a generation's state in lower case, such as "queued".
 func stateWord(g *easelv1.Generation) string {
 	return strings.ToLower(strings.TrimPrefix(g.State.String(), "STATE_"))
 }
@@ -131,7 +131,7 @@ func timeTaken(g *easelv1.Generation, now time.Time) time.Duration {
 	return max(now.Sub(g.CreateTime.AsTime()), 0)
 }
 
-// afterText returns the duration of a finished generation, or "" if it is unknown.
+// afterText returns a text with the duration of a finished generation, or "" if the duration is unknown.
 func afterText(g *easelv1.Generation) string {
 	if g.TerminalTime == nil || g.CreateTime == nil {
 		return ""
@@ -139,7 +139,7 @@ func afterText(g *easelv1.Generation) string {
 	return "after " + formatDuration(timeTaken(g, time.Time{}))
 }
 
-// costText returns the cost of a generation, or "" if it is unknown.
+// costText formats a generation's cost. It returns "" if the cost is unknown.
 func costText(g *easelv1.Generation) string {
 	if g.CostCents == nil {
 		return ""
@@ -152,10 +152,11 @@ func joinNonEmpty(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), ", ")
 }
 
-// oldAfter is the age from which a state is printed with its age. A server with an available catalog reads it sooner.
+// oldAfter is the minimum age at which a state is printed with its age. While the catalog is available, states are never this
+// old.
 const oldAfter = 30 * time.Second
 
-// ageText returns the age of an old state that may still change, or "".
+// ageText returns a text with the age of an old state that may still change. It returns "" for all other states.
 func ageText(g *easelv1.Generation, now time.Time) string {
 	if g.Terminal || g.ObserveTime == nil || now.Sub(g.ObserveTime.AsTime()) < oldAfter {
 		return ""

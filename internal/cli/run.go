@@ -1,8 +1,8 @@
-// Package cli is the command line: the client commands, and the flags, variables, errors and exit codes of all
-// commands.
+// Package cli implements the command line: the client commands, and the handling of flags, variables, errors and exit
+// codes for all commands.
 //
-// Each command is a struct whose fields are its flags and whose Run does the work. A [Program] has its own streams and
-// environment, so that a test runs the real program without a process.
+// Each command is a struct whose fields are its flags and whose Run method does the work. A [Program] has its own streams
+// and environment, so that a test can run the real program in its own process.
 package cli
 
 import (
@@ -22,43 +22,43 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// Program is one run of the command.
+// Program is one run of the program.
 type Program struct {
-	Name           string // path of the program, empty if unknown
+	Name           string // path of the program; empty if unknown
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Lookup         func(name string) (string, bool) // reads the environment
 
-	// Environ lists the environment, each variable as name=value. Nil means that unknown variables are not reported.
+	// Environ returns the environment variables as name=value. If it is nil, unknown variables are not reported.
 	Environ func() []string
 
-	// Dial replaces the network of client commands. Nil means the real network.
+	// Dial connects client commands to a server. Nil means the real network.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 
 	Grammar Grammar
 	Build   Build
 
-	JSONErrors bool // whether errors are JSON, like the output
+	JSONErrors bool // whether errors are printed as JSON, like the output
 
-	line            string // command line as given, quoted for a shell
-	connectionFlags string // connection flags as given
+	line            string // command line as typed, quoted for a shell
+	connectionFlags string // connection flags as typed
 }
 
 // Grammar is the syntax of a command line.
 type Grammar struct {
 	Commands func() any    // returns a new struct whose fields are the commands
-	Options  []kong.Option // options in addition to those of every command line
+	Options  []kong.Option // additional parser options
 }
 
 // Commands contains the client commands and those about the program itself.
 type Commands struct {
 	Account  accountCmd  `cmd:"" group:"call" help:"Show the balance, and the budgets of your team."`
-	Usage    usageCmd    `cmd:"" group:"call" help:"Count what was ordered and spent."`
+	Usage    usageCmd    `cmd:"" group:"call" help:"Show the number of orders and their costs."`
 	Models   modelsCmd   `cmd:"" group:"call" help:"List the models."`
-	Model    modelCmd    `cmd:"" group:"call" help:"Show one model and the inputs that it takes."`
-	Quote    quoteCmd    `cmd:"" group:"call" help:"Price a render. Starts and costs nothing."`
-	Generate generateCmd `cmd:"" group:"call" help:"Order a render. Costs money, once."`
-	Get      getCmd      `cmd:"" group:"call" help:"Show one render."`
+	Model    modelCmd    `cmd:"" group:"call" help:"Show a model and its inputs."`
+	Quote    quoteCmd    `cmd:"" group:"call" help:"Show the price of a render, without ordering it."`
+	Generate generateCmd `cmd:"" group:"call" help:"Order a render, which costs money."`
+	Get      getCmd      `cmd:"" group:"call" help:"Show a render."`
 	List     listCmd     `cmd:"" group:"call" help:"List the recent renders."`
 	Wait     waitCmd     `cmd:"" group:"call" help:"Wait until a render is finished."`
 	Watch    watchCmd    `cmd:"" group:"call" help:"Print each state change of renders."`
@@ -67,7 +67,7 @@ type Commands struct {
 
 	Completion completionCmd `cmd:"" group:"more" help:"Print a script that makes bash, zsh or fish complete this command."`
 	Version    versionCmd    `cmd:"" group:"more" help:"Show the version."`
-	ExitCodes  exitCodesCmd  `cmd:"" group:"more" help:"Show what the exit codes mean."`
+	ExitCodes  exitCodesCmd  `cmd:"" group:"more" help:"Show the meanings of the exit codes."`
 }
 
 // Console returns a console on the program's streams.
@@ -79,10 +79,10 @@ func (p *Program) env(name string) string {
 	return text
 }
 
-// Self returns the quoted name that runs this program again from the same directory.
+// Self returns the program's name, quoted for a shell, which runs the program again from the same directory.
 func (p *Program) Self() string { return terminal.ShellQuote(cmp.Or(p.Name, "easel")) }
 
-// Run runs a command line and returns the exit code. No other function prints errors.
+// Run runs a command line and returns the exit code. Only Run prints errors.
 func Run(ctx context.Context, args []string, p *Program) int {
 	err := p.do(ctx, args)
 	if err == nil {
@@ -116,7 +116,7 @@ func (p *Program) do(ctx context.Context, args []string) error {
 	}
 	unknown := env.unknown()
 	if faults := faultsOf(line, env); len(faults) > 0 {
-		for _, name := range unknown { // a missing setting may be misspelled there
+		for _, name := range unknown { // the setting that the error misses may be misspelled
 			faults = append(faults, ignored(name))
 		}
 		return badUsage(strings.Join(faults, "; "), "")
@@ -126,20 +126,21 @@ func (p *Program) do(ctx context.Context, args []string) error {
 	return p.run(ctx, line)
 }
 
-// parser returns the parser of command lines. It sets helped if a line asks for help.
+// parser returns the parser for command lines. The parser sets helped if a command line asks for help.
 func (p *Program) parser(env *environment, helped *bool) (*kong.Kong, error) {
 	return kong.New(p.Grammar.Commands(), append([]kong.Option{
 		kong.Name("easel"), kong.Writers(p.Stdout, p.Stderr),
 		kong.Vars{"addr": easel.DefaultAddress},
 		kong.Bind(p),
-		kong.Exit(func(int) { *helped = true }), // only --help exits
+		kong.Exit(func(int) { *helped = true }), // the parser exits only after --help
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), kong.Help(printHelp), kong.ValueFormatter(env.describe),
 		kong.Resolvers(env), kong.PostBuild(env.collect),
 	}, p.Grammar.Options...)...)
 }
 
 // commandFirst converts "easel help generate" to "easel generate --help", "easel --version" to "easel version", and
-// "easel --addr X account" to "easel account --addr X". A word is the command if the line is complete with it.
+// "easel --addr X account" to "easel account --addr X". It tries each word as the command, until the parser accepts the
+// command line.
 func commandFirst(k *kong.Kong, args []string) []string {
 	switch {
 	case len(args) == 0:
@@ -160,7 +161,7 @@ func commandFirst(k *kong.Kong, args []string) []string {
 	return args
 }
 
-// commandOf returns the command of a line, with its flags, or nil for a line without a command.
+// commandOf returns the command in a command line, with its flags, or nil if there is none.
 func commandOf(line *kong.Context) any {
 	if node := line.Selected(); node != nil && node.Target.CanAddr() {
 		return node.Target.Addr().Interface()
@@ -168,7 +169,7 @@ func commandOf(line *kong.Context) any {
 	return nil
 }
 
-// run runs the command of a line. A command that calls a server gets a session, and --timeout limits its time.
+// run runs the command in a command line. A command that calls a server gets a session, and --timeout limits its time.
 func (p *Program) run(ctx context.Context, line *kong.Context) (err error) {
 	var s *session
 	if c, ok := commandOf(line).(interface{ flags() *callFlags }); ok {
@@ -190,8 +191,9 @@ func (p *Program) run(ctx context.Context, line *kong.Context) (err error) {
 	return s.Err()
 }
 
-// faultsOf returns the problems of variables, flags and arguments. An empty flag is a problem, most likely because of an
-// unset shell variable: an order must not get a new key for that reason. A setting may be empty, as its variable may.
+// faultsOf returns the problems with variables, flags and arguments. An empty flag is a problem, because the cause is most
+// likely an unset shell variable, and an order must not get a new key for that reason. A flag that also has an environment
+// variable may be empty.
 func faultsOf(line *kong.Context, env *environment) []string {
 	faults := env.faults
 	for _, path := range line.Path {
@@ -208,7 +210,7 @@ func faultsOf(line *kong.Context, env *environment) []string {
 	return faults
 }
 
-// usage returns the error of a command line that can't be parsed.
+// usage returns the error for a command line that can't be parsed.
 func usage(line *kong.Context, err error) error {
 	path, text := "easel", err.Error()
 	if parse, ok := errors.AsType[*kong.ParseError](err); ok {
@@ -227,8 +229,8 @@ func usage(line *kong.Context, err error) error {
 //go:embed help.txt
 var longHelp string
 
-// LongHelp adds details from the client's help and from text to the help of commands. Each section of the text starts
-// with "# " and the command.
+// LongHelp adds detailed help to commands, from the client commands' help file and from text. Each section of text starts
+// with a line of "# " and the command.
 func LongHelp(text string) kong.Option {
 	sections := map[string]string{}
 	for section := range strings.SplitSeq("\n"+longHelp+"\n"+text, "\n# ") {
@@ -245,7 +247,7 @@ func LongHelp(text string) kong.Option {
 	})
 }
 
-// printHelp prints the help of a command, and the exit codes below the help of the program.
+// printHelp prints a command's help. Below the program's help, it also prints the exit codes.
 func printHelp(options kong.HelpOptions, line *kong.Context) error {
 	err := kong.DefaultHelpPrinter(options, line)
 	if err == nil && line.Selected() == nil {
@@ -264,7 +266,7 @@ type Build struct {
 }
 
 type versionCmd struct {
-	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json."`
+	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"Format of the output: table or json."`
 }
 
 // Run prints the version.

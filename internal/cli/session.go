@@ -20,32 +20,32 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// KeyFlags select the API key that is sent to a server.
+// KeyFlags contains the flags that select the API key for a server.
 type KeyFlags struct {
-	APIKeyFile     string `group:"connection" name:"api-key-file" env:"EASEL_API_KEY_FILE" placeholder:"FILE" help:"File with the key. Without it the key is $$EASEL_API_KEY; a key is never a flag, because other processes can see flags."`
-	AllowPlaintext bool   `group:"connection" env:"EASEL_ALLOW_PLAINTEXT" help:"Send the key without TLS to an http address on another machine, if something else encrypts."`
+	APIKeyFile     string `group:"connection" name:"api-key-file" env:"EASEL_API_KEY_FILE" placeholder:"FILE" help:"File with the API key. Default: the key in $$EASEL_API_KEY. There is no flag for the key itself, because other processes can see flags."`
+	AllowPlaintext bool   `group:"connection" env:"EASEL_ALLOW_PLAINTEXT" help:"Allow the key to be sent without TLS to an http address on another machine, because something else encrypts the connection."`
 }
 
-// callFlags are the flags of every client command.
+// callFlags contains the flags of every client command.
 type callFlags struct {
-	Addr string `group:"connection" env:"EASEL_ADDR" default:"${addr}" placeholder:"ADDRESS" help:"The server: host:port, http://host:port or https://host:port. Without a scheme it has TLS, except on this machine."`
+	Addr string `group:"connection" env:"EASEL_ADDR" default:"${addr}" placeholder:"ADDRESS" help:"Address of the server: host:port, http://host:port or https://host:port. Without a scheme, the connection uses TLS, unless the server is on this machine."`
 	KeyFlags
 
-	TLSCAFile   string        `group:"connection" name:"tls-ca-file" env:"EASEL_TLS_CA_FILE" placeholder:"FILE" help:"Certificates to trust instead of the system's."`
+	TLSCAFile   string        `group:"connection" name:"tls-ca-file" env:"EASEL_TLS_CA_FILE" placeholder:"FILE" help:"File with certificates to trust instead of the system's."`
 	TLSCertFile string        `group:"connection" name:"tls-cert-file" env:"EASEL_TLS_CLIENT_CERT_FILE" placeholder:"FILE" help:"Client certificate, with --tls-key-file."`
-	TLSKeyFile  string        `group:"connection" name:"tls-key-file" env:"EASEL_TLS_CLIENT_KEY_FILE" placeholder:"FILE" help:"Its key."`
-	Timeout     time.Duration `group:"connection" placeholder:"TIME" help:"Maximum time of the command. By default 30s for a query and 2m for an order, and no limit to watch, wait and download."`
-	Output      string        `group:"output" short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"table or json. With json errors are JSON too."`
-	Quiet       bool          `group:"output" short:"q" help:"Only the result: the id, the text or the path."`
+	TLSKeyFile  string        `group:"connection" name:"tls-key-file" env:"EASEL_TLS_CLIENT_KEY_FILE" placeholder:"FILE" help:"Private key of the client certificate."`
+	Timeout     time.Duration `group:"connection" placeholder:"TIME" help:"Maximum time for the command. Default: 30s for a query, 2m for an order, and no limit for watch, wait and download."`
+	Output      string        `group:"output" short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"Format of the output: table or json. With json, errors are printed as JSON, too."`
+	Quiet       bool          `group:"output" short:"q" help:"Print only the result: the ID, the text or the path."`
 }
 
-// AfterApply sets the format of errors to the format of the output.
-func (c *callFlags) AfterApply(p *Program) error { //nolint:unparam // the parser wants this signature
+// AfterApply sets the error format to the output format.
+func (c *callFlags) AfterApply(p *Program) error { //nolint:unparam // the parser requires this signature
 	p.JSONErrors = c.Output == "json"
 	return nil
 }
 
-// Faults returns the faults of the flags.
+// Faults returns the problems with the flags.
 func (c *callFlags) Faults() []string {
 	var faults FaultList
 	faults.Require(c.Timeout >= 0, "--timeout must not be negative")
@@ -67,15 +67,15 @@ type session struct {
 	*terminal.Console
 	json, quiet bool
 	stdin       io.Reader
-	line        string                       // command line of this command
-	commandLine func(words ...string) string // returns a command that reaches the same server in the same way
-	message     func(easel.Message)          // receives each message of a watch
+	line        string                       // command line as typed
+	commandLine func(words ...string) string // returns a command line with the same connection flags
+	message     func(easel.Message)          // called with each message of a watch
 
-	lost string // error of the last failed attempt of a call, empty after a response
+	lost string // message of the last failed attempt; empty after a response
 }
 
-// open creates the client. Nothing is sent before the first call. A read is retried only if the server requests it,
-// because a person with a mistyped address should not wait.
+// open creates the client. The client sends nothing before the first call. It retries a read only if the server requests
+// a retry, because a person with a mistyped address should not have to wait.
 func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 	s := &session{
 		Console: p.Console(), json: c.Output == "json", quiet: c.Quiet, stdin: p.Stdin, message: func(easel.Message) {}, line: p.line,
@@ -88,7 +88,7 @@ func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 	options := []easel.Option{
 		easel.WithAddress(c.Addr), easel.WithAPIKey(key), easel.WithAttempts(1), easel.WithTimeout(questionLimit), easel.WithLogger(slog.New(slog.DiscardHandler)),
 		easel.WithHeartbeatInterval(heartbeatInterval), easel.WithRetryHook(s.retried), easel.WithMessageHook(func(m easel.Message) { s.responded(); s.message(m) }),
-		easel.WithDialOptions(grpc.WithUserAgent("easel/"+p.Build.Version), grpc.WithDisableHealthCheck()), // a command is short
+		easel.WithDialOptions(grpc.WithUserAgent("easel/"+p.Build.Version), grpc.WithDisableHealthCheck()), // a command is too short for health checks
 	}
 	if c.AllowPlaintext {
 		options = append(options, easel.WithPlaintextKey())
@@ -107,7 +107,7 @@ func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 	return s, nil
 }
 
-// retried prints the reason for a retry, once until the reason changes.
+// retried prints the reason for a retry, unless it printed the same reason before.
 func (s *session) retried(r easel.Retry) {
 	if why := messageOf(r.Err); s.lost != why {
 		s.lost = why
@@ -115,7 +115,7 @@ func (s *session) retried(r easel.Retry) {
 	}
 }
 
-// responded records that the server has responded, and prints it after a failure.
+// responded records that the server has responded. After a failure, it also prints that.
 func (s *session) responded() {
 	if s.lost != "" {
 		s.lost = ""
@@ -137,7 +137,7 @@ func (s *session) aside(text string) {
 	}
 }
 
-// remark prints a remark that a person or a program may need later, with a named value.
+// remark prints a remark to standard error: as text, or as JSON with a named value.
 func (s *session) remark(name, value, text string) {
 	if !s.json {
 		s.Hint(text)
@@ -150,7 +150,7 @@ func (s *session) remark(name, value, text string) {
 	s.Note(jsonLine(note))
 }
 
-// Key returns the API key, or "" without one, because the server may have one.
+// Key returns the API key. It returns "" if there is none, because the server may have a shared API key.
 func (c KeyFlags) Key(p *Program) (string, error) {
 	key, source := p.APIKey(), apiKeyVariable
 	if c.APIKeyFile != "" {
@@ -169,10 +169,10 @@ func (c KeyFlags) Key(p *Program) (string, error) {
 	return key, nil
 }
 
-// APIKey returns the API key in the environment, or "".
+// APIKey returns the API key in the environment, or "" if there is none.
 func (p *Program) APIKey() string { return strings.TrimSpace(p.env(apiKeyVariable)) }
 
-// tls returns nil if there are no TLS flags.
+// tls returns the TLS configuration that the flags specify, or nil if there are no TLS flags.
 func (c *callFlags) tls() (*tls.Config, error) {
 	if c.TLSCAFile+c.TLSCertFile+c.TLSKeyFile == "" {
 		return nil, nil
@@ -206,7 +206,7 @@ func ShellLine(words []string) string {
 	return line
 }
 
-// connectionFlags returns the connection flags on the command line. The environment is not included, because it remains set.
+// connectionFlags returns the connection flags on the command line. It omits settings from the environment, which remain set.
 func connectionFlags(line *kong.Context) (flags string) {
 	for _, at := range line.Path {
 		if at.Flag == nil || at.Resolved || at.Flag.Group == nil || at.Flag.Group.Key != "connection" || at.Flag.Name == "timeout" {
@@ -220,10 +220,10 @@ func connectionFlags(line *kong.Context) (flags string) {
 	return flags
 }
 
-// Health is the command that checks whether a server is serving.
+// Health is the 'easel health' command.
 type Health struct {
 	callFlags
-	Service string `placeholder:"NAME" help:"A service of the server, such as easel.v1.GenerationService. By default the complete server."`
+	Service string `placeholder:"NAME" help:"Service to check, such as easel.v1.GenerationService. Default: the whole server."`
 }
 
 // Run checks whether a server is serving.

@@ -15,13 +15,13 @@ import (
 
 type usageCmd struct {
 	callFlags
-	By    usageBy `placeholder:"WHAT" help:"A row for each day, owner, caller, model or label=NAME; separate several with commas. Default: one row for all orders."`
+	By    usageBy `placeholder:"WHAT" help:"Group the orders by day, owner, caller, model or label=NAME. Separate several with commas. Default: one row for all orders."`
 	Since moment  `placeholder:"DATE" help:"Count orders from this day (2026-11-01, UTC) or time (RFC 3339). Default: the first day of this month."`
 	Until moment  `placeholder:"DATE" help:"Count orders up to the end of this day, or up to this time. Default: now."`
-	CSV   bool    `name:"csv" group:"output" help:"Comma-separated values with a header, amounts in cents."`
+	CSV   bool    `name:"csv" group:"output" help:"Print comma-separated values with a header, and amounts in cents."`
 }
 
-// Faults returns the faults of the flags.
+// Faults returns the problems with the flags.
 func (c *usageCmd) Faults() []string {
 	faults := FaultList(c.callFlags.Faults())
 	faults.Require(!c.CSV || c.Output != "json" && !c.Quiet, "--csv can't be used together with -o json or -q")
@@ -52,14 +52,14 @@ func (c *usageCmd) Run(ctx context.Context, s *session) error {
 	return s.answer(&easelv1.ListUsageResponse{Rows: rows}, Money(total[3]-total[4], ""), func() { c.print(s, rows, total) }) // cost minus refunds
 }
 
-// counts are the names of the counts in the contract.
+// counts contains the names of the counts in the contract.
 var counts = []string{"order_count", "failed_count", "unknown_count", "cost_cents", "refunded_cents", "reserved_cents", "unconfirmed_cents"}
 
 func countsOf(row *easelv1.UsageRow) []int64 {
 	return []int64{row.OrderCount, row.FailedCount, row.UnknownCount, row.CostCents, row.RefundedCents, row.ReservedCents, row.UnconfirmedCents}
 }
 
-// print draws the table, with the total below several rows.
+// print prints the rows as a table. If there are several rows, the total is below them.
 func (c *usageCmd) print(s *session, rows []*easelv1.UsageRow, total []int64) {
 	if len(rows) == 0 {
 		s.Note("Nothing was ordered in this time.")
@@ -99,7 +99,7 @@ func amounts(numbers []int64) (texts []string) {
 func (c *usageCmd) writeCSV(s *session, rows []*easelv1.UsageRow) error {
 	var text strings.Builder
 	out := csv.NewWriter(&text)
-	_ = out.Write(append(noFormulas(c.By.columns()), counts...)) // Error returns the error
+	_ = out.Write(append(noFormulas(c.By.columns()), counts...)) // out.Error returns the error
 	for _, row := range rows {
 		record := noFormulas(c.By.values(row))
 		for _, n := range countsOf(row) {
@@ -112,7 +112,7 @@ func (c *usageCmd) writeCSV(s *session, rows []*easelv1.UsageRow) error {
 	return out.Error()
 }
 
-// noFormulas quotes strings of callers that a spreadsheet would evaluate as a formula.
+// noFormulas quotes texts that a spreadsheet would evaluate as formulas, because they may come from callers.
 func noFormulas(texts []string) []string {
 	for i, text := range texts {
 		if text != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", []rune(text)[0]) {
@@ -162,7 +162,7 @@ func (b *usageBy) values(row *easelv1.UsageRow) (values []string) {
 	return values
 }
 
-// moment is a UTC day, or a time without a length.
+// moment is a UTC day or a point in time. For a point in time, start and end are equal.
 type moment struct{ start, end time.Time }
 
 // UnmarshalText parses 2026-11-01 or an RFC 3339 time.

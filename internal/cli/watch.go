@@ -13,10 +13,10 @@ type watchCmd struct {
 	callFlags
 	goalFlags
 	filterFlags
-	IDs []string `arg:"" optional:"" sep:"none" name:"id" help:"The renders. By default every render of the API key, including new ones, until interrupted."`
+	IDs []string `arg:"" optional:"" sep:"none" name:"id" help:"The renders. Default: all renders of the API key, including new ones, until interrupted."`
 }
 
-// Run prints each change until every named generation has reached the goal.
+// Run prints each change until all named generations have reached the goal.
 func (c *watchCmd) Run(ctx context.Context, s *session) error {
 	v := newWatchView(s, s.OutStyle, s.Print)
 	v.raw = s.json
@@ -30,12 +30,12 @@ func (c *watchCmd) Run(ctx context.Context, s *session) error {
 	return v.worst()
 }
 
-// goalFlags set the end of a watch or wait.
+// goalFlags contains the flag that sets the goal of a watch or wait.
 type goalFlags struct {
-	Until string `enum:"terminal,settled" default:"terminal" placeholder:"GOAL" help:"terminal: finished. settled: finished, and no refund can follow."`
+	Until string `enum:"terminal,settled" default:"terminal" placeholder:"GOAL" help:"State at which to stop: terminal (finished), or settled (finished, and no refund can follow)."`
 }
 
-// options returns the options of a watch with this goal, followed by those in more.
+// options appends the call option for this goal to more.
 func (g goalFlags) options(more ...easel.CallOption) []easel.CallOption {
 	if g.Until == "settled" {
 		return append(more, easel.UntilSettled())
@@ -49,7 +49,7 @@ type waitCmd struct {
 	ID string `arg:"" name:"id" help:"The render."`
 }
 
-// Run waits for one generation. It is a watch that prints only the last state, so that a long wait survives lost connections.
+// Run waits for a generation. It uses a watch and prints only the last state, because a watch survives lost connections.
 func (c *waitCmd) Run(ctx context.Context, s *session) error {
 	v := newWatchView(s, s.OutStyle, func(string) {})
 	err := v.follow(s.Watch(ctx, c.ID, c.options()...))
@@ -63,7 +63,7 @@ func (c *waitCmd) Run(ctx context.Context, s *session) error {
 	return verdict(last)
 }
 
-// stillGoing adds to the error of an interrupted command that its renders continue, and the command that follows them.
+// stillGoing adds a hint to the error of an interrupted command: its renders continue, and a command can follow them.
 func (s *session) stillGoing(ctx context.Context, err error, again string, ids ...string) error {
 	if ctx.Err() == nil {
 		return err
@@ -79,7 +79,7 @@ func (s *session) stillGoing(ctx context.Context, err error, again string, ids .
 	return p
 }
 
-// verdict returns the error for a render that ended without a result.
+// verdict returns an error if a render ended without a result, otherwise nil.
 func verdict(g *easelv1.Generation) error {
 	p := &Problem{Exit: ExitGenerationFailed, Text: "the render " + terminal.OneLine(g.GetGenerationId()) + " ", generationID: g.GetGenerationId()}
 	switch g.GetState() {

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// watchView prints a watch: a line for each change and, on a terminal, a live line that each message renews.
+// watchView prints a watch: a line for each change and, on a terminal, a live line that each message updates.
 type watchView struct {
 	*session
 	tell func(string)   // prints a state
@@ -29,7 +29,7 @@ func newWatchView(s *session, look terminal.Style, tell func(string)) *watchView
 	return &watchView{session: s, tell: tell, look: look, generations: map[string]*easelv1.Generation{}}
 }
 
-// follow prints a watch until its end.
+// follow prints a watch until the watch ends.
 func (v *watchView) follow(renders iter.Seq2[*easel.Render, error]) error {
 	v.message = v.received
 	defer v.ShowLive("")
@@ -51,7 +51,7 @@ func (v *watchView) follow(renders iter.Seq2[*easel.Render, error]) error {
 	return nil
 }
 
-// received prints a message as JSON, and applies messages other than states.
+// received prints a message as JSON if v.raw is set, and applies messages that contain no state.
 func (v *watchView) received(m easel.Message) {
 	if v.raw {
 		v.tell(compactJSON(m))
@@ -64,7 +64,7 @@ func (v *watchView) received(m easel.Message) {
 	}
 }
 
-// worst returns the first error of all generations.
+// worst returns an error if any generation ended without a result.
 func (v *watchView) worst() error {
 	for _, id := range slices.Sorted(maps.Keys(v.generations)) {
 		if err := verdict(v.generations[id]); err != nil {
@@ -103,8 +103,8 @@ func (v *watchView) applyHeartbeat(h *easelv1.Heartbeat) {
 	v.showProgress(h.TypicalRemaining.AsDuration())
 }
 
-// showProgress shows the state of one render, or counts of several. left is the estimated time to the end, zero if it is
-// unknown.
+// showProgress shows the state of a single render, or counts of several renders. left is the estimated remaining time; zero
+// means that it is unknown.
 func (v *watchView) showProgress(left time.Duration) {
 	line, active := "", 0
 	for _, g := range v.generations {

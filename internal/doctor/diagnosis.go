@@ -10,12 +10,12 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// Finding is one result of a diagnosis. If a part of a response was found, it contains the name of the member. Otherwise it
-// contains the reason and the missing rule.
+// Finding is one result of a diagnosis. If a part of a response was found, the finding contains the name of the JSON member.
+// Otherwise it contains the reason, and the rules that would make the part readable.
 type Finding struct {
 	Part  string `json:"part"`            // part of the response, such as "price"
-	Where string `json:"where,omitempty"` // name of the member as sent; empty if none was found
-	Value string `json:"value,omitempty"` // meaning of the word; empty if the part is not a word of a table
+	Where string `json:"where,omitempty"` // name of the member as the catalog sent it; empty if none was found
+	Value string `json:"value,omitempty"` // meaning of the part's word; empty if the part is not a word that a table maps
 	Fault string `json:"fault,omitempty"` // reason why the part can't be read; empty if it can be read
 	Hint  bool   `json:"hint,omitempty"`  // whether Easel works without the part, because the specification does not promise it
 	Fixes []Fix  `json:"cures,omitempty"` // rules that would make the part readable; empty if no rule would
@@ -24,8 +24,8 @@ type Finding struct {
 
 // Fix is one line to add to the rules.
 type Fix struct {
-	Table string `json:"table"`          // variable in [catalog.RulesFile]
-	Line  string `json:"line,omitempty"` // Go code to add to it
+	Table string `json:"table"`          // variable in [catalog.RulesFile] to extend
+	Line  string `json:"line,omitempty"` // Go code to add to the variable
 	Note  string `json:"note,omitempty"` // caution, if any
 }
 
@@ -45,12 +45,12 @@ func (f Finding) String() string {
 	return text + "\n"
 }
 
-// part is a part of a record, with texts for the case that it is missing.
+// part is a part of a record, with texts for findings if the part is missing.
 type part struct {
 	catalog.Rule
 	name, want string // want describes the required value
-	hints      string // likely substrings of a member with an unknown name
-	needed     bool   // Easel requires the part
+	hints      string // substrings that the name of an unknown member is likely to contain
+	needed     bool   // whether Easel requires the part
 }
 
 const (
@@ -58,10 +58,10 @@ const (
 	id    = "a text or a whole number"
 )
 
-// reading describes how the response of a route is read.
+// reading describes the rules that read a route's response.
 type reading struct {
-	name  string // name of the response
-	many  bool   // the response is a list of records
+	name  string // name of the response in the report
+	many  bool   // whether the response is a list of records
 	form  catalog.Form
 	parts []part // parts of a record; an object without the first part is not such a record
 }
@@ -89,7 +89,7 @@ func readings(r catalog.RuleSet) map[string]reading {
 	}
 }
 
-// diagnosis is the diagnosis of one body.
+// diagnosis is the diagnosis of one response body.
 type diagnosis struct {
 	reading
 	body  catalog.JSON
@@ -132,7 +132,7 @@ func (d *diagnosis) record() {
 	}
 }
 
-// list finds the list and inspects each of its records.
+// list searches for the list in the body, and inspects each record in the list.
 func (d *diagnosis) list() {
 	items, ok := d.form.List(d.body)
 	if !ok {
@@ -149,7 +149,8 @@ func (d *diagnosis) list() {
 	}
 }
 
-// wrapped searches for the first part in unknown wrappers. It returns the smallest set of fixes, or nil if the part is missing.
+// wrapped searches unknown wrapper objects for the first part. It returns the smallest set of fixes that makes the part
+// readable, or nil if no wrapper contains it.
 func (d *diagnosis) wrapped(wrappers catalog.Rule) (best []Fix) {
 	for _, o := range objects(d.body, nil) {
 		fixes := toAdd(o.path, wrappers)
@@ -167,7 +168,8 @@ func (d *diagnosis) wrapped(wrappers catalog.Rule) (best []Fix) {
 	return best
 }
 
-// arrays returns the fixes for the array that is probably the list. It prefers an array of records to other arrays of objects.
+// arrays returns the fixes for the array that is most likely the list. It prefers an array of records to an array of other
+// objects.
 func (d *diagnosis) arrays() (best []Fix) {
 	for _, o := range objects(d.body, nil) {
 		for _, m := range o.Sent().Members() {
@@ -183,7 +185,7 @@ func (d *diagnosis) arrays() (best []Fix) {
 	return best
 }
 
-// inspect looks for the parts of a record, and for members that may be a part under an unknown name.
+// inspect looks for the parts of a record, and for members that may be such a part under an unknown name.
 func (d *diagnosis) inspect(r *catalog.Record, in string) {
 	if d.otherUnit(r, in) {
 		return
@@ -209,7 +211,7 @@ func (d *diagnosis) inspect(r *catalog.Record, in string) {
 	}
 }
 
-// otherUnit reports whether the amounts have another currency or unit than euro cents. If so, it adds the finding.
+// otherUnit reports whether the amounts have a currency or unit other than euro cents. If so, it adds a finding.
 func (d *diagnosis) otherUnit(r *catalog.Record, in string) bool {
 	if len(d.parts) > 1 || !catalog.InOtherUnits(r) {
 		return false
@@ -225,7 +227,7 @@ func (d *diagnosis) otherUnit(r *catalog.Record, in string) bool {
 	return true
 }
 
-// missing adds a finding for a part that was not found, if it matters.
+// missing adds a finding for a part that was not found, if Easel needs the part or there are likely candidates.
 func (d *diagnosis) missing(p part, r *catalog.Record, in string, claimed []string) {
 	for _, name := range p.Names {
 		if m := r.Member(name); !m.Value.IsNull() {
@@ -242,7 +244,8 @@ func (d *diagnosis) missing(p part, r *catalog.Record, in string, claimed []stri
 	}
 }
 
-// candidates returns the members that may be the part: those with a likely name, or otherwise the only readable one.
+// candidates returns the names of the members that may be the part: members with a likely name or, if there are none, the
+// only member whose value is readable as the part.
 func (p part) candidates(r *catalog.Record, claimed []string) (telling []string) {
 	var others []string
 	seen := slices.Clone(claimed)
@@ -263,7 +266,7 @@ func (p part) candidates(r *catalog.Record, claimed []string) (telling []string)
 	return telling
 }
 
-// status checks the word of a status. If the word is unknown, it guesses the meaning from the rest of the record.
+// status checks a status word. If the word is unknown, status guesses its meaning from the rest of the record.
 func (d *diagnosis) status(r *catalog.Record, where string, value catalog.JSON) {
 	said, _ := catalog.AsWord(value)
 	if state := catalog.StateOf(said); state != catalog.StateUnrecognized {
@@ -293,7 +296,7 @@ func (d *diagnosis) add(f Finding) {
 	d.found = append(d.found, f)
 }
 
-// toAdd returns the fixes for the names in a path that are missing in a table.
+// toAdd returns fixes that add the names in a path to a table, except names that the table has already.
 func toAdd(path []string, known catalog.Rule) (fixes []Fix) {
 	for _, name := range path {
 		if !slices.Contains(known.Names, catalog.Fold(name)) {
@@ -309,7 +312,7 @@ type object struct {
 	path []string
 }
 
-// objects returns the objects in a value that the rules can reach.
+// objects returns the objects in a value, at the depths that the rules can reach.
 func objects(v catalog.JSON, path []string) (all []object) {
 	r, ok := catalog.NewRecord(v)
 	if !ok || len(path) > 2 {

@@ -1,5 +1,5 @@
 // Package doctor examines a catalog. It sends only requests that cost nothing. It reports the parts of responses that the
-// reading rules can't read, and the rules to add.
+// reading rules can't read, and the rules that would fix that.
 package doctor
 
 import (
@@ -31,11 +31,11 @@ const (
 // Config describes the catalog to examine.
 type Config struct {
 	BaseURL       string
-	AllowInsecure bool // allows sending the API key over http to a host that is not loopback
+	AllowInsecure bool // whether the API key may be sent over http to a host that is not loopback
 	Credential    catalog.Credential
-	Model         string          // model to read and quote; empty means the first one in the list
+	Model         string          // model to read and quote; empty means the first model in the list
 	Ledger        string          // description of the configured ledger, which the doctor does not open
-	Inputs        json.RawMessage // inputs to quote; nil generates inputs from the model
+	Inputs        json.RawMessage // inputs to quote; nil means sample values for the model's fields
 }
 
 // Report is the result of an examination.
@@ -47,7 +47,7 @@ type Report struct {
 	Ledger    string  `json:"ledger,omitempty"`
 }
 
-// Check is one request and its result.
+// Check is the result of one request.
 type Check struct {
 	Name     string       `json:"name"`
 	Route    string       `json:"route"`
@@ -55,7 +55,7 @@ type Check struct {
 	Skipped  bool         `json:"skipped,omitempty"`
 	Error    string       `json:"error,omitempty"`
 	Findings []Finding    `json:"findings,omitempty"`
-	Kind     catalog.Kind `json:"-"` // kind of the error
+	Kind     catalog.Kind `json:"-"` // kind of the error in Error
 }
 
 // Text returns the report for display. If brief is true, it omits the parts that could be read.
@@ -184,7 +184,7 @@ func sampleInputs(fields []catalog.InputField) json.RawMessage {
 	return text
 }
 
-// samples contains a sample value for each type, as JSON.
+// samples contains a sample value for each input type, as JSON.
 var samples = map[catalog.FieldType]string{
 	catalog.FieldString: `"a calm sea at dusk"`, catalog.FieldInteger: "1", catalog.FieldNumber: "1",
 	catalog.FieldBoolean: "false", catalog.FieldObject: "{}", catalog.FieldArray: "[]",
@@ -193,7 +193,7 @@ var samples = map[catalog.FieldType]string{
 // readOnlyTransport rejects requests that could cost or change anything. It records the body of each 2xx response.
 type readOnlyTransport struct {
 	next http.RoundTripper
-	body *bytes.Buffer // body of the last response, as far as it was read; nil if the response was not a 2xx
+	body *bytes.Buffer // the part of the last response's body that was read; nil if the response was not a 2xx
 }
 
 // RoundTrip implements http.RoundTripper.

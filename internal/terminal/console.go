@@ -1,5 +1,5 @@
-// Package terminal writes output for people: results and remarks, a live line, colors, and untrusted text in a form that
-// can't control a terminal.
+// Package terminal writes output for people: results and remarks, a live line, tables and colors. It escapes untrusted text,
+// so that the text can't control a terminal.
 package terminal
 
 import (
@@ -12,12 +12,12 @@ import (
 	"golang.org/x/term"
 )
 
-// Console writes results to one stream and remarks to the other, and shows a live line at the bottom of a terminal. Its
-// methods may be called concurrently.
+// Console writes results to one stream and remarks to another, and shows a live line at the bottom of a terminal. Its methods
+// may be called concurrently.
 type Console struct {
 	mu       sync.Mutex
 	out, err io.Writer
-	live     string // live line, empty if none is shown
+	live     string // live line; empty if none is shown
 	failed   error  // first failure to write a line of the result
 
 	OutStyle, ErrStyle Style
@@ -49,10 +49,10 @@ func (c *Console) PrintText(text string) {
 // Note writes a line about the result.
 func (c *Console) Note(line string) { c.print(c.err, c.ErrStyle, line) }
 
-// Hint writes a remark in dim letters.
+// Hint writes a dimmed remark.
 func (c *Console) Hint(text string) { c.Note(c.ErrStyle.Paint(Dim, text)) }
 
-// print replaces the live line by a line that stays.
+// print replaces the live line with a permanent line.
 func (c *Console) print(w io.Writer, style Style, line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,15 +62,15 @@ func (c *Console) print(w io.Writer, style Style, line string) {
 	}
 }
 
-// Err returns the reason for an incomplete result, such as a full disk or a closed pipe.
+// Err returns the first error of writing the result, such as a full disk or a closed pipe.
 func (c *Console) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.failed
 }
 
-// ShowLive shows a dim line until the next output, or removes it if the line is empty. It shortens the line to the width of the
-// terminal. Without a terminal nothing is shown.
+// ShowLive shows a dimmed line until the next output. An empty line removes the live line. ShowLive shortens the line to the
+// terminal's width. It shows nothing if there is no terminal.
 func (c *Console) ShowLive(line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +91,7 @@ func (c *Console) erase() {
 	}
 }
 
-// Copy writes bytes of the result. It sanitizes them for a terminal.
+// Copy writes bytes of the result. If the output is a terminal, it sanitizes them.
 func (c *Console) Copy(from io.Reader) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// All output of this program passes through Style.visible or Sanitize. They escape the characters of untrusted text
-// that would control a terminal as in JSON, such as \u001b, so that JSON stays equivalent.
+// All output of this program passes through Style.visible or Sanitize. They replace the characters that would control a
+// terminal with JSON escapes, such as \u001b, so that JSON output stays equivalent.
 
 // The colors are Unicode noncharacters, which are reserved for use inside a program. A console replaces them with
 // terminal codes.
@@ -62,7 +62,7 @@ func copySanitized(w io.Writer, from io.Reader) error {
 	}
 }
 
-// escaped escapes the characters that kind selects as in JSON, and replaces invalid UTF-8.
+// escaped replaces the characters that kind selects with JSON escapes, and replaces invalid UTF-8.
 func escaped(text string, kind func(rune) bool) string {
 	if !strings.ContainsFunc(text, kind) {
 		return strings.ToValidUTF8(text, "\uFFFD")
@@ -78,7 +78,7 @@ func escaped(text string, kind func(rune) bool) string {
 	return out.String()
 }
 
-// SanitizingWriter sanitizes a stream for people, such as a log.
+// SanitizingWriter sanitizes a stream that people read, such as a log.
 type SanitizingWriter struct{ io.Writer }
 
 // Write implements io.Writer.

@@ -8,10 +8,10 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// columns measures text. Its zero value ignores the locale, which would make more characters wide.
+// columns measures the width of text. Its zero value ignores the locale, in which more characters may be wide.
 var columns runewidth.Condition
 
-// Width returns the number of terminal columns of a text without colors.
+// Width returns the number of terminal columns that a text without colors occupies.
 func Width(text string) int { return columns.StringWidth(text) }
 
 // Cell is one field of a table with its color. It is printed as one line.
@@ -25,7 +25,7 @@ func Cells(texts ...string) (cells []Cell) {
 	return cells
 }
 
-// Table prints rows in columns below their headings. It omits a column that is empty in every row, and shortens nothing.
+// Table prints rows in columns below their headings. It omits a column that is empty in every row. It does not shorten cells.
 func (c *Console) Table(heads []string, rows [][]Cell) {
 	widths := make([]int, len(heads))
 	for _, row := range rows {
@@ -54,7 +54,7 @@ func (c *Console) tableLine(row []Cell, widths []int) string {
 	return strings.TrimRight(line.String(), " ")
 }
 
-// Fields prints names and values in two columns. It omits a field without a value.
+// Fields prints names and values in two columns. It omits fields without a value.
 func (c *Console) Fields(fields [][2]string) {
 	fields = slices.DeleteFunc(fields, func(f [2]string) bool { return f[1] == "" })
 	width := 0

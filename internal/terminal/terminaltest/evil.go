@@ -1,5 +1,4 @@
-// Package terminaltest supports tests of terminal output: a string that would control a terminal, and a check that only
-// its escaped form is printed.
+// Package terminaltest supports tests of output. It provides text that would control a terminal, and a terminal to print on.
 package terminaltest
 
 import (
@@ -8,8 +7,8 @@ import (
 	"unicode"
 )
 
-// Evil is a hostile string from a catalog. It has 7-bit and 8-bit control sequences that clear a terminal, change its
-// colors and set its title, directional overrides, line breaks, and the program's own color marks.
+// Evil is a hostile string as a catalog might send it. It contains 7-bit and 8-bit escape sequences that clear, color and
+// rename a terminal, directional overrides, line breaks, and the program's own color marks.
 const Evil = "evil\x1b[2J\x1b[31m\x1b]0;title\x07\u009b1m\x7f\b\r\n  id2  \u202e\u2066\u2069\u200e\u200f\u061c\u2028" + "\uFDD5e\uFDD0"
 
 // hasControl reports whether a terminal would interpret a character instead of showing it. Color marks and line
