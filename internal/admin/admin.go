@@ -1,6 +1,5 @@
-// Package admin serves operators: probes, metrics, the status page, orders and profiles. It does not serve callers.
-// Probes, metrics without names and the files of the page are open to every client that can connect. All other routes
-// need an operator.
+// Package admin serves operators, not callers: probes, metrics, the status page, orders and profiles. Every client that can
+// connect may read the probes, the metrics without names and the page's files. All other routes require an operator.
 package admin
 
 import (
@@ -16,15 +15,15 @@ import (
 type Config struct {
 	// Status is the source of the probes and of the status page.
 	Status Status
-	// Metrics is served at /metrics to operators, and Nameless, which has no owner and no caller, to all others.
+	// Metrics is served at /metrics to operators. Nameless, which has no owner and caller names, is served to all other clients.
 	Metrics, Nameless http.Handler
-	// Prove authenticates an operator by the authorization of a request and returns the name. Its errors are statuses.
-	// If it is nil, every client on this machine is an operator.
+	// Prove authenticates an operator by the authorization headers of a request, and returns the operator's name. Its errors
+	// are gRPC statuses. If it is nil, every client on this machine is an operator.
 	Prove func(ctx context.Context, authorization []string) (name string, err error)
 	// Orders serves the orders of the ledger.
 	Orders Orders
-	// Addr is the bound address of the listener, and ConfiguredAddr the address in the settings. With AllowedHosts they
-	// determine the accepted hosts of requests: see crossorigin.AdminHosts.
+	// Addr is the listener's bound address, and ConfiguredAddr the address in the settings. Together with AllowedHosts, they
+	// determine the hosts that requests may have: see crossorigin.AdminHosts.
 	Addr, ConfiguredAddr string
 	AllowedHosts         []string
 }
@@ -51,14 +50,14 @@ func NewScraped(config Config) http.Handler {
 	return config.guard(mux)
 }
 
-// guard rejects requests of other web pages and requests for other hosts.
+// guard rejects requests that web pages of other origins send, and requests whose host is not allowed.
 func (c Config) guard(handler http.Handler) http.Handler {
 	hosts := crossorigin.AdminHosts(c.AllowedHosts, c.ConfiguredAddr, c.Addr)
 	deny := func(w http.ResponseWriter, _ *http.Request, why error) { refuse(w, service.Status(why).Err()) }
 	return hosts.RefuseOthers(crossorigin.RefuseReads(handler, deny), deny)
 }
 
-// route is a pattern and its handler. An open route needs no operator.
+// route is a pattern and its handler. An open route does not require an operator.
 type route struct {
 	pattern string
 	open    bool
@@ -97,7 +96,7 @@ func (c Config) routes() []route {
 	}
 }
 
-// metrics serves GET /metrics. An invalid token is harmless, because a scraper may send the token of another server.
+// metrics serves GET /metrics. It ignores an invalid token, because a scraper may send another server's token.
 func (c Config) metrics(w http.ResponseWriter, r *http.Request) {
 	shown := c.Nameless
 	if _, err := c.operator(r); err == nil {

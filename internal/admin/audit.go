@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// AuditLine is a line of the audit: a change and its actor.
+// AuditLine is a line of the audit log: a change and its actor.
 type AuditLine struct {
 	ID      string          `json:"id"`
 	Time    time.Time       `json:"time"`
@@ -28,13 +28,13 @@ func AuditLineOf(a ledger.AuditLine) AuditLine {
 	}
 }
 
-// AuditQuery selects the lines of the audit after a position. The oldest are first.
+// AuditQuery selects the lines of the audit log after a position, oldest first.
 type AuditQuery struct {
 	Since time.Time `json:"since,omitzero"`
 	After string    `json:"after,omitempty"`
 }
 
-// audit serves GET /audit with a page of lines, oldest first. An empty page is the end.
+// audit serves GET /audit with a page of lines, oldest first. An empty page marks the end.
 func (o Orders) audit(ctx context.Context, asked AuditQuery) (map[string][]AuditLine, error) {
 	found, err := o.Ledger.AuditLines(ctx, ledger.Position{Time: asked.Since, ID: asked.After}, listed)
 	all := []AuditLine{}

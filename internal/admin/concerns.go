@@ -11,27 +11,27 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// The limits from which the page warns.
+// Thresholds of the warnings.
 const (
 	crowded      = 0.8              // used share of a limit or of a budget
 	stale        = 60 * time.Second // age of the last response, if nothing else fails
-	persistent   = 3                // number of consecutive failed polls of an API key that is more than a brief failure
-	longWaiting  = 10 * time.Second // wait of a request for a permit
-	unknownLong  = 10 * time.Minute // age of an order of unknown outcome
+	persistent   = 3                // number of consecutive failed polls of an API key after which the failure is not brief
+	longWaiting  = 10 * time.Second // time that a request has waited for a permit
+	unknownLong  = 10 * time.Minute // age of an order whose outcome is unknown
 	silentLong   = 30 * time.Minute // age of an undelivered event
-	uncopiedLong = 15 * time.Minute // wait of a result for its copy
+	uncopiedLong = 15 * time.Minute // time that a result has waited to be copied
 )
 
 // concern is a warning to the operator.
 type concern struct {
-	Grave bool   `json:"grave"` // whether the operator has to act
+	Grave bool   `json:"grave"` // whether the operator must act
 	Text  string `json:"text"`
 }
 
 // concerns is the list of warnings.
 type concerns []concern
 
-// add adds a warning if a condition holds.
+// add adds a warning if holds is true.
 func (c *concerns) add(holds, grave bool, format string, args ...any) {
 	if holds {
 		*c = append(*c, concern{Grave: grave, Text: fmt.Sprintf(format, args...)})
@@ -68,8 +68,8 @@ func graveFirst(a, b concern) int {
 	return 1
 }
 
-// addKeys adds a warning for the API keys in each condition that is not healthy. An occasional failed poll, or an invalid API
-// key of a caller, is not grave.
+// addKeys adds a warning for each unhealthy condition that API keys have. An occasional failed poll or a caller's invalid API
+// key is not grave.
 func (c *concerns) addKeys(r *report) {
 	troubled := 0
 	for _, row := range []struct {
@@ -113,7 +113,7 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// addLimiters adds the warnings about requests that the catalog does not accept now.
+// addLimiters adds the warnings about requests that wait for the catalog.
 func (c *concerns) addLimiters(r *report) {
 	for _, one := range r.Limiters.Closed {
 		c.add(one.Reason == dailyCap, true, "The daily cap of an API key (%s) is reached: the catalog accepts no orders until the cap is raised, or until midnight UTC.", one.Key)

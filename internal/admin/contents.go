@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ContentFetch is the result to copy again.
+// ContentFetch names the result to copy again.
 type ContentFetch struct {
 	Generation string `json:"generation"`
 }
@@ -15,7 +15,7 @@ type FetchedContent struct {
 	State       string `json:"state"`
 	SizeBytes   int64  `json:"size_bytes"`
 	ContentType string `json:"content_type"`
-	Problem     string `json:"problem,omitempty"` // reason for the failure of the last attempt
+	Problem     string `json:"problem,omitempty"` // error of the last attempt
 }
 
 // fetchTime is the maximum time that an operator waits for a copy.

@@ -10,9 +10,10 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// Erasure selects the orders whose content an operator erases from the ledger, in steps.
+// Erasure selects the orders whose content one step of an erasure removes from the ledger.
 type Erasure struct {
-	// Owner, LabelName with LabelValue, and Generation are conditions. At least one must be set, and all that are set must match.
+	// Owner, LabelName with LabelValue, and Generation are conditions. At least one must be set. An order must match all
+	// conditions that are set.
 	Owner      string `json:"owner,omitempty"`
 	LabelName  string `json:"label_name,omitempty"`
 	LabelValue string `json:"label_value,omitempty"`
@@ -23,15 +24,15 @@ type Erasure struct {
 
 // Erased is the result of a step.
 type Erased struct {
-	// Erased is the number of orders that had not been erased before.
+	// Erased is the number of orders that this step has erased.
 	Erased int64 `json:"erased"`
-	// Left has the reasons for incomplete erasure by order, each of unknown outcome, or by store.
+	// Left maps orders whose outcome is unknown, and stores whose copies remain, to the reason why they were not erased.
 	Left map[string]string `json:"left,omitempty"`
-	// Next is the position of the next step; nil after the last one.
+	// Next is the position of the next step; nil after the last step.
 	Next *ledger.Position `json:"next,omitempty"`
 }
 
-// eraseBatchSize is the maximum number of orders of a step.
+// eraseBatchSize is the maximum number of orders in a step.
 const eraseBatchSize = 200
 
 // erase serves POST /orders:erase. It erases at most [eraseBatchSize] orders.
@@ -50,7 +51,7 @@ func (o Orders) erase(ctx context.Context, asked Erasure) (Erased, error) {
 			done.Left[cmp.Or(one.Generation, one.ID)] = "its outcome is unknown: resolve it first"
 		}
 	}
-	audited := Erasure{Owner: asked.Owner, LabelName: asked.LabelName, Generation: asked.Generation} // the value of a label may name content
+	audited := Erasure{Owner: asked.Owner, LabelName: asked.LabelName, Generation: asked.Generation} // the label's value may be content, so it is not audited
 	done.Erased, err = o.Ledger.EraseFor(ctx, &ledger.Act{By: byOf(ctx), Action: ledger.ActErase, Became: audited}, free...)
 	if err != nil {
 		return done, err
@@ -63,7 +64,7 @@ func (o Orders) erase(ctx context.Context, asked Erasure) (Erased, error) {
 	return done, nil
 }
 
-// deleteTime is the maximum time that a request of an operator waits for the deletion of copies.
+// deleteTime is the maximum time that an operator's request waits for the deletion of copies.
 const deleteTime = 10 * time.Second
 
 // forgetContents waits for the deletion of the copies of erased results.
@@ -85,7 +86,7 @@ func (o Orders) forgetContents(ctx context.Context, done *Erased) {
 	}
 }
 
-// chosen returns the orders of a step.
+// chosen returns the orders of one step.
 func (o Orders) chosen(ctx context.Context, asked Erasure) ([]ledger.Order, error) {
 	filter, after := ledger.Filter{AnyState: true, Generation: asked.Generation}, ledger.Position{}
 	if asked.Owner != "" {

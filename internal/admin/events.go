@@ -7,7 +7,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// EventQuery selects events.
+// EventQuery selects events of teams.
 type EventQuery struct {
 	Team    string    `json:"team,omitempty"`
 	Since   time.Time `json:"since,omitzero"`
@@ -19,7 +19,7 @@ type EventQuery struct {
 // Replayed is the result of one step of a replay.
 type Replayed struct {
 	Events int64                 `json:"events"`         // number of events that will be sent again
-	Next   *ledger.EventPosition `json:"next,omitempty"` // position of the next step; nil after the last one
+	Next   *ledger.EventPosition `json:"next,omitempty"` // position of the next step; nil after the last step
 }
 
 func (q EventQuery) filter() ledger.EventFilter {

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// maxRequestBytes is the maximum size of the body of a request.
+// maxRequestBytes is the maximum size of a request body.
 const maxRequestBytes = 64 << 10
 
-// problem is the reason why a request is rejected. The response has its status and its text.
+// problem is the reason why a request is rejected. The response has the problem's HTTP status and text.
 type problem struct {
 	status int
 	text   string
@@ -23,16 +23,16 @@ type problem struct {
 // Error returns the text.
 func (p *problem) Error() string { return p.text }
 
-// invalid returns the problem of a request with an invalid or missing member.
+// invalid returns the problem for a request with an invalid or missing member.
 func invalid(text string) error { return &problem{http.StatusBadRequest, text} }
 
-// conflict returns the problem of a request that the state of the server or of the ledger does not allow.
+// conflict returns the problem for a request that the state of the server or the ledger does not allow.
 func conflict(format string, args ...any) error {
 	return &problem{http.StatusConflict, fmt.Sprintf(format, args...)}
 }
 
-// answers returns a handler that decodes a request, and sends the result of do as JSON. An error that is not a problem is that
-// the ledger is unavailable.
+// answers returns a handler that decodes a request, and sends the result of do as JSON. It reports an error that is not a
+// problem as an unavailable ledger.
 func answers[Q, A any](do func(context.Context, Q) (A, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var asked Q
@@ -58,7 +58,8 @@ func writeJSON(w http.ResponseWriter, value any) {
 	_ = json.NewEncoder(w).Encode(value) // the client may have disconnected
 }
 
-// decode decodes a request: the body of a POST, or the query parameter of a GET. A GET without it selects everything.
+// decode decodes a request: the body of a POST, or the query parameter of a GET. A GET without the parameter selects
+// everything.
 func decode(w http.ResponseWriter, r *http.Request, asked any) error {
 	var from io.Reader = http.MaxBytesReader(w, r.Body, maxRequestBytes)
 	if r.Method == http.MethodGet {

@@ -9,13 +9,13 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// shownOwners is the maximum number of owners.
+// shownOwners is the maximum number of owners in the report.
 const shownOwners = 100
 
 // book describes the ledger in the report.
 type book struct {
 	Kind          string     `json:"kind"`  // memory, sqlite or postgres
-	Means         string     `json:"means"` // kind for display
+	Means         string     `json:"means"` // the kind in words, for display
 	Up            bool       `json:"up"`
 	Read          *time.Time `json:"read"`
 	Unknown       int64      `json:"unknown"`
@@ -29,11 +29,11 @@ type book struct {
 type owner struct {
 	Name             string     `json:"owner"`
 	Orders           int64      `json:"orders"`
-	SpentCents       int64      `json:"spentCents"` // gross amount
+	SpentCents       int64      `json:"spentCents"` // amount charged, refunds not subtracted
 	RefundedCents    int64      `json:"refundedCents"`
 	ReservedCents    int64      `json:"reservedCents"`
 	UnconfirmedCents int64      `json:"unconfirmedCents"` // part of the spent amount
-	Day              *budget    `json:"day"`              // null without a limit
+	Day              *budget    `json:"day"`              // null if there is no limit
 	Month            *budget    `json:"month"`
 	Unknown          int64      `json:"unknown"`
 	OldestUnknown    *time.Time `json:"oldestUnknown"`
@@ -78,8 +78,8 @@ func bookOf(l ledger.Reading, now time.Time) book {
 	return b
 }
 
-// oldest converts the age of the oldest item to a time. It returns nil if count is 0. An age is negative if the
-// database's clock was corrected.
+// oldest converts the age of the oldest item to a time. It returns nil if count is 0. An age may be negative, because the
+// database's clock may have been corrected.
 func oldest(now time.Time, count int64, age time.Duration) *time.Time {
 	if count == 0 {
 		return nil

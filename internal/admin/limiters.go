@@ -10,27 +10,27 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// maxWaiting is the maximum number of lines of [limiters.Waiting].
+// maxWaiting is the maximum number of lines in [limiters.Waiting].
 const maxWaiting = 100
 
 // limiters lists the requests that wait for permits, and the limiters that grant no permits.
 type limiters struct {
 	Closed  []closedLimiter `json:"closed"`
-	Waiting []waiters       `json:"waiting"` // the first 100 lines, the longest wait first
-	Lines   int             `json:"lines"`   // number of lines before the limit
+	Waiting []waiters       `json:"waiting"` // at most 100 lines, the longest wait first
+	Lines   int             `json:"lines"`   // number of lines, including lines above the limit
 }
 
-// closedLimiter is an API key whose limiter grants no permits, or no permits for orders.
+// closedLimiter describes an API key whose limiter grants no permits, or no permits for orders.
 type closedLimiter struct {
 	Key    string     `json:"key"`
 	Reason string     `json:"reason"` // rate_limited, unavailable or daily_cap, as in metrics
-	Till   *time.Time `json:"till"`   // null if one request probes the catalog
+	Till   *time.Time `json:"till"`   // end of the pause; null while one request probes the catalog
 }
 
 // dailyCap is the reason of a limiter that grants no permits for orders.
 const dailyCap = "daily_cap"
 
-// waiters describes the requests of an owner and class that wait for permits.
+// waiters describes the requests of one owner and class that wait for permits.
 type waiters struct {
 	Key    string    `json:"key"`
 	Owner  string    `json:"owner"`

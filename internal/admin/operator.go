@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Routes maps the pattern of each route to whether it is open, that is, needs no operator.
+// Routes maps the pattern of each route to whether the route is open, that is, does not require an operator.
 func Routes() map[string]bool {
 	all := map[string]bool{}
 	for _, r := range (Config{}).routes() {
@@ -22,7 +22,8 @@ func Routes() map[string]bool {
 	return all
 }
 
-// forOperators rejects requests of other clients. It stores the operator for the audit.
+// forOperators rejects requests from clients that are not operators. It stores the operator in the request's context, for
+// the audit log.
 func (c Config) forOperators(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		by, err := c.operator(r)
@@ -37,10 +38,10 @@ func (c Config) forOperators(next http.HandlerFunc) http.HandlerFunc {
 var errNoOperators = status.Error(codes.PermissionDenied, "without a callers file only a client on this machine is an operator; "+
 	"connect over loopback, or name operators in EASEL_CALLERS_FILE")
 
-// anonymous is the name of an operator without a callers file.
+// anonymous is the name of every operator if there is no callers file.
 const anonymous = "anonymous"
 
-// operator returns the operator that sent a request. Without a callers file every client on this machine is one.
+// operator returns the operator that sent a request. Without a callers file, every client on this machine is an operator.
 func (c Config) operator(r *http.Request) (by ledger.By, err error) {
 	by = ledger.By{Actor: anonymous, Origin: r.RemoteAddr}
 	switch {
@@ -52,12 +53,13 @@ func (c Config) operator(r *http.Request) (by ledger.By, err error) {
 	return by, err
 }
 
-// isLocal reports whether a request comes from this machine, and not through a proxy on it.
+// isLocal reports whether a request comes from this machine, and did not come through a proxy on this machine.
 func isLocal(r *http.Request) bool {
 	return crossorigin.IsLoopback(r.RemoteAddr) && r.Header.Get("X-Forwarded-For") == "" && r.Header.Get("Forwarded") == ""
 }
 
-// authorization returns the authorization of a request. In a browser, an operator enters the token as the password.
+// authorization returns the authorization headers of a request. If the request has a password, which an operator enters in a
+// browser, authorization returns it as a bearer token.
 func authorization(r *http.Request) []string {
 	if _, token, ok := r.BasicAuth(); ok {
 		return []string{"Bearer " + token}
@@ -88,7 +90,7 @@ func withBy(ctx context.Context, by ledger.By) context.Context {
 	return context.WithValue(ctx, byKey{}, by)
 }
 
-// byOf returns the operator in a context. Without an operator, the audit rejects the action.
+// byOf returns the operator in a context. If there is none, it returns the zero value, and the ledger rejects the action.
 func byOf(ctx context.Context) ledger.By {
 	by, _ := ctx.Value(byKey{}).(ledger.By)
 	return by

@@ -14,19 +14,20 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// listed is the maximum number of orders, events or lines of the audit in one response.
+// listed is the maximum number of orders, events or audit lines in one response.
 const listed = 1000
 
 // Orders serves the orders of the ledger to operators.
 type Orders struct {
 	Ledger *ledger.Ledger
-	// Catalog is asked for the generation that an operator records, with the shared API key.
+	// Catalog reads the generation that an operator records, with the shared API key.
 	Catalog *catalog.Client
-	// Held is the shared API key. If it is nil, an order counts as no longer resent only after its window.
+	// Held is the shared API key; nil if callers use their own. If it is nil, an order counts as no longer resent only after
+	// the resend window.
 	Held *catalog.Credential
-	// Contents stores the results. Their copies are deleted with erased orders. Nil means that there are no copies.
+	// Contents stores copies of results, which are deleted with erased orders. Nil means that there are no copies.
 	Contents *content.Results
-	// Owners returns the owners in the callers file. Nil if there is no callers file.
+	// Owners returns the owners in the callers file; nil if there is no callers file.
 	Owners func() []string
 }
 
@@ -45,17 +46,17 @@ type Order struct {
 	RefundedCents    int64             `json:"refunded_cents,omitempty"`
 	UnconfirmedCents int64             `json:"unconfirmed_cents,omitempty"`
 	Labels           map[string]string `json:"labels,omitempty"`
-	// Claims is the number of processes that have acquired the lease of the order.
+	// Claims is the number of leases that processes have acquired to send the order.
 	Claims int `json:"claims"`
-	// Problem is the result of the last attempt, if the order has no outcome yet.
+	// Problem is the failure of the last attempt, if the order has no outcome yet.
 	Problem string `json:"problem,omitempty"`
-	// SentAgainUntil is the end of the time in which an order of unknown outcome is resent. Nil if it is not or no longer resent.
+	// SentAgainUntil is the time until which an order whose outcome is unknown is resent; nil if the order is not resent.
 	SentAgainUntil *time.Time `json:"sent_again_until,omitempty"`
 	// Held reports whether the order was open when the ledger was copied or restored.
 	Held bool `json:"held,omitempty"`
 	// Resolved reports whether an operator has set the outcome.
 	Resolved bool `json:"resolved,omitempty"`
-	// Movements are the order's lines of the journal. They are set only if the query has a name.
+	// Movements contains the order's lines in the journal of money. It is set only if the query has a name.
 	Movements []Movement `json:"movements,omitempty"`
 }
 
@@ -64,10 +65,10 @@ type Movement struct {
 	Time  time.Time `json:"time"`
 	Kind  string    `json:"kind"`
 	Cents int64     `json:"cents"`
-	Actor string    `json:"actor,omitempty"` // operator, or empty for Easel
+	Actor string    `json:"actor,omitempty"` // operator; empty if Easel recorded the line
 }
 
-// apiKey returns the SHA-256 of the shared API key, empty without one.
+// apiKey returns the SHA-256 of the shared API key, or "" if there is none.
 func (o Orders) apiKey() string {
 	if o.Held == nil {
 		return ""
@@ -102,8 +103,8 @@ func stateOf(o ledger.Order) string {
 type OrderQuery struct {
 	// Name is the name of an order, a generation or an idempotency key. If it is set, it is the only condition.
 	Name string `json:"name,omitempty"`
-	// Unknown selects orders of unknown outcome. Reserved selects orders with reserved money. Held selects orders that
-	// have waited for their callers since the ledger was copied.
+	// Unknown selects orders whose outcome is unknown. Reserved selects orders with reserved money. Held selects orders that
+	// have waited for their callers since the ledger was copied or restored.
 	Unknown  bool `json:"unknown,omitempty"`
 	Reserved bool `json:"reserved,omitempty"`
 	Held     bool `json:"held,omitempty"`
@@ -123,7 +124,7 @@ type OrderQuery struct {
 // OrderStates contains the values of [OrderQuery.State].
 var OrderStates = []string{"unknown", "refused", "placed", "queued", "running", "succeeded", "failed", "refunded", "deleted"}
 
-// check returns the problem of a query with an invalid member.
+// check returns a problem if a member of the query is invalid.
 func (q OrderQuery) check() error {
 	switch {
 	case q.State != "" && !slices.Contains(OrderStates, q.State):
@@ -134,7 +135,8 @@ func (q OrderQuery) check() error {
 	return nil
 }
 
-// list serves GET /orders: the orders that a query selects, or the orders with a name and their movements.
+// list serves GET /orders: the orders that a query selects or, if the query has a name, the orders with that name and their
+// movements.
 func (o Orders) list(ctx context.Context, asked OrderQuery) (map[string][]Order, error) {
 	if err := asked.check(); err != nil {
 		return nil, err
@@ -174,7 +176,7 @@ func (o Orders) choose(ctx context.Context, asked OrderQuery) ([]Order, error) {
 	return all, err
 }
 
-// filter returns the filter of the ledger, without owners.
+// filter converts the query to a ledger filter. It omits the owner.
 func (q OrderQuery) filter() ledger.Filter {
 	f := ledger.Filter{Unresolved: q.Unknown || q.State == "unknown", Refused: q.State == "refused", Deleted: q.State == "deleted", Reserved: q.Reserved, Held: q.Held, Labels: q.Labels, Since: q.Since}
 	for status := lifecycle.Unseen; status <= lifecycle.Refunded; status++ {
@@ -186,10 +188,10 @@ func (q OrderQuery) filter() ledger.Filter {
 	return f
 }
 
-// maxNamed is the maximum number of orders with a name, because each is returned with its movements.
+// maxNamed is the maximum number of orders in a response for a name, because each order is returned with its movements.
 const maxNamed = 20
 
-// named returns the orders with a name and their movements.
+// named returns the orders with the name in the query, and their movements.
 func (o Orders) named(ctx context.Context, asked OrderQuery) ([]Order, error) {
 	found, err := o.Ledger.Find(ctx, asked.Name, maxNamed)
 	all := []Order{}

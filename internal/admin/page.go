@@ -14,11 +14,11 @@ var (
 	style []byte
 )
 
-// policy allows the page to load its files and to query this server, and nothing more.
+// policy is the Content-Security-Policy, which allows the page only to load its files and to query this server.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// file returns a handler of a file of the page.
+// file returns a handler for a file of the page. kind is its content type.
 func file(kind string, body []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		header := w.Header()

@@ -1,6 +1,6 @@
 'use strict';
 
-// Strings are set as text, so that strings of the catalog or a caller never become markup.
+// Strings are set as text, so that strings from the catalog or a caller never become markup.
 const make = (tag, text, kind) => {
   const element = document.createElement(tag);
   if (text !== undefined) element.textContent = text;
@@ -9,7 +9,7 @@ const make = (tag, text, kind) => {
 };
 const at = id => document.getElementById(id);
 
-let skew = 0; // difference of the server's clock and the local clock, in milliseconds
+let skew = 0; // difference between the server's clock and the local clock, in milliseconds
 const since = time => time ? Math.max(0, (Date.now() + skew - Date.parse(time)) / 1000) : null;
 const span = seconds => {
   if (seconds === null) return 'never';
@@ -29,7 +29,7 @@ const clock = time => new Date(time).toLocaleTimeString('en-GB');
 
 const health = { healthy: 'good', unknown: '', throttled: 'fair', unreachable: 'bad', credential_rejected: 'bad' };
 
-// table draws rows with columns of [heading, cell, kind]. A cell is a string or an element.
+// table shows rows with columns of [heading, cell, kind]. cell is a function of the item that returns a string or an element.
 const table = (id, columns, rows, none) => {
   const body = [];
   if (rows.length) {
@@ -45,7 +45,7 @@ const table = (id, columns, rows, none) => {
     const row = make('tr');
     for (const [heading, cell, kind] of columns) {
       const td = make('td', undefined, kind);
-      td.dataset.heading = heading; // a narrow page shows it next to the cell
+      td.dataset.heading = heading; // a narrow page shows the heading next to the cell
       td.append(cell(item));
       row.append(td);
     }
@@ -113,7 +113,7 @@ const limiters = ({ limiters: g }) => {
   ], g.waiting, 'Nobody waits.');
 };
 
-// replicas shows the number of replicas that divide the rate of polls.
+// replicas shows the number of replicas that share the poll rate.
 const replicas = ({ watching: w }) => {
   const line = at('replicas');
   line.hidden = w.replicas < 2;
@@ -157,7 +157,7 @@ const copies = ({ copies: c }) => {
     'Results that can’t be copied: ', make('span', count(c.failed), c.failed ? 'fair' : ''), '.');
 };
 
-let token = ''; // token of an operator; stored only in the memory of this page
+let token = ''; // an operator's token, stored only in this page's memory
 at('prove').addEventListener('submit', event => {
   event.preventDefault();
   token = at('token').value;
@@ -165,7 +165,7 @@ at('prove').addEventListener('submit', event => {
   refresh();
 });
 
-// ask requests the status. If an operator's token is missing or invalid, it shows the form for one.
+// ask requests the status. If there is no valid operator's token, it shows the form for a token and returns null.
 const ask = async () => {
   const response = await fetch('status.json', { cache: 'no-store', credentials: 'omit', headers: token ? { Authorization: 'Bearer ' + token } : {}, signal: AbortSignal.timeout(5000) });
   const closed = response.status === 401 || response.status === 403;

@@ -12,14 +12,14 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Resolution is an operator's decision on the outcome of an order.
+// Resolution is an operator's decision about an order's outcome.
 type Resolution struct {
-	// ID is the ID of the order, its generation or its idempotency key. In a response it is the order's ID.
+	// ID is an order ID, a generation ID or an idempotency key. In a response, it is the order ID.
 	ID string `json:"id"`
-	// Placed is the generation that the order placed. If it is empty, Refused must be set.
+	// Placed is the generation that the order placed. If it is empty, Refused must be true.
 	Placed  string `json:"placed,omitempty"`
 	Refused bool   `json:"refused,omitempty"`
-	// Force records a generation without a check in the catalog.
+	// Force records the generation without checking it in the catalog.
 	Force bool `json:"force,omitempty"`
 }
 
@@ -48,7 +48,7 @@ func (o Orders) resolve(ctx context.Context, asked Resolution) (Resolution, erro
 	return asked, err
 }
 
-// only returns the only order with a name.
+// only returns the order with a name. It returns a problem if there is no such order, or more than one.
 func (o Orders) only(ctx context.Context, name string) (order ledger.Order, err error) {
 	found, err := o.Ledger.Find(ctx, name, maxNamed)
 	if err != nil {
@@ -70,7 +70,7 @@ func (o Orders) only(ctx context.Context, name string) (order ledger.Order, err 
 	return order, conflict("%s is the name of several orders; use the id of one: %s", name, strings.Join(names, ", "))
 }
 
-// check returns the problem of a generation that, according to the catalog, the order can't have placed.
+// check returns a problem if the catalog shows that the order can't have placed the generation, or can't be asked.
 func (o Orders) check(ctx context.Context, order ledger.Order, asked Resolution) error {
 	switch {
 	case !catalog.CanBeNamed(asked.Placed):
@@ -92,7 +92,7 @@ func (o Orders) check(ctx context.Context, order ledger.Order, asked Resolution)
 	return nil
 }
 
-// isImpossible returns the reason why an operator can't set the outcome of an order.
+// isImpossible returns the reason why an operator can't set an order's outcome.
 func isImpossible(order ledger.Order) error {
 	switch {
 	case order.Generation != "":

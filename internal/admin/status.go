@@ -10,24 +10,24 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Status is the source of the status page, which shows operators the state of the server and its problems. All fields
-// are required.
+// Status provides the data of the status page, which shows operators the server's state and problems. All fields are
+// required.
 type Status struct {
 	Version, Revision string    // version of the program
 	Began             time.Time // start time of the program
 	Hub               func() watch.Snapshot
-	Limiters          func() map[string]limiter.State // states by tenant
+	Limiters          func() map[string]limiter.State // limiter states by tenant
 	Usage             func() []Usage
 	Ledger            func() ledger.Reading
 	Copies            bool                       // whether results are copied into a store
 	Serving           func(context.Context) bool // whether the server should receive calls
-	Problems          func() map[string][]error  // errors of reading the files of each setting again, and the keys of [Issuers]
+	Problems          func() map[string][]error  // errors of reloading files by setting, and of reading keys under [Issuers]
 }
 
-// Issuers is the name of the keys of issuers in [Status.Problems].
+// Issuers is the key in [Status.Problems] for errors of reading the issuers' keys.
 const Issuers = "issuers"
 
-// Usage is the usage of one limit on all callers.
+// Usage is the current use of a limit for all callers together.
 type Usage struct {
 	Limit string `json:"name"` // "streams" or "calls"
 	Used  int    `json:"used"`
@@ -50,13 +50,13 @@ type report struct {
 	Revision    string                   `json:"revision"`
 	Began       time.Time                `json:"began"`
 	Serving     bool                     `json:"serving"`
-	Concerns    []concern                `json:"concerns"` // empty if all is well
+	Concerns    []concern                `json:"concerns"` // warnings; empty if all is well
 	Usage       []Usage                  `json:"usage"`
 	Watching    watching                 `json:"watching"`
 	Limiters    limiters                 `json:"limiters"`
 	Ledger      book                     `json:"ledger"`
-	Copies      *copies                  `json:"copies,omitempty"` // absent without a store
-	Keys        []watch.PolledCredential `json:"keys"`             // at most 100, with those in trouble first
+	Copies      *copies                  `json:"copies,omitempty"` // absent if there is no store
+	Keys        []watch.PolledCredential `json:"keys"`             // at most 100, unhealthy API keys first
 	Generations []watch.PolledGeneration `json:"generations"`      // at most 100, sorted by the time since the last response
 }
 
@@ -71,7 +71,7 @@ type watching struct {
 type copies struct {
 	Waiting       int64      `json:"waiting"`
 	OldestWaiting *time.Time `json:"oldestWaiting"`
-	Failed        int64      `json:"failed"` // results that are no longer retried
+	Failed        int64      `json:"failed"` // results whose copy is no longer retried
 }
 
 // report returns the current report.

@@ -11,9 +11,9 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
-// cleanExporter cleans spans before export. It makes each string valid UTF-8. For one invalid string, the exporter
-// drops the complete batch, so a path or header of a caller could drop the spans of others. It also drops the text of
-// upstream errors, which may repeat a received text with the API key. The kind of the error is an attribute.
+// cleanExporter cleans spans before export. It makes each string valid UTF-8, because the exporter drops a whole batch if
+// one string is invalid, and a caller's path or header could then drop other callers' spans. It also removes the text of
+// upstream errors, which may repeat a received text with the API key. The error's kind remains as an attribute.
 type cleanExporter struct{ trace.SpanExporter }
 
 // ExportSpans implements trace.SpanExporter.

@@ -22,7 +22,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 )
 
-// A signal is a kind of data to export: "TRACES" or "METRICS".
+// signal is a kind of data to export: "TRACES" or "METRICS".
 type signal string
 
 const (
@@ -30,10 +30,10 @@ const (
 	metricSignal signal = "METRICS"
 )
 
-// otlpSettings is the prefix of the variables of the OTLP exporter.
+// otlpSettings is the prefix of the OTLP exporter's variables.
 const otlpSettings = "OTEL_EXPORTER_OTLP_"
 
-// exported reports whether the environment exports a signal: it names an exporter, or the endpoint of a collector.
+// exported reports whether the environment enables the export of a signal: it names an exporter, or a collector's endpoint.
 func (s signal) exported() bool {
 	exporter := os.Getenv("OTEL_" + string(s) + "_EXPORTER")
 	_, endpoint := s.setting("ENDPOINT")
@@ -46,7 +46,7 @@ func (s signal) exported() bool {
 	return s != metricSignal || exporter != "prometheus" // Prometheus metrics always exist, on a separate listener
 }
 
-// Exported returns the signals that the environment exports.
+// Exported returns the signals whose export the environment enables.
 func Exported() (names []string) {
 	for _, s := range []signal{traceSignal, metricSignal} {
 		if s.exported() {
@@ -59,8 +59,8 @@ func Exported() (names []string) {
 // disabled reports whether the environment disables traces and metrics.
 func disabled() bool { return strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") }
 
-// setting returns the name and the value of a setting of the OTLP exporter. The variable of the signal has priority
-// over the common one.
+// setting returns the name and the value of an OTLP exporter setting. The signal's own variable has priority over the common
+// variable.
 func (s signal) setting(of string) (name, value string) {
 	name = otlpSettings + string(s) + "_" + of
 	if value = strings.TrimSpace(os.Getenv(name)); value == "" {
@@ -70,8 +70,8 @@ func (s signal) setting(of string) (name, value string) {
 	return name, value
 }
 
-// endpointFault rejects an endpoint that the standard client would silently replace by another address. For gRPC any
-// gRPC target is valid, with TLS if there is no scheme. The error omits the endpoint, which may contain a password.
+// endpointFault rejects an endpoint that the standard client would silently replace with another address. For gRPC, any
+// gRPC target is valid, and is used with TLS if it has no scheme. The error omits the endpoint, which may contain a password.
 func (s signal) endpointFault() error {
 	if exporter := os.Getenv("OTEL_" + string(s) + "_EXPORTER"); !s.exported() || exporter != "" && exporter != "otlp" {
 		return nil
@@ -89,8 +89,8 @@ func (s signal) endpointFault() error {
 	return fmt.Errorf("%s must be an address with its scheme, such as http://localhost:%s", name, port)
 }
 
-// newTracerProvider returns the provider of spans, which samples as OTEL_TRACES_SAMPLER specifies. Without an exporter,
-// requests get trace IDs for logs and for the catalog. A span is then recorded only if the caller's is.
+// newTracerProvider returns the provider of spans, which samples as OTEL_TRACES_SAMPLER specifies. Without an exporter, it
+// still creates trace IDs for logs and for the catalog. A span is then sampled only if the caller's span is sampled.
 func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.TracerProvider, error) {
 	if !traceSignal.exported() {
 		return trace.NewTracerProvider(
@@ -108,11 +108,11 @@ func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.Tr
 	), nil
 }
 
-// maxSeries is the maximum number of series of a metric, so that callers cannot create series without limit. Further ones
-// count in one series with the label otel_metric_overflow.
+// maxSeries is the maximum number of series of a metric, so that callers cannot create series without limit. All further
+// series are counted in one series with the label otel_metric_overflow.
 const maxSeries = 2000
 
-// newMeterProvider returns a provider of metrics for a registry and, if the environment enables it, for an exporter.
+// newMeterProvider returns a provider of metrics for a registry and, if the environment enables the export, an exporter.
 func newMeterProvider(ctx context.Context, about *resource.Resource, build string, registry prometheus.Registerer) (*metric.MeterProvider, error) {
 	reader, err := promexporter.New(promexporter.WithRegisterer(registry), promexporter.WithoutScopeInfo())
 	if err != nil {
@@ -136,15 +136,15 @@ func newMeterProvider(ctx context.Context, about *resource.Resource, build strin
 	return provider, nil
 }
 
-// newRegistry creates a private registry, without the metrics that libraries register globally. It has descriptors and
-// resident memory, which the Go runtime does not measure.
+// newRegistry creates a private registry, without the metrics that libraries register globally. It measures file descriptors
+// and resident memory, which the Go runtime does not measure.
 func newRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return registry
 }
 
-// nameless returns the metrics of a registry without those with an owner or a caller.
+// nameless returns a registry's metrics without the series that name an owner or a caller.
 func nameless(registry prometheus.Gatherer) prometheus.GathererFunc {
 	names := func(one *dto.Metric) bool {
 		return slices.ContainsFunc(one.Label, func(l *dto.LabelPair) bool {
@@ -160,7 +160,7 @@ func nameless(registry prometheus.Gatherer) prometheus.GathererFunc {
 	}
 }
 
-// measureBuild records the metric for the version of this build.
+// measureBuild records the metric with the version of this build.
 func measureBuild(ctx context.Context, meter otelmetric.Meter, build string) error {
 	info, err := meter.Int64Gauge("easel.build.info")
 	if err == nil {

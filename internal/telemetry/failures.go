@@ -9,11 +9,11 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Failures logs failures of the catalog. In an outage each poll fails in the same way, so the number of lines is limited.
-// The metrics count all failures.
+// Failures logs failed requests to the catalog. It limits the number of lines, because every poll fails in the same way
+// during an outage. The metrics count all failures.
 type Failures struct{ *limitedLog }
 
-// Polled logs the result of a poll for debugging, and its failure. ctx is the context of the poll.
+// Polled logs the result of a poll for debugging. It also logs a failure as a warning. ctx is the poll's context.
 func (f *Failures) Polled(ctx context.Context, p watch.Poll, out watch.Outcome) {
 	tenant, err := p.Tenant, out.Err
 	if f.logger.Enabled(ctx, slog.LevelDebug) {
@@ -25,8 +25,8 @@ func (f *Failures) Polled(ctx context.Context, p watch.Poll, out watch.Outcome) 
 	}
 }
 
-// Called logs the failure of a request of a call. It skips errors that the caller or this server caused, which are in the
-// line of the call. ctx is the context of the call.
+// Called logs the failure of a request that a call sent. It skips errors that the caller or this server caused, because the
+// call's own line contains them. ctx is the call's context.
 func (f *Failures) Called(ctx context.Context, cred catalog.Credential, err error) {
 	switch catalog.KindOf(err) {
 	case catalog.KindRateLimited, catalog.KindUnavailable, catalog.KindOutcomeUnknown:

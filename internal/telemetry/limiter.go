@@ -7,10 +7,10 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// waiters identifies requests that wait for permits.
+// waiters identifies a group of requests that wait for permits.
 type waiters struct{ owner, class string }
 
-// limitersReading combines the states of all limiters: sums of requests and limiters, and the longest times.
+// limitersReading combines the states of all limiters: the numbers of requests and limiters, and the longest times.
 type limitersReading struct {
 	waiting map[waiters]int
 	wait    time.Duration

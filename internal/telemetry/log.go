@@ -14,7 +14,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// newLogger returns a logger that adds the IDs of the trace.
+// newLogger returns a logger that adds trace IDs to lines.
 func newLogger(config Config) (*slog.Logger, error) {
 	output, options := cmp.Or[io.Writer](config.LogOutput, os.Stderr), &slog.HandlerOptions{Level: config.LogLevel}
 	var handler slog.Handler
@@ -50,18 +50,18 @@ func (h tracedHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return tracedHandler{h.Handler.WithAttrs(attrs)}
 }
 
-// WithGroup implements slog.Handler. The IDs are in the innermost group.
+// WithGroup implements slog.Handler. The trace IDs are in the innermost group.
 func (h tracedHandler) WithGroup(name string) slog.Handler {
 	return tracedHandler{h.Handler.WithGroup(name)}
 }
 
-// Limits of lines about repeated failures.
+// Limits on lines about repeated failures.
 const (
-	limitedInterval = 10 * time.Second // interval between two lines
+	limitedInterval = 10 * time.Second // minimum mean interval between lines
 	limitedBurst    = 10               // maximum number of lines at once
 )
 
-// limitedLog logs failures that repeat, and drops lines above a limit. The next line has the number of dropped lines.
+// limitedLog logs repeated failures, and drops lines above a limit. The next line contains the number of dropped lines.
 type limitedLog struct {
 	logger     *slog.Logger
 	lines      *rate.Limiter
@@ -80,7 +80,8 @@ func (l *limitedLog) warn(ctx context.Context, message string, attributes ...any
 	}
 }
 
-// Handle implements otel.ErrorHandler. If a collector is down, there is an error for each batch.
+// Handle implements otel.ErrorHandler. It limits the lines, because there is an error for each batch while a collector is
+// down.
 func (l *limitedLog) Handle(err error) {
 	l.warn(context.Background(), "OpenTelemetry reports an error", "error", err)
 }

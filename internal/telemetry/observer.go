@@ -19,12 +19,12 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Observer traces and measures the polls and deliveries of the hub, and the cost of orders. Create it after Start,
-// which sets the providers that it uses.
+// Observer traces and measures the hub's polls and deliveries, and the cost of orders. Create an observer after Start, which
+// sets the providers that the observer uses.
 //
 // A poll is a root span, linked to the watches that it serves and to the calls that placed the orders. A push is a span
-// in the trace of its watch, linked to the poll or the call that found the change. A span that is not recorded costs
-// one read of a context.
+// in the trace of its watch, linked to the poll or the call that found the change. If a span is not recorded, the only cost
+// is to read a context.
 type Observer struct {
 	tracer   trace.Tracer
 	pushes   *rate.Limiter // limits the number of pushes with a span
@@ -43,8 +43,8 @@ var (
 	caughtUpEvent  = labelled(pushed.is("caught_up"))
 )
 
-// maxPushSpans is the maximum number of pushes per second with a span. The exporter's queue holds 2,048 spans and drops
-// the rest. Without a limit, a change for ten thousand watches would displace the spans of calls and of its poll.
+// maxPushSpans is the maximum number of pushes per second that have a span. The exporter's queue holds 2,048 spans and drops
+// all others. Without a limit, the push of one change to ten thousand watches would displace the spans of calls and polls.
 const maxPushSpans = 1000
 
 // NewObserver creates an observer on the global providers.
@@ -70,7 +70,7 @@ func labelled(labels ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(labels...))
 }
 
-// TraceRef implements watch.Observer. It returns nil for a span that is not sampled, because a link to it would be
+// TraceRef implements watch.Observer. It returns nil for a span that is not sampled, because a link to such a span is
 // useless.
 func (o *Observer) TraceRef(ctx context.Context) watch.TraceRef {
 	if span := trace.SpanContextFromContext(ctx); span.IsSampled() {
@@ -95,7 +95,7 @@ func (o *Observer) PollBegins(ctx context.Context, p watch.Poll) (context.Contex
 // pollNames maps kinds of polls to the names of their spans.
 var pollNames = map[string]string{"read": "poll", "sweep": "sweep", "account": "poll account"}
 
-// Values of the link attribute that states the target of a link.
+// Values of the link attribute that states the kind of a link's target.
 var (
 	linkOrder = attribute.String("easel.link", "order")
 	linkWatch = attribute.String("easel.link", "watch")
@@ -148,7 +148,7 @@ var pollOutcomes = map[catalog.Kind]string{
 	catalog.KindCredentialRejected: "credential_rejected",
 }
 
-// pollOutcome returns the name of a poll's outcome, from a closed set.
+// pollOutcome returns the name of a poll's outcome. The set of names is closed.
 func pollOutcome(err error) string {
 	if err == nil {
 		return "ok"
@@ -192,13 +192,12 @@ func (o *Observer) pushing(ctx context.Context, event watch.Event, found watch.T
 	return func() { span.End() }
 }
 
-// Notified counts attempts to notify a team of events, by outcome. A count of 0 creates the series.
+// Notified counts attempts to send events to a team, by outcome. If attempts is 0, it only creates the series.
 func (o *Observer) Notified(team, outcome string, attempts int64) {
 	o.notified.Add(context.Background(), attempts, labelled(owner.is(team), eventOutcome.is(outcome)))
 }
 
-// Ordered records the outcome and the cost of an order. by is the name of the caller, or "" for a caller with its own
-// API key.
+// Ordered records an order's outcome and cost. by is the caller's name, or "" for a caller with its own API key.
 func (o *Observer) Ordered(ctx context.Context, by, modelID string, g catalog.Generation, err error) {
 	o.orders.Add(ctx, 1, labelled(ordered.is(orderOutcome(g, err))))
 	if err == nil && g.CostCents != nil {
@@ -209,7 +208,7 @@ func (o *Observer) Ordered(ctx context.Context, by, modelID string, g catalog.Ge
 	}
 }
 
-// orderOutcome returns the name of an order's outcome, from a closed set.
+// orderOutcome returns the name of an order's outcome. The set of names is closed.
 func orderOutcome(g catalog.Generation, err error) string {
 	name := strings.ReplaceAll(catalog.KindOf(err).String(), " ", "_")
 	switch {

@@ -14,16 +14,17 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// observe records the value of a series at a collection. The metric must be in the table.
+// observe records the value of a series during a collection. The metric must be in [Table].
 type observe func(name string, value float64, labels ...attribute.KeyValue)
 
-// Readings are the sources of metrics at each collection. They do not query other processes. A nil source is omitted.
+// Readings contains the sources of the metrics that are read at each collection. The sources do not query other processes.
+// The metrics of a nil source are omitted.
 type Readings struct {
 	Hub      func() watch.Stats
-	Limiters func() map[string]limiter.State // states by tenant
+	Limiters func() map[string]limiter.State // limiter states by tenant
 	Ledger   func() ledger.Reading
 	Copies   func() CopyCounts         // copies of results; requires Ledger
-	Settings func() map[string][]error // errors of files and issuers that can't be loaded, by setting
+	Settings func() map[string][]error // errors of files and issuer keys that can't be loaded, by setting
 }
 
 // Measure registers the metrics that are read at each collection. The returned function unregisters them.
@@ -80,7 +81,7 @@ func readLedger(l ledger.Reading, value observe) {
 	}
 }
 
-// readOwner reads the metrics of an owner.
+// readOwner records the metrics of an owner.
 func readOwner(o ledger.OwnerSummary, value observe) {
 	name := owner.is(o.Owner)
 	value("easel.ledger.spent", float64(o.SpentCents), name)
@@ -97,10 +98,10 @@ func readOwner(o ledger.OwnerSummary, value observe) {
 type CopyCounts struct {
 	Copied, Failures int64 // numbers of attempts
 	Bytes            int64 // bytes of successful copies
-	Reads, Rescued   int64 // reads of copies; those that fell back to the catalog
+	Reads, Rescued   int64 // reads of copies; number of these reads that fell back to the catalog
 }
 
-// readContents reads the metrics of copies: the counts of this process and the state in the ledger.
+// readContents records the metrics of copies: the counts of this process, and the state in the ledger.
 func readContents(done CopyCounts, known ledger.ContentSummary, value observe) {
 	value("easel.content.waiting", float64(known.Waiting))
 	value("easel.content.failed", float64(known.Failed))
@@ -118,7 +119,7 @@ func readSettings(problems map[string][]error, value observe) {
 	}
 }
 
-// register creates the instruments of the sources, and reads the sources at each collection.
+// register creates the instruments of the sources, and registers a callback that reads the sources at each collection.
 func register(reads map[Source]func(observe)) (stop func(), err error) {
 	meter, made, all := otel.Meter(scope), map[string]metric.Float64Observable{}, []metric.Observable{}
 	for _, row := range Table {
@@ -149,7 +150,7 @@ func register(reads map[Source]func(observe)) (stop func(), err error) {
 	}, nil
 }
 
-// instrument creates the instrument of a row that is read at each collection.
+// instrument creates the instrument for a row that is read at each collection.
 func instrument(meter metric.Meter, row Metric) (metric.Float64Observable, error) {
 	switch row.Kind {
 	case Counter:

@@ -5,22 +5,22 @@ type Kind string
 
 // The kinds.
 const (
-	Counter   Kind = "counter"   // only rises; Prometheus adds _total
-	UpDown    Kind = "updown"    // current number, counted up and down
+	Counter   Kind = "counter"   // value that only rises; Prometheus adds _total to the name
+	UpDown    Kind = "updown"    // current number, which events raise and lower
 	Gauge     Kind = "gauge"     // current value, read at each collection
-	Histogram Kind = "histogram" // Prometheus has _bucket, _sum and _count
+	Histogram Kind = "histogram" // distribution; Prometheus has the suffixes _bucket, _sum and _count
 )
 
 // Metric is one row of the table of metrics.
 type Metric struct {
-	Name    string // OpenTelemetry name; of a row only for Prometheus, the Prometheus name
+	Name    string // OpenTelemetry name; if Scraped is true, the Prometheus name
 	Kind    Kind
 	Unit    string // UCUM unit: "s", "By", "{call}"
 	Labels  []Label
 	Text    string    // meaning, in a sentence or two
 	Buckets []float64 // buckets of a histogram
-	Scraped bool      // whether only Prometheus gets it
-	From    Source    // source at each collection; empty if events are counted when they happen
+	Scraped bool      // whether the metric exists only in the Prometheus format
+	From    Source    // source that is read at each collection; empty if events are counted when they happen
 }
 
 // Source is a source of metrics that is read at each collection.
@@ -35,11 +35,11 @@ const (
 	Contents Source = "contents"
 )
 
-// Label is a dimension of a metric. Its values are a closed set, or a limited number of values and one for all others.
-// They are never IDs, API keys or strings of callers.
+// Label is a dimension of a metric. Its values are a closed set, or a limited number of values and one value for the rest.
+// Values are never IDs, API keys or strings that callers choose.
 type Label struct {
 	Name   string
-	Values []string // nil if Of describes the values
+	Values []string // all values; nil if Of describes the values
 	Of     string
 }
 
@@ -75,8 +75,8 @@ var (
 	goVersion       = Label{Name: "process.runtime.version", Of: "of Go"}
 )
 
-// Table has every metric of the program. Nothing else is measured. Only the last part of a name may be plural, for
-// things that are counted (easel.orders, but easel.order.charged). No name is a prefix of another.
+// Table contains every metric of the program. No other metrics are exported. Only the last part of a name may be plural, if it
+// names things that are counted (easel.orders, but easel.order.charged). No name is a prefix of another name.
 var Table = []Metric{
 	{
 		Name: "rpc.server.call.duration", Kind: Histogram, Unit: "s", Buckets: seconds,

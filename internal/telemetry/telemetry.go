@@ -1,7 +1,7 @@
 // Package telemetry sets up logs, traces and metrics.
 //
-// It reads OpenTelemetry's settings (OTEL_*) and adds one rule: nothing is sent unless a setting enables it. A machine
-// without a collector opens no connection. Metrics are always available at Telemetry.Metrics.
+// It reads OpenTelemetry's settings (OTEL_*) and adds one rule: nothing is sent unless a setting enables the export. So a
+// server without a collector opens no connections. Metrics are always available at Telemetry.Metrics.
 package telemetry
 
 import (
@@ -24,38 +24,38 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// shutdownLimit is the maximum time for the export of the last spans and metrics. An unavailable collector must not
-// delay the exit.
+// shutdownLimit is the maximum time for the last export of spans and metrics. An unavailable collector must not delay the
+// exit for longer.
 const shutdownLimit = 5 * time.Second
 
-// Config has the version of the program and the settings of logs.
+// Config contains the program's version and the log settings.
 type Config struct {
-	// Version is the program's version in traces and metrics, unless OTEL_RESOURCE_ATTRIBUTES sets another. Empty means
-	// none.
+	// Version is the program's version in traces and metrics, unless OTEL_RESOURCE_ATTRIBUTES sets a version. Empty means no
+	// version.
 	Version string
-	// LogLevel is the minimum level that is logged. The zero value is info.
+	// LogLevel is the minimum level of logged lines. Zero means info.
 	LogLevel slog.Level
 	// LogFormat is "json" or "text". Empty means "json".
 	LogFormat string
-	// LogOutput is the writer of the logs, one line each. Nil means standard error.
+	// LogOutput receives the log, with one Write call for each line. Nil means standard error.
 	LogOutput io.Writer
 }
 
 // Telemetry contains the program's logger, metrics and observers. Spans and measurements go to OpenTelemetry's global
 // providers, which Start sets.
 type Telemetry struct {
-	// Logger adds the IDs of the context's trace.
+	// Logger adds the trace IDs in the context to each line.
 	Logger *slog.Logger
-	// Metrics serves all metrics in the Prometheus format, and Nameless those without an owner or caller.
+	// Metrics serves all metrics in the Prometheus format. Nameless omits the series that name an owner or a caller.
 	Metrics, Nameless http.Handler
-	// Failures logs failures of the catalog. Observer reports failed polls to it.
+	// Failures logs failed requests to the catalog. Observer reports failed polls to Failures.
 	Failures *Failures
 	// Observer traces and measures the hub and the orders.
 	Observer *Observer
 }
 
-// Start sets up logs, traces and metrics. The returned function exports the remaining
-// spans and metrics, within 5 seconds, or less if its context ends.
+// Start sets up logs, traces and metrics. The returned function exports the remaining spans and metrics. It returns after at
+// most 5 seconds, or earlier if its context is done.
 func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context) error, error) {
 	logger, err := newLogger(config)
 	if err != nil {
@@ -75,8 +75,8 @@ func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context
 	return t, end, nil
 }
 
-// begin enables traces and metrics, unless the environment disables them. The returned function ends them. If they are
-// disabled, the IDs of a caller's trace are forwarded to the catalog unchanged, and only process metrics are served.
+// begin enables traces and metrics, unless the environment disables them. The returned function ends the export. If traces
+// and metrics are disabled, a caller's trace IDs are forwarded to the catalog unchanged, and only process metrics are served.
 func (t *Telemetry) begin(ctx context.Context, config Config) (end func(context.Context) error, err error) {
 	registry := newRegistry()
 	t.Metrics, t.Nameless = scrapes(registry), scrapes(nameless(registry))
@@ -114,24 +114,24 @@ func (t *Telemetry) begin(ctx context.Context, config Config) (end func(context.
 	}, nil
 }
 
-// Maximum number of concurrent scrapes, and the maximum time to read a response.
+// Limits on scrapes: the maximum number of concurrent scrapes, and the maximum time to send a response.
 const (
 	scrapesAtOnce = 4
 	scrapeTime    = 30 * time.Second
 )
 
-// scrapes serves metrics. It rejects a scrape above the maximum with 503.
+// scrapes serves metrics. It rejects scrapes above the maximum number with status 503.
 func scrapes(from prometheus.Gatherer) http.Handler {
 	serve := promhttp.HandlerFor(from, promhttp.HandlerOpts{MaxRequestsInFlight: scrapesAtOnce})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		connection := http.NewResponseController(w)
-		_ = connection.SetWriteDeadline(time.Now().Add(scrapeTime)) // fails only for the connections of tests
+		_ = connection.SetWriteDeadline(time.Now().Add(scrapeTime)) // fails only for test connections
 		serve.ServeHTTP(w, r)
 		_ = connection.SetWriteDeadline(time.Time{}) // the next response has its own deadline
 	})
 }
 
-// describe returns the resource of this program. The environment overrides it.
+// describe returns the OpenTelemetry resource of this program. The environment overrides its attributes.
 func describe(ctx context.Context, config Config) (*resource.Resource, error) {
 	return resource.New(ctx,
 		resource.WithTelemetrySDK(),

@@ -8,8 +8,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 )
 
-// onlyTheTable returns a view that measures only the metrics in the table, with its unit, description, labels and
-// buckets. All other metrics, including those of libraries, are dropped.
+// onlyTheTable returns a view that measures only the metrics in [Table], with the table's units, descriptions, labels and
+// buckets. It drops all other metrics, including library metrics.
 func onlyTheTable() metric.View {
 	rows := map[string]Metric{}
 	for _, row := range Table {
@@ -37,7 +37,7 @@ func onlyTheTable() metric.View {
 	}
 }
 
-// Prometheus returns the name of the metric in Prometheus. For a histogram it is the name of the family.
+// Prometheus returns the metric's name in Prometheus. For a histogram, this is the name of the metric family.
 func (m Metric) Prometheus() string {
 	if m.Scraped {
 		return m.Name
@@ -51,5 +51,5 @@ func (m Metric) Prometheus() string {
 	return name
 }
 
-// Prometheus returns the name of the label in Prometheus.
+// Prometheus returns the label's name in Prometheus.
 func (l Label) Prometheus() string { return strings.ReplaceAll(l.Name, ".", "_") }
