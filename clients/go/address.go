@@ -20,7 +20,7 @@ type endpoint struct {
 	loopback    bool
 }
 
-// parseAddress parses host:port, http://host:port or https://host:port. A URL may omit the default port of its scheme.
+// parseAddress parses host:port, http://host:port or https://host:port. A URL may omit its scheme's default port.
 func parseAddress(address string) (endpoint, error) {
 	address = cmp.Or(strings.TrimSpace(address), DefaultAddress)
 	hostPort, usual := strings.TrimSuffix(address, "/"), ""
@@ -44,7 +44,7 @@ func parseAddress(address string) (endpoint, error) {
 	return endpoint{net.JoinHostPort(host, port), scheme == "http" && web, scheme == "https" && web, isLoopback(host)}, nil
 }
 
-// noAddress returns the error of an invalid address. It shows no user and password.
+// noAddress returns the error for an invalid address. The error omits an address that may contain a password.
 func noAddress(address string) error {
 	text := strconv.Quote(address)
 	if strings.Contains(address, "@") {

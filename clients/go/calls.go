@@ -7,8 +7,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Account returns the account. As the first call of a service, with a Timeout of 10 s, it detects a wrong address, API key
-// or certificate.
+// Account returns the account. Call it first in a service, with a Timeout of 10 s, to detect a wrong address, API key or
+// certificate.
 func (c *Client) Account(ctx context.Context, options ...CallOption) (*Account, error) {
 	ctx, _, cancel := c.begin(ctx, c.readLimits(), options)
 	defer cancel()
@@ -19,7 +19,7 @@ func (c *Client) Account(ctx context.Context, options ...CallOption) (*Account, 
 	return accountOf(response.GetAccount()), nil
 }
 
-// Models yields the models that can be ordered, from all pages. An error ends the loop.
+// Models yields the models that can be ordered, from all pages. The loop ends after an error.
 func (c *Client) Models(ctx context.Context, options ...CallOption) iter.Seq2[*Model, error] {
 	return pages(ctx, c, options, modelOf, func(ctx context.Context, token string) ([]*easelv1.Model, string, error) {
 		page, err := c.Catalog.ListModels(ctx, &easelv1.ListModelsRequest{PageToken: token})
@@ -38,7 +38,7 @@ func (c *Client) Model(ctx context.Context, modelID string, options ...CallOptio
 	return modelOf(response.GetModel()), nil
 }
 
-// Quote returns the price of the model and inputs of an order.
+// Quote returns the price of an order's model and inputs.
 func (c *Client) Quote(ctx context.Context, order Order, options ...CallOption) (*Quote, error) {
 	ctx, _, cancel := c.begin(ctx, c.readLimits(), options)
 	defer cancel()
@@ -64,12 +64,14 @@ func (c *Client) Get(ctx context.Context, generationID string, options ...CallOp
 	return renderOf(response.GetGeneration()), nil
 }
 
-// Wait waits until a render is finished, or with UntilSettled until its cost is final, and returns it. It retries like Watch.
+// Wait waits until a render is finished and returns the render. With UntilSettled, it waits until the cost is final. It
+// retries like Watch.
 func (c *Client) Wait(ctx context.Context, generationID string, options ...CallOption) (*Render, error) {
 	return last(c.Watch(ctx, generationID, options...))
 }
 
-// last returns the last state of a watch. After an error, this is the last state before it, or nil without one.
+// last returns the last state of a watch. If the watch fails, it returns the error and the last state before the error, or nil
+// if there was none.
 func last(renders iter.Seq2[*Render, error]) (newest *Render, err error) {
 	for render, err := range renders {
 		if err != nil {
@@ -80,7 +82,7 @@ func last(renders iter.Seq2[*Render, error]) (newest *Render, err error) {
 	return newest, nil
 }
 
-// Force allows Delete to delete a render that is not finished. The price may not be refunded.
+// Force allows Delete to delete a render that is not finished. The price may not be refunded then.
 func Force() CallOption { return func(c *call) { c.force = true } }
 
 // Delete permanently deletes a render and its result. A missing render causes no error, so a retry is safe.

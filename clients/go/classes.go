@@ -22,11 +22,11 @@ type (
 	PermissionDeniedError struct{ *base }
 	// NotFoundError reports a render or model that does not exist.
 	NotFoundError struct{ *base }
-	// InsufficientBalanceError reports that the balance of the account is below the price.
+	// InsufficientBalanceError reports that the account's balance is below the price.
 	InsufficientBalanceError struct{ *base }
-	// PriceAboveLimitError reports that the price of an order exceeds its MaxCostCents.
+	// PriceAboveLimitError reports that an order's price exceeds its MaxCostCents.
 	PriceAboveLimitError struct{ *base }
-	// BudgetExceededError reports that the budget of a team is exceeded. RemainingCents is left until ResetTime.
+	// BudgetExceededError reports that a team's budget does not cover the price. RemainingCents is left until ResetTime.
 	BudgetExceededError struct{ *base }
 	// DailyCapReachedError reports that the API key has reached its daily cap.
 	DailyCapReachedError struct{ *base }
@@ -42,16 +42,16 @@ type (
 	ContentChangedError struct{ *base }
 	// UnavailableError reports a temporary failure.
 	UnavailableError struct{ *base }
-	// ServerFaultError reports a failure that the operator of the server must fix.
+	// ServerFaultError reports a failure that the server's operator must fix.
 	ServerFaultError struct{ *base }
 	// DamagedError reports bytes that arrived damaged.
 	DamagedError struct{ *base }
-	// TimeoutError reports that the deadline of the context has passed. The base has the last error before the deadline.
+	// TimeoutError reports that the call's deadline has passed. The base contains the last error before the deadline.
 	TimeoutError struct {
 		*base
-		Heartbeat *Heartbeat // last heartbeat of a watch, nil without one
+		Heartbeat *Heartbeat // last heartbeat of a watch; nil if there was none
 	}
-	// StoppedError reports a canceled context. The base has the last error before the cancellation.
+	// StoppedError reports a canceled context. The base contains the last error before the cancellation.
 	StoppedError struct{ *base }
 	// RenderFailedError reports a render that ended without a result.
 	RenderFailedError struct {
@@ -60,7 +60,8 @@ type (
 	}
 )
 
-// remedy has the class of an error. Again states whether a retry helps: yes, no or if_told (if the server sent a delay).
+// remedy contains the class of an error. Again states whether a retry helps: yes, no or if_told (only if the server sent a
+// delay).
 type remedy struct{ Class, Again string }
 
 // errorTable is the content of clients/reasons.json.

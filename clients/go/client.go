@@ -1,14 +1,14 @@
-// Package easel is a robust client of Easel. It orders each paid render once, resumes watches after failures, and
-// verifies the files that it downloads.
+// Package easel is a robust client for Easel. It orders each paid render once, resumes watches after failures, and
+// verifies downloaded files.
 //
 //	client, err := easel.New(ctx) // from EASEL_ADDR and EASEL_API_KEY
 //	order, err := client.Order(ctx, easel.Order{Model: "studio/landscape", Inputs: map[string]any{"prompt": "a calm sea"}, Key: row.ID})
 //	for render, err := range client.Watch(ctx, order.GenerationID) { ... }
 //	err = client.DownloadFile(ctx, order.GenerationID, "sea.png")
 //
-// A call is retried if a retry may help: after the delay that the server requests, otherwise with back-off and jitter. It
-// ends with its context, after its total time or after its number of attempts (see [Timeout] and [Attempts]). The logger
-// warns about each call that is retried for five seconds.
+// A call is retried if a retry may help: after the delay that the server requests, otherwise with back-off and jitter. The
+// call ends when its context is done, or after its total time or its number of attempts (see [Timeout] and [Attempts]). A
+// call that fails for five seconds is logged.
 package easel
 
 import (
@@ -35,24 +35,24 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Client calls one Easel deployment. It is safe for concurrent use. It has the stubs of the contract, whose reads are retried
-// and whose errors have the classes of this package.
+// Client calls one Easel deployment. It is safe for concurrent use. Its fields are the contract's stubs: their reads are retried,
+// and their errors have the classes of this package.
 type Client struct {
 	Accounts    easelv1.AccountServiceClient
 	Generations easelv1.GenerationServiceClient
 	Catalog     easelv1.ModelServiceClient
 
 	conn   *grpc.ClientConn
-	forget func() bool // stops the wait for the context of New
+	forget func() bool // stops the wait for the end of New's context
 	warned warned
 	settings
 }
 
 type settings struct {
 	address, apiKey string
-	keyFile         string // file with the API key, empty if WithAPIKey is used
+	keyFile         string // file with the API key; empty if WithAPIKey is used
 	tls             *tls.Config
-	rootsFile       string // file with the PEM roots of the server, empty if WithTLS is used
+	rootsFile       string // file with PEM certificates to trust; empty if WithTLS is used
 	plaintextKey    bool
 	logger          *slog.Logger
 	onRetry         func(Retry)
@@ -69,15 +69,15 @@ type settings struct {
 type Option func(*settings)
 
 // WithAddress sets the server: host:port, http://host:port or https://host:port. The default is EASEL_ADDR, or
-// localhost:50051 if it is unset. Without a scheme the connection uses TLS, unless the host is loopback.
+// localhost:50051 if EASEL_ADDR is unset. Without a scheme, the connection uses TLS, unless the host is loopback.
 func WithAddress(address string) Option { return func(s *settings) { s.address = address } }
 
-// WithAPIKey sets the API key or token of every call; "" sends none. By default the key is in the file EASEL_API_KEY_FILE,
-// which is read for each call so that it may change, otherwise in EASEL_API_KEY.
+// WithAPIKey sets the API key or token for all calls; "" means that no key is sent. By default, the key is in the file that
+// EASEL_API_KEY_FILE names, which is read for each call, or otherwise in EASEL_API_KEY.
 func WithAPIKey(key string) Option { return func(s *settings) { s.apiKey, s.keyFile = key, "" } }
 
-// WithTLS uses TLS with config, for a loopback address too. By default the roots are in the file EASEL_TLS_CA_FILE if it is
-// set, otherwise the system's roots are used.
+// WithTLS uses TLS with config, even for a loopback address. By default, the client trusts the certificates in the file that
+// EASEL_TLS_CA_FILE names, or otherwise the system's.
 func WithTLS(config *tls.Config) Option {
 	return func(s *settings) { s.tls, s.rootsFile = config, "" }
 }
@@ -86,8 +86,8 @@ func WithTLS(config *tls.Config) Option {
 // mesh encrypts it. EASEL_ALLOW_PLAINTEXT=true does the same.
 func WithPlaintextKey() Option { return func(s *settings) { s.plaintextKey = true } }
 
-// WithLogger sets the logger of each call that is retried for five seconds, of its recovery, and of each idempotency key
-// that an Order creates. The default is slog.Default().
+// WithLogger sets the logger. The client logs calls that fail for five seconds, their recovery, and each idempotency key that
+// Order creates. The default is slog.Default().
 func WithLogger(logger *slog.Logger) Option { return func(s *settings) { s.logger = logger } }
 
 // WithRetryHook calls hook after each failed attempt that is retried. Concurrent calls run hook concurrently.
@@ -102,7 +102,7 @@ func WithHeartbeatHook(hook func(Heartbeat)) Option {
 func WithMessageHook(hook func(Message)) Option { return func(s *settings) { s.onMessage = hook } }
 
 // WithHeartbeatInterval sets the silence after which the server sends a heartbeat, from 1 to 60 s. The default is 10 s.
-// After three intervals of silence a watch reconnects.
+// After three silent intervals, a watch reconnects.
 func WithHeartbeatInterval(interval time.Duration) Option {
 	return func(s *settings) { s.heartbeat = interval }
 }
@@ -113,7 +113,7 @@ func WithAttempts(n int) Option { return func(s *settings) { s.attempts = n } }
 // WithTimeout sets the total time of each read and order. The default is a minute for a read and 15 minutes for an order.
 func WithTimeout(total time.Duration) Option { return func(s *settings) { s.timeout = total } }
 
-// WithDialer creates connections with dial, which receives the address.
+// WithDialer sets the function that opens network connections to an address.
 func WithDialer(dial func(context.Context, string) (net.Conn, error)) Option {
 	return func(s *settings) { s.dialer = dial }
 }
@@ -157,7 +157,7 @@ func New(ctx context.Context, options ...Option) (*Client, error) {
 	return c, nil
 }
 
-// Conn returns the connection, for services that are not Easel's own.
+// Conn returns the connection, for calls to gRPC services other than Easel's.
 func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
 
 // Close closes the connection and ends all calls, as the end of New's context does.
@@ -210,7 +210,7 @@ func (s *settings) dialOptions() (target string, options []grpc.DialOption, err 
 	return "dns:///" + at.hostPort, options, nil
 }
 
-// check rejects invalid settings, and settings that would reveal the API key.
+// check returns an error for invalid settings, and for settings that would reveal the API key.
 func (s *settings) check(at endpoint) error {
 	switch {
 	case at.http && s.tls != nil:
@@ -223,7 +223,7 @@ func (s *settings) check(at endpoint) error {
 	return nil
 }
 
-// readRoots returns a configuration that trusts the PEM certificates of a file only.
+// readRoots returns a TLS configuration that trusts only the PEM certificates in a file.
 func readRoots(file string) (*tls.Config, error) {
 	text, err := os.ReadFile(file) //nolint:gosec // the caller names it
 	if err != nil {
@@ -236,16 +236,16 @@ func readRoots(file string) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}, nil
 }
 
-// bearer adds the API key to every call, over the transport that the settings allow.
+// bearer adds the API key to every call, if the settings allow that on the connection.
 type bearer struct {
-	file      string // file that is read for each call, empty if the API key is fixed
+	file      string // file that is read for each call; empty if the API key is fixed
 	encrypted bool
 
 	mu     sync.Mutex
 	apiKey string
 }
 
-// GetRequestMetadata returns the header with the API key. If the file can't be read, the last key is used.
+// GetRequestMetadata returns the header with the API key. If the file can't be read, it uses the last key.
 func (b *bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	var newest string
 	if b.file != "" {
@@ -275,7 +275,7 @@ func readKey(file string) (string, error) {
 // notOfKey reports whether r is not allowed in an API key.
 func notOfKey(r rune) bool { return r <= ' ' || r > '~' }
 
-// RequireTransportSecurity reports whether the settings chose TLS. A dial option can't expose the key then.
+// RequireTransportSecurity reports whether the connection uses TLS. If so, gRPC refuses to send the key without TLS.
 func (b *bearer) RequireTransportSecurity() bool { return b.encrypted }
 
 // version returns the version of this module in the running program.

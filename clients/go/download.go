@@ -20,26 +20,26 @@ import (
 
 // Content describes a downloaded file.
 type Content struct {
-	Path        string // path of the file, empty if the bytes went to a writer
+	Path        string // path of the file; empty if the bytes were written to a writer
 	FileName    string // name that the server suggests
 	ContentType string
 	SizeBytes   int64
-	SHA256      string // hexadecimal
+	SHA256      string // SHA-256 of the file, in hexadecimal
 	Source      string // source of the first byte: "catalog" or "copy" (stored by the server); empty if unknown
 }
 
-// FetchOptions changes a download. Download and DownloadFile use the zero value.
+// FetchOptions contains the options of a download. Download and DownloadFile use the zero value.
 type FetchOptions struct {
-	// Wait is the time in which the server waits for an unfinished render. The download then fails with a NotReadyError,
-	// without a wait if Wait is negative. Zero means that the download is retried, within the limits of the call.
+	// Wait is the maximum time that the server waits for an unfinished render, before the download fails with a NotReadyError.
+	// If Wait is negative, the download fails immediately. If Wait is zero, the download is retried until the call's limits.
 	Wait     time.Duration
 	Keep     bool                            // keeps an existing file and returns fs.ErrExist
 	Progress func(doneBytes, allBytes int64) // called after each chunk; allBytes is zero if unknown
 }
 
-// Download writes the file of a render to w. If a stream fails, another stream resumes at the next byte. Download verifies
-// the CRC-32C of each chunk and the size of the file, and its SHA-256 if one stream sent the entire file. After an error w
-// may have some of the bytes.
+// Download writes a render's file to w. If a stream fails, Download resumes at the next byte with a new stream. It verifies
+// the CRC-32C of each chunk, the file's size and, if one stream sent the entire file, the SHA-256. After an error, w may have
+// received some of the bytes.
 func (c *Client) Download(ctx context.Context, generationID string, w io.Writer, options ...CallOption) error {
 	_, err := c.fetch(ctx, generationID, FetchOptions{}, options, func(string) (io.Writer, error) { return w, nil })
 	return err
@@ -52,12 +52,12 @@ type download struct {
 	w       io.Writer // nil before the first chunk
 	digest  hash.Hash
 	request *easelv1.DownloadGenerationRequest // request for the remaining bytes
-	size    *int64                             // size of the complete file, nil if unknown
+	size    *int64                             // size of the complete file; nil if unknown
 	content Content
 	broken  bool // whether the bytes are damaged or can't be written, so that a retry does not help
 }
 
-// fetch downloads to the writer that open returns. It calls open when the name of the file is known.
+// fetch downloads to the writer that open returns. It calls open when it knows the file name that the server suggests.
 func (c *Client) fetch(ctx context.Context, generationID string, options FetchOptions, more []CallOption, open func(string) (io.Writer, error)) (*Content, error) {
 	ctx, o, cancel := c.begin(ctx, streamLimits, more)
 	defer cancel()
@@ -109,7 +109,7 @@ func (d *download) resumable() error {
 	return errors.New("easel: download cannot resume: the content has no etag")
 }
 
-// once reads one stream. It returns io.EOF if all bytes have arrived.
+// once reads one stream. It returns io.EOF when all bytes have arrived.
 func (d *download) once(ctx context.Context, a *attempts) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

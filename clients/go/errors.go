@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Outcome is the outcome of a failed order, as defined by CreateGeneration in the contract.
+// Outcome is the known outcome of a failed order. The contract defines the outcomes at CreateGeneration.
 type Outcome string
 
 // The outcomes.
@@ -24,13 +24,13 @@ const (
 	OutcomeNotPlaced           Outcome = "not_placed"
 )
 
-// Error is the base of every error of a call. errors.As finds it in each class, such as BudgetExceededError. It has a gRPC
+// Error is the base of all call errors. errors.As finds it in each class, such as BudgetExceededError. It provides a gRPC
 // status.
 type Error struct {
 	Code            codes.Code
-	Reason          string // ErrorReason of the contract, empty if the error is not from Easel
+	Reason          string // name of an ErrorReason in the contract; empty if the error is not from Easel
 	Message         string
-	OrderOutcome    Outcome // outcome of an order over all its attempts, empty for other calls
+	OrderOutcome    Outcome // outcome of an order over all its attempts; empty for calls that are not orders
 	IdempotencyKey  string  // idempotency key of an order
 	GenerationID    string  // ID of the watched render
 	RetryAfter      time.Duration
@@ -65,10 +65,10 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap returns the error of gRPC and, if the context ended the call, the cause of its end.
+// Unwrap returns the gRPC error and, if the context ended the call, the context's cause.
 func (e *Error) Unwrap() []error { return e.below }
 
-// As converts an error of a class to its base, for errors.As.
+// As sets target to the base if target is a **Error. It implements the interface of errors.As.
 func (e *Error) As(target any) bool {
 	base, ok := target.(**Error)
 	if ok {
@@ -87,7 +87,7 @@ func (e *Error) GRPCStatus() *status.Status {
 	return status.New(e.Code, e.Message)
 }
 
-// ReasonOf returns the reason of an error. It is empty if the error is not from Easel.
+// ReasonOf returns the reason of an error, or "" if the error is not from Easel.
 func ReasonOf(err error) string { return baseOf(err).Reason }
 
 // IsRetryable reports whether a retry of the call may succeed. The reason takes precedence over the code. If the caller's
@@ -101,7 +101,7 @@ func IsRetryable(err error) bool {
 	return again == "yes" || again == "if_told" && e.RetryAfter > 0
 }
 
-// typed converts a gRPC error of the connection to an error of its class. It returns other errors unchanged.
+// typed converts a gRPC error to an error of its class. It returns all other errors unchanged.
 func (c *Client) typed(err error) error {
 	s, ok := status.FromError(err)
 	if err == nil || !ok || errors.As(err, new(*Error)) {
@@ -129,13 +129,13 @@ func (c *Client) typed(err error) error {
 	return classed(e)
 }
 
-// hostPort returns the address of the server.
+// hostPort returns the server's address.
 func (c *Client) hostPort() string {
 	_, address, _ := strings.Cut(c.conn.Target(), ":///")
 	return address
 }
 
-// plain returns the message of a status, or a clearer one if the connection to the address failed.
+// plain returns a status message, or a clearer message if the connection to the address failed.
 func plain(text, address string) string {
 	_, failure, isFailed := strings.Cut(text, "connection error: desc = ")
 	if unquoted, err := strconv.Unquote(failure); err == nil {
@@ -146,7 +146,7 @@ func plain(text, address string) string {
 		host, _, _ := net.SplitHostPort(address)
 		return host + " does not resolve"
 	case strings.HasPrefix(text, "context deadline exceeded while waiting for connections"),
-		strings.HasPrefix(failure, "error reading server preface") && strings.HasSuffix(failure, net.ErrClosed.Error()), // grpc-go closes it after a silence
+		strings.HasPrefix(failure, "error reading server preface") && strings.HasSuffix(failure, net.ErrClosed.Error()), // grpc-go closes a silent connection
 		failure == "authentication handshake failed: context deadline exceeded":
 		return address + " does not respond"
 	case strings.Contains(text, "first record does not look like a TLS handshake"):
@@ -170,7 +170,7 @@ func (e *Error) readInfo(info *errdetails.ErrorInfo) {
 	}
 }
 
-// baseOf returns the base of an error, or an empty base if the error has none.
+// baseOf returns the base of an error, or an empty base if the error has no base.
 func baseOf(err error) *Error {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return e
@@ -178,13 +178,13 @@ func baseOf(err error) *Error {
 	return &Error{}
 }
 
-// named sets the generation ID and the idempotency key of an error.
+// named sets the generation ID and the idempotency key in an error.
 func named(err error, generationID, key string) {
 	e := baseOf(err)
 	e.GenerationID, e.IdempotencyKey = generationID, key
 }
 
-// ended returns the error of a call whose context is done after another error.
+// ended returns the error of a call whose context is done. after is the call's last error before that.
 func ended(ctx context.Context, after error, last *Heartbeat) error {
 	e, cause := *baseOf(after), context.Cause(ctx)
 	e.below = []error{after, cause}

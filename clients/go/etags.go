@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// maxKnownEtags limits the etags of a request, and maxEtags the etags that a watch stores.
+	// maxKnownEtags is the maximum number of etags in a request, and maxEtags the maximum number that a watch stores.
 	maxKnownEtags = 1000
 	maxEtags      = 10_000
 )
 
 // etags stores the etags of the latest updates in a watch of many generations.
 type etags struct {
-	named    bool // whether the request names its generations
+	named    bool // whether the watch request names its generations
 	etag     map[string]string
 	ids      []string        // keys of etag, from the oldest change to the latest
 	finished map[string]bool // IDs of final renders, which need no further read; only used if named is false
@@ -28,8 +28,8 @@ func newEtags(named bool, known map[string]string) *etags {
 	return &etags{named, known, slices.Sorted(maps.Keys(known)), make(map[string]bool)}
 }
 
-// wanted returns the etags for the next request. The server reads each of these renders that the catalog no longer lists,
-// so wanted omits final renders.
+// wanted returns the etags for the next request. It omits final renders, because the server would read each of them that the
+// catalog no longer lists.
 func (e *etags) wanted() map[string]string {
 	wanted := make(map[string]string)
 	for _, id := range slices.Backward(e.ids) {
@@ -40,7 +40,8 @@ func (e *etags) wanted() map[string]string {
 	return wanted
 }
 
-// add stores an update and reports whether it is new. It forgets a deleted generation that the request does not name.
+// add stores the etag of an update, and reports whether the update is new. It forgets a deleted generation, unless the request
+// names that generation.
 func (e *etags) add(generation *easelv1.Generation) bool {
 	id, state := generation.GetGenerationId(), generation.GetState()
 	if before, known := e.etag[id]; known && before == generation.GetEtag() {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// DownloadFile downloads the file of a render to path. Until the file is complete, it has a random name in the same
-// directory. After an error it is removed. If path exists and is not a regular file, the error is [ErrNotRegular].
+// DownloadFile downloads a render's file to path. Until the file is complete, it has a random name in the same directory. After
+// an error, the incomplete file is removed. If path exists and is not a regular file, the error is [ErrNotRegular].
 func (c *Client) DownloadFile(ctx context.Context, generationID, path string, options ...CallOption) error {
 	if err := checkRegular(path); err != nil {
 		return err
@@ -23,8 +23,8 @@ func (c *Client) DownloadFile(ctx context.Context, generationID, path string, op
 	return err
 }
 
-// Fetch downloads like DownloadFile, with options, and returns a description of the file. If path is a directory, the file
-// gets the name that the server suggests.
+// Fetch downloads a file like DownloadFile, with options, and returns a description of the file. If path is a directory, the
+// file gets the name that the server suggests.
 func (c *Client) Fetch(ctx context.Context, generationID, path string, options FetchOptions, more ...CallOption) (*Content, error) {
 	if !isDirectory(path) {
 		if err := checkRegular(path); err != nil {
@@ -42,7 +42,7 @@ func (c *Client) Fetch(ctx context.Context, generationID, path string, options F
 	return content, nil
 }
 
-// ErrNotRegular is the error of a path that names a device, a pipe, a socket, a directory or a link to one of these.
+// ErrNotRegular is the error for a path that names a device, a pipe, a socket, a directory, or a link to one of these.
 var ErrNotRegular = errors.New("not a regular file")
 
 // checkRegular returns [ErrNotRegular] if path exists and is not a regular file.
@@ -53,8 +53,8 @@ func checkRegular(path string) error {
 	return nil
 }
 
-// WriteFile writes a file that gets its name only when it is complete, as in DownloadFile. With keep an existing file is
-// not replaced, and the error is fs.ErrExist.
+// WriteFile writes a file that gets its name only when it is complete, like DownloadFile. If keep is true, it does not replace
+// an existing file, and returns fs.ErrExist.
 func WriteFile(path string, data []byte, keep bool) error {
 	part := &partFile{}
 	w, err := part.open(path, "", keep)
@@ -64,13 +64,13 @@ func WriteFile(path string, data []byte, keep bool) error {
 	return part.end(err, keep)
 }
 
-// partFile is a file that is not complete yet.
+// partFile is an incomplete file.
 type partFile struct {
 	*os.File
 	target string
 }
 
-// open creates the part file. It follows no link.
+// open creates the part file. It does not follow links.
 func (p *partFile) open(path, fileName string, keep bool) (_ io.Writer, err error) {
 	if p.target, err = targetOf(path, fileName); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ const staleAge = 24 * time.Hour
 
 // removeStale removes the part files of killed downloads to the same file.
 func removeStale(dir, base string) {
-	entries, _ := os.ReadDir(filepath.Join(dir, ".")) // a directory that can't be read keeps its part files
+	entries, _ := os.ReadDir(filepath.Join(dir, ".")) // if the directory can't be read, its part files stay
 	for _, entry := range entries {
 		random, isPart := strings.CutPrefix(strings.TrimSuffix(entry.Name(), ".part"), "."+base+".")
 		info, err := entry.Info()
@@ -122,7 +122,7 @@ func targetOf(path, fileName string) (string, error) {
 	return filepath.Join(path, fileName), nil
 }
 
-// end renames a complete file to its target. After an error it removes the file.
+// end renames a complete file to its target. If err is not nil, it removes the file.
 func (p *partFile) end(err error, keep bool) error {
 	if p.File == nil {
 		return err
@@ -138,8 +138,8 @@ func (p *partFile) end(err error, keep bool) error {
 	return err
 }
 
-// finish renames the complete file to its target. With keep it creates a hard link instead, which never replaces a file,
-// not even a file that was created during the download.
+// finish renames the complete file to its target. If keep is true, it creates a hard link instead, which never replaces a file,
+// not even one that was created during the download.
 func (p *partFile) finish(keep bool) error {
 	if err := errors.Join(p.Sync(), p.Close()); err != nil {
 		return err

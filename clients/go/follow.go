@@ -21,7 +21,7 @@ type Message interface {
 	GetHeartbeat() *easelv1.Heartbeat
 }
 
-// watch defines one kind of watch, with messages M that contain states S.
+// watch defines one kind of watch, whose messages M contain states S.
 type watch[M Message, S any] struct {
 	*attempts
 	open    func(context.Context) (stream[M], error)
@@ -31,8 +31,9 @@ type watch[M Message, S any] struct {
 
 type stream[M any] interface{ Recv() (M, error) }
 
-// follow yields states, and opens the stream again whenever it ends. It returns at the goal, after a final error or too many failed attempts,
-// or when the context is done or the caller leaves its loop. A new state or a stream of 10 s resets the back-off.
+// follow yields states, and reopens the stream whenever it ends. It returns at the goal, after a final error or too many failed
+// attempts, or when the context is done or the caller leaves the loop. A new state, or a stream that lasts 10 s, resets the
+// back-off.
 func follow[M Message, S any](ctx context.Context, w watch[M, S], yield func(*S, error) bool) {
 	for {
 		began := time.Now()
@@ -102,7 +103,7 @@ func (w watch[M, S]) read(ctx context.Context, yield func(*S, error) bool) (end 
 	return end
 }
 
-// took processes a message and returns its state, or nil if the message has no new state.
+// took processes a message and returns the message's state, or nil if the message has no new state.
 func (w watch[M, S]) took(message M, end *ending) *S {
 	w.answered()
 	w.onMessage(message)

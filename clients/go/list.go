@@ -30,7 +30,7 @@ func (f Filter) message() *easelv1.GenerationFilter {
 	return message
 }
 
-// List yields the matching renders of all pages, latest first. An error ends the loop.
+// List yields the matching renders from all pages, latest first. The loop ends after an error.
 func (c *Client) List(ctx context.Context, filter Filter, options ...CallOption) iter.Seq2[*Render, error] {
 	return pages(ctx, c, options, renderOf, func(ctx context.Context, token string) ([]*easelv1.Generation, string, error) {
 		page, err := c.Generations.ListGenerations(ctx, &easelv1.ListGenerationsRequest{Filter: filter.message(), PageToken: token})
@@ -38,7 +38,7 @@ func (c *Client) List(ctx context.Context, filter Filter, options ...CallOption)
 	})
 }
 
-// pages yields the values of all pages. The options apply to the read of each page.
+// pages yields the values from all pages. The options apply to each page's request separately.
 func pages[M, V any](ctx context.Context, c *Client, options []CallOption, value func(M) V, read func(ctx context.Context, token string) ([]M, string, error)) iter.Seq2[V, error] {
 	return func(yield func(V, error) bool) {
 		var none V
@@ -73,14 +73,14 @@ const (
 	ByLabel  = easelv1.UsageDimension_USAGE_DIMENSION_LABEL
 )
 
-// UsageQuery selects the usage to count. A zero time means the default of the contract.
+// UsageQuery selects the orders to count. A zero time means the contract's default.
 type UsageQuery struct {
 	Start, End time.Time
 	By         []Dimension
 	Label      string // name of the label for ByLabel
 }
 
-// Usage returns the numbers of orders and their costs, from all pages.
+// Usage returns the numbers and costs of orders, from all pages.
 func (c *Client) Usage(ctx context.Context, query UsageQuery, options ...CallOption) (rows []*UsageRow, err error) {
 	for row, err := range pages(ctx, c, options, usageRowOf, func(ctx context.Context, token string) ([]*easelv1.UsageRow, string, error) {
 		page, err := c.Accounts.ListUsage(ctx, &easelv1.ListUsageRequest{

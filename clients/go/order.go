@@ -16,14 +16,15 @@ import (
 type Order struct {
 	Model      string
 	Inputs     map[string]any
-	InputsJSON string // inputs as a JSON object, which is sent unchanged; if set, Inputs is ignored
+	InputsJSON string // inputs as a JSON object, which is sent unchanged; if it is set, Inputs is ignored
 
 	// Key is the idempotency key. If the same order is sent again with this key, the render is the same and is paid once.
-	// Store the key first. If Key is empty, Order creates a key and passes it to OnKey, or logs it, before it sends the order.
+	// Store the key before you order. If Key is empty, Order creates a key, and passes it to OnKey or logs it before it sends
+	// the order.
 	Key   string
 	OnKey func(key string) error // an error cancels the order before it is sent
 
-	MaxCostCents *int64 // maximum price, nil if there is no limit
+	MaxCostCents *int64 // maximum price; nil means no limit
 	Labels       map[string]string
 }
 
@@ -34,10 +35,10 @@ func Cents(n int64) *int64 { return &n }
 type Placed struct {
 	*Render
 	Key      string
-	Replayed bool // whether the key was used before; then the render belongs to the earlier order
+	Replayed bool // whether the key was used before, so that the render belongs to the earlier order
 }
 
-// Order places an order, and retries it with the same key until its outcome is known. If the OrderOutcome of the error is
+// Order places an order, and retries with the same key until the outcome is known. If it returns an error whose OrderOutcome is
 // OutcomeUnknown, the order may exist: keep the key.
 func (c *Client) Order(ctx context.Context, order Order, options ...CallOption) (*Placed, error) {
 	ctx, o, cancel := c.begin(ctx, orderLimits, options)
@@ -72,7 +73,7 @@ func (c *Client) Order(ctx context.Context, order Order, options ...CallOption) 
 	}
 }
 
-// tellKey passes a key that Order created to hook, or logs it.
+// tellKey passes a key that Order created to hook, or logs the key if hook is nil.
 func (c *Client) tellKey(hook func(string) error, key string) error {
 	if hook != nil {
 		return hook(key)
@@ -97,7 +98,7 @@ func (o Order) request() (*easelv1.CreateGenerationRequest, error) {
 	}, nil
 }
 
-// ofOrder sets the key and the outcome of an order in its error, and returns the outcome over all attempts so far. Only a
+// ofOrder sets an order's key and outcome in its error, and returns the outcome over all attempts so far. Only a server with a
 // durable ledger can rule out that an earlier attempt placed the order.
 func ofOrder(err error, key string, before Outcome) Outcome {
 	e := baseOf(err)
@@ -108,8 +109,9 @@ func ofOrder(err error, key string, before Outcome) Outcome {
 	return e.OrderOutcome
 }
 
-// Run places an order, waits until the render is finished, and returns it. If it did not succeed, the error is a
-// *RenderFailedError. Each error after the order was sent has its key: the same order with this key is not paid again.
+// Run places an order, waits until the render is finished, and returns the render. If the render did not succeed, the error is a
+// *RenderFailedError. Each error after the order was sent contains the idempotency key. The same order with this key is not paid
+// again.
 func (c *Client) Run(ctx context.Context, order Order) (*Render, error) {
 	placed, err := c.Order(ctx, order)
 	if err != nil {

@@ -41,7 +41,7 @@ type Render struct {
 	CostCents        *int64 // nil if unknown
 	CurrencyCode     string
 	Text             string // result of a text model
-	File             *File  // result of a file model, which Download downloads
+	File             *File  // result of a file model; Download downloads it
 	FailureMessage   string
 	CreateTime       time.Time
 	TerminalTime     time.Time
@@ -49,7 +49,7 @@ type Render struct {
 	Etag             string
 	Owner, Caller    string
 	Labels           map[string]string
-	TypicalRemaining time.Duration       // estimate in the last heartbeat of the watch, zero if unknown
+	TypicalRemaining time.Duration       // estimate in the watch's last heartbeat; zero if unknown
 	Raw              *easelv1.Generation // complete message of the contract
 }
 
@@ -81,14 +81,14 @@ func timeOf(t *timestamppb.Timestamp) time.Time {
 
 // Account describes the account at one time.
 type Account struct {
-	BalanceCents *int64 // nil if it is not shown
+	BalanceCents *int64 // nil if the caller may not see it
 	CurrencyCode string
 	Budgets      []Budget
 	ObserveTime  time.Time
 	Raw          *easelv1.Account
 }
 
-// Budget is the spending limit of a team in a window.
+// Budget is a team's spending limit for the current day or month.
 type Budget struct {
 	Window                                string // DAY or MONTH
 	LimitCents, SpentCents, ReservedCents int64
@@ -106,7 +106,7 @@ func accountOf(a *easelv1.Account) *Account {
 	return account
 }
 
-// Heartbeat describes the state of a watch that has no updates.
+// Heartbeat is a message that a watch receives while there are no updates.
 type Heartbeat struct {
 	GenerationID     string // empty for a watch of many generations
 	Condition        string // condition of the catalog: HEALTHY, THROTTLED, UNREACHABLE, CREDENTIAL_REJECTED
@@ -163,18 +163,18 @@ func modelOf(m *easelv1.Model) *Model {
 	return model
 }
 
-// nameOf returns the name of an enum value without its prefix, or an empty string if the value is unspecified.
+// nameOf returns an enum value's name without its prefix, or "" if the value is unspecified.
 func nameOf(value fmt.Stringer, prefix string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(value.String(), prefix), "UNSPECIFIED")
 }
 
-// Quote is the current price of a render. It does not bind an order.
+// Quote is the current price of a render. A later order may have a different price.
 type Quote struct {
 	PriceCents   int64
 	CurrencyCode string
 	QuoteTime    time.Time
 	BalanceCents *int64 // nil if unknown
-	Affordable   *bool  // whether the balance covers the price, nil if the balance is unknown
+	Affordable   *bool  // whether the balance covers the price; nil if the balance is unknown
 	Raw          *easelv1.Quote
 }
 
@@ -182,7 +182,7 @@ func quoteOf(q *easelv1.Quote) *Quote {
 	return &Quote{q.GetPriceCents(), q.GetCurrencyCode(), timeOf(q.GetQuoteTime()), q.BalanceCents, q.Affordable, q}
 }
 
-// UsageRow has the numbers and costs of the orders with one value of each dimension.
+// UsageRow contains the number and the costs of all orders that share one value for each dimension.
 type UsageRow struct {
 	Day, Owner, Caller, ModelID, LabelValue                   string
 	OrderCount, FailedCount, UnknownCount                     int64

@@ -20,14 +20,14 @@ import (
 // Retry describes a failed attempt and the delay before the next attempt.
 type Retry struct {
 	Method         string // method of the contract, such as WatchGeneration
-	GenerationID   string // empty if the call is not about one generation
-	IdempotencyKey string // key of the order, empty if unknown
+	GenerationID   string // generation of the call; empty if the call is not about a single generation
+	IdempotencyKey string // idempotency key of the order; empty if unknown
 	Attempt        int    // number of the failed attempt, from 1
 	Delay          time.Duration
 	Err            error
 }
 
-// tooLong is the maximum delay for which a client waits.
+// tooLong is the maximum delay that the server can request. A call with a longer delay fails.
 const tooLong = time.Hour
 
 // longest is the maximum back-off before jitter.
@@ -36,13 +36,13 @@ const longest = 10 * time.Second
 // maxAsked is the maximum number of attempts of a read if the server requests each retry.
 const maxAsked = 10
 
-// limits has the total time of a call and its maximum number of failed attempts in a row.
+// limits contains a call's total time and its maximum number of consecutive failed attempts.
 type limits struct {
 	timeout  time.Duration // zero means no limit
 	attempts int
 }
 
-// The default limits. A watch, wait or download has no total time. It ends after an outage of about 15 minutes.
+// The default limits. Watches, waits and downloads have no total time, but end after an outage of about 15 minutes.
 var (
 	orderLimits  = limits{15 * time.Minute, 100}
 	streamLimits = limits{0, 100}
@@ -53,7 +53,7 @@ func (c *Client) readLimits() limits { return limits{time.Minute, c.attempts} }
 // CallOption changes one call.
 type CallOption func(*call)
 
-// call has the options of one call.
+// call contains the options of one call.
 type call struct {
 	limits
 	bounded bool // whether Timeout was used
@@ -64,17 +64,18 @@ type call struct {
 	filter  Filter
 }
 
-// Timeout sets the total time of a call, over all its attempts. Zero means that only the context limits the call.
+// Timeout sets a call's total time, over all its attempts. Zero means that only the context limits the call's time.
 func Timeout(total time.Duration) CallOption {
 	return func(c *call) { c.timeout, c.bounded = total, true }
 }
 
-// Attempts sets the number of failed attempts in a row after which a call fails.
+// Attempts sets the number of consecutive failed attempts after which a call fails.
 func Attempts(n int) CallOption { return func(c *call) { c.attempts = n } }
 
 type callKey struct{}
 
-// begin applies the options of a call and of the client to a context. A deadline of the context replaces the default.
+// begin applies the options of a call and of the client to a context. The context's deadline, if any, replaces the default total
+// time.
 func (c *Client) begin(ctx context.Context, defaults limits, options []CallOption) (context.Context, *call, context.CancelFunc) {
 	o := &call{limits: defaults}
 	if c.timeout > 0 && o.timeout > 0 {
@@ -95,7 +96,7 @@ func (c *Client) begin(ctx context.Context, defaults limits, options []CallOptio
 type attempts struct {
 	*Client
 	Retry
-	max       int // maximum number of failures in a row
+	max       int // maximum number of consecutive failures
 	failures  int
 	since     time.Time // start of the failures; zero while the server responds
 	warned    bool
@@ -107,8 +108,8 @@ func (c *Client) attempt(o *call, method, generationID, key string) *attempts {
 	return &attempts{Client: c, max: o.attempts, since: time.Now(), Retry: Retry{Method: method, GenerationID: generationID, IdempotencyKey: key}}
 }
 
-// pause waits before the next attempt, for the larger of the back-off and the delay that the server requests. It returns an
-// error if the context ends first, the requested delay is too long, the attempts are used up, or the client is closed.
+// pause waits before the next attempt, for the longer of the back-off and the delay in told, which the server requested. It returns
+// an error if the context is done first, the requested delay is too long, the attempts are used up, or the client is closed.
 func (a *attempts) pause(ctx context.Context, told time.Duration, err error) error {
 	if errors.Is(err, grpc.ErrClientConnClosing) && ctx.Err() == nil { //nolint:staticcheck // retryable errors have the same code
 		return err
@@ -136,13 +137,14 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	if ctx.Err() != nil { // checked although the timer fired: an order that was not sent has a known outcome
+	if ctx.Err() != nil { // checked even if the timer has fired, because the outcome of an order that is not sent is known
 		return ended(ctx, a.last, a.heartbeat)
 	}
 	return nil
 }
 
-// unary retries a read if a retry may help, and converts each error to its class. Order retries an order.
+// unary is the interceptor of unary calls. It retries a read if a retry may help, and converts each error to its class. It does not
+// retry orders, which Order retries itself.
 func (c *Client) unary(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	o, ok := ctx.Value(callKey{}).(*call)
 	if !ok && isRead(method) {
@@ -198,7 +200,7 @@ type warned struct {
 	last map[string]time.Time
 }
 
-// may reports whether a warning about a method is due, and records it.
+// may reports whether a warning about a method is due, and records the warning's time.
 func (w *warned) may(method string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -212,7 +214,7 @@ func (w *warned) may(method string) bool {
 	return true
 }
 
-// warn logs a warning if a call will have failed for five seconds before its next attempt.
+// warn logs a warning if the call will have been failing for five seconds by its next attempt.
 func (a *attempts) warn() {
 	if a.since.IsZero() {
 		a.since = time.Now()
@@ -223,7 +225,7 @@ func (a *attempts) warn() {
 	}
 }
 
-// answered records a response, and logs the recovery of a call after a warning.
+// answered records a response. After a warning, it also logs the call's recovery.
 func (a *attempts) answered() {
 	if a.warned {
 		a.logger.Info("call recovered", "method", a.Method, "after", time.Since(a.since).Round(time.Millisecond))

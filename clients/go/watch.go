@@ -15,7 +15,7 @@ func UntilSettled() CallOption {
 	return func(o *call) { o.until = easelv1.WatchUntil_WATCH_UNTIL_SETTLED }
 }
 
-// KnownEtags sets the etag of the known state of each generation, by ID. A watch omits these states.
+// KnownEtags sets the etags of known states, by generation ID. A watch does not yield these states.
 func KnownEtags(etags map[string]string) CallOption {
 	return func(o *call) { o.known = etags }
 }
@@ -23,15 +23,15 @@ func KnownEtags(etags map[string]string) CallOption {
 // Matching filters the generations of WatchMany.
 func Matching(filter Filter) CallOption { return func(o *call) { o.filter = filter } }
 
-// Watch yields the current state of a generation, and then each newer state. The loop ends after the state of the goal, or
-// with an error and no state: the error is final, the attempts are used up, or the context is done. To stop a watch from
-// another goroutine, cancel its context. The watch continues after all other failures, such as a server restart or a
-// silence of three heartbeats. It repeats no state.
+// Watch yields a generation's current state, and then each newer state. The loop ends when the generation has reached the goal.
+// It also ends with an error and no state if the error is final, the attempts are used up, or the context is done. To stop a
+// watch from another goroutine, cancel its context. The watch continues after all other failures, such as a server restart or a
+// silence of three heartbeat intervals. It never repeats a state.
 func (c *Client) Watch(ctx context.Context, generationID string, options ...CallOption) iter.Seq2[*Render, error] {
 	return c.watch(ctx, generationID, "", options...)
 }
 
-// watch implements Watch. key is the idempotency key of the order, empty if unknown.
+// watch implements Watch. key is the order's idempotency key, or "" if unknown.
 func (c *Client) watch(ctx context.Context, generationID, key string, options ...CallOption) iter.Seq2[*Render, error] {
 	return func(yield func(*Render, error) bool) {
 		ctx, o, cancel := c.begin(ctx, streamLimits, options)
@@ -55,9 +55,9 @@ func (c *Client) watch(ctx context.Context, generationID, key string, options ..
 	}
 }
 
-// WatchMany yields the state of each named generation, and then each newer state. The loop ends when all have reached the
-// goal. Without ids it watches all generations, including new ones, until the context is done. It handles failures like
-// Watch, and repeats no state of the 10,000 generations that changed last.
+// WatchMany yields the current state of each named generation, and then each newer state. The loop ends when all of them have
+// reached the goal. If ids is empty, it watches all generations, including new ones, until the context is done. It handles
+// failures like Watch. It never repeats a state of the 10,000 generations that changed last.
 func (c *Client) WatchMany(ctx context.Context, ids []string, options ...CallOption) iter.Seq2[*Render, error] {
 	return func(yield func(*Render, error) bool) {
 		ctx, o, cancel := c.begin(ctx, streamLimits, options)
@@ -80,7 +80,7 @@ func (c *Client) WatchMany(ctx context.Context, ids []string, options ...CallOpt
 	}
 }
 
-// renderOf returns a state with the estimate of the last heartbeat.
+// renderOf converts a state, and adds the estimate from the last heartbeat.
 func (w watch[M, S]) renderOf(generation *easelv1.Generation) *Render {
 	render := renderOf(generation)
 	if w.heartbeat != nil && !render.Terminal {
@@ -89,6 +89,6 @@ func (w watch[M, S]) renderOf(generation *easelv1.Generation) *Render {
 	return render
 }
 
-// shortest is the minimum heartbeat interval of the contract. If a shorter interval is requested, the watch still waits this
-// long for the server to reject it.
+// shortest is the minimum heartbeat interval in the contract. If the client requests a shorter interval, the watch waits as if
+// it were this long, until the server rejects the request.
 const shortest = time.Second

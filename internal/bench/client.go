@@ -12,7 +12,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// watchClient has many watches on a few connections.
+// watchClient opens many watches on a few connections.
 type watchClient struct {
 	conns  []*h2conn
 	failed chan error // errors that ended connections
@@ -21,7 +21,7 @@ type watchClient struct {
 	times []time.Time // arrival times of the messages of all watches
 }
 
-// watchers opens the connections of a client until the end of the scene.
+// watchers opens a client's connections, which stay open until the end of the scene.
 func (s *scene) watchers() (*watchClient, error) {
 	const conns = 10
 	c := &watchClient{failed: make(chan error, conns)}
@@ -55,7 +55,7 @@ func (c *watchClient) watch(ctx context.Context, n, generations int) error {
 	return nil
 }
 
-// watchRequest requests the fewest possible heartbeats, so that the load is quiet.
+// watchRequest returns a request with the longest heartbeat interval, so that heartbeats do not add to the load.
 func watchRequest(id string) *easelv1.WatchGenerationRequest {
 	return &easelv1.WatchGenerationRequest{GenerationId: id, HeartbeatInterval: durationpb.New(time.Minute)}
 }

@@ -10,20 +10,20 @@ import (
 	"slices"
 )
 
-// measurement measures a facade in a new scene, and returns the figures of its rows by name.
+// measurement measures a facade in a new scene. measure returns the figures by row name.
 type measurement struct {
 	measure func(ctx context.Context, s *scene) (figures, error)
-	repeats int                 // number of repeats; zero means the flag of the command line
+	repeats int                 // number of repeats; zero means the value of the -repeats flag
 	flags   map[facade][]string // additional flags by facade
 	sides   sides               // facades to compare; the zero value means the peer and easel
 }
 
-// sides are the two facades that a measurement compares.
+// sides contains the two facades that a measurement compares.
 type sides struct{ peer, easel facade }
 
 type figures map[string]float64
 
-// facade is a measured program.
+// facade names a measured program and its configuration.
 type facade string
 
 const (
@@ -61,7 +61,7 @@ func (b *bench) measure(ctx context.Context, out io.Writer, chosen []row) error 
 	return errors.Join(failures...)
 }
 
-// compared returns the two alternating facades.
+// compared returns the two facades to compare.
 func (m *measurement) compared() sides {
 	if m.sides == (sides{}) {
 		return sides{thePeer, theEasel}
@@ -69,7 +69,7 @@ func (m *measurement) compared() sides {
 	return m.sides
 }
 
-// repeated measures both facades repeatedly. They alternate, and so does the order of each pair.
+// repeated measures both facades repeatedly. The facade that is measured first alternates.
 func (b *bench) repeated(ctx context.Context, m *measurement) (measured []map[facade]figures, err error) {
 	repeats := b.repeats
 	if m.repeats != 0 {

@@ -48,7 +48,7 @@ func measureOrders(ledger string) func(context.Context, *scene) (figures, error)
 
 var ordered atomic.Int64
 
-// order places a new order. Its price limit makes both facades request a quote.
+// order places a new order with a price limit, so that both facades request a quote.
 func (s *scene) order(ctx context.Context) error {
 	_, err := s.client.CreateGeneration(ctx, &easelv1.CreateGenerationRequest{
 		ModelId: "studio/landscape", IdempotencyKey: "order-" + strconv.FormatInt(ordered.Add(1), 10), MaxCostCents: new(int64(1000)),
@@ -57,12 +57,12 @@ func (s *scene) order(ctx context.Context) error {
 	return err
 }
 
-// callersText has a budget that is checked but never exhausted.
+// callersText is a callers file with a budget that is checked but never exhausted.
 const callersText = `teams: {bench: {budget: {daily_cents: 1000000000000, monthly_cents: 1000000000000}}}
 callers: [{name: bench, team: bench, tokens: ["sha256:%s"]}]
 `
 
-// ledger returns the flags of easel with a shared API key and the ledger of the facade.
+// ledger returns the flags for easel with a shared API key and with the ledger that f names.
 func (s *scene) ledger(f facade) (flags []string, err error) {
 	dir, err := os.MkdirTemp(s.dir, "ledger-")
 	if err != nil || f == theEasel {
@@ -85,7 +85,7 @@ func (s *scene) ledger(f facade) (flags []string, err error) {
 	return append(flags, "--callers-file", callers, "--ledger-url", url), err
 }
 
-// postgres starts a PostgreSQL with default settings until the end of the scene.
+// postgres starts PostgreSQL with default settings, until the end of the scene, and returns its URL.
 func (s *scene) postgres() (url string, err error) {
 	server, err := proctest.NewPostgres()
 	if err != nil {

@@ -22,14 +22,14 @@ import (
 // process is a measured server.
 type process struct {
 	cmd    *exec.Cmd
-	stdin  io.Closer         // the peer exits when it is closed
+	stdin  io.Closer         // the peer exits when its standard input is closed
 	logs   string            // file with its standard error
 	addrs  map[string]string // addresses by listener name
 	exited chan struct{}
 }
 
-// startProcess runs a program until stop, and waits for its listeners. The program logs to a file, so that reading the
-// log costs it nothing.
+// startProcess starts a program, and waits until it listens. The program logs to a file, so that reading the log does not
+// affect the program.
 func (b *bench) startProcess(ctx context.Context, env []string, name string, args ...string) (*process, error) {
 	logs, err := os.CreateTemp(b.dir, filepath.Base(name)+"-*.log")
 	if err != nil {
@@ -57,7 +57,7 @@ func (b *bench) startProcess(ctx context.Context, env []string, name string, arg
 	return p, nil
 }
 
-// await waits until the process has logged its addresses: gRPC, REST and admin.
+// await waits until the process has logged its gRPC, REST and admin addresses.
 func (p *process) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// row is one line of the table. By default its figure is easel's value divided by the peer's.
+// row is one line of the table. By default, its figure is easel's value divided by the peer's value.
 type row struct {
-	name     string // name on the command line and in the table, and of the figure
+	name     string // name of the row on the command line and in the table, and of its figure
 	title    string
 	unit     string // unit of both values
 	from     *measurement
@@ -16,7 +16,7 @@ type row struct {
 	atLeast  bool // whether the limit is a minimum instead of a maximum
 	absolute bool // whether the figure is easel's value instead of the ratio
 	excess   bool // whether the figure is the difference instead of the ratio
-	counted  bool // whether it is counted instead of timed, and part of the short form
+	counted  bool // whether the figure is counted instead of timed, and so is part of the short form
 }
 
 var rows = []row{
@@ -47,8 +47,8 @@ func rowNames() []string {
 	return names
 }
 
-// choose returns the rows with the given names, or all rows without names. The first word of a name selects all rows
-// that start with it: "call" selects call-cpu and two others.
+// choose returns the rows with the given names, or all rows if there are no names. The first word of a name selects all rows
+// that start with the word: "call" selects call-cpu, call-allocs and call-rate.
 func choose(names []string) (chosen []row, err error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(rows, func(r row) bool { return r.isCalled(name) }) {
@@ -65,7 +65,7 @@ func (r row) isCalled(name string) bool {
 // result contains the figures of a row.
 type result struct {
 	row
-	peer, easel []float64 // one for each repeat
+	peer, easel []float64 // one value for each repeat
 }
 
 func (r row) result(measured []map[facade]figures) result {

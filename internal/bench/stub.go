@@ -30,11 +30,11 @@ type stub struct {
 type generation struct {
 	id       string
 	created  time.Time
-	progress int       // a member with a visible change
+	progress int       // a member of the record that changes visibly
 	shown    time.Time // time when the current state was first sent
 }
 
-// add adds a generation, which does not end.
+// add adds a generation that stays active.
 func (s *stub) add(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,7 +43,7 @@ func (s *stub) add(id string) {
 	s.order = append(s.order, g)
 }
 
-// addActive adds n generations g0, g1 and so on, which do not end.
+// addActive adds n generations that stay active, with the IDs g0, g1 and so on.
 func (s *stub) addActive(n int) {
 	for i := range n {
 		s.add("g" + strconv.Itoa(i))
@@ -107,7 +107,7 @@ func (s *stub) list() []byte {
 	return fmt.Appendf(nil, `{"generations":[%s]}`, bytes.Join(records, []byte{','}))
 }
 
-// take accepts an order and returns its generation, which does not end. The IDs are g0, g1 and so on.
+// take accepts an order and returns its generation, which stays active. The IDs are g0, g1 and so on.
 func (s *stub) take() []byte {
 	id := "g" + strconv.FormatInt(s.taken.Add(1)-1, 10)
 	s.add(id)

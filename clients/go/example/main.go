@@ -1,5 +1,5 @@
 // Command example orders one render from Easel, watches it until it is finished, and saves its file.
-// It may be killed at any time. The same command then continues with the same order.
+// It may be killed at any time. Run the same command again to continue with the same order.
 package main
 
 import (

@@ -13,11 +13,11 @@ import (
 type document struct {
 	out   strings.Builder
 	files []protoreflect.FileDescriptor
-	// anchors are the names with a heading.
+	// anchors contains the names that have a heading.
 	anchors map[string]bool
-	// home is the page with those headings. Empty means this page.
+	// home is the page with the headings in anchors. Empty means this page.
 	home string
-	// inCalls are the messages in the sections of their calls.
+	// inCalls contains the messages that are described in the sections of their calls.
 	inCalls map[protoreflect.FullName]bool
 }
 
@@ -42,7 +42,7 @@ func newDocument(files []protoreflect.FileDescriptor) *document {
 
 func (d *document) printf(format string, values ...any) { fmt.Fprintf(&d.out, format, values...) }
 
-// services writes the table of calls, then each call with its request and its response.
+// services writes the table of calls, and then a section for each call with its request and its response.
 func (d *document) services() {
 	d.printf("# The contract\n\nThe calls and messages of `easel.v1`. `make generate` writes this page from the comments of\n" +
 		"[`proto/easel/v1`](../proto/easel/v1), which are the contract.\n\n| call | REST | |\n|---|---|---|\n")
@@ -160,7 +160,7 @@ func cell(prose string) string {
 // messages and codes.
 var token = regexp.MustCompile("`[^`]*`|" + `\b[A-Za-z0-9]+(?:[_.][A-Za-z0-9]+)+\b|\b(?:[A-Z][a-z0-9]+){2,}\b|\b(?:OK|UNAUTHENTICATED|UNAVAILABLE|INTERNAL|ABORTED|UNIMPLEMENTED)\b|[<*]`)
 
-// prose returns the comment of a declaration, with links to calls and messages.
+// prose returns a declaration's comment, with links to calls and messages.
 func (d *document) prose(of protoreflect.Descriptor) string {
 	lines := strings.Split(of.ParentFile().SourceLocations().ByDescriptor(of).LeadingComments, "\n")
 	for n, line := range lines {
@@ -169,7 +169,7 @@ func (d *document) prose(of protoreflect.Descriptor) string {
 	return d.marked(strings.TrimSpace(strings.Join(lines, "\n")), of.Name())
 }
 
-// marked adds links to calls and messages to a text, except to its own subject.
+// marked adds links to calls and messages to a text, except links to the declaration that the text describes.
 func (d *document) marked(text string, about protoreflect.Name) string {
 	return token.ReplaceAllStringFunc(text, func(word string) string {
 		switch {

@@ -10,10 +10,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// reasons is the enum with a separate page.
+// reasons is the enum that has a separate page.
 const reasons = protoreflect.Name("ErrorReason")
 
-// The comment of a reason has the code, the HTTP status if it differs from that of the code, the meaning, and whether a
+// A reason's comment contains its gRPC code, its HTTP status if that is not the code's usual status, its meaning, and whether a
 // retry may succeed.
 var (
 	firstSentence = regexp.MustCompile(`^([A-Z_]+)(?:, ((?:only )?over REST[^.;]*))?(; [^.]+)?\.\s+`)
@@ -21,7 +21,7 @@ var (
 	answers       = map[string]string{"Not retryable": "no", "Possibly retryable": "perhaps", "Retryable": "yes"}
 )
 
-// errorTable is the part of clients/reasons.json with the class of each reason, and the meaning of each class.
+// errorTable is the part of clients/reasons.json that defines the class of each reason and the meaning of each class.
 type errorTable struct {
 	Classes map[string]string
 	Reasons map[string]struct{ Class string }

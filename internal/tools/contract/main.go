@@ -1,5 +1,5 @@
-// Command contract writes the contract as documents for people, from the comments of the .proto files: each call with
-// its behavior, its REST form and its messages, and each error reason with its remedy.
+// Command contract generates pages about the contract from the comments in the .proto files: each call with its behavior,
+// its REST form and its messages, and each error reason with its remedy.
 package main
 
 import (
@@ -102,7 +102,7 @@ func route(m protoreflect.MethodDescriptor) string {
 	return ""
 }
 
-// nature returns the most important property of a call for a caller.
+// nature returns the properties of a call that are most important for a caller.
 func nature(m protoreflect.MethodDescriptor) string {
 	level := descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN
 	if options, ok := m.Options().(*descriptorpb.MethodOptions); ok {

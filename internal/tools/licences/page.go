@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// script is the package of the API page, which make generate installs.
+// script is the directory of the API page's package, which make generate installs.
 var script = filepath.Join(".build", "tools", "page", "node_modules", "@scalar", "api-reference")
 
-// unmapped are packages of the script that its source map lacks, because they were part of prebuilt components.
+// unmapped contains packages in the script that are missing in its source map, because they were part of prebuilt components.
 var unmapped = []string{"@scalar/code-highlight@*", "highlight.js@11", "lowlight@3", "tailwindcss@4"}
 
 // addPage installs the packages of the script in a temporary directory, and adds their licences.

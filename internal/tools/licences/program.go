@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// systems are the platforms of a release in .goreleaser.yaml.
+// systems contains the platforms for which .goreleaser.yaml builds releases.
 var systems = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}
 
 // linked is a package of the program, as the go command describes it.
@@ -45,7 +45,7 @@ func addProgram(found texts) error {
 	return err
 }
 
-// addLinked adds the licences of the packages that the program is linked with on a system, except in known directories.
+// addLinked adds the licences of the packages that are linked into the program on a system. It skips known directories.
 func (t texts) addLinked(system string, known map[string]bool) error {
 	goos, goarch, _ := strings.Cut(system, "/")
 	list := exec.Command("go", "list", "-deps", "-json=Dir,Module", "./cmd/easel")

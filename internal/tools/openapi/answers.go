@@ -13,7 +13,7 @@ import (
 // statusSchema is the schema of every error.
 const statusSchema = "#/components/schemas/Status"
 
-// answer is one HTTP status of errors.
+// answer is an HTTP status that errors can have.
 type answer struct {
 	status int
 	text   string
@@ -21,7 +21,7 @@ type answer struct {
 	allows func(method protoreflect.MethodDescriptor, verb string) bool
 }
 
-// answers is the table of errors. The test of the document compares it with the server's responses.
+// answers is a table of error statuses. A test compares the document with the server's responses.
 type answers []answer
 
 // particular maps each method of the contract to the statuses that only some methods return.
@@ -145,8 +145,8 @@ func events(operation *openapi3.Operation, method protoreflect.MethodDescriptor)
 	}
 }
 
-// bytes sets the content of a download, whose type depends on the catalog. Generators ignore the range of types and use
-// the first. Validators need the range.
+// bytes sets the content of a download, whose media type depends on the catalog. Code generators use the first media type.
+// Validators need the wildcard.
 func bytes(operation *openapi3.Operation) {
 	binary := openapi3.NewMediaType().WithSchema(openapi3.NewStringSchema().WithFormat("binary"))
 	content := openapi3.Content{"application/octet-stream": binary, "*/*": binary}

@@ -14,7 +14,7 @@ import (
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 )
 
-// Patterns of values that protobuf's JSON writes as strings.
+// Patterns for values that protobuf's JSON format writes as strings.
 const (
 	whole       = `^-?[0-9]+$`
 	natural     = `^[0-9]+$`
@@ -34,7 +34,7 @@ func complete(doc *openapi3.T, c contract) error {
 	for _, path := range doc.Paths.InMatchingOrder() {
 		item := doc.Paths.Value(path)
 		for verb, operation := range item.Operations() {
-			name, further := strings.CutSuffix(operation.OperationID, "2") // suffix of the generator for a second binding
+			name, further := strings.CutSuffix(operation.OperationID, "2") // the generator's suffix for a second binding
 			method, ok := c.methods[name]
 			if !ok {
 				return fmt.Errorf("no method is %s", operation.OperationID)
@@ -97,7 +97,7 @@ func fieldAt(message protoreflect.MessageDescriptor, parameter string) (field pr
 	return field
 }
 
-// deepObject sets the form of a map parameter, whose members are written as name[key]=value.
+// deepObject sets the style of a map parameter, whose members are written as name[key]=value.
 func deepObject(p *openapi3.Parameter) {
 	explode := true
 	p.Name, _, _ = strings.Cut(p.Name, "[")
@@ -158,9 +158,8 @@ func openStruct(ref *openapi3.SchemaRef, field protoreflect.FieldDescriptor) {
 	}
 }
 
-// alwaysThere reports whether a member of a response is never absent. Protobuf's JSON always writes fields without
-// presence, even if they are 0 or empty. The record of a response or an update is always set, and so is the time of
-// each stream message.
+// alwaysThere reports whether a member of a response is never absent. The server writes all fields without presence, even
+// if they are 0 or empty. The record in a response or an update is always set, and so is the time in each stream message.
 func alwaysThere(field protoreflect.FieldDescriptor) bool {
 	if !field.HasPresence() {
 		return true
@@ -171,7 +170,7 @@ func alwaysThere(field protoreflect.FieldDescriptor) bool {
 		(field.Name() == "emit_time" || record && (strings.HasSuffix(holder, "Response") || strings.HasSuffix(holder, "Update")))
 }
 
-// choose adds the required members of a request.
+// choose adds the required members of a request, and the alternatives in its oneof rules.
 func choose(schema *openapi3.Schema, message protoreflect.MessageDescriptor) {
 	rules, _ := proto.GetExtension(message.Options(), validate.E_Message).(*validate.MessageRules)
 	for _, rule := range rules.GetOneof() {
@@ -201,7 +200,7 @@ func limit(ref *openapi3.SchemaRef, field protoreflect.FieldDescriptor) {
 	ref.Value.Pattern = textOf(field, rules.nonNegative)
 }
 
-// textOf returns the pattern of a field that is a string only in JSON.
+// textOf returns the pattern for a field that is a string only in JSON, or "" for all other fields.
 func textOf(field protoreflect.FieldDescriptor, nonNegative bool) string {
 	any, positive := "", ""
 	switch {

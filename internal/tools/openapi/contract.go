@@ -21,7 +21,7 @@ import (
 type contract struct {
 	methods  map[string]protoreflect.MethodDescriptor
 	messages map[string]protoreflect.MessageDescriptor
-	// answered are the messages in responses. All others are only in requests.
+	// answered contains the messages in responses. All other messages are only in requests.
 	answered map[protoreflect.FullName]bool
 }
 
@@ -61,7 +61,7 @@ func (c contract) add(file protoreflect.FileDescriptor) {
 	}
 }
 
-// answer adds a message of a response, and its nested messages.
+// answer adds a message and its nested messages to c.answered.
 func (c contract) answer(message protoreflect.MessageDescriptor) {
 	if c.answered[message.FullName()] {
 		return
@@ -91,7 +91,7 @@ func comment(d protoreflect.Descriptor) string {
 	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
-// limits are the rules of a field that JSON Schema can express too. Zero values mean no rule.
+// limits contains the rules of a field that JSON Schema can express, too. A zero value means that there is no such rule.
 type limits struct {
 	pattern     string
 	maxLength   uint64

@@ -1,6 +1,6 @@
 // Command openapi writes the OpenAPI 3 document of the REST API. It reads the OpenAPI 2 document of
-// protoc-gen-openapiv2, and adds the information that this format can't express: the rules of requests, each HTTP
-// status with its content, and streams of events and of bytes.
+// protoc-gen-openapiv2, and adds the information that OpenAPI 2 can't express: the rules for requests, each HTTP status
+// with its content, and the streams of events and bytes.
 package main
 
 import (
@@ -59,8 +59,7 @@ func convert(name string) (*openapi3.T, error) {
 	return openapi2conv.ToV3(&doc)
 }
 
-// check validates the text like an independent reader: it follows references, and checks examples against their
-// schemas.
+// check parses and validates the written document: it resolves references, and checks examples against their schemas.
 func check(text []byte) error {
 	doc, err := openapi3.NewLoader().LoadFromData(text)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command prosecheck finds phrases in changed prose that readers stumble over. It reads comments, messages and pages, and fails if
-// a line that differs from a commit contains one. A change without a finding still needs a reader.
+// Command prosecheck finds phrases that readers stumble over. It checks the comments, messages and pages in lines that differ from
+// a commit, and fails if one contains such a phrase. A change without a finding still needs a reader.
 package main
 
 import (
@@ -48,8 +48,8 @@ func check(diff string) (findings []string) {
 type file struct {
 	path    string
 	line    int
-	block   bool // the line is in a block of code of a page
-	comment bool // the line before is a comment
+	block   bool // whether the line is in a code block of a page
+	comment bool // whether the previous line is a comment
 }
 
 var (
@@ -61,8 +61,8 @@ var (
 	message   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 )
 
-// prose returns the part of the next line that people read: of a page the text outside its code, of a program a comment or a
-// message. "¶" marks the beginning of a comment.
+// prose returns the part of the next line that people read: the text outside code in a page, or a comment or message in a
+// program. It puts "¶" before the beginning of a comment.
 func (f *file) prose(line string) string {
 	f.line++
 	page := pages.MatchString(f.path)

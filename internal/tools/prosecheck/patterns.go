@@ -2,7 +2,7 @@ package main
 
 import "regexp"
 
-// pattern is a phrase that readers stumble over, and its replacement. A match of unless is fine.
+// pattern is a phrase that readers stumble over, and advice on how to replace it. A finding that matches unless is ignored.
 type pattern struct {
 	find, unless *regexp.Regexp
 	instead      string
@@ -12,7 +12,7 @@ func p(find, unless, instead string) pattern {
 	return pattern{regexp.MustCompile(find), regexp.MustCompile("^(?:" + unless + ")$"), instead}
 }
 
-// patterns apply to single lines. Of a comment, "¶" marks the first line.
+// patterns contains the patterns, which apply to single lines. "¶" marks the first line of a comment.
 var patterns = []pattern{
 	p(`\b(?:[Nn]o|[Ss]ome|[Ee]very|[Aa]ny)body\b`, ``, "name the actor: caller, operator, replica, watcher"),
 	p(`(?i)\bwho(?:m|se)?ever\b|\b(?:those|all|one) who(?:m|se)?\b`, ``, "name the actor"),
@@ -41,5 +41,5 @@ var patterns = []pattern{
 	p(`\b[Ff]oreign (?:render|order|row|text)s?\b|\bplay money\b|\bthe book\b`, ``, "another owner's …, test money, ledger"),
 }
 
-// allowed matches the findings that are not faults: the phrases of this program, and words of poems. Add exceptions here.
+// allowed matches the files whose findings are not faults: the patterns of this program, and poems. Add exceptions here.
 var allowed = regexp.MustCompile(`^internal/(tools/prosecheck/\w+|sandbox/paint/text)\.go:`)

@@ -1,7 +1,7 @@
 // Command protodeps writes the third-party .proto files that Easel's contract imports into a directory, for buf.
 //
-// The files are printed from the descriptors that are linked into the Go modules in go.mod. So their versions are those
-// of go.sum, the repository contains no copies, and no registry other than the module proxy is used.
+// The files are printed from descriptors in the Go modules that go.mod requires. So go.sum pins their versions, the repository
+// contains no copies, and no registry other than the module proxy is used.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/status"
 )
 
-// roots are the files that the contract, or a caller that reads its errors, imports.
+// roots contains the files that the contract imports, and the files that callers need to read its errors.
 var roots = []protoreflect.FileDescriptor{
 	validate.File_buf_validate_validate_proto,
 	annotations.File_google_api_annotations_proto,

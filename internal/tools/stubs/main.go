@@ -1,8 +1,8 @@
-// Command stubs is a plugin of buf that completes the output of the generators of other languages.
+// Command stubs is a buf plugin that completes the output of the generators for other languages.
 //
-// It writes the descriptor image and the same as plain .proto files, from which other languages can generate stubs. For
-// Python and TypeScript it writes the file from which users import the contract. Each language gets the service config
-// and the table of reasons, which define a client's retries.
+// It writes the contract as a descriptor image and as plain .proto files, from which further languages can generate stubs. For
+// Python and TypeScript, it writes the file from which users import the contract. For each language, it writes the service
+// config and the table of reasons, which define a client's retries.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// run handles a request of buf, and writes generated files below the root of the repository. Buf runs it in internal/tools.
+// run handles a request from buf, and writes generated files below the repository's root. Buf runs the plugin in internal/tools.
 func run(in io.Reader, out io.Writer) error {
 	data, err := io.ReadAll(in)
 	if err != nil {
@@ -96,7 +96,7 @@ func finish(set *descriptorpb.FileDescriptorSet, root string) error {
 	return err
 }
 
-// contract returns our own files, without their imports.
+// contract returns Easel's own files, without their imports.
 func contract(set *descriptorpb.FileDescriptorSet) (ours []*descriptorpb.FileDescriptorProto) {
 	for _, file := range set.File {
 		if strings.HasPrefix(file.GetName(), "easel/") {

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// printedFrom is the first line of a file of google.rpc, whose descriptor has no comments.
+// printedFrom is the first line of a google.rpc file, whose descriptor has no comments.
 const printedFrom = "Printed by make generate from the descriptors in google.golang.org/genproto (Apache License 2.0). DO NOT EDIT.\n"
 
 // plainTree returns the .proto files of a set by path, without google/protobuf, which every compiler includes.

@@ -1,5 +1,6 @@
-// Kubecheck reads Kubernetes manifests from standard input, each as the API type of its kind, and rejects misspelled
-// fields and wrong types. It needs no cluster and no network. Kinds of operators are counted but not checked.
+// Kubecheck decodes Kubernetes manifests from standard input, each as the API type of its kind, and rejects misspelled
+// fields and wrong types. It needs no cluster and no network. Kinds that Kubernetes operators define are counted but not
+// checked.
 package main
 
 import (

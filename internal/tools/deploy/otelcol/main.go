@@ -1,5 +1,5 @@
-// Otelcol is the OpenTelemetry Collector with only the components in deploy/otel/collector.yaml. It is built in a
-// minute and a half, so that a test needs no image.
+// Otelcol is the OpenTelemetry Collector with only the components that deploy/otel/collector.yaml uses. Tests build it in a
+// minute and a half, so that they need no container image.
 package main
 
 import (
@@ -29,7 +29,7 @@ func main() {
 			ProviderFactories: []confmap.ProviderFactory{envprovider.NewFactory(), fileprovider.NewFactory()},
 		}},
 	})
-	if command.Execute() != nil { // it has printed the error
+	if command.Execute() != nil { // Execute has printed the error
 		os.Exit(1)
 	}
 }

@@ -1,5 +1,5 @@
-// Kubeissuer creates tokens of service accounts with the code of a Kubernetes API server: its signer, its claims and its
-// key set. It reads lines of the form
+// Kubeissuer creates service account tokens with the Kubernetes API server's own code for signing, claims and key sets. It
+// reads lines of the form
 //
 //	keys N                             the keys of the Nth to the latest key pair, on one line
 //	token N NAMESPACE NAME AUDIENCE TIME   a token, signed with the Nth key pair, with the lifetime TIME
@@ -44,7 +44,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// issuer is the cluster with its name and its key pairs.
+// issuer is a token issuer with its name and its key pairs.
 type issuer struct {
 	name string
 	keys map[int]crypto.Signer
@@ -66,7 +66,7 @@ func (i *issuer) answer(ctx context.Context, line string) (string, error) {
 	return "", fmt.Errorf("unknown line %q", line)
 }
 
-// key returns a key pair, which is created at its first use.
+// key returns a key pair. It creates the pair at its first use.
 func (i *issuer) key(number int) (crypto.Signer, error) {
 	if i.keys[number] != nil {
 		return i.keys[number], nil
@@ -80,7 +80,7 @@ func (i *issuer) key(number int) (crypto.Signer, error) {
 	return i.keys[number], err
 }
 
-// token returns a token as the kubelet requests it for a pod of a service account.
+// token returns a token like the one that a kubelet requests for a pod with a service account.
 func (i *issuer) token(ctx context.Context, number int, namespace, name, audience string, life time.Duration) (string, error) {
 	key, err := i.key(number)
 	if err != nil {
