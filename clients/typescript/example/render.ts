@@ -1,5 +1,5 @@
 // Orders one render from Easel, watches it until it is finished, and saves its file.
-// It may be killed at any time. The same command then continues with the same order.
+// It may be killed at any time. Run the same command again to continue with the same order.
 import { randomUUID } from "node:crypto";
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { Easel, EaselError } from "@easel-grpc/easel";
@@ -14,7 +14,7 @@ const easel = new Easel({
   onHeartbeat: ({ typicalRemaining: left }) => console.log("watching:", left ? `${left / 1000} s left` : "nothing new"),
   onRetry: ({ message }) => console.log("again:", message),
 });
-const signal = AbortSignal.timeout(600_000); // time limit of all calls
+const signal = AbortSignal.timeout(600_000); // total time of all calls
 try {
   await easel.account({ timeoutMs: 10_000 }); // fails if the address, the key or the certificate is wrong
   const inputs = { prompt };

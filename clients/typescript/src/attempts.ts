@@ -4,29 +4,29 @@ import { ConnectError } from "@connectrpc/connect";
 import { errorOf, Stopped, Timeout, type About, type EaselError, type OrderOutcome } from "./errors.js";
 import type { Heartbeat } from "./values.js";
 
-/** A logger with methods of console. */
+/** A logger with the methods of console that the client uses. */
 export interface Logger {
   info(line: string): void;
   warn(line: string): void;
 }
 
-/** The callbacks and the logger of a client. */
+/** A client's callbacks and logger. */
 export interface Hooks {
   /** Called with each error that is retried, and the delay before the next attempt. */
   onRetry?: (error: EaselError, delayMs: number) => void;
   /** Called with each heartbeat of a watch. */
   onHeartbeat?: (heartbeat: Heartbeat) => void;
-  /** Called with each idempotency key that the client creates. The order is sent after it returns. */
+  /** Called with each idempotency key that the client creates. The order is sent after onKey returns. */
   onKey?: (key: string) => unknown;
-  /** Logs calls that are retried for five seconds, their recovery, and created keys. By default only warnings, to the console. */
+  /** Logs calls that are retried for five seconds, their recovery, and created keys. Default: warnings only, to the console. */
   logger?: Logger;
 }
 
 /** Limits of a call. */
 export interface Limits {
-  /** Total time in milliseconds, over all attempts. Infinity means no limit. */
+  /** Total time in milliseconds over all attempts. Infinity means no limit. */
   timeoutMs?: number;
-  /** Number of failed attempts in a row after which the call fails. */
+  /** Number of consecutive failed attempts after which the call fails. */
   attempts?: number;
 }
 
@@ -37,7 +37,7 @@ const kinds = {
   stream: { timeoutMs: Infinity, attempts: 100 },
 };
 
-/** The common part of all calls of a client. */
+/** The state that all calls of a client share. */
 export class Shared {
   readonly logger: Logger;
   readonly #warnedAt = new Map<string, number>();
@@ -49,7 +49,7 @@ export class Shared {
     this.logger = options.logger ?? { info: () => undefined, warn: (line) => console.warn(line) };
   }
 
-  /** Reports whether a warning about a method is due, and records it. */
+  /** Reports whether a warning about a method is due, and records the time of the warning. */
   mayWarn(method: string): boolean {
     const now = performance.now();
     if (now - (this.#warnedAt.get(method) ?? -Infinity) < warnIntervalMs) return false;
@@ -58,7 +58,7 @@ export class Shared {
   }
 }
 
-/** Milliseconds of failures after which a call is logged, including the next delay. */
+/** Milliseconds of failures, including the next delay, after which a warning is logged. */
 const warnAfterMs = 5000;
 /** Minimum milliseconds between warnings about one method. */
 const warnIntervalMs = 60_000;
@@ -76,10 +76,10 @@ interface Pause {
   last?: boolean;
 }
 
-/** Maximum delay in milliseconds that a server may request. After a longer request the call fails. */
+/** Maximum delay in milliseconds that a server may request. A longer delay fails the call. */
 const longestAsked = 3_600_000;
 
-/** Maximum attempts of a read if the server requests each retry. */
+/** Maximum number of attempts of a read if the server requests each retry. */
 const mostAsked = 10;
 
 /** Counts the attempts of one call. */
@@ -111,7 +111,7 @@ export class Attempts {
     this.begin();
   }
 
-  /** Starts the time of the call. A list starts it again for each page. */
+  /** Starts the call's time. A list restarts the time for each page. */
   begin(): void {
     this.#end = performance.now() + this.#timeoutMs;
   }
@@ -135,8 +135,8 @@ export class Attempts {
   }
 
   /**
-   * Waits before another attempt, for the larger of the back-off and the delay that the server requests, or until it is stopped.
-   * It throws final errors. If ends is set, these are the errors with its codes.
+   * Waits before the next attempt, for the longer of the back-off and the delay that the server requests, or until stopped aborts.
+   * It throws final errors. If ends is set, an error is final if ends contains its code.
    */
   async pause(cause: unknown, { asked = 0, ends, stopped, last }: Pause = {}): Promise<void> {
     if (!(cause instanceof ConnectError)) throw cause;
@@ -165,7 +165,7 @@ export class Attempts {
     return this.kind === "read" ? asked >= mostAsked || unasked >= this.#most : asked + unasked >= this.#most;
   }
 
-  /** Logs a warning if the call will have failed for five seconds before its next attempt. */
+  /** Logs a warning if the call will have been failing for five seconds by its next attempt. */
   #warn(error: EaselError, delay: number): void {
     this.#failingSince ??= performance.now();
     const failing = performance.now() - this.#failingSince;
@@ -175,7 +175,7 @@ export class Attempts {
     logger.warn(`call still failing: method=${this.method} address=${address} failing_for=${seconds(failing)} retry_in=${seconds(delay)} error=${error.message}`);
   }
 
-  /** Converts an error and sets the outcome of the order. An earlier attempt may have placed it if this one is rejected. */
+  /** Converts an error and sets the order's outcome. Even if this attempt is rejected, an earlier one may have placed the order. */
   #error(cause: ConnectError): EaselError {
     const error = errorOf(cause, this.shared.address, this.#failingSince !== undefined, this.about);
     const outcome = (error.metadata["order_outcome"] as OrderOutcome | undefined) ?? "unknown";
@@ -187,7 +187,7 @@ export class Attempts {
     return this.#outcome ? Object.assign(error, { orderOutcome: this.#outcome }) : error;
   }
 
-  /** Returns the error of a call that the timeout or the signal ended, after another error. */
+  /** Returns the error for a call that the timeout or the signal ended. Its argument is the last error before that. */
   #ended({ message, raw }: EaselError): EaselError {
     const { upstreamCondition = "", lastError = "" } = this.heartbeat ?? {};
     const heard = this.heartbeat ? `; the last heartbeat: ${upstreamCondition} ${lastError}`.trimEnd() : "";
@@ -201,5 +201,5 @@ export class Attempts {
 
 const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)}s`;
 
-/** Maximum timeout of gRPC in milliseconds, which has eight digits. */
+/** Maximum timeout in milliseconds that gRPC can send, which has eight digits. */
 const maxTimeoutMs = 99_999_999;

@@ -8,21 +8,21 @@ import { Code, ConnectError, type Interceptor, type Transport } from "@connectrp
 import { createGrpcTransport, Http2SessionManager, type GrpcTransportOptions } from "@connectrpc/connect-node";
 
 /** The version of this package. */
-export const version = "0.0.0"; // make sets the version of the release
+export const version = "0.0.0"; // make sets the release version
 
-/** The address and the credentials of a server. */
+/** A server's address and credentials. */
 export interface Place {
   /** host:port, http://host:port or https://host:port. Default: EASEL_ADDR or localhost:50051, with https except for loopback. */
   address?: string;
-  /** An API key or a token. Default: the file EASEL_API_KEY_FILE, which is read for each call, or EASEL_API_KEY. */
+  /** An API key or a token. Default: the key in the file EASEL_API_KEY_FILE, which each call reads, or in EASEL_API_KEY. */
   apiKey?: string;
-  /** Allows an API key on an unencrypted connection to another host, such as in a mesh. See also EASEL_ALLOW_PLAINTEXT. */
+  /** Allows an API key on an unencrypted connection to another host, for example in a mesh. Default: EASEL_ALLOW_PLAINTEXT. */
   allowPlaintext?: boolean;
-  /** More options, such as trusted certificates: `{ nodeOptions: { ca } }`. Their default is the file EASEL_TLS_CA_FILE. */
+  /** Options of Connect, such as trusted certificates: `{ nodeOptions: { ca } }`. Their default is the file EASEL_TLS_CA_FILE. */
   grpc?: Partial<Omit<GrpcTransportOptions, "baseUrl" | "sessionManager">>;
 }
 
-/** Returns the parameters of the connection to a server. It throws a TypeError for invalid settings. */
+/** Returns the parameters for connections to a server. It throws a TypeError for invalid settings. */
 export function endpoint({ address = process.env["EASEL_ADDR"]?.trim() || "localhost:50051", apiKey, allowPlaintext = process.env["EASEL_ALLOW_PLAINTEXT"] === "true", grpc = {} }: Place): { baseUrl: string; secret: () => string; grpc: NonNullable<Place["grpc"]> } {
   const file = apiKey === undefined ? process.env["EASEL_API_KEY_FILE"] : undefined;
   let secret = file ? readKey(file) : checked((apiKey ?? process.env["EASEL_API_KEY"] ?? "").trim());
@@ -69,7 +69,7 @@ function checked(secret: string): string {
   return secret;
 }
 
-/** Creates a transport to all addresses of a host name. Pings detect a dead connection. The transport retries no call. */
+/** Creates a transport to all addresses of a host name. Pings detect dead connections. The transport does not retry calls. */
 export function connection(baseUrl: string, secret: () => string, options: Place["grpc"] = {}): Transport {
   const sign: Interceptor = (next) => (request) => {
     const key = secret();
@@ -85,16 +85,16 @@ export function connection(baseUrl: string, secret: () => string, options: Place
 type Pings = { pingTimeoutMs: number } & Partial<GrpcTransportOptions>;
 
 /**
- * The connections to the addresses of a host name. Each call uses the next connection, or another one if that opens no stream.
- * Then nothing of the call was sent. A connection that did not respond to a call is tried last. The name is resolved again after
- * half a minute, or after a second if a connection has failed.
+ * The connections to the addresses of a host name. Calls use the connections in turn. If a connection opens no stream, nothing of
+ * the call was sent, and the call uses another connection. A connection that did not respond to a call is tried last. The name
+ * is resolved again after half a minute, or after a second if a connection has failed.
  */
 class Connections {
   readonly authority;
   readonly #open;
   readonly #resolve;
   #all = new Map<string, Connection>();
-  #left = new Map<string, Connection>(); // connections whose address the name no longer has, until they are idle
+  #left = new Map<string, Connection>(); // connections to addresses that the name no longer has, until they are idle
   #resolving = Promise.resolve();
   #resolvedAt = -Infinity;
   #turn = 0;
@@ -145,7 +145,7 @@ class Connections {
     this.#resolving = this.#resolve().then((addresses) => this.#use(addresses));
   }
 
-  /** Returns the connections that a call has not tried, in the order in which it tries them. */
+  /** Returns the connections that a call has not tried yet, in the order in which the call tries them. */
   #inTurn(turn: number, tried: Set<Connection>) {
     const now = performance.now();
     return [false, true].flatMap((last) => {
@@ -179,7 +179,7 @@ class Connection {
   readonly #limitMs;
   #newest;
   #quietSince = Infinity; // start of the oldest call since the last response
-  #lastUntil = 0; // time until which other connections are tried first; 0 while this one responds
+  #lastUntil = 0; // time until which other connections are tried first; 0 while this connection responds
 
   constructor(address: string, pings: Pings) {
     this.#open = () => new Http2SessionManager(address, pings, pings.nodeOptions);
@@ -187,12 +187,12 @@ class Connection {
     this.#newest = this.#open();
   }
 
-  /** Reports whether others go first, for ten seconds after a call without a response. Then one call at a time probes it. */
+  /** Reports whether other connections are tried first: for ten seconds after a call got no response. Then one call at a time probes. */
   isLast(now: number): boolean {
     return now < this.#lastUntil;
   }
 
-  /** Returns a stream for a call. If there is another connection, the stream must open within a second. */
+  /** Returns a stream for a call. If hasOther is true, the stream must open within a second. */
   async request(hasOther: boolean, ...request: Parameters<Http2SessionManager["request"]>) {
     const asked = this.#newest;
     const began = performance.now();
@@ -231,7 +231,7 @@ class Connection {
     });
   }
 
-  /** Records a call without a response, if no call had one for forMs. Otherwise its caller may just have cancelled it early. */
+  /** Records that a call got no response, if no call got one for forMs. Otherwise the caller may just have cancelled the call early. */
   #unanswered(forMs: number) {
     const now = performance.now();
     if (now - this.#quietSince >= forMs) this.#lastUntil = now + lastMs;
@@ -248,6 +248,6 @@ class Connection {
   }
 }
 
-/** Milliseconds without a response after which other connections are tried first, and milliseconds for which they are. */
+/** Milliseconds without a response after which other connections are tried first, and milliseconds for which they are tried first. */
 const quietMs = 1000;
 const lastMs = 10_000;

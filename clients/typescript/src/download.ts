@@ -11,7 +11,7 @@ import { values, type ContentInfo } from "./values.js";
 
 type Generations = Client<typeof v1.GenerationService>;
 
-/** Downloads to a path, which gets the file when it is complete and on disk, or to a stream, which remains open. */
+/** Downloads to a path, where the file appears when it is complete and on disk, or to a stream, which remains open. */
 export async function download(generations: Generations, generationId: string, to: string | Writable, attempts: Attempts): Promise<ContentInfo> {
   if (typeof to !== "string") {
     const write = (data: Uint8Array) => new Promise<void>((resolve, reject) => to.write(data, (error) => (error ? reject(error) : resolve())));
@@ -20,7 +20,7 @@ export async function download(generations: Generations, generationId: string, t
   if (!((await stat(to).catch(() => undefined))?.isFile() ?? true)) throw new TypeError(`${to} is not a regular file`);
   await removeStale(to);
   const part = join(dirname(to), `.${basename(to)}.${randomBytes(8).toString("hex")}.part`);
-  const file = await open(part, "ax"); // creates a new file and follows no link
+  const file = await open(part, "ax"); // creates a new file, and does not follow links
   try {
     const info = await fetch(generations, generationId, { write: (data) => file.writeFile(data), restart: () => file.truncate() }, attempts);
     await file.sync();
@@ -72,7 +72,7 @@ async function fetch(generations: Generations, generationId: string, target: Tar
       if (readOffset !== (info.sizeBytes ?? readOffset)) throw new Damaged(`${readOffset} bytes arrived of ${info.sizeBytes}`);
       return values.contentInfo(info);
     } catch (error) {
-      const lost = !info?.etag && readOffset > 0n; // the remaining bytes could belong to other content
+      const lost = !info?.etag && readOffset > 0n; // the remaining bytes could belong to different content
       await attempts.pause(error, { last: lost && !target.restart });
       if (!lost) continue;
       await target.restart?.();

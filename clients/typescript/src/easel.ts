@@ -1,4 +1,4 @@
-// A robust client of Easel. It orders each paid render once, watches it, and verifies the file that it downloads.
+// A robust client for Easel. It orders each paid render once, watches it, and verifies downloaded files.
 import { randomUUID } from "node:crypto";
 import type { Writable } from "node:stream";
 import { create } from "@bufbuild/protobuf";
@@ -20,7 +20,7 @@ export type { Watch } from "./watch.js";
 
 /**
  * Options of a client. timeoutMs is the total time of a read (default: 1 minute) or an order (15 minutes). attempts is the
- * maximum number of attempts of a read (5). An order, watch or download ends after 100 failed attempts in a row (15 minutes).
+ * maximum number of attempts of a read (5). Orders, watches and downloads end after 100 consecutive failed attempts (15 minutes).
  */
 export interface Options extends Place, Hooks, Limits {
   /** A custom transport. If it is set, address, apiKey, allowPlaintext and grpc are ignored. */
@@ -33,15 +33,15 @@ export interface CallOptions extends Limits {
   signal?: AbortSignal;
 }
 
-/** A string is JSON, and is sent unchanged. */
+/** The inputs of a render: an object, or a string with a JSON object, which is sent unchanged. */
 export type Inputs = Record<string, unknown> | string;
 
-/** A string is the ID. */
+/** A render, or its ID as a string. */
 export type Which = string | { generationId: string };
 
 /** Options of an order. */
 export interface OrderOptions extends CallOptions {
-  /** Orders with the same key are paid once: use the ID of your own record. By default a new key is passed to onKey. */
+  /** The idempotency key. Orders with the same key are paid once: use the ID of your own record. Default: a new key, passed to onKey. */
   key?: string | number;
   maxCostCents?: number;
   labels?: Record<string, string>;
@@ -63,7 +63,7 @@ export interface Filter {
 
 /** Options of every watch. */
 export interface StreamOptions extends CallOptions {
-  /** Maximum silence of the server, 1 to 60 s, by default 10 s. After three times this silence the watch reconnects. */
+  /** Heartbeat interval, from 1 to 60 s (default: 10 s). After three silent intervals, the watch reconnects. */
   heartbeatMs?: number;
 }
 
@@ -87,11 +87,11 @@ export interface UsageOptions extends CallOptions {
   end?: Date;
   /** Default: ["MODEL"]. */
   by?: UsageDimension[];
-  /** The name of the label for the dimension LABEL. */
+  /** The label name for the dimension LABEL. */
   label?: string;
 }
 
-/** A client. accounts, catalog and generations are the stubs of the contract, which throw errors of Connect and retry nothing. */
+/** A client. accounts, catalog and generations are the contract's stubs, which throw Connect's errors and do not retry. */
 export class Easel {
   readonly accounts;
   readonly catalog;
@@ -107,7 +107,7 @@ export class Easel {
     this.generations = createClient(v1.GenerationService, transport);
   }
 
-  /** Returns the account. As a first call with a timeoutMs of 10,000, it detects a wrong address, key or certificate. */
+  /** Returns the account. Call it first, with a timeoutMs of 10,000, to detect a wrong address, key or certificate. */
   async account(options: CallOptions = {}): Promise<Account> {
     return values.account((await this.#call(this.accounts.getAccount, {}, this.#attempts("read", "GetAccount", options))).account);
   }
@@ -129,8 +129,8 @@ export class Easel {
   }
 
   /**
-   * Places an order, and retries it with the same key until its outcome is known. If orderOutcome of an
-   * error is "unknown", the order may exist: order again with the key of the error.
+   * Places an order, and retries with the same key until the outcome is known. If it throws an error whose
+   * orderOutcome is "unknown", the order may exist: order again with the key in the error.
    */
   async order(model: string, inputs: Inputs, options: OrderOptions = {}): Promise<Order> {
     const { maxCostCents, labels = {} } = options;
@@ -142,7 +142,7 @@ export class Easel {
     return withRaw({ generationId: render.generationId, key, replayed: raw.replayed, render }, raw);
   }
 
-  /** Places an order, waits until the render is finished, and returns it. If it did not succeed, run throws RenderFailed. */
+  /** Places an order, waits until the render is finished, and returns the render, or throws RenderFailed if it did not succeed. */
   async run(model: string, inputs: Inputs, options: RunOptions = {}): Promise<Render> {
     const { key, ...placed } = await this.order(model, inputs, options);
     let { render } = placed;
@@ -160,14 +160,14 @@ export class Easel {
     return values.render((await this.#call(this.generations.getGeneration, request, this.#attempts("read", "GetGeneration", options, request))).generation);
   }
 
-  /** Yields the matching renders of all pages, latest first. */
+  /** Yields the matching renders from all pages, latest first. */
   list(options: Filter & CallOptions & { states?: State[] } = {}): AsyncGenerator<Render, void, undefined> {
     const filter = { ...filterOf(options), states: (options.states ?? []).map((name) => v1.State[name as keyof typeof v1.State]) };
     const attempts = this.#attempts("read", "ListGenerations", options);
     return this.#pages(this.generations.listGenerations, { filter }, attempts, ({ generations }) => generations.map(values.render));
   }
 
-  /** Waits until a render has reached the goal, and returns it. It handles errors like watch. */
+  /** Waits until a render has reached the goal, and returns the render. It handles errors like watch. */
   async wait(render: Which, options: WatchOptions = {}): Promise<Render> {
     let newest: Render | undefined;
     for await (newest of this.watch(render, options));
@@ -181,8 +181,8 @@ export class Easel {
   }
 
   /**
-   * Yields the state of a render and each change, until the goal. It continues if a server restarts or is silent, and throws an
-   * error that a retry can't fix.
+   * Yields a render's current state and each newer state, until the goal. It continues if a server restarts or is silent, and
+   * throws an error only if a retry can't help.
    */
   watch(render: Which, { until = "TERMINAL", knownEtag = "", heartbeatMs = defaultHeartbeatMs, ...options }: WatchOptions = {}): Watch<Render> {
     const heartbeatInterval = durationFromMs(heartbeatMs);
@@ -191,9 +191,9 @@ export class Easel {
   }
 
   /**
-   * Yields the states of many renders and each change, until all have reached the goal. Without renders it watches all matching
-   * renders, including new ones, until the caller leaves the loop. A deleted render has the state DELETED. Errors are handled as
-   * in watch. It repeats no state of the 10,000 renders that changed last, nor of knownEtags.
+   * Yields the current states of many renders and each newer state, until all have reached the goal. If renders is empty, it watches
+   * all matching renders, including new ones, until the caller leaves the loop. A deleted render has the state DELETED. Errors are
+   * handled as in watch. It never repeats a state of the 10,000 renders that changed last, nor a state in knownEtags.
    */
   watchMany(renders: Iterable<Which> = [], options: WatchManyOptions = {}): Watch<Render> {
     if (typeof renders === "string") throw new TypeError("watchMany expects an iterable of ids; use watch for one id");
@@ -217,8 +217,8 @@ export class Easel {
   }
 
   /**
-   * Downloads the file of a render, and resumes after a failure. A path gets the file when it is complete, verified and on disk.
-   * A stream gets the bytes when they arrive, and is not closed.
+   * Downloads a render's file, and resumes after a failure. At a path, the file appears when it is complete, verified and on disk.
+   * A stream receives the bytes as they arrive, and is not closed.
    */
   async download(render: Which, to: string | Writable, options: CallOptions = {}): Promise<ContentInfo> {
     return download(this.generations, idOf(render), to, this.#attempts("stream", "DownloadGeneration", options, { generationId: idOf(render) }));
@@ -236,7 +236,7 @@ export class Easel {
     return key;
   }
 
-  /** Calls until a response arrives, and returns it. */
+  /** Calls until a response arrives, and returns the response. */
   async #call<I, O>(method: (request: I, options: CallOptions) => Promise<O>, request: I, attempts: Attempts): Promise<O> {
     for (;;) {
       try {

@@ -6,10 +6,10 @@ import { errorTable } from "./easel/v1/reasons.js";
 import { BadRequestSchema, ErrorInfoSchema, RequestInfoSchema, RetryInfoSchema } from "./google/rpc/error_details_pb.js";
 import type { Heartbeat, Render } from "./values.js";
 
-/** The outcome of a failed order, as defined by CreateGeneration. Discard its key only after "not_placed". */
+/** The known outcome of a failed order, which CreateGeneration defines. Discard the key only after "not_placed". */
 export type OrderOutcome = "unknown" | "not_placed_by_this_call" | "not_placed";
 
-/** The order or render of an error. */
+/** The order or render that an error is about. */
 export interface About {
   /** The idempotency key of the order. */
   key?: string;
@@ -26,10 +26,10 @@ interface Parts extends About {
 export class EaselError extends Error {
   /** The gRPC code, such as UNAVAILABLE. */
   readonly code: string;
-  /** The name of an ErrorReason of the contract or of a newer server; empty if the error is not from Easel. */
+  /** The name of an ErrorReason, which may be from a newer server; empty if the error is not from Easel. */
   readonly reason: string;
   readonly metadata: Readonly<Record<string, string>>;
-  /** The outcome of an order over all attempts, undefined for other calls. */
+  /** An order's outcome over all its attempts; undefined for calls that are not orders. */
   readonly orderOutcome?: OrderOutcome;
   /** The delay in milliseconds that the server requests. */
   readonly retryAfter?: number;
@@ -37,11 +37,11 @@ export class EaselError extends Error {
   readonly requestId: string;
   /** The idempotency key of an order, otherwise empty. */
   readonly key: string;
-  /** The ID of the render, empty if unknown. */
+  /** The ID of the render; empty if unknown. */
   readonly generationId: string;
   /** Whether a retry of the call may succeed. */
   readonly isRetryable: boolean = false;
-  /** The error of Connect with all details of the server, undefined if the client created the error. A printed error omits it. */
+  /** Connect's error with all details from the server; undefined if the client created the error. A printed error omits it. */
   declare readonly raw: ConnectError | undefined;
 
   constructor(message: string, { code = "UNKNOWN", raw, key = "", generationId = "" }: Parts = {}) {
@@ -68,7 +68,7 @@ export class EaselError extends Error {
   }
 }
 
-/** The request is invalid. fieldViolations has the invalid fields. */
+/** The request is invalid. fieldViolations contains the invalid fields. */
 export class InvalidRequest extends EaselError {}
 /** The API key or token is missing or rejected. */
 export class Unauthenticated extends EaselError {}
@@ -82,7 +82,7 @@ export class InsufficientBalance extends EaselError {}
 export class PriceAboveLimit extends EaselError {
   readonly priceCents = this.cents("price_cents");
 }
-/** The budget of the team does not cover the price until resetTime. */
+/** The team's budget does not cover the price, and is reset at resetTime. */
 export class BudgetExceeded extends EaselError {
   readonly priceCents = this.cents("price_cents");
   readonly remainingCents = this.cents("remaining_cents");
@@ -91,7 +91,7 @@ export class BudgetExceeded extends EaselError {
 }
 /** The API key has reached its daily cap in the catalog. */
 export class DailyCapReached extends EaselError {}
-/** The key belongs to another order. */
+/** The idempotency key was used for another order. */
 export class IdempotencyKeyReused extends EaselError {}
 /** The order may exist. Keep its key, and order again with it. */
 export class OutcomeUnknown extends EaselError {}
@@ -103,9 +103,9 @@ export class NoContent extends EaselError {}
 export class ContentChanged extends EaselError {}
 /** Easel or the catalog can't respond now. */
 export class Unavailable extends EaselError {}
-/** The operator of the server must fix the cause. */
+/** The server's operator must fix the cause. */
 export class ServerFault extends EaselError {}
-/** The timeout of the call or of its signal has passed. raw is the last failure. heartbeat is the last one of a watch. */
+/** The timeout of the call or of its signal has passed. raw is the last failure, and heartbeat a watch's last heartbeat. */
 export class Timeout extends EaselError {
   constructor(
     message: string,
@@ -115,7 +115,7 @@ export class Timeout extends EaselError {
     super(message, parts);
   }
 }
-/** The caller's signal has aborted the call before its timeout. raw is the last failure. */
+/** The caller's signal aborted the call before the timeout. raw is the last failure. */
 export class Stopped extends EaselError {}
 /** The render ended without a result. */
 export class RenderFailed extends EaselError {
@@ -138,7 +138,7 @@ const classes: Record<string, typeof EaselError> = {
   ...{ IdempotencyKeyReused, OutcomeUnknown, NotReady, NoContent, ContentChanged, Unavailable, ServerFault },
 };
 
-/** Converts the error of a call to this address into the error for its reason. silent reports whether the server has not responded to the call. */
+/** Converts a Connect error to the class for its reason. silent is true if the server at address has not responded to the call. */
 export function errorOf(raw: ConnectError, address: string, silent: boolean, about: About): EaselError {
   const code = Code[raw.code].replace(/(?<=[a-z])(?=[A-Z])/g, "_").toUpperCase().replace("CANCELED", "CANCELLED");
   const { reason } = new EaselError("", { raw });
@@ -148,9 +148,9 @@ export function errorOf(raw: ConnectError, address: string, silent: boolean, abo
   return Object.assign(error, { isRetryable: row.again === "yes" || (row.again === "if_told" && error.retryAfter !== undefined) });
 }
 
-/** Returns the message of a status, or a clearer one if the connection to the address failed. */
+/** Returns a status message, or a clearer message if the connection to the address failed. */
 function plain(text: string, address: string, silent: boolean): string {
-  if (text.includes("wrong version number")) return "server does not speak TLS; use http:// in the address"; // an error of OpenSSL
+  if (text.includes("wrong version number")) return "server does not speak TLS; use http:// in the address"; // an OpenSSL error
   if (text === "PING timed out" || text === "the connection does not answer" || (silent && text === "the operation timed out")) return `${address} does not respond`;
   return /^(connect|read|write) E[A-Z]+|^getaddrinfo /.test(text) ? `connection to ${address} failed: ${text}` : text;
 }

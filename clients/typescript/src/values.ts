@@ -1,10 +1,10 @@
-// Values of the contract in JavaScript types: numbers of cents, dates, milliseconds and names. raw is the message of a
-// value, including fields of a newer server; it is not printed, copied or in JSON. Undefined means that the server sent no value.
+// The contract's values in JavaScript types: numbers of cents, dates, milliseconds and names. raw is a value's complete message,
+// with the fields of a newer server; it is not printed, copied or in JSON. Undefined means that the server sent no value.
 import { create, isMessage, toJson, type DescField, type DescMessage, type JsonObject, type JsonValue, type Message } from "@bufbuild/protobuf";
 import { durationMs, timestampDate, ValueSchema, type Duration, type Timestamp } from "@bufbuild/protobuf/wkt";
 import * as v1 from "./easel/v1/index.js";
 
-/** The names of an enum. A value of a newer server has a name like unknown(9). */
+/** An enum's names. A value from a newer server has a name such as unknown(9). */
 type Name<E> = Exclude<keyof E & string, "UNSPECIFIED"> | `unknown(${number})`;
 /** The state of a render. QUEUED, RUNNING and UNRECOGNIZED are not final. */
 export type State = Name<typeof v1.State>;
@@ -12,9 +12,9 @@ export type State = Name<typeof v1.State>;
 export type WatchUntil = "TERMINAL" | "SETTLED";
 /** The condition of the catalog. */
 export type UpstreamCondition = Name<typeof v1.UpstreamCondition>;
-/** The period of a budget in UTC. */
+/** A budget's period, in UTC. */
 export type BudgetWindow = Name<typeof v1.BudgetWindow>;
-/** The kind of the results of a model. */
+/** The kind of a model's results. */
 export type OutputKind = Name<typeof v1.OutputKind>;
 /** The JSON type of an input. */
 export type InputFieldType = Name<typeof v1.InputFieldType>;
@@ -50,12 +50,12 @@ export interface Render {
   labels: Record<string, string>;
   upstreamFields?: JsonObject;
   omittedFields: string[];
-  /** Remaining milliseconds, estimated in the last heartbeat of the watch. */
+  /** Estimated remaining milliseconds, from the watch's last heartbeat. */
   typicalRemaining?: number;
   raw: v1.Generation;
 }
 
-/** An accepted order. If replayed is set, its key was used before, and the render belongs to the earlier order. */
+/** An accepted order. If replayed is true, the key was used before, and the render belongs to the earlier order. */
 export interface Order {
   generationId: string;
   key: string;
@@ -74,7 +74,7 @@ export interface Quote {
   raw: v1.Quote;
 }
 
-/** The spending limit of a team in a window, and the amount that it has spent. */
+/** A team's spending limit for the current day or month, and the amount that the team has spent. */
 export interface Budget {
   window: BudgetWindow;
   limitCents: number;
@@ -127,7 +127,7 @@ export interface InputField {
   raw: v1.InputField;
 }
 
-/** The numbers and costs of the orders with one value of each requested dimension. */
+/** The number and the costs of all orders that share one value for each requested dimension. */
 export interface UsageRow {
   day: string;
   owner: string;
@@ -145,14 +145,14 @@ export interface UsageRow {
   raw: v1.UsageRow;
 }
 
-/** The state of a watch that has no updates. */
+/** A message that a watch receives while there are no updates. */
 export interface Heartbeat {
   observeTime?: Date;
   nextPollTime?: Date;
   upstreamCondition: UpstreamCondition;
   consecutivePollFailures: number;
   lastError: string;
-  /** Remaining milliseconds, estimated. */
+  /** Estimated remaining milliseconds. */
   typicalRemaining?: number;
   raw: v1.Heartbeat;
 }
@@ -189,7 +189,7 @@ function read(schema: DescMessage, raw: Message = create(schema)): Record<string
   return withRaw(found, raw);
 }
 
-/** Adds the message of a value. The member is not enumerable, because JSON has no bigint. */
+/** Adds the complete message to a value, as raw. The member is not enumerable, because JSON has no bigint. */
 export function withRaw<V extends object, M>(value: V, raw: M): V & { raw: M } {
   return Object.defineProperty(value, "raw", { value: raw }) as V & { raw: M };
 }

@@ -7,7 +7,7 @@ import type * as v1 from "./easel/v1/index.js";
 import { errorTable } from "./easel/v1/reasons.js";
 import { values, type Render } from "./values.js";
 
-/** Yields states until its loop is left or stop is called. A signal ends it with an error. */
+/** Yields states until the caller leaves the loop or calls stop. A signal ends the watch with an error. */
 export class Watch<T> implements AsyncIterableIterator<T> {
   readonly #stopped = new AbortController();
   readonly #states: AsyncGenerator<T, void, undefined>;
@@ -81,7 +81,7 @@ class Etags {
     this.#known = new Map(Object.entries(knownEtags).slice(-mostEtags));
   }
 
-  /** Returns the next request's etags, without final renders: the server reads each render that the catalog no longer lists. */
+  /** Returns the next request's etags. It omits final renders, because the server would read those that the catalog no longer lists. */
   wanted(): Record<string, string> {
     return Object.fromEntries([...this.#known].filter(([id]) => !this.#finished.has(id)).slice(-mostKnownEtags));
   }
@@ -90,7 +90,7 @@ class Etags {
     return this.#known.get(generationId) === etag;
   }
 
-  /** Stores an update. It forgets a deleted generation that the request does not name. */
+  /** Stores the etag of an update. It forgets a deleted generation, unless the request names that generation. */
   add({ generationId, etag, state }: v1.Generation): void {
     this.#forget(generationId);
     if (state === State.DELETED && !this.named) return;
@@ -110,7 +110,7 @@ class Etags {
 interface Watched<U, T> {
   /** Opens a stream that continues after the last update. */
   start: (signal: AbortSignal) => AsyncIterable<{ event: WatchEvent<U> }>;
-  /** Returns the value of an update, or undefined if it is not new. A new value resets the back-off. */
+  /** Returns the value in an update, or undefined if the value is not new. A new value resets the back-off. */
   newer: (update: U) => T | undefined;
   /** Whether the watch has a goal, at which the server ends the stream with OK. */
   hasGoal: boolean;
@@ -123,9 +123,9 @@ type WatchEvent<U> =
   | { case: "closing"; value: v1.StreamClosing }
   | { case: "content" | "caughtUp" | undefined; value?: unknown };
 
-/** Yields new values, and opens the stream again whenever it ends, until the goal is reached or an error is final. */
+/** Yields new values, and reopens the stream whenever it ends, until the goal is reached or an error is final. */
 async function* follow<U, T>(attempts: Attempts, stopped: AbortSignal, watched: Watched<U, T>): AsyncGenerator<T, void, undefined> {
-  // If the interval is too short or too long, the server still gets this time to reject it.
+  // If the interval is too short or too long, the server gets this time to reject the request.
   const limitMs = 3 * Math.min(Math.max(watched.heartbeatMs, shortestHeartbeatMs), longestHeartbeatMs);
   const outer = attempts.signal ? AbortSignal.any([attempts.signal, stopped]) : stopped;
   while (!stopped.aborted) {
@@ -167,7 +167,7 @@ async function* unlessSilent<T>(start: (signal: AbortSignal) => AsyncIterable<T>
 }
 
 export const defaultHeartbeatMs = 10_000;
-const shortestHeartbeatMs = 1000; // minimum of the contract
-const longestHeartbeatMs = 60_000; // maximum of the contract
-const mostKnownEtags = 1000; // maximum etags of a request
-const mostEtags = 10_000; // maximum etags that a watch stores
+const shortestHeartbeatMs = 1000; // minimum in the contract
+const longestHeartbeatMs = 60_000; // maximum in the contract
+const mostKnownEtags = 1000; // maximum number of etags in a request
+const mostEtags = 10_000; // maximum number of etags that a watch stores

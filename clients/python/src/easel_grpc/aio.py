@@ -1,4 +1,4 @@
-"""The client for asyncio. It has the functions of the client for threads, which also end when their task is cancelled."""
+"""The client for asyncio. It has the same functions as the client for threads. A function also ends when its task is cancelled."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Errors of a call without a response. If the client is closed, a call is cancelled or can't start.
+# Errors of calls that get no response. If the client is closed, a call is cancelled or can't start.
 ENDS = (grpc.RpcError, grpc.aio.UsageError, asyncio.CancelledError)
 
 
 class Client(Base["Watch[Render]"]):
-    """The client for asyncio; see easel_grpc.Client. on_key may be a coroutine function, for which the order waits."""
+    """The client for asyncio; see easel_grpc.Client. on_key may be a coroutine function, which the order awaits."""
 
     _event = asyncio.Event
 
@@ -142,7 +142,7 @@ class Client(Base["Watch[Render]"]):
 
 
 async def _call(call: Call[T]) -> T:
-    """Calls until a response arrives, and returns its value."""
+    """Calls until a response arrives, and returns the value in the response."""
     attempts = call.attempts
     while True:
         try:
@@ -180,7 +180,7 @@ async def _pause(seconds: float, stopped: asyncio.Event) -> None:
 
 
 class Watch(Generic[T], AsyncIterator[T]):
-    """Yields states until its loop is left or a task calls stop. If a variable holds the watch, use async with or call stop."""
+    """Yields states until the caller leaves the loop or a task calls stop. If a variable holds the watch, use async with or call stop."""
 
     def __init__(self, call: Callable[..., Any], progress: Progress[T]) -> None:
         self._attempts = progress.attempts
@@ -201,7 +201,7 @@ class Watch(Generic[T], AsyncIterator[T]):
 
     async def __aexit__(self, *_: object) -> None:
         self.stop()
-        with contextlib.suppress(RuntimeError):  # another task is reading the watch, and ends its loop itself
+        with contextlib.suppress(RuntimeError):  # another task is reading the watch, and will end its loop itself
             await self._states.aclose()
 
     def stop(self) -> None:
@@ -214,7 +214,7 @@ class Watch(Generic[T], AsyncIterator[T]):
 
 
 async def _follow(call: Callable[..., Any], progress: Progress[T], stopped: asyncio.Event) -> AsyncGenerator[T, None]:
-    """Yields new states, and opens the stream again whenever it ends."""
+    """Yields new states, and reopens the stream whenever it ends."""
     stopping = asyncio.ensure_future(stopped.wait())
     try:
         while not stopped.is_set():

@@ -18,10 +18,10 @@ from easel_grpc.values import Heartbeat
 
 E = TypeVar("E", bound=Error)
 
-LONGEST = 10  # maximum seconds of back-off before jitter
-LONGEST_ASKED = 3600  # maximum seconds that a server may request; a longer delay is left to the caller
-MOST_ASKED = 10  # maximum attempts of a read if the server requests each retry
-WARN_AFTER = 5  # seconds of failures, including the next delay
+LONGEST = 10  # maximum back-off in seconds, before jitter
+LONGEST_ASKED = 3600  # maximum delay in seconds that a server may request; a longer delay fails the call
+MOST_ASKED = 10  # maximum number of attempts of a read if the server requests each retry
+WARN_AFTER = 5  # seconds of failures, including the next delay, after which a warning is logged
 WARN_INTERVAL = 60  # minimum seconds between warnings about one method
 
 
@@ -37,7 +37,7 @@ class Limits(TypedDict, total=False):
 
 
 def limits_of(options: Mapping[str, Any], kind: Any = Limits) -> Limits:
-    """Returns the limits in the options of a call. It rejects unknown options, because Python does not check them."""
+    """Returns the limits in a call's options. It rejects unknown options, because Python does not check them."""
     if unknown := options.keys() - kind.__annotations__.keys():
         raise TypeError(f"unexpected keyword arguments: {', '.join(sorted(unknown))}")
     return Limits(timeout=options.get("timeout"), attempts=options.get("attempts"))
@@ -58,15 +58,15 @@ STREAM = Kind(math.inf, 100)  # no total time; ends after an outage of about 15 
 
 @dataclass
 class Hooks:
-    """The callbacks, the logger and the limits of a client."""
+    """A client's callbacks, logger and limits."""
 
     address: str
     on_retry: Callable[[Error, timedelta], object] | None
     on_heartbeat: Callable[[Heartbeat], object] | None
     on_key: Callable[[str], object] | None
     logger: "logging.Logger | logging.LoggerAdapter[Any]"
-    closed: Any  # Event of threading or asyncio that is set when the client is closed
-    limits: Limits = field(default_factory=Limits)  # limits of the client
+    closed: Any  # threading.Event or asyncio.Event that is set when the client is closed
+    limits: Limits = field(default_factory=Limits)  # the client's own limits
     _warned: dict[str, float] = field(default_factory=dict)  # time of the last warning by method
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -79,7 +79,7 @@ class Hooks:
         return key, None
 
     def may_warn(self, method: str) -> bool:
-        """Reports whether a warning about a method is due, and records it."""
+        """Reports whether a warning about a method is due, and records the time of the warning."""
         now = time.monotonic()
         with self.lock:
             if due := now - self._warned.get(method, -math.inf) >= WARN_INTERVAL:
@@ -99,7 +99,7 @@ class Attempts:
         self.method = method
         self.key = key
         self.generation_id = generation_id
-        client = hooks.limits if kind.timeout != math.inf else Limits()  # streams ignore the limits of the client
+        client = hooks.limits if kind.timeout != math.inf else Limits()  # streams ignore the client's limits
         self.timeout = next(one for one in (limits.get("timeout"), client.get("timeout"), kind.timeout) if one is not None)
         self.most = limits.get("attempts") or (kind.is_read and client.get("attempts")) or kind.attempts
         self.begin()
@@ -112,11 +112,11 @@ class Attempts:
         self._warned = False
 
     def begin(self) -> None:
-        """Starts the time of the call. A list starts it again for each page."""
+        """Starts the call's time. A list restarts the time for each page."""
         self.end = time.monotonic() + self.timeout
 
     def left(self) -> float | None:
-        """Returns the seconds left, or None without a limit. If the client is closed, it raises an error."""
+        """Returns the remaining seconds, or None if there is no limit. It raises an error if the client is closed."""
         if self.hooks.closed.is_set():
             raise self.closed()
         return None if self.end == math.inf else max(self.end - time.monotonic(), 0)
@@ -134,11 +134,11 @@ class Attempts:
         self._failing_since, self._warned = None, False
 
     def closed(self) -> Error:
-        """Returns the error of a call that ends because the client is closed."""
+        """Returns the error for a call that ends because the client is closed."""
         return self._told(Error("the client is closed", code=grpc.StatusCode.CANCELLED), self.outcome)
 
     def pause(self, cause: BaseException, *, asked: float = 0, ends: tuple[str, ...] | None = None) -> float:
-        """Returns the seconds before the next attempt, or raises a final error. ends has the final codes, if it is not None."""
+        """Returns the delay in seconds before the next attempt, or raises a final error. If ends is not None, it contains the final codes."""
         error = self._of(cause)
         if self.hooks.closed.is_set():
             raise self.closed() from None
@@ -165,7 +165,7 @@ class Attempts:
         return sum(self._spent.values()) >= self.most
 
     def _warn(self, error: Error, delay: float) -> None:
-        """Logs a warning if the call will have failed for five seconds before its next attempt."""
+        """Logs a warning if the call will have been failing for five seconds by its next attempt."""
         now = time.monotonic()
         if self._failing_since is None:
             self._failing_since = now
@@ -177,7 +177,7 @@ class Attempts:
             )
 
     def _of(self, cause: BaseException) -> Error:
-        """Converts an error to its class and sets the outcome of the order. Only a durable ledger knows earlier attempts."""
+        """Converts an error to its class, and sets the order's outcome. Only a durable ledger knows earlier attempts."""
         error = of(cause, self.hooks.address)
         if self.end == math.inf or error.reason or error.code != grpc.StatusCode.DEADLINE_EXCEEDED:
             self._last = error

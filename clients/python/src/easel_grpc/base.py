@@ -1,4 +1,4 @@
-"""The common base of the clients for threads and for asyncio: constructor, requests and watches."""
+"""The common base class of the clients for threads and for asyncio: constructor, requests and watches."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Call(Generic[T]):
 
 
 class Base(ABC, Generic[Renders]):
-    """The base of both clients. They differ in their channel and in the type of a watch."""
+    """The base of both clients, which differ in their channels and in the types of their watches."""
 
-    _event: ClassVar[type]  # Event class of threading or asyncio
+    _event: ClassVar[type]  # threading.Event or asyncio.Event
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Base(ABC, Generic[Renders]):
     def watch(
         self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, known_etag: str = "", heartbeat: float = 10, **limits: Unpack[Limits],
     ) -> Renders:  # fmt: skip
-        """Yields the current state of a render, and each newer state until the goal.
+        """Yields a render's current state, and each newer state until the goal.
 
         The watch continues if a server restarts or is silent for three heartbeats. It raises an error that
         a retry can't fix. A state whose etag is known_etag is omitted.

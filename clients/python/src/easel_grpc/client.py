@@ -68,7 +68,7 @@ class Client(Base["Watch[Render]"]):
         self.close()
 
     def account(self, **limits: Unpack[Limits]) -> Account:
-        """Returns the account. As a first call with timeout=10, it detects a wrong address, key or certificate."""
+        """Returns the account. Call it first, with timeout=10, to detect a wrong address, key or certificate."""
         return _call(self._account(limits))
 
     def models(self, **limits: Unpack[Limits]) -> Iterator[Model]:
@@ -84,7 +84,7 @@ class Client(Base["Watch[Render]"]):
         return _call(self._quote(model, inputs, limits))
 
     def order(self, model: str, inputs: Inputs, **options: Unpack[OrderOptions]) -> Order:
-        """Places an order, and retries it with the same key until its outcome is known.
+        """Places an order, and retries with the same key until the outcome is known.
 
         Orders with the same key are one order, which is paid once. Store the key first, or use the ID of your own record.
         Without a key the client creates one and passes it to on_key before it sends the order. The order and its errors have
@@ -100,7 +100,7 @@ class Client(Base["Watch[Render]"]):
         return _call(self._order(model, inputs, key, options.get("max_cost_cents"), options.get("labels"), limits))
 
     def run(self, model: str, inputs: Inputs, **options: Unpack[OrderOptions]) -> Render:
-        """Places an order, waits until the render is finished, and returns it with its text or file.
+        """Places an order, waits until the render is finished, and returns the render.
 
         If the render did not succeed, it raises RenderFailed.
         """
@@ -114,7 +114,7 @@ class Client(Base["Watch[Render]"]):
         return render
 
     def wait(self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, **limits: Unpack[Limits]) -> Render:
-        """Waits until a render has reached the goal, and returns it. It handles errors like watch."""
+        """Waits until a render has reached the goal, and returns the render. It handles errors like watch."""
         for newest in self.watch(render, until=until, **limits):  # noqa: B007
             pass
         return newest
@@ -124,14 +124,14 @@ class Client(Base["Watch[Render]"]):
         return _call(self._get(render, limits))
 
     def list(self, **options: Unpack[ListOptions]) -> Iterator[Render]:
-        """Yields the matching renders of all pages, latest first."""
+        """Yields the matching renders from all pages, latest first."""
         return _pages(self._list(options))
 
     def usage(
         self, start: datetime | None = None, end: datetime | None = None, *, by: Iterable[UsageDimension] = (UsageDimension.MODEL,),
         label: str = "", **limits: Unpack[Limits],
     ) -> Iterator[UsageRow]:  # fmt: skip
-        """Yields the numbers and costs of orders, from all pages. label is the name of the label for the dimension LABEL."""
+        """Yields the numbers and costs of orders, from all pages. label names the label for the dimension LABEL."""
         return _pages(self._usage(start, end, by, label, limits))
 
     def delete(self, render: Which, *, force: bool = False, **limits: Unpack[Limits]) -> None:
@@ -142,7 +142,7 @@ class Client(Base["Watch[Render]"]):
         return _call(self._delete(render, force, limits))
 
     def download(self, render: Which, to: Target, **limits: Unpack[Limits]) -> None:
-        """Downloads the file of a render to a path or an open file, and verifies every byte.
+        """Downloads a render's file to a path or an open file, and verifies every byte.
 
         After a failure it resumes at the next byte. A path gets the file only when it is complete and on disk.
         """
@@ -167,7 +167,7 @@ class Client(Base["Watch[Render]"]):
 
 
 def _call(call: Call[T]) -> T:
-    """Calls until a response arrives, and returns its value."""
+    """Calls until a response arrives, and returns the value in the response."""
     attempts = call.attempts
     while True:
         try:
@@ -200,7 +200,7 @@ def _pause(seconds: float, stopped: threading.Event) -> None:
 
 
 class Watch(Generic[T], Iterator[T]):
-    """Yields states until its loop is left or a thread calls stop. If a variable holds the watch, use with or call stop."""
+    """Yields states until the caller leaves the loop or a thread calls stop. If a variable holds the watch, use with or call stop."""
 
     def __init__(self, stream: "_Stream", call: Callable[..., Any], progress: Progress[T]) -> None:
         self._stream = stream
@@ -221,7 +221,7 @@ class Watch(Generic[T], Iterator[T]):
 
 
 class _Stream:
-    """The current stream of a watch. It has no reference to its Watch, so the Watch is destroyed when the loop is left."""
+    """The current stream of a watch. It does not refer to the Watch, so that leaving the loop destroys the Watch."""
 
     def __init__(self) -> None:
         self.stopped = threading.Event()
@@ -236,7 +236,7 @@ class _Stream:
             self.current.cancel()
 
     def follow(self, call: Callable[..., Any], progress: Progress[T]) -> Iterator[T]:
-        """Yields new states, and opens the stream again whenever it ends."""
+        """Yields new states, and reopens the stream whenever it ends."""
         yield from self.over(call, progress)
         if self.by_close:
             raise progress.attempts.closed()

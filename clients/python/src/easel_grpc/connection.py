@@ -1,4 +1,4 @@
-"""The address of a server, and the options of its channel."""
+"""The address of a server, and the options for its channel."""
 
 import ipaddress
 import os
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import grpc
 
-__version__ = "0.0.0"  # make sets the version of the release
+__version__ = "0.0.0"  # make sets the release version
 
 # Health checks detect a draining server, and pings detect a dead one. gRPC retries no call, because this package does.
 OPTIONS: tuple[tuple[str, Any], ...] = (
@@ -24,7 +24,7 @@ OPTIONS: tuple[tuple[str, Any], ...] = (
 
 
 class APIKey:
-    """An API key. If it is in a file, each call reads the file again. While the file can't be read, the last key is used."""
+    """An API key. If the key is in a file, each call rereads the file. While the file can't be read, the last key is used."""
 
     def __init__(self, api_key: str, file: str = "") -> None:
         self._file = file
@@ -58,7 +58,7 @@ def _checked(api_key: str) -> str:
 
 
 class Connection(NamedTuple):
-    """The parameters of a channel."""
+    """The parameters for a channel."""
 
     target: str
     credentials: grpc.ChannelCredentials | None  # None means plaintext
@@ -70,7 +70,7 @@ def connection(
     address: str | None, api_key: str | None, credentials: grpc.ChannelCredentials | None,
     allow_plaintext: bool | None, options: Sequence[tuple[str, Any]],
 ) -> Connection:  # fmt: skip
-    """Returns the parameters of a channel to the server. It raises a ValueError for invalid settings."""
+    """Returns the parameters for a channel to the server. It raises a ValueError for invalid settings."""
     address = os.environ.get("EASEL_ADDR", "").strip() or "localhost:50051" if address is None else address
     file = os.environ.get("EASEL_API_KEY_FILE", "") if api_key is None else ""
     key = APIKey(os.environ.get("EASEL_API_KEY", "") if api_key is None else api_key, file)
@@ -87,13 +87,13 @@ def connection(
         allowing = "set allow_plaintext=True or EASEL_ALLOW_PLAINTEXT=true if something else encrypts"
         raise ValueError(f"an API key is not sent to {host} without TLS: use https://, or {allowing}")
     target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    # Without this option gRPC would use the proxy of the environment for loopback addresses.
+    # Without this option, gRPC would use the environment's proxy for loopback addresses.
     direct = [("grpc.enable_http_proxy", 0)] if _is_loopback(host) else []
     return Connection(target, None if plaintext else credentials or grpc.ssl_channel_credentials(), [*OPTIONS, *direct, *options], key or None)
 
 
 def _trusting(file: str) -> grpc.ChannelCredentials:
-    """Returns credentials that trust only the PEM certificates of a file."""
+    """Returns credentials that trust only the PEM certificates in a file."""
     with open(file, "rb") as text:
         roots = text.read()
     if b"-----BEGIN CERTIFICATE-----" not in roots:

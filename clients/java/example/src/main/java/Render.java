@@ -7,7 +7,7 @@ import java.util.UUID;
 
 /**
  * Orders one render from Easel, watches it until it is finished, and saves its file. It may be
- * killed at any time. The same command then continues with the same order.
+ * killed at any time. Run the same command again to continue with the same order.
  */
 public final class Render {
   public static void main(String[] args) throws IOException {

@@ -13,14 +13,14 @@ import java.util.OptionalLong;
 public record Account(
     OptionalLong balanceCents, String currencyCode, List<Budget> budgets, Optional<Instant> observeTime, io.github.easelgrpc.easel.v1.Account raw) {
 
-  /** The budget of a team in a window, and the amounts spent and reserved. */
+  /** A team's budget for the current day or month, and the amounts spent and reserved. */
   public record Budget(
       Window window, long limitCents, long spentCents, long reservedCents, Instant startTime, Instant resetTime, io.github.easelgrpc.easel.v1.Budget raw) {}
 
-  /** The period of a budget in UTC. */
+  /** A budget's period, in UTC. */
   public enum Window {
     DAY, MONTH,
-    /** A window of a newer server. */
+    /** A window from a newer server. */
     UNKNOWN
   }
 

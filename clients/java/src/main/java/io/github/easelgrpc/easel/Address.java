@@ -3,7 +3,7 @@ package io.github.easelgrpc.easel;
 import java.util.Locale;
 import java.util.regex.Pattern;
 
-/** The address of a server: host:port, http://host:port or https://host:port. A URL may omit the port. */
+/** A server's address: host:port, http://host:port or https://host:port. A URL may omit the port. */
 final class Address {
   private static final Pattern FORM = Pattern.compile("(?:(https?)://)?(\\[[0-9A-Fa-f:.]+]|[A-Za-z0-9.-]+)(?::(\\d{1,5}))?/?", Pattern.CASE_INSENSITIVE);
 

@@ -15,8 +15,8 @@ import java.util.stream.Stream;
 final class Attempts {
   static final Duration LONGEST = Duration.ofSeconds(10); // maximum back-off before jitter
   private static final Duration LONGEST_ASKED = Duration.ofHours(1); // maximum delay that a server may request
-  private static final int MOST_ASKED = 10; // maximum attempts of a read if the server requests each retry
-  private static final long WARN_AFTER = 5000; // milliseconds of failures, including the next delay
+  private static final int MOST_ASKED = 10; // maximum number of attempts of a read if the server requests each retry
+  private static final long WARN_AFTER = 5000; // milliseconds of failures, including the next delay, after which a warning is logged
 
   /** A kind of call, with its default limits. A stream has no total time, and ends after an outage of about 15 minutes. */
   enum Kind {
@@ -40,13 +40,13 @@ final class Attempts {
   private final CountDownLatch ended = new CountDownLatch(1); // any thread may count it down
   private Deadline deadline; // null means that only the Context limits the call
   private Failure.Subject subject;
-  private Failure before; // last failure that the timeout did not cause; null before the first
+  private Failure before; // last failure that the timeout did not cause; null before the first failure
   private int failures;
   private int unasked; // failed attempts since the last response
   private int asked;
   private long failingSince = System.nanoTime(); // 0 after a response
   private boolean warned;
-  private Heartbeat last; // last heartbeat; null before the first
+  private Heartbeat last; // last heartbeat; null before the first heartbeat
 
   /** An order starts with the outcome NOT_PLACED_BY_THIS_CALL. key and generationId are empty if unknown. */
   Attempts(Easel easel, Kind kind, String method, String key, String generationId) {
@@ -58,12 +58,12 @@ final class Attempts {
     begin();
   }
 
-  /** Starts the time of the call. A list starts it again for each page. */
+  /** Starts the call's time. A list restarts the time for each page. */
   void begin() {
     deadline = easel.deadline(kind);
   }
 
-  /** Returns the stub of the next attempt. */
+  /** Returns a stub for the next attempt. */
   <S extends AbstractStub<S>> S on(S stub) {
     return deadline == null ? stub : stub.withDeadline(deadline);
   }
@@ -87,7 +87,7 @@ final class Attempts {
     return nanos == 0 ? 0 : TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - nanos);
   }
 
-  /** Stores a heartbeat for the exception of a timeout. */
+  /** Stores a heartbeat, which the exception of a timeout contains. */
   void heard(Heartbeat heartbeat) {
     last = heartbeat;
   }
@@ -105,7 +105,7 @@ final class Attempts {
     return ended.getCount() == 0;
   }
 
-  /** Converts an error of gRPC to an exception. A timeout has the failure before it, which has more details. */
+  /** Converts a gRPC error to an exception. The exception of a timeout has the details of the last failure before the timeout. */
   EaselException exception(StatusRuntimeException error) {
     var failure = Failure.of(error, easel.address(), failingSince != 0);
     subject = subject.after(failure.metadata("order_outcome"));
@@ -126,8 +126,8 @@ final class Attempts {
   }
 
   /**
-   * Waits before another attempt, for the larger of the back-off and the delay that the server requests, or until the call is
-   * ended. It throws the error if a retry is not worth it.
+   * Waits before the next attempt, for the longer of the back-off and the delay that the server requests, or until the call is
+   * ended. It throws the error if worth is false or the limits of the call are reached.
    */
   void pause(EaselException error, boolean worth, Duration least) {
     if (isOver()) {
@@ -160,7 +160,7 @@ final class Attempts {
     }
   }
 
-  /** Logs a warning if the call will have failed for five seconds before its next attempt. */
+  /** Logs a warning if the call will have been failing for five seconds by its next attempt. */
   private void warn(EaselException error, long delay) {
     if (failingSince == 0) {
       failingSince = System.nanoTime();
@@ -169,7 +169,7 @@ final class Attempts {
     warned |= failing + delay >= WARN_AFTER && easel.hooks().failing(method, easel.address(), failing, delay, error);
   }
 
-  /** Returns the exception of a call that its caller ended. It is not retryable. */
+  /** Returns the exception for a call that its caller ended. The exception is not retryable. */
   private static EaselException end(EaselException error) {
     return error instanceof TimeoutException ? error : error.failure().asLast().exception();
   }
@@ -178,7 +178,7 @@ final class Attempts {
     return easel.isClosed() || Thread.currentThread().isInterrupted() || Context.current().isCancelled();
   }
 
-  /** Reports whether the time of the call, or of the caller's Context, ends within the given milliseconds. */
+  /** Reports whether the call's time, or the caller's Context, ends within the given milliseconds. */
   private boolean isOverWithin(long millis) {
     return Stream.of(deadline, Context.current().getDeadline()).anyMatch(end -> end != null && end.timeRemaining(TimeUnit.MILLISECONDS) < millis);
   }

@@ -14,20 +14,20 @@ import java.util.concurrent.atomic.AtomicReference;
 /** Functions that create the connection to a server. */
 final class Connection {
   private static final Metadata.Key<String> AUTHORIZATION = Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
-  /** Spreads calls over all servers. If grpc-services is present, servers that report a bad health are skipped. */
+  /** Spreads calls over all servers. If grpc-services is on the class path, servers that report themselves as unhealthy are skipped. */
   private static final Map<String, ?> SERVICE_CONFIG =
       Map.of("loadBalancingConfig", List.of(Map.of("round_robin", Map.of())), "healthCheckConfig", Map.of("serviceName", ""));
 
   private Connection() {}
 
-  /** Reports whether a connection with these credentials may have no TLS. */
+  /** Reports whether a connection with these credentials may be unencrypted. */
   static boolean isClear(ChannelCredentials credentials) {
     var bare = credentials.withoutBearerTokens();
     return bare instanceof InsecureChannelCredentials
         || bare instanceof ChoiceChannelCredentials && ((ChoiceChannelCredentials) bare).getCredentialsList().stream().anyMatch(Connection::isClear);
   }
 
-  /** Returns credentials that trust only the PEM certificates of a file. */
+  /** Returns credentials that trust only the PEM certificates in a file. */
   static ChannelCredentials trusting(String file) {
     try {
       return TlsChannelCredentials.newBuilder().trustManager(new File(file)).build();
@@ -36,7 +36,7 @@ final class Connection {
     }
   }
 
-  /** Returns a channel that spreads calls over all servers and detects dead servers by pings. */
+  /** Returns a channel that spreads calls over all servers, and detects dead servers with pings. */
   static ManagedChannel connect(String hostPort, ChannelCredentials credentials) {
     return Grpc.newChannelBuilder(hostPort, credentials)
         .disableRetry() // this package retries calls
@@ -50,7 +50,7 @@ final class Connection {
         .build();
   }
 
-  /** Returns a channel whose calls have the API key. Each call reads the key file; if that fails, the last key is used. */
+  /** Returns a channel whose calls send the API key. Each call reads the key file; if that fails, the call sends the last key. */
   static Channel authorized(Channel channel, String apiKey, String keyFile) {
     if (apiKey.isEmpty()) {
       return channel;

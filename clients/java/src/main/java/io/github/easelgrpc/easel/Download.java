@@ -25,7 +25,7 @@ final class Download {
   private static final Duration STALE_AGE = Duration.ofDays(1);
 
   private final OutputStream to;
-  private final FileChannel file; // file that the stream writes to; null without one
+  private final FileChannel file; // file that the stream writes to; null if the caller supplied the stream
   private final MessageDigest digest = sha256();
   private final DownloadGenerationRequest.Builder request; // request for the remaining bytes
   private ContentInfo info; // null before the first chunk
@@ -44,7 +44,7 @@ final class Download {
     return request.getReadOffset();
   }
 
-  /** Reads one stream, from the next byte to the end. */
+  /** Reads one stream, from the next byte to the end of the content. */
   ContentInfo once(Easel easel, Attempts attempts) throws IOException {
     var call = Context.current().withCancellation();
     var previous = call.attach();
@@ -63,8 +63,8 @@ final class Download {
   }
 
   /**
-   * Reports whether the download can resume or restart. The remaining bytes must belong to the written bytes. Without an etag
-   * that is unknown: a file restarts at its first byte, and a stream can't continue after the error.
+   * Reports whether the download can resume or restart. The remaining bytes must belong to the same content as the written bytes.
+   * Without an etag, this is unknown. Then a file restarts at its first byte, and a stream can't continue after the error.
    */
   boolean isResumable(EaselException error) throws IOException {
     if (offset() == 0 || !request.getEtag().isEmpty()) {
@@ -76,7 +76,7 @@ final class Download {
     }
     digest.reset();
     request.clearReadOffset();
-    file.truncate(0); // the position is then 0 too
+    file.truncate(0); // this also sets the position to 0
     return true;
   }
 

@@ -16,10 +16,10 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 
 /**
- * A robust client of Easel, which retries its calls if a retry may help. A call ends after its time (see {@link #withTimeout}) or
- * number of attempts, with the {@link Context} of the caller, with {@link #close}, or when the caller's thread is interrupted. By
- * default a read has a minute and five attempts, and an order has 15 minutes. An order, watch or download ends after 100 failed
- * attempts in a row, about 15 minutes. The logger warns about each call that is retried for five seconds. A failed call throws an
+ * A robust client for Easel, which retries calls if a retry may help. A call ends after its time (see {@link #withTimeout}) or its
+ * number of attempts, when the caller's {@link Context} ends, when the client is closed, or when the caller's thread is interrupted.
+ * By default, a read has a minute and five attempts, and an order has 15 minutes. Orders, watches and downloads end after 100
+ * consecutive failed attempts, about 15 minutes. A call that fails for five seconds is logged. A failed call throws an
  * {@link EaselException}. A client is safe for concurrent use.
  */
 public final class Easel implements AutoCloseable {
@@ -41,7 +41,7 @@ public final class Easel implements AutoCloseable {
     this.derived = derived;
   }
 
-  /** Creates a client of EASEL_ADDR or localhost:50051, with the API key or token in EASEL_API_KEY_FILE or EASEL_API_KEY. */
+  /** Creates a client for the server at EASEL_ADDR or localhost:50051. EASEL_API_KEY_FILE or EASEL_API_KEY has the API key or token. */
   public static Easel create() {
     return builder().build();
   }
@@ -51,12 +51,12 @@ public final class Easel implements AutoCloseable {
     return new EaselBuilder();
   }
 
-  /** Returns the same client, whose calls all end after the timeout, which starts now. It needs no close. */
+  /** Returns a client on the same connection. All its calls end after the timeout, which starts now. It need not be closed. */
   public Easel withTimeout(Duration timeout) {
     return new Easel(own, channel, settings, Deadline.after(timeout.toMillis(), TimeUnit.MILLISECONDS), attempts, true);
   }
 
-  /** Returns the same client with another maximum of failed attempts in a row for all calls. It needs no close. */
+  /** Returns a client on the same connection, whose calls fail after this number of consecutive failed attempts. It need not be closed. */
   public Easel withAttempts(int attempts) {
     return new Easel(own, channel, settings, deadline, attempts, true);
   }
@@ -67,8 +67,8 @@ public final class Easel implements AutoCloseable {
   }
 
   /**
-   * Runs calls on another thread, such as {@code easel.async(client -> client.get(id))}. The future fails with the exception of
-   * the task. Cancelling the future ends the calls.
+   * Runs calls on another thread, such as {@code easel.async(client -> client.get(id))}. The future fails with the
+   * task's exception. Cancelling the future ends the calls.
    */
   public <T> CompletableFuture<T> async(Task<T> task) {
     var calls = Context.current().withCancellation();
@@ -84,7 +84,7 @@ public final class Easel implements AutoCloseable {
     return future;
   }
 
-  /** Returns the stub of GenerationService. Its calls throw the exceptions of gRPC. */
+  /** Returns the stub of GenerationService. Its calls throw gRPC's exceptions. */
   public GenerationServiceGrpc.GenerationServiceBlockingStub generations() {
     return GenerationServiceGrpc.newBlockingStub(channel).withDeadline(deadline);
   }
@@ -99,7 +99,7 @@ public final class Easel implements AutoCloseable {
     return ModelServiceGrpc.newBlockingStub(channel).withDeadline(deadline);
   }
 
-  /** Returns the account. As a first call with a timeout of 10 s, it detects a wrong address, key or certificate. */
+  /** Returns the account. Call it first, with a timeout of 10 s, to detect a wrong address, key or certificate. */
   public Account account() {
     var calls = read("GetAccount", "");
     return Account.of(call(calls, () -> calls.on(accounts()).getAccount(GetAccountRequest.getDefaultInstance())).getAccount());
@@ -126,7 +126,7 @@ public final class Easel implements AutoCloseable {
     return Quote.of(call(calls, () -> calls.on(generations()).quoteGeneration(request)).getQuote());
   }
 
-  /** Creates an order of one render. The inputs have the names of the model, and JSON types: strings, numbers, lists and maps. */
+  /** Creates an order for one render. The inputs have the model's input names, and JSON types: strings, numbers, lists and maps. */
   public OrderRequest order(String modelId, Map<String, ?> inputs) {
     return new OrderRequest(this, CreateGenerationRequest.newBuilder().setModelId(modelId).setInputsJson(JSON.toJson(inputs)));
   }
@@ -138,7 +138,7 @@ public final class Easel implements AutoCloseable {
     return new Render(call(calls, () -> calls.on(generations()).getGeneration(request)).getGeneration(), null);
   }
 
-  /** Waits until a render is finished, and returns it. It handles errors like a watch. */
+  /** Waits until a render is finished, and returns the render. It handles errors like a watch. */
   public Render wait(String generationId) {
     return last(watch(generationId));
   }
@@ -174,7 +174,7 @@ public final class Easel implements AutoCloseable {
     return watch(generationId, "", options);
   }
 
-  /** Watches the render of an order. Each exception has the key of the order. */
+  /** Watches an order's render. Each exception contains the order's idempotency key. */
   Watch<Render> watch(String generationId, String key, WatchOptions options) {
     var request = WatchGenerationRequest.newBuilder().setGenerationId(generationId).setUntil(options.until)
         .setKnownEtag(options.knownEtags.getOrDefault(generationId, "")).setHeartbeatInterval(options.heartbeat).build();
@@ -186,14 +186,14 @@ public final class Easel implements AutoCloseable {
     return watchMany(List.of());
   }
 
-  /** Watches renders until all are finished. Without ids it watches all renders. */
+  /** Watches renders until all are finished. If generationIds is empty, it watches all renders, without an end. */
   public Watch<Render> watchMany(Collection<String> generationIds) {
     return watchMany(generationIds, new WatchOptions());
   }
 
   /**
-   * Watches the named renders until all have reached the goal, and reconnects after failures. Without ids it watches all renders,
-   * including new ones, and has no goal. It repeats no state of the 10,000 renders that changed last.
+   * Watches the named renders until all have reached the goal, and reconnects after failures. If generationIds is empty, it watches
+   * all renders, including new ones, without an end. It never repeats a state of the 10,000 renders that changed last.
    */
   public Watch<Render> watchMany(Collection<String> generationIds, WatchOptions options) {
     return new GenerationsWatch(this, WatchGenerationsRequest.newBuilder().addAllGenerationIds(generationIds).setUntil(options.until)
@@ -219,8 +219,8 @@ public final class Easel implements AutoCloseable {
   }
 
   /**
-   * Downloads the file of a render. The file gets its name when it is complete and verified. Until then it is a new file in the
-   * same directory. Of two concurrent downloads to one name, the file of the later one remains.
+   * Downloads a render's file. The file gets its name when it is complete and verified. Until then, it has a temporary name in the
+   * same directory. If two downloads to the same name are concurrent, the file that is completed later remains.
    */
   public Content download(String generationId, Path file) throws IOException {
     if (Files.exists(file) && !Files.isRegularFile(file)) {
@@ -239,7 +239,7 @@ public final class Easel implements AutoCloseable {
   }
 
   /**
-   * Downloads the file of a render to a stream, which gets the bytes when they arrive and is not closed. If the download is
+   * Downloads a render's file to a stream, which receives the bytes as they arrive and is not closed. If the download is
    * interrupted and the content has no etag, it can't resume and fails.
    */
   public Content download(String generationId, OutputStream to) throws IOException {
@@ -261,7 +261,7 @@ public final class Easel implements AutoCloseable {
     }
   }
 
-  /** Closes the connection, and ends all calls. A client of {@link #withTimeout} or {@link #withAttempts} closes nothing. */
+  /** Closes the connection, and ends all calls. On a client from {@link #withTimeout} or {@link #withAttempts}, it does nothing. */
   @Override
   public void close() {
     if (own != null && !derived) {
@@ -278,7 +278,7 @@ public final class Easel implements AutoCloseable {
     return call(attempts, call);
   }
 
-  /** Retries a call until it has a response, a final error or no attempts left. */
+  /** Retries a call until there is a response or a final error, or until its attempts are used up. */
   <T> T call(Attempts attempts, Supplier<T> call) {
     for (;;) {
       try {
@@ -301,7 +301,7 @@ public final class Easel implements AutoCloseable {
     return attempts > 0 ? attempts : kind == Attempts.Kind.READ ? settings.readAttempts() : kind.attempts;
   }
 
-  /** Returns the deadline of a call that starts now; null if only the Context limits it. */
+  /** Returns the deadline of a call that starts now, or null if only the Context limits the call. */
   Deadline deadline(Attempts.Kind kind) {
     if (deadline != null || kind.timeout == null || Context.current().getDeadline() != null) {
       return deadline;
@@ -310,7 +310,7 @@ public final class Easel implements AutoCloseable {
     return Deadline.after(timeout.toMillis(), TimeUnit.MILLISECONDS);
   }
 
-  /** Returns the host and port of the server. */
+  /** Returns the server's host and port. */
   String address() {
     return channel.authority();
   }

@@ -41,14 +41,14 @@ public final class EaselBuilder {
     return this;
   }
 
-  /** Sets the API key or token of all calls. Default: the file EASEL_API_KEY_FILE, which each call reads, or EASEL_API_KEY. */
+  /** Sets the API key or token. Default: the key in the file EASEL_API_KEY_FILE, which each call reads, or in EASEL_API_KEY. */
   public EaselBuilder apiKey(String apiKey) {
     this.apiKey = apiKey;
     this.keyFile = "";
     return this;
   }
 
-  /** Sets credentials other than those of the address, such as a client certificate. */
+  /** Sets credentials that replace the address's default credentials, for example to use a client certificate. */
   public EaselBuilder credentials(ChannelCredentials credentials) {
     this.credentials = credentials;
     return this;
@@ -96,20 +96,20 @@ public final class EaselBuilder {
     return this;
   }
 
-  /** Sets the executor of {@link Easel#async}, for example one of virtual threads. The default is a pool of daemon threads. */
+  /** Sets the executor for {@link Easel#async}, for example with virtual threads. The default is a pool of daemon threads. */
   public EaselBuilder executor(Executor executor) {
     this.executor = executor;
     return this;
   }
 
-  /** The settings of the calls. A null timeout means the default of the kind of call. */
+  /** The settings of all calls. A null timeout means the default for the kind of call. */
   record Settings(Hooks hooks, Executor executor, Duration timeout, int readAttempts) {}
 
   private static String variable(String name, String otherwise) {
     return Optional.ofNullable(System.getenv(name)).filter(text -> !text.isBlank()).orElse(otherwise);
   }
 
-  /** Creates the client and sends nothing yet. Throws IllegalArgumentException for an invalid address or API key. */
+  /** Creates the client, which connects at the first call. Throws IllegalArgumentException for an invalid address or API key. */
   public Easel build() {
     var settings = new Settings(new Hooks(onRetry, onHeartbeat, onKey), executor, timeout, readAttempts);
     if (channel != null) {

@@ -12,7 +12,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 
-/** The base of all exceptions of a call. There is a subclass for each way to handle an error. */
+/** The base of all exceptions that calls throw. There is a subclass for each way to handle an error. */
 public class EaselException extends RuntimeException {
   private static final long serialVersionUID = 1;
   private final transient Failure failure;
@@ -22,16 +22,16 @@ public class EaselException extends RuntimeException {
     this.failure = failure;
   }
 
-  /** The outcome of a failed order, as defined by CreateGeneration. */
+  /** The known outcome of a failed order, which CreateGeneration defines. */
   public enum OrderOutcome { UNKNOWN, NOT_PLACED_BY_THIS_CALL, NOT_PLACED }
 
-  /** Returns the reason: ERROR_REASON_UNSPECIFIED if it is from a newer server, or the error is not from Easel. */
+  /** Returns the reason, or ERROR_REASON_UNSPECIFIED if the reason is from a newer server or the error is not from Easel. */
   public ErrorReason reason() {
     var value = ErrorReason.getDescriptor().findValueByName(failure.info.getReason());
     return value == null ? ErrorReason.ERROR_REASON_UNSPECIFIED : ErrorReason.valueOf(value);
   }
 
-  /** Returns the name of the reason, also of a newer server, or an empty string. */
+  /** Returns the name of the reason, even if it is from a newer server, or an empty string if there is none. */
   public String reasonName() {
     return failure.info.getReason();
   }
@@ -42,7 +42,7 @@ public class EaselException extends RuntimeException {
   }
 
   /**
-   * Returns whether a retry of the call may succeed. The methods of {@link Easel} have already retried it within their limits. If
+   * Returns whether a retry of the call may succeed. {@link Easel} has already retried the call within its limits. If
    * the caller ended the call, the result is false.
    */
   public boolean isRetryable() {
@@ -54,7 +54,7 @@ public class EaselException extends RuntimeException {
   }
 
   /**
-   * Returns the outcome of an order over all attempts, or empty. If it is UNKNOWN, the order may exist: keep the key.
+   * Returns an order's outcome over all attempts; empty for other calls. If the outcome is UNKNOWN, the order may exist: keep the key.
    */
   public Optional<OrderOutcome> orderOutcome() {
     return Optional.ofNullable(failure.subject.outcome);
@@ -70,7 +70,7 @@ public class EaselException extends RuntimeException {
     return text(failure.subject.generationId);
   }
 
-  /** Returns the ID of the call in the log of the server. */
+  /** Returns the call's ID in the server's log. */
   public Optional<String> requestId() {
     return failure.detail(RequestInfo.class).flatMap(info -> text(info.getRequestId()));
   }
@@ -110,7 +110,7 @@ public class EaselException extends RuntimeException {
     return fields;
   }
 
-  /** Returns the unchanged status of the server, with all details. */
+  /** Returns the server's unchanged status, with all details. */
   public com.google.rpc.Status raw() {
     return failure.status;
   }

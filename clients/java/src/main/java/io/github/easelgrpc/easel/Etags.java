@@ -11,8 +11,8 @@ import java.util.Set;
 
 /** The etags of the latest updates in a watch of many generations. */
 final class Etags {
-  private static final int MOST = 10_000; // maximum etags that a watch stores
-  private static final int MOST_WANTED = 1000; // maximum etags of a request
+  private static final int MOST = 10_000; // maximum number of etags that a watch stores
+  private static final int MOST_WANTED = 1000; // maximum number of etags in a request
 
   private final boolean named; // whether the request names its generations
   private final Map<String, String> known = new LinkedHashMap<>(); // etag by ID; the entry with the oldest change is first
@@ -24,8 +24,8 @@ final class Etags {
   }
 
   /**
-   * Returns the etags for the next request. The server reads each of these renders that the catalog no longer lists, so final
-   * renders are omitted.
+   * Returns the etags for the next request. It omits final renders, because the server would read each of them that the catalog no
+   * longer lists.
    */
   Map<String, String> wanted() {
     var ids = new ArrayList<>(known.keySet());
@@ -35,7 +35,7 @@ final class Etags {
     return wanted;
   }
 
-  /** Stores an update, and reports whether it is new. It forgets a deleted generation that the request does not name. */
+  /** Stores the etag of an update, and reports whether it is new. It forgets a deleted generation, unless the request names it. */
   boolean add(Generation generation) {
     var id = generation.getGenerationId();
     if (generation.getEtag().equals(known.get(id))) {

@@ -17,7 +17,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 
-/** An error, and its entry in the table of errors. */
+/** An error, and its entry in the error table. */
 final class Failure {
   private static final Table TABLE = new Gson().fromJson(
       new InputStreamReader(Failure.class.getResourceAsStream("/easel/v1/reasons.json"), StandardCharsets.UTF_8), Table.class);
@@ -28,7 +28,7 @@ final class Failure {
   final Subject subject;
   private final boolean last; // whether a retry is impossible
 
-  /** The order or render of a call. Unknown strings are empty. */
+  /** The order or render that a call is about. Unknown strings are empty. */
   static final class Subject {
     static final Subject NONE = new Subject("", "", null);
     final String key; // idempotency key of the order
@@ -81,7 +81,7 @@ final class Failure {
     this.info = detail(ErrorInfo.class).filter(found -> found.getDomain().equals("easel")).orElse(ErrorInfo.getDefaultInstance());
   }
 
-  /** Returns the failure of a call to an address. silent reports whether the server has not responded to the call. */
+  /** Returns the failure of a call to an address. silent is true if the server has not responded to the call. */
   static Failure of(StatusRuntimeException error, String address, boolean silent) {
     return new Failure(status(error, plain(error.getStatus(), address, silent)), error, Subject.NONE, false);
   }
@@ -95,7 +95,7 @@ final class Failure {
     }
   }
 
-  /** Returns the description of a status, or a clearer one for the descriptions by which gRPC reports a failed connection. */
+  /** Returns the description of a status, or a clearer description if the connection failed. */
   private static String plain(Status status, String address, boolean silent) {
     var text = Optional.ofNullable(status.getDescription()).orElse("");
     if (text.startsWith("Keepalive failed") || silent && text.startsWith("CallOptions deadline exceeded")) {
@@ -109,14 +109,14 @@ final class Failure {
       cause = cause.getCause();
     }
     var reason = Optional.ofNullable(cause.getMessage()).orElse(cause.toString());
-    return "connection to " + address + " failed: " + reason.replaceFirst("^\\S+ failed with error\\(-?\\d+\\): ", ""); // a system call of netty
+    return "connection to " + address + " failed: " + reason.replaceFirst("^\\S+ failed with error\\(-?\\d+\\): ", ""); // removes the name of netty's system call
   }
 
   private static com.google.rpc.Status status(Status.Code code, String message) {
     return com.google.rpc.Status.newBuilder().setCode(code.value()).setMessage(message).build();
   }
 
-  /** Returns a failure that the client detected. It is not retryable. */
+  /** Returns a failure that the client detected. The failure is not retryable. */
   static Failure of(Status.Code code, String message, Subject subject) {
     return new Failure(status(code, message), null, subject, true);
   }
@@ -130,7 +130,7 @@ final class Failure {
     return new Failure(status, cause, subject, true);
   }
 
-  /** Returns an exception of the class of this failure. */
+  /** Returns an exception of this failure's class. */
   EaselException exception() {
     return Classes.of(row().name, this);
   }

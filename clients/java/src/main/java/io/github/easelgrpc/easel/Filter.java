@@ -4,7 +4,7 @@ import io.github.easelgrpc.easel.v1.GenerationFilter;
 import io.github.easelgrpc.easel.v1.State;
 import java.util.Map;
 
-/** A filter of renders. Everything that is set must match. */
+/** A filter for renders. A render must match all conditions that are set. */
 public final class Filter {
   final GenerationFilter.Builder filter = GenerationFilter.newBuilder();
 

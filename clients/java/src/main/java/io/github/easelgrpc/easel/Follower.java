@@ -11,17 +11,17 @@ import java.util.NoSuchElementException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
-/** The loop of every watch. It opens the stream of messages M again whenever it ends, and yields their states T. */
+/** The loop of every watch. It reopens the stream of messages M whenever it ends, and yields the states T in the messages. */
 abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
-  private static final Duration SHORTEST = Duration.ofSeconds(1); // minimum interval of the contract
-  private static final Duration HEARTBEAT = Duration.ofSeconds(15); // default of the contract
+  private static final Duration SHORTEST = Duration.ofSeconds(1); // minimum interval in the contract
+  private static final Duration HEARTBEAT = Duration.ofSeconds(15); // default interval in the contract
 
   private static final Cleaner CLEANER = Cleaner.create();
 
   private final Easel easel;
   private final Attempts attempts;
   private final Duration silence; // maximum silence
-  private final boolean hasGoal; // whether OK ends the watch
+  private final boolean hasGoal; // whether the watch has a goal, at which the server ends the stream with OK
   private final Stream stream = new Stream();
   private Iterator<M> messages; // null between streams
   private long start; // start of the stream in nanoseconds
@@ -34,15 +34,15 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     this.attempts = attempts;
     var interval = Times.duration(heartbeatInterval);
     var longest = interval.isZero() ? HEARTBEAT : interval;
-    // If the interval is too short, the server still gets this time to reject it.
+    // If the interval is too short, the server gets this time to reject the request.
     this.silence = (longest.compareTo(SHORTEST) < 0 ? SHORTEST : longest).multipliedBy(3);
     this.hasGoal = hasGoal;
     CLEANER.register(this, stream::end);
   }
 
-  /** The latest stream. It has no reference to the watch, so that an abandoned watch is collected and ends its stream. */
+  /** The latest stream. It does not refer to the watch, so that an abandoned watch is garbage-collected and ends its stream. */
   private static final class Stream {
-    private volatile Context.CancellableContext call; // null before the first
+    private volatile Context.CancellableContext call; // null before the first stream
 
     void end() {
       var newest = call;
@@ -64,7 +64,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     easel.hooks().heartbeat(heartbeat);
   }
 
-  /** Returns the last heartbeat of the watch, or null before the first. */
+  /** Returns the watch's last heartbeat, or null before the first heartbeat. */
   final Heartbeat heard() {
     return attempts.heard();
   }
@@ -122,7 +122,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
       return;
     }
     if (System.nanoTime() - start > Attempts.LONGEST.toNanos()) {
-      attempts.progress(); // after such a long stream, the failures are not in a row
+      attempts.progress(); // after such a long stream, the failures are not consecutive
     }
     var told = silent ? Status.UNAVAILABLE.withDescription("no message for " + silence.toSeconds() + " s").asRuntimeException() : error;
     var failure = attempts.exception(told);

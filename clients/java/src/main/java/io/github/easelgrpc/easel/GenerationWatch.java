@@ -9,7 +9,7 @@ import java.util.Iterator;
 final class GenerationWatch extends Follower<WatchGenerationResponse, Render> {
   private final WatchGenerationRequest.Builder request; // request for the next stream
 
-  /** key is the idempotency key of the order, empty if unknown. */
+  /** key is the order's idempotency key; empty if unknown. */
   GenerationWatch(Easel easel, WatchGenerationRequest request, String key) {
     super(easel, new Attempts(easel, Attempts.Kind.STREAM, "WatchGeneration", key, request.getGenerationId()), request.getHeartbeatInterval(), true);
     this.request = request.toBuilder().setIncludeContent(false); // a download of the content can resume

@@ -5,7 +5,7 @@ import java.time.Instant;
 import java.util.Optional;
 
 /**
- * The state of a watch that has no updates.
+ * A message that a watch receives while there are no updates.
  *
  * @param condition the condition of the catalog
  * @param typicalRemaining the typical remaining time of such a render
@@ -17,7 +17,7 @@ public record Heartbeat(
   /** The condition of the catalog. */
   public enum Condition {
     HEALTHY, THROTTLED, UNREACHABLE, CREDENTIAL_REJECTED,
-    /** A condition of a newer server. */
+    /** A condition from a newer server. */
     UNKNOWN
   }
 

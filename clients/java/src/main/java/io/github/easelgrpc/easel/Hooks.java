@@ -7,7 +7,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 
-/** The callbacks of the caller, and the log. */
+/** The caller's callbacks, and the log. */
 final class Hooks {
   private static final System.Logger LOG = System.getLogger("io.github.easelgrpc.easel");
   private static final long WARN_INTERVAL = TimeUnit.MINUTES.toNanos(1); // minimum interval between warnings about one method
@@ -27,7 +27,7 @@ final class Hooks {
     onRetry.accept(error, delay);
   }
 
-  /** Logs that a call keeps failing, if a warning is due. Returns whether it was due. */
+  /** Logs that a call keeps failing, if a warning is due. Returns whether a warning was due. */
   boolean failing(String method, String address, long millis, long delay, EaselException error) {
     var now = System.nanoTime();
     var due = warned.compute(method, (name, last) -> last == null || now - last >= WARN_INTERVAL ? Long.valueOf(now) : last) == now;
@@ -38,7 +38,7 @@ final class Hooks {
     return due;
   }
 
-  /** Logs that a call with a warning has a response. */
+  /** Logs that a call has received a response after a warning. */
   void recovered(String method, long millis) {
     LOG.log(System.Logger.Level.INFO, "call recovered: method={0} after={1}", method, seconds(millis));
   }
@@ -51,7 +51,7 @@ final class Hooks {
     onHeartbeat.accept(heartbeat);
   }
 
-  /** Reports a created idempotency key before its order is sent. */
+  /** Reports a new idempotency key before the order is sent. */
   void key(String key) {
     if (onKey != null) {
       onKey.accept(key);
