@@ -1,4 +1,4 @@
-"""A robust client of Easel. It orders each paid render once, watches it, and verifies the file that it downloads.
+"""A robust client for Easel. It orders each paid render once, watches it, and verifies downloaded files.
 
 Client is for threads, and aio.Client for asyncio. The messages of the contract are in v1.
 """

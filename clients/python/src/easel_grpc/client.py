@@ -87,8 +87,8 @@ class Client(Base["Watch[Render]"]):
         """Places an order, and retries with the same key until the outcome is known.
 
         Orders with the same key are one order, which is paid once. Store the key first, or use the ID of your own record.
-        Without a key the client creates one and passes it to on_key before it sends the order. The order and its errors have
-        the key. If order_outcome of an error is "unknown", the order may exist: order again with its key.
+        Without a key, the client creates one and passes it to on_key before it sends the order. The order and its errors contain
+        the key. If the order_outcome of an error is "unknown", the order may exist: order again with the key in the error.
         """
         limits = limits_of(options, OrderOptions)
         key = options.get("key", Made.KEY)

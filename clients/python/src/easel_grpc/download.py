@@ -1,4 +1,4 @@
-"""The common part of the downloads of both clients."""
+"""The common part of both clients' downloads."""
 
 import contextlib
 import errno
@@ -17,13 +17,13 @@ import grpc
 from easel_grpc import v1
 from easel_grpc.errors import Damaged
 
-STALE_AGE = 24 * 3600  # seconds
+STALE_AGE = 24 * 3600  # age in seconds at which a part file counts as abandoned
 
 Target = str | os.PathLike[str] | BinaryIO
 
 
 class Download:
-    """The state of a download to a path or to an open file of the caller. A path gets the file only when it is complete."""
+    """The state of a download to a path or to the caller's open file. At a path, the file appears only when it is complete."""
 
     def __init__(self, generation_id: str, to: Target) -> None:
         self.request = v1.DownloadGenerationRequest(generation_id=generation_id)  # request for the remaining bytes
@@ -39,7 +39,7 @@ class Download:
             raise OSError(errno.EINVAL, "not a regular file", str(to))
         _remove_stale(self.target)
         self.part = self.target.with_name(f".{self.target.name}.{secrets.token_hex(8)}.part")
-        self.file = self.part.open("xb")  # creates a new file and follows no link
+        self.file = self.part.open("xb")  # creates a new file, and does not follow links
 
     def __enter__(self) -> "Download":
         return self
@@ -66,7 +66,7 @@ class Download:
             raise _damaged("the file does not match the server's file")
 
     def resume(self) -> None:
-        """Checks that the remaining bytes belong to the bytes that were written.
+        """Checks that the remaining bytes belong to the same content as the written bytes.
 
         Without an etag the download restarts at its first byte, if its bytes are the last bytes of the file.
         """

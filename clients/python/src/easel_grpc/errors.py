@@ -20,7 +20,7 @@ OrderOutcome = Literal["unknown", "not_placed_by_this_call", "not_placed"]
 
 
 class FieldViolation(NamedTuple):
-    """An invalid field of the request, and a description of the error."""
+    """An invalid field in the request, and a description of the error."""
 
     field: str
     description: str
@@ -36,12 +36,12 @@ class Error(Exception):
     ) -> None:
         super().__init__(message)
         self.code = code
-        self.details = tuple(details)  # messages of google.rpc
-        self.key = key  # idempotency key of an order, otherwise empty
-        self.generation_id = generation_id  # ID of the render, empty if unknown
+        self.details = tuple(details)  # google.rpc messages
+        self.key = key  # idempotency key of an order; empty for other calls
+        self.generation_id = generation_id  # ID of the render; empty if unknown
         info = self._detail("ErrorInfo")
         ours = info is not None and info.domain == "easel"
-        self.reason: str = info.reason if ours else ""  # name of an ErrorReason of the contract or of a newer server
+        self.reason: str = info.reason if ours else ""  # name of an ErrorReason, which may be from a newer server
         self.metadata: dict[str, str] = dict(info.metadata) if ours else {}
         again = self._detail("RetryInfo")
         delay = seconds_of(again.retry_delay) if again else 0
@@ -53,7 +53,7 @@ class Error(Exception):
 
     @property
     def order_outcome(self) -> OrderOutcome | None:
-        """Returns the outcome of an order over all attempts, or None for other calls. Discard the key only after "not_placed"."""
+        """Returns an order's outcome over all attempts, or None for other calls. Discard the key only after "not_placed"."""
         return cast(OrderOutcome | None, self.metadata.get("order_outcome"))
 
     def __str__(self) -> str:
@@ -69,7 +69,7 @@ class Error(Exception):
 
 
 class InvalidRequest(Error):
-    """The request is invalid. field_violations has the invalid fields."""
+    """The request is invalid. field_violations contains the invalid fields."""
 
 
 class Unauthenticated(Error):
@@ -97,7 +97,7 @@ class PriceAboveLimit(Error):
 
 
 class BudgetExceeded(Error):
-    """The budget of the team does not cover the price until reset_time."""
+    """The team's budget does not cover the price, and is reset at reset_time."""
 
     @property
     def price_cents(self) -> int | None:
@@ -126,7 +126,7 @@ class DailyCapReached(Error):
 
 
 class IdempotencyKeyReused(Error):
-    """The key belongs to another order."""
+    """The idempotency key was used for another order."""
 
 
 class OutcomeUnknown(Error):
@@ -150,11 +150,11 @@ class Unavailable(Error):
 
 
 class ServerFault(Error):
-    """The operator of the server must fix the cause."""
+    """The server's operator must fix the cause."""
 
 
 class Timeout(Error, TimeoutError):
-    """The timeout of the call has passed. The error has the reason of the last failure, and a watch its last heartbeat."""
+    """The call's timeout has passed. The error has the reason of the last failure and, for a watch, the last heartbeat."""
 
     heartbeat: Heartbeat | None = None
 
@@ -173,7 +173,7 @@ _CLASSES = {kind.__name__: kind for kind in Error.__subclasses__()}
 
 
 def _plain(text: str, address: str) -> str:
-    """Returns the message of a status, or a clearer message if the connection to the address failed."""
+    """Returns a status message, or a clearer message if the connection to the address failed."""
     if "WRONG_VERSION_NUMBER" in text:
         return "server does not speak TLS; use http:// in the address"
     if "http1.x server" in text:
@@ -186,7 +186,7 @@ def _plain(text: str, address: str) -> str:
 
 
 def of(error: BaseException, address: str) -> Error:
-    """Converts the error of a call to this address into the exception for its reason."""
+    """Converts a gRPC error to the exception for its reason. address is the address that was called."""
     if isinstance(error, Error):
         return error
     code, text = grpc.StatusCode.UNKNOWN, str(error)
@@ -200,14 +200,14 @@ def of(error: BaseException, address: str) -> Error:
 
 
 def failed(render: Render, key: str) -> RenderFailed:
-    """Returns the error of a render that ended without a result."""
+    """Returns the error for a render that ended without a result."""
     error = RenderFailed(f"{render.state}: {render.failure_message}", key=key, generation_id=render.generation_id)
     error.render = render
     return error
 
 
 def seconds_of(duration: Duration) -> float:
-    """Returns the seconds of a duration, with a maximum because a timedelta can't store every duration of a server."""
+    """Returns a duration in seconds, up to a maximum, because a timedelta can't store every duration that a server may send."""
     return min(duration.seconds + duration.nanos / 1e9, 1e12)
 
 

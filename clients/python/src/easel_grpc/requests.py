@@ -1,4 +1,4 @@
-"""Builders of requests from plain values."""
+"""Functions that build requests from plain values."""
 
 import enum
 import json
@@ -12,7 +12,7 @@ from easel_grpc.attempts import Limits
 from easel_grpc.values import Order, Render, State, UsageDimension, WatchUntil
 
 class ListOptions(Limits, total=False):
-    """A filter of renders, and limits. Every filter that is set must match. owner is only for operators."""
+    """A filter for renders, and limits. A render must match all conditions that are set. owner is only for operators."""
 
     model: str
     states: Iterable[State]
@@ -20,7 +20,7 @@ class ListOptions(Limits, total=False):
     owner: str
 
 
-Inputs = Mapping[str, Any] | str  # a str is JSON, and is sent unchanged
+Inputs = Mapping[str, Any] | str  # a str is a JSON object, which is sent unchanged
 Key = str | int | UUID
 
 
@@ -31,14 +31,14 @@ class Made(enum.Enum):
 
 
 class OrderOptions(Limits, total=False):
-    """The idempotency key, the maximum price, the labels and the limits of an order. Without a key the client creates one."""
+    """The idempotency key, maximum price, labels and limits of an order. Without a key, the client creates one."""
 
     key: Key | Made
     max_cost_cents: int | None
     labels: Mapping[str, str] | None
 
 
-Which = str | Order | Render  # a str is the ID
+Which = str | Order | Render  # a str is a generation ID
 
 
 def id_of(which: Which) -> str:
@@ -50,7 +50,7 @@ def text_of(inputs: Inputs) -> str:
 
 
 def key_of(key: Key | None) -> str:
-    if key is None or key == "":  # a row that is not stored has no ID yet, and type checkers may miss that
+    if key is None or key == "":  # probably the ID of a row that is not stored yet, which type checkers may miss
         raise ValueError("an empty key can't find its order again: leave it out to have one made")
     return str(key)
 
@@ -70,7 +70,7 @@ def watch(which: Which, until: WatchUntil = WatchUntil.TERMINAL, known_etag: str
 def watch_many(
     which: Iterable[Which], until: WatchUntil, known_etags: Mapping[str, str], chosen: v1.GenerationFilter, heartbeat: float
 ) -> v1.WatchGenerationsRequest:
-    if isinstance(which, str):  # a str is an Iterable of str to a type checker
+    if isinstance(which, str):  # for a type checker, a str is an Iterable of str
         raise TypeError("watch_many expects an iterable of ids; use watch for one id")
     request = v1.WatchGenerationsRequest(generation_ids=map(id_of, which), until=v1.WatchUntil.ValueType(until), known_etags=known_etags)
     request.heartbeat_interval.FromTimedelta(timedelta(seconds=heartbeat))

@@ -1,4 +1,4 @@
-"""Values of the contract in Python types: times, durations, enumerations and dictionaries.
+"""The contract's values in Python types: times, durations, enumerations and dictionaries.
 
 raw is the message of a value, including fields of a newer server. None means that the server sent no value.
 """
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Named(enum.IntEnum):
-    """An enumeration of the contract. A value of a newer server has the name unknown(9)."""
+    """An enumeration in the contract. A value from a newer server has a name such as unknown(9)."""
 
     @classmethod
     def _missing_(cls, value: object) -> "Named | None":
@@ -64,7 +64,7 @@ class UpstreamCondition(Named):
 
 
 class BudgetWindow(Named):
-    """The period of a budget in UTC."""
+    """A budget's period, in UTC."""
 
     DAY = 1
     MONTH = 2
@@ -114,12 +114,12 @@ class Render:
     upstream_fields: Mapping[str, Any] | None
     omitted_fields: Sequence[str]
     raw: v1.Generation = field(repr=False, compare=False)
-    typical_remaining: timedelta | None = None  # estimate in the last heartbeat of the watch
+    typical_remaining: timedelta | None = None  # estimate in the watch's last heartbeat
 
 
 @dataclass(frozen=True)
 class Order:
-    """An accepted order. If replayed is set, its key was used before, and the render belongs to the earlier order."""
+    """An accepted order. If replayed is true, the key was used before, and the render belongs to the earlier order."""
 
     key: str
     render: Render
@@ -145,7 +145,7 @@ class Quote:
 
 @dataclass(frozen=True)
 class Budget:
-    """The spending limit of a team in a window, and the amount that it has spent."""
+    """A team's spending limit for the current day or month, and the amount that the team has spent."""
 
     window: BudgetWindow
     limit_cents: int
@@ -171,7 +171,7 @@ class Account:
 
 
 class OutputKind(Named):
-    """The kind of the results of a model."""
+    """The kind of a model's results."""
 
     FILE = 1
     TEXT = 2
@@ -222,7 +222,7 @@ class Model:
 
 @dataclass(frozen=True)
 class UsageRow:
-    """The numbers and costs of the orders with one value of each requested dimension."""
+    """The number and the costs of all orders that share one value for each requested dimension."""
 
     day: str
     owner: str
@@ -242,7 +242,7 @@ class UsageRow:
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """The state of a watch that has no updates."""
+    """A message that a watch receives while there are no updates."""
 
     observe_time: datetime | None
     next_poll_time: datetime | None

@@ -1,4 +1,4 @@
-"""The common part of the watches of both clients."""
+"""The common part of both clients' watches."""
 
 import time
 from typing import Any, Generic, TypeVar
@@ -11,9 +11,9 @@ from easel_grpc.errors import Unavailable, seconds_of
 from easel_grpc.v1.reasons import WATCH_ENDS
 from easel_grpc.values import Heartbeat, Render, of
 
-MOST_ETAGS = 10_000  # maximum etags that a watch stores
-MOST_KNOWN_ETAGS = 1000  # maximum etags of a request
-SHORTEST = 1  # minimum heartbeat interval of the contract in seconds
+MOST_ETAGS = 10_000  # maximum number of etags that a watch stores
+MOST_KNOWN_ETAGS = 1000  # maximum number of etags in a request
+SHORTEST = 1  # minimum heartbeat interval in the contract, in seconds
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ class Progress(Generic[T]):
 
     def __init__(self, request: Any, attempts: Attempts) -> None:
         self.request = request  # request for the next stream
-        # If the interval is too short, the server still gets this time to reject it.
+        # If the interval is too short, the server gets this time to reject the request.
         self.silence = 3 * max(request.heartbeat_interval.ToTimedelta().total_seconds(), SHORTEST)
         self.attempts = attempts
 
@@ -35,7 +35,7 @@ class Progress(Generic[T]):
         return self.request
 
     def take(self, message: Any) -> T | None:
-        """Processes a message and returns its state, or None if the message has no new state."""
+        """Processes a message and returns the message's state, or None if there is no new state."""
         self.attempts.heard()
         self.asked = seconds_of(message.closing.retry_delay)
         if message.HasField("heartbeat"):
@@ -45,7 +45,7 @@ class Progress(Generic[T]):
         return self.newer(message.update) if message.HasField("update") else None
 
     def newer(self, update: Any) -> T | None:
-        """Returns the state of an update, or None if it is not new. A new state resets the back-off."""
+        """Returns the state in an update, or None if the state is not new. A new state resets the back-off."""
         raise NotImplementedError
 
     def pause(self, error: Exception | None = None) -> float:
@@ -55,7 +55,7 @@ class Progress(Generic[T]):
         return self.attempts.pause(error or _lost("the stream has ended before its goal"), asked=self.asked, ends=tuple(WATCH_ENDS))
 
     def silent(self) -> Unavailable:
-        """Returns the error of a stream without a message for three heartbeats."""
+        """Returns the error for a stream that was silent for three heartbeat intervals."""
         return _lost(f"no message for {self.silence:g} s")
 
 
@@ -112,7 +112,7 @@ class _Etags:
         return dict(wanted[-MOST_KNOWN_ETAGS:])
 
     def add(self, generation: v1.Generation) -> bool:
-        """Stores an update and reports whether it is new. It forgets a deleted generation that the request does not name."""
+        """Stores the etag of an update, and reports whether it is new. It forgets a deleted generation, unless the request names it."""
         before, _ = self.known.get(generation.generation_id, (None, False))
         if before == generation.etag:
             return False

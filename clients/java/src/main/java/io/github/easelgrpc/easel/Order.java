@@ -12,12 +12,12 @@ public final class Order {
     this.replayed = replayed;
   }
 
-  /** Returns the ID of the render. */
+  /** Returns the generation ID of the render. */
   public String generationId() {
     return render.generationId();
   }
 
-  /** Returns the render. If it was ordered before, this is its current state. */
+  /** Returns the render. If the render was ordered before, this is its current state. */
   public Render render() {
     return render;
   }
@@ -27,7 +27,7 @@ public final class Order {
     return key;
   }
 
-  /** Returns whether the key was used before. Then the render belongs to the earlier order, and nothing was ordered now. */
+  /** Returns whether the key was used before. If so, the render belongs to the earlier order, and this call ordered nothing. */
   public boolean replayed() {
     return replayed;
   }

@@ -4,7 +4,7 @@ import io.github.easelgrpc.easel.v1.CreateGenerationRequest;
 import java.util.Map;
 import java.util.UUID;
 
-/** An order that was not sent yet. */
+/** An order that has not been sent yet. */
 public final class OrderRequest {
   private final Easel easel;
   private final CreateGenerationRequest.Builder request;
@@ -16,7 +16,7 @@ public final class OrderRequest {
 
   /**
    * Sets the idempotency key: up to 255 visible ASCII characters. Store it first: the same order with the same key is the same
-   * render, and is paid once. By default a key is created and passed to {@link EaselBuilder#onKey} or the log before it is sent.
+   * render, and is paid once. By default, a new key is passed to {@link EaselBuilder#onKey} or the log before the order is sent.
    */
   public OrderRequest key(String key) {
     if (key.isEmpty()) {
@@ -45,7 +45,7 @@ public final class OrderRequest {
   }
 
   /**
-   * Places the order, and retries it with the same key until its outcome is known. If {@link EaselException#orderOutcome} of the
+   * Places the order, and retries with the same key until the outcome is known. If the {@link EaselException#orderOutcome} of an
    * exception is UNKNOWN, the order may exist: keep the key.
    */
   public Order send() {
@@ -59,7 +59,7 @@ public final class OrderRequest {
     return new Order(new Render(placed.getGeneration(), null), key, placed.getReplayed());
   }
 
-  /** Places the order, waits until the render is finished, and returns it with its text or file. */
+  /** Places the order, waits until the render is finished, and returns the render. */
   public Render run() {
     var order = send();
     var render = Easel.last(easel.watch(order.generationId(), order.key(), new WatchOptions()));

@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.NoSuchElementException;
 import java.util.function.Function;
 
-/** The rows T of all pages R. Each page is read when it is needed. */
+/** The rows T from all pages R. Each page is read when it is needed. */
 final class Pages<R, T> implements Iterator<T> {
   private final Function<String, R> read; // reads a page by its token
   private final Function<R, List<T>> rows;

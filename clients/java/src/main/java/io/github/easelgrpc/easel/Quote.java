@@ -5,9 +5,9 @@ import java.util.Optional;
 import java.util.OptionalLong;
 
 /**
- * The current price of a render. It does not bind an order.
+ * The current price of a render. A later order may have a different price.
  *
- * @param affordable whether the balance covers the price, absent if the balance is unknown
+ * @param affordable whether the balance covers the price; absent if the balance is unknown
  */
 public record Quote(
     long priceCents, String currencyCode, Instant quoteTime, OptionalLong balanceCents, Optional<Boolean> affordable, io.github.easelgrpc.easel.v1.Quote raw) {

@@ -7,7 +7,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 
-/** The state of a render when it was read. */
+/** One state of a render. */
 public final class Render {
   private final Generation raw;
   private final Heartbeat heard; // null if no watch of this render received one
@@ -17,12 +17,12 @@ public final class Render {
     this.heard = heard;
   }
 
-  /** Returns the generation ID, which the other calls need. */
+  /** Returns the generation ID, which all calls about this render take. */
   public String generationId() {
     return raw.getGenerationId();
   }
 
-  /** Returns the ID of the model. */
+  /** Returns the model ID. */
   public String modelId() {
     return raw.getModelId();
   }
@@ -32,12 +32,12 @@ public final class Render {
     return RenderState.of(raw.getState());
   }
 
-  /** Returns the number of the state. It distinguishes the states of a newer server, which are {@link RenderState#UNKNOWN}. */
+  /** Returns the state as a number. It distinguishes states from a newer server, which are all {@link RenderState#UNKNOWN}. */
   public int stateNumber() {
     return raw.getStateValue();
   }
 
-  /** Returns the typical remaining time of such a render, from the last heartbeat of the watch. */
+  /** Returns the typical remaining time of such a render, from the watch's last heartbeat. */
   public Optional<Duration> typicalRemaining() {
     return heard == null ? Optional.empty() : heard.typicalRemaining();
   }
@@ -47,7 +47,7 @@ public final class Render {
     return raw.getTerminal();
   }
 
-  /** Returns the charge of the catalog, if it is known. */
+  /** Returns the catalog's charge, if it is known. */
   public OptionalLong costCents() {
     return raw.hasCostCents() ? OptionalLong.of(raw.getCostCents()) : OptionalLong.empty();
   }
@@ -82,7 +82,7 @@ public final class Render {
     return raw.getLabelsMap();
   }
 
-  /** Returns the complete message of the contract. */
+  /** Returns the complete message in the contract. */
   public Generation raw() {
     return raw;
   }

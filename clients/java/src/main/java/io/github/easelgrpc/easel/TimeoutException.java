@@ -2,7 +2,7 @@ package io.github.easelgrpc.easel;
 
 import java.util.Optional;
 
-/** The timeout of a call has passed. */
+/** The call's timeout has passed. */
 public final class TimeoutException extends EaselException {
   private static final long serialVersionUID = 1;
   private final transient Heartbeat last;
@@ -12,7 +12,7 @@ public final class TimeoutException extends EaselException {
     this.last = last;
   }
 
-  /** Returns the last heartbeat of the watch. */
+  /** Returns the watch's last heartbeat. */
   public Optional<Heartbeat> lastHeartbeat() {
     return Optional.ofNullable(last);
   }

@@ -4,9 +4,9 @@ import com.google.protobuf.Timestamp;
 import java.time.Duration;
 import java.time.Instant;
 
-/** Converts times of the contract to Java types. */
+/** Converts times in the contract to Java types. */
 final class Times {
-  private static final long LONGEST = 315_576_000_000L; // maximum duration of the contract in seconds
+  private static final long LONGEST = 315_576_000_000L; // maximum duration in the contract, in seconds
 
   private Times() {}
 

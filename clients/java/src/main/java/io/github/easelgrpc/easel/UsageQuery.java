@@ -4,11 +4,11 @@ import com.google.protobuf.Timestamp;
 import io.github.easelgrpc.easel.v1.ListUsageRequest;
 import java.time.Instant;
 
-/** The times and dimensions of a report. The contract defines the default times. */
+/** The times and dimensions of a usage report. The contract defines the default times. */
 public final class UsageQuery {
   final ListUsageRequest.Builder request = ListUsageRequest.newBuilder();
 
-  /** A dimension of usage. */
+  /** A property by which usage is grouped. */
   public enum Dimension { DAY, OWNER, CALLER, MODEL, LABEL }
 
   /** Adds dimensions by which usage is grouped. */
@@ -25,13 +25,13 @@ public final class UsageQuery {
     return by(Dimension.LABEL);
   }
 
-  /** Counts the orders from the start time. */
+  /** Sets the start time of the orders to count. */
   public UsageQuery start(Instant time) {
     request.setStartTime(timestamp(time));
     return this;
   }
 
-  /** Counts the orders until the end time. */
+  /** Sets the end time of the orders to count. */
   public UsageQuery end(Instant time) {
     request.setEndTime(timestamp(time));
     return this;

@@ -4,13 +4,13 @@ import java.util.Iterator;
 
 /**
  * The current states, and then each newer state, until the goal if there is one. A watch continues if a server restarts or is
- * silent for three heartbeats, and throws errors that a retry can't fix. It repeats no state; a watch of many generations repeats
- * none of the 10,000 that changed last. It can be read once. To leave before the goal, close it, best with try-with-resources.
- * Any thread may close it. Its reader then gets no further state. An abandoned watch ends its stream when it is collected.
- * A timeout, the gRPC Context and an interrupt end it with an exception.
+ * silent for three heartbeat intervals, and throws an exception only if a retry can't help. It never repeats a state; a watch of
+ * many generations never repeats a state of the 10,000 that changed last. A watch can be read once. To leave it before the goal,
+ * close it, preferably with try-with-resources. Any thread may close a watch; the reader then gets no more states. An abandoned
+ * watch ends its stream when it is garbage-collected. A timeout, the gRPC Context or an interrupt ends it with an exception.
  */
 public interface Watch<T> extends Iterable<T>, AutoCloseable {
-  /** Returns the iterator of the remaining states, which is the same in each call. */
+  /** Returns the iterator over the remaining states. Each call returns the same iterator. */
   @Override
   Iterator<T> iterator();
 

@@ -18,19 +18,19 @@ public final class WatchOptions {
     return this;
   }
 
-  /** Omits the states with these etags, which are given by the ID of the render. */
+  /** Omits the states with these etags. The keys of the map are generation IDs. */
   public WatchOptions knownEtags(Map<String, String> etags) {
     knownEtags.putAll(etags);
     return this;
   }
 
-  /** Filters the renders of a watch of many. */
+  /** Filters the renders in a watch of many renders. */
   public WatchOptions filter(Filter filter) {
     this.filter = filter;
     return this;
   }
 
-  /** Sets the maximum silence of the server, 1 to 60 s, by default 10 s. After three times this silence the watch reconnects. */
+  /** Sets the heartbeat interval, from 1 to 60 s (default: 10 s). After three silent intervals, the watch reconnects. */
   public WatchOptions heartbeat(Duration interval) {
     heartbeat = com.google.protobuf.Duration.newBuilder().setSeconds(interval.getSeconds()).setNanos(interval.getNano()).build();
     return this;
