@@ -42,8 +42,8 @@ final class Failure {
     }
 
     /**
-     * Returns the subject after another failed attempt. An attempt without a stated outcome may have placed the order. Then the
-     * outcome is UNKNOWN until a response states that no attempt did.
+     * Returns the subject after another failed attempt. An attempt without a stated outcome may have placed the order. The outcome is
+     * then UNKNOWN until a response states that no attempt has placed the order.
      */
     Subject after(String answer) {
       if (outcome == null) {
