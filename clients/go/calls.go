@@ -71,7 +71,7 @@ func (c *Client) Wait(ctx context.Context, generationID string, options ...CallO
 }
 
 // last returns the last state of a watch. If the watch fails, it returns the error and the last state before the error, or nil
-// if there was none.
+// without an earlier state.
 func last(renders iter.Seq2[*Render, error]) (newest *Render, err error) {
 	for render, err := range renders {
 		if err != nil {

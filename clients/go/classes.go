@@ -49,7 +49,7 @@ type (
 	// TimeoutError reports that the call's deadline has passed. The base contains the last error before the deadline.
 	TimeoutError struct {
 		*base
-		Heartbeat *Heartbeat // last heartbeat of a watch; nil if there was none
+		Heartbeat *Heartbeat // last heartbeat of a watch; nil without a heartbeat
 	}
 	// StoppedError reports a canceled context. The base contains the last error before the cancellation.
 	StoppedError struct{ *base }

@@ -15,7 +15,7 @@ type stage int
 
 // The order of a shutdown. Before its first stage, the servers notify their streams and drain their calls.
 const (
-	stopOrders    stage = iota // sends no more orders, and waits for orders in flight
+	stopOrders    stage = iota // stops sending orders, and waits for orders in flight
 	stopHub                    // ends all polling, and records the last states
 	stopJobs                   // ends the background jobs
 	stopLedger                 // closes the database

@@ -90,7 +90,7 @@ func withBy(ctx context.Context, by ledger.By) context.Context {
 	return context.WithValue(ctx, byKey{}, by)
 }
 
-// byOf returns the operator in a context. If there is none, it returns the zero value, and the ledger rejects the action.
+// byOf returns the operator in a context. Without an operator, it returns the zero value, and the ledger rejects the action.
 func byOf(ctx context.Context) ledger.By {
 	by, _ := ctx.Value(byKey{}).(ledger.By)
 	return by

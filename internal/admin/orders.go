@@ -68,7 +68,7 @@ type Movement struct {
 	Actor string    `json:"actor,omitempty"` // operator; empty if Easel recorded the line
 }
 
-// apiKey returns the SHA-256 of the shared API key, or "" if there is none.
+// apiKey returns the SHA-256 of the shared API key, or "" without a shared API key.
 func (o Orders) apiKey() string {
 	if o.Held == nil {
 		return ""

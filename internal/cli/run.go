@@ -161,7 +161,7 @@ func commandFirst(k *kong.Kong, args []string) []string {
 	return args
 }
 
-// commandOf returns the command in a command line, with its flags, or nil if there is none.
+// commandOf returns the command in a command line, with its flags, or nil if the line has no command.
 func commandOf(line *kong.Context) any {
 	if node := line.Selected(); node != nil && node.Target.CanAddr() {
 		return node.Target.Addr().Interface()

@@ -150,7 +150,7 @@ func (s *session) remark(name, value, text string) {
 	s.Note(jsonLine(note))
 }
 
-// Key returns the API key. It returns "" if there is none, because the server may have a shared API key.
+// Key returns the API key. It returns "" without a key, because the server may have a shared API key.
 func (c KeyFlags) Key(p *Program) (string, error) {
 	key, source := p.APIKey(), apiKeyVariable
 	if c.APIKeyFile != "" {
@@ -169,7 +169,7 @@ func (c KeyFlags) Key(p *Program) (string, error) {
 	return key, nil
 }
 
-// APIKey returns the API key in the environment, or "" if there is none.
+// APIKey returns the API key in the environment, or "" if it is unset.
 func (p *Program) APIKey() string { return strings.TrimSpace(p.env(apiKeyVariable)) }
 
 // tls returns the TLS configuration that the flags specify, or nil if there are no TLS flags.

@@ -244,7 +244,7 @@ func (d *diagnosis) missing(p part, r *catalog.Record, in string, claimed []stri
 	}
 }
 
-// candidates returns the names of the members that may be the part: members with a likely name or, if there are none, the
+// candidates returns the names of the members that may be the part: members with a likely name or otherwise the
 // only member whose value is readable as the part.
 func (p part) candidates(r *catalog.Record, claimed []string) (telling []string) {
 	var others []string

@@ -138,7 +138,7 @@ class Attempts:
         return self._told(Error("the client is closed", code=grpc.StatusCode.CANCELLED), self.outcome)
 
     def pause(self, cause: BaseException, *, asked: float = 0, ends: tuple[str, ...] | None = None) -> float:
-        """Returns the delay in seconds before the next attempt, or raises a final error. If ends is not None, it contains the final codes."""
+        """Returns the seconds before the next attempt, or raises a final error. If ends is not None, it contains the final codes."""
         error = self._of(cause)
         if self.hooks.closed.is_set():
             raise self.closed() from None

@@ -31,7 +31,7 @@ public class EaselException extends RuntimeException {
     return value == null ? ErrorReason.ERROR_REASON_UNSPECIFIED : ErrorReason.valueOf(value);
   }
 
-  /** Returns the name of the reason, even if it is from a newer server, or an empty string if there is none. */
+  /** Returns the name of the reason, even if it is from a newer server, or an empty string without a reason. */
   public String reasonName() {
     return failure.info.getReason();
   }

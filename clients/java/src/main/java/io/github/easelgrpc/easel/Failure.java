@@ -109,7 +109,7 @@ final class Failure {
       cause = cause.getCause();
     }
     var reason = Optional.ofNullable(cause.getMessage()).orElse(cause.toString());
-    return "connection to " + address + " failed: " + reason.replaceFirst("^\\S+ failed with error\\(-?\\d+\\): ", ""); // removes the name of netty's system call
+    return "connection to " + address + " failed: " + reason.replaceFirst("^\\S+ failed with error\\(-?\\d+\\): ", ""); // a netty system call
   }
 
   private static com.google.rpc.Status status(Status.Code code, String message) {
