@@ -108,7 +108,7 @@ func (c *Client) attempt(o *call, method, generationID, key string) *attempts {
 	return &attempts{Client: c, max: o.attempts, since: time.Now(), Retry: Retry{Method: method, GenerationID: generationID, IdempotencyKey: key}}
 }
 
-// pause waits before the next attempt, for the longer of the back-off and the delay in told, which the server requested. It returns
+// pause waits before the next attempt, for the longer of the back-off and the delay that the server requests. It returns
 // an error if the context is done first, the requested delay is too long, the attempts are used up, or the client is closed.
 func (a *attempts) pause(ctx context.Context, told time.Duration, err error) error {
 	if errors.Is(err, grpc.ErrClientConnClosing) && ctx.Err() == nil { //nolint:staticcheck // retryable errors have the same code
