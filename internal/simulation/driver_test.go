@@ -96,7 +96,7 @@ func reportOf(o *outcome, broken []promises.Broken) report {
 }
 
 // run runs the job in a process with one CPU, so that events at the same instant have a deterministic order. If the
-// process crashes or times out, the report says so.
+// process crashes or times out, the report states it.
 func (j job) run(ctx context.Context, binary string) report {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
