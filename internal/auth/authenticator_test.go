@@ -65,7 +65,7 @@ func TestACallersFileThatIsRefusedLeavesTheOldOne(t *testing.T) {
 				t.Error("a rejected file is in effect")
 			}
 		}
-		if n := strings.Count(logs.String(), "[shop] have orders"); n != 1 {
+		if n := strings.Count(logs.String(), "[shop] own orders"); n != 1 {
 			t.Errorf("the rejection is logged %d times", n)
 		}
 		unsettled = false

@@ -180,7 +180,8 @@ func TestHealthWatchesCountOnTheirConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = watchUntilLeft
-		s := serve(t, studio, func(c *Config) { c.Limits.CallerStreams, c.Limits.Streams = 1, 1 })
+		s := serve(t, studio, func(c *Config) { c.Limits.CallerStreams = connProbes }) // allows as many streams on one connection
+		synctest.Wait()                                                                // a watch that starts before the server serves ends at once
 		ctx, cancel := context.WithCancel(t.Context())
 		health := grpc_health_v1.NewHealthClient(s.GRPC)
 		watch := func() error {
