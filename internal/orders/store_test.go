@@ -8,9 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc/test/bufconn"
-
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
@@ -44,7 +43,7 @@ func inStoreOf(t *testing.T, cfg sandbox.Config, balance int64, test func(*testi
 		if err != nil {
 			t.Fatal(err)
 		}
-		listener, server := bufconn.Listen(1<<20), &http.Server{Handler: box} //nolint:gosec // the test is its only client
+		listener, server := proctest.NewPipe(1<<20), &http.Server{Handler: box} //nolint:gosec // the test is its only client
 		go func() { _ = server.Serve(listener) }()
 		direct := catalog.NewTransport()
 		direct.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.DialContext(ctx) }

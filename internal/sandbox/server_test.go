@@ -7,8 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc/test/bufconn"
-
+	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
@@ -24,7 +23,7 @@ func TestServerClosesSlowAndIdleConnections(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newShop(t, sandbox.Config{})
-				listener, server := bufconn.Listen(1<<20), b.s.Server(false)
+				listener, server := proctest.NewPipe(1<<20), b.s.Server(false)
 				go server.Serve(listener)
 				defer server.Close()
 				conn, err := listener.Dial()

@@ -7,8 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc/test/bufconn"
-
+	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
@@ -16,11 +15,11 @@ func TestListenersHaveALimitOfConnections(t *testing.T) {
 	const limit = 3
 	for name, row := range map[string]struct {
 		max  int
-		pipe func(*site) *bufconn.Listener
+		pipe func(*site) *proctest.Pipe
 	}{
-		"gRPC":  {limit, func(s *site) *bufconn.Listener { return s.GRPCPipe }},
-		"HTTP":  {limit, func(s *site) *bufconn.Listener { return s.HTTPPipe }},
-		"admin": {operatorConns, func(s *site) *bufconn.Listener { return s.AdminPipe }},
+		"gRPC":  {limit, func(s *site) *proctest.Pipe { return s.GRPCPipe }},
+		"HTTP":  {limit, func(s *site) *proctest.Pipe { return s.HTTPPipe }},
+		"admin": {operatorConns, func(s *site) *proctest.Pipe { return s.AdminPipe }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -16,9 +16,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/rest"
 	"github.com/easel-grpc/easel/internal/server/servertest"
 	"github.com/easel-grpc/easel/internal/service"
@@ -80,7 +80,7 @@ func TestATLSHandshakeThatIsLeftHalfOpenIsGivenUp(t *testing.T) { // fault L9
 	files := newTLSFiles(t, "server")
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, servertest.NewStudio(), func(c *Config) { c.TLS = files.TLS })
-		for name, pipe := range map[string]*bufconn.Listener{"gRPC": s.GRPCPipe, "HTTP": s.HTTPPipe} {
+		for name, pipe := range map[string]*proctest.Pipe{"gRPC": s.GRPCPipe, "HTTP": s.HTTPPipe} {
 			began, conn := time.Now(), dialPipe(t, pipe)
 			if _, err := conn.Write([]byte{0x16, 3, 1, 2}); err != nil { // the start of a TLS hello
 				t.Fatal(err)
@@ -94,7 +94,7 @@ func TestATLSHandshakeThatIsLeftHalfOpenIsGivenUp(t *testing.T) { // fault L9
 	})
 }
 
-func dialPipe(t *testing.T, pipe *bufconn.Listener) net.Conn {
+func dialPipe(t *testing.T, pipe *proctest.Pipe) net.Conn {
 	t.Helper()
 	conn, err := pipe.Dial()
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/server"
 )
 
@@ -27,7 +27,7 @@ func (s *stack) upstream(memory bool) upstream {
 	url := "http://" + listening.Listener.Addr().String()
 	if memory {
 		listening.Listener.Close()
-		pipe := bufconn.Listen(1 << 16)
+		pipe := proctest.NewPipe(1 << 16)
 		listening.Listener = pipe
 		base.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }
 	}
@@ -68,9 +68,9 @@ func inMemory(o *options) dialers {
 	if !o.memory {
 		return dialers{}
 	}
-	calls, rest, admin := bufconn.Listen(1<<16), bufconn.Listen(1<<16), bufconn.Listen(1<<16)
+	calls, rest, admin := proctest.NewPipe(1<<16), proctest.NewPipe(1<<16), proctest.NewPipe(1<<16)
 	o.server.Listeners = server.Listeners{GRPC: calls, HTTP: rest, Admin: admin}
-	dial := func(l *bufconn.Listener) func(context.Context) (net.Conn, error) {
+	dial := func(l *proctest.Pipe) func(context.Context) (net.Conn, error) {
 		return func(ctx context.Context) (net.Conn, error) {
 			conn, err := l.DialContext(ctx)
 			if err == nil && o.dialed != nil {

@@ -12,9 +12,9 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/test/bufconn"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // Site is a server that runs over in-memory connections until the test ends.
@@ -25,7 +25,7 @@ type Site struct {
 	GRPC  *grpc.ClientConn
 	Logs  *Buffer
 
-	GRPCPipe, HTTPPipe, AdminPipe *bufconn.Listener
+	GRPCPipe, HTTPPipe, AdminPipe *proctest.Pipe
 	Stop                          func() error // stops the server, waits for it, and returns the error of serve
 }
 
@@ -76,21 +76,21 @@ func (s *Site) Lines(t *testing.T, message string) (found []map[string]any) {
 }
 
 // Pipe returns an in-memory listener.
-func Pipe() *bufconn.Listener { return bufconn.Listen(1 << 16) }
+func Pipe() *proctest.Pipe { return proctest.NewPipe(1 << 16) }
 
 // PipeDialer returns a dial function for an HTTP client. It connects to the pipe, whatever the address.
-func PipeDialer(pipe *bufconn.Listener) func(context.Context, string, string) (net.Conn, error) {
+func PipeDialer(pipe *proctest.Pipe) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }
 }
 
 // HTTPClient returns a client that opens a new connection for each request. A deadline of an earlier request could otherwise
 // fail a read on a reused in-memory connection.
-func HTTPClient(pipe *bufconn.Listener) *http.Client {
+func HTTPClient(pipe *proctest.Pipe) *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: PipeDialer(pipe), DisableCompression: true, DisableKeepAlives: true}}
 }
 
 // Dial returns a gRPC connection to the server that listens on a pipe.
-func Dial(t testing.TB, pipe *bufconn.Listener, options ...grpc.DialOption) *grpc.ClientConn {
+func Dial(t testing.TB, pipe *proctest.Pipe, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	options = append([]grpc.DialOption{
 		grpc.WithContextDialer(GRPCDialer(pipe)),
@@ -104,7 +104,7 @@ func Dial(t testing.TB, pipe *bufconn.Listener, options ...grpc.DialOption) *grp
 }
 
 // GRPCDialer returns a dial function for a gRPC client. It connects to the pipe, whatever the address.
-func GRPCDialer(pipe *bufconn.Listener) func(context.Context, string) (net.Conn, error) {
+func GRPCDialer(pipe *proctest.Pipe) func(context.Context, string) (net.Conn, error) {
 	return func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }
 }
 

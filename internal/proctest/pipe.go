@@ -1,0 +1,46 @@
+package proctest
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/test/bufconn"
+)
+
+// Pipe is an in-memory listener for a server in a synctest bubble. Only one of its connections sets a deadline at a time: if two
+// goroutines of a bubble start timers that have already expired, the race detector of Go 1.26 crashes, and net/http sets such
+// deadlines after each request.
+type Pipe struct{ *bufconn.Listener }
+
+// NewPipe returns a pipe with the given buffer size, in bytes, of each connection.
+func NewPipe(size int) *Pipe { return &Pipe{bufconn.Listen(size)} }
+
+// Accept implements [net.Listener].
+func (p *Pipe) Accept() (net.Conn, error) {
+	conn, err := p.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return pipeConn{conn}, nil
+}
+
+// deadlines is held while a pipeConn sets a deadline.
+var deadlines sync.Mutex
+
+type pipeConn struct{ net.Conn }
+
+// SetDeadline implements [net.Conn].
+func (c pipeConn) SetDeadline(t time.Time) error { return setDeadline(c.Conn.SetDeadline, t) }
+
+// SetReadDeadline implements [net.Conn].
+func (c pipeConn) SetReadDeadline(t time.Time) error { return setDeadline(c.Conn.SetReadDeadline, t) }
+
+// SetWriteDeadline implements [net.Conn].
+func (c pipeConn) SetWriteDeadline(t time.Time) error { return setDeadline(c.Conn.SetWriteDeadline, t) }
+
+func setDeadline(set func(time.Time) error, t time.Time) error {
+	deadlines.Lock()
+	defer deadlines.Unlock()
+	return set(t)
+}
