@@ -42,7 +42,7 @@ var allowed = map[string][]string{
 	"internal/rest":                  {module + "/gen/", module + "/internal/crossorigin", module + "/internal/service", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/", "github.com/tidwall/gjson", "go.opentelemetry.io/"},
 	"internal/admin":                 {module + "/gen/", module + "/internal/catalog", module + "/internal/content", module + "/internal/limiter", module + "/internal/crossorigin", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/service", module + "/internal/telemetry", module + "/internal/watch", "google.golang.org/"},
 	"internal/rest/page":             {},
-	"internal/server/servertest":     {module + "/gen/", module + "/internal/auth", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/"},
+	"internal/server/servertest":     {module + "/gen/", module + "/internal/auth", module + "/internal/proctest", module + "/internal/service", "google.golang.org/", "go.opentelemetry.io/"},
 	"internal/telemetry":             {module + "/internal/limiter", module + "/internal/catalog", module + "/internal/ledger", module + "/internal/watch", "go.opentelemetry.io/", "github.com/prometheus/", "golang.org/x/sync/errgroup", "golang.org/x/time/rate"},
 	"internal/sandbox":               {module + "/internal/sandbox/paint", "golang.org/x/time/rate", "modernc.org/sqlite"},
 	"internal/sandbox/paint":         {},
@@ -58,7 +58,7 @@ var allowed = map[string][]string{
 	"internal/clients":               {},                                 // only test code
 	"internal/systemtest":            {},                                 // only test code
 	"internal/siege":                 {},                                 // only test code
-	"internal/proctest":              {"github.com/jackc/pgx/v5/stdlib"}, // imported by tests and the bench only
+	"internal/proctest":              {"github.com/jackc/pgx/v5/stdlib", "google.golang.org/grpc/test/bufconn"}, // imported by tests and the bench only
 }
 
 func goList(t *testing.T) map[string][]string {

@@ -17,7 +17,7 @@ func TestTheBytesOfAnOrderAreFew(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it is of scale: .ci/nightly runs it")
 	}
-	for labels, most := range []int64{2900, 3350} {
+	for labels, most := range []int64{3000, 3400} {
 		t.Run(fmt.Sprint(labels, " labels"), func(t *testing.T) {
 			onEach(t, func(t *testing.T, url string) {
 				const many = 500
