@@ -16,7 +16,7 @@ const maxWaiting = 100
 // limiters lists the requests that wait for permits, and the limiters that grant no permits.
 type limiters struct {
 	Closed  []closedLimiter `json:"closed"`
-	Waiting []waiters       `json:"waiting"` // at most 100 lines, the longest wait first
+	Waiting []waiters       `json:"waiting"` // at most 100, longest wait first
 	Lines   int             `json:"lines"`   // number of lines, including lines above the limit
 }
 

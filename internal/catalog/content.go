@@ -134,8 +134,8 @@ func (b *contentBody) advance(p []byte) {
 	}
 }
 
-// compare adds bytes that were delivered before to the checksum of the stream. At the caller's position, it compares the
-// checksums.
+// compare adds bytes that the caller already has to the stream's checksum. When the stream reaches the caller's position, the
+// checksums must match.
 func (b *contentBody) compare(p []byte) {
 	s := b.stream
 	if from := max(b.start-s.at, 0); from < int64(len(p)) && b.etag == "" {

@@ -49,7 +49,7 @@ func (f Form) List(v JSON) ([]JSON, bool) { return findList(v, f.Lists.Names, f.
 // Fits reports whether a record has a member that is typical of this kind.
 func (f Form) Fits(r *Record) bool { return r.score(f.weights) > 0 }
 
-// RuleSet contains the reading rules, for package doctor, which explains their results.
+// RuleSet contains the rules by which Easel reads catalog responses. Package doctor explains their results.
 type RuleSet struct {
 	Account, Quote, Model, Generation Form
 

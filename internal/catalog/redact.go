@@ -121,7 +121,7 @@ func suspicious(text string) bool {
 // mayBeKey reports whether keyLike could match text, because text contains "_live_" or "bearer".
 func mayBeKey(text string) bool { return containsFold(text, "_live_") || containsFold(text, "bearer") }
 
-// containsFold reports whether text contains a word in any case. The word is lower-case ASCII.
+// containsFold reports whether text contains word, which must be lower-case ASCII. It ignores the case of text.
 func containsFold(text, word string) bool {
 	for at := range max(0, len(text)-len(word)+1) {
 		if c := text[at]; (c == word[0] || c == word[0]-'a'+'A') && asciiLower(text[at:at+len(word)]) == word {
@@ -185,7 +185,7 @@ func (r *redactor) without(text string) string {
 	return text
 }
 
-// replaceFold redacts every occurrence of form in any case. form is in lower case; text is valid UTF-8.
+// replaceFold redacts every occurrence of form, ignoring case. form must be in lower case, and text must be valid UTF-8.
 func replaceFold(text, form string) string {
 	var clean strings.Builder
 	for i, part := range strings.Split(asciiLower(text), form) {

@@ -176,7 +176,7 @@ func (exitCodesCmd) Run(p *Program) error {
 	return err
 }
 
-// Problem is an error of this program itself, or adds advice to another error.
+// Problem is an error that this program raises itself, or advice that it adds to another error.
 type Problem struct {
 	Exit int    // exit code; zero means the exit code of the cause
 	Text string // message; empty means the message of the cause

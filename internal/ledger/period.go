@@ -63,7 +63,7 @@ func (b Budget) find(owner string, used []usage) (found usage, ok bool) {
 	return usage{}, false
 }
 
-// budgets returns the budgets of an owner that have a limit, for the day and month of a time, with their usage.
+// budgets returns an owner's limited budgets and their usage, for the day and the month that contain at.
 func (l Limits) budgets(owner string, at time.Time, used []usage) (all []Budget) {
 	for _, b := range l.periods(at) {
 		if b.LimitCents != unlimited {

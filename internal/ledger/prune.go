@@ -45,8 +45,8 @@ func (l *Ledger) ForgetRefused(ctx context.Context) (gone int, err error) {
 	return gone, err
 }
 
-// surplusOrders selects the orders with an outcome beyond the newest $1 orders. Each owner keeps its newest orders first, so
-// that an owner with many orders does not displace the orders of others.
+// surplusOrders selects orders with an outcome if there are more than $1. It ranks the orders of each owner from the newest to
+// the oldest and selects the lowest ranks, so an owner with many orders does not displace those of others.
 const surplusOrders = `SELECT id FROM (SELECT id, order_time, ROW_NUMBER() OVER (PARTITION BY owner ORDER BY order_time DESC, id DESC) AS place FROM orders
 	WHERE state <> {open} AND (SELECT COUNT(*) FROM orders WHERE state <> {open}) > $1) AS ranked ORDER BY place, order_time DESC LIMIT -1 OFFSET $1`
 

@@ -133,7 +133,7 @@ func (s *submission) named(ctx context.Context, g catalog.Generation, step lifec
 	return g
 }
 
-// ordered reports the end of the attempts to [Config.Ordered]. If the order was placed, it also wakes [Orders.Announce].
+// ordered calls [Config.Ordered] when the attempts have ended. If the order was placed, it also wakes [Orders.Announce].
 func (o *Orders) ordered(ctx context.Context, s *submission, err error) {
 	if err == nil {
 		select {

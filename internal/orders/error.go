@@ -27,7 +27,7 @@ const (
 	NotPlaced Outcome = "not_placed"
 )
 
-// outcomes maps the ledger's answers for an order that was not placed to outcomes.
+// outcomes contains the outcome for each answer of the ledger that does not name a generation.
 var outcomes = map[lifecycle.Answer]Outcome{lifecycle.NotPlaced: NotPlaced, lifecycle.Unknown: Unknown}
 
 // Error is an error of [Orders.Place]: the reason why the order was not placed, and its known outcome.

@@ -86,7 +86,7 @@ func (p *Process) Await(mark int, pattern string, limit time.Duration) (string, 
 			}
 			return "", fmt.Errorf("exited without %q:\n%s", pattern, p.Output)
 		case <-late:
-			return "", fmt.Errorf("no %q in %v:\n%s", pattern, limit, p.Output)
+			return "", fmt.Errorf("no %q within %v; output:\n%s", pattern, limit, p.Output)
 		}
 	}
 }

@@ -64,7 +64,7 @@ type Limits struct {
 	CallerStreams, Streams int
 	// CallerCalls and Calls are the maximum numbers of other calls of one caller and of all. Zero means 320 and 480.
 	CallerCalls, Calls int
-	// Conns is the maximum number of connections of the gRPC listener, and also of the HTTP listener. Further connections wait.
+	// Conns is the maximum number of connections for each of the gRPC and HTTP listeners. Further connections wait.
 	// Zero means 10,000.
 	Conns int
 	// MaxInputs is the maximum size of the inputs of a request, in bytes. Zero means [service.DefaultMaxInputs].

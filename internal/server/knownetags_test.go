@@ -21,7 +21,7 @@ import (
 // unknownID is the ID of a generation that does not exist.
 const unknownID = "0123456789abcdef"
 
-// manyForms has the three ways to open a watch of many.
+// manyForms contains the three ways to watch many generations in one stream.
 var manyForms = map[string]func(s *stack, key string) caller{
 	"gRPC": forms["gRPC"],
 	"GET":  forms["REST"],

@@ -251,7 +251,7 @@ func (e *generation) justCreated(now time.Time) bool {
 	return now.Sub(e.created) < lifecycle.VisibleAfter
 }
 
-// reached reports whether the goal is reached at now.
+// reached reports whether the goal has been reached.
 func (e *generation) reached(goal Goal, now time.Time, refundWindow time.Duration) bool {
 	if !e.fresh || !e.state.State.Terminal() {
 		return false

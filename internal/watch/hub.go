@@ -237,7 +237,7 @@ func (h *Hub) Ended(ended map[string]ledger.State) {
 	}
 }
 
-// WatchesOrders reports whether any watch needs calls of [Hub.Placed].
+// WatchesOrders reports whether any watch depends on [Hub.Placed].
 func (h *Hub) WatchesOrders() bool { return h.orderWatches.Load() > 0 }
 
 // Placed subscribes watches to the given orders that they cover. This process or another one has placed these orders, and their

@@ -17,7 +17,7 @@ type queue struct {
 
 func newQueue(now time.Time) queue { return queue{wake: make(chan struct{}, 1), planAt: now} }
 
-// wakeBy schedules the next plan for time t or earlier, unless no request is allowed before the planned time.
+// wakeBy wakes the poller at t if it would sleep longer. It does nothing while blocked, because no request is allowed earlier then.
 func (q *queue) wakeBy(t time.Time) {
 	if q.blocked || !t.Before(q.planAt) {
 		return
