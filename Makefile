@@ -342,7 +342,7 @@ client-python: package-python .build/clients/python
 	@# The dependencies of the wheel and its extras are installed already, and nothing is downloaded.
 	.build/clients/python/bin/pip uninstall -q -y --disable-pip-version-check easel-grpc
 	.build/clients/python/bin/pip install -q --disable-pip-version-check --no-index "$$(echo .build/packages/*.whl)[types]"
-	.build/clients/python/bin/mypy --strict clients/python/example clients/python/tests .build/stage/python/src/easel_grpc/[a-z]*.py
+	.build/clients/python/bin/mypy --strict --cache-dir .build/mypy clients/python/example clients/python/tests .build/stage/python/src/easel_grpc/[a-z]*.py
 	.build/clients/python/bin/python -m unittest discover -q -s clients/python/tests
 
 # The tests with the oldest libraries that the package allows, and with the newest ones, without a lock file.
