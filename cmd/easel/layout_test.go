@@ -53,11 +53,11 @@ var allowed = map[string][]string{
 	"internal/cli":                   {module + "/gen/", module + "/clients/go", module + "/internal/terminal", "github.com/alecthomas/kong", "github.com/dustin/go-humanize", "google.golang.org/"},
 	"internal/doctor":                {module + "/internal/catalog", module + "/internal/terminal"},
 	"internal/terminal":              {"github.com/mattn/go-runewidth", "golang.org/x/term"},
-	"internal/terminal/terminaltest": {},                                 // imported by tests only
-	"internal/torture":               {},                                 // only test code
-	"internal/clients":               {},                                 // only test code
-	"internal/systemtest":            {},                                 // only test code
-	"internal/siege":                 {},                                 // only test code
+	"internal/terminal/terminaltest": {},                                                                        // imported by tests only
+	"internal/torture":               {},                                                                        // only test code
+	"internal/clients":               {},                                                                        // only test code
+	"internal/systemtest":            {},                                                                        // only test code
+	"internal/siege":                 {},                                                                        // only test code
 	"internal/proctest":              {"github.com/jackc/pgx/v5/stdlib", "google.golang.org/grpc/test/bufconn"}, // imported by tests and the bench only
 }
 
