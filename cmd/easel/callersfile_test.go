@@ -30,7 +30,7 @@ func TestACallersFileKeepsTheOwnersOfUnknownOrders(t *testing.T) {
 			t.Errorf("without %q: %v", row.dropped, err)
 		}
 	}
-	if _, err := book.Conclude(t.Context(), order.ID, order.Claims, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g"}); err != nil {
+	if _, err := book.Conclude(t.Context(), order.ID, order.Leases, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := keepsOwners(t.Context(), book, []string{"studio"}); err != nil {

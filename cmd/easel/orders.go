@@ -44,7 +44,7 @@ func (c *ordersListCmd) Run(ctx context.Context, p *cli.Program) error {
 
 // orderHeads contains the column titles of an order list. The most useful columns are first, because a narrow terminal shows only
 // those.
-const orderHeads = "STATE\tRENDER\tKEY\tTIME\tOWNER\tRESERVED\tCOST\tPROBLEM\tUNTIL\tORDER\tCALLER\tMODEL\tCLAIMS"
+const orderHeads = "STATE\tRENDER\tKEY\tTIME\tOWNER\tRESERVED\tCOST\tPROBLEM\tUNTIL\tORDER\tCALLER\tMODEL\tLEASES"
 
 // orderRow returns an order's row.
 func orderRow(o admin.Order) []string {
@@ -54,7 +54,7 @@ func orderRow(o admin.Order) []string {
 	}
 	return []string{
 		o.State, o.GenerationID, o.IdempotencyKey, utc(&o.OrderTime), o.Owner, reserved, costOf(o), o.Problem,
-		utc(o.SentAgainUntil), o.ID, o.Caller, o.ModelID, strconv.Itoa(o.Claims),
+		utc(o.SentAgainUntil), o.ID, o.Caller, o.ModelID, strconv.Itoa(o.Leases),
 	}
 }
 
@@ -130,7 +130,7 @@ func printOrder(console *terminal.Console, o admin.Order) {
 		{"cost", costOf(o)},
 		{"refunded", cli.Money(o.RefundedCents, "")},
 		{"unconfirmed", cli.Money(o.UnconfirmedCents, "")},
-		{"claims", strconv.Itoa(o.Claims)},
+		{"leases", strconv.Itoa(o.Leases)},
 		{"last problem", o.Problem},
 		{"held", held},
 		{"sent again until", utc(o.SentAgainUntil)},

@@ -46,8 +46,8 @@ type Order struct {
 	RefundedCents    int64             `json:"refunded_cents,omitempty"`
 	UnconfirmedCents int64             `json:"unconfirmed_cents,omitempty"`
 	Labels           map[string]string `json:"labels,omitempty"`
-	// Claims is the number of leases that processes have acquired to send the order.
-	Claims int `json:"claims"`
+	// Leases is the number of leases that processes have acquired to send the order.
+	Leases int `json:"claims"`
 	// Problem is the failure of the last attempt, if the order has no outcome yet.
 	Problem string `json:"problem,omitempty"`
 	// SentAgainUntil is the time until which an order whose outcome is unknown is resent; nil if the order is not resent.
@@ -80,7 +80,7 @@ func (o Orders) order(from ledger.Order) Order {
 	one := Order{
 		ID: from.ID, OrderTime: from.Time, Owner: from.Owner, Caller: from.Caller, IdempotencyKey: from.IdempotencyKey, ModelID: from.ModelID,
 		GenerationID: from.Generation, State: stateOf(from), ReservedCents: from.ReservedCents, CostCents: from.CostCents, RefundedCents: from.RefundedCents,
-		UnconfirmedCents: from.UnconfirmedCents, Labels: from.Labels, Claims: from.Claims, Problem: from.Problem, Held: from.Held, Resolved: from.Resolved,
+		UnconfirmedCents: from.UnconfirmedCents, Labels: from.Labels, Leases: from.Leases, Problem: from.Problem, Held: from.Held, Resolved: from.Resolved,
 	}
 	if until, again := o.Ledger.ResendUntil(from, o.apiKey()); again {
 		one.SentAgainUntil = &until

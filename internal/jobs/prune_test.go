@@ -29,7 +29,7 @@ func TestPruneDeletesAllOldRowsInOneRun(t *testing.T) {
 	inSimulatedTime(t, func(o *office) {
 		const series = `WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 1200) SELECT `
 		o.exec(`INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time) ` + series + `'evt_' || n, 'studio', '', 'g' || n, 1, 0, '{}', 1, 0 FROM s`)
-		o.exec(`INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, claims, claimed_until, order_time, retry_time, reserved_cents) ` + series +
+		o.exec(`INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, leases, leased_until, order_time, retry_time, reserved_cents) ` + series +
 			`'ord_' || n, 'studio', 'studio', '', n, n, 'a', 'm', 'd', 3, 1, 0, 0, 0, 0 FROM s`)
 		defer o.start(jobs.Prune(o.Ledger), jobs.Retention(o.Ledger))()
 		time.Sleep(time.Second)
@@ -45,7 +45,7 @@ func TestPruneDeletesAllOldRowsInOneRun(t *testing.T) {
 
 func TestPruneReleasesAllExpiredReservations(t *testing.T) {
 	inSimulatedTime(t, func(o *office) {
-		o.exec(fmt.Sprintf(`INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, claims, claimed_until, order_time, retry_time, reserved_cents)
+		o.exec(fmt.Sprintf(`INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, leases, leased_until, order_time, retry_time, reserved_cents)
 			WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 20) SELECT 'ord_' || n, 'studio', 'studio', '', n, n, 'a', 'm', 'd', 1, 1, 0, %d, 0, 9 FROM s`,
 			time.Now().Add(-48*time.Hour).UnixMicro()))
 		defer o.start(jobs.Prune(o.Ledger))()

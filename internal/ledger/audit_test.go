@@ -35,7 +35,7 @@ func auditOf(t *testing.T, l *ledger.Ledger) (lines []string) {
 // stale ages a ledger's open orders beyond their resend window.
 func stale(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
-	l.Exec(t, "UPDATE orders SET claimed_until = 0, order_time = order_time - 43200000000")
+	l.Exec(t, "UPDATE orders SET leased_until = 0, order_time = order_time - 43200000000")
 }
 
 func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {

@@ -85,7 +85,7 @@ func openWithTeams(t testing.TB, url string) *ledger.Ledger {
 
 // fillOrders writes a year's orders. In each 100 orders, one has failed and one is deleted. In each 1,000, one is
 // unfinished.
-const fillOrders = `INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, claims, claimed_until, order_time, retry_time, generation_id,
+const fillOrders = `INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, leases, leased_until, order_time, retry_time, generation_id,
 	placed_time, reserved_cents, cost_cents, status, failed_time, record, deleted, settled, price_cents, charge_final)
 	SELECT 'ord_' || n, 'team' || (n %% %[4]d), 'team' || (n %% %[4]d), 'caller' || (n %% (2 * %[4]d)), 'key-' || n, 'upstream-' || n, '%[6]s', 'studio/model-' || ((n / %[4]d) %% %[5]d), 'd', 2, 1, 0,
 		%[3]d - (%[2]d - n) * (31536000000000 / %[2]d), 0, 'gen_' || n, %[3]d - (%[2]d - n) * (31536000000000 / %[2]d), 0, 10,

@@ -107,7 +107,7 @@ func (t *transaction) moveRow(m move) error {
 	c.add("reserved_cents = %s, cost_cents = %s, refunded_cents = %s, unconfirmed_cents = %s, moved_by = %s", m.to.ReservedCents, m.to.CostCents, m.to.RefundedCents, m.to.UnconfirmedCents, m.actor)
 	c.add(m.changes, m.args...)
 	set := c.take()
-	c.add("id = %s AND state = %s AND claims = %s AND reserved_cents = %s AND unconfirmed_cents = %s", m.order.ID, m.order.State, m.order.Claims, m.order.ReservedCents, m.order.UnconfirmedCents)
+	c.add("id = %s AND state = %s AND leases = %s AND reserved_cents = %s AND unconfirmed_cents = %s", m.order.ID, m.order.State, m.order.Leases, m.order.ReservedCents, m.order.UnconfirmedCents)
 	if m.unless != "" {
 		c.add("NOT "+m.unless, m.unlessArgs...)
 	}

@@ -43,7 +43,7 @@ func ordersOf(owner string, state lifecycle.State, age time.Duration) string {
 	if state == lifecycle.Placed {
 		generation, settled = "'gen_' || n", 1
 	}
-	return fmt.Sprintf(`INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, claims, claimed_until,
+	return fmt.Sprintf(`INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, leases, leased_until,
 		order_time, retry_time, generation_id, placed_time, reserved_cents, record, settled)
 		SELECT 'ord_' || n, %[1]s, %[1]s, '', 'key-' || n, 'key-' || n, 'a', 'm', 'd', %[2]d, 1, 0, %[3]d + n, 0, %[4]s, 1, 0, '%[6]s', %[5]d FROM {numbers}`,
 		owner, state, time.Now().Add(-age).UnixMicro(), generation, settled, strings.Repeat("x", 600))

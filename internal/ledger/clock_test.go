@@ -30,13 +30,13 @@ func TestTheDatabasesClockDecidesForEveryReplica(t *testing.T) { // fault T12
 			t.Errorf("it has another month: %v", err)
 		}
 		if _, step := call(t, wrong, r); step.Action != lifecycle.Wait {
-			t.Errorf("it does not see the other's claim: %+v", step)
+			t.Errorf("it does not see the other's lease: %+v", step)
 		}
 		for _, edge := range []struct {
 			later  string
 			resent bool
 		}{{"11 hours", true}, {"2 hours", false}} {
-			change(t, url, "UPDATE orders SET claimed_until = 0, retry_time = 0, order_time = order_time - EXTRACT(EPOCH FROM interval '"+edge.later+"')::BIGINT * 1000000")
+			change(t, url, "UPDATE orders SET leased_until = 0, retry_time = 0, order_time = order_time - EXTRACT(EPOCH FROM interval '"+edge.later+"')::BIGINT * 1000000")
 			if _, found, err := wrong.Resume(t.Context(), theAPIKey, ""); err != nil || found != edge.resent {
 				t.Errorf("%s later it is sent again: %v, %v", edge.later, found, err)
 			}

@@ -31,8 +31,8 @@ func TestACommitWhoseAnswerIsLostIsInDoubt(t *testing.T) { // fault M2
 				t.Errorf("after %d commits: %v", relay.commits.Load(), err)
 			}
 			relay.cuts.Store(false)
-			if o, step := call(t, open(t, at), request("k")); o.Claims != 1 || step.Action != lifecycle.Wait {
-				t.Errorf("the order has %d claims, and its next caller is told %+v", o.Claims, step)
+			if o, step := call(t, open(t, at), request("k")); o.Leases != 1 || step.Action != lifecycle.Wait {
+				t.Errorf("the order has %d leases, and its next caller is told %+v", o.Leases, step)
 			}
 		})
 	}

@@ -14,7 +14,7 @@ func TestALateGenerationIsRecordedUnderAReusedKey(t *testing.T) { // faults M2, 
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		first := write(t, l, request("monday"))
-		l.Exec(t, `UPDATE orders SET claimed_until = 0`)
+		l.Exec(t, `UPDATE orders SET leased_until = 0`)
 		if _, possible, err := l.Resolve(t.Context(), first.ID, "another API key", ledger.Resolution{By: ledger.By{Actor: "ops"}}); err != nil || !possible {
 			t.Fatal(possible, err)
 		}
@@ -42,13 +42,13 @@ func TestAContradictionIsNotAnOutage(t *testing.T) { // fault M14
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		o := write(t, l, request("k"))
-		_, err := l.Conclude(t.Context(), o.ID, o.Claims, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g1", CostCents: cents(-1)})
+		_, err := l.Conclude(t.Context(), o.ID, o.Leases, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g1", CostCents: cents(-1)})
 		if _, ok := errors.AsType[*ledger.Contradiction](err); !ok || !ledger.IsFault(err) {
 			t.Errorf("a charge below zero gives %v", err)
 		}
 		other := write(t, l, request("other"))
 		conclude(t, l, o, lifecycle.Named, "g1")
-		if _, err := l.Conclude(t.Context(), other.ID, other.Claims, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g1"}); !ledger.IsFault(err) {
+		if _, err := l.Conclude(t.Context(), other.ID, other.Leases, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g1"}); !ledger.IsFault(err) {
 			t.Errorf("a generation of two orders gives %v", err)
 		}
 	})

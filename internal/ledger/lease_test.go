@@ -12,7 +12,7 @@ import (
 
 // times contains the columns that decide when background work is due, by table.
 var times = map[string][]string{
-	"orders":   {"claimed_until", "retry_time", "placed_time", "observed_time", "ended_time"},
+	"orders":   {"leased_until", "retry_time", "placed_time", "observed_time", "ended_time"},
 	"events":   {"event_time"},
 	"replicas": {"seen_time"},
 }

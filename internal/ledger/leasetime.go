@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// ClaimTime is the length of an order's lease that is not renewed, by the database's clock.
-const ClaimTime = 20 * time.Second
+// OrderLease is the length of an order's lease that is not renewed, by the database's clock.
+const OrderLease = 20 * time.Second
 
 // maxPause is longer than any pause between two attempts of background work.
 const maxPause = time.Hour
@@ -19,7 +19,7 @@ func isPast(column, furthest string) string {
 }
 
 var (
-	lapsed  = isPast("claimed_until", micro(ClaimTime))
+	lapsed  = isPast("leased_until", micro(OrderLease))
 	retries = isPast("retry_time", micro(maxPause))
 )
 

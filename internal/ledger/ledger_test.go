@@ -65,7 +65,7 @@ func call(t *testing.T, l *ledger.Ledger, r ledger.Request) (ledger.Order, lifec
 func conclude(t *testing.T, l *ledger.Ledger, o ledger.Order, outcome lifecycle.Outcome, generation string) lifecycle.Answer {
 	t.Helper()
 	cost := int64(9)
-	step, err := l.Conclude(t.Context(), o.ID, o.Claims, ledger.Conclusion{Outcome: outcome, Generation: generation, CostCents: &cost, Written: &o})
+	step, err := l.Conclude(t.Context(), o.ID, o.Leases, ledger.Conclusion{Outcome: outcome, Generation: generation, CostCents: &cost, Written: &o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,13 +123,13 @@ func TestACertainRefusalFreesTheKeyAndTheMoney(t *testing.T) {
 			t.Errorf("the answer is %v", got)
 		}
 		o := write(t, l, r) // the idempotency key is free, and the budget has enough left
-		if o.Claims != 1 {
-			t.Errorf("the new order has %d claims", o.Claims)
+		if o.Leases != 1 {
+			t.Errorf("the new order has %d leases", o.Leases)
 		}
 	})
 }
 
-func TestOneClaimAtATime(t *testing.T) { // fault T9
+func TestOneLeaseAtATime(t *testing.T) { // fault T9
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		first := write(t, l, request("k"))
@@ -141,13 +141,13 @@ func TestOneClaimAtATime(t *testing.T) { // fault T9
 		}
 		lapse(t, l, url)
 		second, step := call(t, open(t, url), request("k"))
-		if step.Action != lifecycle.Submit || second.Claims != 2 || second.Inputs != first.Inputs {
-			t.Fatalf("when the claim has lapsed: %+v, %+v", second, step)
+		if step.Action != lifecycle.Submit || second.Leases != 2 || second.Inputs != first.Inputs {
+			t.Fatalf("when the lease has lapsed: %+v, %+v", second, step)
 		}
 	})
 }
 
-func TestARenewedClaimEndsWithTheResendWindow(t *testing.T) {
+func TestARenewedLeaseEndsWithTheResendWindow(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		o := write(t, l, request("k"))
@@ -162,13 +162,13 @@ func TestARenewedClaimEndsWithTheResendWindow(t *testing.T) {
 	})
 }
 
-// lapse ends all claims. A SQLite file can be open in only one process, so the ledger is closed in the meantime.
+// lapse ends all leases. A SQLite file can be open in only one process, so the ledger is closed in the meantime.
 func lapse(t *testing.T, l *ledger.Ledger, url string) {
 	t.Helper()
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	change(t, url, "UPDATE orders SET claimed_until = 0")
+	change(t, url, "UPDATE orders SET leased_until = 0")
 }
 
 func TestAReplicaThatWasStoppedOverwritesNothing(t *testing.T) { // fault T9
@@ -179,10 +179,10 @@ func TestAReplicaThatWasStoppedOverwritesNothing(t *testing.T) { // fault T9
 		l = open(t, url)
 		second, _ := call(t, l, request("k"))
 		if may, _, err := l.Renew(t.Context(), first.ID, 1, theAPIKey); may || err != nil {
-			t.Errorf("an old claim may send: %v, %v", may, err)
+			t.Errorf("an old lease may send: %v, %v", may, err)
 		}
 		if got := conclude(t, l, first, lifecycle.TurnedAway, ""); got != lifecycle.Unknown {
-			t.Errorf("a refusal under an old claim is answered %v", got)
+			t.Errorf("a refusal under an old lease is answered %v", got)
 		}
 		if got := conclude(t, l, second, lifecycle.Named, "g1"); got != lifecycle.Replay {
 			t.Errorf("the id is answered %v", got)
@@ -209,7 +209,7 @@ func TestAnOrderNobodyComesBackForIsResumed(t *testing.T) { // faults T3, T10
 			t.Errorf("an order is resumed under another API key: %v", err)
 		}
 		o, found, err := l.Resume(t.Context(), theAPIKey, "")
-		if !found || err != nil || o.ID != written.ID || o.Claims != 2 || o.UpstreamKey != "up-k" || o.Inputs != `{"prompt":"a"}` {
+		if !found || err != nil || o.ID != written.ID || o.Leases != 2 || o.UpstreamKey != "up-k" || o.Inputs != `{"prompt":"a"}` {
 			t.Fatalf("resumed is %+v, %v, %v", o, found, err)
 		}
 		if got := conclude(t, l, o, lifecycle.TurnedAway, ""); got != lifecycle.Unknown {
@@ -231,7 +231,7 @@ func TestAfterTheWindowAnOperatorHasToSay(t *testing.T) { // fault T11
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		change(t, url, "UPDATE orders SET claimed_until = 0, order_time = order_time - 43200000000")
+		change(t, url, "UPDATE orders SET leased_until = 0, order_time = order_time - 43200000000")
 		l = open(t, url)
 		if _, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
 			t.Errorf("it is sent again after the window: %v", err)
@@ -359,7 +359,7 @@ func TestAnOutcomeIsRecordedWhereTheOrderIsKnown(t *testing.T) {
 		l := open(t, url)
 		cost := int64(9)
 		named := func(o ledger.Order, generation string) (lifecycle.Step, error) {
-			return l.Conclude(t.Context(), o.ID, o.Claims, ledger.Conclusion{Outcome: lifecycle.Named, Generation: generation, CostCents: &cost, Written: &o})
+			return l.Conclude(t.Context(), o.ID, o.Leases, ledger.Conclusion{Outcome: lifecycle.Named, Generation: generation, CostCents: &cost, Written: &o})
 		}
 		for _, row := range []struct {
 			key       string

@@ -34,7 +34,7 @@ func TestAHostThatVanishesLocksNothingForLong(t *testing.T) { // fault M3
 			vanishes.Hang(t, statement)
 			begin := time.Now()
 			for err := error(nil); ; {
-				if _, err = l.Conclude(t.Context(), open.ID, open.Claims, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g1", CostCents: cents(9)}); err == nil {
+				if _, err = l.Conclude(t.Context(), open.ID, open.Leases, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g1", CostCents: cents(9)}); err == nil {
 					break
 				}
 				if time.Since(begin) > lockedFor {
@@ -55,7 +55,7 @@ func TestWhatIsLockedHoldsNobodyElseUp(t *testing.T) { // fault M3
 	l, other := open(t, at), open(t, at)
 	for _, key := range []string{"locked", "free"} {
 		write(t, l, request(key))
-		l.Exec(t, "UPDATE orders SET claimed_until = 0, retry_time = retry_time - 60000000")
+		l.Exec(t, "UPDATE orders SET leased_until = 0, retry_time = retry_time - 60000000")
 	}
 	other.Hang(t, `SELECT * FROM orders WHERE idempotency_key = 'locked' FOR UPDATE`)
 	begin := time.Now()
@@ -65,7 +65,7 @@ func TestWhatIsLockedHoldsNobodyElseUp(t *testing.T) { // fault M3
 	if _, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
 		t.Errorf("another one is resumed: %v", err)
 	}
-	l.Exec(t, "UPDATE orders SET claimed_until = 0, order_time = order_time - 43200000000 WHERE idempotency_key = 'free'")
+	l.Exec(t, "UPDATE orders SET leased_until = 0, order_time = order_time - 43200000000 WHERE idempotency_key = 'free'")
 	if moved, err := l.Expire(t.Context(), 10); moved != 1 || err != nil {
 		t.Errorf("%d are moved, %v", moved, err)
 	}
@@ -86,7 +86,7 @@ func TestOwnersAreRecoveredInTurn(t *testing.T) { // fault M9
 			r.Namespace, r.Owner, r.Caller = owner, owner, owner
 			write(t, l, r)
 		}
-		l.Exec(t, "UPDATE orders SET claimed_until = 0, retry_time = retry_time - 60000000")
+		l.Exec(t, "UPDATE orders SET leased_until = 0, retry_time = retry_time - 60000000")
 		turns := []string{""}
 		for range 5 {
 			o, found, err := l.Resume(t.Context(), theAPIKey, turns[len(turns)-1])
@@ -179,7 +179,7 @@ func TestAnOrderThatIsLockedIsRecordedLater(t *testing.T) { // fault M3
 	t.Parallel()
 	l := open(t, proctest.Database(t))
 	conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
-	l.Hang(t, "UPDATE orders SET claims = claims WHERE generation_id = 'g1'")
+	l.Hang(t, "UPDATE orders SET leases = leases WHERE generation_id = 'g1'")
 	began := time.Now()
 	_, err := l.Observe(t.Context(), "g1", ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Running}, AtOnce: true})
 	if away, ok := errors.AsType[*ledger.Unavailable](err); !ok || !away.Locked || time.Since(began) > time.Second {

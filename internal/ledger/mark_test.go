@@ -52,10 +52,10 @@ func TestBackupHoldsOrdersInFlight(t *testing.T) {
 			t.Errorf("the restored ledger is a copy: %v; the first: %v", r.IsCopy(), l.IsCopy())
 		}
 		wantHeld(t, r, restored, first.ID)
-		if o, step := call(t, r, request("first")); step.Action != lifecycle.Submit || o.Held || o.Claims != 2 {
+		if o, step := call(t, r, request("first")); step.Action != lifecycle.Submit || o.Held || o.Leases != 2 {
 			t.Errorf("the caller's repeat is %+v, %+v", o, step)
 		}
-		change(t, restored, "UPDATE orders SET claimed_until = 0, retry_time = 0")
+		change(t, restored, "UPDATE orders SET leased_until = 0, retry_time = 0")
 		if _, found, err := r.Resume(t.Context(), theAPIKey, ""); !found || err != nil {
 			t.Errorf("the recovery does not continue with the repeated order: %v", err)
 		}
@@ -66,7 +66,7 @@ func TestBackupHoldsOrdersInFlight(t *testing.T) {
 // resolve it.
 func wantHeld(t *testing.T, l *ledger.Ledger, url, id string) {
 	t.Helper()
-	change(t, url, "UPDATE orders SET claimed_until = 0, retry_time = 0")
+	change(t, url, "UPDATE orders SET leased_until = 0, retry_time = 0")
 	if o, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
 		t.Errorf("the recovery resends %+v, %v", o, err)
 	}
@@ -179,7 +179,7 @@ func TestSealedDatabaseRejectsWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for _, statement := range []string{"UPDATE orders SET claims = claims + 1", "DELETE FROM labels; DELETE FROM orders", "INSERT INTO orders SELECT * FROM orders"} {
+	for _, statement := range []string{"UPDATE orders SET leases = leases + 1", "DELETE FROM labels; DELETE FROM orders", "INSERT INTO orders SELECT * FROM orders"} {
 		if _, err := db.ExecContext(t.Context(), statement); err == nil || !strings.Contains(err.Error(), "the ledger is sealed") {
 			t.Errorf("%s: %v", statement, err)
 		}
@@ -192,7 +192,7 @@ func TestRestoreBeneathServerResendsNothing(t *testing.T) {
 	l := open(t, url)
 	id := write(t, l, request("first")).ID
 	dumped(t, url, url, "--clean")
-	change(t, url, "UPDATE orders SET claimed_until = 0, retry_time = 0")
+	change(t, url, "UPDATE orders SET leased_until = 0, retry_time = 0")
 	if o, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
 		t.Errorf("the running server resends %+v, %v", o, err)
 	}

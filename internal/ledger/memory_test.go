@@ -71,11 +71,11 @@ func TestALedgerInMemoryKeepsNoMoreRefusedOrdersThanOthers(t *testing.T) { // fa
 	}
 }
 
-func TestALateNameFindsAnOrderThatALaterClaimHadRefused(t *testing.T) { // fault U15
+func TestALateNameFindsAnOrderThatALaterLeaseHadRefused(t *testing.T) { // fault U15
 	t.Parallel()
 	l := open(t, ledger.InMemory)
 	first := write(t, l, request("k"))
-	l.Exec(t, `UPDATE orders SET order_time = order_time - 660000000, claimed_until = 0`) // 11 minutes
+	l.Exec(t, `UPDATE orders SET order_time = order_time - 660000000, leased_until = 0`) // 11 minutes
 	later, step := call(t, l, request("k"))
 	if step.Action != lifecycle.Submit {
 		t.Fatalf("the repeat is %+v", step)

@@ -114,7 +114,7 @@ func TestTwoForwardedKeysOfOneAccountMayNameAGeneration(t *testing.T) { // fault
 			}
 		}
 		held := write(t, l, request("k"))
-		if _, err := l.Conclude(t.Context(), held.ID, held.Claims, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g1"}); !errors.Is(err, ledger.ErrGenerationTaken) {
+		if _, err := l.Conclude(t.Context(), held.ID, held.Leases, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g1"}); !errors.Is(err, ledger.ErrGenerationTaken) {
 			t.Errorf("a held API key has named it too: %v", err)
 		}
 	})
@@ -152,8 +152,8 @@ func TestAReservationEndsWithTheWindow(t *testing.T) { // fault M8
 		}
 		wantMoved("at once", 0, 0, 22)
 		l.Exec(t, "UPDATE orders SET order_time = order_time - 43200000000 WHERE idempotency_key = 'late'")
-		wantMoved("under a claim", 0, 0, 22)
-		l.Exec(t, "UPDATE orders SET claimed_until = 0")
+		wantMoved("under a lease", 0, 0, 22)
+		l.Exec(t, "UPDATE orders SET leased_until = 0")
 		wantMoved("after the window", 1, 11, 11)
 		wantMoved("again", 0, 11, 11)
 		if o, _, err := l.Get(t.Context(), late.ID); err != nil || o.UnconfirmedCents != 11 || o.ReservedCents != 0 || o.State != lifecycle.Open {

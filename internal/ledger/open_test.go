@@ -65,7 +65,7 @@ func TestOrdersThatNobodySendsAgainShutNoOwnerOut(t *testing.T) {
 		l := open(t, url)
 		write(t, l, request("first"))
 		openOrders(t, l, ledger.MostOpen)
-		l.Exec(t, `UPDATE orders SET claimed_until = 0, order_time = order_time - `+strconv.FormatInt(window.Microseconds(), 10)+`, retry_time = retry_time - `+strconv.FormatInt(window.Microseconds(), 10))
+		l.Exec(t, `UPDATE orders SET leased_until = 0, order_time = order_time - `+strconv.FormatInt(window.Microseconds(), 10)+`, retry_time = retry_time - `+strconv.FormatInt(window.Microseconds(), 10))
 		if _, step := call(t, l, request("after the window")); step.Action != lifecycle.Write {
 			t.Errorf("one more is %+v", step)
 		}
@@ -81,7 +81,7 @@ func TestTheBytesOfAnOrderThatNobodySendsAgainAreForgotten(t *testing.T) {
 		if moved, err := l.Expire(t.Context(), 8); err != nil || moved != 0 {
 			t.Fatalf("within the window %d orders expire, %v", moved, err)
 		}
-		l.Exec(t, `UPDATE orders SET claimed_until = 0, order_time = order_time - `+strconv.FormatInt(window.Microseconds(), 10))
+		l.Exec(t, `UPDATE orders SET leased_until = 0, order_time = order_time - `+strconv.FormatInt(window.Microseconds(), 10))
 		for _, want := range []int{1, 0} {
 			if moved, err := l.Expire(t.Context(), 8); err != nil || moved != want {
 				t.Errorf("%d orders expire, %v, want %d", moved, err, want)
@@ -100,8 +100,8 @@ func TestTheBytesOfAnOrderThatNobodySendsAgainAreForgotten(t *testing.T) {
 func openOrders(t *testing.T, l *ledger.Ledger, count int) {
 	t.Helper()
 	l.Exec(t, `WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < `+strconv.Itoa(count)+`)
-		INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, claims, claimed_until, order_time, retry_time, reserved_cents)
-		SELECT id || i, namespace, owner, caller, idempotency_key || i, upstream_key, api_key, model_id, digest, state, claims, claimed_until, order_time, retry_time, 0 FROM orders, n`)
+		INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, leases, leased_until, order_time, retry_time, reserved_cents)
+		SELECT id || i, namespace, owner, caller, idempotency_key || i, upstream_key, api_key, model_id, digest, state, leases, leased_until, order_time, retry_time, 0 FROM orders, n`)
 }
 
 // A -wal file that has grown while a connection reads is truncated after the read.

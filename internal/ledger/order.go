@@ -51,7 +51,7 @@ func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.S
 			return nil
 		}
 		o, step = *found, found.Call(found.isSame(r))
-		return l.claim(tx, &o, step)
+		return l.recordLease(tx, &o, step)
 	})
 	return o, step, err
 }
@@ -88,13 +88,13 @@ func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, fo
 	return lifecycle.Order{}.Call(true), found, err
 }
 
-// claim records the new lease if the step sends the order.
-func (l *Ledger) claim(tx *transaction, o *Order, step lifecycle.Step) error {
+// recordLease records the new lease if the step sends the order.
+func (l *Ledger) recordLease(tx *transaction, o *Order, step lifecycle.Step) error {
 	if step.Action != lifecycle.Submit {
 		return nil
 	}
 	o.Order = step.Order
-	_, err := tx.exec(`UPDATE orders SET held = 0, claims = $1, claimed_until = {now} + $2 WHERE id = $3`, o.Claims, ClaimTime.Microseconds(), o.ID)
+	_, err := tx.exec(`UPDATE orders SET held = 0, leases = $1, leased_until = {now} + $2 WHERE id = $3`, o.Leases, OrderLease.Microseconds(), o.ID)
 	return err
 }
 
@@ -151,10 +151,10 @@ func newOrder(r Request) *Order {
 // insert writes a new order with its labels, and sets its time. free is false if the idempotency key is in use.
 func (t *transaction) insert(o *Order) (free bool, err error) {
 	free, err = t.maybeRow([]any{moment{&o.Time}}, `INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, inputs, digest, inputs_digest,
-		state, claims, claimed_until, order_time, retry_time, price_cents, reserved_cents)
+		state, leases, leased_until, order_time, retry_time, price_cents, reserved_cents)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULLIF($9, ''), $10, $11, $12, $13, {now} + $14, {now}, {now}, $15, $16) ON CONFLICT DO NOTHING RETURNING order_time`,
 		o.ID, o.Namespace, o.Owner, o.Caller, o.IdempotencyKey, o.UpstreamKey, o.APIKey, o.ModelID, o.Inputs, o.Digest, o.InputsDigest,
-		o.State, o.Claims, ClaimTime.Microseconds(), o.PriceCents, o.ReservedCents)
+		o.State, o.Leases, OrderLease.Microseconds(), o.PriceCents, o.ReservedCents)
 	if err != nil || !free || len(o.Labels) == 0 {
 		return free, err
 	}
@@ -163,32 +163,32 @@ func (t *transaction) insert(o *Order) (free bool, err error) {
 	return free, err
 }
 
-// Renew extends a lease by [ClaimTime] and reports whether another attempt may be sent under it. The holder calls it before
+// Renew extends a lease by [OrderLease] and reports whether another attempt may be sent under it. The holder calls it before
 // each attempt. left is the time in which the attempt must be sent.
-func (l *Ledger) Renew(ctx context.Context, id string, claim int, apiKey string) (may bool, left time.Duration, err error) {
+func (l *Ledger) Renew(ctx context.Context, id string, lease int, apiKey string) (may bool, left time.Duration, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o, err := l.order(tx, apiKey, `id = $1`, id)
-		if may = err == nil && o != nil && o.May(claim); !may {
+		if may = err == nil && o != nil && o.May(lease); !may {
 			return err
 		}
 		left = l.Sendable(*o)
-		_, err = tx.exec(`UPDATE orders SET claimed_until = {now} + $1 WHERE id = $2`, ClaimTime.Microseconds(), id)
+		_, err = tx.exec(`UPDATE orders SET leased_until = {now} + $1 WHERE id = $2`, OrderLease.Microseconds(), id)
 		return err
 	})
 	return may && err == nil, left, err
 }
 
 // RecordProblem records why an order has no outcome yet. It does nothing if the lease is not the latest one.
-func (l *Ledger) RecordProblem(ctx context.Context, id string, claim int, problem string) error {
+func (l *Ledger) RecordProblem(ctx context.Context, id string, lease int, problem string) error {
 	return l.tx(ctx, func(tx *transaction) error {
-		_, err := tx.exec(`UPDATE orders SET problem = $1 WHERE id = $2 AND claims = $3 AND state = {open}`, problem, id, claim)
+		_, err := tx.exec(`UPDATE orders SET problem = $1 WHERE id = $2 AND leases = $3 AND state = {open}`, problem, id, lease)
 		return err
 	})
 }
 
 // Sendable returns the time in which an attempt must be sent, if the lease was acquired when the order was read. It ends with
 // the lease or the resend window.
-func (l *Ledger) Sendable(o Order) time.Duration { return min(ClaimTime, l.window-o.Age) }
+func (l *Ledger) Sendable(o Order) time.Duration { return min(OrderLease, l.window-o.Age) }
 
 // Resume acquires the lease of an abandoned order that may still be sent and was first sent under this API key. It takes the
 // next owner after last, and the owner's order with the earliest retry time. found is false without such an order. Orders that
@@ -210,7 +210,7 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 		}
 		step := all[0].Resume()
 		o, found = all[0], step.Action == lifecycle.Submit // otherwise another replica has leased it
-		return l.claim(tx, &o, step)
+		return l.recordLease(tx, &o, step)
 	})
 	return o, found && err == nil, err
 }
@@ -247,8 +247,8 @@ type Conclusion struct {
 }
 
 // Conclude records the outcome of the attempts under a lease, and returns the step with the answer for the caller.
-func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusion) (step lifecycle.Step, err error) {
-	if o := c.Written; o != nil && o.Claims == claim && c.Outcome == lifecycle.Named && !o.isForwarded() {
+func (l *Ledger) Conclude(ctx context.Context, id string, lease int, c Conclusion) (step lifecycle.Step, err error) {
+	if o := c.Written; o != nil && o.Leases == lease && c.Outcome == lifecycle.Named && !o.isForwarded() {
 		step, err = l.concludeWritten(ctx, *o, c)
 		if _, doubt := errors.AsType[*Doubt](err); err == nil || doubt || ctx.Err() != nil {
 			return step, err
@@ -267,7 +267,7 @@ func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusio
 		if taken = other; taken {
 			outcome = lifecycle.Uncertain
 		}
-		step = o.Concluded(claim, outcome, c.Generation)
+		step = o.Concluded(lease, outcome, c.Generation)
 		if o.State == lifecycle.Refused && step.Order.State == lifecycle.Placed {
 			if err := l.leaveKey(tx, *o); err != nil {
 				return err
@@ -284,7 +284,7 @@ func (l *Ledger) Conclude(ctx context.Context, id string, claim int, c Conclusio
 // concludeWritten records the generation of an order without reading its row. It returns an error if the row has changed, or if
 // another order has the generation.
 func (l *Ledger) concludeWritten(ctx context.Context, o Order, c Conclusion) (step lifecycle.Step, err error) {
-	step, c.unread = o.Concluded(o.Claims, c.Outcome, c.Generation), true
+	step, c.unread = o.Concluded(o.Leases, c.Outcome, c.Generation), true
 	err = l.tx(ctx, func(tx *transaction) error { return l.conclude(tx, o, step.Order, c) })
 	return step, err
 }
@@ -368,18 +368,18 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 		return err
 	}
 	if next.State == lifecycle.Open {
-		_, err := tx.exec(`UPDATE orders SET claimed_until = 0, retry_time = {now} + $1, problem = $2 WHERE id = $3`, retryDelay(next.Claims).Microseconds(), c.Problem, o.ID)
+		_, err := tx.exec(`UPDATE orders SET leased_until = 0, retry_time = {now} + $1, problem = $2 WHERE id = $3`, retryDelay(next.Leases).Microseconds(), c.Problem, o.ID)
 		return err
 	}
 	placed := number(next.State == lifecycle.Placed) - number(o.State == lifecycle.Placed) // change of the number of placed orders
-	if next.State == lifecycle.Refused && !next.Resolved && next.Claims == 1 {             // nothing reads the labels of a rejected order
+	if next.State == lifecycle.Refused && !next.Resolved && next.Leases == 1 {             // nothing reads the labels of a rejected order
 		if _, err := tx.exec(`DELETE FROM labels WHERE order_id = $1`, o.ID); err != nil {
 			return err
 		}
 	}
 	after := o // earlier observations may belong to another generation
 	after.Order, after.Observed = next, lifecycle.Observed{PriceCents: o.PriceCents, ChargedCents: c.CostCents}
-	m := move{order: o, to: after.money(), actor: c.actor, placed: placed, changes: `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, claimed_until = 0, inputs = NULL, problem = '',
+	m := move{order: o, to: after.money(), actor: c.actor, placed: placed, changes: `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, leased_until = 0, inputs = NULL, problem = '',
 		held = 0, status = 0, record = NULL, deleted = 0, gone = 0, absent_time = 0, settled = 0, charge_final = 0, refunded = 0, observed_time = 0, ended_time = 0, failed_time = 0`, args: []any{next.State, next.Generation, number(next.Resolved), next.Generation}}
 	if c.unread {
 		m.unless, m.unlessArgs = `EXISTS (SELECT 1 FROM orders AS other WHERE other.generation_id = %s AND other.id <> %s)`, []any{next.Generation, o.ID}
@@ -402,6 +402,6 @@ func (l *Ledger) orderAndHolder(tx *transaction, apiKey, id, generation string) 
 }
 
 // retryDelay returns the delay before the recovery of an order that has had the given number of leases.
-func retryDelay(claims int) time.Duration {
-	return min(retryAfter<<min(claims-1, 10), retryAtMost)
+func retryDelay(leases int) time.Duration {
+	return min(retryAfter<<min(leases-1, 10), retryAtMost)
 }

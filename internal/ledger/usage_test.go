@@ -47,7 +47,7 @@ func placeAtRandom(t *testing.T, url string, many int, random *rand.Rand) (all [
 		rows = append(rows, fmt.Sprintf("('%s', '%s', '%s', '%s', '%s', 'u', 'a', '%s', 'd', 1, 0, 0, %d, %s)", id, o.owner, o.owner, o.caller, id, o.model, o.at.UnixMicro(), end))
 		all = append(all, o)
 	}
-	change(t, url, `INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, claims, claimed_until, retry_time, order_time,
+	change(t, url, `INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, leases, leased_until, retry_time, order_time,
 		state, generation_id, reserved_cents, cost_cents, status) VALUES `+strings.Join(rows, ", "))
 	return all
 }

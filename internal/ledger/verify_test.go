@@ -52,7 +52,7 @@ func TestTheBookSaysWhatItsJournalAddsUpTo(t *testing.T) {
 		for n := range 60 {
 			live(t, l, n, random)
 		}
-		l.Exec(t, "UPDATE orders SET claimed_until = 0 WHERE state = 1")
+		l.Exec(t, "UPDATE orders SET leased_until = 0 WHERE state = 1")
 		if looked, differences := verify(t, url); len(differences) > 0 || looked.Orders < 40 || looked.Budgets != 6 {
 			t.Errorf("seed %d: %+v: %s", seed, looked, strings.Join(differences, "\n"))
 		}
@@ -91,7 +91,7 @@ func TestTheJournalTellsAnOrderFromItsReservationToAnOperatorsWord(t *testing.T)
 		l := open(t, url)
 		o := write(t, l, request("k"))
 		conclude(t, l, o, lifecycle.Uncertain, "")
-		l.Exec(t, "UPDATE orders SET claimed_until = 0, order_time = order_time - 43200000000")
+		l.Exec(t, "UPDATE orders SET leased_until = 0, order_time = order_time - 43200000000")
 		for _, said := range []ledger.Resolution{{Generation: "g1", By: ledger.By{Actor: "ada"}}, {Generation: "g2", By: ledger.By{Actor: "bob"}}} {
 			if _, possible, err := l.Resolve(t.Context(), o.ID, theAPIKey, said); !possible || err != nil {
 				t.Fatalf("%+v: possible %v, %v", said, possible, err)
@@ -138,7 +138,7 @@ func TestStatesThatCanNotBeAreRefused(t *testing.T) {
 		for constraint, statement := range map[string]string{
 			"orders_state":         "UPDATE orders SET state = 4 WHERE state = 3",
 			"orders_placed":        "UPDATE orders SET generation_id = NULL WHERE state = 2",
-			"orders_claims":        "UPDATE orders SET claims = -1",
+			"orders_leases":        "UPDATE orders SET leases = -1",
 			"orders_inputs":        "UPDATE orders SET inputs = 'x' WHERE state = 2",
 			"orders_money":         "UPDATE orders SET reserved_cents = -1 WHERE state = 1",
 			"orders_refund":        "UPDATE orders SET refunded_cents = 10 WHERE state = 2",

@@ -9,8 +9,8 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// errClaimAges interrupts a wait for a permit when the lease must be renewed.
-var errClaimAges = errors.New("lease renewal due")
+// errRenewalDue interrupts a wait for a permit when the lease must be renewed.
+var errRenewalDue = errors.New("lease renewal due")
 
 // prepare acquires a permit for an attempt. Before every attempt but the first, it renews the lease. It returns an error if no
 // attempt may start.
@@ -44,7 +44,7 @@ func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 		switch {
 		case err == nil:
 			return permit, nil
-		case errors.Is(cause, errClaimAges):
+		case errors.Is(cause, errRenewalDue):
 			if err := s.renew(ctx); err != nil {
 				return nil, err
 			}
@@ -71,7 +71,7 @@ func (s *submission) waits(ctx context.Context) (context.Context, context.Cancel
 	waiting, cancel := context.WithCancelCause(timed)
 	s.wake = cancel
 	stopped := context.AfterFunc(s.orders.stopping, func() { cancel(context.Canceled) })
-	ages := time.AfterFunc(ledger.ClaimTime/2, func() { cancel(errClaimAges) })
+	ages := time.AfterFunc(ledger.OrderLease/2, func() { cancel(errRenewalDue) })
 	return waiting, func(cause error) {
 		cancel(cause)
 		done()
@@ -112,17 +112,17 @@ func (s *submission) begin() {
 // renew extends the lease. It returns an error if another process has the lease or the ledger fails.
 func (s *submission) renew(ctx context.Context) error {
 	asked := time.Now() // before the query, because the lease starts during it
-	may, left, err := s.orders.Ledger.Renew(ctx, s.order.ID, s.order.Claims, s.order.APIKey)
+	may, left, err := s.orders.Ledger.Renew(ctx, s.order.ID, s.order.Leases, s.order.APIKey)
 	if err != nil {
 		return inDoubt(err)
 	}
 	s.leaveBy = asked.Add(left)
 	s.debug(ctx, "order lease renewal requested", "granted", may)
 	if s.lost = !may; s.lost {
-		return errClaimLost
+		return errLeaseLost
 	}
 	return nil
 }
 
-// errClaimLost means that another process has the lease.
-var errClaimLost = errors.New("another process has the lease")
+// errLeaseLost means that another process has the lease.
+var errLeaseLost = errors.New("another process has the lease")

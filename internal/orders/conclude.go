@@ -50,7 +50,7 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 // recordProblem stores the error of a failed attempt for operators. It ignores a failure of the ledger, because the next
 // attempt then cannot renew its lease.
 func (s *submission) recordProblem(ctx context.Context, err error) {
-	if next := problem(err); next != s.problem && s.orders.Ledger.RecordProblem(ctx, s.order.ID, s.order.Claims, next) == nil {
+	if next := problem(err); next != s.problem && s.orders.Ledger.RecordProblem(ctx, s.order.ID, s.order.Leases, next) == nil {
 		s.problem = next
 	}
 }
@@ -107,7 +107,7 @@ var afterTheKey = map[catalog.Kind]bool{
 func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (step lifecycle.Step, err error) {
 	end := time.Now().Add(recordWithin)
 	for pause := recordPause; ; pause *= 2 {
-		step, err = s.orders.Ledger.Conclude(ctx, s.order.ID, s.order.Claims, c)
+		step, err = s.orders.Ledger.Conclude(ctx, s.order.ID, s.order.Leases, c)
 		if err == nil || errors.Is(err, ledger.ErrGenerationTaken) || time.Now().Add(pause).After(end) || !sleep(s.orders.stopping, pause) { //nolint:contextcheck // it outlives its call
 			break
 		}

@@ -155,7 +155,7 @@ func TestADailyCapCostsFewOrders(t *testing.T) { // fault U9
 	})
 }
 
-func TestAnOrderThatWaitsKeepsItsClaim(t *testing.T) {
+func TestAnOrderThatWaitsKeepsItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := &busyCatalog{refusal: step{status: 429}, retryAfter: "100", until: time.Now().Add(100 * time.Second)}
 		c := newTestClient(t, upstream)

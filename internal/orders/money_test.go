@@ -324,10 +324,10 @@ func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 	})
 }
 
-// A process that was paused between its claim and the POST continues after the resend window. If it sent the order
+// A process that was paused between its lease and the POST continues after the resend window. If it sent the order
 // then, the charge could contradict decisions that were made in the meantime.
 func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // fault M12
-	for name, stopped := range map[string]time.Duration{"after its claim": ledger.ClaimTime + time.Second, "after the window": window + time.Minute} {
+	for name, stopped := range map[string]time.Duration{"after its lease": ledger.OrderLease + time.Second, "after the window": window + time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			inShop(t, 1000, func(s *shop) {
 				r, first := s.replica(), true
@@ -376,7 +376,7 @@ func TestARepeatWithOtherBytesIsNotSent(t *testing.T) {
 		if err := place(r, `{"prompt":"a"}`); !isUnknown(err) || posts == 0 {
 			s.Fatal(err)
 		}
-		time.Sleep(2 * ledger.ClaimTime)
+		time.Sleep(2 * ledger.OrderLease)
 		again := s.replica()
 		if err := place(again, `{"prompt": "a"}`); catalog.KindOf(err) != catalog.KindKeyReused || s.audit() != 0 {
 			s.Errorf("the same value in other bytes: %v", err)

@@ -76,7 +76,7 @@ func TestAnOrderOfADeadProcessIsRecovered(t *testing.T) { // fault T3
 						s.Fatal(err)
 					}
 				}
-				s.replica().recover(ledger.ClaimTime + 5*time.Second)
+				s.replica().recover(ledger.OrderLease + 5*time.Second)
 				all := s.list(ledger.Filter{})
 				if len(all) != 1 || all[0].State != lifecycle.Placed || s.audit() != 1 {
 					s.Errorf("the ledger has %+v, %d charges", all, s.audit())
@@ -223,7 +223,7 @@ func TestAnOwnUncertainAttemptOutlivesItsOrder(t *testing.T) {
 			if posts++; posts > 1 {
 				return answer, nil
 			}
-			time.Sleep(2 * ledger.ClaimTime)
+			time.Sleep(2 * ledger.OrderLease)
 			for _, order := range s.list(ledger.Filter{Unresolved: true}) {
 				if _, possible, err := s.ledger.Resolve(s.Context(), order.ID, "another API key", ledger.Resolution{By: ledger.By{Actor: "ops"}}); err != nil || !possible {
 					s.Error(possible, err)
@@ -231,7 +231,7 @@ func TestAnOwnUncertainAttemptOutlivesItsOrder(t *testing.T) {
 			}
 			return lost(req, answer)
 		})
-		ctx, cancel := context.WithTimeout(s.Context(), 5*ledger.ClaimTime)
+		ctx, cancel := context.WithTimeout(s.Context(), 5*ledger.OrderLease)
 		defer cancel()
 		_, err := r.orders.Place(ctx, r.held("studio"), r.request("studio", "k", "a harbour"))
 		if catalog.KindOf(err) != catalog.KindOutcomeUnknown || posts < 2 {

@@ -183,7 +183,7 @@ func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt
 		return receipt, true, s.err
 	}
 	receipt = Receipt{Generation: s.generation, Placed: s.placed, Replayed: !began}
-	if began && s.order.Claims == 1 {
+	if began && s.order.Leases == 1 {
 		receipt.Attribution = new(s.order.Attribution())
 	}
 	return receipt, true, nil

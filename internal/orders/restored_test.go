@@ -67,7 +67,7 @@ func TestRestoredLedgerResendsWhatItsCallerRepeats(t *testing.T) {
 			}
 			return nil
 		})
-		time.Sleep(ledger.ClaimTime) // in the backup, the process that sent the order still has the claim
+		time.Sleep(ledger.OrderLease) // in the backup, the process that sent the order still has the lease
 		if _, err := r.place("studio", "first", "a harbour"); err == nil {
 			s.Fatal("the order was placed")
 		}

@@ -26,7 +26,7 @@ func TestAnAPIKeyThatIsRotatedWithinARecoveryBuysNothing(t *testing.T) { // faul
 		if err != nil {
 			s.Fatal(err)
 		}
-		time.Sleep(ledger.ClaimTime + time.Second)
+		time.Sleep(ledger.OrderLease + time.Second)
 		sent := map[string]int{}
 		r.befores(func(req *http.Request) error {
 			if isOrder(req) {
@@ -65,7 +65,7 @@ func TestACallWhoseOwnAttemptMayHaveBeenTakenSaysSoWhateverComesAfter(t *testing
 		meanwhile func(*shop, ledger.Order)
 		refused   bool // the caller's terms reject the order when the key is looked up again
 	}{
-		"another replica has the claim, and the ledger goes away": {meanwhile: func(s *shop, o ledger.Order) {
+		"another replica has the lease, and the ledger goes away": {meanwhile: func(s *shop, o ledger.Order) {
 			_, _, err := s.ledger.Call(s.Context(), ledger.Request{
 				Namespace: o.Namespace, Owner: o.Owner, Caller: o.Caller, IdempotencyKey: o.IdempotencyKey, APIKey: o.APIKey, Digest: o.Digest, InputsDigest: o.InputsDigest,
 			})
@@ -88,14 +88,14 @@ func TestACallWhoseOwnAttemptMayHaveBeenTakenSaysSoWhateverComesAfter(t *testing
 				r := s.replica()
 				var happened atomic.Bool
 				r.answers(func(req *http.Request, answer *http.Response) (*http.Response, error) {
-					time.Sleep(2 * ledger.ClaimTime)
+					time.Sleep(2 * ledger.OrderLease)
 					for _, o := range s.list(ledger.Filter{Unresolved: true}) {
 						row.meanwhile(s, o)
 						happened.Store(true)
 					}
 					return lost(req, answer)
 				})
-				ctx, cancel := context.WithTimeout(s.Context(), 5*ledger.ClaimTime)
+				ctx, cancel := context.WithTimeout(s.Context(), 5*ledger.OrderLease)
 				defer cancel()
 				_, err := r.orders.Place(ctx, r.held("studio"), r.request("studio", "k", "a harbour", func(q *orders.Request) {
 					q.Terms = func() (orders.Terms, error) { return orders.Terms{Refused: row.refused && happened.Load()}, nil }

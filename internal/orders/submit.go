@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	submitTime    = time.Minute                          // maximum duration of attempts for callers without a deadline, and after the last caller leaves
-	submitBackoff = 200 * time.Millisecond               // delay before the second attempt; doubles
-	submitPause   = 5 * time.Second                      // maximum delay, unless the catalog requests a longer one
-	refusalPause  = 10 * time.Second                     // delay before an order of unknown outcome is resent after a rejection
-	recordPause   = 50 * time.Millisecond                // delay before a failed recording of an outcome is retried; doubles
-	recordWithin  = ledger.ClaimTime - ledger.AnswerTime // maximum time to record an outcome
+	submitTime    = time.Minute                           // maximum duration of attempts for callers without a deadline, and after the last caller leaves
+	submitBackoff = 200 * time.Millisecond                // delay before the second attempt; doubles
+	submitPause   = 5 * time.Second                       // maximum delay, unless the catalog requests a longer one
+	refusalPause  = 10 * time.Second                      // delay before an order of unknown outcome is resent after a rejection
+	recordPause   = 50 * time.Millisecond                 // delay before a failed recording of an outcome is retried; doubles
+	recordWithin  = ledger.OrderLease - ledger.AnswerTime // maximum time to record an outcome
 )
 
 // submission sends an order under a lease, for a call or for the recovery. It outlives the call that started it. Other calls
@@ -76,10 +76,10 @@ func (p progress) after(posted catalog.Posted, err error) progress {
 }
 
 // submission creates a submission of an order, for a caller that waits until ctx is done. The lease was acquired after the time
-// claimed.
-func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order ledger.Order, claimed time.Time) *submission {
+// leased.
+func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order ledger.Order, leased time.Time) *submission {
 	s := &submission{
-		orders: o, cred: cred, order: order, placed: claimed.Add(-order.Age), leaveBy: claimed.Add(o.Ledger.Sendable(order)), mayExist: order.Claims > 1,
+		orders: o, cred: cred, order: order, placed: leased.Add(-order.Age), leaveBy: leased.Add(o.Ledger.Sendable(order)), mayExist: order.Leases > 1,
 		ended: make(chan struct{}),
 	}
 	s.join(ctx)
@@ -116,7 +116,7 @@ func (o *Orders) joined(ctx context.Context, orderID string) *submission {
 // submit sends an order until it has an outcome, the lease is lost, or the time of all callers is over. Each attempt renews the
 // lease, acquires a permit, posts the order once, and records the result. The first attempt uses the lease as it was acquired.
 func (o *Orders) submit(ctx context.Context, s *submission) {
-	s.debug(ctx, "order lease acquired", "claims", s.order.Claims)
+	s.debug(ctx, "order lease acquired", "claims", s.order.Leases)
 	for attempt := 0; ; attempt++ {
 		permit, err := s.prepare(ctx, attempt)
 		if err != nil {

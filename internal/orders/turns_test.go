@@ -39,7 +39,7 @@ func TestOneTeamsFailingOrdersDelayNobodyElses(t *testing.T) { // fault M9
 		}
 		again := s.replica()
 		again.befores(broken("studio"))
-		again.recover(ledger.ClaimTime + 15*time.Second)
+		again.recover(ledger.OrderLease + 15*time.Second)
 		owner := "print"
 		if all := s.list(ledger.Filter{Owner: &owner}); len(all) != 1 {
 			s.Errorf("it is not recovered: %+v", all)
@@ -47,8 +47,8 @@ func TestOneTeamsFailingOrdersDelayNobodyElses(t *testing.T) { // fault M9
 	})
 }
 
-// The recovery acquires a claim only for an attempt that it sends.
-func TestEachClaimOfTheRecoveryIsAnAttempt(t *testing.T) { // fault M9
+// The recovery acquires a lease only for an attempt that it sends.
+func TestEachLeaseOfTheRecoveryIsAnAttempt(t *testing.T) { // fault M9
 	inShop(t, 1000, func(s *shop) {
 		r := s.replica()
 		r.answers(lost)
@@ -66,20 +66,20 @@ func TestEachClaimOfTheRecoveryIsAnAttempt(t *testing.T) { // fault M9
 			}
 			return nil
 		})
-		before := s.claims()
+		before := s.leases()
 		again.recover(5 * time.Minute)
-		if claims := s.claims() - before; claims == 0 || claims > posts {
-			s.Errorf("%d claims, %d attempts", claims, posts)
+		if leases := s.leases() - before; leases == 0 || leases > posts {
+			s.Errorf("%d leases, %d attempts", leases, posts)
 		}
 	})
 }
 
-// claims returns the only order's number of claims.
-func (s *shop) claims() int {
+// leases returns the only order's number of leases.
+func (s *shop) leases() int {
 	s.Helper()
 	all := s.list(ledger.Filter{Unresolved: true})
 	if len(all) != 1 {
 		s.Fatal(all)
 	}
-	return all[0].Claims
+	return all[0].Leases
 }

@@ -54,7 +54,7 @@ func lockOrders(t *testing.T, url string) (unlock func()) {
 	t.Helper()
 	driver, source, lock := "pgx", url, "LOCK TABLE orders IN ACCESS EXCLUSIVE MODE"
 	if file, ok := strings.CutPrefix(url, "sqlite:"); ok {
-		driver, source, lock = "sqlite", "file:"+file+"?_txlock=immediate&_pragma=busy_timeout(5000)", "UPDATE orders SET claims = claims WHERE id = ''"
+		driver, source, lock = "sqlite", "file:"+file+"?_txlock=immediate&_pragma=busy_timeout(5000)", "UPDATE orders SET leases = leases WHERE id = ''"
 	}
 	db, err := sql.Open(driver, source)
 	if err != nil {
@@ -74,7 +74,7 @@ func lockOrders(t *testing.T, url string) (unlock func()) {
 	}
 }
 
-// lapse ends all claims in the ledger.
+// lapse ends all leases in the ledger.
 func lapse(t *testing.T, url string) {
 	t.Helper()
 	driver, source := "pgx", url
@@ -83,7 +83,7 @@ func lapse(t *testing.T, url string) {
 	}
 	db, err := sql.Open(driver, source)
 	if err == nil {
-		_, err = db.ExecContext(t.Context(), `UPDATE orders SET claimed_until = 0, retry_time = 0`)
+		_, err = db.ExecContext(t.Context(), `UPDATE orders SET leased_until = 0, retry_time = 0`)
 	}
 	if err = errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func resumed(t *testing.T, url, catalog string) (keys []string) {
 	}
 }
 
-// onLost is a log handler that calls the function when a claim is lost.
+// onLost is a log handler that calls the function when a lease is lost.
 type onLost struct {
 	slog.Handler
 	call func()
@@ -193,7 +193,7 @@ func (h onLost) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// An order waits after this call has written it. Another process has acquired its claim when the ledger becomes
+// An order waits after this call has written it. Another process has acquired its lease when the ledger becomes
 // unavailable.
 func TestAnOrderWithALostLeaseIsUnknownToItsCaller(t *testing.T) { // fault A10
 	file := filepath.Join(t.TempDir(), "ledger.db")
@@ -214,11 +214,11 @@ func TestAnOrderWithALostLeaseIsUnknownToItsCaller(t *testing.T) { // fault A10
 	})
 }
 
-// steal increments the number of claims of each order, as if another process had acquired the claims.
+// steal increments the number of leases of each order, as if another process had acquired the leases.
 func steal(t *testing.T, file string) {
 	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
 	if err == nil {
-		_, err = db.ExecContext(t.Context(), `UPDATE orders SET claims = claims + 1`)
+		_, err = db.ExecContext(t.Context(), `UPDATE orders SET leases = leases + 1`)
 	}
 	if err = errors.Join(err, db.Close()); err != nil {
 		t.Error(err)

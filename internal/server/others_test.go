@@ -37,7 +37,7 @@ func writtenElsewhere(s *stack, owner string) ledger.Order {
 func settledElsewhere(s *stack, o ledger.Order, id string) {
 	s.Helper()
 	cost := int64(1)
-	_, err := s.ledger.Conclude(s.Context(), o.ID, o.Claims, ledger.Conclusion{Outcome: lifecycle.Named, Generation: id, CostCents: &cost})
+	_, err := s.ledger.Conclude(s.Context(), o.ID, o.Leases, ledger.Conclusion{Outcome: lifecycle.Named, Generation: id, CostCents: &cost})
 	if err == nil {
 		_, err = s.ledger.Observe(s.Context(), id, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: &cost}})
 	}

@@ -174,9 +174,9 @@ func multiply(t *testing.T, book, owner string, count int) {
 	}
 	defer db.Close()
 	if _, err := db.ExecContext(t.Context(), `WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-		INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, claims, claimed_until, order_time, placed_time, retry_time,
+		INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, leases, leased_until, order_time, placed_time, retry_time,
 			generation_id, status, settled, reserved_cents, cost_cents)
-		SELECT id || i, namespace, owner, caller, idempotency_key || i, upstream_key, api_key, model_id, digest, state, claims, claimed_until, order_time - i * 60000000, placed_time, retry_time,
+		SELECT id || i, namespace, owner, caller, idempotency_key || i, upstream_key, api_key, model_id, digest, state, leases, leased_until, order_time - i * 60000000, placed_time, retry_time,
 			generation_id || i, 4, 1, 0, 2 FROM orders, n WHERE owner = ?`, count, owner); err != nil {
 		t.Fatal(err)
 	}

@@ -92,13 +92,13 @@ func sentAsWritten(o *outcome, say promises.Say) {
 		case held.State != lifecycle.Open:
 			say(at, "the order was sent, but the ledger had its outcome since %v", held.At)
 		case held.LeaseUntil < r.at:
-			say(at, "the order was sent without a claim, because the last claim ended at %v", held.LeaseUntil)
+			say(at, "the order was sent without a lease, because the last lease ended at %v", held.LeaseUntil)
 		}
 	})
 	before := map[string]promises.Version{}
 	for _, c := range o.Versions {
 		if b, ok := before[c.ID]; ok && c.Leases > b.Leases && b.LeaseUntil > c.At {
-			say(promises.Event{At: c.At, Actor: c.Owner, Generation: c.Key}, "claim %d was acquired while the previous claim was in effect, until %v", c.Leases, b.LeaseUntil)
+			say(promises.Event{At: c.At, Actor: c.Owner, Generation: c.Key}, "lease %d was acquired while the previous lease was in effect, until %v", c.Leases, b.LeaseUntil)
 		}
 		before[c.ID] = c
 	}

@@ -58,7 +58,7 @@ func (o *outcome) knower(process string) string {
 }
 
 // isOwn reports whether a request was sent for the given call. With a ledger, other processes may also send the order,
-// under later claims.
+// under later leases.
 func (o *outcome) isOwn(e promises.Event, r request) bool {
 	held, _ := o.heldAt(r.key, r.at)
 	return !o.plan.Ledger || r.process == e.Process && held.Leases <= 1

@@ -57,7 +57,7 @@ var (
 
 // noted contains the columns of an order whose changes the database records.
 var noted = []string{
-	"id", "owner", "caller", "upstream_key", "api_key", "state", "generation_id", "claims", "claimed_until", "order_time",
+	"id", "owner", "caller", "upstream_key", "api_key", "state", "generation_id", "leases", "leased_until", "order_time",
 	"reserved_cents", "cost_cents", "refunded_cents", "unconfirmed_cents", "settled", "status", "deleted",
 }
 

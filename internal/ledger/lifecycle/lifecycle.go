@@ -24,11 +24,11 @@ type Order struct {
 	State State
 	// Generation is the catalog's id of the generation of a placed order.
 	Generation string
-	// Claims is the number of leases so far, and also identifies the latest one. A lease is the right of one process to send
+	// Leases is the number of leases so far, and also identifies the latest one. A lease is the right of one process to send
 	// the order until a deadline, by the database's clock.
-	Claims int
-	// Claimed means that the latest lease has not ended.
-	Claimed bool
+	Leases int
+	// Leased means that the latest lease has not ended.
+	Leased bool
 	// Expired means that the resend window of the order is over.
 	Expired bool
 	// Rotated means that the API key of the first attempt is no longer the current one.
@@ -102,10 +102,10 @@ func (o Order) stay(action Action, answer Answer) Step { return Step{o, action, 
 // sendable reports whether another attempt may be sent.
 func (o Order) sendable() bool { return o.State == Open && !o.Expired && !o.Rotated }
 
-// claim returns the order with a new lease.
-func (o Order) claim() Order {
-	o.Claims++
-	o.Claimed, o.Held = true, false
+// lease returns the order with a new lease.
+func (o Order) lease() Order {
+	o.Leases++
+	o.Leased, o.Held = true, false
 	return o
 }
 
@@ -119,7 +119,7 @@ func (o Order) Call(same bool) Step {
 		return o.stay(Nothing, Reused)
 	case o.State == Placed:
 		return o.stay(Nothing, Replay)
-	case o.Claimed:
+	case o.Leased:
 		return o.stay(Wait, Silence)
 	}
 	return o.resend()
@@ -131,7 +131,7 @@ func (o Order) Written() (next Order, free bool) {
 	if o.State == Open || o.State == Placed {
 		return o, false
 	}
-	return Order{State: Open}.claim(), true
+	return Order{State: Open}.lease(), true
 }
 
 // Resume returns the step for the recovery, which resends orders without a call. It skips held orders.
@@ -145,19 +145,19 @@ func (o Order) Resume() Step {
 // resend returns the step for a process that could resend an order of unknown outcome.
 func (o Order) resend() Step {
 	switch {
-	case o.State != Open || o.Claimed:
+	case o.State != Open || o.Leased:
 		return o.stay(Nothing, Silence)
 	case o.Expired:
 		return o.stay(Nothing, Unresolved)
 	case o.Rotated:
 		return o.stay(Nothing, Unknown)
 	}
-	return Step{o.claim(), Submit, Silence}
+	return Step{o.lease(), Submit, Silence}
 }
 
 // May reports whether an attempt may be sent under a lease. The holder calls it before each attempt, and renews the lease in
 // the same transaction.
-func (o Order) May(claim int) bool { return o.sendable() && o.Claimed && o.Claims == claim }
+func (o Order) May(lease int) bool { return o.sendable() && o.Leased && o.Leases == lease }
 
 // Left returns the step for a caller that disconnects before an outcome is recorded. The outcome is unknown, even if the
 // sending process knows it. If that process dies, another process resends the order.
@@ -165,7 +165,7 @@ func (o Order) Left() Step { return o.stay(Nothing, Unknown) }
 
 // Concluded returns the step after the attempts under a lease, which may have ended. If the outcome is [Named], generation is
 // its ID.
-func (o Order) Concluded(claim int, outcome Outcome, generation string) Step {
+func (o Order) Concluded(lease int, outcome Outcome, generation string) Step {
 	switch {
 	case outcome == Named:
 		return o.named(generation)
@@ -173,11 +173,11 @@ func (o Order) Concluded(claim int, outcome Outcome, generation string) Step {
 		return o.stay(Nothing, Replay)
 	case o.State == Refused:
 		return o.stay(Nothing, NotPlaced)
-	case o.Claims != claim:
+	case o.Leases != lease:
 		return o.stay(Nothing, Unknown) // the holder of the later lease records the outcome
 	}
-	o.Claimed = false
-	if outcome == KeyRefused || outcome == TurnedAway && claim == 1 && !o.Held { // no other attempt can have been accepted
+	o.Leased = false
+	if outcome == KeyRefused || outcome == TurnedAway && lease == 1 && !o.Held { // no other attempt can have been accepted
 		o.State, o.Held = Refused, false
 		return Step{o, Nothing, NotPlaced}
 	}
@@ -197,7 +197,7 @@ func (o Order) named(generation string) Step {
 	case o.State != Open:
 		action = Report
 	}
-	o.State, o.Generation, o.Claimed, o.Resolved, o.Held = Placed, generation, false, false, false
+	o.State, o.Generation, o.Leased, o.Resolved, o.Held = Placed, generation, false, false, false
 	return Step{o, action, Replay}
 }
 
@@ -205,7 +205,7 @@ func (o Order) named(generation string) Step {
 // is not possible while the order may still be sent without its caller. A known outcome can be changed only if an operator
 // decided it.
 func (o Order) Resolve(generation string) (next Order, possible bool) {
-	if !o.Resolved && (o.State != Open || o.Claimed || o.sendable() && !o.Held) {
+	if !o.Resolved && (o.State != Open || o.Leased || o.sendable() && !o.Held) {
 		return o, false
 	}
 	o.State, o.Generation, o.Resolved, o.Held = Refused, generation, true, false

@@ -67,14 +67,14 @@ func (w world) concludes() bool {
 	w.replicas = [replicas]replica{} // all running processes crash
 	for row := range w.written {
 		order := w.rows[row]
-		order.Claimed = false // the claim expires
+		order.Leased = false // the lease expires
 		step := order.Resume()
 		if order.Held {
 			step = order.Call(true)
 		}
 		if step.Action == Submit {
 			w.take(row, false)
-			order = step.Order.Concluded(step.Order.Claims, Named, id).Order
+			order = step.Order.Concluded(step.Order.Leases, Named, id).Order
 		}
 		if w.rows[row] = order; order.State == Open && !order.Expired && !order.Rotated {
 			return false
@@ -128,7 +128,7 @@ func walk(t *testing.T, from world) {
 }
 
 func TestWhatAnOperatorHasSaidCanBeCorrected(t *testing.T) {
-	unknown := Order{State: Open, Claims: 2, Expired: true}
+	unknown := Order{State: Open, Leases: 2, Expired: true}
 	wrong, possible := unknown.Resolve("")
 	if !possible || wrong.State != Refused {
 		t.Fatalf("it is %+v, %v", wrong, possible)
@@ -148,10 +148,10 @@ func TestWhatAnOperatorHasSaidCanBeCorrected(t *testing.T) {
 	}
 }
 
-// A server that kept running while its ledger was restored concludes an order from the backup. A later claim, which the
+// A server that kept running while its ledger was restored concludes an order from the backup. A later lease, which the
 // backup lacks, may have placed the order.
 func TestAHeldOrderIsNotFreedByALateConclusion(t *testing.T) {
-	held := Order{State: Open, Claims: 1, Claimed: true, Held: true}
+	held := Order{State: Open, Leases: 1, Leased: true, Held: true}
 	if step := held.Concluded(1, TurnedAway, ""); step.Order.State != Open || !step.Order.Held || step.Answer != Unknown {
 		t.Errorf("it becomes %+v", step)
 	}

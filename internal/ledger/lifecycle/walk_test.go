@@ -7,8 +7,8 @@ package lifecycle
 const (
 	replicas  = 2
 	mostRows  = 2 // orders under the idempotency key; the earlier order was rejected
-	mostClaim = 2 // claims for an order
-	mostTries = 2 // attempts under a claim
+	maxLeases = 2 // leases for an order
+	maxTries  = 2 // attempts under a lease
 	mostCalls = 2
 )
 
@@ -18,7 +18,7 @@ type place uint8
 const (
 	idle      place = iota
 	writing         // has looked up the key; writes the order next
-	checking        // has a claim; checks next whether an attempt may be sent
+	checking        // has a lease; checks next whether an attempt may be sent
 	armed           // sends an attempt next
 	settled         // has finished the attempts; records the outcome next
 	returning       // has recorded the outcome; responds to the caller next
@@ -29,9 +29,9 @@ const (
 type replica struct {
 	at        place
 	row       uint8
-	claim     uint8
+	lease     uint8
 	tries     uint8
-	uncertain bool // an attempt under the claim may have been accepted
+	uncertain bool // an attempt under the lease may have been accepted
 	refused   bool // the last attempt was rejected
 	named     bool
 	called    bool // a caller is waiting
@@ -56,7 +56,7 @@ type world struct {
 	keyFirst bool  // whether the catalog checks the idempotency key before everything else
 	looked   sight // generations that an operator has seen in the account
 
-	restores bool // whether this walk restores a backup once; then keys and teams are constant, and each claim has one attempt
+	restores bool // whether this walk restores a backup once; then keys and teams are constant, and each lease has one attempt
 	backup   backup
 	restored bool
 	lost     uint8          // number of charges for rows that the restored ledger lacks
@@ -179,7 +179,7 @@ func (w *world) sort() {
 
 // order returns a number that is different for each state of a replica.
 func (r replica) order() (n int) {
-	for _, part := range []uint8{uint8(r.at), r.row, r.claim, r.tries, r.team} {
+	for _, part := range []uint8{uint8(r.at), r.row, r.lease, r.tries, r.team} {
 		n = n<<4 | int(part)
 	}
 	for _, part := range []bool{r.uncertain, r.refused, r.named, r.called, r.rotated} {
@@ -229,16 +229,16 @@ func (w world) begin(n int, also func(func(*world))) {
 		case elsewhere.State == Open || elsewhere.State == Placed: // the other team uses the key
 		case step.Action == Write && w.written < mostRows:
 			also(func(w *world) { w.calls++; w.replicas[n] = replica{at: writing, called: true, team: w.team} })
-		case step.Action == Submit && step.Order.Claims <= mostClaim:
-			also(func(w *world) { w.calls++; w.repeat(at); w.claimed(n, at, step.Order, true) })
+		case step.Action == Submit && step.Order.Leases <= maxLeases:
+			also(func(w *world) { w.calls++; w.repeat(at); w.leased(n, at, step.Order, true) })
 		case step.Answer == Replay:
 			also(func(w *world) { w.calls++; w.toldPlaced[at] = true })
 		}
 	}
 	for row := range w.written {
-		if step := w.rows[row].Resume(); step.Action == Submit && step.Order.Claims <= mostClaim {
-			also(func(w *world) { w.claimed(n, row, step.Order, false) })
-			also(func(w *world) { w.rows[row] = step.Order }) // the claim is recorded, but the replica does not know that
+		if step := w.rows[row].Resume(); step.Action == Submit && step.Order.Leases <= maxLeases {
+			also(func(w *world) { w.leased(n, row, step.Order, false) })
+			also(func(w *world) { w.rows[row] = step.Order }) // the lease is recorded, but the replica does not know that
 		}
 	}
 }
@@ -251,10 +251,10 @@ func (w *world) repeat(row uint8) {
 	}
 }
 
-// claimed records that a replica has acquired a claim.
-func (w *world) claimed(n int, row uint8, order Order, called bool) {
+// leased records that a replica has acquired a lease.
+func (w *world) leased(n int, row uint8, order Order, called bool) {
 	w.rows[row] = order
-	w.replicas[n] = replica{at: checking, row: row, claim: uint8(order.Claims), called: called}
+	w.replicas[n] = replica{at: checking, row: row, lease: uint8(order.Leases), called: called}
 }
 
 // write commits an order. The commit may be lost or in doubt. The replica may not know yet that the caller has changed
@@ -270,7 +270,7 @@ func (w world) write(n int, also func(func(*world))) {
 	if w.isLive() || !free || w.written == mostRows || w.removed { // the key is not free, or the caller was removed
 		return
 	}
-	also(func(w *world) { w.add(order, of); w.claimed(n, w.written-1, order, true) })
+	also(func(w *world) { w.add(order, of); w.leased(n, w.written-1, order, true) })
 	also(func(w *world) { w.add(order, of); w.replicas[n] = replica{} }) // a commit in doubt has succeeded
 }
 
@@ -297,27 +297,27 @@ func (w world) refuse(n int, also func(func(*world))) {
 // check checks whether the replica may send an attempt.
 func (w world) check(n int, also func(func(*world))) {
 	r := w.replicas[n]
-	if !w.rows[r.row].May(int(r.claim)) {
+	if !w.rows[r.row].May(int(r.lease)) {
 		also(func(w *world) { w.replicas[n].at = settled })
 		return
 	}
 	also(func(w *world) { w.replicas[n].at, w.replicas[n].rotated = armed, w.rows[r.row].Rotated })
 }
 
-// attempt sends a POST, with each possible result. No POST is sent after the window or the claim has ended, even if the
+// attempt sends a POST, with each possible result. No POST is sent after the window or the lease has ended, even if the
 // check allowed it earlier.
 func (w world) attempt(n int, also func(func(*world))) {
 	row, rotated := w.replicas[n].row, w.replicas[n].rotated
 	after := func(w *world) *replica {
 		r := &w.replicas[n]
 		r.tries, r.rotated, r.refused = r.tries+1, false, false
-		if r.at = settled; r.tries < mostTries && !w.restores {
+		if r.at = settled; r.tries < maxTries && !w.restores {
 			r.at = checking
 		}
 		return r
 	}
 	also(func(w *world) { after(w) }) // not sent, because there was no connection or it was too late
-	if order := w.rows[row]; order.Expired || !order.Claimed || order.Claims != int(w.replicas[n].claim) {
+	if order := w.rows[row]; order.Expired || !order.Leased || order.Leases != int(w.replicas[n].lease) {
 		return
 	}
 	left := func(change func(*world, *replica)) {
@@ -340,7 +340,7 @@ func (w world) outcome(r replica) Outcome {
 	switch {
 	case r.named:
 		return Named
-	case r.uncertain && r.refused && w.keyFirst, r.refused && r.claim > 1 && w.keyFirst:
+	case r.uncertain && r.refused && w.keyFirst, r.refused && r.lease > 1 && w.keyFirst:
 		return KeyRefused
 	case r.uncertain:
 		return Uncertain
@@ -352,7 +352,7 @@ func (w world) outcome(r replica) Outcome {
 func (w world) record(n int, also func(func(*world))) {
 	r := w.replicas[n]
 	also(func(w *world) { w.say(&w.replicas[n], Unknown) }) // the commit is lost, or it is in doubt and has failed
-	step := w.rows[r.row].Concluded(int(r.claim), w.outcome(r), id)
+	step := w.rows[r.row].Concluded(int(r.lease), w.outcome(r), id)
 	landed := func(w *world) { w.rows[r.row], w.fault = step.Order, w.fault || step.Action == Report }
 	also(func(w *world) { landed(w); w.say(&w.replicas[n], Unknown) }) // the commit is in doubt and has succeeded
 	also(landed)                                                       // the response to the commit is lost, and the outcome is recorded again
@@ -383,8 +383,8 @@ func (w world) elsewhere(also func(func(*world))) {
 			also(func(w *world) { w.late[row] = false; w.take(row, false) })
 			also(func(w *world) { w.late[row] = false })
 		}
-		if w.rows[row].Claimed {
-			also(func(w *world) { w.rows[row].Claimed = false }) // the claim expires, and its holder may not know that
+		if w.rows[row].Leased {
+			also(func(w *world) { w.rows[row].Leased = false }) // the lease expires, and its holder may not know that
 		}
 	}
 	w.quiet(also)

@@ -24,9 +24,9 @@ CREATE TABLE orders (
   -- Input bytes for the catalog; deleted when the order has an outcome.
   inputs          TEXT,
   state           INTEGER NOT NULL,
-  claims          INTEGER NOT NULL,
+  leases          INTEGER NOT NULL,
   -- All times are microseconds since 1970, by the clock of this database.
-  claimed_until   BIGINT NOT NULL,
+  leased_until    BIGINT NOT NULL,
   order_time      BIGINT NOT NULL,
   retry_time      BIGINT NOT NULL,
   -- Reason why the order has no outcome yet.
@@ -68,7 +68,7 @@ CREATE TABLE orders (
   erased          INTEGER NOT NULL DEFAULT 0,
   CONSTRAINT orders_state CHECK (state IN (1, 2, 3)),
   CONSTRAINT orders_placed CHECK ((state = 2) = (generation_id IS NOT NULL)),
-  CONSTRAINT orders_claims CHECK (claims >= 0),
+  CONSTRAINT orders_leases CHECK (leases >= 0),
   CONSTRAINT orders_inputs CHECK (inputs IS NULL OR state = 1),
   CONSTRAINT orders_money CHECK (price_cents >= 0 AND reserved_cents >= 0 AND unconfirmed_cents >= 0 AND COALESCE(cost_cents, 0) >= 0),
   CONSTRAINT orders_refund CHECK (refunded_cents BETWEEN 0 AND COALESCE(cost_cents, 0)),
