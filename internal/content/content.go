@@ -1,9 +1,9 @@
 // Package content stores copies of results, which remain when the catalog no longer has the results.
 //
 //	content   opens a result: its copy, or the catalog's file if there is no copy
-//	original  opens a result in the catalog
+//	upstream  opens a result in the catalog
 //	copy      the jobs that copy results into the store
-//	source    opens the result to copy, and detects responses that are not the result
+//	download  opens the result to copy in the catalog, and detects responses that are not the result
 //	delete    the jobs that delete copies
 //	verify    compares the ledger with the store
 //	store, dir, s3  the stores

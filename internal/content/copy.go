@@ -93,7 +93,7 @@ func (r *Results) write(ctx context.Context, row ledger.Content, object string) 
 	if _, err := r.Store.Size(ctx, object); gone(err) != nil { // the store must respond before a request is sent to the catalog
 		return made, err
 	}
-	result, err := r.source(ctx, row)
+	result, err := r.openDownload(ctx, row)
 	if err != nil {
 		return made, err
 	}

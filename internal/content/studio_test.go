@@ -272,7 +272,7 @@ func newStudio(t *testing.T, url string) *studio {
 func (s *studio) open(contents bool) {
 	s.Helper()
 	var err error
-	s.book, err = ledger.Open(s.Context(), ledger.Config{URL: s.url, Connector: s.connector, Catalog: "https://catalog.example", ResendWindow: time.Hour, Contents: contents, Outbox: &ledger.Outbox{
+	s.book, err = ledger.Open(s.Context(), ledger.Config{URL: s.url, Connector: s.connector, Catalog: "https://catalog.example", ResendWindow: time.Hour, Contents: contents, Events: &ledger.EventConfig{
 		Teams:      func() map[string]ledger.Team { return map[string]ledger.Team{"studio": s.team} },
 		Generation: func(ledger.Order, *string) string { return "{}" }, Budget: func(ledger.Budget) string { return "{}" },
 	}})

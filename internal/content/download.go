@@ -13,15 +13,15 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// source is an open result that is to be copied.
-type source struct {
+// download is an open result that is to be copied.
+type download struct {
 	*catalog.Content
 
 	record *catalog.File // file in the record; nil for a text
 }
 
-// source opens the file of a generation in the catalog, or its text.
-func (r *Results) source(ctx context.Context, row ledger.Content) (*source, error) {
+// openDownload opens the file of a generation in the catalog, or its text.
+func (r *Results) openDownload(ctx context.Context, row ledger.Content) (*download, error) {
 	cred := *r.Held
 	cred.Owner = row.Owner
 	record := fileOf(row.Record)
@@ -32,7 +32,7 @@ func (r *Results) source(ctx context.Context, row ledger.Content) (*source, erro
 			return nil, err
 		case g.File == nil && g.Text != nil:
 			c, err := textAt(*g.Text, 0, "")
-			return &source{Content: c}, err
+			return &download{Content: c}, err
 		}
 		record = cmp.Or(g.File, &catalog.File{})
 	}
@@ -40,7 +40,7 @@ func (r *Results) source(ctx context.Context, row ledger.Content) (*source, erro
 	if err != nil {
 		return nil, err
 	}
-	found := &source{c, record}
+	found := &download{c, record}
 	if err := found.check(); err != nil {
 		_ = c.Body.Close() // the body is not needed
 		return nil, err
@@ -59,26 +59,26 @@ func fileOf(record string) *catalog.File {
 var errorTypes = []string{"application/json", "application/problem+json", "text/html", "application/xhtml+xml"}
 
 // check returns an error if a response with status 200 can't be the result. It may be the page of a proxy.
-func (s *source) check() error {
-	got, want := mediaType(s.ContentType), mediaType(s.record.ContentType)
+func (d *download) check() error {
+	got, want := mediaType(d.ContentType), mediaType(d.record.ContentType)
 	if got != want && slices.Contains(errorTypes, got) {
 		return fmt.Errorf("response has type %s instead of %s", got, cmp.Or(want, "a file"))
 	}
-	if s.Size == nil {
+	if d.Size == nil {
 		return nil
 	}
-	return s.whole(*s.Size)
+	return d.whole(*d.Size)
 }
 
 // whole returns an error if a body of the given size can't be the complete result.
-func (s *source) whole(size int64) error {
+func (d *download) whole(size int64) error {
 	switch {
-	case s.Size != nil && size != *s.Size:
-		return fmt.Errorf("store has only %d of %d bytes", size, *s.Size)
-	case s.record == nil:
-	case s.record.SizeBytes != nil && size != *s.record.SizeBytes:
-		return fmt.Errorf("response has %d bytes, but the result has %d", size, *s.record.SizeBytes)
-	case s.record.SizeBytes == nil && size == 0:
+	case d.Size != nil && size != *d.Size:
+		return fmt.Errorf("store has only %d of %d bytes", size, *d.Size)
+	case d.record == nil:
+	case d.record.SizeBytes != nil && size != *d.record.SizeBytes:
+		return fmt.Errorf("response has %d bytes, but the result has %d", size, *d.record.SizeBytes)
+	case d.record.SizeBytes == nil && size == 0:
 		return errors.New("response is empty")
 	}
 	return nil
