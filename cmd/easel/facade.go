@@ -134,7 +134,7 @@ func (f *facade) openHub(ctx context.Context) (err error) {
 	f.recorder = &orders.Recorder{Ledger: f.ledger, Logger: f.logger}
 	f.hub, err = watch.New(watch.Config{
 		Upstream: f.upstream.Polls(), MinInterval: f.PollMinInterval, MaxInterval: f.PollMaxInterval,
-		Rate: f.PollRate, RefundWindow: f.RefundWindow, Logger: f.logger, Observer: f.telemetry.Observer,
+		Rate: f.PollRate, RefundWindow: f.RefundWindow, Logger: f.logger, Tracer: f.telemetry.Tracer,
 		Ledger: f.ledger, Recorder: f.recorder,
 	})
 	if err != nil {
@@ -188,7 +188,7 @@ func (f *facade) openOrders(ctx context.Context) error {
 	f.placing = orders.New(orders.Config{
 		Recorder: f.recorder, Catalog: f.client, Hub: f.hub, KeyFirst: f.UpstreamKeyFirst, Weight: f.known.Weight,
 		Ordered: func(ctx context.Context, _ catalog.Credential, modelID string, g catalog.Generation, err error) {
-			f.telemetry.Observer.Ordered(ctx, auth.Of(ctx).Caller, modelID, g, err)
+			f.telemetry.Tracer.Ordered(ctx, auth.Of(ctx).Caller, modelID, g, err)
 		},
 	})
 	f.closeAt(stopOrders, f.placing.Close)

@@ -21,7 +21,7 @@ type ledgerFlags struct {
 
 // openLedger opens the ledger. A ledger in memory has no events without a callers file.
 func (f *facade) openLedger(ctx context.Context) (err error) {
-	f.notifier = &notifier{data: service.EventData{Catalog: f.UpstreamURL, Results: f.PublicURL, Texts: f.ContentURL != ""}, count: f.telemetry.Observer.Notified}
+	f.notifier = &notifier{data: service.EventData{Catalog: f.UpstreamURL, Results: f.PublicURL, Texts: f.ContentURL != ""}, count: f.telemetry.Tracer.Notified}
 	config := ledger.Config{
 		URL: f.LedgerURL, Catalog: cmp.Or(f.catalogName, strings.TrimRight(f.UpstreamURL, "/")), ResendWindow: f.ResendWindow, RefundWindow: f.RefundWindow,
 		Contents: f.ContentURL != "", Audited: logAudit(f.logger), Logger: f.logger,

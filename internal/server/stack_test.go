@@ -93,7 +93,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	must(err)
 	s.key, err = s.sandbox.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 100_000})
 	must(err)
-	observer, err := telemetry.NewObserver()
+	tracer, err := telemetry.NewTracer()
 	must(err)
 	up := s.upstream(o.memory)
 	s.catalog = up.url
@@ -101,7 +101,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 		BaseURL: up.url + sandbox.BasePath, Transport: o.wrap(up.transport), AttemptTimeout: 2 * time.Second,
 	})
 	must(err)
-	o.hub.Upstream, o.hub.Observer = client.Polls(), observer
+	o.hub.Upstream, o.hub.Tracer = client.Polls(), tracer
 	s.ledger, err = ledger.Open(t.Context(), ledger.Config{URL: o.ledger, Catalog: up.url, ResendWindow: time.Hour, Contents: o.copied, Outbox: o.outbox})
 	must(err)
 	recorder := &orders.Recorder{Ledger: s.ledger, Logger: slog.New(slog.DiscardHandler)}
@@ -115,7 +115,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	o.service.Orders = orders.New(orders.Config{
 		Recorder: recorder, Catalog: client, Hub: s.hub,
 		Ordered: func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error) {
-			observer.Ordered(ctx, auth.Of(ctx).Caller, modelID, g, err)
+			tracer.Ordered(ctx, auth.Of(ctx).Caller, modelID, g, err)
 		},
 	})
 	record, stopRecording := context.WithCancel(context.Background())

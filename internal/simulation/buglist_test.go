@@ -264,7 +264,7 @@ func firstToken(token string) string {
 	{
 		name: "polls run on the first caller's context",
 		edits: []edit{
-			{watchDir, "Hub.Watch", "h.cfg.Observer.TraceRef(c)", "h.cfg.Observer.TraceRef(rememberFirst(h, c))"},
+			{watchDir, "Hub.Watch", "h.cfg.Tracer.TraceRef(c)", "h.cfg.Tracer.TraceRef(rememberFirst(h, c))"},
 			{watchDir, "poller.execute", "context.WithTimeout(h.ctx, t)", "context.WithTimeout(firstContext(h), t)"},
 			addition(watchDir, `import (
 	"context"

@@ -98,7 +98,7 @@ func TestNamesFromOutsideMakeNoSeriesWithoutEnd(t *testing.T) {
 	before := otel.GetMeterProvider()
 	otel.SetMeterProvider(provider)
 	t.Cleanup(func() { otel.SetMeterProvider(before); _ = provider.Shutdown(t.Context()) })
-	o, err := NewObserver()
+	o, err := NewTracer()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,17 +41,17 @@ type Config struct {
 	LogOutput io.Writer
 }
 
-// Telemetry contains the program's logger, metrics and observers. Spans and measurements go to OpenTelemetry's global
+// Telemetry contains the program's logger, metrics and tracer. Spans and measurements go to OpenTelemetry's global
 // providers, which Start sets.
 type Telemetry struct {
 	// Logger adds the trace IDs in the context to each line.
 	Logger *slog.Logger
 	// Metrics serves all metrics in the Prometheus format. Nameless omits the series that name an owner or a caller.
 	Metrics, Nameless http.Handler
-	// Failures logs failed requests to the catalog. Observer reports failed polls to Failures.
+	// Failures logs failed requests to the catalog. Tracer reports failed polls to Failures.
 	Failures *Failures
-	// Observer traces and measures the hub and the orders.
-	Observer *Observer
+	// Tracer traces and measures the hub and the orders.
+	Tracer *Tracer
 }
 
 // Start sets up logs, traces and metrics. The returned function exports the remaining spans and metrics. It returns after at
@@ -68,10 +68,10 @@ func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context
 	if err != nil {
 		return nil, nil, err
 	}
-	if t.Observer, err = NewObserver(); err != nil {
+	if t.Tracer, err = NewTracer(); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("metrics: %w", err), end(ctx))
 	}
-	t.Observer.failures = t.Failures
+	t.Tracer.failures = t.Failures
 	return t, end, nil
 }
 

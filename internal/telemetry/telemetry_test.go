@@ -208,7 +208,7 @@ func TestWithTheSDKDisabledFailuresAreStillLogged(t *testing.T) {
 	telemetry, _ := start(t, Config{LogOutput: out})
 	down := &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /me"}
 	telemetry.Failures.Called(t.Context(), catalog.Forwarded(catalog.NewSecret("one")), down)
-	telemetry.Observer.failures.Polled(t.Context(), watch.Poll{Tenant: "other"}, watch.Outcome{Err: down})
+	telemetry.Tracer.failures.Polled(t.Context(), watch.Poll{Tenant: "other"}, watch.Outcome{Err: down})
 	if lines := failureLines(t, out); len(lines) != 2 {
 		t.Errorf("logged %+v", lines)
 	}
@@ -218,7 +218,7 @@ func TestWithTheSDKDisabledNothingIsTracedOrMeasured(t *testing.T) {
 	t.Setenv("OTEL_SDK_DISABLED", "true")
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector.invalid")
 	telemetry, _ := start(t, Config{LogOutput: io.Discard})
-	telemetry.Observer.Ordered(t.Context(), "", "m", catalog.Generation{}, nil)
+	telemetry.Tracer.Ordered(t.Context(), "", "m", catalog.Generation{}, nil)
 	_, span := otel.Tracer("test").Start(callerContext(t, trace.FlagsSampled), "work")
 	if span.IsRecording() || span.SpanContext().TraceID() != (trace.TraceID{1}) {
 		t.Errorf("the span is %v", span)

@@ -19,13 +19,13 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Observer traces and measures the hub's polls and deliveries, and the cost of orders. Create an observer after Start, which
-// sets the providers that the observer uses.
+// Tracer traces and measures the hub's polls and deliveries, and the cost of orders. Create a tracer after Start, which
+// sets the providers that the tracer uses.
 //
 // A poll is a root span, linked to the watches that it serves and to the calls that placed the orders. A push is a span
 // in the trace of its watch, linked to the poll or the call that found the change. If a span is not recorded, the only cost
 // is to read a context.
-type Observer struct {
+type Tracer struct {
 	tracer   trace.Tracer
 	pushes   *rate.Limiter // limits the number of pushes with a span
 	failures *Failures     // nil if failed polls are not logged
@@ -34,7 +34,7 @@ type Observer struct {
 	heartbeatAge, delay                                    metric.Float64Histogram
 }
 
-var _ watch.Observer = (*Observer)(nil)
+var _ watch.Tracer = (*Tracer)(nil)
 
 // Labels of delivered events, created once because ten thousand deliveries may be concurrent.
 var (
@@ -47,41 +47,41 @@ var (
 // all others. Without a limit, the push of one change to ten thousand watches would displace the spans of calls and polls.
 const maxPushSpans = 1000
 
-// NewObserver creates an observer on the global providers.
-func NewObserver() (*Observer, error) {
+// NewTracer creates a tracer on the global providers.
+func NewTracer() (*Tracer, error) {
 	var faults [8]error
 	meter := otel.Meter(scope)
-	o := &Observer{
+	t := &Tracer{
 		tracer: otel.Tracer(scope),
 		pushes: rate.NewLimiter(maxPushSpans, maxPushSpans),
 	}
-	o.delivered, faults[0] = meter.Int64Counter("easel.pushes")
-	o.pollsMade, faults[1] = meter.Int64Counter("easel.polls")
-	o.changed, faults[2] = meter.Int64Counter("easel.changes")
-	o.orders, faults[3] = meter.Int64Counter("easel.orders")
-	o.spent, faults[4] = meter.Int64Counter("easel.order.charged")
-	o.heartbeatAge, faults[5] = meter.Float64Histogram("easel.heartbeat.age")
-	o.delay, faults[6] = meter.Float64Histogram("easel.detection.delay")
-	o.notified, faults[7] = meter.Int64Counter("easel.events")
-	return o, errors.Join(faults[:]...)
+	t.delivered, faults[0] = meter.Int64Counter("easel.pushes")
+	t.pollsMade, faults[1] = meter.Int64Counter("easel.polls")
+	t.changed, faults[2] = meter.Int64Counter("easel.changes")
+	t.orders, faults[3] = meter.Int64Counter("easel.orders")
+	t.spent, faults[4] = meter.Int64Counter("easel.order.charged")
+	t.heartbeatAge, faults[5] = meter.Float64Histogram("easel.heartbeat.age")
+	t.delay, faults[6] = meter.Float64Histogram("easel.detection.delay")
+	t.notified, faults[7] = meter.Int64Counter("easel.events")
+	return t, errors.Join(faults[:]...)
 }
 
 func labelled(labels ...attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(labels...))
 }
 
-// TraceRef implements watch.Observer. It returns nil for a span that is not sampled, because a link to such a span is
+// TraceRef implements watch.Tracer. It returns nil for a span that is not sampled, because a link to such a span is
 // useless.
-func (o *Observer) TraceRef(ctx context.Context) watch.TraceRef {
+func (t *Tracer) TraceRef(ctx context.Context) watch.TraceRef {
 	if span := trace.SpanContextFromContext(ctx); span.IsSampled() {
 		return span
 	}
 	return nil
 }
 
-// PollBegins implements watch.Observer.
-func (o *Observer) PollBegins(ctx context.Context, p watch.Poll) (context.Context, watch.TraceRef, func(watch.Outcome)) {
-	ctx, span := o.tracer.Start(ctx, pollNames[p.Kind()], trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindInternal),
+// PollBegins implements watch.Tracer.
+func (t *Tracer) PollBegins(ctx context.Context, p watch.Poll) (context.Context, watch.TraceRef, func(watch.Outcome)) {
+	ctx, span := t.tracer.Start(ctx, pollNames[p.Kind()], trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindInternal),
 		trace.WithLinks(linksOf(p)...), trace.WithAttributes(attribute.Int("easel.watches", p.Watches)))
 	switch p.Kind() {
 	case "read":
@@ -89,7 +89,7 @@ func (o *Observer) PollBegins(ctx context.Context, p watch.Poll) (context.Contex
 	case "sweep":
 		span.SetAttributes(attribute.Int("easel.sweep.size", p.Generations))
 	}
-	return ctx, o.TraceRef(ctx), func(out watch.Outcome) { o.polled(ctx, span, p, out) }
+	return ctx, t.TraceRef(ctx), func(out watch.Outcome) { t.polled(ctx, span, p, out) }
 }
 
 // pollNames maps kinds of polls to the names of their spans.
@@ -119,14 +119,14 @@ func link(ref watch.TraceRef, about attribute.KeyValue) trace.Link {
 }
 
 // polled records the end of a poll.
-func (o *Observer) polled(ctx context.Context, span trace.Span, p watch.Poll, out watch.Outcome) {
-	if o.failures != nil {
-		o.failures.Polled(ctx, p, out)
+func (t *Tracer) polled(ctx context.Context, span trace.Span, p watch.Poll, out watch.Outcome) {
+	if t.failures != nil {
+		t.failures.Polled(ctx, p, out)
 	}
-	o.pollsMade.Add(ctx, 1, labelled(pollKind.is(p.Kind()), polled.is(pollOutcome(out.Err))))
+	t.pollsMade.Add(ctx, 1, labelled(pollKind.is(p.Kind()), polled.is(pollOutcome(out.Err))))
 	for _, change := range out.Changes {
-		o.changed.Add(ctx, 1, labelled(generationState.is(change.State.String())))
-		o.delay.Record(ctx, change.Delay.Seconds())
+		t.changed.Add(ctx, 1, labelled(generationState.is(change.State.String())))
+		t.delay.Record(ctx, change.Delay.Seconds())
 	}
 	if span.IsRecording() {
 		span.SetAttributes(attribute.Int("easel.changes", len(out.Changes)))
@@ -156,28 +156,28 @@ func pollOutcome(err error) string {
 	return cmp.Or(pollOutcomes[catalog.KindOf(err)], "failed")
 }
 
-// Delivery implements watch.Observer.
-func (o *Observer) Delivery(ctx context.Context, watching watch.TraceRef, event watch.Event, found watch.TraceRef) (delivered func()) {
+// Delivery implements watch.Tracer.
+func (t *Tracer) Delivery(ctx context.Context, watching watch.TraceRef, event watch.Event, found watch.TraceRef) (delivered func()) {
 	switch {
 	case event.Heartbeat != nil:
-		o.delivered.Add(ctx, 1, heartbeatEvent)
+		t.delivered.Add(ctx, 1, heartbeatEvent)
 		if at := event.Heartbeat.ObserveTime; !at.IsZero() {
-			o.heartbeatAge.Record(ctx, time.Since(at).Seconds())
+			t.heartbeatAge.Record(ctx, time.Since(at).Seconds())
 		}
 		return nil
 	case event.CaughtUp:
-		o.delivered.Add(ctx, 1, caughtUpEvent)
+		t.delivered.Add(ctx, 1, caughtUpEvent)
 		return nil
 	}
-	o.delivered.Add(ctx, 1, updateEvent)
-	if watching == nil || !o.pushes.Allow() {
+	t.delivered.Add(ctx, 1, updateEvent)
+	if watching == nil || !t.pushes.Allow() {
 		return nil
 	}
-	return o.pushing(ctx, event, found)
+	return t.pushing(ctx, event, found)
 }
 
 // pushing starts the span of a push.
-func (o *Observer) pushing(ctx context.Context, event watch.Event, found watch.TraceRef) (delivered func()) {
+func (t *Tracer) pushing(ctx context.Context, event watch.Event, found watch.TraceRef) (delivered func()) {
 	var options []trace.SpanStartOption
 	if event.Update != nil {
 		options = append(options, trace.WithAttributes(
@@ -188,23 +188,23 @@ func (o *Observer) pushing(ctx context.Context, event watch.Event, found watch.T
 	if found != nil {
 		options = append(options, trace.WithLinks(link(found, linkFound)))
 	}
-	_, span := o.tracer.Start(ctx, "push", options...)
+	_, span := t.tracer.Start(ctx, "push", options...)
 	return func() { span.End() }
 }
 
 // Notified counts attempts to send events to a team, by outcome. If attempts is 0, it only creates the series.
-func (o *Observer) Notified(team, outcome string, attempts int64) {
-	o.notified.Add(context.Background(), attempts, labelled(owner.is(team), eventOutcome.is(outcome)))
+func (t *Tracer) Notified(team, outcome string, attempts int64) {
+	t.notified.Add(context.Background(), attempts, labelled(owner.is(team), eventOutcome.is(outcome)))
 }
 
 // Ordered records an order's outcome and cost. by is the caller's name, or "" for a caller with its own API key.
-func (o *Observer) Ordered(ctx context.Context, by, modelID string, g catalog.Generation, err error) {
-	o.orders.Add(ctx, 1, labelled(ordered.is(orderOutcome(g, err))))
+func (t *Tracer) Ordered(ctx context.Context, by, modelID string, g catalog.Generation, err error) {
+	t.orders.Add(ctx, 1, labelled(ordered.is(orderOutcome(g, err))))
 	if err == nil && g.CostCents != nil {
 		if by == "" {
 			by = "forwarded"
 		}
-		o.spent.Add(ctx, max(0, *g.CostCents), labelled(model.is(modelID), caller.is(by)))
+		t.spent.Add(ctx, max(0, *g.CostCents), labelled(model.is(modelID), caller.is(by)))
 	}
 }
 

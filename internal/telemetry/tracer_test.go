@@ -13,7 +13,7 @@ import (
 func TestAThousandPushesASecondHaveASpan(t *testing.T) {
 	exporter := record(t)
 	synctest.Test(t, func(t *testing.T) {
-		o, err := NewObserver()
+		o, err := NewTracer()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ type Config struct {
 	Seed         uint64         // seed of the jitter; zero means random
 	Ledger       *ledger.Ledger // counts the replicas that divide Rate; nil if there is only one replica
 	Logger       *slog.Logger   // nil discards all messages
-	Observer     Observer       // may be nil
+	Tracer       Tracer         // may be nil
 	Recorder     Recorder       // records each new state before subscribers are notified; may be nil
 }
 
@@ -34,8 +34,8 @@ func (c Config) withDefaults() (Config, error) {
 	c.RefundWindow = cmp.Or(c.RefundWindow, 10*time.Minute)
 	c.Seed = cmp.Or(c.Seed, mathrand.Uint64())
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
-	if c.Observer == nil {
-		c.Observer = noObserver{}
+	if c.Tracer == nil {
+		c.Tracer = noTracer{}
 	}
 	if c.Recorder == nil {
 		c.Recorder = noRecorder{}

@@ -128,7 +128,7 @@ const maxEventsPerTurn = 64
 
 // delivery delivers the events of one watch to its caller. The dispatcher's mutex guards the fields below done.
 type delivery struct {
-	observer   Observer
+	tracer     Tracer
 	ctx        context.Context
 	watcher    *watcher
 	deliver    func(Event) error
@@ -205,7 +205,7 @@ func (d *delivery) relieved(w *worker) bool {
 
 // send passes an event to deliver.
 func (d *delivery) send(s step) error {
-	delivered := d.observer.Delivery(d.ctx, d.watcher.trace, *s.event, s.found)
+	delivered := d.tracer.Delivery(d.ctx, d.watcher.trace, *s.event, s.found)
 	err := d.deliver(*s.event)
 	if delivered != nil {
 		delivered()

@@ -124,9 +124,9 @@ func (h *Hub) Drain() {
 // cause), req.Until is reached, the hub is drained, or the catalog rejects a forwarded API key. Watch repeats a panic of
 // deliver, and does not change req.
 func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error) error {
-	d := &delivery{observer: h.cfg.Observer, ctx: ctx, deliver: deliver, done: make(chan struct{})}
+	d := &delivery{tracer: h.cfg.Tracer, ctx: ctx, deliver: deliver, done: make(chan struct{})}
 	d.dispatcher = &h.dispatchers[int(h.assigned.Add(1))%len(h.dispatchers)]
-	w := newWatcher(req, d.ready, h.cfg.Observer.TraceRef(ctx))
+	w := newWatcher(req, d.ready, h.cfg.Tracer.TraceRef(ctx))
 	d.watcher = w
 	h.watches.Add(1)
 	defer h.watches.Add(-1)
@@ -286,7 +286,7 @@ func (h *Hub) with(cred catalog.Credential, id string, f func(*tenant, *generati
 // apply calls f with a generation under the mutex of its tenant. Then it records the new states and notifies the watchers. If
 // there is no such generation, it creates one if create is true, and otherwise does nothing.
 func (h *Hub) apply(ctx context.Context, cred catalog.Credential, id string, create bool, f func(*tenant, *generation, *pollResult, time.Time)) {
-	t, result, now := h.find(cred, create), &pollResult{found: h.cfg.Observer.TraceRef(ctx)}, time.Now()
+	t, result, now := h.find(cred, create), &pollResult{found: h.cfg.Tracer.TraceRef(ctx)}, time.Now()
 	if t == nil {
 		return
 	}

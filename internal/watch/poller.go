@@ -239,7 +239,7 @@ func (p *poller) execute(j *job) {
 	h, cred := p.hub, p.tenant.cred
 	ctx, cancel := context.WithTimeout(h.ctx, pollTimeout)
 	defer cancel()
-	ctx, found, ended := h.cfg.Observer.PollBegins(ctx, j.Poll)
+	ctx, found, ended := h.cfg.Tracer.PollBegins(ctx, j.Poll)
 	result := &pollResult{found: found}
 	switch {
 	case j.Account:

@@ -7,9 +7,9 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// Observer traces and measures the hub. Its methods are called concurrently, and never while a lock of the hub is held. So a
-// slow observer delays only one request or one delivery.
-type Observer interface {
+// Tracer traces and measures the hub. Its methods are called concurrently, and never while a lock of the hub is held. So a
+// slow tracer delays only one request or one delivery.
+type Tracer interface {
 	// TraceRef returns a reference to the trace of ctx, for links in other spans. It returns nil if
 	// that trace is not recorded.
 	TraceRef(ctx context.Context) TraceRef
@@ -22,18 +22,18 @@ type Observer interface {
 	Delivery(ctx context.Context, watching TraceRef, event Event, found TraceRef) (delivered func())
 }
 
-// noObserver does nothing.
-type noObserver struct{}
+// noTracer does nothing.
+type noTracer struct{}
 
-func (noObserver) TraceRef(context.Context) TraceRef { return nil }
+func (noTracer) TraceRef(context.Context) TraceRef { return nil }
 
-func (noObserver) PollBegins(ctx context.Context, _ Poll) (context.Context, TraceRef, func(Outcome)) {
+func (noTracer) PollBegins(ctx context.Context, _ Poll) (context.Context, TraceRef, func(Outcome)) {
 	return ctx, nil, func(Outcome) {}
 }
 
-func (noObserver) Delivery(context.Context, TraceRef, Event, TraceRef) func() { return nil }
+func (noTracer) Delivery(context.Context, TraceRef, Event, TraceRef) func() { return nil }
 
-// TraceRef is an observer's reference to a trace. The hub only passes it on.
+// TraceRef is a tracer's reference to a trace. The hub only passes it on.
 type TraceRef any
 
 // Poll describes one request of a poller.

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// notebook is an observer that records its calls. A context's trace reference is the context's name.
+// notebook is a tracer that records its calls. A context's trace reference is the context's name.
 type notebook struct {
 	mu        sync.Mutex
 	polls     []Poll
@@ -90,13 +90,13 @@ func (s *shelf) List(ctx context.Context, cred catalog.Credential, _ time.Time) 
 	return catalog.NewList(all), nil
 }
 
-// observed runs a test with a hub and an observer in virtual time.
+// observed runs a test with a hub and a tracer in virtual time.
 func observed(t *testing.T, states map[string]catalog.State, test func(hub *Hub, up *shelf, heard *notebook, watch func(name string, ids ...string))) *notebook {
 	t.Helper()
 	heard := &notebook{}
 	synctest.Test(t, func(t *testing.T) {
 		up := &shelf{states: states}
-		hub, err := New(Config{Upstream: Limited(up), Seed: 1, Observer: heard})
+		hub, err := New(Config{Upstream: Limited(up), Seed: 1, Tracer: heard})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,13 +223,13 @@ func TestWatchesOfOneGenerationShareItsPolls(t *testing.T) {
 	}
 }
 
-func TestAWatchPaysNothingForAnObserverThatIsNotThere(t *testing.T) {
+func TestAWatchPaysNothingForATracerThatIsNotThere(t *testing.T) {
 	hub, err := New(Config{Upstream: Limited(silent{}), Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(hub.Close)
-	d := delivery{observer: hub.cfg.Observer, ctx: t.Context(), watcher: &watcher{stream: stream{trace: hub.cfg.Observer.TraceRef(t.Context())}}, deliver: ignore}
+	d := delivery{tracer: hub.cfg.Tracer, ctx: t.Context(), watcher: &watcher{stream: stream{trace: hub.cfg.Tracer.TraceRef(t.Context())}}, deliver: ignore}
 	s := step{event: &Event{Update: &Update{}}}
 	if n := testing.AllocsPerRun(100, func() { _ = d.send(s) }); n != 0 {
 		t.Errorf("%v allocations", n)
