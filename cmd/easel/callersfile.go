@@ -112,9 +112,9 @@ type notifier struct {
 	count func(team, outcome string, events int64)
 }
 
-// outbox returns the subscribed teams and the event data for the ledger.
-func (n *notifier) outbox() *ledger.Outbox {
-	return &ledger.Outbox{Teams: n.teams.Known, Generation: n.data.Generation, Budget: n.data.Budget}
+// eventConfig returns the subscribed teams and the event data for the ledger.
+func (n *notifier) eventConfig() *ledger.EventConfig {
+	return &ledger.EventConfig{Teams: n.teams.Known, Generation: n.data.Generation, Budget: n.data.Budget}
 }
 
 // take applies the teams in a callers file. Their event counts start at 0, so that the metric exists before the first event.

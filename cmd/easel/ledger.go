@@ -27,7 +27,7 @@ func (f *facade) openLedger(ctx context.Context) (err error) {
 		Contents: f.ContentURL != "", Audited: logAudit(f.logger), Logger: f.logger,
 	}
 	if f.CallersFile != "" || ledger.IsDurable(f.LedgerURL) {
-		config.Outbox = f.notifier.outbox()
+		config.Events = f.notifier.eventConfig()
 	}
 	if f.ledger, err = ledger.Open(ctx, config); err != nil {
 		return wrong(err)

@@ -42,7 +42,7 @@ func (t *Teams) Set(teams map[string]Team) {
 	t.known.Store(&known)
 }
 
-// Known returns the teams for a [ledger.Outbox].
+// Known returns the teams for a [ledger.EventConfig].
 func (t *Teams) Known() map[string]ledger.Team {
 	if known := t.known.Load(); known != nil {
 		return *known

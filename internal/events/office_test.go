@@ -124,7 +124,7 @@ func newOffice(t *testing.T, url string) *office {
 	o.write(oneSecret + "\n")
 	o.register("studio", "print")
 	var err error
-	o.book, err = ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "https://catalog.example", ResendWindow: time.Hour, RefundWindow: time.Hour, Outbox: &ledger.Outbox{
+	o.book, err = ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "https://catalog.example", ResendWindow: time.Hour, RefundWindow: time.Hour, Events: &ledger.EventConfig{
 		Teams: o.teams.Known, Generation: func(o ledger.Order, _ *string) string { return fmt.Sprintf(`{"generationId":%q}`, o.Generation) },
 		Budget: func(ledger.Budget) string { return "{}" },
 	}})

@@ -44,7 +44,7 @@ func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {
 		var told []string
 		l, err := ledger.Open(t.Context(), ledger.Config{
 			URL: url, Catalog: theCatalog, ResendWindow: window,
-			Outbox: &ledger.Outbox{Teams: func() map[string]ledger.Team { return nil }, Generation: func(ledger.Order, *string) string { return "{}" }, Budget: func(ledger.Budget) string { return "{}" }},
+			Events: &ledger.EventConfig{Teams: func() map[string]ledger.Team { return nil }, Generation: func(ledger.Order, *string) string { return "{}" }, Budget: func(ledger.Budget) string { return "{}" }},
 			Audited: func(_ context.Context, a ledger.AuditLine) {
 				mu.Lock()
 				defer mu.Unlock()

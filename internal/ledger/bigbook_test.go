@@ -72,7 +72,7 @@ func openWithTeams(t testing.TB, url string) *ledger.Ledger {
 	for n := range bookTeams {
 		teams[fmt.Sprint("team", n)] = ledger.Team{Subscribed: true}
 	}
-	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window, Outbox: &ledger.Outbox{
+	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window, Events: &ledger.EventConfig{
 		Teams:      func() map[string]ledger.Team { return teams },
 		Generation: func(ledger.Order, *string) string { return "{}" }, Budget: func(ledger.Budget) string { return "{}" },
 	}})

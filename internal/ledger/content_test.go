@@ -27,7 +27,7 @@ func TestACopyOfATeamThatIsUnknownHereStays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, url string) {
-				l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "c", Contents: true, Outbox: &ledger.Outbox{
+				l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "c", Contents: true, Events: &ledger.EventConfig{
 					Teams:      func() map[string]ledger.Team { return row.teams },
 					Generation: func(ledger.Order, *string) string { return "{}" }, Budget: func(ledger.Budget) string { return "{}" },
 				}})
@@ -67,7 +67,7 @@ func TestACopyOfATeamThatIsUnknownHereStays(t *testing.T) {
 // wanting opens a ledger with generations whose results are to be copied.
 func wanting(t *testing.T, url string, generations ...string) *ledger.Ledger {
 	t.Helper()
-	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, Outbox: saying(0), Contents: true})
+	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, Events: saying(0), Contents: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 // lived fills a ledger with the given number of orders, and closes it.
 func lived(t *testing.T, url string, orders int) {
 	t.Helper()
-	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window, Outbox: &ledger.Outbox{
+	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window, Events: &ledger.EventConfig{
 		Teams:      func() map[string]ledger.Team { return map[string]ledger.Team{"team1": {Subscribed: true}} },
 		Generation: func(ledger.Order, *string) string { return `{"text":"a ‚'word'"}` }, Budget: func(ledger.Budget) string { return "{}" },
 	}})
@@ -86,7 +86,7 @@ func TestCopiedLedgerDeliversPendingEventsInOrder(t *testing.T) {
 			if _, differences, err := copyBook(t.Context(), from, to, ignore); err != nil || len(differences) > 0 {
 				t.Fatal(differences, err)
 			}
-			l := openTelling(t, to, outbox(ledger.Limits{}))
+			l := openTelling(t, to, eventConfig(ledger.Limits{}))
 			if due := dueEvents(t, l, "studio"); !slices.Equal(due, []string{"g1 failed", "g2 succeeded"}) {
 				t.Errorf("the due events are %q", due)
 			}

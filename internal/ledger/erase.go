@@ -84,22 +84,22 @@ func erase(tx *transaction, all []Order) (erased []Order, err error) {
 // ofErased selects the events of orders by the ids of these orders.
 const ofErased = `(owner, subject) IN (SELECT owner, generation_id FROM orders WHERE id {in ids})`
 
-// eraseEvents deletes the events of orders. Pending events are kept without the erased content. Without an outbox they are
+// eraseEvents deletes the events of orders. Pending events are kept without the erased content. Without an event configuration they are
 // deleted too, because no event is delivered.
 func eraseEvents(tx *transaction, ids string, placed map[string]Order) error {
-	outbox := tx.l.outbox
-	if outbox != nil {
+	events := tx.l.events
+	if events != nil {
 		pending, err := collect(tx, scanEvent, selectEvents+`state = {pending} AND `+ofErased, ids)
 		for _, e := range pending {
 			if err == nil {
-				_, err = tx.exec(`UPDATE events SET data = $1 WHERE id = $2`, outbox.Generation(placed[e.Subject].asErased(e.Type), nil), e.ID)
+				_, err = tx.exec(`UPDATE events SET data = $1 WHERE id = $2`, events.Generation(placed[e.Subject].asErased(e.Type), nil), e.ID)
 			}
 		}
 		if err != nil {
 			return err
 		}
 	}
-	_, err := tx.exec(`DELETE FROM events WHERE (state <> {pending} OR $2 = 0) AND `+ofErased, ids, number(outbox != nil))
+	_, err := tx.exec(`DELETE FROM events WHERE (state <> {pending} OR $2 = 0) AND `+ofErased, ids, number(events != nil))
 	return err
 }
 

@@ -33,9 +33,9 @@ func prompted(t *testing.T, l *ledger.Ledger, key, generation string) ledger.Ord
 	return o
 }
 
-// saying returns an outbox that puts the prompt into each event of an order that has the prompt.
-func saying(retention time.Duration) *ledger.Outbox {
-	return &ledger.Outbox{
+// saying returns an event configuration that puts the prompt into each event of an order that has the prompt.
+func saying(retention time.Duration) *ledger.EventConfig {
+	return &ledger.EventConfig{
 		Teams: func() map[string]ledger.Team {
 			return map[string]ledger.Team{"studio": {Subscribed: true, Retention: retention}}
 		},

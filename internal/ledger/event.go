@@ -89,7 +89,7 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	if after.IsGone() && !before.IsGone() {
 		types = append(types, EventDeleted)
 	}
-	if len(types) == 0 || t.l.outbox == nil || after.isForwarded() {
+	if len(types) == 0 || t.l.events == nil || after.isForwarded() {
 		return nil
 	}
 	delay := time.Duration(0)
@@ -97,7 +97,7 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 		delay = copyTimeout
 	}
 	for _, eventType := range types {
-		if err := t.addEvent(Event{Owner: after.Owner, Type: eventType, Subject: after.Generation, Data: t.l.outbox.Generation(after.as(eventType), text)}, delay); err != nil {
+		if err := t.addEvent(Event{Owner: after.Owner, Type: eventType, Subject: after.Generation, Data: t.l.events.Generation(after.as(eventType), text)}, delay); err != nil {
 			return err
 		}
 	}
@@ -121,7 +121,7 @@ func (o Order) as(eventType string) Order {
 
 // tellBudgets writes the events of budgets that have reached a threshold. Each threshold is reported once.
 func (t *transaction) tellBudgets(o Order, changed []usage) error {
-	if t.l.outbox == nil {
+	if t.l.events == nil {
 		return nil
 	}
 	for _, b := range t.l.teams()[o.Owner].Limits.periods(o.Time) {
@@ -146,7 +146,7 @@ func (t *transaction) tellBudget(owner string, b Budget, notified int64) error {
 			return err
 		}
 		subject := fmt.Sprintf("%s.%s", b.Period, b.Start.Format(time.DateOnly))
-		if err := t.addEvent(Event{Owner: owner, Type: EventBudget, Subject: subject, Percent: percent, Data: t.l.outbox.Budget(b)}, 0); err != nil {
+		if err := t.addEvent(Event{Owner: owner, Type: EventBudget, Subject: subject, Percent: percent, Data: t.l.events.Budget(b)}, 0); err != nil {
 			return err
 		}
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// outbox returns an outbox in which the team studio has a receiver and budgets.
-func outbox(limits ledger.Limits) *ledger.Outbox {
-	return &ledger.Outbox{
+// eventConfig returns an event configuration in which the team studio has a receiver and budgets.
+func eventConfig(limits ledger.Limits) *ledger.EventConfig {
+	return &ledger.EventConfig{
 		Teams: func() map[string]ledger.Team {
 			return map[string]ledger.Team{"studio": {Limits: limits, Subscribed: true}}
 		},
@@ -26,9 +26,9 @@ func outbox(limits ledger.Limits) *ledger.Outbox {
 	}
 }
 
-func openTelling(t *testing.T, url string, o *ledger.Outbox) *ledger.Ledger {
+func openTelling(t *testing.T, url string, o *ledger.EventConfig) *ledger.Ledger {
 	t.Helper()
-	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window, RefundWindow: time.Hour, Outbox: o})
+	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window, RefundWindow: time.Hour, Events: o})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestWhatBecomesOfAnOrderIsWrittenAsEvents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, url string) {
-				l := openTelling(t, url, outbox(ledger.Limits{}))
+				l := openTelling(t, url, eventConfig(ledger.Limits{}))
 				conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
 				observe(t, l, "g1", row.seen...)
 				if got := events(t, l); !slices.Equal(got, row.published) {
@@ -123,7 +123,7 @@ func TestWhatBecomesOfAnOrderIsWrittenAsEvents(t *testing.T) {
 // A process may not have loaded the callers file with the receiver yet.
 func TestEventWithoutAReceiverIsKeptForOne(t *testing.T) { // fault M5
 	onEach(t, func(t *testing.T, url string) {
-		l := openTelling(t, url, outbox(ledger.Limits{DailyCents: cents(11)}))
+		l := openTelling(t, url, eventConfig(ledger.Limits{DailyCents: cents(11)}))
 		for name, deliver := range map[string]func() error{
 			"by a process with the receiver": func() error { return l.DeliverKept(t.Context(), "print") },
 			"by a replay": func() error {
@@ -155,7 +155,7 @@ func TestEventWithoutAReceiverIsKeptForOne(t *testing.T) { // fault M5
 
 func TestOldKeptEventIsNotDelivered(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		o := outbox(ledger.Limits{})
+		o := eventConfig(ledger.Limits{})
 		teams := map[string]ledger.Team{"studio": {}}
 		o.Teams = func() map[string]ledger.Team { return teams }
 		l := openTelling(t, url, o)
@@ -176,7 +176,7 @@ func TestOldKeptEventIsNotDelivered(t *testing.T) {
 func TestLaterEventFollowsAKeptOne(t *testing.T) { // fault M5
 	onEach(t, func(t *testing.T, url string) {
 		teams := map[string]ledger.Team{"studio": {}}
-		o := outbox(ledger.Limits{})
+		o := eventConfig(ledger.Limits{})
 		o.Teams = func() map[string]ledger.Team { return teams }
 		l := openTelling(t, url, o)
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
@@ -198,7 +198,7 @@ func TestLaterEventFollowsAKeptOne(t *testing.T) { // fault M5
 func TestNothingIsWrittenWhereNobodyCanBeTold(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		for name, forwarded := range map[string]bool{"without teams": false, "of a forwarded API key": true} {
-			o := outbox(ledger.Limits{})
+			o := eventConfig(ledger.Limits{})
 			if !forwarded {
 				o = nil
 			}
@@ -220,7 +220,7 @@ func TestNothingIsWrittenWhereNobodyCanBeTold(t *testing.T) {
 
 func TestOldEventsAreForgottenUnlessPending(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		l := openTelling(t, url, outbox(ledger.Limits{}))
+		l := openTelling(t, url, eventConfig(ledger.Limits{}))
 		for _, owner := range []string{"studio", "print"} {
 			r := request("k")
 			r.Owner, r.Namespace, r.Caller = owner, owner, owner
@@ -245,7 +245,7 @@ func TestOldEventsAreForgottenUnlessPending(t *testing.T) {
 func TestAThresholdOfABudgetIsToldOnceInItsWindow(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		limits := ledger.Limits{DailyCents: cents(44), MonthlyCents: cents(1000)}
-		l := openTelling(t, url, outbox(limits))
+		l := openTelling(t, url, eventConfig(limits))
 		order := func(key string) {
 			r := request(key)
 			r.Limits = limits
@@ -289,7 +289,7 @@ func TestAThresholdOfABudgetIsToldOnceInItsWindow(t *testing.T) {
 
 func TestAHigherChargeReachesAThreshold(t *testing.T) { // fault T7
 	onEach(t, func(t *testing.T, url string) {
-		l := openTelling(t, url, outbox(ledger.Limits{DailyCents: cents(20)}))
+		l := openTelling(t, url, eventConfig(ledger.Limits{DailyCents: cents(20)}))
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
 		if got := events(t, l); len(got) > 0 {
 			t.Errorf("the written events are %q", got)
@@ -306,7 +306,7 @@ func TestAHigherChargeReachesAThreshold(t *testing.T) { // fault T7
 // ended returns a ledger with two finished generations: g1 failed and was refunded, and g2 succeeded.
 func ended(t *testing.T, url string) *ledger.Ledger {
 	t.Helper()
-	l := openTelling(t, url, outbox(ledger.Limits{}))
+	l := openTelling(t, url, eventConfig(ledger.Limits{}))
 	for _, g := range []string{"g1", "g2"} {
 		conclude(t, l, write(t, l, request(g)), lifecycle.Named, g)
 	}
@@ -419,7 +419,7 @@ func TestReplayedEventIsDeliveredBeforeLaterEvents(t *testing.T) {
 // An event and its state are either both recorded or both missing, even if several replicas record the same state.
 func TestOneOfManyReplicasWritesTheEvent(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		l := openTelling(t, url, outbox(ledger.Limits{}))
+		l := openTelling(t, url, eventConfig(ledger.Limits{}))
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
 		var all sync.WaitGroup
 		for range 8 {

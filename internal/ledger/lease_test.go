@@ -31,7 +31,7 @@ func turnClockBack(t *testing.T, l *ledger.Ledger, by time.Duration) {
 // and reports by kind whether it succeeded.
 func leased(t *testing.T, url string) (l *ledger.Ledger, takes func() map[string]bool) {
 	t.Helper()
-	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window, Outbox: outbox(ledger.Limits{})})
+	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window, Events: eventConfig(ledger.Limits{})})
 	if err != nil {
 		t.Fatal(err)
 	}

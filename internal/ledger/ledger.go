@@ -21,7 +21,7 @@ type Ledger struct {
 	refunds  time.Duration // time after a failure in which a refund may arrive
 	catalog  string
 	kind     string // kind of the ledger, see [Kind]
-	outbox   *Outbox
+	events   *EventConfig
 	audited  func(context.Context, AuditLine) // see [Config.Audited]
 	jobAdded chan struct{}                    // signals that a job was written; capacity 1
 	contents bool                             // results are copied
@@ -74,10 +74,10 @@ func (l *Ledger) Close() (err error) {
 
 // teams returns the teams that this process knows, by owner.
 func (l *Ledger) teams() map[string]Team {
-	if l.outbox == nil {
+	if l.events == nil {
 		return nil
 	}
-	return l.outbox.Teams()
+	return l.events.Teams()
 }
 
 // IsSubscriber reports whether this process has an event receiver for an owner.

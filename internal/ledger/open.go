@@ -31,8 +31,8 @@ type Config struct {
 	RefundWindow time.Duration
 	// Connector connects to the database instead of the driver. The URL still selects the dialect. Nil means the driver.
 	Connector driver.Connector
-	// Outbox describes the owners and their events. If nil, no events are stored.
-	Outbox *Outbox
+	// Events describes the owners and their events. If nil, no events are stored.
+	Events *EventConfig
 	// Contents means that results are copied.
 	Contents bool
 	// Audited is called with each line of the audit after its commit. It must not block or use the ledger. It may be nil.
@@ -52,7 +52,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 	}
 	l := &Ledger{
 		dialect: at.dialect, window: cmp.Or(config.ResendWindow, ResendWindow), refunds: config.RefundWindow,
-		catalog: config.Catalog, kind: Kind(config.URL), outbox: config.Outbox, audited: config.Audited,
+		catalog: config.Catalog, kind: Kind(config.URL), events: config.Events, audited: config.Audited,
 		contents: config.Contents, jobAdded: make(chan struct{}, 1),
 	}
 	l.statements, l.commits = newOperation(at.system, "statements"), newOperation(at.system, "commit")

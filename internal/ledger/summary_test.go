@@ -16,7 +16,7 @@ import (
 
 func TestTheSummaryIsThatOfTheOrders(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		l := openTelling(t, url, outbox(ledger.Limits{DailyCents: cents(100), MonthlyCents: cents(30)}))
+		l := openTelling(t, url, eventConfig(ledger.Limits{DailyCents: cents(100), MonthlyCents: cents(30)}))
 		for key, seen := range map[string]lifecycle.Observation{"g1": {Status: lifecycle.Succeeded, CostCents: cents(9)}, "g2": {Status: lifecycle.Refunded}, "g3": {Deleted: true}} {
 			conclude(t, l, write(t, l, request(key)), lifecycle.Named, key)
 			observe(t, l, key, seen)

@@ -71,7 +71,7 @@ func (r *requests) Write(message []byte) (int, error) {
 func TestTheTotalLockIsHeldForOneQueryAndTheCommit(t *testing.T) { // fault T5
 	sent := &requests{}
 	relay := newRelay(t, proctest.Database(t), sent)
-	l := openTelling(t, relay.url(t, "exec"), outbox(ledger.Limits{DailyCents: cents(12)})) // each order exceeds a threshold of the budget
+	l := openTelling(t, relay.url(t, "exec"), eventConfig(ledger.Limits{DailyCents: cents(12)})) // each order exceeds a threshold of the budget
 	r := request("k")
 	r.Limits, r.Total = ledger.Limits{DailyCents: cents(12)}, ledger.Limits{DailyCents: cents(100), MonthlyCents: cents(1000)}
 	if _, free, err := l.Write(t.Context(), r); err != nil || !free {

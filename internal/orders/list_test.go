@@ -12,11 +12,11 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// tellsEvents reopens the ledger with an outbox for some owners. It returns the result texts that the outbox has
+// tellsEvents reopens the ledger with events for some owners. It returns the result texts that the event data has
 // written into events.
 func (s *shop) tellsEvents(r *replica, owners ...string) (texts *[]string) {
 	texts = new([]string)
-	s.outbox = &ledger.Outbox{
+	s.events = &ledger.EventConfig{
 		Teams: func() map[string]ledger.Team { return teamsTold(owners...) },
 		Generation: func(_ ledger.Order, text *string) string {
 			if text == nil {

@@ -45,12 +45,12 @@ type shop struct {
 	ledger *ledger.Ledger
 	key    string
 	path   string
-	outbox *ledger.Outbox
+	events *ledger.EventConfig
 }
 
 // open opens the shop's ledger.
 func (s *shop) open() {
-	l, err := ledger.Open(s.Context(), ledger.Config{URL: "sqlite:" + s.path, Catalog: "http://127.0.0.1" + sandbox.BasePath, ResendWindow: window, RefundWindow: refundWindow, Outbox: s.outbox})
+	l, err := ledger.Open(s.Context(), ledger.Config{URL: "sqlite:" + s.path, Catalog: "http://127.0.0.1" + sandbox.BasePath, ResendWindow: window, RefundWindow: refundWindow, Events: s.events})
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -36,8 +36,8 @@ func (e *eventLog) take() []string {
 	return e.all
 }
 
-// withOutbox reopens the ledger with an outbox for the team studio.
-func (s *shop) withOutbox() (events *eventLog) {
+// withEvents reopens the ledger with events for the team studio.
+func (s *shop) withEvents() (events *eventLog) {
 	s.Helper()
 	events = &eventLog{}
 	if err := s.ledger.Close(); err != nil {
@@ -45,7 +45,7 @@ func (s *shop) withOutbox() (events *eventLog) {
 	}
 	l, err := ledger.Open(s.Context(), ledger.Config{
 		URL: "sqlite:" + s.path, Catalog: "http://127.0.0.1" + sandbox.BasePath, ResendWindow: window, RefundWindow: refundWindow,
-		Outbox: &ledger.Outbox{
+		Events: &ledger.EventConfig{
 			Teams: func() map[string]ledger.Team { return nil },
 			Generation: func(o ledger.Order, _ *string) string {
 				events.add(fmt.Sprint(o.Status, " ", o.IsGone()))
@@ -105,7 +105,7 @@ func TestEachEndThatTheLedgerRejectedIsRecordedLaterInOrder(t *testing.T) {
 		for when, fails := range map[string]time.Duration{"never": 0, "for a minute": time.Minute, "until the hub ends": -1} {
 			t.Run(name+", the ledger fails "+when, func(t *testing.T) {
 				inShop(t, 1000, func(s *shop) {
-					events := s.withOutbox()
+					events := s.withEvents()
 					r := s.replica()
 					g := mustPlace(s, r, "k", "a harbour")
 					time.Sleep(time.Minute) // because a 404 soon after the order would not count as a deletion

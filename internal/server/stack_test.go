@@ -58,7 +58,7 @@ type options struct {
 	hub     watch.Config
 	ledger  string                                    // URL of the ledger
 	copied  bool                                      // whether the ledger requests copies of results
-	outbox  *ledger.Outbox                            // the ledger's outbox for events
+	events  *ledger.EventConfig                       // the ledger's event configuration
 	wrap    func(http.RoundTripper) http.RoundTripper // wraps the transport to the catalog
 	// memory puts all connections in memory, which tests in virtual time need.
 	memory      bool
@@ -102,7 +102,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	})
 	must(err)
 	o.hub.Upstream, o.hub.Tracer = client.Polls(), tracer
-	s.ledger, err = ledger.Open(t.Context(), ledger.Config{URL: o.ledger, Catalog: up.url, ResendWindow: time.Hour, Contents: o.copied, Outbox: o.outbox})
+	s.ledger, err = ledger.Open(t.Context(), ledger.Config{URL: o.ledger, Catalog: up.url, ResendWindow: time.Hour, Contents: o.copied, Events: o.events})
 	must(err)
 	recorder := &orders.Recorder{Ledger: s.ledger, Logger: slog.New(slog.DiscardHandler)}
 	o.hub.Recorder = recorder

@@ -73,15 +73,15 @@ func (w *world) subscribers() map[string]events.Team {
 	return teams
 }
 
-// outbox returns the configuration with which a process writes events.
-func (p *process) outbox(w *world) *ledger.Outbox {
+// eventConfig returns the configuration with which a process writes events.
+func (p *process) eventConfig(w *world) *ledger.EventConfig {
 	if !w.plan.Events {
 		return nil
 	}
 	p.teams = &events.Teams{}
 	p.teams.Set(w.subscribers())
 	data := service.EventData{Catalog: "http://catalog" + sandbox.BasePath}
-	return &ledger.Outbox{Teams: p.teams.Known, Generation: data.Generation, Budget: data.Budget}
+	return &ledger.EventConfig{Teams: p.teams.Known, Generation: data.Generation, Budget: data.Budget}
 }
 
 // kinds returns the kinds of jobs that 'easel serve' runs.

@@ -237,7 +237,7 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "an event is written by who tells its owner alone",
-		edits:  []edit{{ledgerDir, "transaction.tellGeneration", "_ || t.l.outbox == nil || a.isForwarded()", "t.l.outbox == nil || len(types) == 0 || !t.l.IsSubscriber(a.Owner)"}},
+		edits:  []edit{{ledgerDir, "transaction.tellGeneration", "_ || t.l.events == nil || a.isForwarded()", "t.l.events == nil || len(types) == 0 || !t.l.IsSubscriber(a.Owner)"}},
 		jobs:   seeds("events-only-M5", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"every recorded event arrives, and no other"},
 	},

@@ -94,7 +94,7 @@ func (p *process) openLedger(w *world) (book *ledger.Ledger, err error) {
 	at := ledger.Config{URL: ledger.InMemory, Catalog: "http://catalog" + sandbox.BasePath, ResendWindow: w.plan.Window, RefundWindow: refundWindow}
 	if w.plan.Ledger {
 		p.gateway = w.database.gateway(p.name)
-		at.URL, at.Connector, at.Outbox = "sqlite:simulated", p.gateway, p.outbox(w)
+		at.URL, at.Connector, at.Events = "sqlite:simulated", p.gateway, p.eventConfig(w)
 	}
 	if book, err = ledger.Open(context.Background(), at); err == nil && p.gateway != nil {
 		p.gateway.open = true
