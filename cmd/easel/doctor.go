@@ -12,19 +12,17 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/doctor"
-	"github.com/easel-grpc/easel/internal/ledger"
 )
 
 type doctorCmd struct {
-	UpstreamURL      string `name:"upstream-url" group:"upstream" env:"EASEL_UPSTREAM_URL" placeholder:"URL" help:"Base address of the catalog. Required."`
-	UpstreamKeyFile  string `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with an API key for the catalog. Default: the key in $$EASEL_API_KEY."`
-	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Send the API key over http to a host that is not loopback."`
-	ledgerFlags
-	Model   string        `placeholder:"MODEL" help:"Model to check and to quote. Default: the first model in the list."`
-	Inputs  []string      `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs to quote. Default: sample values for the model's fields."`
-	Timeout time.Duration `default:"2m" placeholder:"TIME" help:"Timeout of the whole check."`
-	Output  string        `group:"output" short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"Format of the output: table or json."`
-	Quiet   bool          `group:"output" short:"q" help:"Print only the values that Easel could not read."`
+	UpstreamURL      string        `name:"upstream-url" group:"upstream" env:"EASEL_UPSTREAM_URL" placeholder:"URL" help:"Base address of the catalog. Required."`
+	UpstreamKeyFile  string        `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with an API key for the catalog. Default: the key in $$EASEL_API_KEY."`
+	UpstreamInsecure bool          `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Send the API key over http to a host that is not loopback."`
+	Model            string        `placeholder:"MODEL" help:"Model to check and to quote. Default: the first model in the list."`
+	Inputs           []string      `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs to quote. Default: sample values for the model's fields."`
+	Timeout          time.Duration `default:"2m" placeholder:"TIME" help:"Timeout of the whole check."`
+	Output           string        `group:"output" short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"Format of the output: table or json."`
+	Quiet            bool          `group:"output" short:"q" help:"Print only the values that Easel could not read."`
 }
 
 // AfterApply sets the error format to the output format.
@@ -35,9 +33,8 @@ func (c *doctorCmd) AfterApply(p *cli.Program) error { //nolint:unparam // the p
 
 func (c *doctorCmd) Faults() []string {
 	list := &cli.FaultList{}
-	serve := serveCmd{UpstreamURL: c.UpstreamURL, UpstreamKeyFile: c.UpstreamKeyFile, UpstreamInsecure: c.UpstreamInsecure, ledgerFlags: c.ledgerFlags}
+	serve := serveCmd{UpstreamURL: c.UpstreamURL, UpstreamKeyFile: c.UpstreamKeyFile, UpstreamInsecure: c.UpstreamInsecure}
 	serve.upstreamFaults(list)
-	serve.ledgerFaults(list)
 	list.Require(c.Timeout > 0, "--timeout must be above 0")
 	return *list
 }
@@ -60,7 +57,6 @@ func (c *doctorCmd) Run(ctx context.Context, p *cli.Program) error {
 	defer cancel()
 	report, err := doctor.Examine(ctx, doctor.Config{
 		BaseURL: c.UpstreamURL, AllowInsecure: c.UpstreamInsecure, Credential: cred, Model: c.Model, Inputs: inputs,
-		Ledger: ledger.Meaning(c.LedgerURL),
 	})
 	if err != nil {
 		return wrongSetting("EASEL_UPSTREAM_URL", err)

@@ -17,7 +17,7 @@ func readAccount(a answer) (Account, error) {
 		return Account{}, a.malformed("the body is not an object")
 	}
 	account := Account{ObserveTime: a.time}
-	if !InOtherUnits(r) {
+	if !inOtherUnits(r) {
 		account.BalanceCents = optional(take(r, balanceNames, asInteger))
 	}
 	account.ID = accountID(value, r)
@@ -50,18 +50,18 @@ func readQuote(a answer) (Quote, error) {
 	}
 	cents, ok := asInteger(value)
 	if !ok {
-		cents, ok = ReadPrice(value)
+		cents, ok = readPrice(value)
 	}
 	if !ok {
-		return Quote{}, a.malformed("no readable price: want one whole number of euro cents")
+		return Quote{}, a.malformed("no readable price, or several that differ: want one whole number of euro cents")
 	}
 	return Quote{PriceCents: cents, ObserveTime: a.time}, nil
 }
 
-// ReadPrice reads the price in the body of a quote.
-func ReadPrice(v JSON) (cents int64, ok bool) {
+// readPrice reads the price in the body of a quote.
+func readPrice(v JSON) (cents int64, ok bool) {
 	r, ok := unwrap(v, quoteWrappers, quoteWeights)
-	if !ok || InOtherUnits(r) {
+	if !ok || inOtherUnits(r) {
 		return 0, false
 	}
 	for _, names := range [][]string{priceCentsNames, priceNames} {
@@ -88,8 +88,8 @@ func agreedAmount(r *Record, names []string) (cents int64, found, ok bool) {
 	return cents, found, ok
 }
 
-// InOtherUnits reports whether a record states that its amounts are not euro cents.
-func InOtherUnits(r *Record) bool {
+// inOtherUnits reports whether a record states that its amounts are not euro cents.
+func inOtherUnits(r *Record) bool {
 	if currency, _, ok := find(r, currencyNames, AsWord); ok && Fold(currency) != "eur" {
 		return true
 	}

@@ -49,7 +49,7 @@ func readCreated(a answer) (Generation, error) {
 	switch {
 	case !ok || !CanBeNamed(g.ID):
 		return Generation{}, a.malformed("no generation ID that callers can use")
-	case errorStatuses[StatusKey(status)]:
+	case errorStatuses[statusKey(status)]:
 		return Generation{}, a.malformed("the status is that of an error, not of a generation: " + a.redactor.clean(status))
 	}
 	if !stated {
@@ -189,7 +189,7 @@ func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 	g.Status = a.redactor.clean(g.Status)
 	g.ModelID, _ = take(r, modelOfNames, asID)
 	g.Inputs, _ = take(r, inputsNames, asObject) // complete, unlike Extra, because the inputs are the caller's own
-	if cost := optional(take(r, costNames, asInteger)); !InOtherUnits(r) {
+	if cost := optional(take(r, costNames, asInteger)); !inOtherUnits(r) {
 		g.CostCents = cost
 	}
 	g.CreateTime, _ = take(r, createTimeNames, asTime)
@@ -234,14 +234,14 @@ func takeStatus(r *Record) (string, State) {
 
 // StateOf returns the state for a status.
 func StateOf(status string) State {
-	if state, known := states[StatusKey(status)]; known {
+	if state, known := states[statusKey(status)]; known {
 		return state
 	}
 	return StateUnrecognized
 }
 
-// StatusKey normalizes a status to the spelling of the table of states.
-func StatusKey(status string) string {
+// statusKey normalizes a status to the spelling of the table of states.
+func statusKey(status string) string {
 	return statusStyle.Replace(strings.ToLower(strings.TrimSpace(status)))
 }
 

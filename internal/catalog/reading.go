@@ -1,30 +1,36 @@
 package catalog
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // RulesFile is the file with the reading rules, for messages that suggest an addition.
 const RulesFile = "internal/catalog/rules.go"
 
-// ReadBody parses the body of a response for the reading rules, and redacts the API key of cred.
-func ReadBody(body []byte, cred Credential) (JSON, error) {
-	v, err := parse(body)
-	return newRedactor(cred.APIKey().Reveal()).redact(v), err
+// Finding is the result of reading one part of a response. It contains names of members and status words, but no other values.
+type Finding struct {
+	Part  string `json:"part"`            // part of the response, such as "price"
+	Where string `json:"where,omitempty"` // name of the member that has the part; empty if no member has it
+	Fault string `json:"fault,omitempty"` // reason why the part can't be read, and the table to extend; empty if it can be read
+	Hint  bool   `json:"hint,omitempty"`  // whether Easel works without the part, because the specification does not promise it
+	Count int    `json:"count"`           // number of records with this finding
 }
 
-// Rule describes how a value is found in a record: it is the first readable member with one of several names.
-type Rule struct {
-	Table string // variable in [RulesFile] that contains the names
-	Names []string
-	Reads func(JSON) bool
+// part is a part of a record: the first readable member with one of several names.
+type part struct {
+	name, table string // table is the variable in [RulesFile] with the names
+	names       []string
+	want        string // description of a readable value
+	reads       func(JSON) bool
+	needed      bool // whether Easel requires the part
 }
 
-// Find returns the member that the rule finds.
-func (r Rule) Find(in *Record) (m Member, ok bool) {
-	_, found, ok := find(in, r.Names, func(v JSON) (bool, bool) { return true, !v.IsNull() && r.Reads(v) })
-	if ok {
-		m = Member{found.name, found.value}
-	}
-	return m, ok
+// find returns the member that has the part.
+func (p part) find(r *Record) (*picked, bool) {
+	_, member, ok := find(r, p.names, func(v JSON) (bool, bool) { return true, !v.IsNull() && p.reads(v) })
+	return member, ok
 }
 
 // readable converts a reader to a predicate.
@@ -32,86 +38,204 @@ func readable[T any](read func(JSON) (T, bool)) func(JSON) bool {
 	return func(v JSON) bool { _, ok := read(v); return ok }
 }
 
-// Form describes how a kind of record is found in a body.
-type Form struct {
-	Wrappers, Lists Rule // only Table and Names are set
-
-	weights []weight
-	find    func(JSON) (*Record, bool)
+// reading describes how the body of a route's response is read.
+type reading struct {
+	name             string // name of the record, or of the list
+	wrappers, lists  string // variables in [RulesFile] with the names of wrappers and lists; lists is empty for a single record
+	list             func(JSON) ([]JSON, bool)
+	record           func(JSON) (*Record, bool)
+	parts            []part
+	fieldsAreOutside bool // whether the input fields may be outside the record
 }
 
-// Record finds the record in a value, which is the record itself or wraps it.
-func (f Form) Record(v JSON) (*Record, bool) { return f.find(v) }
+const (
+	wantCents  = "a whole number of cents"
+	wantID     = "a text or a whole number"
+	wantText   = "a text"
+	wantFields = "a list or an object of fields"
+)
 
-// List finds the list of records in a body.
-func (f Form) List(v JSON) ([]JSON, bool) { return findList(v, f.Lists.Names, f.weights, maxEnvelope) }
-
-// Fits reports whether a record has a member that is typical of this kind.
-func (f Form) Fits(r *Record) bool { return r.score(f.weights) > 0 }
-
-// RuleSet contains the rules by which Easel reads catalog responses. Package doctor explains their results.
-type RuleSet struct {
-	Account, Quote, Model, Generation Form
-
-	Balance, Price, Unit, Currency                                     Rule
-	ModelID, ModelName, ModelDescription, InputFields                  Rule
-	GenerationID, Status, ModelOf, Cost, CreateTime, Inputs, HasResult Rule
+var modelParts = []part{
+	{"model id", "modelIDNames", modelIDNames, wantID, readable(asID), true},
+	{"model name", "modelNameNames", modelNameNames, wantText, readable(AsWord), false},
+	{"model description", "descriptionNames", descriptionNames, wantText, readable(AsWord), false},
+	{"input fields", "fieldListNames", fieldListNames, wantFields, hasFields, true},
 }
 
-// Rules returns the reading rules.
-func Rules() RuleSet {
-	form := func(table string, wrappers []string, listTable string, lists []string, weights []weight) Form {
-		return Form{
-			Wrappers: Rule{Table: table, Names: wrappers}, Lists: Rule{Table: listTable, Names: lists}, weights: weights,
-			find: func(v JSON) (*Record, bool) { return unwrap(v, wrappers, weights) },
-		}
-	}
-	rules := RuleSet{
-		Account:    form("accountWrappers", accountWrappers, "", nil, accountWeights),
-		Quote:      form("quoteWrappers", quoteWrappers, "", nil, quoteWeights),
-		Model:      form("modelWrappers", modelWrappers, "modelListNames", modelListNames, modelWeights),
-		Generation: form("generationWrappers", generationWrappers, "generationListNames", generationListNames, generationWeights),
+// readings maps the routes that cost nothing to the readings of their responses.
+var readings = map[string]reading{
+	opAccount: {name: "account", wrappers: "accountWrappers", record: wrapped(accountWrappers, accountWeights), parts: []part{
+		{"balance", "balanceNames", balanceNames, wantCents, readable(asInteger), true},
+	}},
+	opQuote: {name: "price", wrappers: "quoteWrappers", record: wrapped(quoteWrappers, quoteWeights), parts: []part{
+		{"price", "priceCentsNames", slices.Concat(priceCentsNames, priceNames), wantCents, readable(asInteger), true},
+	}},
+	opModels: {
+		name: "list of models", wrappers: "modelWrappers", lists: "modelListNames", list: listed(modelListNames, modelWeights),
+		record: wrapped(modelWrappers, modelWeights), parts: modelParts[:3],
+	},
+	opModel: {name: "model", wrappers: "modelWrappers", record: wrapped(modelWrappers, modelWeights), parts: modelParts, fieldsAreOutside: true},
+	opGenerations: {
+		name: "list of renders", wrappers: "generationWrappers", lists: "generationListNames", list: listed(generationListNames, generationWeights),
+		record: func(v JSON) (*Record, bool) { r, _, ok := findGeneration(v, ""); return r, ok },
+		parts: []part{
+			{"render id", "generationIDNames", generationIDNames, wantID, readable(asID), true},
+			{"status", "statusNames", statusNames, "a word", readable(AsWord), true},
+			{"model of a render", "modelOfNames", modelOfNames, wantID, readable(asID), false},
+			{"cost", "costNames", costNames, wantCents, readable(asInteger), false},
+			{"order time", "createTimeNames", createTimeNames, "a time that timeLayouts has", readable(asTime), false},
+			{"inputs", "inputsNames", inputsNames, "an object", readable(plainObject), false},
+		},
+	},
+}
 
-		Balance:  Rule{"balanceNames", balanceNames, readable(asInteger)},
-		Price:    Rule{"priceCentsNames", slices.Concat(priceCentsNames, priceNames), readable(asInteger)},
-		Unit:     Rule{"unitNames", unitNames, readable(AsWord)},
-		Currency: Rule{"currencyNames", currencyNames, readable(AsWord)},
+func wrapped(wrappers []string, weights []weight) func(JSON) (*Record, bool) {
+	return func(v JSON) (*Record, bool) { return unwrap(v, wrappers, weights) }
+}
 
-		ModelID:          Rule{"modelIDNames", modelIDNames, readable(asID)},
-		ModelName:        Rule{"modelNameNames", modelNameNames, readable(AsWord)},
-		ModelDescription: Rule{"descriptionNames", descriptionNames, readable(AsWord)},
-		InputFields:      Rule{"fieldListNames", fieldListNames, hasFields},
-
-		GenerationID: Rule{"generationIDNames", generationIDNames, readable(asID)},
-		Status:       Rule{"statusNames", statusNames, readable(AsWord)},
-		ModelOf:      Rule{"modelOfNames", modelOfNames, readable(asID)},
-		Cost:         Rule{"costNames", costNames, readable(asInteger)},
-		CreateTime:   Rule{"createTimeNames", createTimeNames, readable(asTime)},
-		Inputs:       Rule{"inputsNames", inputsNames, func(v JSON) bool { return v.Kind() == '{' }},
-		HasResult:    Rule{"contentURLNames", slices.Concat(contentURLNames, textOutputNames), readable(AsWord)},
-	}
-	rules.Generation.find = func(v JSON) (*Record, bool) {
-		r, _, ok := findGeneration(v, "")
-		return r, ok
-	}
-	return rules
+func listed(names []string, weights []weight) func(JSON) ([]JSON, bool) {
+	return func(v JSON) ([]JSON, bool) { return findList(v, names, weights, maxEnvelope) }
 }
 
 // hasFields reports whether a value is a non-empty list of fields.
 func hasFields(v JSON) bool {
-	items, _ := v.Items()
-	_, ok := readFields(v)
-	return ok && len(items)+len(v.Members()) > 0
+	fields, ok := readFields(v)
+	return ok && len(fields) > 0
 }
 
-// IsSecret reports whether members with a folded name are never stored.
-func IsSecret(name string) bool { return secretNames[name] }
+// explanation collects the findings for one response.
+type explanation struct {
+	reading
+	body  JSON
+	found []Finding
+}
 
-// IsCentUnit reports whether a word means euro cents.
-func IsCentUnit(word string) bool { return slices.Contains(centUnits, Fold(word)) }
+// Explain reports how the reading rules read the body of a 2xx response of a route, such as "POST /quote": the member that has
+// each part, and for each part that can't be read the table to extend. It also lists the members that no rule reads. It returns
+// nil if the body is not JSON, and for a route without rules. The findings do not contain the API key of cred.
+func Explain(route string, body []byte, cred Credential) []Finding {
+	value, err := parse(body)
+	rules, ok := readings[route]
+	if err != nil || !ok {
+		return nil
+	}
+	e := &explanation{reading: rules, body: newRedactor(cred.APIKey().Reveal()).redact(value)}
+	if e.list == nil {
+		e.explain(e.body)
+		return e.found
+	}
+	items, ok := e.list(e.body)
+	if !ok {
+		e.add(Finding{Part: e.name, Fault: "not found; add its name to " + e.lists})
+		e.add(Finding{Part: "other members", Where: others(e.body, nil)})
+		return e.found
+	}
+	e.add(Finding{Part: e.name, Where: fmt.Sprintf("%d records", len(items))})
+	for _, item := range items {
+		e.explain(item)
+	}
+	return e.found
+}
 
-// SaysFailure reports whether the record of a generation states the reason of its failure.
-func SaysFailure(r *Record) bool {
-	own, _ := NewRecord(r.sent)
-	return takeFailure(own) != ""
+// explain adds the findings for one record. A value that is not an object can be the first part.
+func (e *explanation) explain(v JSON) {
+	r, isRecord := e.record(v)
+	if first := e.parts[0]; !isRecord && first.reads(v) {
+		e.add(Finding{Part: first.name, Where: "the value itself"})
+		return
+	} else if !isRecord {
+		e.add(Finding{Part: first.name, Fault: "not found; the value is " + shape(v)})
+		return
+	}
+	var missing []part
+	var read []string
+	for _, p := range e.parts {
+		member, ok := e.memberOf(p, r)
+		if !ok {
+			missing = append(missing, p)
+			continue
+		}
+		read = append(read, member.name)
+		f := Finding{Part: p.name, Where: clamp(member.name, maxName)}
+		if p.want == wantCents && inOtherUnits(r) {
+			f.Fault, f.Hint = "the amounts have another currency or unit than euro cents; centUnits lists the names of cents", !p.needed
+		}
+		e.add(f)
+		if p.table == "statusNames" {
+			e.addStatus(member.value)
+		}
+	}
+	e.addMissing(missing, others(r.sent, read))
+}
+
+// memberOf returns the member of a record that has a part. Input fields may be outside the record, in the body.
+func (e *explanation) memberOf(p part, r *Record) (*picked, bool) {
+	member, ok := p.find(r)
+	if !ok && e.fieldsAreOutside && p.want == wantFields {
+		top, _ := NewRecord(e.body)
+		return p.find(top)
+	}
+	return member, ok
+}
+
+// addMissing adds a finding for each part that no member has, and one with the other members of the record. A part that Easel
+// does not need is only added if another member could have it.
+func (e *explanation) addMissing(missing []part, others string) {
+	for _, p := range missing {
+		if p.needed || others != "" {
+			e.add(Finding{Part: p.name, Hint: !p.needed, Fault: "not found as " + p.want + "; add its name to " + p.table + ", or that of its object to " + e.wrappers})
+		}
+	}
+	if len(missing) > 0 && others != "" {
+		e.add(Finding{Part: "other members", Where: others})
+	}
+}
+
+// addStatus adds the meaning of a status.
+func (e *explanation) addStatus(value JSON) {
+	said, _ := AsWord(value)
+	f := Finding{Part: "status word", Where: fmt.Sprintf("%q", clamp(said, maxName))}
+	if state := StateOf(said); state != StateUnrecognized {
+		f.Where += " is " + state.String()
+	} else {
+		f.Fault = "unknown; a render with this status is polled forever; add the word and its state to states"
+	}
+	e.add(f)
+}
+
+// add adds a finding, or counts it if it was found before.
+func (e *explanation) add(f Finding) {
+	for i := range e.found {
+		other := &e.found[i]
+		if f.Count = other.Count; *other == f {
+			other.Count++
+			return
+		}
+	}
+	f.Count = 1
+	e.found = append(e.found, f)
+}
+
+const (
+	maxName   = 64 // maximum bytes of a name in a finding
+	maxOthers = 20 // maximum number of names in a finding
+)
+
+// others returns the names and types of the members of an object, except those that were read.
+func others(v JSON, read []string) string {
+	var all []string
+	for _, m := range v.Members() {
+		if !slices.Contains(read, m.Name) && !m.Value.IsNull() && len(all) < maxOthers {
+			all = append(all, clamp(m.Name, maxName)+" ("+shape(m.Value)+")")
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// shape describes the type of a value, but not its content.
+func shape(v JSON) string {
+	if v.isNumber() {
+		return "a number"
+	}
+	return map[byte]string{'n': "null", 't': "true or false", 'f': "true or false", '"': "a text", '[': "a list", '{': "an object"}[v.Kind()]
 }

@@ -47,17 +47,6 @@ func (r *Record) pick(m Member) {
 	r.picked = append(r.picked, picked{key: key, name: m.Name, value: m.Value})
 }
 
-// Sent returns the object as the catalog sent it.
-func (r *Record) Sent() JSON { return r.sent }
-
-// Member returns the member with a name in the tables. Its value is empty if there is no such member.
-func (r *Record) Member(name string) Member {
-	if p := r.member(name); p != nil {
-		return Member{p.name, p.value}
-	}
-	return Member{}
-}
-
 // member returns the member with a key that was not taken, or nil.
 func (r *Record) member(key string) *picked {
 	if r == nil {

@@ -1,5 +1,5 @@
 // Package doctor examines a catalog. It sends only requests that cost nothing. It reports the parts of responses that the
-// reading rules can't read, and the rules that would fix that.
+// reading rules can't read, and the tables of rules to extend.
 package doctor
 
 import (
@@ -34,7 +34,6 @@ type Config struct {
 	AllowInsecure bool // whether the API key may be sent over http to a host that is not loopback
 	Credential    catalog.Credential
 	Model         string          // model to read and quote; empty means the first model in the list
-	Ledger        string          // description of the configured ledger, which the doctor does not open
 	Inputs        json.RawMessage // inputs to quote; nil means sample values for the model's fields
 }
 
@@ -44,18 +43,17 @@ type Report struct {
 	OK        bool    `json:"ok"`
 	RulesFile string  `json:"rulesFile"`
 	Upstream  string  `json:"upstream"`
-	Ledger    string  `json:"ledger,omitempty"`
 }
 
 // Check is the result of one request.
 type Check struct {
-	Name     string       `json:"name"`
-	Route    string       `json:"route"`
-	OK       bool         `json:"ok"`
-	Skipped  bool         `json:"skipped,omitempty"`
-	Error    string       `json:"error,omitempty"`
-	Findings []Finding    `json:"findings,omitempty"`
-	Kind     catalog.Kind `json:"-"` // kind of the error in Error
+	Name     string            `json:"name"`
+	Route    string            `json:"route"`
+	OK       bool              `json:"ok"`
+	Skipped  bool              `json:"skipped,omitempty"`
+	Error    string            `json:"error,omitempty"`
+	Findings []catalog.Finding `json:"findings,omitempty"`
+	Kind     catalog.Kind      `json:"-"` // kind of the error in Error
 }
 
 // Text returns the report for display. If brief is true, it omits the parts that could be read.
@@ -63,7 +61,6 @@ func (r *Report) Text(brief bool) string {
 	var text strings.Builder
 	if !brief {
 		fmt.Fprintln(&text, r.Upstream)
-		fmt.Fprintln(&text, "configured ledger (not opened):", r.Ledger)
 	}
 	for _, c := range r.Checks {
 		if !brief || !c.OK {
@@ -71,12 +68,25 @@ func (r *Report) Text(brief bool) string {
 			fmt.Fprintf(&text, "%s %-9s%s  %s\n", cmp.Or(map[bool]string{true: "-- "}[c.Skipped], mark), c.Name, c.Route, c.Error)
 		}
 		for _, f := range c.Findings {
-			if f.Fault != "" || !brief {
-				fmt.Fprint(&text, f)
+			if f.Fault != "" || f.Part == "other members" || !brief {
+				text.WriteString(line(f))
 			}
 		}
 	}
+	if !r.OK {
+		fmt.Fprintln(&text, "The tables are variables in "+r.RulesFile+".")
+	}
 	return text.String()
+}
+
+// line returns a finding for display.
+func line(f catalog.Finding) string {
+	said := slices.DeleteFunc([]string{f.Where, f.Fault}, func(text string) bool { return text == "" })
+	times := ""
+	if f.Count > 1 {
+		times = fmt.Sprintf(" (%d times)", f.Count)
+	}
+	return fmt.Sprintf("    %-18s  %s%s\n", f.Part, terminal.OneLine(strings.Join(said, ": ")), times)
 }
 
 // Examine sends all free requests to a catalog, and returns the report. It returns an error only if the base URL is invalid.
@@ -88,7 +98,7 @@ func Examine(ctx context.Context, cfg Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report := &Report{OK: true, RulesFile: catalog.RulesFile, Upstream: cfg.BaseURL, Ledger: cfg.Ledger}
+	report := &Report{OK: true, RulesFile: catalog.RulesFile, Upstream: cfg.BaseURL}
 	d := &examination{Config: cfg, Report: report, ctx: ctx, client: client, transport: transport}
 	d.examine()
 	return report, nil
@@ -126,9 +136,9 @@ func (d *examination) examine() {
 			c.Error = terminal.OneLine(err.Error())
 		}
 		if d.transport.body != nil {
-			c.Findings = Diagnose(question.route, d.transport.body.Bytes(), d.Credential)
+			c.Findings = catalog.Explain(question.route, d.transport.body.Bytes(), d.Credential)
 		}
-		c.OK = c.Skipped || err == nil && !slices.ContainsFunc(c.Findings, func(f Finding) bool { return f.Fault != "" && !f.Hint })
+		c.OK = c.Skipped || err == nil && !slices.ContainsFunc(c.Findings, func(f catalog.Finding) bool { return f.Fault != "" && !f.Hint })
 		d.Checks, d.OK = append(d.Checks, c), d.OK && c.OK
 		if c.Kind == catalog.KindCredentialRejected || c.Kind == catalog.KindUnavailable || d.ctx.Err() != nil {
 			return
