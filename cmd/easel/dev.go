@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"reflect"
 
 	"golang.org/x/sync/errgroup"
 
@@ -53,7 +52,6 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	if c.Dialect == "" {
 		box.Dialect.ShowRunning = true // otherwise no state is visible between queued and succeeded
 	}
-	warnUnread(p)
 	catalog, err := startCatalog(ctx, "127.0.0.1:0", box, false)
 	if err != nil {
 		return err
@@ -81,17 +79,6 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 			_ = c.printBanner(p.Stdout, s, catalog.addr+sandbox.BasePath, p.Self(), c.shown(key)) // not needed to serve
 		})
 	})
-}
-
-// warnUnread prints a warning for each variable that is set and that only 'easel serve' reads.
-func warnUnread(p *cli.Program) {
-	for _, setting := range reflect.VisibleFields(reflect.TypeFor[serveCmd]()) {
-		name := setting.Tag.Get("env")
-		_, isRead := reflect.TypeFor[devCmd]().FieldByName(setting.Name)
-		if value, _ := p.Lookup(name); value != "" && name != "" && !isRead {
-			p.Console().Note(name + " is a setting of easel serve; easel dev ignores it")
-		}
-	}
 }
 
 // keptKey is the shared API key for a catalog that is kept in a file. The ledger recognizes its orders by this key. The key is

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // with returns the environment env with the variables in more.
@@ -69,19 +68,6 @@ func TestAServerLogsAMisspeltVariableOnceAsAWarning(t *testing.T) {
 		if strings.Contains(served.stderr.String(), "hunter2") {
 			t.Errorf("%s: the value is logged", command)
 		}
-	}
-}
-
-func TestDevNamesEachSettingOfServeThatItIgnores(t *testing.T) {
-	ignored := map[string]string{"EASEL_TLS_CERT_FILE": "server.pem", "EASEL_LEDGER_URL": "memory", "EASEL_CALLERS_FILE": "callers.yaml"}
-	dev := start(t, with(ignored, map[string]string{"EASEL_POLL_RATE": "3"}), proctest.DevReady, proctest.Dev()...)
-	for name := range ignored {
-		if !strings.Contains(dev.stderr.String(), name+" is a setting of easel serve; easel dev ignores it\n") {
-			t.Errorf("%s is not named in\n%s", name, dev.stderr)
-		}
-	}
-	if strings.Count(dev.stderr.String(), "easel dev ignores it") != len(ignored) {
-		t.Errorf("it names other settings too:\n%s", dev.stderr)
 	}
 }
 
