@@ -101,7 +101,7 @@ func (c *changing) list(more string) {
 	c.Helper()
 	secret := filepath.Join(filepath.Dir(c.callers), "secret")
 	text := fmt.Sprintf(changingCallers, secret, auth.Hash("poster-token"), auth.Hash("ops-token"), more)
-	for file, content := range map[string]string{secret: devSecret + "\n", c.callers: text} {
+	for file, content := range map[string]string{secret: webhookSecret, c.callers: text} {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			c.Fatal(err)
 		}

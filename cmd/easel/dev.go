@@ -7,12 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/cli"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/sandbox"
@@ -22,12 +19,9 @@ import (
 
 type devCmd struct {
 	Callers string `name:"callers" placeholder:"FILE" help:"Share the catalog's API key among the callers in this callers file."`
-	Events  string `name:"events" placeholder:"URL" help:"Send events of renders to this receiver on http://127.0.0.1 or localhost (see docs/operators.md). The only team is then dev, and the printed key is its token."`
 	listenFlags
 	sandboxFlags
 	tuningFlags
-
-	ownCallers bool // the callers file was created for --events
 }
 
 // Faults returns the invalid settings.
@@ -35,11 +29,6 @@ func (c *devCmd) Faults() []string {
 	list := cli.FaultList(c.sandboxFlags.Faults())
 	if c.Callers != "" {
 		list.AddError("--callers", checkCallers(c.Callers))
-		list.Require(c.Events == "", "--events and --callers: use one of them; --events creates its own callers file")
-	}
-	if c.Events != "" {
-		_, err := auth.Parse(devCallers(c.Events, "", ""))
-		list.Require(err == nil, "--events must be http://127.0.0.1:PORT/… or https://…")
 	}
 	c.listenFaults(&list)
 	c.tuningFaults(&list)
@@ -57,7 +46,7 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 		return err
 	}
 	defer catalog.close(ctx)
-	if (c.Callers != "" || c.Events != "") && c.DB != "" {
+	if c.Callers != "" && c.DB != "" {
 		c.Key = cmp.Or(c.Key, keptKey)
 	}
 	key, err := c.makeKey(ctx, catalog.Sandbox)
@@ -65,11 +54,6 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 		return err
 	}
 	facade := &serveCmd{UpstreamURL: catalog.baseURL(), listenFlags: c.listenFlags, tuningFlags: c.tuningFlags}
-	removed, err := c.writeCallers(key)
-	if err != nil {
-		return err
-	}
-	defer removed()
 	c.keep(facade, key)
 	if p.Console().ErrStyle.Terminal { // a person reads the output, and the banner has the addresses
 		facade.LogLevel, facade.LogFormat = cmp.Or(c.LogLevel, "warn"), cmp.Or(c.LogFormat, "text")
@@ -102,34 +86,10 @@ func (c *devCmd) keep(facade *serveCmd, key shownKey) {
 
 // shown returns the key for the commands in the banner. With a callers file, each caller uses its own token instead of key.
 func (c *devCmd) shown(key shownKey) shownKey {
-	if c.Callers == "" || c.ownCallers {
+	if c.Callers == "" {
 		return key
 	}
 	return shownKey{"TOKEN", "a token of a caller in " + c.Callers}
-}
-
-// devSecret signs the events that 'easel dev' sends. It is worthless elsewhere.
-const devSecret = "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw=="
-
-// devCallers returns a callers file with one team that receives events.
-func devCallers(url, secretFile, token string) []byte {
-	return fmt.Appendf(nil, "teams: {dev: {events: {url: %q, secret_file: %q}}}\ncallers: [{name: dev-service, team: dev, operator: true, tokens: [%q]}]\n",
-		url, cmp.Or(secretFile, "secret"), auth.Hash(token))
-}
-
-// writeCallers creates the callers file of --events, and returns a function that removes it.
-func (c *devCmd) writeCallers(key shownKey) (removed func(), err error) {
-	if c.Events == "" {
-		return func() {}, nil
-	}
-	dir, err := os.MkdirTemp("", "easel-dev-")
-	if err != nil {
-		return nil, err
-	}
-	secret := filepath.Join(dir, "secret")
-	c.Callers, c.ownCallers = filepath.Join(dir, "callers.yaml"), true
-	err = errors.Join(os.WriteFile(secret, []byte(devSecret+"\n"), 0o600), os.WriteFile(c.Callers, devCallers(c.Events, secret, key.text), 0o600))
-	return func() { _ = os.RemoveAll(dir) }, err
 }
 
 // together runs steps concurrently. When ctx is done or one step returns, it cancels the other steps.
@@ -163,15 +123,12 @@ func dialable(addr string) string {
 
 // printBanner prints the addresses, and commands to copy.
 func (c *devCmd) printBanner(w io.Writer, s *server.Server, catalog, self string, key shownKey) error {
-	grpc, addr, events, keeping := dialable(s.GRPCAddr()), "", "", c.keeping()
+	grpc, addr, keeping := dialable(s.GRPCAddr()), "", c.keeping()
 	if grpc != "localhost:50051" {
 		addr = " --addr " + grpc
 	}
 	if c.DB != "" {
 		keeping += "\nThe ledger of orders is kept in " + c.DB + ledgerSuffix + "."
-	}
-	if c.Events != "" {
-		events = fmt.Sprintf("  events    %s (signed with %s)\n", c.Events, devSecret)
 	}
 	_, err := io.WriteString(w, terminal.Sanitize(fmt.Sprintf(`Easel is running with a sandbox catalog. All money is test money.
 
@@ -180,7 +137,7 @@ func (c *devCmd) printBanner(w io.Writer, s *server.Server, catalog, self string
   status    http://%[3]s (metrics at /metrics)
   catalog   http://%[4]s
   key       %[5]s (%[6]s)
-%[10]s
+
 From another shell:
 
   export EASEL_API_KEY=%[5]s
@@ -193,6 +150,6 @@ Or with other tools:
   curl -s http://%[2]s/v1/account -H "Authorization: Bearer %[5]s"
 
 Ctrl-C ends it. %[9]s
-`, grpc, dialable(s.HTTPAddr()), dialable(s.AdminAddr()), catalog, key.text, key.worth, addr, self, keeping, events)))
+`, grpc, dialable(s.HTTPAddr()), dialable(s.AdminAddr()), catalog, key.text, key.worth, addr, self, keeping)))
 	return err
 }
