@@ -119,10 +119,10 @@ func lastError[S any](states iter.Seq2[S, error]) error {
 
 func TestWatchEndsWhenTheLoopIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gone := make(chan struct{})
+		left := make(chan struct{})
 		s := &script{watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{
 			func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
-				defer close(gone)
+				defer close(left)
 				if err := send(stream, update(easelv1.State_STATE_QUEUED, "e1")); err != nil {
 					return err
 				}
@@ -133,7 +133,7 @@ func TestWatchEndsWhenTheLoopIsLeft(t *testing.T) {
 		for range play(t, s).Watch(t.Context(), "gen_1") {
 			break
 		}
-		<-gone
+		<-left
 	})
 }
 

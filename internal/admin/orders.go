@@ -91,7 +91,7 @@ func (o Orders) order(from ledger.Order) Order {
 // stateOf returns the state of the order's generation, or of the order if it has none.
 func stateOf(o ledger.Order) string {
 	switch {
-	case o.IsGone():
+	case o.IsDeleted():
 		return "deleted"
 	case o.Generation != "":
 		return o.Status.String()

@@ -87,20 +87,20 @@ func (d dir) Size(_ context.Context, name string) (int64, error) {
 }
 
 // Delete implements [Store]. The remains of an aborted write are a separate file, which List returns too.
-func (d dir) Delete(_ context.Context, name string) error { return gone(d.root.Remove(name)) }
+func (d dir) Delete(_ context.Context, name string) error { return ignoreMissing(d.root.Remove(name)) }
 
 // List implements [Store]. It skips files that other processes delete in the meantime.
 func (d dir) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		err := fs.WalkDir(d.root.FS(), path.Dir(prefix), func(name string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || !strings.HasPrefix(name, prefix) {
-				return errors.Join(ctx.Err(), gone(err))
+				return errors.Join(ctx.Err(), ignoreMissing(err))
 			}
 			info, err := entry.Info()
 			if err == nil && !yield(Object{name, info.ModTime()}, nil) {
 				return fs.SkipAll
 			}
-			return errors.Join(ctx.Err(), gone(err))
+			return errors.Join(ctx.Err(), ignoreMissing(err))
 		})
 		if err != nil {
 			yield(Object{}, err)

@@ -60,8 +60,8 @@ func OpenStore(address string, insecure bool) (Store, error) {
 	return openS3(address, insecure)
 }
 
-// gone returns nil if err means that the object is missing. It returns other errors unchanged.
-func gone(err error) error {
+// ignoreMissing returns nil if err means that the object is missing. It returns other errors unchanged.
+func ignoreMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -62,7 +62,7 @@ func TestEachReadOfACopyIsCounted(t *testing.T) {
 }
 
 // A request with the etag of a deleted copy must not be served with other bytes.
-func TestAnEtagOfACopyThatIsGoneIsThatOfOtherBytes(t *testing.T) {
+func TestAnEtagOfADeletedCopyIsThatOfOtherBytes(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.files["g9"] = picture(1000) })
 		without := content.New(content.Config{Catalog: s.results.Catalog, Ledger: s.results.Ledger, Logger: s.results.Logger})

@@ -122,14 +122,14 @@ func TestTheSchemaTakesWhatIsSentAndWhatThePageShows(t *testing.T) {
 	if written = data.Generation(o, new("a haiku")); !strings.HasSuffix(written, `,"resultUrl":"https://easel.example/v1/generations/g1/content"}`) {
 		t.Errorf("the data is %s", written)
 	}
-	o.Deleted = true
-	gone := data.Generation(o, new("a haiku"))
-	if !strings.Contains(gone, "STATE_DELETED") || strings.Contains(gone, "resultUrl") || strings.Contains(gone, "a haiku") {
-		t.Errorf("of what is deleted the data is %s", gone)
+	o.DeletedByCall = true
+	deleted := data.Generation(o, new("a haiku"))
+	if !strings.Contains(deleted, "STATE_DELETED") || strings.Contains(deleted, "resultUrl") || strings.Contains(deleted, "a haiku") {
+		t.Errorf("of what is deleted the data is %s", deleted)
 	}
 	for _, e := range []ledger.Event{
 		{Type: ledger.EventSucceeded, Data: written},
-		{Type: ledger.EventDeleted, Data: gone},
+		{Type: ledger.EventDeleted, Data: deleted},
 		{Type: ledger.EventBudget, Percent: 80, Data: data.Budget(ledger.Budget{Period: "month", LimitCents: 7, Start: time.Now(), Reset: time.Now()})},
 	} {
 		e.ID, e.Owner, e.Subject, e.Time = "evt_1", "studio", "g1", time.Now().UTC()

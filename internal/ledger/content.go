@@ -66,7 +66,7 @@ func (t *transaction) followContent(before, after Order) error {
 	switch {
 	case after.isForwarded():
 		return nil
-	case after.Deleted && !before.Deleted && !t.l.keeps(after.Owner):
+	case after.DeletedByCall && !before.DeletedByCall && !t.l.keeps(after.Owner):
 		return doomContents(t, after.Generation)
 	case !t.l.wantsCopy(before, after):
 		return nil
@@ -148,7 +148,7 @@ func (l *Ledger) DiscardContent(ctx context.Context, owner *string, generation s
 func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (has bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		rows, err := tx.exec(`INSERT INTO contents (generation_id, owner)
-			SELECT generation_id, owner FROM orders WHERE generation_id = $1 AND namespace <> api_key AND status = {succeeded} AND erased = 0 AND (deleted = 0 OR gone = 1)
+			SELECT generation_id, owner FROM orders WHERE generation_id = $1 AND namespace <> api_key AND status = {succeeded} AND erased = 0 AND (deleted = 0 OR presumed_deleted = 1)
 			ON CONFLICT (generation_id) DO UPDATE SET state = {waiting}, problem = '' WHERE contents.state <> {doomed}`, generation)
 		if has = rows > 0; err != nil || !has {
 			return err

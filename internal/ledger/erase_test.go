@@ -40,7 +40,7 @@ func saying(retention time.Duration) *ledger.EventConfig {
 			return map[string]ledger.Team{"studio": {Subscribed: true, Retention: retention}}
 		},
 		Generation: func(o ledger.Order, _ *string) string {
-			return fmt.Sprint(o.Generation, o.Status, o.IsGone(), o.Labels["about"], o.Record)
+			return fmt.Sprint(o.Generation, o.Status, o.IsDeleted(), o.Labels["about"], o.Record)
 		},
 		Budget: func(ledger.Budget) string { return "{}" },
 	}

@@ -86,7 +86,7 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	if after.Refunded && !before.Refunded {
 		types = append(types, EventRefunded)
 	}
-	if after.IsGone() && !before.IsGone() {
+	if after.IsDeleted() && !before.IsDeleted() {
 		types = append(types, EventDeleted)
 	}
 	if len(types) == 0 || t.l.events == nil || after.isForwarded() {
@@ -107,7 +107,7 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 // as returns the order as an event of the given type presents it. This may differ from the row, because a state may be recorded
 // after a deletion.
 func (o Order) as(eventType string) Order {
-	if o.Deleted = eventType == EventDeleted; o.Deleted {
+	if o.DeletedByCall = eventType == EventDeleted; o.DeletedByCall {
 		return o
 	}
 	o.Absence = lifecycle.Absence{}

@@ -20,7 +20,7 @@ func eventConfig(limits ledger.Limits) *ledger.EventConfig {
 			return map[string]ledger.Team{"studio": {Limits: limits, Subscribed: true}}
 		},
 		Generation: func(o ledger.Order, text *string) string {
-			return fmt.Sprintf("%s %v %v %s %s", o.Generation, o.Status, o.IsGone(), o.Labels["job"], *text)
+			return fmt.Sprintf("%s %v %v %s %s", o.Generation, o.Status, o.IsDeleted(), o.Labels["job"], *text)
 		},
 		Budget: func(b ledger.Budget) string { return fmt.Sprint(b.Period, b.SpentCents, b.ReservedCents, b.LimitCents) },
 	}

@@ -96,5 +96,5 @@ func (l *Ledger) keeps(owner string) bool {
 // and this process has a store.
 func (l *Ledger) wantsCopy(before, after Order) bool {
 	ended := before.Status != lifecycle.Succeeded && after.Status == lifecycle.Succeeded
-	return l.contents && ended && !after.isForwarded() && !after.Erased && (!after.Deleted || l.keeps(after.Owner))
+	return l.contents && ended && !after.isForwarded() && !after.Erased && (!after.DeletedByCall || l.keeps(after.Owner))
 }

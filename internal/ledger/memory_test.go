@@ -121,8 +121,8 @@ func TestALedgerForgetsRefusedOrdersAfterADay(t *testing.T) { // fault D10
 			later string
 		}{{"86300000000", 0, "of this day"}, {"200000000", 1, "of the day before"}} {
 			l.Exec(t, `UPDATE orders SET order_time = order_time - `+step.age)
-			if gone, err := l.ForgetRefused(t.Context()); err != nil || gone != step.want {
-				t.Errorf("%d orders %s are forgotten, %v", gone, step.later, err)
+			if forgotten, err := l.ForgetRefused(t.Context()); err != nil || forgotten != step.want {
+				t.Errorf("%d orders %s are forgotten, %v", forgotten, step.later, err)
 			}
 		}
 		if left := l.Ask(t, `SELECT MIN(idempotency_key) || ', ' || MAX(idempotency_key) || ' of ' || COUNT(*) FROM orders`); left != "called refused, placed of 2" {

@@ -191,7 +191,7 @@ func TestAReadThatFindsNothingIsADeletionWhenItLasts(t *testing.T) { // fault M4
 				t.Fatal(err)
 			}
 			own, err := l.Own(t.Context(), nil, "g1")
-			if o := own["g1"]; err != nil || o.IsGone() != deleted || o.Settled != (deleted || o.Status == lifecycle.Succeeded) {
+			if o := own["g1"]; err != nil || o.IsDeleted() != deleted || o.Settled != (deleted || o.Status == lifecycle.Succeeded) {
 				t.Errorf("%s: %+v, %v", when, o, err)
 			}
 		}

@@ -80,12 +80,12 @@ func TestTwoTeamsOfOneCallerAtOnceAreOneOrder(t *testing.T) { // fault M1
 func TestWhatIsNoLongerSoIsNotWritten(t *testing.T) { // fault M1
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
-		gone := errors.New("the caller was removed")
+		removed := errors.New("the caller was removed")
 		r := request("k")
 		r.Limits = ledger.Limits{DailyCents: cents(100)}
-		r.Agreed = func() error { return gone }
+		r.Agreed = func() error { return removed }
 		_, free, err := l.Write(t.Context(), r)
-		if disagreed, ok := errors.AsType[*ledger.Disagreed](err); free || !ok || !errors.Is(disagreed.Err, gone) {
+		if disagreed, ok := errors.AsType[*ledger.Disagreed](err); free || !ok || !errors.Is(disagreed.Err, removed) {
 			t.Errorf("the key is free: %v, %v", free, err)
 		}
 		if free, err := l.IsFree(t.Context(), r); !free || err != nil {

@@ -27,8 +27,8 @@ type Observation struct {
 type Effect struct {
 	// ExceededCents is the reserved price, if this observation has the first charge above that price. Otherwise it is zero.
 	ExceededCents int64
-	// Gone means that the generation now counts as deleted.
-	Gone bool
+	// Deleted means that the generation now counts as deleted.
+	Deleted bool
 }
 
 // Observe records an observed state of a generation, and updates the money of its order. States never go back. Generations
@@ -59,11 +59,11 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 			if one.APIKey != "" && one.APIKey != o.Owner {
 				continue
 			}
-			gone, err := l.observe(tx, o, one, o.Time.Add(o.Age))
+			deleted, err := l.observe(tx, o, one, o.Time.Add(o.Age))
 			if err != nil {
 				return err
 			}
-			effects[o.Generation] = Effect{ExceededCents: exceededBy(o, one.CostCents), Gone: gone}
+			effects[o.Generation] = Effect{ExceededCents: exceededBy(o, one.CostCents), Deleted: deleted}
 		}
 		return nil
 	})
@@ -82,7 +82,7 @@ func exceededBy(o Order, cents *int64) int64 {
 }
 
 // observe records an observation of an order, and reports whether the generation counts as deleted.
-func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Time) (gone bool, err error) {
+func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Time) (deleted bool, err error) {
 	if soon := now.Sub(time.UnixMicro(o.placed)) < lifecycle.VisibleAfter; seen.NotFound && soon {
 		seen.Observation = lifecycle.Observation{} // too early to prove anything
 	}
@@ -98,12 +98,12 @@ func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Ti
 	if err := tx.followContent(o, next); err != nil {
 		return false, err
 	}
-	return next.IsGone(), tx.move(move{
+	return next.IsDeleted(), tx.move(move{
 		order: o, to: next.Money,
-		changes: `status = %s, record = NULLIF(%s, ''), deleted = %s, gone = %s, absent_time = %s, settled = %s, failed_time = %s, charge_final = %s, refunded = %s, price_cents = %s, observed_time = %s,
+		changes: `status = %s, record = NULLIF(%s, ''), deleted = %s, presumed_deleted = %s, absent_time = %s, settled = %s, failed_time = %s, charge_final = %s, refunded = %s, price_cents = %s, observed_time = %s,
 			ended_time = CASE WHEN %s = 1 THEN {now} ELSE ended_time END`,
 		args: []any{
-			next.Status, next.Record, number(next.IsGone()), number(next.Absence.Lasting && !next.Deleted), micros(next.Absence.Since), number(next.Settled), micros(next.FailedTime), number(next.Final), number(next.Refunded), next.PriceCents, now.UnixMicro(), number(next.Status != o.Status && next.Status >= lifecycle.Failed || next.IsGone() && !o.IsGone()),
+			next.Status, next.Record, number(next.IsDeleted()), number(next.Absence.Lasting && !next.DeletedByCall), micros(next.Absence.Since), number(next.Settled), micros(next.FailedTime), number(next.Final), number(next.Refunded), next.PriceCents, now.UnixMicro(), number(next.Status != o.Status && next.Status >= lifecycle.Failed || next.IsDeleted() && !o.IsDeleted()),
 		},
 	})
 }
@@ -133,7 +133,7 @@ func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) ([]Due,
 		WHERE state = {placed} AND settled = 0 AND namespace <> api_key AND `+isPast("observed_time + $2", "$2")+` AND `+isPast("placed_time + $3", "$3")+`
 		AND (order_time > {now} - $4 OR `+isPast("observed_time + $4", "$4")+`)
 		UNION ALL SELECT generation_id, owner, TRUE, observed_time FROM orders
-		WHERE state = {placed} AND settled = 1 AND (unconfirmed_cents > 0 OR gone = 1) AND namespace <> api_key AND `+isPast("observed_time + $4", "$4")+` AND order_time > {now} - $5
+		WHERE state = {placed} AND settled = 1 AND (unconfirmed_cents > 0 OR presumed_deleted = 1) AND namespace <> api_key AND `+isPast("observed_time + $4", "$4")+` AND order_time > {now} - $5
 		) AS due ORDER BY observed_time, generation_id LIMIT $6`,
 		l.refunds.Microseconds(), quiet.Microseconds(), lifecycle.VisibleAfter.Microseconds(), settleDaily.Microseconds(), doubtFor.Microseconds(), most)
 }

@@ -380,7 +380,7 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 	after := o // earlier observations may belong to another generation
 	after.Order, after.Observed = next, lifecycle.Observed{PriceCents: o.PriceCents, ChargedCents: c.CostCents}
 	m := move{order: o, to: after.money(), actor: c.actor, placed: placed, changes: `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, leased_until = 0, inputs = NULL, problem = '',
-		held = 0, status = 0, record = NULL, deleted = 0, gone = 0, absent_time = 0, settled = 0, charge_final = 0, refunded = 0, observed_time = 0, ended_time = 0, failed_time = 0`, args: []any{next.State, next.Generation, number(next.Resolved), next.Generation}}
+		held = 0, status = 0, record = NULL, deleted = 0, presumed_deleted = 0, absent_time = 0, settled = 0, charge_final = 0, refunded = 0, observed_time = 0, ended_time = 0, failed_time = 0`, args: []any{next.State, next.Generation, number(next.Resolved), next.Generation}}
 	if c.unread {
 		m.unless, m.unlessArgs = `EXISTS (SELECT 1 FROM orders AS other WHERE other.generation_id = %s AND other.id <> %s)`, []any{next.Generation, o.ID}
 	}

@@ -13,7 +13,7 @@ import (
 type Attribution struct {
 	Owner, Caller, Model string
 	Labels               map[string]string
-	Gone                 bool // the catalog no longer has the generation
+	Deleted              bool // the catalog no longer has the generation
 	// Recorded is the etag of the recorded state. It is empty if even the same state could change the order. Only
 	// [Ledger.Attributions] and [Ledger.RecentlyPlaced] set it.
 	Recorded string
@@ -21,12 +21,12 @@ type Attribution struct {
 
 // Attribution returns the attribution of the order.
 func (o Order) Attribution() Attribution {
-	return Attribution{Owner: o.Owner, Caller: o.Caller, Model: o.ModelID, Labels: o.Labels, Gone: o.IsGone()}
+	return Attribution{Owner: o.Owner, Caller: o.Caller, Model: o.ModelID, Labels: o.Labels, Deleted: o.IsDeleted()}
 }
 
 // Equal reports whether two attributions are equal.
 func (a Attribution) Equal(b Attribution) bool {
-	return a.Owner == b.Owner && a.Caller == b.Caller && a.Model == b.Model && a.Gone == b.Gone && maps.Equal(a.Labels, b.Labels)
+	return a.Owner == b.Owner && a.Caller == b.Caller && a.Model == b.Model && a.Deleted == b.Deleted && maps.Equal(a.Labels, b.Labels)
 }
 
 // The condition on the owner must not use its index, because that would read all orders of the owner. The ids select the rows.
@@ -84,8 +84,8 @@ const recentlyEnded = `ended_time <> 0 AND ended_time > {now} - $1 AND namespace
 
 // State is the recorded state of a generation.
 type State struct {
-	Status lifecycle.Status
-	Gone   bool // the catalog no longer has the generation
+	Status  lifecycle.Status
+	Deleted bool // the catalog no longer has the generation
 }
 
 // RecentlyEnded returns the states of generations under a shared API key whose end was recorded within the given time, by the
@@ -95,7 +95,7 @@ func (l *Ledger) RecentlyEnded(ctx context.Context, within time.Duration) (ended
 	err = l.reading(ctx, func(tx *transaction) error {
 		return tx.query(func(row scanner) error {
 			generation, one := "", State{}
-			err := row.Scan(&generation, &one.Status, &one.Gone)
+			err := row.Scan(&generation, &one.Status, &one.Deleted)
 			ended[generation] = one
 			return err
 		}, `SELECT generation_id, status, deleted = 1 FROM orders WHERE `+recentlyEnded, within.Microseconds(), maxRecent)
@@ -125,12 +125,12 @@ func ofOwner(owner *string, generations []string) *clauses {
 func attributions(tx *transaction, own map[string]Attribution, condition string, args ...any) error {
 	return tx.query(func(row scanner) error {
 		one, generation, record := Attribution{}, "", ""
-		err := row.Scan(&generation, &one.Owner, &one.Caller, &one.Model, &one.Gone, &record, labels{&one.Labels})
+		err := row.Scan(&generation, &one.Owner, &one.Caller, &one.Model, &one.Deleted, &record, labels{&one.Labels})
 		one.Recorded = etagOf(record)
 		own[generation] = one
 		return err
 	}, `SELECT generation_id, owner, caller, model_id, deleted = 1,
-		CASE WHEN gone = 1 OR failed_time > 0 AND settled = 0 THEN '' ELSE COALESCE(record, '') END, {labels of order} FROM orders WHERE `+condition, args...)
+		CASE WHEN presumed_deleted = 1 OR failed_time > 0 AND settled = 0 THEN '' ELSE COALESCE(record, '') END, {labels of order} FROM orders WHERE `+condition, args...)
 }
 
 // etagOf returns the etag in a record, or an empty string without an etag.

@@ -44,7 +44,7 @@ func TestOnlyAnEndIsARecentEnd(t *testing.T) {
 		observe(t, l, "g-same", lifecycle.Observation{Status: lifecycle.Succeeded})
 		observe(t, l, "g-placed", lifecycle.Observation{Status: lifecycle.Running})
 		observe(t, l, "g-deleted", lifecycle.Observation{Deleted: true})
-		want := map[string]ledger.State{"g-failed": {Status: lifecycle.Failed}, "g-deleted": {Status: lifecycle.Running, Gone: true}}
+		want := map[string]ledger.State{"g-failed": {Status: lifecycle.Failed}, "g-deleted": {Status: lifecycle.Running, Deleted: true}}
 		if ended, err := l.RecentlyEnded(t.Context(), time.Minute); err != nil || !maps.Equal(ended, want) {
 			t.Errorf("ended within a minute are %+v, %v", ended, err)
 		}
@@ -78,7 +78,7 @@ func TestGenerationsOfAFilterAreTheNewest(t *testing.T) {
 			}
 		}
 		own, err := l.Attributions(t.Context(), nil, "g-two", "g-three")
-		if err != nil || own["g-two"].Gone || !own["g-three"].Gone {
+		if err != nil || own["g-two"].Deleted || !own["g-three"].Deleted {
 			t.Errorf("their attributions are %+v, %v", own, err)
 		}
 	})

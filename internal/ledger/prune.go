@@ -20,29 +20,29 @@ const (
 // kept. It returns their number. Orders of unknown outcome are kept: after a deletion, their keys could be sent again when the
 // catalog has forgotten them. The amounts in the budgets stay. A durable ledger only deletes rejected orders: see
 // [Ledger.ForgetRefused].
-func (l *Ledger) Prune(ctx context.Context, kept int) (gone int, err error) {
+func (l *Ledger) Prune(ctx context.Context, kept int) (forgotten int, err error) {
 	if l.IsDurable() {
 		return 0, nil
 	}
-	if gone, err = l.forget(ctx, oldOrders, keptTime.Microseconds()); err != nil {
-		return gone, err
+	if forgotten, err = l.forget(ctx, oldOrders, keptTime.Microseconds()); err != nil {
+		return forgotten, err
 	}
 	surplus, err := l.forgetSurplus(ctx, kept)
-	return gone + surplus, err
+	return forgotten + surplus, err
 }
 
 // ForgetRefused deletes, in steps, orders that were rejected at least a day ago, and returns their number. Orders that an
 // operator declared rejected are kept, because the decision can be corrected.
-func (l *Ledger) ForgetRefused(ctx context.Context) (gone int, err error) {
+func (l *Ledger) ForgetRefused(ctx context.Context) (forgotten int, err error) {
 	owners, err := ask(ctx, l, scanText, eachOwner("orders", "state = {refused}"))
 	for _, owner := range owners {
 		if err == nil {
 			some := 0
 			some, err = l.forget(ctx, refusedOrders, owner, max(keptTime, l.window).Microseconds())
-			gone += some
+			forgotten += some
 		}
 	}
-	return gone, err
+	return forgotten, err
 }
 
 // surplusOrders selects orders with an outcome if there are more than $1. It ranks the orders of each owner from the newest to
@@ -51,19 +51,19 @@ const surplusOrders = `SELECT id FROM (SELECT id, order_time, ROW_NUMBER() OVER 
 	WHERE state <> {open} AND (SELECT COUNT(*) FROM orders WHERE state <> {open}) > $1) AS ranked ORDER BY place, order_time DESC LIMIT -1 OFFSET $1`
 
 // forgetSurplus deletes orders with an outcome, in steps, until at most the given number is left.
-func (l *Ledger) forgetSurplus(ctx context.Context, kept int) (gone int, err error) {
+func (l *Ledger) forgetSurplus(ctx context.Context, kept int) (forgotten int, err error) {
 	ids, err := ask(ctx, l, scanText, surplusOrders, kept)
 	for step := range slices.Chunk(ids, stepRows) {
 		if err == nil {
-			gone += len(step)
+			forgotten += len(step)
 			err = l.tx(ctx, func(tx *transaction) error { return tx.deleteOrders(step) })
 		}
 	}
-	return gone, err
+	return forgotten, err
 }
 
 // forget deletes the orders that a query selects, in steps.
-func (l *Ledger) forget(ctx context.Context, query string, args ...any) (gone int, err error) {
+func (l *Ledger) forget(ctx context.Context, query string, args ...any) (forgotten int, err error) {
 	return l.inSteps(ctx, func(tx *transaction, from int64) (times []int64, err error) {
 		var ids []string
 		err = tx.query(func(row scanner) error {

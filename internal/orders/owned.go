@@ -42,7 +42,7 @@ func (o *Orders) IsSettled(ctx context.Context, generationID string) (bool, erro
 func (o *Orders) NotFound(ctx context.Context, cred catalog.Credential, owner *string, generationID string, err error) (recorded catalog.Version, ok bool) {
 	found, failed := o.Ledger.Own(ctx, owner, generationID)
 	order, known := found[generationID]
-	if failed != nil || !known || order.IsGone() {
+	if failed != nil || !known || order.IsDeleted() {
 		return recorded, false
 	}
 	if catalog.IsAbsent(err) && o.witnessed(ctx, cred, generationID) {
@@ -53,18 +53,18 @@ func (o *Orders) NotFound(ctx context.Context, cred catalog.Credential, owner *s
 
 // witnessed records that the read of a call did not find a generation. It reports whether the generation now counts as deleted.
 // It also reads the account to record whether the catalog responds.
-func (o *Orders) witnessed(ctx context.Context, cred catalog.Credential, generationID string) (gone bool) {
+func (o *Orders) witnessed(ctx context.Context, cred catalog.Credential, generationID string) (deleted bool) {
 	_, err := o.Catalog.Account(ctx, cred)
-	gone, failed := o.absent(ctx, cred, generationID, err == nil)
-	return gone && failed == nil
+	deleted, failed := o.absent(ctx, cred, generationID, err == nil)
+	return deleted && failed == nil
 }
 
 // absent records that a read did not find a generation, and notifies its watchers when it counts as deleted.
-func (o *Orders) absent(ctx context.Context, cred catalog.Credential, generationID string, witnessed bool) (gone bool, err error) {
+func (o *Orders) absent(ctx context.Context, cred catalog.Credential, generationID string, witnessed bool) (deleted bool, err error) {
 	seen := ledger.Observation{Observation: lifecycle.Observation{NotFound: true, Witnessed: witnessed}, APIKey: cred.ForwardedSum()}
 	effect, err := o.observe(ctx, generationID, seen)
-	if effect.Gone {
-		o.Hub.Gone(ctx, cred, generationID)
+	if effect.Deleted {
+		o.Hub.PresumedDeleted(ctx, cred, generationID)
 	}
-	return effect.Gone, err
+	return effect.Deleted, err
 }

@@ -41,7 +41,7 @@ func recordedVersion(order ledger.Order) catalog.Version {
 		v.CostCents = order.CostCents
 	}
 	switch {
-	case order.IsGone(): // with the same etag in every watch
+	case order.IsDeleted(): // with the same etag in every watch
 		v.State, v.File, v.Text = catalog.StateDeleted, nil, nil
 		v.Etag = catalog.Generation{ID: v.ID, State: v.State}.Etag()
 	case !seen:
@@ -53,7 +53,7 @@ func recordedVersion(order ledger.Order) catalog.Version {
 // Published returns the recorded generation of an order for event receivers, with the text of its result, if it has one.
 func Published(order ledger.Order, text *string) (catalog.Version, ledger.Attribution) {
 	v := recordedVersion(order)
-	if order.Record != "" && !order.IsGone() {
+	if order.Record != "" && !order.IsDeleted() {
 		v.Text = text
 	}
 	return v, order.Attribution()

@@ -31,7 +31,7 @@ func TestARecordComesBackAsItWasWithoutWhatMayRepeatItsInputs(t *testing.T) {
 
 func TestAnEtagOfTheLedgerIsTheSameEachTime(t *testing.T) {
 	seen := catalog.Generation{ID: "g1", State: catalog.StateSucceeded, Inputs: catalog.Value(`{"prompt":"a harbour"}`)}.Version()
-	gone := catalog.Generation{ID: "g1", State: catalog.StateDeleted}.Version()
+	deleted := catalog.Generation{ID: "g1", State: catalog.StateDeleted}.Version()
 	filled := seen
 	filled.CreateTime = time.Now()
 	for name, row := range map[string]struct {
@@ -41,9 +41,9 @@ func TestAnEtagOfTheLedgerIsTheSameEachTime(t *testing.T) {
 	}{
 		"never seen": {},
 		"seen":       {record: encodeRecord(filled), want: seen.Etag},
-		"deleted":    {record: encodeRecord(filled), deleted: true, want: gone.Etag},
+		"deleted":    {record: encodeRecord(filled), deleted: true, want: deleted.Etag},
 	} {
-		order := ledger.Order{Time: time.Now(), Record: row.record, Observed: lifecycle.Observed{Deleted: row.deleted}}
+		order := ledger.Order{Time: time.Now(), Record: row.record, Observed: lifecycle.Observed{DeletedByCall: row.deleted}}
 		order.Generation = "g1"
 		first := recordedVersion(order)
 		order.Age += time.Minute

@@ -176,7 +176,7 @@ func TestADeletionThatNobodySeesIsRecorded(t *testing.T) {
 		}
 		told := r.watches(g.ID)
 		settles(3*time.Minute, r)
-		if one := s.list(ledger.Filter{})[0]; !one.IsGone() || !one.Settled || one.UnconfirmedCents != *one.CostCents {
+		if one := s.list(ledger.Filter{})[0]; !one.IsDeleted() || !one.Settled || one.UnconfirmedCents != *one.CostCents {
 			s.Errorf("the order is %+v", one)
 		}
 		if states := told(); states[len(states)-1] != catalog.StateDeleted {
@@ -320,15 +320,15 @@ func TestWhatAnotherForwardedAPIKeySeesIsNotRecorded(t *testing.T) {
 			s.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		gone := catalog.Generation{ID: receipt.Generation.ID, State: catalog.StateDeleted}.Version()
-		absent := []watch.Sighting{{Version: gone, NotFound: true}}
+		deleted := catalog.Generation{ID: receipt.Generation.ID, State: catalog.StateDeleted}.Version()
+		absent := []watch.Sighting{{Version: deleted, NotFound: true}}
 		r.orders.Record(s.Context(), catalog.Forwarded(catalog.NewSecret("another")), absent)
 		settles(5*time.Minute, r)
-		if one := s.list(ledger.Filter{})[0]; one.IsGone() || one.Status != lifecycle.Unseen {
+		if one := s.list(ledger.Filter{})[0]; one.IsDeleted() || one.Status != lifecycle.Unseen {
 			s.Errorf("the order is %+v", one)
 		}
 		r.orders.Record(s.Context(), mine, absent)
-		if one := s.list(ledger.Filter{})[0]; !one.IsGone() {
+		if one := s.list(ledger.Filter{})[0]; !one.IsDeleted() {
 			s.Errorf("its own API key has seen its end, and it is %+v", one)
 		}
 	})

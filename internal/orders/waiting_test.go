@@ -48,7 +48,7 @@ func (s *shop) withEvents() (events *eventLog) {
 		Events: &ledger.EventConfig{
 			Teams: func() map[string]ledger.Team { return nil },
 			Generation: func(o ledger.Order, _ *string) string {
-				events.add(fmt.Sprint(o.Status, " ", o.IsGone()))
+				events.add(fmt.Sprint(o.Status, " ", o.IsDeleted()))
 				return "{}"
 			},
 			Budget: func(ledger.Budget) string { return "{}" },
@@ -91,7 +91,7 @@ func TestEachEndThatTheLedgerRejectedIsRecordedLaterInOrder(t *testing.T) {
 	}{
 		"a deletion is seen": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
 			r.orders.Hub.Observe(r.Context(), cred, ended(g, catalog.StateSucceeded, 7), true)
-			r.orders.Hub.Gone(r.Context(), cred, g.ID)
+			r.orders.Hub.PresumedDeleted(r.Context(), cred, g.ID)
 		}, []string{fmt.Sprint(lifecycle.Succeeded, " false"), fmt.Sprint(lifecycle.Succeeded, " true")}},
 		"a deletion of ours": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
 			r.orders.Hub.Observe(r.Context(), cred, ended(g, catalog.StateSucceeded, 7), true)

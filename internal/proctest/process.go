@@ -26,13 +26,13 @@ type Process struct {
 	Stdout, Stderr, Output *Output // Output has the text of both streams in order
 
 	command *exec.Cmd
-	gone    chan struct{} // closed when the process has exited
+	exited  chan struct{} // closed when the process has exited
 }
 
 // Start starts a program with only the given environment. The program is killed at the end of the test.
 func Start(t testing.TB, env []string, words ...string) *Process {
 	t.Helper()
-	p := &Process{Stdout: NewOutput(), Stderr: NewOutput(), Output: NewOutput(), gone: make(chan struct{})}
+	p := &Process{Stdout: NewOutput(), Stderr: NewOutput(), Output: NewOutput(), exited: make(chan struct{})}
 	p.command = exec.CommandContext(context.WithoutCancel(t.Context()), words[0], words[1:]...)
 	p.command.Dir, p.command.Env = Root, append([]string{}, env...)
 	p.command.Stdout, p.command.Stderr = io.MultiWriter(p.Output, p.Stdout), io.MultiWriter(p.Output, p.Stderr)
@@ -41,7 +41,7 @@ func Start(t testing.TB, env []string, words ...string) *Process {
 	}
 	go func() {
 		_ = p.command.Wait() // ProcessState has the result
-		close(p.gone)
+		close(p.exited)
 	}()
 	t.Cleanup(p.Kill)
 	return p
@@ -59,7 +59,7 @@ func (p *Process) Ready(t testing.TB, ready func(stdout, stderr string) bool) {
 		select {
 		case <-moreOut:
 		case <-moreErr:
-		case <-p.gone:
+		case <-p.exited:
 			if ready(p.Stdout.String(), p.Stderr.String()) {
 				return
 			}
@@ -80,7 +80,7 @@ func (p *Process) Await(mark int, pattern string, limit time.Duration) (string, 
 		}
 		select {
 		case <-more:
-		case <-p.gone:
+		case <-p.exited:
 			if expression.MatchString(p.Output.String()[mark:]) {
 				continue
 			}
@@ -94,15 +94,15 @@ func (p *Process) Await(mark int, pattern string, limit time.Duration) (string, 
 // Wait waits for the process to exit and returns its exit code.
 func (p *Process) Wait(limit time.Duration) (int, error) {
 	select {
-	case <-p.gone:
+	case <-p.exited:
 		return p.command.ProcessState.ExitCode(), nil
 	case <-time.After(limit):
 		return 0, fmt.Errorf("not exited after %v:\n%s", limit, p.Output)
 	}
 }
 
-// Gone returns a channel that is closed when the process has exited.
-func (p *Process) Gone() <-chan struct{} { return p.gone }
+// Exited returns a channel that is closed when the process has exited.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // Pid returns the process's ID.
 func (p *Process) Pid() int { return p.command.Process.Pid }
@@ -124,5 +124,5 @@ func (p *Process) Stop() int {
 // Kill sends SIGKILL and waits until the process has exited.
 func (p *Process) Kill() {
 	_ = p.command.Process.Kill() // it may have exited
-	<-p.gone
+	<-p.exited
 }

@@ -230,7 +230,7 @@ func TestContentCanBeReadInPieces(t *testing.T) {
 	sh.do("GET", path, "", "If-None-Match", etag).want(t, http.StatusNotModified, "")
 }
 
-func TestADeletedGenerationIsGone(t *testing.T) {
+func TestADeletedGenerationIsNotFound(t *testing.T) {
 	sh := open(t, fast())
 	id := sh.create(small)
 	sh.await(id, "succeeded")

@@ -76,13 +76,13 @@ func bufferBody(r *http.Request) {
 	}
 }
 
-// sleep waits for a duration. It returns earlier if the sandbox is closed, or if gone is closed. gone may be nil.
-func (s *Sandbox) sleep(d time.Duration, gone <-chan struct{}) {
+// sleep waits for a duration. It returns earlier if the sandbox is closed, or if canceled is closed. canceled may be nil.
+func (s *Sandbox) sleep(d time.Duration, canceled <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-gone:
+	case <-canceled:
 	case <-s.life.Done():
 	}
 }

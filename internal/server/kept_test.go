@@ -27,14 +27,14 @@ func TestTheCopyGoesOfWhatTheCatalogHasNoMore(t *testing.T) {
 			return as(by).call(t.Context(), "GenerationService/DeleteGeneration", req, &easelv1.DeleteGenerationResponse{})
 		}
 		for name, row := range map[string]struct {
-			by                     string
-			force, missing, isGone bool
+			by                        string
+			force, missing, isDeleted bool
 		}{
 			"by its team":          {by: "banner"},
 			"by force":             {by: "poster", force: true},
 			"where it is missing":  {by: "poster", missing: true},
 			"by an operator":       {by: "ops"},
-			"when it is long gone": {by: "poster", isGone: true},
+			"when it is long gone": {by: "poster", isDeleted: true},
 		} {
 			id := create(t, as("poster"), order(t, text, strings.ReplaceAll(name, " ", "-"), "a lake")).GetGenerationId()
 			wait(t, as("poster"), id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
@@ -43,7 +43,7 @@ func TestTheCopyGoesOfWhatTheCatalogHasNoMore(t *testing.T) {
 				return found && err == nil
 			})
 			s.askedElsewhere(http.MethodDelete, "/generations/"+id, "", "") // as if the generation had expired in the catalog
-			if row.isGone {
+			if row.isDeleted {
 				if _, err := s.ledger.Observe(t.Context(), id, ledger.Observation{Observation: lifecycle.Observation{NotFound: true, Deleted: true}}); err != nil {
 					t.Fatal(err)
 				}

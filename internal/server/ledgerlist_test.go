@@ -152,7 +152,7 @@ func TestADeleteThatIsNotFoundSoonAfterTheOrderDeletesNothing(t *testing.T) {
 			t.Errorf("the render is %v, %v", g, err)
 		}
 		one, err := s.ledger.Own(t.Context(), nil, id)
-		if err != nil || one[id].Deleted || one[id].Settled {
+		if err != nil || one[id].DeletedByCall || one[id].Settled {
 			t.Errorf("the order is %+v, %v", one[id], err)
 		}
 	})
@@ -186,8 +186,8 @@ func TestAListHasWhatWasRecordedAndTheResultFromTheCatalog(t *testing.T) {
 					t.Fatal(err)
 				}
 				eventually(t, "the deletion is recorded", func() bool { return len(listed()) == 0 })
-				if gone := listed(easelv1.State_STATE_DELETED, easelv1.State_STATE_FAILED); len(gone) != 1 || gone[0].GetState() != easelv1.State_STATE_DELETED {
-					t.Errorf("the deleted renders are %v", gone)
+				if deleted := listed(easelv1.State_STATE_DELETED, easelv1.State_STATE_FAILED); len(deleted) != 1 || deleted[0].GetState() != easelv1.State_STATE_DELETED {
+					t.Errorf("the deleted renders are %v", deleted)
 				}
 			})
 		}

@@ -65,7 +65,7 @@ func TestAReconnectWithTheKnownEtagStillGetsTheBytes(t *testing.T) {
 	})
 }
 
-func TestContentThatIsGoneIsNotSaidToCome(t *testing.T) {
+func TestDeletedContentIsNotSaidToCome(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		id := finished(t, c, "64x40")

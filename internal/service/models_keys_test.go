@@ -79,7 +79,7 @@ func TestTwoKeysShareNothing(t *testing.T) {
 	})
 }
 
-func TestAModelThatIsGoneIsNotServedFromACopy(t *testing.T) {
+func TestARemovedModelIsNotServedFromACopy(t *testing.T) {
 	inShop(t, func(s *shop) {
 		s.want("1 k", time.Second, 0)
 		time.Sleep(5 * time.Minute)

@@ -34,7 +34,7 @@ type order struct {
 }
 
 // exists reports whether there may be an order whose generation is not recorded as deleted.
-func (o order) exists() bool { return o.ordered && !o.Gone }
+func (o order) exists() bool { return o.ordered && !o.Deleted }
 
 // lacks reports whether a version of the generation may be missing in the ledger.
 func (o order) lacks(v catalog.Version) bool { return o.ordered && o.Recorded != v.Etag }

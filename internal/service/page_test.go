@@ -20,15 +20,15 @@ func pageOf(letters []string, chosen func(string) bool, description string, size
 }
 
 func TestAPageGoesOnAfterARecordThatIsNoLongerChosen(t *testing.T) {
-	all, gone := []string{"a", "b", "c", "d", "e"}, map[string]bool{"b": true}
+	all, removed := []string{"a", "b", "c", "d", "e"}, map[string]bool{"b": true}
 	cut := func(token string) ([]string, string, error) {
-		return pageOf(all, func(s string) bool { return !gone[s] }, "", 2, token)
+		return pageOf(all, func(s string) bool { return !removed[s] }, "", 2, token)
 	}
 	first, token, err := cut("")
 	if err != nil || !slices.Equal(first, []string{"a", "c"}) {
 		t.Fatalf("the first page is %q, %v", first, err)
 	}
-	gone["c"] = true
+	removed["c"] = true
 	second, token, err := cut(token)
 	if err != nil || !slices.Equal(second, []string{"d", "e"}) || token != "" {
 		t.Errorf("the second page is %q and the token %q, %v", second, token, err)

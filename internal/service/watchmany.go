@@ -97,7 +97,7 @@ func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string
 	}
 	for _, id := range all {
 		whose, ok := w.whose[id]
-		w.ordered[id] = err != nil || ok && !whose.Gone
+		w.ordered[id] = err != nil || ok && !whose.Deleted
 	}
 	err = nil
 	ownAlone := hides(ctx, viewer(ctx))

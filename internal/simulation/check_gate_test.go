@@ -41,9 +41,9 @@ func oneGoesFirst(o *outcome, say promises.Say) {
 	for _, r := range o.sent() {
 		who := account{r.process, r.apiKey}
 		opens := asked[who].end + asked[who].after
-		switch one, gone := first[who]; {
+		switch one, known := first[who]; {
 		case asked[who].after == 0 || r.at < opens || r.at < asked[who].end:
-		case !gone:
+		case !known:
 			first[who] = r
 		case r.at < one.end:
 			say(promises.Event{At: r.at, Actor: r.process}, "%s was sent before the response to the first request after a pause, at %v", r.op, one.end)

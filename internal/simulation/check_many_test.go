@@ -45,14 +45,14 @@ func tellsChanges(o *outcome, say promises.Say) {
 
 // applyUpdate applies an update to the caller's state.
 func (s *manyStream) applyUpdate(e promises.Event, say promises.Say) {
-	gone := e.State == easelv1.State_STATE_DELETED
+	deleted := e.State == easelv1.State_STATE_DELETED
 	switch {
 	case !s.up && s.has[e.Generation].Etag == e.Etag:
 		say(e, "the etag %s is known", e.Etag)
-	case s.open.Model != "" && e.Model != s.open.Model && !gone:
+	case s.open.Model != "" && e.Model != s.open.Model && !deleted:
 		say(e, "the generation's model is %q, but the filter selects %s", e.Model, s.open.Model)
 	}
-	if s.has[e.Generation] = (promises.Known{Etag: e.Etag, State: e.State}); gone && len(s.open.Named) == 0 {
+	if s.has[e.Generation] = (promises.Known{Etag: e.Etag, State: e.State}); deleted && len(s.open.Named) == 0 {
 		delete(s.has, e.Generation)
 	}
 }

@@ -18,7 +18,7 @@ var timed = []promises.Promise[*outcome]{
 	{Name: "no order is sent after the window, or under another API key", Check: sentInTheWindow},
 	{Name: "no outcome is returned before it is in the ledger", Check: toldAsHeld},
 	{Name: "a moved caller is charged once for a key", Check: oneChargeForAMovedCaller},
-	{Name: "a generation that is deleted in the ledger does not exist", Check: goneIsGone},
+	{Name: "a generation that is deleted in the ledger does not exist", Check: deletedDoesNotExist},
 	{Name: "a price is reserved until the end", Check: reservedUntilTheEnd},
 	{Name: "nothing is reserved after the window", Check: nothingReservedPastTheWindow},
 	{Name: "nothing is charged after the window", Check: nothingChargedPastTheWindow},

@@ -224,9 +224,9 @@ type gateway struct {
 	process  string
 	open     bool // the process has started, so faults apply
 
-	mu   sync.Mutex
-	gone bool          // the process is dead
-	thaw chan struct{} // nil unless the process is frozen
+	mu     sync.Mutex
+	killed bool          // the process is dead
+	thaw   chan struct{} // nil unless the process is frozen
 }
 
 func (d *database) gateway(process string) *gateway { return &gateway{database: d, process: process} }
@@ -248,10 +248,10 @@ func (noDriver) Open(string) (driver.Conn, error) { return nil, errors.ErrUnsupp
 func (g *gateway) alive() error {
 	for {
 		g.mu.Lock()
-		thaw, gone := g.thaw, g.gone
+		thaw, killed := g.thaw, g.killed
 		g.mu.Unlock()
 		switch {
-		case gone:
+		case killed:
 			return errors.New("the process is dead")
 		case thaw == nil:
 			return nil
@@ -264,7 +264,7 @@ func (g *gateway) die() {
 	g.resume()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.gone = true
+	g.killed = true
 }
 
 func (g *gateway) freeze() {

@@ -189,7 +189,7 @@ func notPlacedIsTrueWhenSaid(o *outcome, say promises.Say) {
 	}
 }
 
-func goneIsGone(o *outcome, say promises.Say) {
+func deletedDoesNotExist(o *outcome, say promises.Say) {
 	for _, c := range o.Versions {
 		if c.Deleted && !o.Truth[c.Generation].Deleted {
 			say(promises.Event{At: c.At, Actor: c.Owner, Generation: c.Generation}, "the ledger has the generation as deleted, but it exists")

@@ -133,9 +133,9 @@ func (t *tap) pass(r *http.Request) (*http.Response, error) {
 	}
 	resp, err := t.base.RoundTrip(r)
 	if orders && err == nil && t.world.met(t.process, stepAfterPost) {
-		if gone := t.owner.gateway.alive(); gone != nil {
+		if failed := t.owner.gateway.alive(); failed != nil {
 			resp.Body.Close()
-			return nil, gone
+			return nil, failed
 		}
 	}
 	return resp, err

@@ -46,7 +46,7 @@ func (p *process) pauseProcess(d time.Duration) {
 	_ = p.Signal(syscall.SIGSTOP) // fails if the process has exited
 	select {
 	case <-time.After(d):
-	case <-p.Gone():
+	case <-p.Exited():
 	}
 	_ = p.Signal(syscall.SIGCONT)
 }

@@ -133,7 +133,7 @@ func (f *fleet) replaceAll() {
 	began := time.Now()
 	for i, old := range f.replicas {
 		f.signal(old, syscall.SIGTERM)
-		<-old.Gone()
+		<-old.Exited()
 		f.start(i)
 	}
 	f.t.Logf("%d requests in %v of replacing them, where %d generations are watched", f.meter.since(began), time.Since(began), len(f.ids))

@@ -136,7 +136,7 @@ func (k *supervisor) supervise(ctx context.Context) error {
 		k.starts.Add(1)
 		k.current.Store(p)
 		select {
-		case <-p.Gone():
+		case <-p.Exited():
 			k.current.Store(nil)
 			if !p.killed.Load() && ctx.Err() == nil {
 				return fmt.Errorf("%s ended by itself\n%s", k.name, p.tail())

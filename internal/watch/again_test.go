@@ -189,16 +189,16 @@ func TestAGenerationThatWeDeletedStaysDeleted(t *testing.T) {
 	})
 }
 
-func TestWhatReadsElsewhereMissIsGoneExceptSoonAfterTheOrder(t *testing.T) {
+func TestWhatReadsElsewhereMissIsDeletedExceptSoonAfterTheOrder(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		b.hub.Created(context.Background(), tenant, b.up.record("a", queued), "m", time.Now())
 		s := b.watch("a")
 		pass(time.Second)
-		b.hub.Gone(context.Background(), tenant, "a")
+		b.hub.PresumedDeleted(context.Background(), tenant, "a")
 		pass(0)
 		b.wantStates(s, "queued")
 		pass(time.Minute)
-		b.hub.Gone(context.Background(), tenant, "a")
+		b.hub.PresumedDeleted(context.Background(), tenant, "a")
 		pass(0)
 		b.wantStates(s, "queued", "deleted")
 	})

@@ -266,7 +266,7 @@ func (a *agenda) condition() Condition {
 // stale reports whether a state must be read again before it is delivered, because the generation was not polled. A settled
 // state can no longer change, unless it is a deletion that only a 404 shows.
 func (a *agenda) stale(e *generation, now time.Time) bool {
-	over := e.reached(Settled, now, a.cfg.RefundWindow) && !e.goneByNotFound()
+	over := e.reached(Settled, now, a.cfg.RefundWindow) && !e.isPresumedDeleted()
 	return !over && now.Sub(e.state.ObserveTime) >= a.cfg.MinInterval
 }
 

@@ -19,7 +19,7 @@ func TestARecordedEndIsReadUntilThisProcessSeesIt(t *testing.T) {
 		reads    int
 	}{
 		"an end":                            {shared, running, ledger.State{Status: lifecycle.Succeeded}, 1},
-		"a deletion that reads do not show": {shared, running, ledger.State{Status: lifecycle.Running, Gone: true}, 2},
+		"a deletion that reads do not show": {shared, running, ledger.State{Status: lifecycle.Running, Deleted: true}, 2},
 		"a refund":                          {shared, catalog.StateFailed, ledger.State{Status: lifecycle.Refunded}, 1},
 		"the state of this process":         {shared, catalog.StateFailed, ledger.State{Status: lifecycle.Failed}, 0},
 		"an earlier state":                  {shared, catalog.StateRefunded, ledger.State{Status: lifecycle.Failed}, 0},

@@ -98,7 +98,7 @@ func (e *generation) isBehind(recorded ledger.State) bool {
 	switch status := StatusOf(e.state.State); {
 	case e.state.State == catalog.StateDeleted:
 		return false
-	case recorded.Gone:
+	case recorded.Deleted:
 		return true
 	default:
 		return recorded.Status != status && status.MayBecome(recorded.Status)
@@ -108,8 +108,8 @@ func (e *generation) isBehind(recorded ledger.State) bool {
 // sight adds the latest state to the unrecorded states, and the generation to result. A state that only a 404 shows is recorded
 // only if the absence lasts.
 func (e *generation) sight(result *pollResult) {
-	if gone := e.goneByNotFound(); !gone || e.absence.Lasting {
-		e.recording.add(Sighting{e.version(), gone})
+	if presumed := e.isPresumedDeleted(); !presumed || e.absence.Lasting {
+		e.recording.add(Sighting{e.version(), presumed})
 	}
 	result.changed = append(result.changed, e)
 }
@@ -149,7 +149,7 @@ func (e *generation) advance(g catalog.Generation, etag string) (changed, regres
 	}
 	e.invalidate()
 	e.absence = lifecycle.Absence{}
-	if e.goneByNotFound() {
+	if e.isPresumedDeleted() {
 		// The 404 was wrong or too early: the deletion is undone.
 		e.state, e.status, e.ended, e.observed, e.fresh = catalog.Generation{}, lifecycle.Unseen, time.Time{}, false, false
 	}
@@ -218,26 +218,26 @@ func (e *generation) fillIn(g catalog.Generation) catalog.Generation {
 	return g
 }
 
-// markGone records that the catalog does not have the generation.
-func (e *generation) markGone(now time.Time) {
+// markDeleted records that the catalog does not have the generation.
+func (e *generation) markDeleted(now time.Time) {
 	e.invalidate()
 	e.missing = e.missing || e.state.State == 0 && !e.ordered
-	gone := e.state
-	gone.ID, gone.State, gone.File, gone.Text = e.id, catalog.StateDeleted, nil, nil
-	gone.ObserveTime = now
+	deleted := e.state
+	deleted.ID, deleted.State, deleted.File, deleted.Text = e.id, catalog.StateDeleted, nil, nil
+	deleted.ObserveTime = now
 	e.etag = catalog.Generation{ID: e.id, State: catalog.StateDeleted}.Etag()
 	e.fresh = true
-	e.state = e.fillIn(gone)
+	e.state = e.fillIn(deleted)
 }
 
 // exists reports whether the generation is known to exist or to have existed. If so, one read that does not find it is not
 // enough.
 func (e *generation) exists() bool {
-	return e.ordered || !e.listing.seenAt.IsZero() || e.state.State != 0 && !e.goneByNotFound()
+	return e.ordered || !e.listing.seenAt.IsZero() || e.state.State != 0 && !e.isPresumedDeleted()
 }
 
-// goneByNotFound reports whether only a 404 shows that the generation is gone.
-func (e *generation) goneByNotFound() bool {
+// isPresumedDeleted reports whether only a 404 shows that the generation is deleted.
+func (e *generation) isPresumedDeleted() bool {
 	return e.state.State == catalog.StateDeleted && !e.deleted
 }
 

@@ -151,7 +151,7 @@ func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error
 // Peek returns the latest state of a watched generation. It returns false if the generation only counts as deleted because of a 404.
 func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) {
 	h.with(cred, id, func(_ *tenant, e *generation) {
-		if e.fresh && len(e.subscribers) > 0 && !e.goneByNotFound() {
+		if e.fresh && len(e.subscribers) > 0 && !e.isPresumedDeleted() {
 			update, ok = e.update(), true
 		}
 	})
@@ -250,12 +250,12 @@ func (h *Hub) Placed(orders map[string]ledger.Attribution) {
 	}
 }
 
-// Gone records that a generation counts as deleted, because reads have not found it for long enough. It delivers this to the
+// PresumedDeleted records that a generation counts as deleted, because reads have not found it for long enough. It delivers this to the
 // watchers. ctx is used only for its trace.
-func (h *Hub) Gone(ctx context.Context, cred catalog.Credential, id string) {
+func (h *Hub) PresumedDeleted(ctx context.Context, cred catalog.Credential, id string) {
 	h.apply(ctx, cred, id, false, func(t *tenant, e *generation, result *pollResult, now time.Time) {
-		if !e.deleted && !e.goneByNotFound() && !e.justCreated(now) {
-			t.noteGone(e, result, now, true)
+		if !e.deleted && !e.isPresumedDeleted() && !e.justCreated(now) {
+			t.notePresumedDeleted(e, result, now, true)
 		}
 	})
 }
@@ -317,7 +317,7 @@ func (h *Hub) find(cred catalog.Credential, start bool) *tenant {
 			return nil
 		}
 		t.mu.Lock()
-		if !t.gone {
+		if !t.ended {
 			return t
 		}
 		t.mu.Unlock() // the tenant has ended in the meantime
@@ -344,7 +344,7 @@ func (h *Hub) start(cred catalog.Credential) *tenant {
 
 // forget removes a tenant that has ended. The caller must hold the tenant's mutex.
 func (h *Hub) forget(t *tenant) {
-	t.gone = true
+	t.ended = true
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.tenants, t.cred.Tenant)

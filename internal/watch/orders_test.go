@@ -79,13 +79,13 @@ func TestAWatchOfOrdersGetsEachOrderOnceAndNothingElse(t *testing.T) {
 }
 
 // Another process may have deleted a generation whose latest state this process still caches.
-func TestAWatchOfOrdersGetsNoRecentOrderThatIsGone(t *testing.T) {
+func TestAWatchOfOrdersGetsNoRecentOrderThatIsDeleted(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"gone": queued}, func(b *bench) {
 		s := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{owner: "studio"}})
 		pass(time.Millisecond)
 		orders := placed([]string{"gone"}, nil)
 		for id, order := range orders {
-			order.Gone = true
+			order.Deleted = true
 			orders[id] = order
 		}
 		b.hub.Placed(orders)

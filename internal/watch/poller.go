@@ -36,8 +36,8 @@ func (p *poller) run() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		jobs, next, gone := p.plan(time.Now())
-		if gone {
+		jobs, next, ended := p.plan(time.Now())
+		if ended {
 			return
 		}
 		for _, j := range jobs {
@@ -54,8 +54,8 @@ func (p *poller) run() {
 }
 
 // plan returns the requests that are due now, and the time of the next plan. It removes a tenant without generations and
-// watchers, but not before the end of a pause for an unavailable catalog. gone is then true.
-func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, gone bool) {
+// watchers, but not before the end of a pause for an unavailable catalog. ended is then true.
+func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, ended bool) {
 	t := p.tenant
 	t.mu.Lock()
 	defer t.mu.Unlock()

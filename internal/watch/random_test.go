@@ -268,7 +268,7 @@ func (c *chaos) remove(w *world) {
 	w.mu.Lock()
 	r := w.has[id]
 	if r != nil {
-		r.gone = true
+		r.deleted = true
 		w.denied[id] = true
 	}
 	w.mu.Unlock()

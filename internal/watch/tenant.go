@@ -18,7 +18,7 @@ const forgetAfter = 5 * time.Minute
 type tenant struct {
 	*agenda
 
-	gone       bool       // it has ended; the hub creates another tenant if one is needed
+	ended      bool       // it has ended; the hub creates another tenant if one is needed
 	everything []*watcher // watchers of everything
 
 	inFlight    int // number of reads in flight
@@ -139,7 +139,7 @@ func (t *tenant) notFound(e *generation, err error, result *pollResult, now time
 		t.retry(e, err, t.cfg.MaxInterval, now)
 		return
 	default:
-		t.noteGone(e, result, now, e.exists())
+		t.notePresumedDeleted(e, result, now, e.exists())
 	}
 	t.scheduleNext(e, now)
 }
@@ -155,18 +155,18 @@ func (t *tenant) lasts(e *generation, now time.Time) bool {
 	return e.absence.Lasting
 }
 
-// noteGone marks a generation as deleted because reads no longer find it, and adds this to result. If lasting is false, the
+// notePresumedDeleted marks a generation as deleted because reads no longer find it, and adds this to result. If lasting is false, the
 // ledger does not record it, because this process never knew the generation.
-func (t *tenant) noteGone(e *generation, result *pollResult, now time.Time, lasting bool) {
+func (t *tenant) notePresumedDeleted(e *generation, result *pollResult, now time.Time, lasting bool) {
 	before := e.state
 	e.absence.Lasting = lasting
-	e.markGone(now)
+	e.markDeleted(now)
 	t.noteChange(e, before, result)
 }
 
 // deleted records that a call of Easel has deleted the generation.
 func (t *tenant) deleted(e *generation, result *pollResult, now time.Time) {
-	e.markGone(now)
+	e.markDeleted(now)
 	e.missing, e.deleted, e.foundBy, e.recording.etag = false, true, result.found, ""
 	e.sight(result)
 }
@@ -206,7 +206,7 @@ func (t *tenant) placed(orders map[string]ledger.Attribution, now time.Time) {
 			continue
 		}
 		for _, id := range ids {
-			if _, offered := w.offered[id]; !offered && !orders[id].Gone && w.orders.Covers(orders[id]) {
+			if _, offered := w.offered[id]; !offered && !orders[id].Deleted && w.orders.Covers(orders[id]) {
 				w.addOrdered(id, now)
 			}
 		}
@@ -294,7 +294,7 @@ func (t *tenant) discover(records []catalog.Version, now time.Time) {
 func (t *tenant) mergeRecord(e *generation, r *catalog.Version, result *pollResult, now time.Time) {
 	known := e.fresh && e.state.State == r.State
 	switch {
-	case e.goneByNotFound() && r.State != catalog.StateDeleted:
+	case e.isPresumedDeleted() && r.State != catalog.StateDeleted:
 		t.recheck(e, now)
 	case known && (e.listing.etag == "" || e.listing.etag == r.Etag):
 		e.confirm(r.ObserveTime)

@@ -129,7 +129,7 @@ func (w *watcher) add(e *generation, now time.Time) {
 	delete(w.known, e.id)
 	at := w.insert(sub)
 	due := e.polling.due
-	if (len(e.subscribers) == 0 || e.goneByNotFound()) && w.agenda.stale(e, now) {
+	if (len(e.subscribers) == 0 || e.isPresumedDeleted()) && w.agenda.stale(e, now) {
 		e.fresh, due = false, now
 	}
 	e.subscribers = append(e.subscribers, subscriber{w, at})

@@ -160,7 +160,7 @@ func (s *viewer) checkNewest() {
 	ids := s.req.IDs
 	if len(ids) == 0 {
 		for i, id := range s.world.order {
-			if !s.world.has[id].gone && (s.world.part == 0 || i%s.world.part == 0) {
+			if !s.world.has[id].deleted && (s.world.part == 0 || i%s.world.part == 0) {
 				ids = append(ids, id)
 			}
 		}
@@ -168,7 +168,7 @@ func (s *viewer) checkNewest() {
 	for _, id := range ids {
 		one, r := s.generations[id], s.world.has[id]
 		want := catalog.StateDeleted
-		if r != nil && !r.gone {
+		if r != nil && !r.deleted {
 			want = r.state()
 		}
 		switch {

@@ -69,7 +69,7 @@ type render struct {
 	was     []catalog.State
 	at      time.Time // time of the last change
 	detail  int
-	gone    bool
+	deleted bool
 }
 
 func newWorld(t *testing.T, name string, cred catalog.Credential, random *rand.Rand) *world {
@@ -195,7 +195,7 @@ func (w *world) read(ctx context.Context, id string, delay time.Duration) (catal
 		return catalog.Generation{}, err
 	case w.on(oneFails) && id == w.lost:
 		return catalog.Generation{}, fail(catalog.KindMalformed)
-	case r == nil || r.gone || time.Now().Before(r.visible) || w.on(oneDenied) && id == w.lost:
+	case r == nil || r.deleted || time.Now().Before(r.visible) || w.on(oneDenied) && id == w.lost:
 		w.denied[id] = true
 		return catalog.Generation{}, &catalog.Error{Kind: catalog.KindNotFound, Op: "GET /generations/{id}", Status: 404, Own: true}
 	}
@@ -212,7 +212,7 @@ func (w *world) list(ctx context.Context, delay time.Duration) (all []catalog.Ve
 		return nil, err
 	}
 	for i, id := range w.order {
-		if r := w.has[id]; !r.gone && !time.Now().Before(r.visible) && (w.part == 0 || i%w.part == 0) {
+		if r := w.has[id]; !r.deleted && !time.Now().Before(r.visible) && (w.part == 0 || i%w.part == 0) {
 			all = append(all, w.record(id, r, true).Version())
 		}
 	}

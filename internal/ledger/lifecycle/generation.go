@@ -54,8 +54,8 @@ type Observed struct {
 	Refunded bool
 	// FailedTime is the time when the generation was first observed to have failed. Zero means never.
 	FailedTime time.Time
-	// Deleted means that a call of Easel has deleted the generation. It is permanent.
-	Deleted bool
+	// DeletedByCall means that a call of Easel has deleted the generation. It is permanent.
+	DeletedByCall bool
 	// Absence contains the evidence of reads that did not find the generation.
 	Absence Absence
 	// Settled means that no further change of the money is expected.
@@ -87,7 +87,7 @@ func (g Observed) After(o Observation, now time.Time, refundWindow time.Duration
 	case o.NotFound:
 		g.Absence = g.Absence.NotFound(now, o.Witnessed)
 	case o.Deleted:
-		g.Deleted = true
+		g.DeletedByCall = true
 	case o.Status != Unseen:
 		g.Absence = Absence{} // the generation exists
 	}
@@ -102,7 +102,7 @@ func (g Observed) After(o Observation, now time.Time, refundWindow time.Duration
 	if g.Status == Failed && g.FailedTime.IsZero() {
 		g.FailedTime = now
 	}
-	g.Settled = g.IsGone() || g.isSettled(o.Whole, now, refundWindow)
+	g.Settled = g.IsDeleted() || g.isSettled(o.Whole, now, refundWindow)
 	return g
 }
 
@@ -119,8 +119,8 @@ func (g Observed) isSettled(whole bool, now time.Time, refundWindow time.Duratio
 	return false
 }
 
-// IsGone reports whether the catalog no longer has the generation.
-func (g Observed) IsGone() bool { return g.Deleted || g.Absence.Lasting }
+// IsDeleted reports whether the catalog no longer has the generation.
+func (g Observed) IsDeleted() bool { return g.DeletedByCall || g.Absence.Lasting }
 
 // isCharged reports whether the charge is complete. A price of zero means that the order has no quote.
 func (g Observed) isCharged() bool {

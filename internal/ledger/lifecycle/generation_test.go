@@ -97,11 +97,11 @@ func (s seen) broken(before seen, look Observation) string {
 		return "a state went back"
 	case before.Status >= Failed && s.Status != before.Status && (before.Status != Failed || s.Status != Refunded):
 		return "an end became another one"
-	case look.Status != Unseen && !s.deleted && s.IsGone():
+	case look.Status != Unseen && !s.deleted && s.IsDeleted():
 		return "a generation that was just seen counts as gone"
-	case s.deleted && !s.IsGone():
+	case s.deleted && !s.IsDeleted():
 		return "a deletion of ours was undone"
-	case look.NotFound && !look.Deleted && !before.IsGone() && s.IsGone() && (s.absent < 4 || !look.Witnessed):
+	case look.NotFound && !look.Deleted && !before.IsDeleted() && s.IsDeleted() && (s.absent < 4 || !look.Witnessed):
 		return "a generation counts as gone before a minute was over, or with no other read answered"
 	case s.refunded && counted != 0:
 		return "what was refunded counts"
@@ -109,7 +109,7 @@ func (s seen) broken(before seen, look Observation) string {
 		return "a refund has come, and the money is not settled"
 	case !s.refunded && counted < s.highest:
 		return "less counts than was charged"
-	case !s.refunded && s.Status != Succeeded && !s.IsGone() && !s.final && counted < price:
+	case !s.refunded && s.Status != Succeeded && !s.IsDeleted() && !s.final && counted < price:
 		return "less is held than the price, before the end"
 	case s.Status == Succeeded && look.Whole && !s.Settled:
 		return "a success is not settled, and nothing more is to be told of it"

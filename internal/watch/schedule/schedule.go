@@ -136,8 +136,8 @@ func learn(durations []time.Duration, price float64) *Curve {
 	for i := ageCells - 1; i >= 0; i-- {
 		width := edges[i+1] - edges[i]
 		age := math.Sqrt(edges[i] * edges[i+1])
-		gone := 1 - alive/total
-		prior := (priorWeight + lateWeight*gone) * priorAge / (age + priorAge)
+		endedShare := 1 - alive/total
+		prior := (priorWeight + lateWeight*endedShare) * priorAge / (age + priorAge)
 		hazards[i] = (ended[i]/width + prior/(age+priorAge)) / (alive + ended[i]/2 + prior)
 		alive += ended[i]
 	}

@@ -59,9 +59,10 @@ CREATE TABLE orders (
   charge_final    INTEGER NOT NULL DEFAULT 0,
   -- 1: a refund was observed, possibly after a success.
   refunded        INTEGER NOT NULL DEFAULT 0,
+  -- 1: the generation counts as deleted: a call has deleted it, or it is presumed deleted.
   deleted         INTEGER NOT NULL DEFAULT 0,
   -- 1: the deletion follows only from reads that did not find the generation. The next read that finds it resets this to 0.
-  gone            INTEGER NOT NULL DEFAULT 0,
+  presumed_deleted INTEGER NOT NULL DEFAULT 0,
   -- Time of the first read that did not find the generation; 0 if the latest read found it.
   absent_time     BIGINT NOT NULL DEFAULT 0,
   -- 1: labels and record were erased, and are not written again.
@@ -78,7 +79,7 @@ CREATE TABLE orders (
   CONSTRAINT orders_open_money CHECK (state <> 1 OR cost_cents IS NULL AND settled = 0 AND status = 0),
   CONSTRAINT orders_status CHECK (status BETWEEN 0 AND 5),
   CONSTRAINT orders_truths CHECK (held IN (0, 1) AND resolved IN (0, 1) AND settled IN (0, 1) AND charge_final IN (0, 1) AND refunded IN (0, 1)
-    AND deleted IN (0, 1) AND gone IN (0, 1) AND erased IN (0, 1))
+    AND deleted IN (0, 1) AND presumed_deleted IN (0, 1) AND erased IN (0, 1))
 );
 -- A caller uses an idempotency key only once, regardless of its team.
 CREATE UNIQUE INDEX orders_key ON orders (namespace, idempotency_key) WHERE state <> 3;
@@ -100,7 +101,7 @@ CREATE INDEX orders_erasable ON orders (owner, order_time, id) WHERE erased = 0 
 CREATE INDEX orders_placed_time ON orders (placed_time) WHERE state = 2 AND placed_time <> 0;
 CREATE INDEX orders_ended_time ON orders (ended_time) WHERE ended_time <> 0;
 CREATE INDEX orders_moving ON orders (order_time, id) WHERE state = 2 AND settled = 0;
-CREATE INDEX orders_doubted ON orders (order_time) WHERE state = 2 AND settled = 1 AND (unconfirmed_cents > 0 OR gone = 1);
+CREATE INDEX orders_doubted ON orders (order_time) WHERE state = 2 AND settled = 1 AND (unconfirmed_cents > 0 OR presumed_deleted = 1);
 
 -- order_owner and label_time repeat columns of the order, so that a list by label reads only one index.
 CREATE TABLE labels (
