@@ -219,7 +219,7 @@ bench-counts: build .build/bench
 ORDERS ?= 10000000
 
 bench-ledger: ## Compare a ledger of ORDERS (default: 10 million) orders with one of 1,000, on SQLite and PostgreSQL (an hour)
-	$(GO) test ./internal/ledger -count=1 -v -run ABigBook -timeout 4h -big-book $(ORDERS)
+	$(GO) test ./internal/ledger -count=1 -v -run ABigLedger -timeout 4h -big-ledger $(ORDERS)
 
 bench-%: build .build/bench
 	.build/bench $*

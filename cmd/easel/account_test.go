@@ -32,16 +32,16 @@ func inGuard(t *testing.T, test func(t *testing.T, g *guarded)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		g := &guarded{}
-		book, err := ledger.Open(t.Context(), ledger.Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "book.db"), Catalog: "https://catalog.example", ResendWindow: time.Hour})
+		led, err := ledger.Open(t.Context(), ledger.Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "book.db"), Catalog: "https://catalog.example", ResendWindow: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = book.Close() }()
+		defer func() { _ = led.Close() }()
 		client, err := catalog.New(catalog.Config{BaseURL: "http://127.0.0.1/catalog", Seed: 1, Transport: g})
 		if err != nil {
 			t.Fatal(err)
 		}
-		g.accountGuard = &accountGuard{client: client, book: book, logger: slog.New(slog.DiscardHandler)}
+		g.accountGuard = &accountGuard{client: client, ledger: led, logger: slog.New(slog.DiscardHandler)}
 		test(t, g)
 	})
 }
@@ -156,12 +156,12 @@ func TestAStartWhileTheCatalogIsAwayIsCheckedLater(t *testing.T) { // fault M4
 				ended := make(chan error, 1)
 				go func() { ended <- repeat(ctx) }()
 				time.Sleep(time.Hour)
-				if !g.book.AccountUnknown.Load() {
+				if !g.ledger.AccountUnknown.Load() {
 					t.Error("orders are sent before the account is known")
 				}
 				g.away.Store(false)
 				time.Sleep(2 * accountPause)
-				if g.book.AccountUnknown.Load() != other {
+				if g.ledger.AccountUnknown.Load() != other {
 					t.Errorf("orders wait: %v", !other)
 				}
 				if err := <-ended; errors.Is(err, errOtherAccount) != other {
@@ -182,7 +182,7 @@ func TestOneFailedAccountCheckDelaysOrdersForAMoment(t *testing.T) { // fault M4
 		ended := make(chan error, 1)
 		go func() { ended <- repeat(t.Context()) }()
 		g.away.Store(false)
-		if time.Sleep(time.Second); g.book.AccountUnknown.Load() {
+		if time.Sleep(time.Second); g.ledger.AccountUnknown.Load() {
 			t.Error("orders still wait a second after the catalog has responded")
 		}
 		if err := <-ended; err != nil {

@@ -29,7 +29,7 @@ var errOtherAccount = errors.New("the API key and the orders of this ledger belo
 // not name.
 type accountGuard struct {
 	client *catalog.Client
-	book   *ledger.Ledger
+	ledger *ledger.Ledger
 	logger *slog.Logger
 
 	// Last check by accept.
@@ -61,7 +61,7 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 	if account.ID == "" { // not named, or the record can't be read
 		return nil
 	}
-	own, err := g.book.BelongsTo(ctx, account.ID)
+	own, err := g.ledger.BelongsTo(ctx, account.ID)
 	if err == nil && !own {
 		return errOtherAccount
 	}
@@ -78,7 +78,7 @@ func (g *accountGuard) begin(ctx context.Context, key func() catalog.Secret) (re
 	if first == nil || errors.Is(first, errOtherAccount) {
 		return nil, first
 	}
-	g.book.AccountUnknown.Store(true)
+	g.ledger.AccountUnknown.Store(true)
 	g.logger.WarnContext(ctx, "account check pending", "effect", "orders wait", "error", first)
 	return func(ctx context.Context) error { return g.repeat(ctx, key) }, nil
 }
@@ -96,7 +96,7 @@ func (g *accountGuard) repeat(ctx context.Context, key func() catalog.Secret) er
 		case errors.Is(err, errOtherAccount):
 			return err
 		case err == nil:
-			g.book.AccountUnknown.Store(false)
+			g.ledger.AccountUnknown.Store(false)
 			g.logger.InfoContext(ctx, "account check passed")
 			return nil
 		}

@@ -116,15 +116,15 @@ func (c *changing) run(token string, args ...string) printed {
 // state returns a string that differs after each change that an operator can make.
 func (c *changing) state() string {
 	c.Helper()
-	book := ""
+	counts := ""
 	if err := c.db.QueryRowContext(c.Context(), `SELECT (SELECT group_concat(id || state || resolved || erased || deleted) FROM (SELECT * FROM orders ORDER BY id)) || ' ' ||
-		(SELECT COUNT(*) FROM labels) || ' ' || (SELECT state FROM events WHERE id = 'e')`).Scan(&book); err != nil {
+		(SELECT COUNT(*) FROM labels) || ' ' || (SELECT state FROM events WHERE id = 'e')`).Scan(&counts); err != nil {
 		c.Fatal(err)
 	}
 	c.mu.Lock()
 	deleted := slices.Clone(c.askedDeleted)
 	c.mu.Unlock()
-	return fmt.Sprint(book, deleted, c.run("late-token", "get", "gen_4").exit)
+	return fmt.Sprint(counts, deleted, c.run("late-token", "get", "gen_4").exit)
 }
 
 // lines returns the number of audit lines.

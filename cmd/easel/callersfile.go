@@ -18,9 +18,9 @@ import (
 const askLedger = 2 * time.Second
 
 // loadCallers reads a callers file, and applies later changes to it.
-func loadCallers(ctx context.Context, path string, book *ledger.Ledger, notifier *notifier, logger *slog.Logger) (*auth.Callers, error) {
+func loadCallers(ctx context.Context, path string, led *ledger.Ledger, notifier *notifier, logger *slog.Logger) (*auth.Callers, error) {
 	known, err := auth.LoadCallers(path, logger, func(inForce, next *auth.List) error {
-		if err := keepsOwners(context.WithoutCancel(ctx), book, without(inForce.Owners(), next.Owners())); err != nil {
+		if err := keepsOwners(context.WithoutCancel(ctx), led, without(inForce.Owners(), next.Owners())); err != nil {
 			return err
 		}
 		notifier.take(next)
@@ -29,7 +29,7 @@ func loadCallers(ctx context.Context, path string, book *ledger.Ledger, notifier
 	if err != nil {
 		return nil, err
 	}
-	warnOfMissingOwners(ctx, book, known.List(), logger)
+	warnOfMissingOwners(ctx, led, known.List(), logger)
 	return known, nil
 }
 
@@ -59,16 +59,16 @@ func without(names, known []string) []string {
 }
 
 // unresolved returns the owners of orders whose outcome is unknown.
-func unresolved(ctx context.Context, book *ledger.Ledger) ([]string, error) {
+func unresolved(ctx context.Context, led *ledger.Ledger) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askLedger)
 	defer cancel()
-	return book.UnresolvedOwners(ctx)
+	return led.UnresolvedOwners(ctx)
 }
 
 // warnOfMissingOwners logs a warning at startup if the callers file lacks the owner of an order whose outcome is unknown. It does
 // not stop the server, because the previous file is unknown. It logs no owner, which may be an API key's digest.
-func warnOfMissingOwners(ctx context.Context, book *ledger.Ledger, inForce *auth.List, logger *slog.Logger) {
-	owners, err := unresolved(ctx, book)
+func warnOfMissingOwners(ctx context.Context, led *ledger.Ledger, inForce *auth.List, logger *slog.Logger) {
+	owners, err := unresolved(ctx, led)
 	if err != nil {
 		logger.WarnContext(ctx, "cannot check the callers file for owners of unknown orders", "error", err)
 	}
@@ -79,11 +79,11 @@ func warnOfMissingOwners(ctx context.Context, book *ledger.Ledger, inForce *auth
 
 // keepsOwners rejects a callers file that drops the owner of an order whose outcome is unknown, because no caller could then
 // resolve the order.
-func keepsOwners(ctx context.Context, book *ledger.Ledger, dropped []string) error {
+func keepsOwners(ctx context.Context, led *ledger.Ledger, dropped []string) error {
 	if len(dropped) == 0 {
 		return nil
 	}
-	owners, err := unresolved(ctx, book)
+	owners, err := unresolved(ctx, led)
 	if err != nil {
 		return fmt.Errorf("it drops %s, and a ledger query for orders of unknown outcome failed: %w", strings.Join(dropped, ", "), err)
 	}

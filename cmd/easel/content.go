@@ -125,17 +125,17 @@ func (c *contentVerifyCmd) compare(ctx context.Context, report func(line string)
 	if err != nil {
 		return v, err
 	}
-	book, err := ledger.OpenReadOnly(ctx, c.LedgerURL)
+	led, err := ledger.OpenReadOnly(ctx, c.LedgerURL)
 	if err != nil {
 		return v, err
 	}
-	defer func() { _ = book.Close() }() // nothing was written
-	stores, err := book.Stores(ctx)
+	defer func() { _ = led.Close() }() // nothing was written
+	stores, err := led.Stores(ctx)
 	if err != nil {
 		return v, err
 	}
 	if len(stores.All()) == 0 {
 		return v, errors.New("this ledger has no copies in a store: check --ledger-url, and EASEL_CONTENT_URL of the servers")
 	}
-	return content.New(content.Config{Store: store, Ledger: book}).Verify(ctx, c.Bytes, report, done)
+	return content.New(content.Config{Store: store, Ledger: led}).Verify(ctx, c.Bytes, report, done)
 }

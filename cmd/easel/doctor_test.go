@@ -63,11 +63,11 @@ func TestTheDoctorReadsEveryDialectWithoutSpendingACent(t *testing.T) {
 // chargesOf returns an API key's charges and the number of its generations, including deleted generations.
 func chargesOf(t *testing.T, box *catalogServer, key string) string {
 	t.Helper()
-	books, err := box.Audit(t.Context(), key)
+	audit, err := box.Audit(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("%d cents for %d renders", books.ChargeCents, len(books.Generations))
+	return fmt.Sprintf("%d cents for %d renders", audit.ChargeCents, len(audit.Generations))
 }
 
 // orderDirectly sends an order to a catalog without Easel.

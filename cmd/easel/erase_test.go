@@ -15,21 +15,21 @@ import (
 // writeEnded writes a labeled order for each generation into a ledger. All generations except the last have succeeded.
 func writeEnded(t *testing.T, url, upstream string, generations ...string) {
 	t.Helper()
-	book, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: upstream})
+	led, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: upstream})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer book.Close()
+	defer led.Close()
 	for n, generation := range generations {
-		o, _, err := book.Write(t.Context(), ledger.Request{
+		o, _, err := led.Write(t.Context(), ledger.Request{
 			Namespace: "studio", Owner: "studio", Caller: "poster-service", IdempotencyKey: generation, UpstreamKey: generation, APIKey: "a", ModelID: "m", Digest: "d",
 			Labels: map[string]string{"customer": "no-4711"},
 		})
 		if err == nil {
-			_, err = book.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: generation})
+			_, err = led.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: generation})
 		}
 		if err == nil && n < len(generations)-1 {
-			_, err = book.Observe(t.Context(), generation, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: new(int64(9)), Whole: true}, Record: "{}"})
+			_, err = led.Observe(t.Context(), generation, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: new(int64(9)), Whole: true}, Record: "{}"})
 		}
 		if err != nil {
 			t.Fatal(err)

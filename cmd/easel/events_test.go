@@ -75,9 +75,9 @@ func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 			receiver.URL, write(t, webhookSecret), auth.Hash("ops-token"))),
 		"EASEL_LEDGER_URL": "sqlite:" + file, "EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
 	}
-	book, err := ledger.Open(t.Context(), ledger.Config{URL: env["EASEL_LEDGER_URL"], Catalog: catalog}) // creates the schema
+	led, err := ledger.Open(t.Context(), ledger.Config{URL: env["EASEL_LEDGER_URL"], Catalog: catalog}) // creates the schema
 	if err == nil {
-		err = book.Close()
+		err = led.Close()
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -152,7 +152,7 @@ func (f *facade) openHub(ctx context.Context) (err error) {
 func (f *facade) openAPIKey(ctx context.Context) error {
 	known := func() catalog.Secret { return catalog.NewSecret(f.heldKey) }
 	if f.UpstreamKeyFile != "" {
-		guard := &accountGuard{client: f.client, book: f.ledger, logger: f.logger}
+		guard := &accountGuard{client: f.client, ledger: f.ledger, logger: f.logger}
 		key, err := openHeldKey(f.UpstreamKeyFile, f.logger, guard.accept) //nolint:contextcheck // later reads do not block a call
 		if err == nil {
 			f.account, err = guard.begin(ctx, key.Known)

@@ -86,7 +86,7 @@ var faults = []fault{
 	{id: "X3", what: "a key in what the process says of itself", proof: "a canary through the whole stack; every log, span, metric, error, dump and answer is searched"},
 	{id: "X4", what: "the certificate changes", proof: "no handshake fails"},
 
-	{id: "S1", what: "the sandbox is killed", proof: "its books are exact, its renders end"},
+	{id: "S1", what: "the sandbox is killed", proof: "its accounts are exact, its renders end"},
 	{id: "S2", what: "many writers at once", proof: "none gets an error that the database is locked"},
 	{id: "S3", what: "two orders and money for one", proof: "one is refused; the balance is never below 0"},
 	{id: "S4", what: "an idempotency key twice at once, or with another body", proof: "one charge; the other body is refused"},

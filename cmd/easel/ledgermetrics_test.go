@@ -45,7 +45,7 @@ func TestTheMetricsTellOfTheLedgerInSum(t *testing.T) {
 		if row.From == telemetry.Contents && strings.Contains(string(text), row.Prometheus()) {
 			t.Errorf("%s is exposed without a content store", row.Name)
 		}
-		if row.From == telemetry.Book && !strings.HasPrefix(row.Name, "easel.event") && !strings.Contains(string(text), "\n"+row.Prometheus()) {
+		if row.From == telemetry.Ledger && !strings.HasPrefix(row.Name, "easel.event") && !strings.Contains(string(text), "\n"+row.Prometheus()) {
 			t.Errorf("no value for %s", row.Name)
 		}
 	}

@@ -27,21 +27,21 @@ import (
 // an older API key, so only the order live may be resent.
 func writeUnknown(t *testing.T, config ledger.Config, key string) (rotated, live string) {
 	t.Helper()
-	book, err := ledger.Open(t.Context(), config)
+	led, err := ledger.Open(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer book.Close()
+	defer led.Close()
 	var ids []string
 	for _, secret := range []string{"an older API key", key} {
-		o, free, err := book.Write(t.Context(), ledger.Request{
+		o, free, err := led.Write(t.Context(), ledger.Request{
 			Namespace: "studio", Owner: "studio", Caller: "poster-service", IdempotencyKey: secret, UpstreamKey: secret, ModelID: "studio/poster", Digest: "d",
 			APIKey: catalog.Held(func() catalog.Secret { return catalog.NewSecret(secret) }).APIKeySum(), PriceCents: 11, Labels: map[string]string{"campaign": secret},
 		})
 		if err != nil || !free {
 			t.Fatal(free, err)
 		}
-		if _, err := book.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Uncertain, Problem: "HTTP 402, insufficient balance: no money"}); err != nil {
+		if _, err := led.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Uncertain, Problem: "HTTP 402, insufficient balance: no money"}); err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, o.ID)
@@ -133,16 +133,16 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // fault T11
 
 func TestOneNameOfTwoOrdersIsResolvedByItsID(t *testing.T) {
 	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
-	book, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "http://127.0.0.1:1", ResendWindow: 12 * time.Hour})
+	led, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "http://127.0.0.1:1", ResendWindow: 12 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, owner := range []string{"studio", "shop"} {
-		if _, _, err := book.Write(t.Context(), ledger.Request{Namespace: owner, Owner: owner, Caller: owner, IdempotencyKey: "monday", UpstreamKey: owner, ModelID: "m", Digest: "d", APIKey: "a"}); err != nil {
+		if _, _, err := led.Write(t.Context(), ledger.Request{Namespace: owner, Owner: owner, Caller: owner, IdempotencyKey: "monday", UpstreamKey: owner, ModelID: "m", Digest: "d", APIKey: "a"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := book.Close(); err != nil {
+	if err := led.Close(); err != nil {
 		t.Fatal(err)
 	}
 	served := start(t, map[string]string{

@@ -14,22 +14,22 @@ import (
 // labelled opens a ledger with a labeled order for each of some generations, which are settled.
 func labelled(t *testing.T, generations ...string) *ledger.Ledger {
 	t.Helper()
-	book, err := ledger.Open(t.Context(), ledger.Config{URL: ledger.InMemory, Catalog: "c"})
+	led, err := ledger.Open(t.Context(), ledger.Config{URL: ledger.InMemory, Catalog: "c"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { book.Close() })
+	t.Cleanup(func() { led.Close() })
 	for _, generation := range generations {
-		id := order(t, book, generation)
-		_, err := book.Conclude(t.Context(), id, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: generation})
+		id := order(t, led, generation)
+		_, err := led.Conclude(t.Context(), id, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: generation})
 		if err == nil {
-			_, err = book.Observe(t.Context(), generation, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: new(int64(9)), Whole: true}, Record: "{}"})
+			_, err = led.Observe(t.Context(), generation, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: new(int64(9)), Whole: true}, Record: "{}"})
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	return book
+	return led
 }
 
 // asAda returns a context for actions of the operator ada.
@@ -39,9 +39,9 @@ func asAda(t *testing.T) context.Context {
 }
 
 // order writes an order with the label customer=4711, and returns the order's ID.
-func order(t *testing.T, book *ledger.Ledger, key string) string {
+func order(t *testing.T, led *ledger.Ledger, key string) string {
 	t.Helper()
-	o, _, err := book.Write(t.Context(), ledger.Request{
+	o, _, err := led.Write(t.Context(), ledger.Request{
 		Namespace: "studio", Owner: "studio", Caller: "studio", IdempotencyKey: key, UpstreamKey: key, APIKey: "a", ModelID: "m", Digest: "d",
 		Labels: map[string]string{"customer": "4711"},
 	})
@@ -52,9 +52,9 @@ func order(t *testing.T, book *ledger.Ledger, key string) string {
 }
 
 // ofCustomer returns the idempotency keys of the orders that still have the label customer=4711.
-func ofCustomer(t *testing.T, book *ledger.Ledger) (keys []string) {
+func ofCustomer(t *testing.T, led *ledger.Ledger) (keys []string) {
 	t.Helper()
-	found, err := book.List(t.Context(), ledger.Filter{AnyState: true, Labels: map[string]string{"customer": "4711"}}, ledger.Position{}, 100)
+	found, err := led.List(t.Context(), ledger.Filter{AnyState: true, Labels: map[string]string{"customer": "4711"}}, ledger.Position{}, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,20 +66,20 @@ func ofCustomer(t *testing.T, book *ledger.Ledger) (keys []string) {
 }
 
 func TestOrdersOfEachOutcomeAreErasedOrLeft(t *testing.T) {
-	book := labelled(t)
-	open, refused := order(t, book, "open"), order(t, book, "refused")
-	if _, err := book.Conclude(t.Context(), refused, 1, ledger.Conclusion{Outcome: lifecycle.Uncertain}); err != nil {
+	led := labelled(t)
+	open, refused := order(t, led, "open"), order(t, led, "refused")
+	if _, err := led.Conclude(t.Context(), refused, 1, ledger.Conclusion{Outcome: lifecycle.Uncertain}); err != nil {
 		t.Fatal(err)
 	}
-	if _, possible, err := book.Resolve(t.Context(), refused, "another API key", ledger.Resolution{By: ledger.By{Actor: "pat"}}); err != nil || !possible {
+	if _, possible, err := led.Resolve(t.Context(), refused, "another API key", ledger.Resolution{By: ledger.By{Actor: "pat"}}); err != nil || !possible {
 		t.Fatal(possible, err)
 	}
-	done, err := Orders{Ledger: book}.erase(asAda(t), Erasure{LabelName: "customer", LabelValue: "4711"})
+	done, err := Orders{Ledger: led}.erase(asAda(t), Erasure{LabelName: "customer", LabelValue: "4711"})
 	left := map[string]string{open: "its outcome is unknown: resolve it first"}
 	if err != nil || done.Erased != 1 || done.Next != nil || !maps.Equal(done.Left, left) {
 		t.Errorf("done is %+v, %v", done, err)
 	}
-	if left := ofCustomer(t, book); !slices.Equal(left, []string{"open"}) {
+	if left := ofCustomer(t, led); !slices.Equal(left, []string{"open"}) {
 		t.Errorf("the label finds %q", left)
 	}
 }
@@ -90,15 +90,15 @@ func TestManyOrdersAreErasedInSteps(t *testing.T) {
 	for n := range orders {
 		names = append(names, fmt.Sprintf("gen_%d", n))
 	}
-	book, asked, erased, steps := labelled(t, names...), Erasure{Owner: "studio"}, int64(0), 0
+	led, asked, erased, steps := labelled(t, names...), Erasure{Owner: "studio"}, int64(0), 0
 	for next := true; next; next = asked.After != nil {
-		done, err := Orders{Ledger: book}.erase(asAda(t), asked)
+		done, err := Orders{Ledger: led}.erase(asAda(t), asked)
 		if err != nil {
 			t.Fatal(err)
 		}
 		asked.After, erased, steps = done.Next, erased+done.Erased, steps+1
 	}
-	if erased != orders || steps != 2 || len(ofCustomer(t, book)) > 0 {
+	if erased != orders || steps != 2 || len(ofCustomer(t, led)) > 0 {
 		t.Errorf("%d orders were erased in %d steps", erased, steps)
 	}
 }

@@ -12,8 +12,8 @@ import (
 // shownOwners is the maximum number of owners in the report.
 const shownOwners = 100
 
-// book describes the ledger in the report.
-type book struct {
+// ledgerReport describes the ledger in the report.
+type ledgerReport struct {
 	Kind          string     `json:"kind"`  // memory, sqlite or postgres
 	Means         string     `json:"means"` // the kind in words, for display
 	Up            bool       `json:"up"`
@@ -47,8 +47,8 @@ type budget struct {
 	LeftCents  int64 `json:"leftCents"`
 }
 
-func bookOf(l ledger.Reading, now time.Time) book {
-	b := book{
+func ledgerReportOf(l ledger.Reading, now time.Time) ledgerReport {
+	b := ledgerReport{
 		Kind: l.Kind, Means: ledger.Meaning(l.Kind), Up: l.Up, Read: when(l.Time), Unknown: l.Unknown, OldestUnknown: oldest(now, l.Unknown, l.OldestUnknown), Faults: l.Faults,
 		Named: l.Named, OwnerCount: len(l.Owners), Owners: []owner{},
 	}

@@ -113,16 +113,16 @@ func TestOnlyProbesMetricsAndThePageAreOpen(t *testing.T) {
 }
 
 func TestAnErasureIsInTheAudit(t *testing.T) {
-	book := labelled(t, "gen_1")
-	served, erasure := Orders{Ledger: book}, Erasure{Generation: "gen_1"}
+	led := labelled(t, "gen_1")
+	served, erasure := Orders{Ledger: led}, Erasure{Generation: "gen_1"}
 	if done, err := served.erase(t.Context(), erasure); err == nil || done.Erased != 0 { // no route allows a call without an operator
 		t.Errorf("without an operator: %+v, %v", done, err)
 	}
 	if done, err := served.erase(asAda(t), erasure); err != nil || done.Erased != 1 {
 		t.Errorf("%+v, %v", done, err)
 	}
-	lines, err := book.AuditLines(t.Context(), ledger.Position{}, 10)
-	found, findErr := book.List(t.Context(), ledger.Filter{AnyState: true}, ledger.Position{}, 10)
+	lines, err := led.AuditLines(t.Context(), ledger.Position{}, 10)
+	found, findErr := led.List(t.Context(), ledger.Filter{AnyState: true}, ledger.Position{}, 10)
 	if findErr != nil || len(found) != 1 {
 		t.Fatal(found, findErr)
 	}

@@ -13,18 +13,18 @@ import (
 )
 
 func TestOrdersWhoseOwnerIsNotInTheCallersFileAreFound(t *testing.T) {
-	book, err := ledger.Open(t.Context(), ledger.Config{URL: ledger.InMemory, Catalog: "c"})
+	led, err := ledger.Open(t.Context(), ledger.Config{URL: ledger.InMemory, Catalog: "c"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer book.Close()
+	defer led.Close()
 	for _, owner := range []string{"studio", "removed", "shop"} {
-		if _, _, err := book.Write(t.Context(), ledger.Request{Namespace: owner, Owner: owner, Caller: owner, IdempotencyKey: "k", UpstreamKey: owner, APIKey: "a", ModelID: "m", Digest: "d"}); err != nil {
+		if _, _, err := led.Write(t.Context(), ledger.Request{Namespace: owner, Owner: owner, Caller: owner, IdempotencyKey: "k", UpstreamKey: owner, APIKey: "a", ModelID: "m", Digest: "d"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	known := []string{"studio", "shop"}
-	served := Orders{Ledger: book, Owners: func() []string { return known }}
+	served := Orders{Ledger: led, Owners: func() []string { return known }}
 	unowned := func() (owners []string) {
 		w := httptest.NewRecorder()
 		answers(served.list)(w, httptest.NewRequestWithContext(context.Background(), "GET", Address("/orders", OrderQuery{Unknown: true, Unowned: true}), nil))

@@ -54,7 +54,7 @@ type report struct {
 	Usage       []Usage                  `json:"usage"`
 	Watching    watching                 `json:"watching"`
 	Limiters    limiters                 `json:"limiters"`
-	Ledger      book                     `json:"ledger"`
+	Ledger      ledgerReport             `json:"ledger"`
 	Copies      *copies                  `json:"copies,omitempty"` // absent if there is no store
 	Keys        []watch.PolledCredential `json:"keys"`             // at most 100, unhealthy API keys first
 	Generations []watch.PolledGeneration `json:"generations"`      // at most 100, sorted by the time since the last response
@@ -80,7 +80,7 @@ func (s Status) report(ctx context.Context) report {
 	r := report{
 		Time: hub.Time.UTC(), Version: s.Version, Revision: s.Revision, Began: s.Began.UTC(), Serving: s.Serving(ctx),
 		Usage: append([]Usage{}, s.Usage()...), Watching: watching{hub.Stats, hub.Stats.Stalest.Seconds()},
-		Limiters: limitersOf(s.Limiters(), hub.Time), Ledger: bookOf(known, hub.Time),
+		Limiters: limitersOf(s.Limiters(), hub.Time), Ledger: ledgerReportOf(known, hub.Time),
 		Keys: append([]watch.PolledCredential{}, hub.Credentials...), Generations: append([]watch.PolledGeneration{}, hub.Generations...),
 	}
 	if s.Copies {

@@ -71,11 +71,11 @@ func (s *scene) command(f facade, upstream string) (program string, args []strin
 	if f == thePeer {
 		return s.peer, []string{peerRole, "-upstream", upstream}, nil
 	}
-	book, err := s.ledger(f)
+	ledgerSettings, err := s.ledger(f)
 	return s.easel, append([]string{
 		"serve", "--upstream-url", upstream, "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0",
 		"--caller-streams", "60000", "--max-streams", "60000",
-	}, book...), err
+	}, ledgerSettings...), err
 }
 
 func (s *scene) stop() {

@@ -35,6 +35,6 @@ func TestAnEtagIsTheOneOfEarlierReleases(t *testing.T) {
 	}
 	var again Generation
 	if text, err := json.Marshal(g); err != nil || json.Unmarshal(text, &again) != nil || again.Etag() != g.Etag() {
-		t.Errorf("of a record of the book it is %s: %v", again.Etag(), err)
+		t.Errorf("of a record of the ledger it is %s: %v", again.Etag(), err)
 	}
 }

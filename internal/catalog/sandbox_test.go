@@ -266,8 +266,8 @@ func TestEveryDialectFailsAlike(t *testing.T) {
 		kind(t, err, catalog.KindCredentialRejected)
 		_, err = b.Generation(ctx, b.cred, "gen_unknown")
 		kind(t, err, catalog.KindNotFound)
-		books, err := b.box.Audit(ctx, b.key)
-		if err = errors.Join(err, books.Check()); err != nil {
+		audit, err := b.box.Audit(ctx, b.key)
+		if err = errors.Join(err, audit.Check()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -71,7 +71,7 @@ func spendBudget(t *testing.T, dir string, command, add []string) {
 	if err != nil || code != 0 || !strings.Contains(said, "not before") {
 		t.Fatalf("it ended with %d, %v:\n%s", code, err, said)
 	}
-	var b books
+	var b catalogAudit
 	s.admin(t, http.MethodGet, "audit?key="+key, "", &b)
 	if len(b.Generations) != 1 || b.Generations[0].Charges != 1 {
 		t.Fatalf("the accounts say %+v", b)

@@ -215,7 +215,7 @@ func (c *client) check(t *testing.T, s *stack, id string) {
 	if left, _ := filepath.Glob(c.file + ".*"); len(left) > 0 {
 		t.Errorf("%s: it leaves %q", c.language, left)
 	}
-	var b books
+	var b catalogAudit
 	s.admin(t, http.MethodGet, "audit?key="+c.key, "", &b)
 	if len(b.Faults) > 0 || len(b.Generations) != 1 || b.Generations[0].ID != id || b.Generations[0].Charges != 1 {
 		t.Errorf("%s: the accounts say %+v", c.language, b)

@@ -115,7 +115,7 @@ func restartUnder(t *testing.T, dir string, command []string) {
 		t.Fatalf("it ended with %d, %v:\n%s", code, err, said)
 	}
 	t.Log(said)
-	var b books
+	var b catalogAudit
 	s.admin(t, http.MethodGet, "audit?key="+key, "", &b)
 	if len(b.Generations) != 1 || b.Generations[0].Charges != 1 {
 		t.Fatalf("the accounts say %+v", b)

@@ -93,8 +93,8 @@ func (s *stack) hold(t *testing.T) {
 	}
 }
 
-// books has the parts of the catalog's audit that the tests check.
-type books struct {
+// catalogAudit has the parts of the catalog's audit that the tests check.
+type catalogAudit struct {
 	Faults      []string `json:"faults"`
 	Generations []struct {
 		ID      string `json:"id"`

@@ -28,7 +28,7 @@ func TestAResultIsReadFromItsCopyWithoutTheCatalog(t *testing.T) {
 		row := s.waitForCopy("g1")
 		sum := sha256.Sum256(file)
 		if row.Size != int64(len(file)) || row.SHA256 != hex.EncodeToString(sum[:]) || row.ContentType != "image/png" || row.Etag != `"e-g1"` || row.Time.IsZero() {
-			s.Errorf("the book has %+v", row)
+			s.Errorf("the ledger has %+v", row)
 		}
 		s.upstream.set(func() { s.upstream.down = true })
 		s.wantBytes("g1", file, content.FromCopy)
@@ -212,7 +212,7 @@ func TestWordsThatAreNoTextAreRecorded(t *testing.T) {
 // The ledger certainly does not have the copy, so the file can be deleted.
 func TestCopyThatTheLedgerRejectsIsDeleted(t *testing.T) {
 	inStudio(t, func(s *studio) {
-		s.store.put = func() { _ = s.book.Close() }
+		s.store.put = func() { _ = s.ledger.Close() }
 		s.finish("g1", picture(1000))
 		defer s.run(s.results)()
 		time.Sleep(time.Minute)
@@ -321,9 +321,9 @@ func TestTheEventOfAnEndWaitsForTheCopyForAMinute(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.team.Subscribed = true
 		due := func() int {
-			taken, err := s.book.TakeJobs(s.Context(), ledger.DeliverJob, "studio", 10)
+			taken, err := s.ledger.TakeJobs(s.Context(), ledger.DeliverJob, "studio", 10)
 			for _, job := range taken {
-				err = errors.Join(err, s.book.FinishJob(s.Context(), job, ledger.Outcome{}))
+				err = errors.Join(err, s.ledger.FinishJob(s.Context(), job, ledger.Outcome{}))
 			}
 			if err != nil {
 				s.Fatal(err)

@@ -25,7 +25,7 @@ func TestCopyOfADeadProcessIsMadeByAnother(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		s.wantBytes("g1", picture(1000), content.FromCopy)
-		if err := s.book.ContentCopied(s.Context(), dead, ledger.StoredCopy{Object: "x", SHA256: "y"}); !errors.Is(err, ledger.ErrLeaseLost) {
+		if err := s.ledger.ContentCopied(s.Context(), dead, ledger.StoredCopy{Object: "x", SHA256: "y"}); !errors.Is(err, ledger.ErrLeaseLost) {
 			s.Errorf("the dead process records a copy: %v", err)
 		}
 	})

@@ -31,7 +31,7 @@ func TestOwnerDiscardsItsCopyUnlessItsTeamKeepsIt(t *testing.T) {
 				s.waitForCopy("g1")
 				stop()
 				for _, id := range []string{"g1", "unknown"} {
-					if err := s.book.DiscardContent(s.Context(), row.owner, id); err != nil {
+					if err := s.ledger.DiscardContent(s.Context(), row.owner, id); err != nil {
 						s.Error(err)
 					}
 				}
@@ -54,7 +54,7 @@ func TestErasedResultsAreDeletedInTheStore(t *testing.T) {
 		if left := s.left(time.Minute); left != 0 || len(s.objects()) != 1 {
 			s.Errorf("%d copies are left in %q", left, s.objects())
 		}
-		if _, found, err := s.book.Content(s.Context(), "g1"); found || err != nil {
+		if _, found, err := s.ledger.Content(s.Context(), "g1"); found || err != nil {
 			s.Errorf("the ledger has the copy still: %v", err)
 		}
 		s.wantBytes("g2", picture(2000), content.FromCopy)
@@ -150,7 +150,7 @@ func TestProcessWithoutAStoreReportsCopiesThatAreLeft(t *testing.T) {
 		if n := s.left(time.Minute); n != 0 || len(s.objects()) != 0 {
 			s.Errorf("%d copies are left in %q", n, s.objects())
 		}
-		if _, found, err := s.book.Content(s.Context(), "g2"); found || err != nil {
+		if _, found, err := s.ledger.Content(s.Context(), "g2"); found || err != nil {
 			s.Errorf("a copy is wanted where there is no store: %v", err)
 		}
 	})

@@ -65,7 +65,7 @@ func (x lossyTx) Commit() error {
 
 func TestACopyInDoubtIsNotDeleted(t *testing.T) {
 	inStudio(t, func(s *studio) {
-		if err := s.book.Close(); err != nil {
+		if err := s.ledger.Close(); err != nil {
 			s.Fatal(err)
 		}
 		commits := newLostCommits(t, s.url)

@@ -128,13 +128,13 @@ func TestAdoptionDuringADeletionDeletesTheCopy(t *testing.T) {
 		restore(func() {})
 		s.observe("g0", lifecycle.Observation{Deleted: true})
 		job := s.take(ledger.DeleteJob)
-		if may, err := s.book.MayDelete(s.Context(), "g0"); may || err != nil {
+		if may, err := s.ledger.MayDelete(s.Context(), "g0"); may || err != nil {
 			s.Errorf("the copy may be deleted: %v, %v", may, err)
 		}
-		if wasCopied, err := s.book.AdoptContents(s.Context(), ledger.By{Actor: "ops"}); !wasCopied || err != nil {
+		if wasCopied, err := s.ledger.AdoptContents(s.Context(), ledger.By{Actor: "ops"}); !wasCopied || err != nil {
 			s.Errorf("the ledger adopts no copies: %v", err)
 		}
-		if err := s.book.FinishJob(s.Context(), job, ledger.Outcome{}); !errors.Is(err, ledger.ErrLeaseLost) {
+		if err := s.ledger.FinishJob(s.Context(), job, ledger.Outcome{}); !errors.Is(err, ledger.ErrLeaseLost) {
 			s.Errorf("the deletion ends: %v", err)
 		}
 		defer s.run(s.results)()
@@ -147,12 +147,12 @@ func TestAdoptionDuringADeletionDeletesTheCopy(t *testing.T) {
 func TestAdoptedCopiesAreDeleted(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
 		s.copied("g0", "g1")
-		if wasCopied, err := s.book.AdoptContents(s.Context(), ledger.By{Actor: "ops"}); wasCopied || err != nil {
+		if wasCopied, err := s.ledger.AdoptContents(s.Context(), ledger.By{Actor: "ops"}); wasCopied || err != nil {
 			s.Errorf("before it is restored, the ledger adopts copies: %v", err)
 		}
 		restore(func() { s.copied("g2") })
 		s.observe("g0", lifecycle.Observation{Deleted: true})
-		if wasCopied, err := s.book.AdoptContents(s.Context(), ledger.By{Actor: "ops"}); !wasCopied || err != nil {
+		if wasCopied, err := s.ledger.AdoptContents(s.Context(), ledger.By{Actor: "ops"}); !wasCopied || err != nil {
 			s.Errorf("the ledger adopts no copies: %v", err)
 		}
 		defer s.run(s.results)()

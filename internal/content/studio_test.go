@@ -234,7 +234,7 @@ func (s *trouble) List(ctx context.Context, prefix string) iter.Seq2[content.Obj
 type studio struct {
 	*testing.T
 	url       string // ledger URL
-	book      *ledger.Ledger
+	ledger    *ledger.Ledger
 	upstream  *upstream
 	client    *catalog.Client
 	held      catalog.Credential
@@ -250,7 +250,7 @@ func newStudio(t *testing.T, url string) *studio {
 	s.url = url
 	s.open(true)
 	t.Cleanup(func() {
-		if err := s.book.Close(); err != nil {
+		if err := s.ledger.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -272,7 +272,7 @@ func newStudio(t *testing.T, url string) *studio {
 func (s *studio) open(contents bool) {
 	s.Helper()
 	var err error
-	s.book, err = ledger.Open(s.Context(), ledger.Config{URL: s.url, Connector: s.connector, Catalog: "https://catalog.example", ResendWindow: time.Hour, Contents: contents, Events: &ledger.EventConfig{
+	s.ledger, err = ledger.Open(s.Context(), ledger.Config{URL: s.url, Connector: s.connector, Catalog: "https://catalog.example", ResendWindow: time.Hour, Contents: contents, Events: &ledger.EventConfig{
 		Teams:      func() map[string]ledger.Team { return map[string]ledger.Team{"studio": s.team} },
 		Generation: func(ledger.Order, *string) string { return "{}" }, Budget: func(ledger.Budget) string { return "{}" },
 	}})
@@ -284,33 +284,33 @@ func (s *studio) open(contents bool) {
 // restart stops the process, and starts a new process with or without a store.
 func (s *studio) restart(contents bool) {
 	s.Helper()
-	if err := s.book.Close(); err != nil {
+	if err := s.ledger.Close(); err != nil {
 		s.Fatal(err)
 	}
 	s.open(contents)
 	s.results = s.replica()
 	if !contents {
-		s.results = content.New(content.Config{Catalog: s.client, Ledger: s.book})
+		s.results = content.New(content.Config{Catalog: s.client, Ledger: s.ledger})
 	}
 }
 
 // replica returns the results of another process with the same ledger and store.
 func (s *studio) replica() *content.Results {
 	suggested := "here"
-	if s.book.IsCopy() {
+	if s.ledger.IsCopy() {
 		suggested = "there" // real processes suggest random names
 	}
-	name, err := s.book.StoreName(s.Context(), suggested)
+	name, err := s.ledger.StoreName(s.Context(), suggested)
 	if err != nil {
 		s.Fatal(err)
 	}
-	return content.New(content.Config{Catalog: s.client, Store: s.store, Ledger: s.book, Held: &s.held, Name: name, Logger: slog.New(slog.DiscardHandler)})
+	return content.New(content.Config{Catalog: s.client, Store: s.store, Ledger: s.ledger, Held: &s.held, Name: name, Logger: slog.New(slog.DiscardHandler)})
 }
 
 // take leases a job of the kind, like a process that crashes afterwards.
 func (s *studio) take(kind string) ledger.Job {
 	s.Helper()
-	taken, err := s.book.TakeJobs(s.Context(), kind, "studio", 1)
+	taken, err := s.ledger.TakeJobs(s.Context(), kind, "studio", 1)
 	if err != nil || len(taken) != 1 {
 		s.Fatal(len(taken), err)
 	}
@@ -327,9 +327,9 @@ func (s *studio) copy(job ledger.Job) error {
 func (s *studio) erase(all ...ledger.Order) {
 	s.Helper()
 	for _, o := range all {
-		found, err := s.book.Find(s.Context(), o.ID, 1)
+		found, err := s.ledger.Find(s.Context(), o.ID, 1)
 		if err == nil {
-			_, err = s.book.Erase(s.Context(), found...)
+			_, err = s.ledger.Erase(s.Context(), found...)
 		}
 		if err != nil {
 			s.Fatal(err)
@@ -377,9 +377,9 @@ func (s *studio) run(results *content.Results) (stop func()) {
 // order writes an order, and records the ID of its generation.
 func (s *studio) order(id string) ledger.Order {
 	s.Helper()
-	o, _, err := s.book.Write(s.Context(), ledger.Request{Namespace: "studio", Owner: "studio", Caller: "c", IdempotencyKey: id, UpstreamKey: id, APIKey: "a", ModelID: "m", PriceCents: 1})
+	o, _, err := s.ledger.Write(s.Context(), ledger.Request{Namespace: "studio", Owner: "studio", Caller: "c", IdempotencyKey: id, UpstreamKey: id, APIKey: "a", ModelID: "m", PriceCents: 1})
 	if err == nil {
-		_, err = s.book.Conclude(s.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: id})
+		_, err = s.ledger.Conclude(s.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: id})
 	}
 	if err != nil {
 		s.Fatal(err)
@@ -401,7 +401,7 @@ func (s *studio) observeText(id string) {
 
 func (s *studio) record(id string, seen lifecycle.Observation, record string) {
 	s.Helper()
-	if _, err := s.book.Observe(s.Context(), id, ledger.Observation{Observation: seen, Record: record}); err != nil {
+	if _, err := s.ledger.Observe(s.Context(), id, ledger.Observation{Observation: seen, Record: record}); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -418,7 +418,7 @@ func (s *studio) finish(id string, file []byte) ledger.Order {
 // row returns a copy's row in the ledger.
 func (s *studio) row(id string) ledger.Content {
 	s.Helper()
-	row, _, err := s.book.Content(s.Context(), id)
+	row, _, err := s.ledger.Content(s.Context(), id)
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func TestWhatIsGivenUpReleasesTheNext(t *testing.T) {
 			t.Errorf("the log says %d times that an event was not taken, and %d times that it was given up", not, given)
 		}
 		o.answer = func(string, post) (int, error) { return 200, nil }
-		if n, _, err := o.book.Replay(o.Context(), ledger.EventFilter{Owner: "studio", GivenUp: true}, ledger.EventPosition{}, ledger.By{Actor: "ops"}); n != 1 || err != nil {
+		if n, _, err := o.ledger.Replay(o.Context(), ledger.EventFilter{Owner: "studio", GivenUp: true}, ledger.EventPosition{}, ledger.By{Actor: "ops"}); n != 1 || err != nil {
 			t.Errorf("%d are sent again, %v", n, err)
 		}
 		o.pause()
@@ -91,7 +91,7 @@ func TestGivenUpEventsAreCountedFromZero(t *testing.T) {
 					t.Errorf("after almost a day %d are counted, %v", n, counted)
 				}
 				time.Sleep(3 * time.Minute)
-				sum, err := o.book.Summary(o.Context(), true)
+				sum, err := o.ledger.Summary(o.Context(), true)
 				if err != nil || len(sum.Events) != 1 || sum.Events[0] != (ledger.EventSummary{Owner: "studio", GivenUp: 2}) || o.count("studio given_up") != 2 || len(o.got("studio")) > 0 {
 					t.Errorf("after a day there are %v, %v, %v", sum.Events, err, o.counts)
 				}

@@ -108,7 +108,7 @@ func TestAReceiverGetsASignedDocumentOverHTTP(t *testing.T) {
 // realSender returns a sender that uses the real network.
 func (o *office) realSender() *events.Sender {
 	o.receivers = nil
-	o.sender = events.New(events.Config{Ledger: o.book, Teams: o.teams, Logger: slog.New(slog.DiscardHandler), Count: func(_, outcome string, n int64) {
+	o.sender = events.New(events.Config{Ledger: o.ledger, Teams: o.teams, Logger: slog.New(slog.DiscardHandler), Count: func(_, outcome string, n int64) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.counts[outcome] += n
@@ -127,7 +127,7 @@ func TestACertificateThatNobodyHasSignedIsRefused(t *testing.T) {
 		defer o.run(o.realSender())()
 		o.order("studio", "g1", lifecycle.Succeeded)
 		for {
-			all, err := o.book.Events(o.Context(), ledger.EventFilter{}, 10)
+			all, err := o.ledger.Events(o.Context(), ledger.EventFilter{}, 10)
 			if err != nil || len(all) != 1 {
 				o.Fatalf("there are %+v, %v", all, err)
 			}
@@ -150,7 +150,7 @@ func TestNothingIsSentThatCannotBeSigned(t *testing.T) {
 		defer o.run(o.newSender())()
 		o.order("studio", "g1", lifecycle.Succeeded)
 		time.Sleep(10 * time.Second)
-		all, err := o.book.Events(o.Context(), ledger.EventFilter{}, 10)
+		all, err := o.ledger.Events(o.Context(), ledger.EventFilter{}, 10)
 		if err != nil || len(all) != 1 || all[0].Attempts == 0 || all[0].Problem == "" || len(o.got("studio")) != 0 {
 			o.Fatalf("without a secret there are %+v, %v, and %d were sent", all, err, len(o.got("studio")))
 		}

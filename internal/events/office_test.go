@@ -80,7 +80,7 @@ type office struct {
 	*testing.T
 	*receivers
 	url     string // ledger URL
-	book    *ledger.Ledger
+	ledger  *ledger.Ledger
 	teams   *events.Teams
 	secrets string // path of the secrets file
 	sender  *events.Sender
@@ -124,7 +124,7 @@ func newOffice(t *testing.T, url string) *office {
 	o.write(oneSecret + "\n")
 	o.register("studio", "print")
 	var err error
-	o.book, err = ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "https://catalog.example", ResendWindow: time.Hour, RefundWindow: time.Hour, Events: &ledger.EventConfig{
+	o.ledger, err = ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "https://catalog.example", ResendWindow: time.Hour, RefundWindow: time.Hour, Events: &ledger.EventConfig{
 		Teams: o.teams.Known, Generation: func(o ledger.Order, _ *string) string { return fmt.Sprintf(`{"generationId":%q}`, o.Generation) },
 		Budget: func(ledger.Budget) string { return "{}" },
 	}})
@@ -133,7 +133,7 @@ func newOffice(t *testing.T, url string) *office {
 	}
 	o.sender = o.newSender()
 	t.Cleanup(func() {
-		if err := o.book.Close(); err != nil {
+		if err := o.ledger.Close(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -141,7 +141,7 @@ func newOffice(t *testing.T, url string) *office {
 }
 
 func (o *office) newSender() *events.Sender {
-	return events.New(events.Config{Ledger: o.book, Teams: o.teams, Logger: slog.New(slog.NewTextHandler(o, nil)), Transport: o.receivers, Count: func(team, outcome string, n int64) {
+	return events.New(events.Config{Ledger: o.ledger, Teams: o.teams, Logger: slog.New(slog.NewTextHandler(o, nil)), Transport: o.receivers, Count: func(team, outcome string, n int64) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.counts[team+" "+outcome] += n
@@ -181,7 +181,7 @@ func (o *office) run(sender *events.Sender) (stop func()) {
 	ctx, cancel := context.WithCancel(o.Context())
 	done := make(chan struct{})
 	go func() {
-		jobs.New(o.book, slog.New(slog.NewTextHandler(o, nil)), sender.Kinds()...).Run(ctx)
+		jobs.New(o.ledger, slog.New(slog.NewTextHandler(o, nil)), sender.Kinds()...).Run(ctx)
 		close(done)
 	}()
 	return func() {
@@ -193,13 +193,13 @@ func (o *office) run(sender *events.Sender) (stop func()) {
 // order places an order and records observations of its generation.
 func (o *office) order(owner, generation string, seen ...lifecycle.Status) {
 	o.Helper()
-	order, free, err := o.book.Write(o.Context(), ledger.Request{Namespace: owner, Owner: owner, Caller: owner + "-service", IdempotencyKey: generation, UpstreamKey: owner + generation, ModelID: "m", APIKey: "k", Digest: "d"})
+	order, free, err := o.ledger.Write(o.Context(), ledger.Request{Namespace: owner, Owner: owner, Caller: owner + "-service", IdempotencyKey: generation, UpstreamKey: owner + generation, ModelID: "m", APIKey: "k", Digest: "d"})
 	if err == nil && free {
-		_, err = o.book.Conclude(o.Context(), order.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: generation})
+		_, err = o.ledger.Conclude(o.Context(), order.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: generation})
 	}
 	for _, status := range seen {
 		if err == nil {
-			_, err = o.book.Observe(o.Context(), generation, ledger.Observation{Observation: lifecycle.Observation{Status: status}})
+			_, err = o.ledger.Observe(o.Context(), generation, ledger.Observation{Observation: lifecycle.Observation{Status: status}})
 		}
 	}
 	if err != nil {

@@ -123,7 +123,7 @@ func TestAProblemRepeatsNeitherAddressNorAnswer(t *testing.T) {
 			inOffice(t, func(o *office) {
 				logged := &bytes.Buffer{}
 				sender := events.New(events.Config{
-					Ledger: o.book, Teams: o.teams, Logger: slog.New(slog.NewTextHandler(logged, nil)),
+					Ledger: o.ledger, Teams: o.teams, Logger: slog.New(slog.NewTextHandler(logged, nil)),
 					Transport: roundTrips(func(r *http.Request) (*http.Response, error) {
 						header := http.Header{"Location": {row.location}}
 						return &http.Response{StatusCode: http.StatusFound, Body: http.NoBody, Header: header, Request: r}, row.err
@@ -134,7 +134,7 @@ func TestAProblemRepeatsNeitherAddressNorAnswer(t *testing.T) {
 				o.order("studio", "g1", lifecycle.Failed)
 				time.Sleep(2 * time.Second)
 				stop()
-				all, err := o.book.Events(o.Context(), ledger.EventFilter{}, 10)
+				all, err := o.ledger.Events(o.Context(), ledger.EventFilter{}, 10)
 				if err != nil || len(all) != 1 {
 					o.Fatal(all, err)
 				}
@@ -338,7 +338,7 @@ func TestUnrecordedDeliveryIsRepeated(t *testing.T) {
 func TestDeliveryOfADeadProcessIsRepeated(t *testing.T) {
 	inOffice(t, func(o *office) {
 		o.order("studio", "g1", lifecycle.Failed, lifecycle.Refunded)
-		if taken, err := o.book.TakeJobs(o.Context(), ledger.DeliverJob, "studio", 1); err != nil || len(taken) != 1 {
+		if taken, err := o.ledger.TakeJobs(o.Context(), ledger.DeliverJob, "studio", 1); err != nil || len(taken) != 1 {
 			t.Fatal(taken, err)
 		}
 		defer o.run(o.sender)()

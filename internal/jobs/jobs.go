@@ -46,8 +46,8 @@ type Kind struct {
 
 // MayAsk reports whether this process may start background work that sends requests under the shared API key. The account of
 // the API key must be known, and the catalog must not have rejected the API key in the last two minutes.
-func MayAsk(book *ledger.Ledger, client *catalog.Client) bool {
-	return !book.AccountUnknown.Load() && !client.Rejected()
+func MayAsk(led *ledger.Ledger, client *catalog.Client) bool {
+	return !led.AccountUnknown.Load() && !client.Rejected()
 }
 
 // Jobs runs the jobs of a ledger in this process.
@@ -71,8 +71,8 @@ type kind struct {
 }
 
 // New returns the jobs of the given kinds. It starts nothing.
-func New(book *ledger.Ledger, logger *slog.Logger, kinds ...Kind) *Jobs {
-	j := &Jobs{ledger: book, logger: logger, wake: make(chan struct{}, 1)}
+func New(led *ledger.Ledger, logger *slog.Logger, kinds ...Kind) *Jobs {
+	j := &Jobs{ledger: led, logger: logger, wake: make(chan struct{}, 1)}
 	for _, k := range kinds {
 		j.kinds = append(j.kinds, &kind{Kind: k, owners: map[string]int{}})
 	}

@@ -38,12 +38,12 @@ func onEach(t *testing.T, test func(o *office)) {
 }
 
 func newOffice(t *testing.T, url string) *office {
-	book, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "https://catalog.example"})
+	led, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "https://catalog.example"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = book.Close() })
-	return &office{T: t, Ledger: book, url: url, more: make(chan struct{}, 10_000)}
+	t.Cleanup(func() { _ = led.Close() })
+	return &office{T: t, Ledger: led, url: url, more: make(chan struct{}, 10_000)}
 }
 
 // exec executes a statement on a separate connection.

@@ -16,27 +16,27 @@ const (
 )
 
 // Prune returns the kind of the job that releases the reservations of orders that can no longer be sent, and deletes old rows.
-func Prune(book *ledger.Ledger) Kind {
+func Prune(led *ledger.Ledger) Kind {
 	return Kind{Name: "prune", Interval: pruneInterval, Places: 1, MinRetry: pruneInterval, MaxRetry: pruneInterval, Do: func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
-		expired := expire(ctx, book)
-		_, refused := book.ForgetRefused(ctx)
-		_, pruned := book.Prune(ctx, maxPlacedOrders)
-		return ledger.Outcome{}, errors.Join(expired, refused, pruned, book.ForgetEvents(ctx))
+		expired := expire(ctx, led)
+		_, refused := led.ForgetRefused(ctx)
+		_, pruned := led.Prune(ctx, maxPlacedOrders)
+		return ledger.Outcome{}, errors.Join(expired, refused, pruned, led.ForgetEvents(ctx))
 	}}
 }
 
 // expire releases reservations, in steps of expireStep orders.
-func expire(ctx context.Context, book *ledger.Ledger) (err error) {
+func expire(ctx context.Context, led *ledger.Ledger) (err error) {
 	for moved := expireStep; moved == expireStep && err == nil; {
-		moved, err = book.Expire(ctx, expireStep)
+		moved, err = led.Expire(ctx, expireStep)
 	}
 	return err
 }
 
 // Retention returns the kind of the job that erases old orders of teams with a retention time.
-func Retention(book *ledger.Ledger) Kind {
+func Retention(led *ledger.Ledger) Kind {
 	return Kind{Name: "retention", Interval: retentionInterval, Places: 1, MinRetry: pruneInterval, MaxRetry: pruneInterval, Do: func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
-		_, err := book.Retain(ctx)
+		_, err := led.Retain(ctx)
 		return ledger.Outcome{}, err
 	}}
 }

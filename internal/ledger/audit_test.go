@@ -223,7 +223,7 @@ func TestWhoeverMovesALedgerStandsInItsAudit(t *testing.T) {
 			t.Fatal(err)
 		}
 		to := proctest.Database(t)
-		copied, differences, err := copyBook(t.Context(), from, to, ignore)
+		copied, differences, err := copyLedger(t.Context(), from, to, ignore)
 		if err != nil || len(differences) > 0 {
 			t.Fatal(differences, err)
 		}

@@ -187,7 +187,7 @@ func TestCopiedLedgerHasTheJobsOfItsContents(t *testing.T) {
 			t.Fatal(err)
 		}
 		to := "sqlite:" + filepath.Join(t.TempDir(), "copy.db")
-		if _, differences, err := copyBook(t.Context(), from, to, ignore); err != nil || len(differences) > 0 {
+		if _, differences, err := copyLedger(t.Context(), from, to, ignore); err != nil || len(differences) > 0 {
 			t.Fatal(differences, err)
 		}
 		l = wanting(t, to)

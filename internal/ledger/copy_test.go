@@ -36,7 +36,7 @@ func lived(t *testing.T, url string, orders int) {
 	}
 }
 
-func copyBook(ctx context.Context, from, to string, done func(string, int64)) (copied ledger.Copied, differences []string, err error) {
+func copyLedger(ctx context.Context, from, to string, done func(string, int64)) (copied ledger.Copied, differences []string, err error) {
 	copied, err = ledger.Copy(ctx, from, to, ledger.By{Actor: "ops", Origin: "here"}, done, func(d ledger.Difference) { differences = append(differences, d.String()) })
 	return copied, differences, err
 }
@@ -48,7 +48,7 @@ func TestALedgerIsCopiedToTheOtherDatabaseAndBack(t *testing.T) {
 		lived(t, from, 60)
 		there, back := proctest.Database(t), "sqlite:"+filepath.Join(t.TempDir(), "back.db")
 		for _, pair := range [][2]string{{from, there}, {there, back}} {
-			copied, differences, err := copyBook(t.Context(), pair[0], pair[1], ignore)
+			copied, differences, err := copyLedger(t.Context(), pair[0], pair[1], ignore)
 			if err != nil || len(differences) > 0 || copied.Orders != 60 || copied.Budgets != 6 || copied.Rows < 200 {
 				t.Fatalf("%+v, %q, %v", copied, differences, err)
 			}
@@ -67,7 +67,7 @@ func TestALedgerIsCopiedToTheOtherDatabaseAndBack(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := copyBook(t.Context(), back, copied, ignore); err != nil {
+		if _, _, err := copyLedger(t.Context(), back, copied, ignore); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := ledger.Open(t.Context(), ledger.Config{URL: copied, Catalog: "https://another.example"}); err == nil || !strings.Contains(err.Error(), "belongs to the catalog") {
@@ -83,7 +83,7 @@ func TestCopiedLedgerDeliversPendingEventsInOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, to := range []string{proctest.Database(t), "sqlite:" + filepath.Join(t.TempDir(), "copy.db")} {
-			if _, differences, err := copyBook(t.Context(), from, to, ignore); err != nil || len(differences) > 0 {
+			if _, differences, err := copyLedger(t.Context(), from, to, ignore); err != nil || len(differences) > 0 {
 				t.Fatal(differences, err)
 			}
 			l := openTelling(t, to, eventConfig(ledger.Limits{}))
@@ -103,20 +103,20 @@ func TestAnInterruptedCopyLeavesNothing(t *testing.T) {
 		from := "sqlite:" + filepath.Join(t.TempDir(), "from.db")
 		lived(t, from, 40)
 		interrupted, cancel := context.WithCancel(t.Context())
-		if _, _, err := copyBook(interrupted, from, to, func(table string, rows int64) {
+		if _, _, err := copyLedger(interrupted, from, to, func(table string, rows int64) {
 			if table == "movements" && rows > 0 {
 				cancel()
 			}
 		}); err == nil {
 			t.Fatal("the copy was not interrupted")
 		}
-		copied, differences, err := copyBook(t.Context(), from, to, ignore)
+		copied, differences, err := copyLedger(t.Context(), from, to, ignore)
 		if err != nil || len(differences) > 0 || copied.Orders != 40 {
 			t.Errorf("%+v, %q, %v", copied, differences, err)
 		}
 		other := "sqlite:" + filepath.Join(t.TempDir(), "other.db")
 		lived(t, other, 1)
-		if _, _, err := copyBook(t.Context(), other, to, ignore); err == nil || !strings.Contains(err.Error(), "not a new ledger: it already has orders") {
+		if _, _, err := copyLedger(t.Context(), other, to, ignore); err == nil || !strings.Contains(err.Error(), "not a new ledger: it already has orders") {
 			t.Errorf("copying over a ledger: %v", err)
 		}
 	})
@@ -129,7 +129,7 @@ func TestALedgerInUseIsNotCopied(t *testing.T) {
 		unused := "sqlite:" + filepath.Join(t.TempDir(), "unused.db")
 		lived(t, unused, 1)
 		for argument, pair := range map[string][2]string{"FROM: ": {url, "sqlite:" + filepath.Join(t.TempDir(), "new.db")}, "TO: ": {unused, url}} {
-			_, _, err := copyBook(t.Context(), pair[0], pair[1], ignore)
+			_, _, err := copyLedger(t.Context(), pair[0], pair[1], ignore)
 			if err == nil || !strings.HasPrefix(err.Error(), argument) || !strings.Contains(err.Error(), "stop the ") {
 				t.Errorf("%s%v", argument, err)
 			}

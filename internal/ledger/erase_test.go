@@ -81,7 +81,7 @@ func has(t *testing.T, file, text string) bool {
 	return false
 }
 
-func TestWhatIsErasedIsInNoByteOfTheBook(t *testing.T) {
+func TestWhatIsErasedIsInNoByteOfTheLedger(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, saying(0))
 		o := prompted(t, l, "secret", "g1")
@@ -120,7 +120,7 @@ func TestWhatIsErasedIsInNoByteOfTheBook(t *testing.T) {
 			t.Fatal(err)
 		}
 		if holds(t, url) {
-			t.Error("the book has the prompt")
+			t.Error("the ledger has the prompt")
 		}
 		if _, differences := verify(t, url); len(differences) > 0 {
 			t.Error(differences)

@@ -121,7 +121,7 @@ func TestRestoredCommandMarksTheLedger(t *testing.T) {
 func TestCopySealsTheOldLedger(t *testing.T) {
 	onEach(t, func(t *testing.T, from string) {
 		id, to := closed(t, from), "sqlite:"+filepath.Join(t.TempDir(), "to.db")
-		if _, _, err := copyBook(t.Context(), from, to, ignore); err != nil {
+		if _, _, err := copyLedger(t.Context(), from, to, ignore); err != nil {
 			t.Fatal(err)
 		}
 		wantHeld(t, open(t, to), to, id)
@@ -143,7 +143,7 @@ func TestCopySealsTheOldLedger(t *testing.T) {
 		if _, err := ledger.Unseal(t.Context(), from, ada); err == nil || !strings.Contains(err.Error(), "is not sealed") {
 			t.Errorf("it is unsealed twice: %v", err)
 		}
-		if _, _, err := copyBook(t.Context(), from, "sqlite:"+filepath.Join(t.TempDir(), "again.db"), ignore); err != nil {
+		if _, _, err := copyLedger(t.Context(), from, "sqlite:"+filepath.Join(t.TempDir(), "again.db"), ignore); err != nil {
 			t.Errorf("it is not copied again: %v", err)
 		}
 	})
@@ -154,7 +154,7 @@ func TestBrokenCopySealsNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, from string) {
 		closed(t, from)
 		broken, cancel := context.WithCancel(t.Context())
-		if _, _, err := copyBook(broken, from, "sqlite:"+filepath.Join(t.TempDir(), "to.db"), func(table string, _ int64) {
+		if _, _, err := copyLedger(broken, from, "sqlite:"+filepath.Join(t.TempDir(), "to.db"), func(table string, _ int64) {
 			if table == "audit" {
 				cancel()
 			}
@@ -171,7 +171,7 @@ func TestBrokenCopySealsNothing(t *testing.T) {
 func TestSealedDatabaseRejectsWrites(t *testing.T) {
 	from := proctest.Database(t)
 	closed(t, from)
-	if _, _, err := copyBook(t.Context(), from, "sqlite:"+filepath.Join(t.TempDir(), "to.db"), ignore); err != nil {
+	if _, _, err := copyLedger(t.Context(), from, "sqlite:"+filepath.Join(t.TempDir(), "to.db"), ignore); err != nil {
 		t.Fatal(err)
 	}
 	db, err := sql.Open("pgx", from)

@@ -27,16 +27,16 @@ type Reading struct {
 
 // Meter caches the totals of the ledger, so that metrics and the status page need no query.
 type Meter struct {
-	book   *Ledger
+	ledger *Ledger
 	named  bool
 	newest atomic.Pointer[Reading]
 }
 
 // NewMeter creates a meter and reads the ledger once. named means that owners have names. Without a shared API key they have
 // none, and the readings contain no owners.
-func NewMeter(ctx context.Context, book *Ledger, named bool) *Meter {
-	m := &Meter{book: book, named: named}
-	m.newest.Store(&Reading{Kind: book.kind, Named: named})
+func NewMeter(ctx context.Context, ledger *Ledger, named bool) *Meter {
+	m := &Meter{ledger: ledger, named: named}
+	m.newest.Store(&Reading{Kind: ledger.kind, Named: named})
 	m.read(ctx)
 	return m
 }
@@ -58,7 +58,7 @@ func (m *Meter) Run(ctx context.Context) {
 // Reading returns the cached totals.
 func (m *Meter) Reading() Reading {
 	r := *m.newest.Load()
-	r.Faults, r.Dearer = m.book.Counts.Faults.Load(), m.book.Counts.Dearer.Load()
+	r.Faults, r.Dearer = m.ledger.Counts.Faults.Load(), m.ledger.Counts.Dearer.Load()
 	return r
 }
 
@@ -68,7 +68,7 @@ func (m *Meter) read(ctx context.Context) {
 	defer cancel()
 	next := *m.newest.Load()
 	next.Up = false
-	if summary, err := m.book.Summary(ctx, m.named); err == nil {
+	if summary, err := m.ledger.Summary(ctx, m.named); err == nil {
 		next.Summary, next.Up, next.Time = summary, true, time.Now()
 	}
 	m.newest.Store(&next)

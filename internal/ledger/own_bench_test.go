@@ -35,12 +35,12 @@ func BenchmarkOrders(b *testing.B) {
 		"PostgreSQL": func() string { return proctest.StartPostgresWith(b).Database(b) },
 	} {
 		b.Run(name, func(b *testing.B) {
-			book := &book{Ledger: openWithTeams(b, url())}
+			led := &filledLedger{Ledger: openWithTeams(b, url())}
 			b.SetParallelism(16 / runtime.GOMAXPROCS(0))
 			b.ResetTimer()
 			b.RunParallel(func(next *testing.PB) {
 				for next.Next() {
-					if err := placeOne(b.Context(), book); err != nil {
+					if err := placeOne(b.Context(), led); err != nil {
 						b.Error(err)
 						return
 					}

@@ -15,9 +15,9 @@ type Difference struct {
 	// Period and Start identify the period of a budget or report. Period is empty for an order.
 	Period string
 	Start  time.Time
-	// Amount is the name of the amount, Book is its value in the ledger, and Journal is the sum.
-	Amount        string
-	Book, Journal int64
+	// Amount is the name of the amount, Recorded is its value in the ledger, and Journal is the sum.
+	Amount            string
+	Recorded, Journal int64
 }
 
 // String returns the difference in one line for display.
@@ -29,7 +29,7 @@ func (d Difference) String() string {
 	if d.Owner != "" {
 		where += " of " + d.Owner
 	}
-	return fmt.Sprintf("%s: %s is %d, but the journal has %d", where, d.Amount, d.Book, d.Journal)
+	return fmt.Sprintf("%s: %s is %d, but the journal has %d", where, d.Amount, d.Recorded, d.Journal)
 }
 
 // Verified is the result of a verification.
@@ -38,8 +38,8 @@ type Verified struct{ Orders, Budgets, Differences int }
 // comparison compares amounts in the ledger with sums of other rows. Both queries select an order, an owner, a period, its
 // start, a place in a report, and the amounts.
 type comparison struct {
-	amounts       []string
-	book, journal string
+	amounts           []string
+	recorded, journal string
 }
 
 // The reserved and spent cents of an order. The databases have different functions for the maximum of two values.
@@ -50,18 +50,18 @@ const (
 
 // comparisons compare orders with the journal, budgets with orders, and rollups with placed orders.
 var comparisons = []comparison{{
-	amounts: []string{"reserved amount", "charged amount", "refunded amount"},
-	book:    `SELECT id, owner, '', 0, '', ` + heldCents + `, COALESCE(cost_cents, 0), refunded_cents FROM orders`,
+	amounts:  []string{"reserved amount", "charged amount", "refunded amount"},
+	recorded: `SELECT id, owner, '', 0, '', ` + heldCents + `, COALESCE(cost_cents, 0), refunded_cents FROM orders`,
 	journal: `SELECT order_id, COALESCE(owner, ''), '', 0, '', CASE kind WHEN {reserve} THEN cents WHEN {release} THEN -cents ELSE 0 END, CASE kind WHEN {charge} THEN cents ELSE 0 END,
 		CASE kind WHEN {refund} THEN cents ELSE 0 END FROM movements LEFT JOIN orders ON id = order_id`,
 }, {
-	amounts: []string{"number of orders", "spent amount", "reserved amount", "unconfirmed amount", "refunded amount"},
-	book:    `SELECT '', owner, period, start_time, '', orders, spent_cents, reserved_cents, unconfirmed_cents, refunded_cents FROM budgets`,
+	amounts:  []string{"number of orders", "spent amount", "reserved amount", "unconfirmed amount", "refunded amount"},
+	recorded: `SELECT '', owner, period, start_time, '', orders, spent_cents, reserved_cents, unconfirmed_cents, refunded_cents FROM budgets`,
 	journal: `SELECT '', owner, period, CASE period WHEN 'day' THEN order_time / 86400000000 * 86400000000 ELSE {month of order_time} END, '', CASE state WHEN {placed} THEN 1 ELSE 0 END, ` + spentCents + `, reserved_cents, unconfirmed_cents, refunded_cents
 		FROM orders, (SELECT 'day' AS period UNION ALL SELECT 'month') AS periods`,
 }, {
 	amounts: []string{"number of orders", "number of failed orders", "charged amount", "reserved amount", "unconfirmed amount", "refunded amount"},
-	book: `SELECT '', owner, 'day', start_time, ' in the reports of ' || caller || ' with ' || model_id, orders, failed, cost_cents, reserved_cents, unconfirmed_cents, refunded_cents
+	recorded: `SELECT '', owner, 'day', start_time, ' in the reports of ' || caller || ' with ' || model_id, orders, failed, cost_cents, reserved_cents, unconfirmed_cents, refunded_cents
 		FROM rollups`,
 	journal: `SELECT '', owner, 'day', order_time / 86400000000 * 86400000000, ' in the reports of ' || caller || ' with ' || model_id, 1, CASE WHEN status IN ({failed}, {refunded}) THEN 1 ELSE 0 END,
 		COALESCE(cost_cents, 0), reserved_cents, unconfirmed_cents, refunded_cents FROM orders WHERE state = {placed}`,
@@ -78,8 +78,8 @@ func (c comparison) query() string {
 		return strings.Join(all, separator)
 	}
 	amounts := key + ", " + each("a#", ", ")
-	return `WITH book (` + amounts + `) AS (` + c.book + `), journal (` + amounts + `) AS (` + c.journal + `),
-		compared (` + key + ", " + each("b#, j#", ", ") + `) AS (SELECT ` + key + ", " + each("a#, 0", ", ") + ` FROM book UNION ALL SELECT ` + key + ", " + each("0, a#", ", ") + ` FROM journal)
+	return `WITH recorded (` + amounts + `) AS (` + c.recorded + `), journal (` + amounts + `) AS (` + c.journal + `),
+		compared (` + key + ", " + each("b#, j#", ", ") + `) AS (SELECT ` + key + ", " + each("a#, 0", ", ") + ` FROM recorded UNION ALL SELECT ` + key + ", " + each("0, a#", ", ") + ` FROM journal)
 		SELECT ` + key + ", " + each("CAST(SUM(b#) AS BIGINT), CAST(SUM(j#) AS BIGINT)", ", ") + ` FROM compared
 		GROUP BY ` + key + ` HAVING ` + each("SUM(b#) <> SUM(j#)", " OR ") + ` ORDER BY ` + key
 }
@@ -120,7 +120,7 @@ func (c comparison) scan(row scanner, v *Verified, differs func(Difference)) err
 		return err
 	}
 	for n, amount := range c.amounts {
-		if d.Amount, d.Book, d.Journal = amount+place, values[2*n], values[2*n+1]; d.Book != d.Journal {
+		if d.Amount, d.Recorded, d.Journal = amount+place, values[2*n], values[2*n+1]; d.Recorded != d.Journal {
 			v.Differences++
 			differs(d)
 		}

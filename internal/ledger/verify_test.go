@@ -44,7 +44,7 @@ func live(t *testing.T, l *ledger.Ledger, n int, random *rand.Rand) {
 	}
 }
 
-func TestTheBookSaysWhatItsJournalAddsUpTo(t *testing.T) {
+func TestTheLedgerEqualsTheSumsOfItsJournal(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		seed := rand.Uint64()

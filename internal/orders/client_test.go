@@ -18,7 +18,7 @@ import (
 // client is a process that places orders, with an in-memory ledger.
 type client struct {
 	*orders.Orders
-	book *ledger.Ledger
+	ledger *ledger.Ledger
 }
 
 func newClient(t *testing.T, cfg catalog.Config, change ...func(*ledger.Config)) *client {
@@ -31,18 +31,18 @@ func newClient(t *testing.T, cfg catalog.Config, change ...func(*ledger.Config))
 	for _, f := range change {
 		f(&at)
 	}
-	book, err := ledger.Open(context.Background(), at)
+	led, err := ledger.Open(context.Background(), at)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = book.Close() })
-	recorder := &orders.Recorder{Ledger: book, Logger: slog.New(slog.DiscardHandler)}
+	t.Cleanup(func() { _ = led.Close() })
+	recorder := &orders.Recorder{Ledger: led, Logger: slog.New(slog.DiscardHandler)}
 	hub, err := watch.New(watch.Config{Upstream: upstream.Polls(), Recorder: recorder})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(hub.Close)
-	return &client{orders.New(orders.Config{Recorder: recorder, Catalog: upstream, Hub: hub}), book}
+	return &client{orders.New(orders.Config{Recorder: recorder, Catalog: upstream, Hub: hub}), led}
 }
 
 // order is a test's order.

@@ -124,8 +124,8 @@ func TestAGenerationOfAnotherOrderIsAFaultOfTheLedger(t *testing.T) { // fault M
 			t.Fatal(err)
 		}
 		_, err := createWithin(t, c, testCredential, other, time.Second)
-		if err == nil || err.Outcome != orders.Unknown || !ledger.IsFault(err) || c.book.Counts.Faults.Load() != 1 {
-			t.Errorf("got %+v, %d faults", err, c.book.Counts.Faults.Load())
+		if err == nil || err.Outcome != orders.Unknown || !ledger.IsFault(err) || c.ledger.Counts.Faults.Load() != 1 {
+			t.Errorf("got %+v, %d faults", err, c.ledger.Counts.Faults.Load())
 		}
 	})
 }

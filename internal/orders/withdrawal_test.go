@@ -127,7 +127,7 @@ func withdraw(t *testing.T, url string, away bool) {
 	}()
 	if away {
 		for ctx.Err() == nil { // polls until the order is written
-			if written, err := c.book.List(ctx, ledger.Filter{Unresolved: true}, ledger.Position{}, 1); err == nil && len(written) == 1 {
+			if written, err := c.ledger.List(ctx, ledger.Filter{Unresolved: true}, ledger.Position{}, 1); err == nil && len(written) == 1 {
 				break
 			}
 		}
@@ -147,7 +147,7 @@ func withdraw(t *testing.T, url string, away bool) {
 	resume()
 	quotes.Wait()
 	_ = c.Close(t.Context())
-	_ = c.book.Close()
+	_ = c.ledger.Close()
 	unlock()
 	lapse(t, url)
 	if resent := slices.Contains(resumed(t, url, q.url), "waits"); resent != away {
@@ -200,7 +200,7 @@ func TestAnOrderWithALostLeaseIsUnknownToItsCaller(t *testing.T) { // fault A10
 	synctest.Test(t, func(t *testing.T) {
 		upstream := &busyCatalog{refusal: step{status: 429}, retryAfter: "30", until: time.Now().Add(30 * time.Second)}
 		c := newClient(t, catalog.Config{BaseURL: testURL, Transport: upstream}, func(cfg *ledger.Config) { cfg.URL = "sqlite:" + file })
-		c.Logger = slog.New(onLost{slog.DiscardHandler, func() { _ = c.book.Close() }})
+		c.Logger = slog.New(onLost{slog.DiscardHandler, func() { _ = c.ledger.Close() }})
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
 		defer cancel()
 		go func() {

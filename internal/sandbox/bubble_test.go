@@ -41,12 +41,12 @@ func TestAFailedGenerationIsRefundedExactlyOnceInEachWay(t *testing.T) {
 					if now := b.status(id); !strings.HasSuffix(states, now) {
 						states += " " + now
 					}
-					b.books()
+					b.audit()
 				}
 				if states != c.states {
 					t.Errorf("states were %q, want %q", states, c.states)
 				}
-				if a := b.books(); a.RefundCents != 1 || a.BalanceCents != 1000 {
+				if a := b.audit(); a.RefundCents != 1 || a.BalanceCents != 1000 {
 					t.Errorf("refunds %d, balance %d", a.RefundCents, a.BalanceCents)
 				}
 				if got := b.do("GET", "/generations/"+id, "").record(t)["failureReason"]; got != "The prompt asked for a failure." {
@@ -64,16 +64,16 @@ func TestAnAuditHasTheTrueTimesOfAGeneration(t *testing.T) {
 		time.Sleep(time.Second)
 		good, ordered := b.create(small), time.Now().UTC()
 		time.Sleep(30 * time.Minute)
-		bad := b.books().Generations[0]
+		bad := b.audit().Generations[0]
 		if bad.Status != "failed" || bad.RefundedAt != (time.Time{}) || bad.IdempotencyKey != "k" || bad.Model != "studio/haiku" {
 			t.Errorf("the failed one: %+v", bad)
 		}
 		time.Sleep(time.Hour)
-		bad = b.books().Generations[0]
+		bad = b.audit().Generations[0]
 		if bad.Status != "refunded" || bad.RefundedAt.Sub(bad.FinishedAt) != time.Hour {
 			t.Errorf("the refunded one: %+v", bad)
 		}
-		done := b.books().Generations[1]
+		done := b.audit().Generations[1]
 		shown := b.do("GET", "/generations/"+good, "").record(t)
 		if !done.CreatedAt.Equal(ordered) || shown["finishedAt"] != done.FinishedAt.Format(time.RFC3339Nano) || !done.RefundedAt.IsZero() {
 			t.Errorf("the good one: %+v, shown as %v", done, shown)
@@ -89,7 +89,7 @@ func TestAShareOfGenerationsFailsAtRandom(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		failed := 0
-		for _, g := range b.books().Generations {
+		for _, g := range b.audit().Generations {
 			if g.Status == "refunded" {
 				failed++
 			}
@@ -124,7 +124,7 @@ func TestDeletingAnUnfinishedGenerationRefundsNothing(t *testing.T) {
 		id := b.create(haiku)
 		b.do("DELETE", "/generations/"+id, "").want(t, 204, "")
 		time.Sleep(time.Hour)
-		if a := b.books(); a.BalanceCents != 999 || len(a.Entries) != 2 || !a.Generations[0].Deleted || a.Generations[0].Status != "queued" {
+		if a := b.audit(); a.BalanceCents != 999 || len(a.Entries) != 2 || !a.Generations[0].Deleted || a.Generations[0].Status != "queued" {
 			t.Errorf("the accounts: %+v", a)
 		}
 	})
@@ -135,15 +135,15 @@ func TestDeletingAFailedGenerationBringsItsRefundForward(t *testing.T) {
 		b := newShop(t, sandbox.Config{RefundDelay: time.Hour})
 		id := b.create(doomed)
 		time.Sleep(time.Minute)
-		if got := b.status(id); got != "failed" || b.books().RefundCents != 0 {
+		if got := b.status(id); got != "failed" || b.audit().RefundCents != 0 {
 			t.Fatalf("status %s", got)
 		}
 		b.do("DELETE", "/generations/"+id, "").want(t, 204, "")
-		if a := b.books(); a.RefundCents != 1 {
+		if a := b.audit(); a.RefundCents != 1 {
 			t.Errorf("refunds are %d", a.RefundCents)
 		}
 		time.Sleep(2 * time.Hour)
-		if a := b.books(); a.RefundCents != 1 {
+		if a := b.audit(); a.RefundCents != 1 {
 			t.Errorf("refunds are %d later", a.RefundCents)
 		}
 	})

@@ -41,7 +41,7 @@ func runChild(path string) {
 	select {}
 }
 
-func TestTheBooksAreRightAfterEveryKill(t *testing.T) { // fault S1
+func TestTheAccountsAreRightAfterEveryKill(t *testing.T) { // fault S1
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	key := prepareKey(t, path)
 	life := &client{shop: &shop{t: t, key: key}, accepted: map[string]string{}}
@@ -238,5 +238,5 @@ func TestGenerationsOfAnEarlierProcessAreResumed(t *testing.T) {
 	if got := b.status(later); got != "queued" {
 		t.Errorf("a render that is not due yet is %s", got)
 	}
-	b.books()
+	b.audit()
 }

@@ -39,7 +39,7 @@ func TestAFaultAnswersInPlaceOfTheHandler(t *testing.T) {
 	if r.header.Get("Retry-After") != "in a while" || r.header.Get("Content-Type") != "text/html" {
 		t.Errorf("headers are %v", r.header)
 	}
-	if n := len(sh.books().Generations); n != 0 {
+	if n := len(sh.audit().Generations); n != 0 {
 		t.Errorf("%d generations were made", n)
 	}
 	sh.create(haiku)
@@ -64,7 +64,7 @@ func TestAnAnswerCanBeLostAfterTheCommit(t *testing.T) {
 				t.Errorf("the answer came: %s", lost.body)
 			}
 			id := sh.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "").record(t)["id"]
-			a := sh.books()
+			a := sh.audit()
 			if len(a.Generations) != 1 || a.Generations[0].ID != id || a.ChargesByIdempotencyKey["k"] != 1 || fault.Fired() != 1 {
 				t.Errorf("the accounts: %+v", a)
 			}
@@ -78,7 +78,7 @@ func TestAResetBeforeTheHandlerChangesNothing(t *testing.T) {
 	if r, err := sh.try("POST", "/generations", haiku); err == nil {
 		t.Errorf("an answer came: %d", r.status)
 	}
-	if n := len(sh.books().Generations); n != 0 {
+	if n := len(sh.audit().Generations); n != 0 {
 		t.Errorf("%d generations were made", n)
 	}
 }
@@ -87,7 +87,7 @@ func TestADelayedCreateIsCarriedOutThoughItsClientLeft(t *testing.T) {
 	sh := open(t, fast())
 	slow := sh.inject(sandbox.Fault{Route: "POST /generations", Count: 1, Delay: sandbox.Delay(100 * time.Millisecond)})
 	sh.leaveWhen(slow, 1, http.MethodPost, "/generations", "k")
-	eventually(t, func() bool { return sh.books().ChargesByIdempotencyKey["k"] == 1 })
+	eventually(t, func() bool { return sh.audit().ChargesByIdempotencyKey["k"] == 1 })
 	sh.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "")
 }
 

@@ -49,7 +49,7 @@ func newShop(t *testing.T, cfg sandbox.Config) *shop {
 	sh.c = &http.Client{Transport: direct{sh}, CheckRedirect: noRedirect}
 	sh.key = sh.newKey(1000)
 	t.Cleanup(func() {
-		sh.books()
+		sh.audit()
 		if err := sh.s.Close(); err != nil { // closed before the server, because this ends the waits of injected faults
 			t.Error(err)
 		}
@@ -97,8 +97,8 @@ func (sh *shop) newKey(balance int64) string {
 	return key
 }
 
-// books audits the shop's key.
-func (sh *shop) books() sandbox.Audit {
+// audit audits the shop's key.
+func (sh *shop) audit() sandbox.Audit {
 	sh.t.Helper()
 	a, err := sh.s.Audit(sh.t.Context(), sh.key)
 	if err != nil {

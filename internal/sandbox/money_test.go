@@ -32,9 +32,9 @@ func TestTheQuoteIsTheCharge(t *testing.T) {
 		`{"modelId":"studio/print","inputs":{"prompt":"x"}}`,
 	} {
 		price := sh.do("POST", "/quote", body).want(t, 200, "").record(t)["priceCents"].(json.Number)
-		before := sh.books().BalanceCents
+		before := sh.audit().BalanceCents
 		record := sh.do("POST", "/generations", body).want(t, 201, "").record(t)
-		if record["costCents"] != price || fmt.Sprint(before-sh.books().BalanceCents) != price.String() {
+		if record["costCents"] != price || fmt.Sprint(before-sh.audit().BalanceCents) != price.String() {
 			t.Errorf("%.60s: quoted %s, cost %v", body, price, record["costCents"])
 		}
 		prices[price.String()] = true
@@ -43,7 +43,7 @@ func TestTheQuoteIsTheCharge(t *testing.T) {
 		t.Errorf("prices hardly depend on the inputs: %v", prices)
 	}
 	me := sh.do("GET", "/me", "").record(t)
-	if got := fmt.Sprint(me["balanceCents"]); got != fmt.Sprint(sh.books().BalanceCents) {
+	if got := fmt.Sprint(me["balanceCents"]); got != fmt.Sprint(sh.audit().BalanceCents) {
 		t.Errorf("GET /me says %s", got)
 	}
 }
@@ -51,7 +51,7 @@ func TestTheQuoteIsTheCharge(t *testing.T) {
 func TestAQuoteMovesNoMoney(t *testing.T) {
 	sh := open(t, fast())
 	sh.do("POST", "/quote", haiku).want(t, 200, "")
-	if a := sh.books(); a.BalanceCents != 1000 || len(a.Entries) != 1 || len(a.Generations) != 0 {
+	if a := sh.audit(); a.BalanceCents != 1000 || len(a.Entries) != 1 || len(a.Generations) != 0 {
 		t.Errorf("the accounts: %+v", a)
 	}
 }
@@ -65,7 +65,7 @@ func TestConcurrentCreatesSpendTheBalanceAndNoMore(t *testing.T) { // fault S3
 			if statuses[201] != c.balance || statuses[402] != c.creates-c.balance {
 				t.Errorf("%d creates with money for %d: statuses are %v", c.creates, c.balance, statuses)
 			}
-			if a := sh.books(); a.BalanceCents != 0 || a.ChargeCents != int64(c.balance) {
+			if a := sh.audit(); a.BalanceCents != 0 || a.ChargeCents != int64(c.balance) {
 				t.Errorf("balance %d after charges of %d", a.BalanceCents, a.ChargeCents)
 			}
 		}
@@ -88,7 +88,7 @@ func TestOneIdempotencyKeyAtOnceIsOneCharge(t *testing.T) { // fault S4
 			t.Errorf("ids differ: %v", ids)
 		}
 	}
-	if a := sh.books(); a.ChargesByIdempotencyKey["k"] != 1 || a.ChargeCents != 1 {
+	if a := sh.audit(); a.ChargesByIdempotencyKey["k"] != 1 || a.ChargeCents != 1 {
 		t.Errorf("the accounts: %+v", a)
 	}
 }
@@ -104,7 +104,7 @@ func TestOneIdempotencyKeyWithTwoBodiesAtOnceIsOneCharge(t *testing.T) { // faul
 			if statuses[201] != 1 || statuses[200] != 7 || statuses[422] != 8 {
 				t.Errorf("statuses are %v", statuses)
 			}
-			if a := sh.books(); a.ChargesByIdempotencyKey[key] != 1 || len(a.Generations) != round+1 {
+			if a := sh.audit(); a.ChargesByIdempotencyKey[key] != 1 || len(a.Generations) != round+1 {
 				t.Errorf("%d charges for the key, %d generations", a.ChargesByIdempotencyKey[key], len(a.Generations))
 			}
 		}
@@ -124,7 +124,7 @@ func TestAnIdempotencyKeyWithAnotherBodyIsRefused(t *testing.T) { // fault S4
 	mine := sh.key
 	sh.key = sh.newKey(5)
 	sh.create(haiku, "Idempotency-Key", "k") // because idempotency keys are separate for each API key
-	sh.books()
+	sh.audit()
 	sh.key = mine
 }
 
@@ -137,7 +137,7 @@ func TestARefusedCreateIsNotRemembered(t *testing.T) {
 	}
 	sh.create(haiku, "Idempotency-Key", "k")
 	sh.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "")
-	if a := sh.books(); a.BalanceCents != 0 || a.ChargesByIdempotencyKey["k"] != 1 {
+	if a := sh.audit(); a.BalanceCents != 0 || a.ChargesByIdempotencyKey["k"] != 1 {
 		t.Errorf("the accounts: %+v", a)
 	}
 }
@@ -202,7 +202,7 @@ func TestSixtyFourWritersNeverSeeALockedDatabase(t *testing.T) { // fault S2
 	if statuses[200] != 64 {
 		t.Errorf("statuses are %v", statuses)
 	}
-	if a := sh.books(); len(a.ChargesByIdempotencyKey) != 192 || a.ChargeCents != 192 {
+	if a := sh.audit(); len(a.ChargesByIdempotencyKey) != 192 || a.ChargeCents != 192 {
 		t.Errorf("%d keys, charges of %d", len(a.ChargesByIdempotencyKey), a.ChargeCents)
 	}
 }
@@ -234,7 +234,7 @@ func TestACreateWhoseClientLeavesIsCommittedWholeOrNotAtAll(t *testing.T) {
 	if n := answered.Load(); n == 0 || n == 200 {
 		t.Errorf("%d of 200 creates were answered: the test met no leaving client, or only such", n)
 	}
-	if committed := len(sh.books().Generations); int64(committed) < answered.Load() {
+	if committed := len(sh.audit().Generations); int64(committed) < answered.Load() {
 		t.Errorf("%d answered, %d committed", answered.Load(), committed)
 	}
 }

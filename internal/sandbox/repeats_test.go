@@ -55,9 +55,9 @@ func TestACatalogMayKeepIdempotencyKeysByAPIKey(t *testing.T) {
 	if other := sh.buy(next, "k", http.StatusCreated); other == first {
 		t.Error("the other API key found the order of the first")
 	}
-	books, err := sh.s.Audit(t.Context(), sh.key)
-	if err != nil || books.ChargesByIdempotencyKey["k"] != 2 || books.Check() == nil {
-		t.Errorf("the accounts do not show what it bought twice: %v, %v", books.ChargesByIdempotencyKey, err)
+	audit, err := sh.s.Audit(t.Context(), sh.key)
+	if err != nil || audit.ChargesByIdempotencyKey["k"] != 2 || audit.Check() == nil {
+		t.Errorf("the accounts do not show what it bought twice: %v, %v", audit.ChargesByIdempotencyKey, err)
 	}
 	sh.key = sh.newKey(0) // a key whose ledger is correct
 }
@@ -97,8 +97,8 @@ func TestCatalogMayForgetIdempotencyKeys(t *testing.T) {
 			t.Error("the key is known after the hour")
 		}
 		b.key = b.newKey(1000) // this key's ledger passes the audit; the previous key's ledger has two charges
-		if books, err := b.s.Audit(t.Context(), key); err != nil || books.ChargesByIdempotencyKey["k"] != 2 {
-			t.Errorf("charges %v, %v", books.ChargesByIdempotencyKey, err)
+		if audit, err := b.s.Audit(t.Context(), key); err != nil || audit.ChargesByIdempotencyKey["k"] != 2 {
+			t.Errorf("charges %v, %v", audit.ChargesByIdempotencyKey, err)
 		}
 	})
 }

@@ -52,18 +52,18 @@ func TestErasedLabelsAreServedByNoLaterCall(t *testing.T) {
 				}
 			}
 		}
-		book := s.ledger
+		led := s.ledger
 		if strings.HasPrefix(url, "postgres") { // erase at another replica
 			other, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: s.catalog})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer func() { _ = other.Close() }()
-			book = other
+			led = other
 		}
-		found, err := book.Own(t.Context(), nil, id)
+		found, err := led.Own(t.Context(), nil, id)
 		if err == nil {
-			_, err = book.Erase(t.Context(), found[id])
+			_, err = led.Erase(t.Context(), found[id])
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -172,7 +172,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 		holdTable(t, families)
 	}
 	for _, row := range telemetry.Table {
-		if row.From == telemetry.Book || row.From == telemetry.Settings || row.From == telemetry.Contents || row.Name == "easel.events" {
+		if row.From == telemetry.Ledger || row.From == telemetry.Settings || row.From == telemetry.Contents || row.Name == "easel.events" {
 			continue // other tests feed the metrics that need owners, settings, a content store or receivers
 		}
 		fed := slices.ContainsFunc(seen, func(families map[string]*dto.MetricFamily) bool { return total(families, row.Prometheus()) != 0 })
@@ -182,7 +182,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 	}
 	last := seen[len(seen)-1]
 	if got, want := total(last, "easel_order_charged_total"), float64(s.audit().ChargeCents); got != want {
-		t.Errorf("%v cents were spent, and the books say %v", got, want)
+		t.Errorf("%v cents were spent, and the accounts say %v", got, want)
 	}
 	if n := total(last, "http_client_request_duration_seconds", "http_response_status_code", "429"); n != 1 {
 		t.Errorf("%v requests were told to slow down", n)

@@ -79,7 +79,7 @@ func TestAttackOfOneTeamOnItsNeighbour(t *testing.T) { // faults D1, D2, D5, D6
 		"D6 records of four megabytes": {recordsWith(`"unknown":{` + strings.Repeat(`"x":"`+strings.Repeat("y", 90)+`",`, 40_000) + `"z":1},`), 200, readLarge, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSiege(t, siegeConfig{ledger: newBook(t), before: row.catalog})
+			s := newSiege(t, siegeConfig{ledger: newLedger(t), before: row.catalog})
 			s.readsOwn()
 			conn := s.dialFrom("127.0.0.1")
 			attack := row.call(s, conn)

@@ -57,7 +57,7 @@ func changed(catalog http.Handler, paths func(path string) bool, change func(bod
 	})
 }
 
-func newBook(t *testing.T) string {
+func newLedger(t *testing.T) string {
 	t.Helper()
 	return "sqlite:" + filepath.Join(t.TempDir(), "book.db")
 }
@@ -105,7 +105,7 @@ func foreign(size int) string {
 
 func TestAttackByLongPromptsOnTheWatchesOfOthers(t *testing.T) { // fault D8
 	long := []byte(`"prompt":"` + strings.Repeat("p", 900_000) + `"`)
-	s := newSiege(t, siegeConfig{ledger: newBook(t), before: func(catalog http.Handler) http.Handler {
+	s := newSiege(t, siegeConfig{ledger: newLedger(t), before: func(catalog http.Handler) http.Handler {
 		return changed(catalog, func(path string) bool { return strings.HasPrefix(path, "/generations") }, func(body []byte) []byte {
 			return bytes.ReplaceAll(body, []byte(`"prompt":"long"`), long) // the sandbox would reject such a long prompt
 		})
@@ -138,19 +138,19 @@ func TestAttackByLongPromptsOnTheWatchesOfOthers(t *testing.T) { // fault D8
 	}
 }
 
-func TestAttackByReportsOnALongBook(t *testing.T) { // fault D7
+func TestAttackByReportsOnALongLedger(t *testing.T) { // fault D7
 	for name, size := range map[string]struct{ orders, reports int }{
 		"100 of 20,000 orders": {sizeOf(20_000, 2_000), sizeOf(100, 20)},
 		"8 of 300,000 orders":  {sizeOf(300_000, 10_000), 8},
 	} {
 		t.Run(name, func(t *testing.T) {
-			book := newBook(t)
-			s := newSiege(t, siegeConfig{ledger: book})
+			ledgerURL := newLedger(t)
+			s := newSiege(t, siegeConfig{ledger: ledgerURL})
 			conn := s.dialFrom("127.0.0.1")
 			if _, err := s.order(as(t.Context(), s.attacker), conn, "first", "rain"); err != nil {
 				t.Fatal(err)
 			}
-			multiply(t, book, "many", size.orders)
+			multiply(t, ledgerURL, "many", size.orders)
 			s.placesOrders()
 			report := mustMarshal(t, &easelv1.ListUsageRequest{
 				StartTime: timestamppb.New(time.Now().AddDate(-1, 0, 0)), GroupBy: []easelv1.UsageDimension{easelv1.UsageDimension_USAGE_DIMENSION_DAY, easelv1.UsageDimension_USAGE_DIMENSION_MODEL},
@@ -166,9 +166,9 @@ func TestAttackByReportsOnALongBook(t *testing.T) { // fault D7
 }
 
 // multiply copies an owner's only order until the owner has count orders.
-func multiply(t *testing.T, book, owner string, count int) {
+func multiply(t *testing.T, ledgerURL, owner string, count int) {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(book, "sqlite:")+"?_pragma=busy_timeout(5000)")
+	db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(ledgerURL, "sqlite:")+"?_pragma=busy_timeout(5000)")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func multiply(t *testing.T, book, owner string, count int) {
 }
 
 func TestAttackByWatchesOfMadeUpIDsBehindAHeldKey(t *testing.T) { // fault D7
-	s := newSiege(t, siegeConfig{ledger: newBook(t)})
+	s := newSiege(t, siegeConfig{ledger: newLedger(t)})
 	s.placesOrders()
 	conn := s.dialFrom("127.0.0.1")
 	requests := madeUpWatches(t, sizeOf(900, 50))
@@ -244,7 +244,7 @@ func (s *siege) watchMany(ctx context.Context, conn *grpc.ClientConn, request []
 }
 
 func TestAttackByWatchesOfEverythingOfATeamWithoutOrders(t *testing.T) { // fault D9
-	s := newSiege(t, siegeConfig{ledger: newBook(t)})
+	s := newSiege(t, siegeConfig{ledger: newLedger(t)})
 	s.readsOwn()
 	for n := range sizeOf(200, 10) {
 		if _, err := s.order(as(t.Context(), s.neighbour), s.near, fmt.Sprint("more-", n), "rain"); err != nil {
@@ -303,8 +303,8 @@ func (s *siege) heartbeats() (stop func()) {
 }
 
 func TestAttackByOrdersThatTheCatalogRefuses(t *testing.T) { // fault D10
-	book := newBook(t)
-	s := newSiege(t, siegeConfig{ledger: book, before: func(catalog http.Handler) http.Handler {
+	ledgerURL := newLedger(t)
+	s := newSiege(t, siegeConfig{ledger: ledgerURL, before: func(catalog http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost && r.Header.Get("X-Refuse") == "" && r.ContentLength > 100 && strings.HasSuffix(r.URL.Path, "/generations") {
 				w.WriteHeader(http.StatusBadRequest)
@@ -332,12 +332,12 @@ func TestAttackByOrdersThatTheCatalogRefuses(t *testing.T) { // fault D10
 	})
 	size := int64(0)
 	for _, part := range []string{"", "-wal"} {
-		if info, err := os.Stat(strings.TrimPrefix(book, "sqlite:") + part); err == nil {
+		if info, err := os.Stat(strings.TrimPrefix(ledgerURL, "sqlite:") + part); err == nil {
 			size += info.Size()
 		}
 	}
-	t.Logf("%d orders; the book has %d KB", n.Load(), size>>10)
+	t.Logf("%d orders; the ledger has %d KB", n.Load(), size>>10)
 	if size > 20<<20 {
-		t.Errorf("the book has %d MB", size>>20)
+		t.Errorf("the ledger has %d MB", size>>20)
 	}
 }

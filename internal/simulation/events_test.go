@@ -86,9 +86,9 @@ func (p *process) eventConfig(w *world) *ledger.EventConfig {
 
 // kinds returns the kinds of jobs that 'easel serve' runs.
 func (p *process) kinds(w *world) []jobs.Kind {
-	kinds := []jobs.Kind{jobs.Prune(p.book), jobs.Retention(p.book)}
+	kinds := []jobs.Kind{jobs.Prune(p.ledger), jobs.Retention(p.ledger)}
 	if w.plan.Events {
-		kinds = append(kinds, events.New(events.Config{Ledger: p.book, Teams: p.teams, Logger: w.logger(), Transport: wayToReceivers{w.receivers, p}}).Kinds()...)
+		kinds = append(kinds, events.New(events.Config{Ledger: p.ledger, Teams: p.teams, Logger: w.logger(), Transport: wayToReceivers{w.receivers, p}}).Kinds()...)
 	}
 	return kinds
 }

@@ -195,7 +195,7 @@ func (w *world) inspect() (seen inspection) {
 
 // verify compares the ledger with its journal, as 'easel ledger verify' does.
 func (w *world) verify() (differences []string) {
-	looked, err := w.replicas[0].current().book.Verify(context.Background(), func(d ledger.Difference) { differences = append(differences, d.String()) })
+	looked, err := w.replicas[0].current().ledger.Verify(context.Background(), func(d ledger.Difference) { differences = append(differences, d.String()) })
 	if err != nil || looked.Orders == 0 {
 		w.problem("the ledger was not verified in the end, but for %d orders: %v", looked.Orders, err)
 	}

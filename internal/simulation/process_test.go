@@ -41,7 +41,7 @@ type process struct {
 	client    *catalog.Client
 	hub       *watch.Hub
 	gateway   *gateway // access to the database; nil if the ledger is in memory
-	book      *ledger.Ledger
+	ledger    *ledger.Ledger
 	orders    *orders.Orders
 	teams     *events.Teams      // receivers of events; nil without receivers
 	followers sync.WaitGroup     // goroutines that complete orders
@@ -90,13 +90,13 @@ func (r *replica) boot() error {
 	if err != nil {
 		return err
 	}
-	if p.book, err = p.openLedger(w); err != nil {
+	if p.ledger, err = p.openLedger(w); err != nil {
 		return err
 	}
-	recorder := &orders.Recorder{Ledger: p.book, Logger: w.logger()}
+	recorder := &orders.Recorder{Ledger: p.ledger, Logger: w.logger()}
 	p.hub, err = watch.New(watch.Config{
 		Upstream: polls{upstream.Polls()}, MinInterval: minInterval, MaxInterval: maxInterval, Rate: pollRate,
-		RefundWindow: refundWindow, Seed: w.seed("hub " + p.name), Logger: w.logger(), Recorder: recorder, Ledger: p.book,
+		RefundWindow: refundWindow, Seed: w.seed("hub " + p.name), Logger: w.logger(), Recorder: recorder, Ledger: p.ledger,
 	})
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (p *process) end() {
 	p.hub.Close()
 	p.transport.CloseIdleConnections()
 	p.world.count(p)
-	_ = p.book.Close()
+	_ = p.ledger.Close()
 }
 
 // place is an address at which different processes listen over time.

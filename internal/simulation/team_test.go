@@ -90,16 +90,16 @@ func (w *world) enlist(name string) *tenant {
 }
 
 // openLedger opens a process's ledger, which is either shared by all replicas or in memory.
-func (p *process) openLedger(w *world) (book *ledger.Ledger, err error) {
+func (p *process) openLedger(w *world) (led *ledger.Ledger, err error) {
 	at := ledger.Config{URL: ledger.InMemory, Catalog: "http://catalog" + sandbox.BasePath, ResendWindow: w.plan.Window, RefundWindow: refundWindow}
 	if w.plan.Ledger {
 		p.gateway = w.database.gateway(p.name)
 		at.URL, at.Connector, at.Events = "sqlite:simulated", p.gateway, p.eventConfig(w)
 	}
-	if book, err = ledger.Open(context.Background(), at); err == nil && p.gateway != nil {
+	if led, err = ledger.Open(context.Background(), at); err == nil && p.gateway != nil {
 		p.gateway.open = true
 	}
-	return book, err
+	return led, err
 }
 
 // divideRate divides the poll rate among the processes that share a ledger.
@@ -121,14 +121,14 @@ func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder
 		kinds = append(kinds, p.orders.Settle(held))
 		p.followers.Go(func() { p.orders.ResendAbandoned(ctx, held) })
 	}
-	p.followers.Go(func() { jobs.New(p.book, w.logger(), kinds...).Run(ctx) })
+	p.followers.Go(func() { jobs.New(p.ledger, w.logger(), kinds...).Run(ctx) })
 }
 
 // count adds the counters of a process's ledger to the world's counters.
 func (w *world) count(p *process) {
-	w.dearer.Add(p.book.Counts.Dearer.Load())
-	if n := p.book.Counts.Faults.Load(); n > 0 {
-		w.problem("%s found %d faults of the book", p.name, n)
+	w.dearer.Add(p.ledger.Counts.Dearer.Load())
+	if n := p.ledger.Counts.Faults.Load(); n > 0 {
+		w.problem("%s found %d faults of the ledger", p.name, n)
 	}
 }
 

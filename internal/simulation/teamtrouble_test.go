@@ -246,21 +246,21 @@ func (s *runningFault) resolveAll() {
 	w := s.world
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	book := w.replicas[s.Replica].current().book
-	all, err := book.List(ctx, ledger.Filter{Unresolved: true}, ledger.Position{}, 100)
-	books, unread := w.box.Audit(ctx, w.account.key)
+	led := w.replicas[s.Replica].current().ledger
+	all, err := led.List(ctx, ledger.Filter{Unresolved: true}, ledger.Position{}, 100)
+	audit, unread := w.box.Audit(ctx, w.account.key)
 	if err := errors.Join(err, unread); err != nil {
 		w.problem("nothing is resolved: %v", err)
 		return
 	}
 	for _, o := range all {
 		generation := ""
-		for _, g := range books.Generations {
+		for _, g := range audit.Generations {
 			if g.IdempotencyKey == o.UpstreamKey {
 				generation = g.ID
 			}
 		}
-		_, possible, err := book.Resolve(ctx, o.ID, catalog.Held(w.heldKey).APIKeySum(), ledger.Resolution{Generation: generation, By: ledger.By{Actor: "ops"}})
+		_, possible, err := led.Resolve(ctx, o.ID, catalog.Held(w.heldKey).APIKeySum(), ledger.Resolution{Generation: generation, By: ledger.By{Actor: "ops"}})
 		if err != nil {
 			w.problem("%s is not resolved: %v", o.ID, err)
 		}

@@ -37,7 +37,7 @@ func Measure(r Readings) (stop func(), err error) {
 		reads[Limiters] = func(value observe) { readLimiters(r.Limiters(), time.Now()).observe(value) }
 	}
 	if r.Ledger != nil {
-		reads[Book] = func(value observe) { readLedger(r.Ledger(), value) }
+		reads[Ledger] = func(value observe) { readLedger(r.Ledger(), value) }
 	}
 	if r.Copies != nil {
 		reads[Contents] = func(value observe) { readContents(r.Copies(), r.Ledger().Contents, value) }

@@ -30,7 +30,7 @@ type Source string
 const (
 	Hub      Source = "hub"
 	Limiters Source = "limiters"
-	Book     Source = "ledger"
+	Ledger   Source = "ledger"
 	Settings Source = "settings"
 	Contents Source = "contents"
 )
@@ -193,47 +193,47 @@ var Table = []Metric{
 		Text: "Euro cents charged according to the responses to orders, refunds not subtracted. With a ledger in memory, a repeat counts again if the ledger no longer has the order.",
 	},
 	{
-		Name: "easel.ledger.up", Kind: Gauge, Unit: "{ledger}", From: Book,
+		Name: "easel.ledger.up", Kind: Gauge, Unit: "{ledger}", From: Ledger,
 		Text: "1 if the ledger is available; 0 if it is not, and new orders are rejected.",
 	},
 	{
-		Name: "easel.ledger.spent", Kind: Gauge, Unit: "{cent}", From: Book, Labels: []Label{owner},
+		Name: "easel.ledger.spent", Kind: Gauge, Unit: "{cent}", From: Ledger, Labels: []Label{owner},
 		Text: "Euro cents charged for all orders of an owner since the ledger was created, refunds not subtracted. The value is the same on every replica. An operator may correct it.",
 	},
 	{
-		Name: "easel.ledger.refunded", Kind: Gauge, Unit: "{cent}", From: Book, Labels: []Label{owner},
+		Name: "easel.ledger.refunded", Kind: Gauge, Unit: "{cent}", From: Ledger, Labels: []Label{owner},
 		Text: "Euro cents refunded for all orders of an owner.",
 	},
 	{
-		Name: "easel.ledger.reserved", Kind: Gauge, Unit: "{cent}", From: Book, Labels: []Label{owner},
+		Name: "easel.ledger.reserved", Kind: Gauge, Unit: "{cent}", From: Ledger, Labels: []Label{owner},
 		Text: "Euro cents reserved for orders whose cost is not known yet.",
 	},
 	{
-		Name: "easel.ledger.unconfirmed", Kind: Gauge, Unit: "{cent}", From: Book, Labels: []Label{owner},
+		Name: "easel.ledger.unconfirmed", Kind: Gauge, Unit: "{cent}", From: Ledger, Labels: []Label{owner},
 		Text: "Euro cents that count as spent without proof of a charge or a refund; part of easel.ledger.spent.",
 	},
 	{
-		Name: "easel.ledger.budget.limit", Kind: Gauge, Unit: "{cent}", From: Book, Labels: []Label{owner, window},
+		Name: "easel.ledger.budget.limit", Kind: Gauge, Unit: "{cent}", From: Ledger, Labels: []Label{owner, window},
 		Text: "Budget of an owner for today or this month, in euro cents.",
 	},
 	{
-		Name: "easel.ledger.budget.left", Kind: Gauge, Unit: "{cent}", From: Book, Labels: []Label{owner, window},
+		Name: "easel.ledger.budget.left", Kind: Gauge, Unit: "{cent}", From: Ledger, Labels: []Label{owner, window},
 		Text: "Remaining budget of an owner for today or this month, in euro cents.",
 	},
 	{
-		Name: "easel.ledger.order.unknown", Kind: Gauge, Unit: "{order}", From: Book,
+		Name: "easel.ledger.order.unknown", Kind: Gauge, Unit: "{order}", From: Ledger,
 		Text: "Orders of unknown outcome, including orders in flight.",
 	},
 	{
-		Name: "easel.ledger.order.oldest", Kind: Gauge, Unit: "s", From: Book,
+		Name: "easel.ledger.order.oldest", Kind: Gauge, Unit: "s", From: Ledger,
 		Text: "Age of the oldest order of unknown outcome; 0 without one.",
 	},
 	{
-		Name: "easel.ledger.faults", Kind: Counter, Unit: "{fault}", From: Book,
+		Name: "easel.ledger.faults", Kind: Counter, Unit: "{fault}", From: Ledger,
 		Text: "Faults of the ledger that this process has met: two orders have one generation, one order has two, or a change contradicts the ledger. The log names them.",
 	},
 	{
-		Name: "easel.ledger.dearer", Kind: Counter, Unit: "{order}", From: Book,
+		Name: "easel.ledger.dearer", Kind: Counter, Unit: "{order}", From: Ledger,
 		Text: "Orders that cost more than the catalog had quoted.",
 	},
 	{
@@ -241,11 +241,11 @@ var Table = []Metric{
 		Text: "Attempts of this process to send an event to a team's receiver. sent: accepted; failed: sent again later; given_up: sent again only by easel events replay.",
 	},
 	{
-		Name: "easel.event.pending", Kind: Gauge, Unit: "{event}", From: Book, Labels: []Label{owner},
+		Name: "easel.event.pending", Kind: Gauge, Unit: "{event}", From: Ledger, Labels: []Label{owner},
 		Text: "Events of a team that its receiver has not accepted yet. The value is the same on every replica.",
 	},
 	{
-		Name: "easel.event.oldest", Kind: Gauge, Unit: "s", From: Book, Labels: []Label{owner},
+		Name: "easel.event.oldest", Kind: Gauge, Unit: "s", From: Ledger, Labels: []Label{owner},
 		Text: "Age of the oldest event that the receiver of a team has not accepted yet.",
 	},
 	{

@@ -293,9 +293,9 @@ func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
 	w.work.Wait()
 }
 
-// TestTheLedgerEqualsTheCatalogsBooksWhateverIsKilled runs three facades, and kills any process at any point, including
+// TestTheLedgerEqualsTheCatalogsAccountsWhateverIsKilled runs three facades, and kills any process at any point, including
 // PostgreSQL. Callers repeat their idempotency keys or abandon their orders. K1, K3, K4, S1, T3, T4
-func TestTheLedgerEqualsTheCatalogsBooksWhateverIsKilled(t *testing.T) {
+func TestTheLedgerEqualsTheCatalogsAccountsWhateverIsKilled(t *testing.T) {
 	t.Parallel() // with other tests that mostly wait
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells which facade has a connection")

@@ -21,7 +21,7 @@ const (
 // guards these, and every type that refers to an agenda.
 type agenda struct {
 	cfg     *Config
-	history *history.Book
+	history *history.Durations
 	cred    catalog.Credential
 
 	mu          sync.Mutex
@@ -37,10 +37,10 @@ type agenda struct {
 	stats   Stats
 }
 
-func newAgenda(cfg *Config, book *history.Book, cred catalog.Credential, now time.Time) *agenda {
+func newAgenda(cfg *Config, durations *history.Durations, cred catalog.Credential, now time.Time) *agenda {
 	cred.Owner = "" // polls are for all owners
 	return &agenda{
-		cfg: cfg, history: book, cred: cred, generations: map[string]*generation{}, pruneAt: now, queue: newQueue(now),
+		cfg: cfg, history: durations, cred: cred, generations: map[string]*generation{}, pruneAt: now, queue: newQueue(now),
 		health: health{least: cfg.MinInterval, random: schedule.NewSource(cfg.Seed, "health")},
 	}
 }

@@ -22,7 +22,7 @@ type Hub struct {
 	ctx     context.Context // context of all polls; no poll uses the context of a caller
 	cancel  context.CancelFunc
 	work    sync.WaitGroup
-	history history.Book
+	history history.Durations
 
 	dispatchers  []dispatcher  // one for each processor
 	assigned     atomic.Uint32 // number of watches so far; each is assigned to the next dispatcher

@@ -37,7 +37,7 @@ func (w *world) broken() string {
 	case w.toldFree:
 		return "a caller was told that there is no order under its key, and there is one"
 	case w.fault:
-		return "the book is said to be wrong, and nobody has made it so"
+		return "the ledger is said to be wrong, and nobody has made it so"
 	case w.unasked:
 		return "the recovery has sent an order whose caller received not_placed"
 	}

@@ -21,9 +21,9 @@ type Key struct {
 	Model  string
 }
 
-// Book is the history of all models. It outlives the pollers that read and write it, and is safe
+// Durations is the history of all models. It outlives the pollers that read and write it, and is safe
 // for concurrent use. The zero value is empty.
-type Book struct {
+type Durations struct {
 	mu     sync.Mutex
 	models map[Key]*model
 }
@@ -37,7 +37,7 @@ type model struct {
 }
 
 // Add records the duration of a generation, which a fingerprint identifies.
-func (b *Book) Add(key Key, generation uint64, d time.Duration) {
+func (b *Durations) Add(key Key, generation uint64, d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m := b.models[key]
@@ -49,7 +49,7 @@ func (b *Book) Add(key Key, generation uint64, d time.Duration) {
 }
 
 // put adds a model. At the limit, it evicts other models. The caller must hold mu.
-func (b *Book) put(key Key, m *model) {
+func (b *Durations) put(key Key, m *model) {
 	if b.models == nil {
 		b.models = map[Key]*model{}
 	}
@@ -77,7 +77,7 @@ func (m *model) add(generation uint64, d time.Duration) {
 
 // LastCurve returns the schedule that the latest polls of a model used. It does not include durations that were added since,
 // because those polls did not know them.
-func (b *Book) LastCurve(key Key) *schedule.Curve {
+func (b *Durations) LastCurve(key Key) *schedule.Curve {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if m := b.models[key]; m != nil && m.curve != nil {
@@ -87,7 +87,7 @@ func (b *Book) LastCurve(key Key) *schedule.Curve {
 }
 
 // Curve returns the schedule of a model. It is computed again when a twentieth of the history is new.
-func (b *Book) Curve(key Key) *schedule.Curve {
+func (b *Durations) Curve(key Key) *schedule.Curve {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m := b.models[key]
@@ -102,7 +102,7 @@ func (b *Book) Curve(key Key) *schedule.Curve {
 
 // Remaining returns the median remaining time of a generation of the given age, by the generations that took longer. It returns
 // false if there are fewer than three.
-func (b *Book) Remaining(key Key, age time.Duration) (time.Duration, bool) {
+func (b *Durations) Remaining(key Key, age time.Duration) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m := b.models[key]

@@ -31,13 +31,13 @@ func delay(c *schedule.Curve, r *rand.Rand, median float64) time.Duration {
 
 func TestAfterAModelHasChangedTheScheduleFollows(t *testing.T) {
 	key, r := Key{"t", "m"}, rand.New(rand.NewPCG(1, 1))
-	var slow Book
+	var slow Durations
 	for i := range 500 {
 		slow.Add(key, uint64(i), took(r, 30))
 	}
 	for seen, most := range map[int]time.Duration{0: 5 * time.Second, 20: 2500 * time.Millisecond, 100: 1300 * time.Millisecond} {
 		old := slow.models[key]
-		b := &Book{models: map[Key]*model{key: {durations: slices.Clone(old.durations), ids: slices.Clone(old.ids), next: old.next}}}
+		b := &Durations{models: map[Key]*model{key: {durations: slices.Clone(old.durations), ids: slices.Clone(old.ids), next: old.next}}}
 		for i := range seen {
 			b.Add(key, 1000+uint64(i), took(r, 6))
 		}
@@ -48,7 +48,7 @@ func TestAfterAModelHasChangedTheScheduleFollows(t *testing.T) {
 }
 
 func TestAGenerationThatIsSeenAgainTeachesNothing(t *testing.T) {
-	var b Book
+	var b Durations
 	key := Key{"t", "m"}
 	for range 10 {
 		b.Add(key, 7, time.Second)
@@ -59,7 +59,7 @@ func TestAGenerationThatIsSeenAgainTeachesNothing(t *testing.T) {
 }
 
 func TestTheHistoryIsBounded(t *testing.T) {
-	var b Book
+	var b Durations
 	for i := range 2 * limit {
 		b.Add(Key{"t", string(rune(i))}, 1, time.Second)
 	}

@@ -20,39 +20,39 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-var bigBook = flag.Int("big-book", 0, "Number of orders in a large ledger to compare with a ledger of 1,000 orders, which takes minutes. Zero only checks the queries.")
+var bigLedger = flag.Int("big-ledger", 0, "Number of orders in a large ledger to compare with a ledger of 1,000 orders, which takes minutes. Zero only checks the queries.")
 
 const (
-	smallBook  = 1000
-	bookTeams  = 20
-	bookModels = 6
+	smallLedger  = 1000
+	filledTeams  = 20
+	filledModels = 6
 )
 
 // Maximum ratios that the measurement allows.
 const (
-	bigBookRatio = 1.5 // p99 relative to the small ledger
-	besideRatio  = 2.0 // p99 of an order during reports, relative to the p99 without reports
-	ordersASec   = 300
+	bigLedgerRatio = 1.5 // p99 relative to the small ledger
+	besideRatio    = 2.0 // p99 of an order during reports, relative to the p99 without reports
+	ordersASec     = 300
 )
 
-// book is a ledger filled with orders.
-type book struct {
+// filledLedger is a ledger filled with orders.
+type filledLedger struct {
 	*ledger.Ledger
 	url string
 	now time.Time
 	n   atomic.Int64 // number of measured orders
 }
 
-// fillBook creates a ledger with the given number of orders, spread over a year.
-func fillBook(t *testing.T, url string, orders int) *book {
+// fillLedger creates a ledger with the given number of orders, spread over a year.
+func fillLedger(t *testing.T, url string, orders int) *filledLedger {
 	t.Helper()
 	began, now := time.Now(), time.Now().UTC().Truncate(time.Microsecond)
 	if err := open(t, url).Close(); err != nil { // creates the schema
 		t.Fatal(err)
 	}
-	ledger.Fill(t, url, fmt.Sprintf(fillOrders, seriesOf(url, orders), orders, now.UnixMicro(), bookTeams, bookModels, theAPIKey), fillRest)
-	t.Logf("%s: a book of %d orders is made in %v", kindOf(url), orders, time.Since(began).Round(time.Second))
-	return &book{Ledger: openWithTeams(t, url), url: url, now: now}
+	ledger.Fill(t, url, fmt.Sprintf(fillOrders, seriesOf(url, orders), orders, now.UnixMicro(), filledTeams, filledModels, theAPIKey), fillRest)
+	t.Logf("%s: a ledger of %d orders is made in %v", kindOf(url), orders, time.Since(began).Round(time.Second))
+	return &filledLedger{Ledger: openWithTeams(t, url), url: url, now: now}
 }
 
 func kindOf(url string) string { kind, _, _ := strings.Cut(url, ":"); return kind }
@@ -69,7 +69,7 @@ func seriesOf(url string, many int) string {
 func openWithTeams(t testing.TB, url string) *ledger.Ledger {
 	t.Helper()
 	teams := map[string]ledger.Team{}
-	for n := range bookTeams {
+	for n := range filledTeams {
 		teams[fmt.Sprint("team", n)] = ledger.Team{Subscribed: true}
 	}
 	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window, Events: &ledger.EventConfig{
@@ -106,7 +106,7 @@ var fillRest = []string{
 // question is a measured query.
 type question struct {
 	name string
-	ask  func(ctx context.Context, b *book) error
+	ask  func(ctx context.Context, b *filledLedger) error
 }
 
 var errEmpty = errors.New("it finds nothing")
@@ -120,16 +120,16 @@ func some[T any](all []T, err error) error {
 }
 
 // page queries a page in the middle of a list.
-func page(f ledger.Filter) func(context.Context, *book) error {
-	return func(ctx context.Context, b *book) error {
+func page(f ledger.Filter) func(context.Context, *filledLedger) error {
+	return func(ctx context.Context, b *filledLedger) error {
 		after := ledger.Position{Time: b.now.Add(-time.Duration(mathrand.Int64N(int64(300 * 24 * time.Hour)))), ID: "ord_"}
 		return some(b.List(ctx, f, after, 20))
 	}
 }
 
 // usage queries a year's usage.
-func usage(owner *string, by ...ledger.Dimension) func(context.Context, *book) error {
-	return func(ctx context.Context, b *book) error {
+func usage(owner *string, by ...ledger.Dimension) func(context.Context, *filledLedger) error {
+	return func(ctx context.Context, b *filledLedger) error {
 		q := ledger.UsageQuery{Owner: owner, By: by, Start: b.now.AddDate(-1, 0, 0).Truncate(24 * time.Hour), End: b.now.AddDate(1, 0, 0), LabelName: "job", Most: 100}
 		if !slices.Contains(by, ledger.ByLabel) {
 			q.LabelName = ""
@@ -150,11 +150,11 @@ var questions = []question{
 	{"a year of a team by model", usage(new("team1"), ledger.ByModel)},
 	{"a year of all by owner", usage(nil, ledger.ByOwner)},
 	{"a year of all by day", usage(nil, ledger.ByDay)},
-	{"the page of owners", func(ctx context.Context, b *book) error {
+	{"the page of owners", func(ctx context.Context, b *filledLedger) error {
 		s, err := b.Summary(ctx, true)
 		return some(s.Owners, err)
 	}},
-	{"a look for deliveries", func(ctx context.Context, b *book) error {
+	{"a look for deliveries", func(ctx context.Context, b *filledLedger) error {
 		owners, err := b.OwnersOfJobs(ctx, ledger.DeliverJob)
 		if err := some(owners, err); err != nil {
 			return err
@@ -168,7 +168,7 @@ var questions = []question{
 }
 
 // placeOne writes an order and records its outcome.
-func placeOne(ctx context.Context, b *book) error {
+func placeOne(ctx context.Context, b *filledLedger) error {
 	r := request(fmt.Sprint("measured ", b.n.Add(1), cryptorand.Text()))
 	r.Namespace, r.Owner, r.Limits = "team1", "team1", ledger.Limits{DailyCents: new(int64(1 << 40)), MonthlyCents: new(int64(1 << 40))}
 	if _, step, err := b.Call(ctx, r); err != nil || step.Action != lifecycle.Write {
@@ -185,11 +185,11 @@ func placeOne(ctx context.Context, b *book) error {
 }
 
 // measure runs a query in several ledgers alternately. It returns the median and the p99 for each ledger.
-func measure(t *testing.T, ask func(context.Context, *book) error, times int, books ...*book) (medians, p99s []time.Duration) {
+func measure(t *testing.T, ask func(context.Context, *filledLedger) error, times int, ledgers ...*filledLedger) (medians, p99s []time.Duration) {
 	t.Helper()
-	took := make([][]time.Duration, len(books))
+	took := make([][]time.Duration, len(ledgers))
 	for n := range times + times/10 {
-		for at, b := range books {
+		for at, b := range ledgers {
 			began := time.Now()
 			if err := ask(t.Context(), b); err != nil {
 				t.Fatal(err)
@@ -206,15 +206,15 @@ func measure(t *testing.T, ask func(context.Context, *book) error, times int, bo
 	return medians, p99s
 }
 
-// onBooks runs a test on each database, with data that is synced to disk. Each call of url returns the URL of a new
+// onLedgers runs a test on each database, with data that is synced to disk. Each call of url returns the URL of a new
 // database.
-func onBooks(t *testing.T, test func(t *testing.T, url func() string)) {
+func onLedgers(t *testing.T, test func(t *testing.T, url func() string)) {
 	t.Helper()
 	t.Run("SQLite", func(t *testing.T) {
 		test(t, func() string { return "sqlite:" + filepath.Join(t.TempDir(), "book.db") })
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
-		if *bigBook == 0 {
+		if *bigLedger == 0 {
 			test(t, func() string { return proctest.Database(t) })
 			return
 		}
@@ -224,9 +224,9 @@ func onBooks(t *testing.T, test func(t *testing.T, url func() string)) {
 }
 
 // Each query must find rows. In a ledger that was filled directly, the sums must agree with the orders.
-func TestABookThatIsFilledAddsUp(t *testing.T) {
-	onBooks(t, func(t *testing.T, url func() string) {
-		b := fillBook(t, url(), 20_000)
+func TestAFilledLedgerAddsUp(t *testing.T) {
+	onLedgers(t, func(t *testing.T, url func() string) {
+		b := fillLedger(t, url(), 20_000)
 		for _, q := range questions {
 			if err := q.ask(t.Context(), b); err != nil {
 				t.Errorf("%s: %v", q.name, err)
@@ -238,16 +238,16 @@ func TestABookThatIsFilledAddsUp(t *testing.T) {
 	})
 }
 
-func TestABigBookIsAsQuickAsASmallOne(t *testing.T) {
-	if *bigBook == 0 {
+func TestABigLedgerIsAsQuickAsASmallOne(t *testing.T) {
+	if *bigLedger == 0 {
 		t.Skip("it takes minutes: make bench-ledger")
 	}
-	onBooks(t, func(t *testing.T, url func() string) {
-		small, big := fillBook(t, url(), smallBook), fillBook(t, url(), *bigBook)
+	onLedgers(t, func(t *testing.T, url func() string) {
+		small, big := fillLedger(t, url(), smallLedger), fillLedger(t, url(), *bigLedger)
 		for _, q := range questions {
 			half, p99 := measure(t, q.ask, 300, small, big)
 			verdict(t, fmt.Sprintf("%s: p50 %v and %v, p99 %v and %v: ratio", q.name, half[0].Round(time.Microsecond), half[1].Round(time.Microsecond), p99[0].Round(time.Microsecond), p99[1].Round(time.Microsecond)),
-				float64(p99[1])/float64(p99[0]), bigBookRatio)
+				float64(p99[1])/float64(p99[0]), bigLedgerRatio)
 		}
 		_, quiet := measure(t, placeOne, 300, big)
 		beside := besideReports(t, big, func() time.Duration { _, p99 := measure(t, placeOne, 300, big); return p99[0] })
@@ -268,7 +268,7 @@ func verdict(t *testing.T, what string, ratio, most float64) {
 }
 
 // besideReports measures during 8 concurrent reports that each read a year's orders.
-func besideReports(t *testing.T, b *book, measured func() time.Duration) time.Duration {
+func besideReports(t *testing.T, b *filledLedger, measured func() time.Duration) time.Duration {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	var reports sync.WaitGroup
@@ -291,7 +291,7 @@ func besideReports(t *testing.T, b *book, measured func() time.Duration) time.Du
 }
 
 // orderRate returns the number of orders per second that 16 callers in one team can write.
-func orderRate(t *testing.T, b *book, d time.Duration) float64 {
+func orderRate(t *testing.T, b *filledLedger, d time.Duration) float64 {
 	t.Helper()
 	var done atomic.Int64
 	var callers sync.WaitGroup
