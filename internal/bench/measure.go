@@ -75,16 +75,16 @@ func (b *bench) repeated(ctx context.Context, m *measurement) (measured []map[fa
 	if m.repeats != 0 {
 		repeats = min(repeats, m.repeats)
 	}
-	turns := []facade{m.compared().peer, m.compared().easel}
+	facades := []facade{m.compared().peer, m.compared().easel}
 	for range repeats {
 		both := map[facade]figures{}
-		for _, f := range turns {
+		for _, f := range facades {
 			if both[f], err = b.once(ctx, m, f); err != nil {
 				return nil, fmt.Errorf("%s: %w", f, err)
 			}
 		}
 		measured = append(measured, both)
-		slices.Reverse(turns)
+		slices.Reverse(facades)
 	}
 	return measured, nil
 }

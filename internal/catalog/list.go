@@ -25,15 +25,15 @@ type List struct {
 	Records []Version
 	Cut     bool // whether the list was too long, so that the last records are missing
 
-	places map[string]int // index in Records by ID
+	indexes map[string]int // index in Records by ID
 }
 
 // NewList creates a list of records. It keeps only the first record of each generation.
 func NewList(records []Version) *List {
-	l := &List{Records: make([]Version, 0, len(records)), places: make(map[string]int, len(records))}
+	l := &List{Records: make([]Version, 0, len(records)), indexes: make(map[string]int, len(records))}
 	for _, v := range records {
-		if _, twice := l.places[v.ID]; !twice {
-			l.places[v.ID] = len(l.Records)
+		if _, twice := l.indexes[v.ID]; !twice {
+			l.indexes[v.ID] = len(l.Records)
 			l.Records = append(l.Records, v)
 		}
 	}
@@ -45,9 +45,9 @@ func (l *List) Find(id string) (v Version, ok bool) {
 	if l == nil {
 		return v, false
 	}
-	place, ok := l.places[id]
+	index, ok := l.indexes[id]
 	if ok {
-		v = l.Records[place]
+		v = l.Records[index]
 	}
 	return v, ok
 }

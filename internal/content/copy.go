@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	places = 8 // number of concurrent copies, each with a part of the result in memory, and of concurrent deletions
+	slots = 8 // number of concurrent copies, each with a part of the result in memory, and of concurrent deletions
 
 	copyTimeout   = time.Hour // timeout of an attempt
 	deleteTimeout = time.Minute
@@ -36,8 +36,8 @@ func (r *Results) Kinds() []jobs.Kind {
 		return nil
 	}
 	return []jobs.Kind{
-		{Name: ledger.CopyJob, Places: places, Catalog: r.Catalog, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: r.copy},
-		{Name: ledger.DeleteJob, Places: places, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: r.delete},
+		{Name: ledger.CopyJob, Slots: slots, Catalog: r.Catalog, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: r.copy},
+		{Name: ledger.DeleteJob, Slots: slots, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: r.delete},
 	}
 }
 

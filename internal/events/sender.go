@@ -81,8 +81,8 @@ func New(cfg Config) *Sender {
 // Kinds returns the kinds of the jobs that deliver events and that abandon old events.
 func (s *Sender) Kinds() []jobs.Kind {
 	return []jobs.Kind{
-		{Name: ledger.DeliverJob, Places: maxDeliveries, Room: s.room, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: s.deliver},
-		{Name: "abandon", Interval: abandonInterval, Places: 1, MinRetry: abandonInterval, MaxRetry: abandonInterval, Do: s.abandon},
+		{Name: ledger.DeliverJob, Slots: maxDeliveries, Room: s.room, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: s.deliver},
+		{Name: "abandon", Interval: abandonInterval, Slots: 1, MinRetry: abandonInterval, MaxRetry: abandonInterval, Do: s.abandon},
 	}
 }
 

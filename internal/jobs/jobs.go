@@ -30,8 +30,8 @@ type Kind struct {
 	// Interval is the time between two runs of a kind that has exactly one job, which [Jobs.Run] writes. Zero means that other
 	// code writes the jobs of the kind.
 	Interval time.Duration
-	// Places is the maximum number of concurrent jobs of the kind in this process.
-	Places int
+	// Slots is the maximum number of concurrent jobs of the kind in this process.
+	Slots int
 	// Catalog is set if the jobs send requests under the shared API key. They start only while [MayAsk] returns true.
 	Catalog *catalog.Client
 	// Room returns the current maximum number of concurrent jobs of an owner in this process. Nil means half of the places that
@@ -125,7 +125,7 @@ func (j *Jobs) look(ctx, lasting context.Context, k *kind) {
 func (j *Jobs) free(k *kind) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return k.Places - k.all
+	return k.Slots - k.all
 }
 
 // room returns the number of jobs of an owner that may still start.
@@ -138,7 +138,7 @@ func (j *Jobs) room(k *kind, owner string) int {
 	defer j.mu.Unlock()
 	own := k.owners[owner]
 	if k.Room == nil {
-		room = max(1, (k.Places-k.all+own)/2)
+		room = max(1, (k.Slots-k.all+own)/2)
 	}
 	return room - own
 }

@@ -101,7 +101,7 @@ func (o *office) await(runs int) {
 
 // kind returns the tests' kind of jobs, with the given function.
 func (o *office) kind(do func(context.Context, ledger.Job) (ledger.Outcome, error)) jobs.Kind {
-	return jobs.Kind{Name: "test", Places: 4, RetryShare: 2, MinRetry: 10 * time.Millisecond, MaxRetry: time.Second, Do: do}
+	return jobs.Kind{Name: "test", Slots: 4, RetryShare: 2, MinRetry: 10 * time.Millisecond, MaxRetry: time.Second, Do: do}
 }
 
 // start runs jobs until stop is called.
@@ -191,7 +191,7 @@ func TestOwnersWithSlowJobsLeavePlacesToOthers(t *testing.T) {
 			}
 			return ledger.Outcome{}, ctx.Err()
 		})
-		kind.Places = 8
+		kind.Slots = 8
 		defer o.start(kind)()
 		for n, slow := range []string{"studio", "press", "film"} {
 			o.add(slow, "", names(slow, 10)...)

@@ -17,7 +17,7 @@ const (
 
 // Prune returns the kind of the job that releases the reservations of orders that can no longer be sent, and deletes old rows.
 func Prune(led *ledger.Ledger) Kind {
-	return Kind{Name: "prune", Interval: pruneInterval, Places: 1, MinRetry: pruneInterval, MaxRetry: pruneInterval, Do: func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
+	return Kind{Name: "prune", Interval: pruneInterval, Slots: 1, MinRetry: pruneInterval, MaxRetry: pruneInterval, Do: func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 		expired := expire(ctx, led)
 		_, refused := led.ForgetRefused(ctx)
 		_, pruned := led.Prune(ctx, maxPlacedOrders)
@@ -35,7 +35,7 @@ func expire(ctx context.Context, led *ledger.Ledger) (err error) {
 
 // Retention returns the kind of the job that erases old orders of teams with a retention time.
 func Retention(led *ledger.Ledger) Kind {
-	return Kind{Name: "retention", Interval: retentionInterval, Places: 1, MinRetry: pruneInterval, MaxRetry: pruneInterval, Do: func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
+	return Kind{Name: "retention", Interval: retentionInterval, Slots: 1, MinRetry: pruneInterval, MaxRetry: pruneInterval, Do: func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 		_, err := led.Retain(ctx)
 		return ledger.Outcome{}, err
 	}}

@@ -82,8 +82,8 @@ const (
 	sqliteReaders = 4
 )
 
-// place is the location of a ledger.
-type place struct {
+// location describes how a ledger is opened.
+type location struct {
 	dialect
 	// writing and reading are the DSNs of the pools for writing and for reading; reading is empty if there is no separate pool.
 	// offline is the DSN for commands, without timeouts; empty if no DSN has timeouts.
@@ -125,9 +125,9 @@ func Check(url string) error {
 }
 
 // parse parses EASEL_LEDGER_URL.
-func parse(address string) (place, error) {
+func parse(address string) (location, error) {
 	if address == InMemory {
-		return place{dialect: sqlite, writing: "file:" + sqliteInMemory + sqliteOptions}, nil
+		return location{dialect: sqlite, writing: "file:" + sqliteInMemory + sqliteOptions}, nil
 	}
 	scheme, rest, _ := strings.Cut(address, ":")
 	switch scheme {
@@ -136,13 +136,13 @@ func parse(address string) (place, error) {
 			break
 		}
 		dsn := "file:" + (&url.URL{Path: rest}).EscapedPath()
-		return place{dialect: sqlite, writing: dsn + sqliteOptions, reading: dsn + sqliteReading, file: rest}, nil
+		return location{dialect: sqlite, writing: dsn + sqliteOptions, reading: dsn + sqliteReading, file: rest}, nil
 	case "postgres", "postgresql":
 		if at, err := postgresPlace(address); err == nil {
 			return at, nil
 		}
 	}
-	return place{}, errors.New("EASEL_LEDGER_URL must be memory, sqlite:FILE, or postgres://USER:PASSWORD@HOST/DATABASE")
+	return location{}, errors.New("EASEL_LEDGER_URL must be memory, sqlite:FILE, or postgres://USER:PASSWORD@HOST/DATABASE")
 }
 
 // connectTimeout is the default timeout of a connection attempt, in seconds.
@@ -160,19 +160,19 @@ var bounds = map[string]string{
 const isolation = "default_transaction_isolation"
 
 // postgresPlace parses a PostgreSQL URL. Its errors may contain the password.
-func postgresPlace(address string) (place, error) {
+func postgresPlace(address string) (location, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return place{}, err
+		return location{}, err
 	}
 	query := u.Query()
 	if u.Host == "" && query.Get("host") == "" {
-		return place{}, errors.New("host is missing")
+		return location{}, errors.New("host is missing")
 	}
 	if query.Get("connect_timeout") == "" {
 		query.Set("connect_timeout", connectTimeout)
 	}
-	at := place{dialect: postgres}
+	at := location{dialect: postgres}
 	query.Set(isolation, bounds[isolation])
 	u.RawQuery = encoded(query)
 	at.offline = u.String()

@@ -87,15 +87,15 @@ func TestOwnersAreRecoveredInTurn(t *testing.T) { // fault M9
 			write(t, l, r)
 		}
 		l.Exec(t, "UPDATE orders SET leased_until = 0, retry_time = retry_time - 60000000")
-		turns := []string{""}
+		owners := []string{""}
 		for range 5 {
-			o, found, err := l.Resume(t.Context(), theAPIKey, turns[len(turns)-1])
+			o, found, err := l.Resume(t.Context(), theAPIKey, owners[len(owners)-1])
 			if !found || err != nil {
 				t.Fatalf("nothing is resumed: %v", err)
 			}
-			turns = append(turns, o.Owner)
+			owners = append(owners, o.Owner)
 		}
-		if got := strings.Join(turns[1:], " "); got != "print studio web studio studio" {
+		if got := strings.Join(owners[1:], " "); got != "print studio web studio studio" {
 			t.Errorf("the turns are %q", got)
 		}
 	})

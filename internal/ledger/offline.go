@@ -11,7 +11,7 @@ import (
 )
 
 // durable parses the URL of a ledger that must be durable.
-func durable(url string) (place, error) {
+func durable(url string) (location, error) {
 	at, err := parse(url)
 	if err == nil && !IsDurable(url) {
 		err = errors.New("EASEL_LEDGER_URL: a ledger in memory is only visible to its own process: use sqlite:FILE or postgres://…")
@@ -20,7 +20,7 @@ func durable(url string) (place, error) {
 }
 
 // existing parses the URL of a durable ledger. It rejects a SQLite file that does not exist, because opening would create it.
-func existing(url string) (place, error) {
+func existing(url string) (location, error) {
 	at, err := durable(url)
 	if err != nil || at.file == "" {
 		return at, err
@@ -32,7 +32,7 @@ func existing(url string) (place, error) {
 }
 
 // openOne opens a ledger for a command, with one connection and without timeouts.
-func openOne(at place, dsn string) (*Ledger, error) {
+func openOne(at location, dsn string) (*Ledger, error) {
 	db, err := at.open(cmp.Or(at.offline, dsn), 1, nil)
 	if err != nil {
 		return nil, unusable(err)
@@ -41,7 +41,7 @@ func openOne(at place, dsn string) (*Ledger, error) {
 }
 
 // openOffline opens a ledger for a command that needs it exclusively. It locks a SQLite file, so that no server can use it.
-func openOffline(at place) (*Ledger, error) {
+func openOffline(at location) (*Ledger, error) {
 	l, err := openOne(at, at.writing)
 	if err == nil {
 		if err = l.take(at.file); err != nil {
@@ -189,7 +189,7 @@ func Backup(ctx context.Context, url, file string, differs func(Difference)) (lo
 }
 
 // vacuumInto copies a SQLite file into a new file, as a consistent snapshot.
-func vacuumInto(ctx context.Context, at place, part string) error {
+func vacuumInto(ctx context.Context, at location, part string) error {
 	if err := os.WriteFile(part, nil, fileMode); err != nil {
 		return err
 	}

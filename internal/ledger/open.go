@@ -65,7 +65,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 }
 
 // open locks a SQLite file for this process, updates the schema, and opens the pools.
-func (l *Ledger) open(ctx context.Context, at place, config Config) error {
+func (l *Ledger) open(ctx context.Context, at location, config Config) error {
 	if err := l.take(at.file); err != nil {
 		return err
 	}

@@ -198,8 +198,8 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 		found = false
 		var all []Order
 		var err error
-		for _, turn := range []string{"owner > $1", "owner <= $1"} { // the first owner follows the last one
-			all, err = l.orders(tx, apiKey, turn+` AND state = {open} AND held = 0 AND {same database} AND inputs IS NOT NULL AND api_key = $2 AND order_time > {now} - $3
+		for _, owners := range []string{"owner > $1", "owner <= $1"} { // the first owner follows the last one
+			all, err = l.orders(tx, apiKey, owners+` AND state = {open} AND held = 0 AND {same database} AND inputs IS NOT NULL AND api_key = $2 AND order_time > {now} - $3
 				AND `+retries+` AND `+lapsed+` ORDER BY owner, retry_time LIMIT 1 {take}`, last, apiKey, l.window.Microseconds())
 			if err != nil || len(all) > 0 {
 				break

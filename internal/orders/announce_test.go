@@ -17,7 +17,7 @@ import (
 // the first replica has written.
 func TestAnEndThatAnotherReplicaSawIsDeliveredWithinASecondAndAHalf(t *testing.T) {
 	for after := range 5 {
-		inShopOf(t, sandbox.Config{Speed: 1e-6}, 1000, func(s *shop) {
+		inStackOf(t, sandbox.Config{Speed: 1e-6}, 1000, func(s *stack) {
 			first, second := s.replica(), s.replica()
 			g := mustPlace(s, first, "k", "a harbour")
 			ctx, stop := context.WithCancel(s.Context())

@@ -17,7 +17,7 @@ import (
 )
 
 func TestACreateWithALostAnswerIsChargedOnce(t *testing.T) { // fault U14
-	inStore(t, 1000, func(t *testing.T, s *store) {
+	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 2, AfterCommit: true, Reset: true})
 		first := s.mustCreate(s.order("k1"))
 		if lost.Fired() != 2 || s.posts() != 3 {
@@ -56,7 +56,7 @@ func TestEveryBrokenAnswerToACreateIsAnUnknownOutcomeAndIsChargedOnce(t *testing
 		"408":                        {AfterCommit: true, Status: 408},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inStore(t, 1000, func(t *testing.T, s *store) {
+			inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 				fault.Route, fault.Count = "POST /generations", 1
 				fired := s.sandbox.Inject(fault)
 				s.mustCreate(s.order("k"))
@@ -70,7 +70,7 @@ func TestEveryBrokenAnswerToACreateIsAnUnknownOutcomeAndIsChargedOnce(t *testing
 }
 
 func TestAnOutcomeThatStaysUnknownIsSaidBeforeTheDeadline(t *testing.T) { // fault U2
-	inStore(t, 1000, func(t *testing.T, s *store) {
+	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", AfterCommit: true, Reset: true})
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -89,7 +89,7 @@ func TestAnOutcomeThatStaysUnknownIsSaidBeforeTheDeadline(t *testing.T) { // fau
 }
 
 func TestACallerThatGoesAwayDoesNotStopAnOrderThatMayHaveLeft(t *testing.T) { // fault K7
-	inStore(t, 1000, func(t *testing.T, s *store) {
+	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 		slow := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Delay: sandbox.Delay(300 * time.Millisecond)})
 		ctx, cancel := context.WithCancel(context.Background())
 		go func() {
@@ -112,7 +112,7 @@ func TestACallerThatGoesAwayDoesNotStopAnOrderThatMayHaveLeft(t *testing.T) { //
 }
 
 func TestOneIdempotencyKeyOfManyCallsIsOneSubmission(t *testing.T) { // fault K8
-	inStore(t, 1000, func(t *testing.T, s *store) {
+	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Delay: sandbox.Delay(200 * time.Millisecond)})
 		var all sync.WaitGroup
 		ids := make([]string, 50)
@@ -161,7 +161,7 @@ func (p posting) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func TestOneIdempotencyKeyAtSeveralReplicasIsOneCharge(t *testing.T) { // faults K8, S4
-	inStore(t, 1000, func(t *testing.T, s *store) {
+	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Probability: 0.5, Count: 4, AfterCommit: true, Reset: true})
 		orders := posting{s.transport, new(sync.Mutex), map[string]int{}}
 		var all sync.WaitGroup
@@ -192,7 +192,7 @@ func TestOneIdempotencyKeyAtSeveralReplicasIsOneCharge(t *testing.T) { // faults
 }
 
 func TestAnIdempotencyKeyOfAnotherOrderIsRefused(t *testing.T) { // fault K8
-	inStore(t, 1000, func(t *testing.T, s *store) {
+	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 		s.mustCreate(s.order("k"))
 		other := s.order("k")
 		other.Inputs = []byte(`{"prompt":"a loud harbour"}`)
@@ -220,7 +220,7 @@ func TestARefusalIsCertainAndFreesTheIdempotencyKey(t *testing.T) { // faults U8
 		"forbidden": {403, `{}`, catalog.KindForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inStore(t, 1000, func(t *testing.T, s *store) {
+			inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 				s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: row.status, Body: row.body})
 				_, err := s.create(s.order("k"))
 				s.wantKind(err, row.want)
@@ -235,7 +235,7 @@ func TestARefusalIsCertainAndFreesTheIdempotencyKey(t *testing.T) { // faults U8
 }
 
 func TestAnIdempotencyKeyMayOrderAgainAfterARefusal(t *testing.T) {
-	inStore(t, 1000, func(t *testing.T, s *store) {
+	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 		bad := s.order("k")
 		bad.Inputs = []byte(`{"prompt":7}`)
 		_, err := s.create(bad)
@@ -246,7 +246,7 @@ func TestAnIdempotencyKeyMayOrderAgainAfterARefusal(t *testing.T) {
 }
 
 func TestARefusalAfterALostAnswerIsNotBelieved(t *testing.T) { // fault U15
-	inStore(t, 1000, func(t *testing.T, s *store) {
+	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE"}`})
 		_, err := s.create(s.order("k"))
@@ -257,7 +257,7 @@ func TestARefusalAfterALostAnswerIsNotBelieved(t *testing.T) { // fault U15
 }
 
 func TestACatalogThatIsBusyWithTheKeyIsRetried(t *testing.T) {
-	inStore(t, 1000, func(t *testing.T, s *store) {
+	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 		busy := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 2, Status: 409, Body: `{"code":"IN_PROGRESS"}`})
 		s.mustCreate(s.order("k"))
 		if busy.Fired() != 2 {
@@ -274,7 +274,7 @@ func TestACatalogThatIsBusyWithTheKeyIsRetried(t *testing.T) {
 }
 
 func TestAPriceAboveTheLimitOrdersNothing(t *testing.T) { // fault U20
-	inStore(t, 1000, func(t *testing.T, s *store) {
+	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 		quote, err := s.client.Catalog.Quote(t.Context(), s.cred, "studio/haiku", s.order("").Inputs)
 		if err != nil {
 			t.Fatal(err)
@@ -295,7 +295,7 @@ func TestAPriceAboveTheLimitOrdersNothing(t *testing.T) { // fault U20
 }
 
 func TestAnOrderThatMayExistIsNotPricedAgain(t *testing.T) {
-	inStore(t, 1000, func(t *testing.T, s *store) {
+	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Hang: true})
 		order := s.order("k")
 		order.MaxCostCents = new(int64(1000))
@@ -342,7 +342,7 @@ func TestEveryAttemptHasTheSameIdempotencyKeyAndBytes(t *testing.T) {
 }
 
 func TestManyOrdersUnderFireAreChargedOnceEach(t *testing.T) { // faults U14, U15
-	inStore(t, 1_000_000, func(t *testing.T, s *store) {
+	inClientStack(t, 1_000_000, func(t *testing.T, s *clientStack) {
 		faults := []*sandbox.Injected{
 			s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Probability: 0.15, AfterCommit: true, Reset: true}),
 			s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Probability: 0.1, Reset: true}),

@@ -19,7 +19,7 @@ func TestAPlacedOrderIsNeverAnsweredAsMissing(t *testing.T) {
 		"404": {Status: 404, Body: `{}`}, "500": {Status: 500}, "reset": {Reset: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inStore(t, 1000, func(t *testing.T, s *store) {
+			inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 				first := s.mustCreate(s.order("k"))
 				fault.Route = "GET /generations/{id}"
 				fired := s.sandbox.Inject(fault)
@@ -36,7 +36,7 @@ func TestAPlacedOrderIsNeverAnsweredAsMissing(t *testing.T) {
 }
 
 func TestA429AfterALostAnswerIsWaitedOutAndTriedAgain(t *testing.T) {
-	inStore(t, 1000, func(t *testing.T, s *store) {
+	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
 		slow := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: 429, Body: `{}`})
 		s.mustCreate(s.order("k"))
@@ -48,7 +48,7 @@ func TestA429AfterALostAnswerIsWaitedOutAndTriedAgain(t *testing.T) {
 }
 
 func TestAnOutcomeThatIsUnknownStaysSoUntilTheCatalogNamesTheOrder(t *testing.T) { // fault A10
-	inStore(t, 1000, func(t *testing.T, s *store) {
+	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", AfterCommit: true, Reset: true})
 		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
 		lost.Remove()
@@ -66,7 +66,7 @@ func TestAnOutcomeThatIsUnknownStaysSoUntilTheCatalogNamesTheOrder(t *testing.T)
 }
 
 // briefly places an order with a short deadline, and expects an error of the given kind.
-func (s *store) briefly(o order, want catalog.Kind) {
+func (s *clientStack) briefly(o order, want catalog.Kind) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
@@ -76,7 +76,7 @@ func (s *store) briefly(o order, want catalog.Kind) {
 }
 
 func TestAnOrderThatTookTheLastMoneyIsNotCalledRefused(t *testing.T) { // fault A10
-	inStoreOf(t, sandbox.Config{Repeats: sandbox.Repeats{MoneyFirst: true}}, 1, func(t *testing.T, s *store) { // the balance is the price of one haiku
+	inClientStackOf(t, sandbox.Config{Repeats: sandbox.Repeats{MoneyFirst: true}}, 1, func(t *testing.T, s *clientStack) { // the balance is the price of one haiku
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
 		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
 		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
@@ -95,7 +95,7 @@ func TestAnOrderThatTookTheLastMoneyIsNotCalledRefused(t *testing.T) { // fault 
 }
 
 func TestARotatedHeldAPIKeyBuysNothingTwice(t *testing.T) { // fault A11
-	inStoreOf(t, sandbox.Config{Repeats: sandbox.Repeats{PerAPIKey: true}}, 1000, func(t *testing.T, s *store) {
+	inClientStackOf(t, sandbox.Config{Repeats: sandbox.Repeats{PerAPIKey: true}}, 1000, func(t *testing.T, s *clientStack) {
 		next, err := s.sandbox.AddKey(t.Context(), s.key, "")
 		if err != nil {
 			t.Fatal(err)
@@ -113,7 +113,7 @@ func TestARotatedHeldAPIKeyBuysNothingTwice(t *testing.T) { // fault A11
 }
 
 func TestNothingIsPostedForACallerThatHasLeftBefore(t *testing.T) {
-	inStore(t, 1000, func(t *testing.T, s *store) {
+	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /quote", Delay: sandbox.Delay(300 * time.Millisecond)})
 		order := s.order("k")
 		order.MaxCostCents = new(int64(1000))
@@ -140,7 +140,7 @@ func TestNothingIsPostedForACallerThatHasLeftBefore(t *testing.T) {
 }
 
 func TestThePauseBetweenAttemptsEndsWithTheTimeOfTheCaller(t *testing.T) {
-	inStore(t, 1000, func(t *testing.T, s *store) {
+	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Status: 503, Header: map[string]string{"Retry-After": "60"}})
 		begun := time.Now()
 		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
@@ -154,7 +154,7 @@ func TestThePauseBetweenAttemptsEndsWithTheTimeOfTheCaller(t *testing.T) {
 }
 
 func TestARefusalAfterAConnectionThatNeverWasIsBelieved(t *testing.T) {
-	inStore(t, 0, func(t *testing.T, s *store) {
+	inClientStack(t, 0, func(t *testing.T, s *clientStack) {
 		var attempts atomic.Int32
 		client := s.process(transportFunc(func(r *http.Request) (*http.Response, error) {
 			if r.Method == http.MethodPost && attempts.Add(1) == 1 {

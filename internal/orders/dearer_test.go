@@ -18,7 +18,7 @@ import (
 )
 
 func TestAChargeAboveTheQuoteIsToldAndCounted(t *testing.T) { // fault T7
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		price, limit := s.price(), int64(500)
 		charge := price + 7
 		r := s.replica()
@@ -48,7 +48,7 @@ func TestAChargeAboveTheQuoteThatIsReadLaterIsToldAndCountedOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for quote, want := range map[int64]int{10: 1, 17: 0, 0: 0} {
-				inShop(t, 1000, func(s *shop) {
+				inStack(t, 1000, func(s *stack) {
 					r := s.replica()
 					var logs strings.Builder
 					r.orders.Logger = slog.New(slog.NewTextHandler(&logs, nil))
@@ -97,7 +97,7 @@ func (r *replica) poll(g catalog.Generation) {
 }
 
 // charging changes the charge in the response to an order.
-func charging(s *shop, answer *http.Response, cents int64) (*http.Response, error) {
+func charging(s *stack, answer *http.Response, cents int64) (*http.Response, error) {
 	record := map[string]any{}
 	if err := json.NewDecoder(answer.Body).Decode(&record); err != nil {
 		s.Error(err)

@@ -10,7 +10,7 @@ import (
 )
 
 // restore replaces the ledger with an older copy.
-func (s *shop) restore(copied []byte) {
+func (s *stack) restore(copied []byte) {
 	s.Helper()
 	if err := s.ledger.Close(); err != nil {
 		s.Fatal(err)
@@ -22,7 +22,7 @@ func (s *shop) restore(copied []byte) {
 }
 
 // backup returns a copy of the ledger's file. No process may have the ledger open.
-func (s *shop) backup() []byte {
+func (s *stack) backup() []byte {
 	s.Helper()
 	if err := s.ledger.Close(); err != nil {
 		s.Fatal(err)
@@ -36,7 +36,7 @@ func (s *shop) backup() []byte {
 }
 
 func TestARestoredLedgerGetsForgottenOrdersBackByTheirRepeats(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		if _, err := s.replica().place("studio", "known", "a harbour"); err != nil {
 			s.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func TestARestoredLedgerGetsForgottenOrdersBackByTheirRepeats(t *testing.T) {
 
 // An order whose outcome is unknown in the older ledger may have been placed or rejected since the backup.
 func TestARestoredLedgerFindsOutWhatItHasAsUnknown(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.answers(lost)
 		if _, err := r.place("studio", "k", "a harbour"); err == nil {

@@ -14,7 +14,7 @@ import (
 
 // tellsEvents reopens the ledger with events for some owners. It returns the result texts that the event data has
 // written into events.
-func (s *shop) tellsEvents(r *replica, owners ...string) (texts *[]string) {
+func (s *stack) tellsEvents(r *replica, owners ...string) (texts *[]string) {
 	texts = new([]string)
 	s.events = &ledger.EventConfig{
 		Teams: func() map[string]ledger.Team { return teamsTold(owners...) },
@@ -68,7 +68,7 @@ func TestAnEndThatAListLeavesSomethingOutOfIsRead(t *testing.T) {
 		"without its inputs":                         {"inputs", []string{"studio"}, lifecycle.Succeeded},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inShop(t, 1000, func(s *shop) {
+			inStack(t, 1000, func(s *stack) {
 				r := s.replica()
 				r.placeWithoutCharge(0)
 				texts := s.tellsEvents(r, row.told...) // reopened after the order was placed, so that the order has no watch
@@ -105,7 +105,7 @@ func TestAnEndThatNobodyReadsIsRecordedAsListed(t *testing.T) {
 			return mine, placed.Generation
 		},
 		"after all is settled": func(r *replica) (catalog.Credential, catalog.Generation) {
-			g := mustPlace(r.shop, r, "k", "a harbour")
+			g := mustPlace(r.stack, r, "k", "a harbour")
 			for range 2 {
 				if _, err := r.ledger.Observe(r.Context(), g.ID, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Failed}}); err != nil {
 					r.Fatal(err)
@@ -116,7 +116,7 @@ func TestAnEndThatNobodyReadsIsRecordedAsListed(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inShop(t, 1000, func(s *shop) {
+			inStack(t, 1000, func(s *stack) {
 				r := s.replica()
 				cred, g := place(r)
 				g.State, g.Status, g.CostCents = catalog.StateRefunded, "refunded", nil

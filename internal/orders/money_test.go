@@ -55,7 +55,7 @@ func isNotPlaced(err error) bool {
 }
 
 func TestWhoIsRemovedDuringItsQuotePlacesNothing(t *testing.T) { // fault M1
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.quotesSlowly()
 		removed, limit := errors.New("the caller was removed"), int64(100)
@@ -75,7 +75,7 @@ func TestWhoIsRemovedDuringItsQuotePlacesNothing(t *testing.T) { // fault M1
 }
 
 func TestABudgetThatIsLoweredDuringAQuoteCounts(t *testing.T) { // fault M1
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.quotesSlowly()
 		asked := 0
@@ -99,7 +99,7 @@ func TestABudgetThatIsLoweredDuringAQuoteCounts(t *testing.T) { // fault M1
 func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // fault M2
 	for name, same := range map[string]bool{"on another replica": false, "on the same replica": true} {
 		t.Run(name, func(t *testing.T) {
-			inShop(t, 1000, func(s *shop) {
+			inStack(t, 1000, func(s *stack) {
 				limited, free := s.replica(), s.replica()
 				if same {
 					free = limited
@@ -136,7 +136,7 @@ func TestAKeyThatTheCatalogHasForAnotherOrderIsUnknown(t *testing.T) { // fault 
 		`{"error":{"type":"idempotency_error","message":"Keys can only be used with the same parameters."}}`: http.StatusBadRequest,
 	} {
 		t.Run(body, func(t *testing.T) {
-			inShop(t, 1000, func(s *shop) {
+			inStack(t, 1000, func(s *stack) {
 				s.box.Inject(sandbox.Fault{Route: "POST /generations", Status: status, Body: body})
 				_, err := s.replica().place("studio", "k", "a harbour")
 				if all := s.list(ledger.Filter{}); !isUnknown(err) || len(all) != 0 {
@@ -152,7 +152,7 @@ func TestAKeyThatTheCatalogHasForAnotherOrderIsUnknown(t *testing.T) { // fault 
 
 // A replica without an API key can't settle, so it leaves the work to other replicas.
 func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // fault M6
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		revoked, good := s.replica(), s.replica()
 		mustPlace(s, good, "k", "a harbour [fail]")
 		revoked.key = "no-key-of-the-catalog"
@@ -179,7 +179,7 @@ func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // fault M6
 func TestACatalogThatLooksAtTheKeyFirstRefusesForCertain(t *testing.T) { // fault M8
 	for keyFirst, state := range map[bool]lifecycle.State{false: lifecycle.Open, true: lifecycle.Refused} {
 		t.Run(fmt.Sprint(keyFirst), func(t *testing.T) {
-			inShop(t, 1000, func(s *shop) {
+			inStack(t, 1000, func(s *stack) {
 				s.box.Inject(sandbox.Fault{Route: "POST /generations", Status: http.StatusPaymentRequired, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`})
 				r, first := s.replicaWith(orders.Config{KeyFirst: keyFirst}), true
 				r.befores(func(req *http.Request) error {
@@ -204,7 +204,7 @@ func TestACatalogThatLooksAtTheKeyFirstRefusesForCertain(t *testing.T) { // faul
 }
 
 func TestOperatorsSeeWhatRefusesARepeat(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		s.box.Inject(sandbox.Fault{Route: "POST /generations", Status: http.StatusPaymentRequired, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`})
 		r, first := s.replica(), true
 		var logs strings.Builder
@@ -244,7 +244,7 @@ func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // fault M8
 		"the idempotency key": {Status: http.StatusUnprocessableEntity, Body: `{"error":"Idempotency-Key has already been used with a different request body"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inShop(t, 1000, func(s *shop) {
+			inStack(t, 1000, func(s *stack) {
 				r, first := s.replicaWith(orders.Config{KeyFirst: true}), true
 				r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
 					if first {
@@ -272,7 +272,7 @@ func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // fault M8
 func TestARenderThatCannotBeLookedAtKeepsNoOthersWaiting(t *testing.T) { // faults M6, M9
 	for name, answer := range map[string]int{"broken": http.StatusInternalServerError, "forbidden": http.StatusForbidden} {
 		t.Run(name, func(t *testing.T) {
-			inShop(t, 1000, func(s *shop) {
+			inStack(t, 1000, func(s *stack) {
 				r := s.replica()
 				bad := mustPlace(s, r, "bad", "a harbour")
 				mustPlace(s, r, "good", "a harbour [fail]")
@@ -295,7 +295,7 @@ func TestARenderThatCannotBeLookedAtKeepsNoOthersWaiting(t *testing.T) { // faul
 
 // An operator's decision may be wrong, so it can be corrected.
 func TestACorrectedOrderIsNobodyElses(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r, ctx, owner := s.replica(), s.Context(), "studio"
 		r.befores(broken("studio"))
 		if _, err := r.place(owner, "k", "a harbour"); err == nil {
@@ -329,7 +329,7 @@ func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // fault M12
 	for name, stopped := range map[string]time.Duration{"after its lease": ledger.OrderLease + time.Second, "after the window": window + time.Minute} {
 		t.Run(name, func(t *testing.T) {
-			inShop(t, 1000, func(s *shop) {
+			inStack(t, 1000, func(s *stack) {
 				r, first := s.replica(), true
 				r.befores(func(req *http.Request) error {
 					if isOrder(req) && first {
@@ -356,7 +356,7 @@ func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // fault M12
 // The body of an order under a forwarded API key is not stored. A resend has the same bytes as the first attempt, or it
 // is not sent.
 func TestARepeatWithOtherBytesIsNotSent(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		cred := catalog.Forwarded(catalog.NewSecret(s.key))
 		place := func(r *replica, inputs string) error {
 			ctx, cancel := context.WithTimeout(s.Context(), time.Second)

@@ -18,7 +18,7 @@ import (
 )
 
 func TestARepeatIsAnsweredOnEveryReplica(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		first, err := s.replica().place("studio", "k", "a harbour")
 		if err != nil || first.Replayed {
 			s.Fatal(first, err)
@@ -36,7 +36,7 @@ func TestARepeatIsAnsweredOnEveryReplica(t *testing.T) {
 }
 
 func TestAnotherOrderUnderOneKeyIsRefused(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		if _, err := r.place("studio", "k", "a harbour"); err != nil {
 			s.Fatal(err)
@@ -48,7 +48,7 @@ func TestAnotherOrderUnderOneKeyIsRefused(t *testing.T) {
 }
 
 func TestTwoOwnersOfOneKeyHaveTwoOrders(t *testing.T) { // fault T1
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		one, err := r.place("studio", "k", "a harbour")
 		other, err2 := r.place("print", "k", "a harbour")
@@ -62,7 +62,7 @@ func TestTwoOwnersOfOneKeyHaveTwoOrders(t *testing.T) { // fault T1
 func TestAnOrderOfADeadProcessIsRecovered(t *testing.T) { // fault T3
 	for name, post := range map[string]bool{"before the POST": false, "after the POST": true} {
 		t.Run(name, func(t *testing.T) {
-			inShop(t, 1000, func(s *shop) {
+			inStack(t, 1000, func(s *stack) {
 				r := s.replica()
 				request := ledger.Request{
 					Namespace: "studio", Owner: "studio", Caller: "studio-service", IdempotencyKey: "k", UpstreamKey: "studio.k", APIKey: r.held("studio").APIKeySum(),
@@ -87,7 +87,7 @@ func TestAnOrderOfADeadProcessIsRecovered(t *testing.T) { // fault T3
 }
 
 func TestAnOrderWhoseAnswerIsLostIsKnownWithinAMinute(t *testing.T) { // fault T3
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.answers(lost)
 		_, err := r.place("studio", "k", "a harbour")
@@ -107,7 +107,7 @@ func TestAnOrderWhoseAnswerIsLostIsKnownWithinAMinute(t *testing.T) { // fault T
 }
 
 func TestTheProblemOfAnOrderIsRecordedWhileItsCallerWaits(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.answers(func(*http.Request, *http.Response) (*http.Response, error) {
 			recorder := httptest.NewRecorder()
@@ -129,7 +129,7 @@ func TestTheProblemOfAnOrderIsRecordedWhileItsCallerWaits(t *testing.T) {
 }
 
 func TestARefusedOrderFreesItsKey(t *testing.T) {
-	inShop(t, 0, func(s *shop) {
+	inStack(t, 0, func(s *stack) {
 		r := s.replica()
 		_, err := r.place("studio", "k", "a harbour")
 		if catalog.KindOf(err) != catalog.KindInsufficientFunds || !isNotPlaced(err) {
@@ -145,7 +145,7 @@ func TestARefusedOrderFreesItsKey(t *testing.T) {
 }
 
 func TestARefusalOfAnOrderThatMayExistIsUnknown(t *testing.T) {
-	inShop(t, 11, func(s *shop) {
+	inStack(t, 11, func(s *stack) {
 		r := s.replica()
 		r.answers(lost)
 		if _, err := r.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown {
@@ -164,7 +164,7 @@ func TestARefusalOfAnOrderThatMayExistIsUnknown(t *testing.T) {
 }
 
 // afterWaiting places an order that waits for another replica's order, which is rejected.
-func (s *shop) afterWaiting(limit int64) (err error) {
+func (s *stack) afterWaiting(limit int64) (err error) {
 	first, second := s.replica(), s.replica()
 	first.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
 		time.Sleep(time.Second)
@@ -187,7 +187,7 @@ func (s *shop) afterWaiting(limit int64) (err error) {
 
 func TestARefusalAfterAnotherReplicasIsCertain(t *testing.T) {
 	t.Run("by the catalog", func(t *testing.T) {
-		inShop(t, 0, func(s *shop) {
+		inStack(t, 0, func(s *stack) {
 			limit := s.price()
 			err := s.afterWaiting(limit)
 			if !isNotPlaced(err) || catalog.KindOf(err) != catalog.KindInsufficientFunds {
@@ -206,7 +206,7 @@ func TestARefusalAfterAnotherReplicasIsCertain(t *testing.T) {
 		})
 	})
 	t.Run("by a budget", func(t *testing.T) {
-		inShop(t, 0, func(s *shop) {
+		inStack(t, 0, func(s *stack) {
 			err := s.afterWaiting(s.price() - 1)
 			if _, budget := errors.AsType[*ledger.BudgetError](err); !budget || !isNotPlaced(err) || catalog.KindOf(err) != 0 {
 				s.Errorf("%v", err)
@@ -216,7 +216,7 @@ func TestARefusalAfterAnotherReplicasIsCertain(t *testing.T) {
 }
 
 func TestAnOwnUncertainAttemptOutlivesItsOrder(t *testing.T) {
-	inShop(t, 0, func(s *shop) {
+	inStack(t, 0, func(s *stack) {
 		r := s.replica()
 		posts := 0
 		r.answers(func(req *http.Request, answer *http.Response) (*http.Response, error) {
@@ -244,7 +244,7 @@ func TestAnOwnUncertainAttemptOutlivesItsOrder(t *testing.T) {
 }
 
 func TestNothingIsSentAfterTheWindow(t *testing.T) { // fault T11
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.answers(lost)
 		_, _ = r.place("studio", "k", "a harbour")
@@ -261,7 +261,7 @@ func TestNothingIsSentAfterTheWindow(t *testing.T) { // fault T11
 }
 
 func TestNothingIsSentUnderAnotherAPIKey(t *testing.T) { // fault T10
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.answers(lost)
 		_, _ = r.place("studio", "k", "a harbour")
@@ -283,7 +283,7 @@ func TestNothingIsSentUnderAnotherAPIKey(t *testing.T) { // fault T10
 }
 
 func TestABudgetHoldsOnEveryReplica(t *testing.T) { // fault T5
-	inShop(t, 10_000, func(s *shop) {
+	inStack(t, 10_000, func(s *stack) {
 		price := s.price()
 		replicas := []*replica{s.replica(), s.replica(), s.replica()}
 		limit := 10*price - 1
@@ -316,7 +316,7 @@ func TestABudgetHoldsOnEveryReplica(t *testing.T) { // fault T5
 }
 
 // price returns an order's price.
-func (s *shop) price() int64 {
+func (s *stack) price() int64 {
 	r := s.replica()
 	quote, err := r.client.Quote(s.Context(), r.held("studio"), "studio/haiku", []byte(`{"prompt":"a harbour"}`))
 	if err != nil {
@@ -326,7 +326,7 @@ func (s *shop) price() int64 {
 }
 
 func TestOrdersFailWhileTheLedgerIsUnavailable(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		if _, err := r.place("studio", "k", "a harbour"); err != nil {
 			s.Fatal(err)
@@ -344,7 +344,7 @@ func TestOrdersFailWhileTheLedgerIsUnavailable(t *testing.T) {
 }
 
 func TestAModelThatTheTeamMayNotOrderIsRefused(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		_, err := s.replica().place("studio", "k", "a harbour", func(r *orders.Request) {
 			r.Terms = func() (orders.Terms, error) { return orders.Terms{Refused: true}, nil }
 		})
@@ -357,7 +357,7 @@ func TestAModelThatTheTeamMayNotOrderIsRefused(t *testing.T) {
 func TestAnOutcomeThatTheLedgerDoesNotHoldIsUnknown(t *testing.T) { // fault T4
 	for name, refusal := range map[string]bool{"an id": false, "a refusal": true} {
 		t.Run(name, func(t *testing.T) {
-			inShop(t, 1000, func(s *shop) {
+			inStack(t, 1000, func(s *stack) {
 				r := s.replica()
 				r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
 					if refusal {
@@ -384,7 +384,7 @@ func TestAnOutcomeThatTheLedgerDoesNotHoldIsUnknown(t *testing.T) { // fault T4
 }
 
 func TestAStoppedReplicaOverwritesNothing(t *testing.T) { // fault T9
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		stopped := s.replica()
 		stopped.answers(func(*http.Request, *http.Response) (*http.Response, error) {
 			time.Sleep(2 * time.Minute)

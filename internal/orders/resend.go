@@ -26,7 +26,7 @@ const (
 // stored idempotency key and bytes, under the API key of its first attempt. Owners take turns. While the catalog does not
 // respond, only one order at a time is sent. No order is sent during a pause of the limiter, or while [jobs.MayAsk] returns false.
 func (o *Orders) ResendAbandoned(ctx context.Context, held catalog.Credential) {
-	r := &recovery{orders: o, held: held, places: make(chan struct{}, recoverAtMost)}
+	r := &recovery{orders: o, held: held, slots: make(chan struct{}, recoverAtMost)}
 	defer r.resends.Wait()
 	for sleep(ctx, r.outage.pause(recoverEvery)) {
 		for r.next(ctx) {
@@ -38,7 +38,7 @@ func (o *Orders) ResendAbandoned(ctx context.Context, held catalog.Credential) {
 type recovery struct {
 	orders  *Orders
 	held    catalog.Credential
-	places  chan struct{}
+	slots   chan struct{}
 	resends sync.WaitGroup
 	outage  outage
 	last    string // owner of the order that was resent last
@@ -50,19 +50,19 @@ func (r *recovery) next(ctx context.Context) bool {
 		return false
 	}
 	select {
-	case r.places <- struct{}{}:
+	case r.slots <- struct{}{}:
 	case <-ctx.Done():
 		return false
 	}
 	held, asked := r.held.Pinned(), time.Now() // the API key may be rotated concurrently
 	order, found, err := r.orders.Ledger.Resume(ctx, held.APIKeySum(), r.last)
 	if err != nil || !found {
-		<-r.places
+		<-r.slots
 		return false // an unavailable ledger shows in the errors of calls
 	}
 	r.last = order.Owner
 	resend := func() {
-		defer func() { <-r.places }()
+		defer func() { <-r.slots }()
 		ctx, span := traced(ctx, "resend order", attribute.String("easel.order.id", order.ID), attribute.String("easel.model.id", order.ModelID))
 		defer span.End()
 		r.outage.note(r.meetsOutage(ctx, r.orders.resend(ctx, held, order, asked)))

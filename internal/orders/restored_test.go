@@ -15,7 +15,7 @@ import (
 
 // backupInFlight places an order that the catalog rejects. It returns a backup that was written while the order was in
 // flight.
-func backupInFlight(s *shop, key string) (copied []byte) {
+func backupInFlight(s *stack, key string) (copied []byte) {
 	s.Helper()
 	file, r := filepath.Join(s.TempDir(), "backup.db"), s.replica()
 	r.befores(func(req *http.Request) error {
@@ -37,7 +37,7 @@ func backupInFlight(s *shop, key string) (copied []byte) {
 }
 
 func TestRestoredLedgerResendsNoOrderByItself(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		backup := backupInFlight(s, "first")
 		if _, err := s.replica().place("studio", "second", "a harbour"); err != nil {
 			s.Fatal(err)
@@ -58,7 +58,7 @@ func TestRestoredLedgerResendsNoOrderByItself(t *testing.T) {
 }
 
 func TestRestoredLedgerResendsWhatItsCallerRepeats(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		s.restore(backupInFlight(s, "first"))
 		r := s.replica()
 		r.befores(func(req *http.Request) error {
@@ -79,7 +79,7 @@ func TestRestoredLedgerResendsWhatItsCallerRepeats(t *testing.T) {
 }
 
 func TestRestoredLedgerCallsNoKeyFree(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		s.restore(backupInFlight(s, "first"))
 		r := s.replica()
 		_, tooDear := r.place("studio", "new", "a harbour", func(r *orders.Request) { r.MaxCostCents = new(int64(0)) })

@@ -15,7 +15,7 @@ import (
 )
 
 func TestAnAPIKeyThatIsRotatedWithinARecoveryBuysNothing(t *testing.T) { // faults A11, T10
-	inShopOf(t, sandbox.Config{Repeats: sandbox.Repeats{PerAPIKey: true}}, 1000, func(s *shop) {
+	inStackOf(t, sandbox.Config{Repeats: sandbox.Repeats{PerAPIKey: true}}, 1000, func(s *stack) {
 		r := s.replica()
 		r.answers(lost)
 		if _, err := r.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown {
@@ -62,10 +62,10 @@ func outcomeOf(err error) orders.Outcome {
 
 func TestACallWhoseOwnAttemptMayHaveBeenTakenSaysSoWhateverComesAfter(t *testing.T) { // fault A10
 	for name, row := range map[string]struct {
-		meanwhile func(*shop, ledger.Order)
+		meanwhile func(*stack, ledger.Order)
 		refused   bool // the caller's terms reject the order when the key is looked up again
 	}{
-		"another replica has the lease, and the ledger goes away": {meanwhile: func(s *shop, o ledger.Order) {
+		"another replica has the lease, and the ledger goes away": {meanwhile: func(s *stack, o ledger.Order) {
 			_, _, err := s.ledger.Call(s.Context(), ledger.Request{
 				Namespace: o.Namespace, Owner: o.Owner, Caller: o.Caller, IdempotencyKey: o.IdempotencyKey, APIKey: o.APIKey, Digest: o.Digest, InputsDigest: o.InputsDigest,
 			})
@@ -77,14 +77,14 @@ func TestACallWhoseOwnAttemptMayHaveBeenTakenSaysSoWhateverComesAfter(t *testing
 				_ = s.ledger.Close()
 			}()
 		}},
-		"an operator calls the order refused, and the model is allowed no more": {refused: true, meanwhile: func(s *shop, o ledger.Order) {
+		"an operator calls the order refused, and the model is allowed no more": {refused: true, meanwhile: func(s *stack, o ledger.Order) {
 			if _, possible, err := s.ledger.Resolve(s.Context(), o.ID, "another API key", ledger.Resolution{By: ledger.By{Actor: "ops"}}); err != nil || !possible {
 				s.Error(possible, err)
 			}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inShop(t, 1000, func(s *shop) {
+			inStack(t, 1000, func(s *stack) {
 				r := s.replica()
 				var happened atomic.Bool
 				r.answers(func(req *http.Request, answer *http.Response) (*http.Response, error) {
@@ -109,7 +109,7 @@ func TestACallWhoseOwnAttemptMayHaveBeenTakenSaysSoWhateverComesAfter(t *testing
 }
 
 func TestAnOrderIsPlacedWhenItIsWrittenDown(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
 			time.Sleep(14 * time.Second)
@@ -127,7 +127,7 @@ func TestAnOrderIsPlacedWhenItIsWrittenDown(t *testing.T) {
 
 // restartedAfterLostResponse places an order whose response is lost, and restarts the process. posts is the number of
 // orders that the new process has sent.
-func (s *shop) restartedAfterLostResponse() (restarted *replica, posts *int) {
+func (s *stack) restartedAfterLostResponse() (restarted *replica, posts *int) {
 	s.Helper()
 	r := s.replica()
 	r.answers(lost)
@@ -148,7 +148,7 @@ func (s *shop) restartedAfterLostResponse() (restarted *replica, posts *int) {
 }
 
 func TestNoOrderIsSentBeforeTheAccountIsKnown(t *testing.T) { // fault M4
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		restarted, posts := s.restartedAfterLostResponse()
 		s.ledger.AccountUnknown.Store(true)
 		_, err := restarted.place("studio", "new", "a harbour")
@@ -166,7 +166,7 @@ func TestNoOrderIsSentBeforeTheAccountIsKnown(t *testing.T) { // fault M4
 }
 
 func TestNoOrderIsResentUnderARejectedAPIKey(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		restarted, posts := s.restartedAfterLostResponse()
 		rejects := s.box.Inject(sandbox.Fault{Route: "GET /me", Status: http.StatusUnauthorized})
 		if _, err := restarted.client.Account(s.Context(), restarted.held("")); catalog.KindOf(err) != catalog.KindCredentialRejected {
@@ -186,7 +186,7 @@ func TestNoOrderIsResentUnderARejectedAPIKey(t *testing.T) {
 }
 
 func TestAnOrderWaitsUntilTheAccountIsKnown(t *testing.T) { // fault M4
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		s.ledger.AccountUnknown.Store(true)
 		time.AfterFunc(3*time.Second, func() { s.ledger.AccountUnknown.Store(false) })

@@ -24,7 +24,7 @@ const (
 // observation.
 func (o *Orders) Settle(held catalog.Credential) jobs.Kind {
 	return jobs.Kind{
-		Name: "settle", Interval: settleInterval, Places: 1, Catalog: o.Catalog, MinRetry: settleInterval, MaxRetry: settleInterval,
+		Name: "settle", Interval: settleInterval, Slots: 1, Catalog: o.Catalog, MinRetry: settleInterval, MaxRetry: settleInterval,
 		Do: func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 			return ledger.Outcome{}, o.settle(ctx, held)
 		},

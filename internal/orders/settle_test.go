@@ -41,7 +41,7 @@ func (r *replica) settle(ctx context.Context) {
 }
 
 // budget returns the amounts in cents that studio has spent today and has reserved.
-func (s *shop) budget() (spent, reserved int64) {
+func (s *stack) budget() (spent, reserved int64) {
 	s.Helper()
 	most := int64(1 << 40)
 	all, err := s.ledger.Budgets(context.Background(), "studio", ledger.Limits{DailyCents: &most})
@@ -52,17 +52,17 @@ func (s *shop) budget() (spent, reserved int64) {
 }
 
 // reads returns the number of single reads and of lists that the catalog has answered.
-func (s *shop) reads() (single, lists int) {
+func (s *stack) reads() (single, lists int) {
 	all := s.box.Requests()
 	return all["GET /generations/{id}"], all["GET /generations"]
 }
 
-func mustPlace(s *shop, r *replica, key, prompt string) catalog.Generation {
+func mustPlace(s *stack, r *replica, key, prompt string) catalog.Generation {
 	s.Helper()
 	return mustPlaceOf(s, "studio", r, key, prompt)
 }
 
-func mustPlaceOf(s *shop, owner string, r *replica, key, prompt string) catalog.Generation {
+func mustPlaceOf(s *stack, owner string, r *replica, key, prompt string) catalog.Generation {
 	s.Helper()
 	receipt, err := r.place(owner, key, prompt)
 	if err != nil {
@@ -72,7 +72,7 @@ func mustPlaceOf(s *shop, owner string, r *replica, key, prompt string) catalog.
 }
 
 func TestARefundThatNobodySeesGivesTheBudgetItsMoneyBack(t *testing.T) { // fault T6
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		mustPlace(s, r, "k", "a harbour [fail]")
 		if spent, reserved := s.budget(); spent == 0 || reserved != 0 {
@@ -87,7 +87,7 @@ func TestARefundThatNobodySeesGivesTheBudgetItsMoneyBack(t *testing.T) { // faul
 }
 
 func TestAFailureWithoutARefundIsUnconfirmedAfterTheWindow(t *testing.T) {
-	inShopOf(t, sandbox.Config{Dialect: sandbox.Dialect{Refund: sandbox.RefundSilent}}, 1000, func(s *shop) {
+	inStackOf(t, sandbox.Config{Dialect: sandbox.Dialect{Refund: sandbox.RefundSilent}}, 1000, func(s *stack) {
 		r := s.replica()
 		mustPlace(s, r, "k", "a harbour [fail]")
 		settles(5*time.Minute, r)
@@ -108,7 +108,7 @@ func TestAFailureWithoutARefundIsUnconfirmedAfterTheWindow(t *testing.T) {
 }
 
 func TestTheLastLookIsASingleRead(t *testing.T) {
-	inShopOf(t, sandbox.Config{RefundDelay: 5 * time.Minute}, 100_000, func(s *shop) {
+	inStackOf(t, sandbox.Config{RefundDelay: 5 * time.Minute}, 100_000, func(s *stack) {
 		r, listed := s.replica(), []string{}
 		for n := range 12 {
 			g := mustPlace(s, r, fmt.Sprint("k", n), "a harbour [fail]")
@@ -125,11 +125,11 @@ func TestTheLastLookIsASingleRead(t *testing.T) {
 }
 
 func TestARefundAfterASuccessCountsWheneverItIsSeen(t *testing.T) { // fault T6
-	for name, sees := range map[string]func(*shop, *replica, catalog.Version){
-		"by a read": func(s *shop, r *replica, read catalog.Version) {
+	for name, sees := range map[string]func(*stack, *replica, catalog.Version){
+		"by a read": func(s *stack, r *replica, read catalog.Version) {
 			r.orders.Hub.Observe(s.Context(), r.held("studio"), read, true)
 		},
-		"in a list": func(s *shop, r *replica, read catalog.Version) {
+		"in a list": func(s *stack, r *replica, read catalog.Version) {
 			owner := "studio"
 			listed, err := r.orders.List(s.Context(), ledger.Filter{Owner: &owner}, ledger.Position{}, 10)
 			if err != nil || len(listed) != 1 {
@@ -139,7 +139,7 @@ func TestARefundAfterASuccessCountsWheneverItIsSeen(t *testing.T) { // fault T6
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inShop(t, 1000, func(s *shop) {
+			inStack(t, 1000, func(s *stack) {
 				r := s.replica()
 				g := mustPlace(s, r, "k", "a harbour")
 				states := r.watches(g.ID)
@@ -168,7 +168,7 @@ func TestARefundAfterASuccessCountsWheneverItIsSeen(t *testing.T) { // fault T6
 }
 
 func TestADeletionThatNobodySeesIsRecorded(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		g := mustPlace(s, r, "k", "a harbour")
 		if err := r.client.Delete(s.Context(), r.held("studio"), g.ID); err != nil {
@@ -190,7 +190,7 @@ func TestADeletionThatNobodySeesIsRecorded(t *testing.T) {
 }
 
 func TestOneReplicaSettlesWithFewReads(t *testing.T) {
-	inShop(t, 100_000, func(s *shop) {
+	inStack(t, 100_000, func(s *stack) {
 		one, other := s.replica(), s.replica()
 		for n := range 40 {
 			g := mustPlace(s, one, fmt.Sprint("k", n), "a harbour")
@@ -227,7 +227,7 @@ func TestSettlingGoesOnWithoutAList(t *testing.T) {
 		"unauthorized": {sandbox.Fault{Status: 401}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inShop(t, 100_000, func(s *shop) {
+			inStack(t, 100_000, func(s *stack) {
 				r := s.replica()
 				for n := range 25 {
 					mustPlace(s, r, fmt.Sprint("k", n), "a harbour")
@@ -256,7 +256,7 @@ func TestAnOldOrderIsLookedAtDaily(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it is of scale: .ci/nightly runs it")
 	}
-	inShopOf(t, sandbox.Config{Speed: 1e-6}, 1000, func(s *shop) {
+	inStackOf(t, sandbox.Config{Speed: 1e-6}, 1000, func(s *stack) {
 		r := s.replica()
 		mustPlace(s, r, "k", "a harbour")
 		settles(25*time.Hour, r)
@@ -269,7 +269,7 @@ func TestAnOldOrderIsLookedAtDaily(t *testing.T) {
 }
 
 func TestWhatIsSightedIsRecordedWithoutItsInputs(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		g := mustPlace(s, r, "k", "a harbour")
 		g.State, g.Status, g.Inputs, g.FailureMessage = catalog.StateRefunded, "refunded", catalog.Value(`{"prompt":"secret"}`), "no"
@@ -288,7 +288,7 @@ func TestWhatIsSightedIsRecordedWithoutItsInputs(t *testing.T) {
 func TestAStateThatWasSeenBeforeItsOrderWasConcludedIsRecorded(t *testing.T) {
 	for state, want := range map[catalog.State]lifecycle.Status{catalog.StateRunning: lifecycle.Running, catalog.StateSucceeded: lifecycle.Succeeded} {
 		t.Run(state.String(), func(t *testing.T) {
-			inShop(t, 1000, func(s *shop) {
+			inStack(t, 1000, func(s *stack) {
 				r := s.replica()
 				// A sweep finds the generation while the response to its order is still in flight.
 				r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
@@ -312,7 +312,7 @@ func TestAStateThatWasSeenBeforeItsOrderWasConcludedIsRecorded(t *testing.T) {
 }
 
 func TestWhatAnotherForwardedAPIKeySeesIsNotRecorded(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		mine := catalog.Forwarded(catalog.NewSecret(s.key))
 		receipt, err := r.orders.Place(s.Context(), mine, orders.Request{ModelID: "studio/haiku", Inputs: []byte(`{"prompt":"a"}`), IdempotencyKey: "k", UpstreamKey: "k"})

@@ -18,7 +18,7 @@ import (
 )
 
 func TestAnOrderIsPolledUntilItIsSettledWithoutAWatch(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		mine := mustPlace(s, r, "k", "a harbour")
 		r.orders.Hub.Created(s.Context(), r.held("studio"), mine, "studio/haiku", time.Now())
@@ -36,7 +36,7 @@ func TestAnOrderIsPolledUntilItIsSettledWithoutAWatch(t *testing.T) {
 }
 
 func TestAnOrderIsPolledWithoutAWatchForADay(t *testing.T) {
-	inShopOf(t, sandbox.Config{Speed: 1e-6}, 1000, func(s *shop) {
+	inStackOf(t, sandbox.Config{Speed: 1e-6}, 1000, func(s *stack) {
 		r := s.replica()
 		mine := mustPlace(s, r, "k", "a harbour")
 		r.orders.Hub.Created(s.Context(), r.held("studio"), mine, "studio/haiku", time.Now())
@@ -54,7 +54,7 @@ func TestAnOrderIsPolledWithoutAWatchForADay(t *testing.T) {
 func TestAfterARestartAnEndIsRecordedWithinAMinute(t *testing.T) {
 	for at := range 6 { // each time, the previous process ends at another point before the render's end
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
-			inShopOf(t, sandbox.Config{Speed: 0.1}, 1000, func(s *shop) {
+			inStackOf(t, sandbox.Config{Speed: 0.1}, 1000, func(s *stack) {
 				before, after := s.replica(), s.replica()
 				mine := mustPlace(s, before, "k", "a harbour")
 				before.orders.Hub.Created(s.Context(), before.held("studio"), mine, "studio/haiku", time.Now())
@@ -78,7 +78,7 @@ func TestAfterARestartAnEndIsRecordedWithinAMinute(t *testing.T) {
 }
 
 func TestDeadSettlerIsReplacedAfterItsLease(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		mustPlace(s, r, "k", "a harbour")
 		time.Sleep(time.Minute)
@@ -105,7 +105,7 @@ func TestDeadSettlerIsReplacedAfterItsLease(t *testing.T) {
 }
 
 func TestUnreadableGenerationsDelayNoOthers(t *testing.T) {
-	inShop(t, 100_000, func(s *shop) {
+	inStack(t, 100_000, func(s *stack) {
 		r, bad := s.replica(), map[string]bool{}
 		for n := range 25 {
 			if g := mustPlace(s, r, fmt.Sprint("k", n), "a harbour"); n < 15 {
@@ -127,7 +127,7 @@ func TestUnreadableGenerationsDelayNoOthers(t *testing.T) {
 }
 
 func TestRejectedStateDelaysNoOtherStates(t *testing.T) {
-	inShop(t, 100_000, func(s *shop) {
+	inStack(t, 100_000, func(s *stack) {
 		r := s.replica()
 		s.rejects(`NEW.status = 4 AND NEW.idempotency_key IN ('k0', 'k1', 'k2')`)
 		var seen []watch.Sighting

@@ -22,7 +22,7 @@ func broken(owner string) func(*http.Request) error {
 }
 
 func TestOneTeamsFailingOrdersDelayNobodyElses(t *testing.T) { // fault M9
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.befores(broken("studio"))
 		for n := range 10 {
@@ -49,7 +49,7 @@ func TestOneTeamsFailingOrdersDelayNobodyElses(t *testing.T) { // fault M9
 
 // The recovery acquires a lease only for an attempt that it sends.
 func TestEachLeaseOfTheRecoveryIsAnAttempt(t *testing.T) { // fault M9
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		r.answers(lost)
 		if _, err := r.place("studio", "k", "a harbour"); err == nil {
@@ -75,7 +75,7 @@ func TestEachLeaseOfTheRecoveryIsAnAttempt(t *testing.T) { // fault M9
 }
 
 // leases returns the only order's number of leases.
-func (s *shop) leases() int {
+func (s *stack) leases() int {
 	s.Helper()
 	all := s.list(ledger.Filter{Unresolved: true})
 	if len(all) != 1 {

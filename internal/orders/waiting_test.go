@@ -37,7 +37,7 @@ func (e *eventLog) take() []string {
 }
 
 // withEvents reopens the ledger with events for the team studio.
-func (s *shop) withEvents() (events *eventLog) {
+func (s *stack) withEvents() (events *eventLog) {
 	s.Helper()
 	events = &eventLog{}
 	if err := s.ledger.Close(); err != nil {
@@ -62,7 +62,7 @@ func (s *shop) withEvents() (events *eventLog) {
 }
 
 // rejects adds a trigger that rejects the updates of orders that match a condition. The returned function removes it.
-func (s *shop) rejects(condition string) (end func()) {
+func (s *stack) rejects(condition string) (end func()) {
 	s.Helper()
 	run := func(statement string) {
 		db, err := sql.Open("sqlite", "file:"+s.path+"?_pragma=busy_timeout(5000)")
@@ -104,7 +104,7 @@ func TestEachEndThatTheLedgerRejectedIsRecordedLaterInOrder(t *testing.T) {
 	} {
 		for when, fails := range map[string]time.Duration{"never": 0, "for a minute": time.Minute, "until the hub ends": -1} {
 			t.Run(name+", the ledger fails "+when, func(t *testing.T) {
-				inShop(t, 1000, func(s *shop) {
+				inStack(t, 1000, func(s *stack) {
 					events := s.withEvents()
 					r := s.replica()
 					g := mustPlace(s, r, "k", "a harbour")
@@ -136,7 +136,7 @@ func TestEachEndThatTheLedgerRejectedIsRecordedLaterInOrder(t *testing.T) {
 }
 
 func TestARepeatedReadIsNotRecordedAgain(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r, owner := s.replica(), "studio"
 		g := mustPlace(s, r, "k", "a harbour")
 		recorded := func() string {
@@ -166,7 +166,7 @@ func TestARepeatedReadIsNotRecordedAgain(t *testing.T) {
 }
 
 func TestWhatAForwardedAPIKeySeesIsRecordedBesideAnother(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r, another := s.replica(), catalog.Forwarded(catalog.NewSecret("another of the account"))
 		mine, g := placeForwarded(r, "a harbour")
 		seen := ended(g, catalog.StateSucceeded, 7)
@@ -182,7 +182,7 @@ func TestWhatAForwardedAPIKeySeesIsRecordedBesideAnother(t *testing.T) {
 }
 
 func TestAFailureUnderAForwardedAPIKeySettlesAfterTheWindow(t *testing.T) {
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		mine, g := placeForwarded(r, "a harbour")
 		seen := ended(g, catalog.StateFailed, 7)

@@ -14,7 +14,7 @@ import (
 
 // TestNoReaderSeesAGenerationGoBackwards reads records and lists while generations are rendered.
 func TestNoReaderSeesAGenerationGoBackwards(t *testing.T) {
-	sh := newShop(t, sandbox.Config{Seed: 5, Speed: 3000, RefundDelay: 5 * time.Second, FailureRate: 0.5})
+	sh := newAccount(t, sandbox.Config{Seed: 5, Speed: 3000, RefundDelay: 5 * time.Second, FailureRate: 0.5})
 	var steps atomic.Int64
 	var group errgroup.Group
 	for range 4 {

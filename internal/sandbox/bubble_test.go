@@ -12,7 +12,7 @@ import (
 
 func TestAnIdleSandboxSetsNoTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newShop(t, sandbox.Config{})
+		b := newAccount(t, sandbox.Config{})
 		id := b.create(haiku)
 		start := time.Now()
 		time.Sleep(1000 * time.Hour) // virtual time must advance in one step, or this test would take long
@@ -33,7 +33,7 @@ func TestAFailedGenerationIsRefundedExactlyOnceInEachWay(t *testing.T) {
 	} {
 		t.Run(c.states, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newShop(t, sandbox.Config{Dialect: sandbox.Dialect{Refund: c.way}})
+				b := newAccount(t, sandbox.Config{Dialect: sandbox.Dialect{Refund: c.way}})
 				id := b.create(doomed)
 				states := "queued"
 				for range 80 {
@@ -59,7 +59,7 @@ func TestAFailedGenerationIsRefundedExactlyOnceInEachWay(t *testing.T) {
 
 func TestAnAuditHasTheTrueTimesOfAGeneration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newShop(t, sandbox.Config{RefundDelay: time.Hour})
+		b := newAccount(t, sandbox.Config{RefundDelay: time.Hour})
 		b.create(doomed, "Idempotency-Key", "k")
 		time.Sleep(time.Second)
 		good, ordered := b.create(small), time.Now().UTC()
@@ -83,7 +83,7 @@ func TestAnAuditHasTheTrueTimesOfAGeneration(t *testing.T) {
 
 func TestAShareOfGenerationsFailsAtRandom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newShop(t, sandbox.Config{FailureRate: 0.25})
+		b := newAccount(t, sandbox.Config{FailureRate: 0.25})
 		for range 200 {
 			b.create(haiku)
 		}
@@ -103,7 +103,7 @@ func TestAShareOfGenerationsFailsAtRandom(t *testing.T) {
 func TestTheSameSeedMakesTheSameHistory(t *testing.T) {
 	history := func() (lines []string) {
 		synctest.Test(t, func(t *testing.T) {
-			b := newShop(t, sandbox.Config{FailureRate: 0.3})
+			b := newAccount(t, sandbox.Config{FailureRate: 0.3})
 			for i := range 20 {
 				b.create(haiku)
 				time.Sleep(time.Duration(i) * 100 * time.Millisecond)
@@ -120,7 +120,7 @@ func TestTheSameSeedMakesTheSameHistory(t *testing.T) {
 
 func TestDeletingAnUnfinishedGenerationRefundsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newShop(t, sandbox.Config{})
+		b := newAccount(t, sandbox.Config{})
 		id := b.create(haiku)
 		b.do("DELETE", "/generations/"+id, "").want(t, 204, "")
 		time.Sleep(time.Hour)
@@ -132,7 +132,7 @@ func TestDeletingAnUnfinishedGenerationRefundsNothing(t *testing.T) {
 
 func TestDeletingAFailedGenerationBringsItsRefundForward(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newShop(t, sandbox.Config{RefundDelay: time.Hour})
+		b := newAccount(t, sandbox.Config{RefundDelay: time.Hour})
 		id := b.create(doomed)
 		time.Sleep(time.Minute)
 		if got := b.status(id); got != "failed" || b.audit().RefundCents != 0 {

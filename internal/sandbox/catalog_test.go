@@ -142,7 +142,7 @@ func TestEveryModelListsItsFieldsAndTakesItsOwnDefaults(t *testing.T) {
 
 func TestTheListShowsTheNewestFirst(t *testing.T) {
 	for limit, want := range map[int]int{0: 100, 2: 2} {
-		sh := newShop(t, sandbox.Config{Speed: 0.001, Dialect: sandbox.Dialect{ListLimit: limit}})
+		sh := newAccount(t, sandbox.Config{Speed: 0.001, Dialect: sandbox.Dialect{ListLimit: limit}})
 		var ids []string
 		for range 105 {
 			ids = append([]string{sh.create(haiku)}, ids...)
@@ -247,7 +247,7 @@ func TestADeletedGenerationIsNotFound(t *testing.T) {
 
 func TestTooManyRequestsGetARetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newShop(t, sandbox.Config{RateLimit: 0.5})
+		b := newAccount(t, sandbox.Config{RateLimit: 0.5})
 		b.do("GET", "/me", "").want(t, 200, "")
 		r := b.do("GET", "/me", "").want(t, 429, "RATE_LIMITED")
 		if r.header.Get("Retry-After") != "2" {
@@ -264,7 +264,7 @@ func TestTooManyRequestsGetARetryAfter(t *testing.T) {
 
 func TestARateOfOneRouteLimitsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newShop(t, sandbox.Config{RateLimit: 1, RateRoute: "GET /models"})
+		b := newAccount(t, sandbox.Config{RateLimit: 1, RateRoute: "GET /models"})
 		b.do("GET", "/models", "").want(t, 200, "")
 		b.do("GET", "/models", "").want(t, 429, "RATE_LIMITED")
 		b.do("GET", "/me", "").want(t, 200, "")

@@ -44,7 +44,7 @@ func runChild(path string) {
 func TestTheAccountsAreRightAfterEveryKill(t *testing.T) { // fault S1
 	path := filepath.Join(t.TempDir(), "catalog.db")
 	key := prepareKey(t, path)
-	life := &client{shop: &shop{t: t, key: key}, accepted: map[string]string{}}
+	life := &client{account: &account{t: t, key: key}, accepted: map[string]string{}}
 	for range 10 {
 		life.surviveKill(t, path)
 	}
@@ -109,7 +109,7 @@ func allEnded(a sandbox.Audit) bool {
 
 // client sends orders and records the catalog's responses.
 type client struct {
-	*shop
+	*account
 	accepted map[string]string // generation IDs by idempotency key
 	sent     int
 }
@@ -209,7 +209,7 @@ func TestGenerationsOfAnEarlierProcessAreResumed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &shop{t: t, s: s, url: "http://catalog", key: key}
+	b := &account{t: t, s: s, url: "http://catalog", key: key}
 	b.c = &http.Client{Transport: direct{b}}
 	later := b.create(haiku)
 	if err := s.Close(); err != nil {

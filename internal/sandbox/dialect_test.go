@@ -29,7 +29,7 @@ func TestDialectsCoverEachReadingRule(t *testing.T) {
 	spoken := map[string]bool{}
 	for _, d := range sandbox.Dialects() {
 		synctest.Test(t, func(t *testing.T) {
-			b := newShop(t, sandbox.Config{Dialect: d})
+			b := newAccount(t, sandbox.Config{Dialect: d})
 			for _, body := range b.everyBody(t, d) {
 				hear(spoken, b.parse(body))
 			}
@@ -47,7 +47,7 @@ func TestDialectsCoverEachReadingRule(t *testing.T) {
 }
 
 // everyBody returns a response of each kind.
-func (b *shop) everyBody(t *testing.T, d sandbox.Dialect) (bodies []string) {
+func (b *account) everyBody(t *testing.T, d sandbox.Dialect) (bodies []string) {
 	key := b.key
 	ask := func(method, path, body string, head ...string) string {
 		r := b.do(method, path, body, head...)
@@ -86,7 +86,7 @@ func (b *shop) everyBody(t *testing.T, d sandbox.Dialect) (bodies []string) {
 }
 
 // parse returns the decoded JSON, or the body itself if it is not JSON.
-func (b *shop) parse(body string) any {
+func (b *account) parse(body string) any {
 	var v any
 	dec := json.NewDecoder(strings.NewReader(body))
 	dec.UseNumber()

@@ -18,7 +18,7 @@ import (
 )
 
 // inject activates a fault that must fire before the test ends.
-func (sh *shop) inject(f sandbox.Fault) *sandbox.Injected {
+func (sh *account) inject(f sandbox.Fault) *sandbox.Injected {
 	sh.t.Helper()
 	fault := sh.s.Inject(f)
 	sh.t.Cleanup(func() {
@@ -100,7 +100,7 @@ func TestAHangEndsWithTheClient(t *testing.T) {
 } // the server's Close checks that the handlers have ended
 
 // leaveWhen sends a request, and disconnects when the fault has fired the given number of times.
-func (sh *shop) leaveWhen(fault *sandbox.Injected, fired int, method, path, idempotency string) {
+func (sh *account) leaveWhen(fault *sandbox.Injected, fired int, method, path, idempotency string) {
 	sh.t.Helper()
 	ctx, leave := context.WithCancel(sh.t.Context())
 	defer leave()
@@ -140,7 +140,7 @@ func TestClosingEndsWhatAFaultHolds(t *testing.T) {
 }
 
 // reopen replaces a closed sandbox, so that the test can audit it at the end.
-func (sh *shop) reopen() {
+func (sh *account) reopen() {
 	s, err := sandbox.Open(fast())
 	if err != nil {
 		sh.t.Fatal(err)
@@ -170,7 +170,7 @@ func TestAnOversizedBodyIsStreamed(t *testing.T) {
 }
 
 // content creates a result file, and returns its path and bytes.
-func (sh *shop) content() (path string, whole []byte) {
+func (sh *account) content() (path string, whole []byte) {
 	id := sh.create(small)
 	sh.await(id, "succeeded")
 	path = "/generations/" + id + "/content"

@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// shop is a sandbox with an API key.
-type shop struct {
+// account is a sandbox with an API key.
+type account struct {
 	t   *testing.T
 	s   *sandbox.Sandbox
 	url string
@@ -36,16 +36,16 @@ type shop struct {
 	c   *http.Client
 }
 
-// newShop opens a sandbox that a test calls without a network, so that virtual time works. The balance is 1,000 cents.
+// newAccount opens a sandbox that a test calls without a network, so that virtual time works. The balance is 1,000 cents.
 // When the test ends, the ledger must pass the audit.
-func newShop(t *testing.T, cfg sandbox.Config) *shop {
+func newAccount(t *testing.T, cfg sandbox.Config) *account {
 	t.Helper()
 	cfg.Seed = cmp.Or(cfg.Seed, 7)
 	s, err := sandbox.Open(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sh := &shop{t: t, s: s, url: "http://catalog"}
+	sh := &account{t: t, s: s, url: "http://catalog"}
 	sh.c = &http.Client{Transport: direct{sh}, CheckRedirect: noRedirect}
 	sh.key = sh.newKey(1000)
 	t.Cleanup(func() {
@@ -57,8 +57,8 @@ func newShop(t *testing.T, cfg sandbox.Config) *shop {
 	return sh
 }
 
-// direct is a transport that calls a shop's handler.
-type direct struct{ *shop }
+// direct is a transport that calls a sandbox's handler.
+type direct struct{ *account }
 
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
@@ -66,15 +66,15 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// open starts a shop behind a real server.
-func open(t *testing.T, cfg sandbox.Config) *shop {
+// open starts a sandbox behind a real server.
+func open(t *testing.T, cfg sandbox.Config) *account {
 	t.Helper()
 	server, transport := httptest.NewUnstartedServer(nil), &http.Transport{MaxIdleConnsPerHost: 100}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		server.Close()
 	})
-	sh := newShop(t, cfg)
+	sh := newAccount(t, cfg)
 	server.Config.Handler = sh.s
 	server.Start()
 	sh.url, sh.c.Transport = server.URL, transport
@@ -88,7 +88,7 @@ func fast() sandbox.Config {
 	return sandbox.Config{Speed: 2000, RefundDelay: 20 * time.Second}
 }
 
-func (sh *shop) newKey(balance int64) string {
+func (sh *account) newKey(balance int64) string {
 	sh.t.Helper()
 	key, err := sh.s.CreateKey(sh.t.Context(), sandbox.KeyConfig{BalanceCents: balance})
 	if err != nil {
@@ -97,8 +97,8 @@ func (sh *shop) newKey(balance int64) string {
 	return key
 }
 
-// audit audits the shop's key.
-func (sh *shop) audit() sandbox.Audit {
+// audit audits the account's key.
+func (sh *account) audit() sandbox.Audit {
 	sh.t.Helper()
 	a, err := sh.s.Audit(sh.t.Context(), sh.key)
 	if err != nil {
@@ -117,8 +117,8 @@ type reply struct {
 	body   []byte
 }
 
-// request returns a request with the shop's key. head contains names and values alternately.
-func (sh *shop) request(ctx context.Context, method, path, body string, head ...string) *http.Request {
+// request returns a request with the account's key. head contains names and values alternately.
+func (sh *account) request(ctx context.Context, method, path, body string, head ...string) *http.Request {
 	sh.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, sh.url+sandbox.BasePath+path, strings.NewReader(body))
 	if err != nil {
@@ -134,7 +134,7 @@ func (sh *shop) request(ctx context.Context, method, path, body string, head ...
 }
 
 // try sends a request and reads its response.
-func (sh *shop) try(method, path, body string, head ...string) (reply, error) {
+func (sh *account) try(method, path, body string, head ...string) (reply, error) {
 	res, err := sh.c.Do(sh.request(context.Background(), method, path, body, head...))
 	if err != nil {
 		return reply{}, err
@@ -145,7 +145,7 @@ func (sh *shop) try(method, path, body string, head ...string) (reply, error) {
 }
 
 // do calls try, and fails the test if there is no response.
-func (sh *shop) do(method, path, body string, head ...string) reply {
+func (sh *account) do(method, path, body string, head ...string) reply {
 	sh.t.Helper()
 	r, err := sh.try(method, path, body, head...)
 	if err != nil {
@@ -179,19 +179,19 @@ func (r reply) record(t *testing.T) map[string]any {
 }
 
 // create starts a render and returns its ID. It fails the test if the render is not accepted.
-func (sh *shop) create(body string, head ...string) (id string) {
+func (sh *account) create(body string, head ...string) (id string) {
 	sh.t.Helper()
 	return sh.do("POST", "/generations", body, head...).want(sh.t, http.StatusCreated, "").record(sh.t)["id"].(string)
 }
 
 // status returns a generation's status.
-func (sh *shop) status(id string) string {
+func (sh *account) status(id string) string {
 	sh.t.Helper()
 	return sh.do("GET", "/generations/"+id, "").want(sh.t, http.StatusOK, "").record(sh.t)["status"].(string)
 }
 
 // await polls a generation until its status is one of the wanted statuses.
-func (sh *shop) await(id string, wanted ...string) map[string]any {
+func (sh *account) await(id string, wanted ...string) map[string]any {
 	sh.t.Helper()
 	var last map[string]any
 	eventually(sh.t, func() bool {

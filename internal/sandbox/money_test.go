@@ -153,7 +153,7 @@ func TestTheIdempotencyKeyOfADeletedGenerationChargesOnce(t *testing.T) {
 
 func TestTheDailyCapCountsTheChargesOfADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newShop(t, sandbox.Config{DailyCapCents: 3})
+		b := newAccount(t, sandbox.Config{DailyCapCents: 3})
 		midnight := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
 		for range 2 {
 			b.create(haiku)

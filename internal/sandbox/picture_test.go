@@ -15,7 +15,7 @@ import (
 )
 
 // draw renders a file and downloads it.
-func (sh *shop) draw(model, inputs string) reply {
+func (sh *account) draw(model, inputs string) reply {
 	sh.t.Helper()
 	id := sh.create(fmt.Sprintf(`{"modelId":%q,"inputs":%s}`, model, inputs))
 	sh.await(id, "succeeded")

@@ -10,7 +10,7 @@ import (
 )
 
 // buy orders a haiku with an API key and an idempotency key, and returns the generation's ID.
-func (sh *shop) buy(apiKey, key string, status int) string {
+func (sh *account) buy(apiKey, key string, status int) string {
 	sh.t.Helper()
 	r := sh.do("POST", "/generations", haiku, "Authorization", "Bearer "+apiKey, "Idempotency-Key", key)
 	r.want(sh.t, status, "")
@@ -85,7 +85,7 @@ func TestACatalogMayCheckTheBalanceFirst(t *testing.T) {
 
 func TestCatalogMayForgetIdempotencyKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newShop(t, sandbox.Config{Repeats: sandbox.Repeats{Forget: time.Hour}})
+		b := newAccount(t, sandbox.Config{Repeats: sandbox.Repeats{Forget: time.Hour}})
 		key := b.key
 		first := b.create(haiku, "Idempotency-Key", "k")
 		time.Sleep(time.Hour - time.Second)

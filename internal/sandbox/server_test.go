@@ -22,7 +22,7 @@ func TestServerClosesSlowAndIdleConnections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newShop(t, sandbox.Config{})
+				b := newAccount(t, sandbox.Config{})
 				listener, server := proctest.NewPipe(1<<20), b.s.Server(false)
 				go server.Serve(listener)
 				defer server.Close()

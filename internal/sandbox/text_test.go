@@ -11,7 +11,7 @@ import (
 )
 
 // write renders a text and returns it.
-func (b *shop) write(model, inputs string) string {
+func (b *account) write(model, inputs string) string {
 	b.t.Helper()
 	id := b.create(fmt.Sprintf(`{"modelId":%q,"inputs":%s}`, model, inputs))
 	time.Sleep(2 * time.Minute)
@@ -21,7 +21,7 @@ func (b *shop) write(model, inputs string) string {
 
 func TestAnEssayHasTheParagraphsAskedForAndKeepsToItsSubject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newShop(t, sandbox.Config{})
+		b := newAccount(t, sandbox.Config{})
 		for _, n := range []int{1, 3, 20} {
 			text := b.write("studio/essay", fmt.Sprintf(`{"prompt":"Write about slow trains.","paragraphs":%d}`, n))
 			parts := strings.Split(text, "\n\n")
@@ -40,7 +40,7 @@ func TestAnEssayHasTheParagraphsAskedForAndKeepsToItsSubject(t *testing.T) {
 
 func TestTheSameInputsMakeTheSameText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newShop(t, sandbox.Config{})
+		b := newAccount(t, sandbox.Config{})
 		for _, model := range []string{"studio/haiku", "studio/essay"} {
 			one, two := b.write(model, `{"prompt":"tea"}`), b.write(model, `{"prompt":"tea"}`)
 			if one != two || one == "" || one == b.write(model, `{"prompt":"tea","seed":1}`) {

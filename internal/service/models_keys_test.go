@@ -15,7 +15,7 @@ import (
 
 func TestAKeyThatIsRejectedGetsNoCopy(t *testing.T) {
 	for code, want := range map[int]codes.Code{401: codes.Unauthenticated, 403: codes.PermissionDenied} {
-		inShop(t, func(s *shop) {
+		withModelCatalog(t, func(s *modelCatalog) {
 			s.want("1 k", time.Second, 0)
 			if _, err := s.list("k"); err != nil {
 				t.Fatal(err)
@@ -50,7 +50,7 @@ func TestAKeyThatIsRejectedGetsNoCopy(t *testing.T) {
 }
 
 func TestAnOldCopyOfARejectedKeyIsNoAnswer(t *testing.T) {
-	inShop(t, func(s *shop) {
+	withModelCatalog(t, func(s *modelCatalog) {
 		s.want("1 k", time.Second, 0)
 		time.Sleep(time.Hour)
 		s.answers(401)
@@ -61,7 +61,7 @@ func TestAnOldCopyOfARejectedKeyIsNoAnswer(t *testing.T) {
 }
 
 func TestTwoKeysShareNothing(t *testing.T) {
-	inShop(t, func(s *shop) {
+	withModelCatalog(t, func(s *modelCatalog) {
 		var all sync.WaitGroup
 		for _, key := range []string{"one", "two", "three"} {
 			all.Go(func() {
@@ -80,7 +80,7 @@ func TestTwoKeysShareNothing(t *testing.T) {
 }
 
 func TestARemovedModelIsNotServedFromACopy(t *testing.T) {
-	inShop(t, func(s *shop) {
+	withModelCatalog(t, func(s *modelCatalog) {
 		s.want("1 k", time.Second, 0)
 		time.Sleep(5 * time.Minute)
 		s.answers(404)
@@ -99,7 +99,7 @@ func TestARemovedModelIsNotServedFromACopy(t *testing.T) {
 }
 
 func TestAnErrorIsNotKept(t *testing.T) {
-	inShop(t, func(s *shop) {
+	withModelCatalog(t, func(s *modelCatalog) {
 		for range 3 {
 			if _, err := s.model("k", "gone"); Status(err).Code() != codes.NotFound {
 				t.Error(err)
@@ -113,7 +113,7 @@ func TestAnErrorIsNotKept(t *testing.T) {
 }
 
 func TestTheOldestCopiesMakeRoom(t *testing.T) {
-	inShop(t, func(s *shop) {
+	withModelCatalog(t, func(s *modelCatalog) {
 		s.slowness, s.detail = 0, strings.Repeat("x", 1000)
 		c := s.services.copies
 		c.capacity = 100 << 10
@@ -137,7 +137,7 @@ func TestTheOldestCopiesMakeRoom(t *testing.T) {
 }
 
 func TestAKeyThatIsNeverSeenAgainIsForgotten(t *testing.T) {
-	inShop(t, func(s *shop) {
+	withModelCatalog(t, func(s *modelCatalog) {
 		for i := range 50 {
 			if _, err := s.list(fmt.Sprint("key-", i)); err != nil {
 				t.Fatal(err)
@@ -154,7 +154,7 @@ func TestAKeyThatIsNeverSeenAgainIsForgotten(t *testing.T) {
 }
 
 func TestCloseEndsWhatIsReadBehind(t *testing.T) {
-	inShop(t, func(s *shop) {
+	withModelCatalog(t, func(s *modelCatalog) {
 		s.want("1 k", time.Second, 0)
 		time.Sleep(5 * time.Minute)
 		s.slowness = time.Hour

@@ -18,9 +18,9 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// shop is a catalog with two models, a and b. A model's name has the number of the request and its API key. The shop
+// modelCatalog is a catalog with two models, a and b. A model's name has the number of the request and its API key. The catalog
 // responds after a second.
-type shop struct {
+type modelCatalog struct {
 	*testing.T
 	services *models
 
@@ -32,11 +32,11 @@ type shop struct {
 	detail   string // description of every model
 }
 
-// inShop runs a test in virtual time, with a service in front of a shop.
-func inShop(t *testing.T, test func(s *shop)) {
+// withModelCatalog runs a test in virtual time, with a service in front of a catalog.
+func withModelCatalog(t *testing.T, test func(s *modelCatalog)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &shop{T: t, slowness: time.Second}
+		s := &modelCatalog{T: t, slowness: time.Second}
 		client, err := catalog.New(catalog.Config{BaseURL: "https://catalog.example", Transport: s, AttemptTimeout: 10 * time.Second})
 		if err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func inShop(t *testing.T, test func(s *shop)) {
 	})
 }
 
-func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s *modelCatalog) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	s.requests++
 	number, slowness, code := s.requests, s.slowness, s.status
@@ -87,14 +87,14 @@ func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // answers sets the status of all later responses. Zero means 200.
-func (s *shop) answers(code int) {
+func (s *modelCatalog) answers(code int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status = code
 }
 
-// count returns the number of requests to the shop since the previous call of count.
-func (s *shop) count() int {
+// count returns the number of requests to the catalog since the previous call of count.
+func (s *modelCatalog) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.requests
@@ -103,23 +103,23 @@ func (s *shop) count() int {
 }
 
 // as returns the context of a call with an API key.
-func (s *shop) as(key string) context.Context {
+func (s *modelCatalog) as(key string) context.Context {
 	return auth.WithIdentity(s.Context(), &auth.Identity{APIKey: catalog.Forwarded(catalog.NewSecret(key))})
 }
 
 // model gets a model with an API key.
-func (s *shop) model(key, id string) (*easelv1.Model, error) {
+func (s *modelCatalog) model(key, id string) (*easelv1.Model, error) {
 	resp, err := s.services.GetModel(s.as(key), &easelv1.GetModelRequest{ModelId: id})
 	return resp.GetModel(), err
 }
 
-func (s *shop) list(key string) ([]*easelv1.Model, error) {
+func (s *modelCatalog) list(key string) ([]*easelv1.Model, error) {
 	resp, err := s.services.ListModels(s.as(key), &easelv1.ListModelsRequest{})
 	return resp.GetModels(), err
 }
 
 // want gets model a with the API key "k". It checks the model's name, the response time, and the age of the copy.
-func (s *shop) want(name string, took, age time.Duration) {
+func (s *modelCatalog) want(name string, took, age time.Duration) {
 	s.Helper()
 	began := time.Now()
 	m, err := s.model("k", "a")
@@ -133,7 +133,7 @@ func (s *shop) want(name string, took, age time.Duration) {
 }
 
 // wantRequests checks the number of requests since the previous check.
-func (s *shop) wantRequests(n int) {
+func (s *modelCatalog) wantRequests(n int) {
 	s.Helper()
 	synctest.Wait()
 	if got := s.count(); got != n {
@@ -142,7 +142,7 @@ func (s *shop) wantRequests(n int) {
 }
 
 func TestTheAgeOfACopyDecidesWhenItIsRead(t *testing.T) {
-	inShop(t, func(s *shop) {
+	withModelCatalog(t, func(s *modelCatalog) {
 		s.want("1 k", time.Second, 0)
 		time.Sleep(59 * time.Second)
 		s.want("1 k", 0, 59*time.Second)
@@ -164,7 +164,7 @@ func TestTheAgeOfACopyDecidesWhenItIsRead(t *testing.T) {
 }
 
 func TestAThousandCallersAtOnceCostOneRequest(t *testing.T) {
-	inShop(t, func(s *shop) {
+	withModelCatalog(t, func(s *modelCatalog) {
 		var all sync.WaitGroup
 		for range 1000 {
 			all.Go(func() { s.want("1 k", time.Second, 0) })
@@ -175,7 +175,7 @@ func TestAThousandCallersAtOnceCostOneRequest(t *testing.T) {
 }
 
 func TestACallerThatLeavesDoesNotTakeTheAnswerFromTheOthers(t *testing.T) {
-	inShop(t, func(s *shop) {
+	withModelCatalog(t, func(s *modelCatalog) {
 		ctx, leave := context.WithCancel(s.as("k"))
 		time.AfterFunc(500*time.Millisecond, leave)
 		var all sync.WaitGroup
@@ -195,7 +195,7 @@ func TestACallerThatLeavesDoesNotTakeTheAnswerFromTheOthers(t *testing.T) {
 
 func TestWhileTheCatalogIsAwayTheLastCopyIsServedWithItsTime(t *testing.T) {
 	for _, code := range []int{503, 429, 200} { // the response with 200 has no readable body
-		inShop(t, func(s *shop) {
+		withModelCatalog(t, func(s *modelCatalog) {
 			s.want("1 k", time.Second, 0)
 			s.answers(code)
 			time.Sleep(23 * time.Hour)
@@ -220,7 +220,7 @@ func TestWhileTheCatalogIsAwayTheLastCopyIsServedWithItsTime(t *testing.T) {
 }
 
 func TestAnOutageIsNotMadeWorse(t *testing.T) {
-	inShop(t, func(s *shop) {
+	withModelCatalog(t, func(s *modelCatalog) {
 		s.want("1 k", time.Second, 0)
 		s.slowness = 0
 		s.answers(503)
@@ -243,7 +243,7 @@ func TestAnOutageIsNotMadeWorse(t *testing.T) {
 }
 
 func TestACallerDoesNotWaitLongForASilentCatalogWhereThereIsACopy(t *testing.T) {
-	inShop(t, func(s *shop) {
+	withModelCatalog(t, func(s *modelCatalog) {
 		s.want("1 k", time.Second, 0)
 		time.Sleep(time.Hour - 5*time.Second)
 		s.slowness = time.Hour

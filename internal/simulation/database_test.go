@@ -15,11 +15,11 @@ import (
 // database is the database of all replicas: an in-memory SQLite database with one transaction at a time. Each process
 // uses its own gateway, which simulates slow, refused and lost connections.
 type database struct {
-	world *world
-	conn  driver.Conn
-	kept  map[string]driver.Stmt // prepared statements of conn that have parameters
-	turn  chan struct{}          // acquired while conn and kept are in use
-	clock string                 // SQL expression for the database's time
+	world  *world
+	conn   driver.Conn
+	kept   map[string]driver.Stmt // prepared statements of conn that have parameters
+	locked chan struct{}          // acquired while conn and kept are in use
+	clock  string                 // SQL expression for the database's time
 
 	mu      sync.Mutex
 	trouble ledgerTrouble
@@ -87,7 +87,7 @@ func (w *world) openDatabase() error {
 		return err
 	}
 	w.database = &database{
-		world: w, conn: conn, kept: map[string]driver.Stmt{}, turn: make(chan struct{}, 1),
+		world: w, conn: conn, kept: map[string]driver.Stmt{}, locked: make(chan struct{}, 1),
 		clock: fmt.Sprintf("(easel_now() + %d)", w.plan.Skew.Microseconds()),
 		count: map[string]int{},
 	}
@@ -202,14 +202,14 @@ func (d *database) troubles(g *gateway, sort ledgerSort) (random uint64, yes boo
 
 func (d *database) lock(ctx context.Context) error {
 	select {
-	case d.turn <- struct{}{}:
+	case d.locked <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (d *database) unlock() { <-d.turn }
+func (d *database) unlock() { <-d.locked }
 
 func (d *database) close() {
 	for _, statement := range d.kept {

@@ -90,7 +90,7 @@ func (l *link) fired() int {
 }
 
 // dial connects to a place over the link.
-func (l *link) dial(ctx context.Context, to *place) (net.Conn, error) {
+func (l *link) dial(ctx context.Context, to *sharedAddress) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	for {
@@ -119,7 +119,7 @@ func (l *link) dial(ctx context.Context, to *place) (net.Conn, error) {
 	}
 }
 
-func (l *link) connect(ctx context.Context, to *place) (net.Conn, error) {
+func (l *link) connect(ctx context.Context, to *sharedAddress) (net.Conn, error) {
 	server := to.current()
 	if server == nil {
 		return nil, dialError(syscall.ECONNREFUSED)

@@ -24,7 +24,7 @@ import (
 type replica struct {
 	world      *world
 	name       string
-	grpc, rest place
+	grpc, rest sharedAddress
 
 	mu      sync.Mutex
 	count   int
@@ -143,7 +143,7 @@ func (r *replica) frontend(ctx context.Context, p *process) (*server.Server, err
 	}
 	p.services = services
 	return server.New(server.Config{
-		Listeners: server.Listeners{GRPC: r.grpc.listen(), HTTP: r.rest.listen(), Admin: (&place{}).listen()},
+		Listeners: server.Listeners{GRPC: r.grpc.listen(), HTTP: r.rest.listen(), Admin: (&sharedAddress{}).listen()},
 		Service:   services, Logger: w.logger(), DrainTimeout: drainTimeout,
 		Admin: func(*server.Server) http.Handler { return http.NotFoundHandler() },
 		REST: func(front *server.Server, local *server.Local) (http.Handler, error) {
@@ -204,20 +204,20 @@ func (p *process) end() {
 	_ = p.ledger.Close()
 }
 
-// place is an address at which different processes listen over time.
-type place struct {
+// sharedAddress is an address at which different processes listen over time.
+type sharedAddress struct {
 	mu     sync.Mutex
 	server *listener
 }
 
-func (p *place) current() *listener {
+func (p *sharedAddress) current() *listener {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.server
 }
 
 // listen returns a new listener, which replaces the address's listener.
-func (p *place) listen() *listener {
+func (p *sharedAddress) listen() *listener {
 	l := &listener{conns: make(chan net.Conn), done: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -42,8 +42,8 @@ type world struct {
 	traffic *traffic
 
 	box      *sandbox.Sandbox
-	site     *http.Server // HTTP server in front of the sandbox
-	address  place        // address of site
+	site     *http.Server  // HTTP server in front of the sandbox
+	address  sharedAddress // address of site
 	front    *lagProxy
 	replicas []*replica
 	tenants  []*tenant

@@ -47,9 +47,9 @@ func (q *queue) remove(e *generation) {
 // due returns the due generations for which keep returns true, and removes the other due ones. next is the due time of the next
 // generation, or zero.
 func (q *queue) due(now time.Time, keep func(*generation) bool) (ready []*generation, next time.Time) {
-	for places := []int{0}; len(places) > 0; {
-		at := places[len(places)-1]
-		places = places[:len(places)-1]
+	for indexes := []int{0}; len(indexes) > 0; {
+		at := indexes[len(indexes)-1]
+		indexes = indexes[:len(indexes)-1]
 		if at >= len(q.heap) {
 			continue
 		}
@@ -59,7 +59,7 @@ func (q *queue) due(now time.Time, keep func(*generation) bool) (ready []*genera
 			continue
 		}
 		ready = append(ready, e)
-		places = append(places, 2*at+2, 2*at+1)
+		indexes = append(indexes, 2*at+2, 2*at+1)
 	}
 	ready = slices.DeleteFunc(ready, func(e *generation) bool {
 		kept := keep(e)

@@ -13,10 +13,10 @@ const (
 )
 
 // place is a replica's next step.
-type place uint8
+type phase uint8
 
 const (
-	idle      place = iota
+	idle      phase = iota
 	writing         // has looked up the key; writes the order next
 	checking        // has a lease; checks next whether an attempt may be sent
 	armed           // sends an attempt next
@@ -27,7 +27,7 @@ const (
 
 // replica is a process's state.
 type replica struct {
-	at        place
+	at        phase
 	row       uint8
 	lease     uint8
 	tries     uint8

@@ -153,24 +153,24 @@ func density(durations []time.Duration) (ended [ageCells + 1]float64) {
 	if len(durations) == 0 {
 		return ended
 	}
-	places := make([]float64, len(durations))
+	positions := make([]float64, len(durations))
 	for i, d := range durations {
-		places[i] = math.Log(max(d.Seconds(), firstAge) / firstAge)
+		positions[i] = math.Log(max(d.Seconds(), firstAge) / firstAge)
 	}
-	width := spreadOf(places)
-	for _, place := range places {
-		addKernel(&ended, place, width*halfBase, 1-wideShare)
-		addKernel(&ended, place, max(width*wideFactor, leastWide)*halfBase, wideShare)
+	width := spreadOf(positions)
+	for _, position := range positions {
+		addKernel(&ended, position, width*halfBase, 1-wideShare)
+		addKernel(&ended, position, max(width*wideFactor, leastWide)*halfBase, wideShare)
 	}
 	return ended
 }
 
-// addKernel adds a triangle of the given area and half base around a place on the logarithmic axis.
-func addKernel(ended *[ageCells + 1]float64, place, half, area float64) {
+// addKernel adds a triangle of the given area and half base around a position on the logarithmic axis.
+func addKernel(ended *[ageCells + 1]float64, position, half, area float64) {
 	step := math.Log(ageStep)
 	done := 0.0
-	for i := max(0, int((place-half)/step)); i < ageCells && done < 1; i++ {
-		upTo := triangle((float64(i+1)*step - place) / half)
+	for i := max(0, int((position-half)/step)); i < ageCells && done < 1; i++ {
+		upTo := triangle((float64(i+1)*step - position) / half)
 		ended[i] += area * (upTo - done)
 		done = upTo
 	}
@@ -192,13 +192,13 @@ func triangle(z float64) float64 {
 
 // spreadOf returns the width of the kernel, by the rule in B. W. Silverman, "Density Estimation for Statistics and Data
 // Analysis", 1986.
-func spreadOf(places []float64) float64 {
-	sorted := slices.Sorted(slices.Values(places))
+func spreadOf(positions []float64) float64 {
+	sorted := slices.Sorted(slices.Values(positions))
 	n := len(sorted)
 	var sum, squares float64
-	for _, place := range sorted {
-		sum += place
-		squares += place * place
+	for _, position := range sorted {
+		sum += position
+		squares += position * position
 	}
 	deviation := math.Sqrt(max(squares/float64(n)-sum*sum/float64(n*n), 0))
 	if quartiles := (sorted[n*3/4] - sorted[n/4]) / 1.349; quartiles > 0 {

@@ -13,9 +13,9 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// store is a sandbox with one API key, and a process that orders from it. When a test ends, the sandbox's accounts are
+// clientStack is a sandbox with one API key, and a process that orders from it. When a test ends, the sandbox's accounts are
 // checked.
-type store struct {
+type clientStack struct {
 	*testing.T
 	sandbox   *sandbox.Sandbox
 	client    *client
@@ -24,14 +24,14 @@ type store struct {
 	cred      catalog.Credential
 }
 
-// inStore runs a test in simulated time, in a store whose account has the given balance.
-func inStore(t *testing.T, balance int64, test func(*testing.T, *store)) {
+// inClientStack runs a test in simulated time, with an API key whose account has the given balance.
+func inClientStack(t *testing.T, balance int64, test func(*testing.T, *clientStack)) {
 	t.Helper()
-	inStoreOf(t, sandbox.Config{}, balance, test)
+	inClientStackOf(t, sandbox.Config{}, balance, test)
 }
 
-// inStoreOf runs a test like inStore, with the given catalog configuration.
-func inStoreOf(t *testing.T, cfg sandbox.Config, balance int64, test func(*testing.T, *store)) {
+// inClientStackOf runs a test like inClientStack, with the given catalog configuration.
+func inClientStackOf(t *testing.T, cfg sandbox.Config, balance int64, test func(*testing.T, *clientStack)) {
 	t.Helper()
 	cfg.Seed, cfg.Speed = 7, 1000
 	synctest.Test(t, func(t *testing.T) {
@@ -48,7 +48,7 @@ func inStoreOf(t *testing.T, cfg sandbox.Config, balance int64, test func(*testi
 		direct := catalog.NewTransport()
 		direct.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.DialContext(ctx) }
 		transport := catalog.NewTransportPools(direct)
-		s := &store{T: t, sandbox: box, transport: transport, key: key, cred: catalog.Forwarded(catalog.NewSecret(key))}
+		s := &clientStack{T: t, sandbox: box, transport: transport, key: key, cred: catalog.Forwarded(catalog.NewSecret(key))}
 		s.client = s.process(transport)
 		t.Cleanup(func() {
 			s.finish()
@@ -62,13 +62,13 @@ func inStoreOf(t *testing.T, cfg sandbox.Config, balance int64, test func(*testi
 }
 
 // process creates a process that orders through the given transport.
-func (s *store) process(transport http.RoundTripper) *client {
+func (s *clientStack) process(transport http.RoundTripper) *client {
 	s.Helper()
 	return newClient(s.T, catalog.Config{BaseURL: "http://127.0.0.1" + sandbox.BasePath, Transport: transport, AttemptTimeout: 2 * time.Second})
 }
 
 // audit checks that the accounts add up, and returns the number of charges by idempotency key.
-func (s *store) audit() map[string]int {
+func (s *clientStack) audit() map[string]int {
 	s.Helper()
 	audit, err := s.sandbox.Audit(context.Background(), s.key)
 	if err == nil {
@@ -81,29 +81,29 @@ func (s *store) audit() map[string]int {
 }
 
 // finish waits until no order is in flight.
-func (s *store) finish() {
+func (s *clientStack) finish() {
 	s.Helper()
 	if err := s.client.Close(context.Background()); err != nil {
 		s.Error(err)
 	}
 }
 
-func (s *store) posts() int { return s.sandbox.Requests()["POST /generations"] }
+func (s *clientStack) posts() int { return s.sandbox.Requests()["POST /generations"] }
 
-func (s *store) order(key string) order {
+func (s *clientStack) order(key string) order {
 	return order{
 		ModelID: "studio/haiku", Inputs: []byte(`{"prompt":"a quiet harbour"}`), IdempotencyKey: key,
 	}
 }
 
-func (s *store) create(o order) (catalog.Generation, error) {
+func (s *clientStack) create(o order) (catalog.Generation, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	receipt, err := s.client.Create(ctx, s.cred, o)
 	return receipt.Generation, err
 }
 
-func (s *store) mustCreate(o order) catalog.Generation {
+func (s *clientStack) mustCreate(o order) catalog.Generation {
 	s.Helper()
 	g, err := s.create(o)
 	if err != nil {
@@ -112,14 +112,14 @@ func (s *store) mustCreate(o order) catalog.Generation {
 	return g
 }
 
-func (s *store) wantKind(err error, want catalog.Kind) {
+func (s *clientStack) wantKind(err error, want catalog.Kind) {
 	s.Helper()
 	if got := catalog.KindOf(err); got != want {
 		s.Errorf("error %v, want kind %v", err, want)
 	}
 }
 
-func (s *store) wantCharges(key string, want int) {
+func (s *clientStack) wantCharges(key string, want int) {
 	s.Helper()
 	if got := s.audit()[key]; got != want {
 		s.Errorf("%d charges under %s, want %d", got, key, want)

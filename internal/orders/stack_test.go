@@ -38,8 +38,8 @@ const (
 	refundWindow = 10 * time.Minute
 )
 
-// shop is a sandbox with a ledger, in simulated time.
-type shop struct {
+// stack is a sandbox with a ledger, in simulated time.
+type stack struct {
 	*testing.T
 	box    *sandbox.Sandbox
 	ledger *ledger.Ledger
@@ -48,8 +48,8 @@ type shop struct {
 	events *ledger.EventConfig
 }
 
-// open opens the shop's ledger.
-func (s *shop) open() {
+// open opens the stack's ledger.
+func (s *stack) open() {
 	l, err := ledger.Open(s.Context(), ledger.Config{URL: "sqlite:" + s.path, Catalog: "http://127.0.0.1" + sandbox.BasePath, ResendWindow: window, RefundWindow: refundWindow, Events: s.events})
 	if err != nil {
 		s.Fatal(err)
@@ -57,14 +57,14 @@ func (s *shop) open() {
 	s.ledger = l
 }
 
-// inShop runs a test in a shop whose account has the given balance.
-func inShop(t *testing.T, balance int64, test func(*shop)) {
+// inStack runs a test in a stack whose account has the given balance.
+func inStack(t *testing.T, balance int64, test func(*stack)) {
 	t.Helper()
-	inShopOf(t, sandbox.Config{}, balance, test)
+	inStackOf(t, sandbox.Config{}, balance, test)
 }
 
-// inShopOf runs a test like inShop, with the given catalog configuration.
-func inShopOf(t *testing.T, catalog sandbox.Config, balance int64, test func(*shop)) {
+// inStackOf runs a test like inStack, with the given catalog configuration.
+func inStackOf(t *testing.T, catalog sandbox.Config, balance int64, test func(*stack)) {
 	t.Helper()
 	catalog.Seed = 7
 	path := filepath.Join(t.TempDir(), "ledger.db")
@@ -77,7 +77,7 @@ func inShopOf(t *testing.T, catalog sandbox.Config, balance int64, test func(*sh
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &shop{T: t, box: box, key: key, path: path}
+		s := &stack{T: t, box: box, key: key, path: path}
 		s.open()
 		test(s)
 		s.audit()
@@ -88,7 +88,7 @@ func inShopOf(t *testing.T, catalog sandbox.Config, balance int64, test func(*sh
 }
 
 // audit checks the catalog's accounts, and returns the number of charged idempotency keys.
-func (s *shop) audit() int {
+func (s *stack) audit() int {
 	s.Helper()
 	audit, err := s.box.Audit(context.Background(), s.key)
 	if err == nil {
@@ -102,7 +102,7 @@ func (s *shop) audit() int {
 
 // replica is a process that places and settles orders.
 type replica struct {
-	*shop
+	*stack
 	orders *orders.Orders
 	client *catalog.Client
 
@@ -112,11 +112,11 @@ type replica struct {
 	key    string
 }
 
-func (s *shop) replica() *replica { return s.replicaWith(orders.Config{}) }
+func (s *stack) replica() *replica { return s.replicaWith(orders.Config{}) }
 
 // replicaWith returns a replica with the given configuration.
-func (s *shop) replicaWith(cfg orders.Config) *replica {
-	r := &replica{shop: s, key: s.key}
+func (s *stack) replicaWith(cfg orders.Config) *replica {
+	r := &replica{stack: s, key: s.key}
 	client, err := catalog.New(catalog.Config{BaseURL: "http://127.0.0.1" + sandbox.BasePath, Transport: r, Seed: 1})
 	if err != nil {
 		s.Fatal(err)
@@ -251,7 +251,7 @@ func (r *replica) recover(d time.Duration) {
 }
 
 // list returns the ledger's orders that match a filter.
-func (s *shop) list(f ledger.Filter) []ledger.Order {
+func (s *stack) list(f ledger.Filter) []ledger.Order {
 	s.Helper()
 	all, err := s.ledger.List(context.Background(), f, ledger.Position{}, 1000)
 	if err != nil {
