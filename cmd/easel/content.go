@@ -37,7 +37,7 @@ func (c *serveCmd) contentFaults(list *cli.FaultList) {
 
 // openResults creates the reader of results, with a store of copies if one is set.
 func (f *facade) openResults(ctx context.Context) (err error) {
-	cfg := content.Config{Catalog: f.client, Ledger: f.ledger, Held: f.held, Logger: f.logger}
+	cfg := content.Config{Catalog: f.client, Ledger: f.ledger, SharedKey: f.sharedKey, Logger: f.logger}
 	if f.ContentURL != "" {
 		if cfg.Store, err = content.OpenStore(f.ContentURL, f.UpstreamInsecure); err == nil {
 			cfg.Name, err = f.ledger.StoreName(ctx, rand.Text())

@@ -80,7 +80,7 @@ func (c *devCmd) keep(facade *serveCmd, key shownKey) {
 		facade.LedgerURL = "sqlite:" + c.DB + ledgerSuffix
 	}
 	if c.Callers != "" {
-		facade.CallersFile, facade.heldKey = c.Callers, key.text
+		facade.CallersFile, facade.devKey = c.Callers, key.text
 	}
 }
 

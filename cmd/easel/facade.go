@@ -42,7 +42,7 @@ type facade struct {
 	recorder  *orders.Recorder
 	hub       *watch.Hub
 	files     settingFiles
-	held      *catalog.Credential         // nil if callers use their own API keys
+	sharedKey *catalog.Credential         // nil if callers use their own API keys
 	account   func(context.Context) error // checks the account of the shared API key in the background; nil if the account is known
 	known     *auth.Callers               // nil without a callers file
 	meter     *ledger.Meter
@@ -150,7 +150,7 @@ func (f *facade) openHub(ctx context.Context) (err error) {
 
 // openAPIKey reads the shared API key, and checks its account.
 func (f *facade) openAPIKey(ctx context.Context) error {
-	known := func() catalog.Secret { return catalog.NewSecret(f.heldKey) }
+	known := func() catalog.Secret { return catalog.NewSecret(f.devKey) }
 	if f.UpstreamKeyFile != "" {
 		guard := &accountGuard{client: f.client, ledger: f.ledger, logger: f.logger}
 		key, err := openHeldKey(f.UpstreamKeyFile, f.logger, guard.accept) //nolint:contextcheck // later reads do not block a call
@@ -163,7 +163,7 @@ func (f *facade) openAPIKey(ctx context.Context) error {
 		f.files["EASEL_UPSTREAM_KEY_FILE"], known = key, key.Known
 	}
 	if f.holdsKey() {
-		f.held = new(catalog.Held(known))
+		f.sharedKey = new(catalog.Shared(known))
 	}
 	return nil
 }
@@ -192,8 +192,8 @@ func (f *facade) openOrders(ctx context.Context) error {
 	})
 	f.closeAt(stopOrders, f.placing.Close)
 	f.start(ctx, stopOrders, f.placing.Announce)
-	if f.held != nil {
-		f.start(ctx, stopOrders, func(ctx context.Context) { f.placing.ResendAbandoned(ctx, *f.held) })
+	if f.sharedKey != nil {
+		f.start(ctx, stopOrders, func(ctx context.Context) { f.placing.ResendAbandoned(ctx, *f.sharedKey) })
 	}
 	return nil
 }
@@ -202,8 +202,8 @@ func (f *facade) openOrders(ctx context.Context) error {
 func (f *facade) openJobs(ctx context.Context) error {
 	sender := events.New(events.Config{Ledger: f.ledger, Teams: &f.notifier.teams, Logger: f.logger, Count: f.notifier.count})
 	kinds := slices.Concat(sender.Kinds(), f.contents.Kinds(), []jobs.Kind{jobs.Prune(f.ledger), jobs.Retention(f.ledger)})
-	if f.held != nil {
-		kinds = append(kinds, f.placing.Settle(*f.held))
+	if f.sharedKey != nil {
+		kinds = append(kinds, f.placing.Settle(*f.sharedKey))
 	}
 	f.start(ctx, stopJobs, jobs.New(f.ledger, f.logger, kinds...).Run)
 	return nil
@@ -213,7 +213,7 @@ func (f *facade) openServices(context.Context) (err error) {
 	f.services, err = service.New(service.Config{
 		Catalog: f.client, Hub: f.hub, Orders: f.placing, Contents: f.contents, MaxStreamAge: f.MaxStreamAge, MaxInputs: f.MaxInputs,
 		Auth: auth.Config{
-			Held: f.held, Callers: f.known, Certificates: f.TLSClientCAFile != "",
+			SharedKey: f.sharedKey, Callers: f.known, Certificates: f.TLSClientCAFile != "",
 			AllowAnonymous: f.AllowAnonymous || f.unguarded(), // an unguarded server is reachable only from this machine: see guard
 		},
 	})
@@ -225,7 +225,7 @@ func (f *facade) openServices(context.Context) (err error) {
 
 // openMetrics starts to follow the settings files and to read ledger totals, and registers the metrics of the parts.
 func (f *facade) openMetrics(ctx context.Context) error {
-	f.meter = ledger.NewMeter(ctx, f.ledger, f.held != nil)
+	f.meter = ledger.NewMeter(ctx, f.ledger, f.sharedKey != nil)
 	f.start(ctx, stopJobs, f.files.follow, f.meter.Run)
 	_, err := telemetry.Measure(telemetry.Readings{
 		Hub: f.hub.Stats, Limiters: f.upstream.Limiters().States, Ledger: f.meter.Reading, Copies: countsOf(f.contents),

@@ -58,7 +58,7 @@ func (f *facade) operators(front *server.Server, addr, configured string) admin.
 				return all
 			},
 		},
-		Orders:  admin.Orders{Ledger: f.ledger, Catalog: f.client, Held: f.held, Contents: f.contents},
+		Orders:  admin.Orders{Ledger: f.ledger, Catalog: f.client, SharedKey: f.sharedKey, Contents: f.contents},
 		Metrics: f.telemetry.Metrics, Nameless: f.telemetry.Nameless, Addr: addr, ConfiguredAddr: configured, AllowedHosts: f.HTTPAllowedHosts,
 	}
 	if f.known != nil {

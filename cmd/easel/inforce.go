@@ -33,14 +33,14 @@ func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
 	if c.AllowAnonymous && len(c.HTTPAllowedHosts) == 0 && !crossorigin.IsLoopback(c.HTTPAddr) { // neither a credential nor a host name is required
 		logger.Warn("any host name accepted", "effect", "a web page may order by DNS rebinding", "hint", "EASEL_HTTP_ALLOWED_HOSTS lists the hosts to serve")
 	}
-	if known != nil && c.heldKey == "" { // the money of easel dev is test money
+	if known != nil && c.devKey == "" { // the money of easel dev is test money
 		if names := unlimited(known.List()); names != "" {
 			logger.Warn("callers without budget", "callers", names, "hint", budgetHint)
 		}
 	}
 }
 
-func (c *serveCmd) holdsKey() bool { return c.UpstreamKeyFile != "" || c.heldKey != "" }
+func (c *serveCmd) holdsKey() bool { return c.UpstreamKeyFile != "" || c.devKey != "" }
 
 // callersInForce returns the mode of caller authentication.
 func (c *serveCmd) callersInForce() string {

@@ -16,13 +16,13 @@ import (
 
 func TestOneLineOfTheStartTellsWhatIsInForce(t *testing.T) {
 	cert, key := proctest.Certificate(t, "easel")
-	held := startHeldServer(t, map[string]string{
+	shared := startHeldServer(t, map[string]string{
 		"EASEL_ALLOW_ANONYMOUS": "true", "EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "book.db"),
 		"EASEL_TLS_CERT_FILE": cert, "EASEL_TLS_KEY_FILE": key, "EASEL_TLS_CLIENT_CA_FILE": cert,
 	})
-	held.stop()
+	shared.stop()
 	found := 0
-	for line := range strings.Lines(held.stderr.String()) {
+	for line := range strings.Lines(shared.stderr.String()) {
 		if strings.Contains(line, "hunter2") {
 			t.Errorf("a password is logged: %s", line)
 		}
@@ -96,7 +96,7 @@ func TestWhatIsLessSafeThanItMayBeIsWarnedOf(t *testing.T) {
 		"API keys on this machine":                  {serveCmd{listenFlags: here}, nil, ""},
 		"API keys within TLS":                       {serveCmd{listenFlags: everywhere, TLSCertFile: "cert"}, nil, ""},
 		"a caller without a limit":                  {serveCmd{listenFlags: here, UpstreamKeyFile: "key"}, known, `"callers without budget","callers":"poster","hint":"set a budget`},
-		"a caller without a limit, with test money": {serveCmd{listenFlags: here, heldKey: "key"}, known, ""},
+		"a caller without a limit, with test money": {serveCmd{listenFlags: here, devKey: "key"}, known, ""},
 	} {
 		var log bytes.Buffer
 		row.settings.logInForce(slog.New(slog.NewJSONHandler(&log, nil)), row.known)

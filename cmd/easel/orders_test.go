@@ -36,7 +36,7 @@ func writeUnknown(t *testing.T, config ledger.Config, key string) (rotated, live
 	for _, secret := range []string{"an older API key", key} {
 		o, free, err := led.Write(t.Context(), ledger.Request{
 			Namespace: "studio", Owner: "studio", Caller: "poster-service", IdempotencyKey: secret, UpstreamKey: secret, ModelID: "studio/poster", Digest: "d",
-			APIKey: catalog.Held(func() catalog.Secret { return catalog.NewSecret(secret) }).APIKeySum(), PriceCents: 11, Labels: map[string]string{"campaign": secret},
+			APIKey: catalog.Shared(func() catalog.Secret { return catalog.NewSecret(secret) }).APIKeySum(), PriceCents: 11, Labels: map[string]string{"campaign": secret},
 		})
 		if err != nil || !free {
 			t.Fatal(free, err)

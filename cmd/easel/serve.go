@@ -43,7 +43,7 @@ type serveCmd struct {
 	AllowPlaintext  bool   `group:"tls" env:"EASEL_ALLOW_PLAINTEXT" help:"Accept callers' tokens without TLS from other machines, because a service mesh or a private network protects them."`
 
 	// Only 'easel dev' sets these: an API key without a file, and a name for a catalog with a random port.
-	heldKey     string
+	devKey      string
 	catalogName string
 }
 

@@ -22,9 +22,9 @@ type Orders struct {
 	Ledger *ledger.Ledger
 	// Catalog reads the generation that an operator records, with the shared API key.
 	Catalog *catalog.Client
-	// Held is the shared API key; nil if callers use their own. Without it, only the age of an order shows that nobody will
+	// SharedKey is the shared API key; nil if callers use their own. Without it, only the age of an order shows that nobody will
 	// resend it: the order must be older than the resend window.
-	Held *catalog.Credential
+	SharedKey *catalog.Credential
 	// Contents stores copies of results, which are deleted with erased orders. Nil means that there are no copies.
 	Contents *content.Results
 	// Owners returns the owners in the callers file; nil if there is no callers file.
@@ -70,10 +70,10 @@ type Movement struct {
 
 // apiKey returns the SHA-256 of the shared API key, or "" without a shared API key.
 func (o Orders) apiKey() string {
-	if o.Held == nil {
+	if o.SharedKey == nil {
 		return ""
 	}
-	return o.Held.APIKeySum()
+	return o.SharedKey.APIKeySum()
 }
 
 func (o Orders) order(from ledger.Order) Order {

@@ -77,10 +77,10 @@ func (o Orders) check(ctx context.Context, order ledger.Order, asked Resolution)
 		return conflict("invalid render id %q", asked.Placed)
 	case asked.Force:
 		return nil
-	case o.Held == nil:
+	case o.SharedKey == nil:
 		return conflict("callers use their own API keys, so the catalog can't be asked for %s: --force records it anyway", asked.Placed)
 	}
-	read, err := o.Catalog.Generation(ctx, *o.Held, asked.Placed)
+	read, err := o.Catalog.Generation(ctx, *o.SharedKey, asked.Placed)
 	switch {
 	case catalog.IsAbsent(err):
 		return conflict("the catalog has no %s: --force records it anyway", asked.Placed)

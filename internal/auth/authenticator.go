@@ -25,8 +25,8 @@ var visibleForm = regexp.MustCompile(`^[!-~]+$`)
 type Config struct {
 	// Catalog remembers rejected API keys. Required.
 	Catalog *catalog.Client
-	// Held is the shared API key. If it is nil, each caller forwards its own API key.
-	Held *catalog.Credential
+	// SharedKey is the shared API key. If it is nil, each caller forwards its own API key.
+	SharedKey *catalog.Credential
 	// Callers are the callers that may use the shared API key. Nil means no callers file.
 	Callers *Callers
 	// Certificates enables client certificates without a callers file. The name of a certificate is then the name of its
@@ -89,7 +89,7 @@ func (a *Authenticator) Admit(ctx context.Context, certificate *Certificate) err
 		return err
 	}
 	isJWT := a.cfg.Callers != nil && len(a.cfg.Callers.List().Issuers) > 0 && strings.Count(token, ".") == 2
-	if isJWT || a.cfg.Held == nil && token != "" {
+	if isJWT || a.cfg.SharedKey == nil && token != "" {
 		return nil
 	}
 	_, err = a.identify(token, certificate)
@@ -99,7 +99,7 @@ func (a *Authenticator) Admit(ctx context.Context, certificate *Certificate) err
 // bearer returns the token of the authorization metadata, or "" without one.
 func (a *Authenticator) bearer(ctx context.Context) (string, error) {
 	limit := maxToken
-	if a.cfg.Held == nil {
+	if a.cfg.SharedKey == nil {
 		limit = maxAPIKey
 	}
 	values := metadata.ValueFromIncomingContext(ctx, "authorization")
@@ -119,7 +119,7 @@ func (a *Authenticator) bearer(ctx context.Context) (string, error) {
 func (a *Authenticator) identify(token string, certificate *Certificate) (*Identity, error) {
 	name := certificate.Name()
 	switch {
-	case a.cfg.Held == nil:
+	case a.cfg.SharedKey == nil:
 		return a.forwarded(token)
 	case a.cfg.Callers == nil && name != "":
 		return &Identity{Caller: name, Owner: name, APIKey: a.shared(name, 0), SeesAccount: true}, nil
@@ -188,7 +188,7 @@ func (a *Authenticator) anonymous() (*Identity, error) {
 
 // shared returns the shared API key, with the owner and the weight of the requests.
 func (a *Authenticator) shared(owner string, weight float64) catalog.Credential {
-	key := *a.cfg.Held
+	key := *a.cfg.SharedKey
 	key.Owner, key.Weight = owner, cmp.Or(weight, 1)
 	return key
 }

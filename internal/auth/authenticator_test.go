@@ -94,8 +94,8 @@ func TestNoCallReadsTheCallersFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("held-key") })
-		s := New(Config{Held: &held, Callers: callers})
+		shared := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("held-key") })
+		s := New(Config{SharedKey: &shared, Callers: callers})
 		ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("authorization", "Bearer one"))
 		if _, err := s.Authenticate(ctx, nil); err != nil || callers.Problem() != nil || logs.Len() > 0 {
 			t.Errorf("a call returned %v; the problem of the file is %v; logged %q", err, callers.Problem(), logs.String())
@@ -109,13 +109,13 @@ func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("held-key") })
+	shared := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("held-key") })
 	client, err := catalog.New(catalog.Config{BaseURL: "https://catalog.example"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	forward, hold := Config{Catalog: client}, Config{Held: &held}
-	known, anybody := Config{Held: &held, Callers: callers}, Config{Held: &held, Callers: callers, AllowAnonymous: true}
+	forward, hold := Config{Catalog: client}, Config{SharedKey: &shared}
+	known, anybody := Config{SharedKey: &shared, Callers: callers}, Config{SharedKey: &shared, Callers: callers, AllowAnonymous: true}
 	for _, row := range []struct {
 		name   string
 		cfg    Config
@@ -133,17 +133,17 @@ func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
 		{"forwarded: a key with a blank", forward, []string{"Bearer a b"}, "", "", "CREDENTIAL_MALFORMED"},
 		{"forwarded: two keys", forward, []string{"Bearer a", "Bearer b"}, "", "", "CREDENTIAL_MALFORMED"},
 		{"forwarded: a key of 5 KB", forward, []string{"Bearer " + strings.Repeat("k", 5000)}, "", "", "CREDENTIAL_MALFORMED"},
-		{"held: nobody knows anybody", hold, []string{"Bearer held-key"}, "", "", "CALLER_UNKNOWN"},
-		{"held: no proof", known, nil, "", "", "CALLER_UNKNOWN"},
-		{"held: a known token", known, []string{"Bearer token"}, "", "shop/shop", ""},
-		{"held: a known token of a team", known, []string{"Bearer of-poster"}, "", "poster/studio", ""},
-		{"held: a wrong token", known, []string{"Bearer wrong"}, "", "", "CALLER_UNKNOWN"},
-		{"held: the key itself is no token", known, []string{"Bearer held-key"}, "", "", "CALLER_UNKNOWN"},
-		{"held: a certificate", known, nil, "shop.internal", "shop/shop", ""},
-		{"held: a certificate that nobody lists", known, nil, "shop", "", "CALLER_UNKNOWN"},
-		{"held: a token before a certificate", known, []string{"Bearer of-poster"}, "shop.internal", "poster/studio", ""},
-		{"held: a certificate without a callers file", hold, nil, "billing", "billing/billing", ""},
-		{"held: a wrong token is not saved by a certificate", known, []string{"Bearer wrong"}, "shop.internal", "", "CALLER_UNKNOWN"},
+		{"shared: nobody knows anybody", hold, []string{"Bearer held-key"}, "", "", "CALLER_UNKNOWN"},
+		{"shared: no proof", known, nil, "", "", "CALLER_UNKNOWN"},
+		{"shared: a known token", known, []string{"Bearer token"}, "", "shop/shop", ""},
+		{"shared: a known token of a team", known, []string{"Bearer of-poster"}, "", "poster/studio", ""},
+		{"shared: a wrong token", known, []string{"Bearer wrong"}, "", "", "CALLER_UNKNOWN"},
+		{"shared: the key itself is no token", known, []string{"Bearer held-key"}, "", "", "CALLER_UNKNOWN"},
+		{"shared: a certificate", known, nil, "shop.internal", "shop/shop", ""},
+		{"shared: a certificate that nobody lists", known, nil, "shop", "", "CALLER_UNKNOWN"},
+		{"shared: a token before a certificate", known, []string{"Bearer of-poster"}, "shop.internal", "poster/studio", ""},
+		{"shared: a certificate without a callers file", hold, nil, "billing", "billing/billing", ""},
+		{"shared: a wrong token is not saved by a certificate", known, []string{"Bearer wrong"}, "shop.internal", "", "CALLER_UNKNOWN"},
 		{"anonymous: no proof", anybody, nil, "", "anonymous/", ""},
 		{"anonymous: a certificate that nobody lists", anybody, nil, "shop", "", "CALLER_UNKNOWN"},
 		{"anonymous: a wrong token", anybody, []string{"Bearer wrong"}, "", "", "CALLER_UNKNOWN"},
@@ -162,10 +162,10 @@ func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
 			}
 			id := Of(ctx)
 			owner := id.Owner
-			if row.cfg.Held == nil {
+			if row.cfg.SharedKey == nil {
 				owner = strings.TrimPrefix(owner, id.APIKey.APIKeySum()) // a forwarded API key is the owner
 			}
-			if got := id.Caller + "/" + owner; got != row.caller || id.SharesAPIKey() != (row.cfg.Held != nil) {
+			if got := id.Caller + "/" + owner; got != row.caller || id.SharesAPIKey() != (row.cfg.SharedKey != nil) {
 				t.Errorf("accepted as %q, under a shared API key: %v", got, id.SharesAPIKey())
 			}
 		})
@@ -187,8 +187,8 @@ func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 	token := func(issuer, subject string) string {
 		return key.sign(t, claims(map[string]any{"iss": issuer, "sub": subject}), nil)
 	}
-	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("held-key") })
-	s := New(Config{Held: &held, Callers: known})
+	shared := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("held-key") })
+	s := New(Config{SharedKey: &shared, Callers: known})
 	for bearer, want := range map[string]string{
 		stranger.sign(t, claims(map[string]any{"iss": "i"}), nil): "CALLER_UNKNOWN", token("i", "s"): "poster", "of-ops": "ops", token("i", "other"): "CALLER_UNKNOWN", token("j", "s"): "CALLER_UNKNOWN", token("away", "s"): "ISSUER_UNAVAILABLE",
 		"unknown": "CALLER_UNKNOWN", token("i", strings.Repeat("s", 5000)): "CALLER_UNKNOWN", token("i", strings.Repeat("s", 9000)): "CREDENTIAL_MALFORMED",
@@ -236,13 +236,13 @@ func reasonOf(err error) string {
 }
 
 func TestTheWeightOfATeamIsThatOfItsRequests(t *testing.T) {
-	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("any") })
+	shared := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("any") })
 	text := "teams: {studio: {weight: 2.5}, print: {}}\ncallers: [{name: a, team: studio, tokens: [<one>]}, {name: b, team: print, tokens: [<two>]}, {name: c, tokens: [<three>]}]"
 	callers, err := LoadCallers(callersFile(t, withHashes(text)), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := New(Config{Held: &held, Callers: callers, AllowAnonymous: true})
+	a := New(Config{SharedKey: &shared, Callers: callers, AllowAnonymous: true})
 	for token, want := range map[string]float64{"one": 2.5, "two": 1, "three": 1, "": 1} {
 		if i, err := a.identify(token, nil); err != nil || i.APIKey.Weight != want {
 			t.Errorf("%q has the weight %v, %v", token, i.APIKey.Weight, err)

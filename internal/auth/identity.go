@@ -60,10 +60,10 @@ func (i *Identity) Subject() string { return cmp.Or(i.Caller, string(i.APIKey.Te
 func (i *Identity) SeesAll() bool { return i.Operator || i.nameless }
 
 // IsIsolated reports whether only the ledger separates the owner from other owners. With forwarded API keys, the catalog does.
-func (i *Identity) IsIsolated() bool { return i.APIKey.Held && !i.nameless }
+func (i *Identity) IsIsolated() bool { return i.APIKey.Shared && !i.nameless }
 
 // SharesAPIKey reports whether other owners may use the same API key.
-func (i *Identity) SharesAPIKey() bool { return i.APIKey.Held }
+func (i *Identity) SharesAPIKey() bool { return i.APIKey.Shared }
 
 // MayUse reports whether the caller may list, read, quote and order a model.
 func (i *Identity) MayUse(model string) bool { return i.Operator || i.Limits.Allows(model) }

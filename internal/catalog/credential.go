@@ -61,7 +61,7 @@ var tenantKey = func() (key [32]byte) {
 // Credential is the API key of a call.
 type Credential struct {
 	Tenant Tenant
-	Held   bool // whether the API key is shared, so that its rejection is the operator's problem and not the caller's
+	Shared bool // whether the API key is shared, so that its rejection is the operator's problem and not the caller's
 	// Owner is the owner of a call under a shared API key. It is empty for anonymous callers, which are one owner, and for polls.
 	Owner string
 	// Weight is the owner's share of the catalog's capacity, relative to other owners. Zero means 1.
@@ -91,17 +91,17 @@ func hexOf(sum []byte) string {
 // sharedTenant is the tenant of the shared API key.
 const sharedTenant Tenant = "held"
 
-// Held returns the credential for a shared API key. key returns the current API key. The tenant stays the same when the API key
+// Shared returns the credential for a shared API key. key returns the current API key. The tenant stays the same when the API key
 // is rotated.
-func Held(key func() Secret) Credential {
-	return Credential{Tenant: sharedTenant, Held: true, key: key}
+func Shared(key func() Secret) Credential {
+	return Credential{Tenant: sharedTenant, Shared: true, key: key}
 }
 
 // IdempotencyKey returns the idempotency key to send to the catalog. Under a forwarded API key it is the given key. Under a
 // shared API key it is derived from the owner and the given key, so that two owners can use the same key. The derivation must
 // never change. Otherwise a resent order would have another idempotency key and be charged again.
 func (c Credential) IdempotencyKey(key string) string {
-	if !c.Held {
+	if !c.Shared {
 		return key
 	}
 	text := binary.BigEndian.AppendUint64([]byte("easel1"), uint64(len(c.Owner)))
@@ -111,12 +111,12 @@ func (c Credential) IdempotencyKey(key string) string {
 
 // IsShared reports whether the API key is shared: it belongs to the server, several owners use it, and background work can use
 // it.
-func (c Credential) IsShared() bool { return c.Held }
+func (c Credential) IsShared() bool { return c.Shared }
 
 // OrderOwner returns the owner of orders under the credential: Owner for a shared API key, otherwise the SHA-256 of the API
 // key.
 func (c Credential) OrderOwner() string {
-	if c.Held {
+	if c.Shared {
 		return c.Owner
 	}
 	return c.APIKeySum()
@@ -124,7 +124,7 @@ func (c Credential) OrderOwner() string {
 
 // ForwardedSum returns the SHA-256 of a forwarded API key, in hex. It is empty for a shared API key.
 func (c Credential) ForwardedSum() string {
-	if c.Held {
+	if c.Shared {
 		return ""
 	}
 	return c.APIKeySum()

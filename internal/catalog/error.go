@@ -53,7 +53,7 @@ type Error struct {
 	AboutKey   bool   // whether the error of an order mentions the idempotency key, which may then have an order
 	Violations []Violation
 	Withheld   Kind          // for KindOutcomeUnknown: the kind of the response with this Message; 0 without a response
-	Held       bool          // whether the API key was shared, so that its rejection is the operator's problem
+	SharedKey  bool          // whether the API key was shared, so that its rejection is the operator's problem
 	RetryAfter time.Duration // delay that the catalog requested; 0 if none
 	NextOffset int64         // for KindInterrupted: the first missing byte
 	PriceCents int64         // for KindPriceAboveLimit: the price of the order
@@ -80,7 +80,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // IsOperatorFault reports whether the catalog rejected the shared API key.
-func (e *Error) IsOperatorFault() bool { return e.Kind == KindCredentialRejected && e.Held }
+func (e *Error) IsOperatorFault() bool { return e.Kind == KindCredentialRejected && e.SharedKey }
 
 // IsAbsent reports whether the catalog itself, not a proxy, responded that the record does not exist.
 func IsAbsent(err error) bool {

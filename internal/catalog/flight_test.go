@@ -184,9 +184,9 @@ func TestAFailedListServesNobodyElse(t *testing.T) { // fault A5
 func TestAListIsSharedByAPIKeyAndNotByOwner(t *testing.T) { // fault L7
 	synctest.Test(t, func(t *testing.T) {
 		c, asked := slowLister(t, numbered)
-		held := Held(func() Secret { return NewSecret("a-key-that-is-held-here") })
+		shared := Shared(func() Secret { return NewSecret("a-key-that-is-held-here") })
 		for _, owner := range []string{"studio", "print", ""} {
-			cred := held
+			cred := shared
 			cred.Owner = owner
 			go func() { _, _ = c.List(t.Context(), cred, time.Time{}) }()
 		}

@@ -61,7 +61,7 @@ func IsWanted(ctx context.Context) bool {
 func mayAcquire(ctx context.Context, cred Credential, op string) error {
 	if !printable(cred.APIKey().Reveal()) {
 		return &Error{
-			Kind: KindCredentialRejected, Op: op, Held: cred.Held,
+			Kind: KindCredentialRejected, Op: op, SharedKey: cred.Shared,
 			Err: errors.New("the API key is empty or contains characters that are invalid in a header"),
 		}
 	}

@@ -73,14 +73,14 @@ func TestOwnersShareWhatTheCatalogTakesByWeight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := &limited{status: 429, retryAfter: "1", until: time.Now().Add(time.Second)}
 		c := newTestClient(t, upstream)
-		held := Held(func() Secret { return NewSecret(testKey) })
+		shared := Shared(func() Secret { return NewSecret(testKey) })
 		first := Order{ModelID: "m", Inputs: []byte(`{}`), IdempotencyKey: "first"}
-		if _, _, err := c.Post(t.Context(), held, first); KindOf(err) != KindRateLimited {
+		if _, _, err := c.Post(t.Context(), shared, first); KindOf(err) != KindRateLimited {
 			t.Fatal(err)
 		}
 		var all sync.WaitGroup
 		for owner, weight := range map[string]float64{"light": 1, "heavy": 3} {
-			cred := held
+			cred := shared
 			cred.Owner, cred.Weight = owner, weight
 			for n := range 40 {
 				all.Go(func() {

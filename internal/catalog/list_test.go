@@ -93,10 +93,10 @@ func newLister(t *testing.T) *lister {
 func TestARotatedAPIKeyIsRedactedInTheNextList(t *testing.T) { // fault U22
 	keys := []string{"one-key-of-a-credential", "another-key-of-the-same"} // strings that look like keys, all of which are redacted
 	l, now := newLister(t), 0
-	held := Held(func() Secret { return NewSecret(keys[now]) })
+	shared := Shared(func() Secret { return NewSecret(keys[now]) })
 	l.body = `[{"id":"g1","status":"queued","one":"` + keys[0] + `","other":"` + keys[1] + `"}]`
 	for _, now = range []int{0, 1, 0, 0} {
-		list, err := l.List(t.Context(), held, time.Now())
+		list, err := l.List(t.Context(), shared, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

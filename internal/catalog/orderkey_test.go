@@ -9,15 +9,15 @@ import (
 // The idempotency key that the catalog receives must be the same in all processes and releases. If the key for an order
 // changed, a resend would buy the order again.
 func TestTheKeyOfAnOrderUnderAHeldAPIKeyNeverChanges(t *testing.T) { // fault T1
-	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("any") })
+	shared := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("any") })
 	for _, row := range []struct{ owner, key, want string }{
 		{"", "k", "2e7c4dd946f3a6752c38c9a474871e9d88fefba0a119a506f95216fd86d1cec6"},
 		{"shop", "k", "5a1e0b631b20dcd991318b732351d440d955cbaee81996ce1a3cff8ed39097e6"},
 		{"shopk", "", "158d5c1d5c0c4c2a2f0d73eaa60ec7e0c9e9cd9a8a583288048d1deded5b97cc"},
 		{"shop", "2", "e931de3d06e753a8e87c21a6525579491f5960936896503494fe7a4ba659e78e"},
 	} {
-		held.Owner = row.owner
-		if got := held.IdempotencyKey(row.key); got != row.want {
+		shared.Owner = row.owner
+		if got := shared.IdempotencyKey(row.key); got != row.want {
 			t.Errorf("%q of %q is sent as %s, want %s", row.key, row.owner, got, row.want)
 		}
 	}

@@ -131,16 +131,16 @@ func TestASecretPrintsAsRedactedEverywhere(t *testing.T) { // fault X3
 	}
 }
 
-func TestTwoAPIKeysAreTwoTenantsAndAHeldOneIsOne(t *testing.T) {
+func TestTwoAPIKeysAreTwoTenantsAndASharedOneIsOne(t *testing.T) {
 	a, again, b := Forwarded(NewSecret("a")), Forwarded(NewSecret("a")), Forwarded(NewSecret("b"))
-	if a.Tenant != again.Tenant || a.Tenant == b.Tenant || a.Held || strings.Contains(string(a.Tenant), "a_key") {
+	if a.Tenant != again.Tenant || a.Tenant == b.Tenant || a.Shared || strings.Contains(string(a.Tenant), "a_key") {
 		t.Errorf("tenants %s, %s, %s", a.Tenant, again.Tenant, b.Tenant)
 	}
 	key := NewSecret("one")
-	held := Held(func() Secret { return key })
-	before := held.Tenant
+	shared := Shared(func() Secret { return key })
+	before := shared.Tenant
 	key = NewSecret("two")
-	if held.APIKey().Reveal() != "two" || held.Tenant != before || !held.Held {
+	if shared.APIKey().Reveal() != "two" || shared.Tenant != before || !shared.Shared {
 		t.Error("a held credential does not follow its key")
 	}
 	if (Credential{}).APIKey().Reveal() != "" {
@@ -150,7 +150,7 @@ func TestTwoAPIKeysAreTwoTenantsAndAHeldOneIsOne(t *testing.T) {
 
 func TestTheAPIKeyIsRedactedInEveryAnswer(t *testing.T) { // fault U22
 	const key = "ABCDEF_GHIJKL_0123" // looks like an error code
-	cred := Held(func() Secret { return NewSecret(key) })
+	cred := Shared(func() Secret { return NewSecret(key) })
 	header := http.Header{
 		"Content-Type": {"image/" + key}, "Etag": {`"` + key + `"`}, "X-Other": {"kept"},
 		"X-Encoded": {base64.StdEncoding.EncodeToString([]byte("Bearer " + key))},

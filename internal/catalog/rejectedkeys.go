@@ -22,9 +22,9 @@ type rejections struct {
 }
 
 type rejection struct {
-	err  error
-	at   time.Time
-	held bool
+	err    error
+	at     time.Time
+	shared bool
 }
 
 func newRejections() *rejections { return &rejections{all: map[Tenant]rejection{}} }
@@ -38,9 +38,9 @@ func (r *rejections) record(cred Credential, err error) {
 		delete(r.all, cred.Tenant)
 	} else if KindOf(err) == KindCredentialRejected {
 		if len(r.all) >= rejectedLimit {
-			maps.DeleteFunc(r.all, func(_ Tenant, old rejection) bool { return !old.held })
+			maps.DeleteFunc(r.all, func(_ Tenant, old rejection) bool { return !old.shared })
 		}
-		r.all[cred.Tenant] = rejection{err, time.Now(), cred.Held}
+		r.all[cred.Tenant] = rejection{err, time.Now(), cred.Shared}
 	}
 }
 

@@ -21,8 +21,8 @@ func TestRejectedAPIKeyIsRejectedUntilItIsAccepted(t *testing.T) {
 		{nil, false},
 		{&Error{Kind: KindCredentialRejected}, true},
 	} {
-		r.record(Credential{Tenant: "tenant", Held: true}, step.err)
-		if got := r.of("tenant").held; got != step.want || r.of("other").held {
+		r.record(Credential{Tenant: "tenant", Shared: true}, step.err)
+		if got := r.of("tenant").shared; got != step.want || r.of("other").shared {
 			t.Errorf("after step %d, %v, the key is rejected: %v", n+1, step.err, got)
 		}
 	}
@@ -47,7 +47,7 @@ func TestRejectionIsRememberedForSeconds(t *testing.T) {
 func TestRejectionOfTheSharedAPIKeyIsRememberedForMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Client{upstream: requester{rejections: newRejections()}}
-		shared := Held(nil)
+		shared := Shared(nil)
 		for _, step := range []struct {
 			cred Credential
 			err  error
@@ -71,11 +71,11 @@ func TestRejectionOfTheSharedAPIKeyIsRememberedForMinutes(t *testing.T) {
 
 func TestRejectionsAreRememberedUpToALimit(t *testing.T) {
 	r := newRejections()
-	r.record(Credential{Tenant: "shared", Held: true}, &Error{Kind: KindCredentialRejected})
+	r.record(Credential{Tenant: "shared", Shared: true}, &Error{Kind: KindCredentialRejected})
 	for n := range rejectedLimit + 10 {
 		r.record(Credential{Tenant: Tenant(fmt.Sprint(n))}, &Error{Kind: KindCredentialRejected})
 	}
-	if len(r.all) > rejectedLimit || !r.of("shared").held || r.of(Tenant(fmt.Sprint(rejectedLimit+9))).err == nil {
+	if len(r.all) > rejectedLimit || !r.of("shared").shared || r.of(Tenant(fmt.Sprint(rejectedLimit+9))).err == nil {
 		t.Errorf("%d are remembered", len(r.all))
 	}
 }

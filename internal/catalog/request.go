@@ -160,7 +160,7 @@ func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cre
 	case resp.StatusCode/100 != 2 && !pastEnd:
 		failure := answerError(r.op, resp, redact)
 		resp.Body.Close()
-		failure.Held = cred.Held
+		failure.SharedKey = cred.Shared
 		resp, err = nil, failure
 	default:
 		redact.dropFrom(resp.Header)

@@ -29,9 +29,9 @@ type Config struct {
 	Catalog *catalog.Client // required
 	// Store stores the copies. Nil means that there are no copies.
 	Store Store
-	// Ledger has a row for each copy. Held is the shared API key, which is used to copy results.
-	Ledger *ledger.Ledger
-	Held   *catalog.Credential
+	// Ledger has a row for each copy. SharedKey is the shared API key, which is used to copy results.
+	Ledger    *ledger.Ledger
+	SharedKey *catalog.Credential
 	// Name is the name of the ledger in the store; see [ledger.Ledger.StoreName].
 	Name   string
 	Logger *slog.Logger

@@ -40,7 +40,7 @@ func TestAResultIsReadFromItsCopyWithoutTheCatalog(t *testing.T) {
 		if _, _, err := s.read(s.results, "g1", 700_002); catalog.KindOf(err) != catalog.KindOutOfRange {
 			s.Errorf("past the end: %v", err)
 		}
-		if _, err := s.results.Open(s.Context(), s.held, "g1", 0, `"other"`); catalog.KindOf(err) != catalog.KindContentChanged {
+		if _, err := s.results.Open(s.Context(), s.shared, "g1", 0, `"other"`); catalog.KindOf(err) != catalog.KindContentChanged {
 			s.Errorf("another etag: %v", err)
 		}
 		if reads := s.upstream.reads("g1"); reads != 1 {
@@ -63,11 +63,11 @@ func TestATextAndAnEmptyFileAreCopiedToo(t *testing.T) {
 		s.upstream.set(func() { s.upstream.down = true })
 		s.wantBytes("g1", []byte("tide and stone"), content.FromCopy)
 		s.wantBytes("g2", nil, content.FromCopy)
-		opened, err := s.results.Open(s.Context(), s.held, "g1", 0, "")
+		opened, err := s.results.Open(s.Context(), s.shared, "g1", 0, "")
 		if err != nil || opened.ContentType != "text/plain; charset=utf-8" || opened.Etag == "" {
 			s.Fatalf("%+v, %v", opened, err)
 		}
-		if _, err := s.results.Open(s.Context(), s.held, "g1", 3, opened.Etag); err != nil {
+		if _, err := s.results.Open(s.Context(), s.shared, "g1", 3, opened.Etag); err != nil {
 			s.Errorf("with its own etag: %v", err)
 		}
 	})

@@ -22,7 +22,7 @@ type download struct {
 
 // openDownload opens the file of a generation in the catalog, or its text.
 func (r *Results) openDownload(ctx context.Context, row ledger.Content) (*download, error) {
-	cred := *r.Held
+	cred := *r.SharedKey
 	cred.Owner = row.Owner
 	record := fileOf(row.Record)
 	if record == nil { // the record from a list may lack the file

@@ -237,7 +237,7 @@ type studio struct {
 	ledger    *ledger.Ledger
 	upstream  *upstream
 	client    *catalog.Client
-	held      catalog.Credential
+	shared    catalog.Credential
 	dir       string
 	store     *trouble
 	results   *content.Results
@@ -258,7 +258,7 @@ func newStudio(t *testing.T, url string) *studio {
 	if s.client, err = catalog.New(catalog.Config{BaseURL: "https://catalog.example", Transport: s.upstream, Seed: 1}); err != nil {
 		t.Fatal(err)
 	}
-	s.held = catalog.Held(func() catalog.Secret { return catalog.NewSecret("key") })
+	s.shared = catalog.Shared(func() catalog.Secret { return catalog.NewSecret("key") })
 	open, err := content.OpenStore("file:"+s.dir, false)
 	if err != nil {
 		t.Fatal(err)
@@ -304,7 +304,7 @@ func (s *studio) replica() *content.Results {
 	if err != nil {
 		s.Fatal(err)
 	}
-	return content.New(content.Config{Catalog: s.client, Store: s.store, Ledger: s.ledger, Held: &s.held, Name: name, Logger: slog.New(slog.DiscardHandler)})
+	return content.New(content.Config{Catalog: s.client, Store: s.store, Ledger: s.ledger, SharedKey: &s.shared, Name: name, Logger: slog.New(slog.DiscardHandler)})
 }
 
 // take leases a job of the kind, like a process that crashes afterwards.
@@ -439,7 +439,7 @@ func (s *studio) waitForCopy(id string) ledger.Content {
 
 // read reads a result from an offset.
 func (s *studio) read(results *content.Results, id string, offset int64) (data []byte, from content.Source, err error) {
-	opened, err := results.Open(s.Context(), s.held, id, offset, "")
+	opened, err := results.Open(s.Context(), s.shared, id, offset, "")
 	if err != nil {
 		return nil, 0, err
 	}

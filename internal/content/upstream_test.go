@@ -22,7 +22,7 @@ func TestATextIsReadWhileTheStoreFails(t *testing.T) {
 			s.waitForCopy(id)
 			stop()
 		}
-		copied, err := s.results.Open(s.Context(), s.held, "g1", 0, "")
+		copied, err := s.results.Open(s.Context(), s.shared, "g1", 0, "")
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -31,14 +31,14 @@ func TestATextIsReadWhileTheStoreFails(t *testing.T) {
 		s.observeText("g2")
 		s.wantBytes("g1", []byte(text), content.FromCatalog)
 		s.wantBytes("g2", []byte(text), content.FromCatalog)
-		original, err := s.results.Open(s.Context(), s.held, "g1", 5, copied.Etag)
+		original, err := s.results.Open(s.Context(), s.shared, "g1", 5, copied.Etag)
 		if err != nil || original.Etag != copied.Etag || original.ContentType != copied.ContentType || *original.Size != int64(len(text)) || original.Offset != 5 {
 			s.Errorf("it is %+v, %v, and its copy %+v", original, err, copied)
 		}
-		if _, err := s.results.Open(s.Context(), s.held, "g1", 100, ""); catalog.KindOf(err) != catalog.KindOutOfRange {
+		if _, err := s.results.Open(s.Context(), s.shared, "g1", 100, ""); catalog.KindOf(err) != catalog.KindOutOfRange {
 			s.Errorf("past the end: %v", err)
 		}
-		if _, err := s.results.Open(s.Context(), s.held, "g1", 0, `"copy-other"`); catalog.KindOf(err) != catalog.KindContentChanged {
+		if _, err := s.results.Open(s.Context(), s.shared, "g1", 0, `"copy-other"`); catalog.KindOf(err) != catalog.KindContentChanged {
 			s.Errorf("another etag: %v", err)
 		}
 	})
@@ -67,7 +67,7 @@ func TestAnEtagOfADeletedCopyIsThatOfOtherBytes(t *testing.T) {
 		s.upstream.set(func() { s.upstream.files["g9"] = picture(1000) })
 		without := content.New(content.Config{Catalog: s.results.Catalog, Ledger: s.results.Ledger, Logger: s.results.Logger})
 		for name, r := range map[string]*content.Results{"with a store": s.results, "without": without} {
-			if c, err := r.Open(s.Context(), s.held, "g9", 500, `"copy-00000000000000000000000000000000"`); catalog.KindOf(err) != catalog.KindContentChanged {
+			if c, err := r.Open(s.Context(), s.shared, "g9", 500, `"copy-00000000000000000000000000000000"`); catalog.KindOf(err) != catalog.KindContentChanged {
 				s.Errorf("%s: it is %v, %v", name, c, err)
 			}
 		}

@@ -17,7 +17,7 @@ import (
 const testURL = "https://catalog.example/api"
 
 // testCredential is shared, so that no test has to authenticate.
-var testCredential = catalog.Held(func() catalog.Secret { return catalog.NewSecret("studio_live_0123456789abcdef") })
+var testCredential = catalog.Shared(func() catalog.Secret { return catalog.NewSecret("studio_live_0123456789abcdef") })
 
 func newTestClient(t *testing.T, transport http.RoundTripper) *client {
 	t.Helper()
@@ -174,7 +174,7 @@ func TestEveryAttemptOfASubmissionCarriesOneAPIKey(t *testing.T) { // fault A11
 				rotations := 0
 				upstream := &script{steps: steps}
 				c := newTestClient(t, upstream)
-				held := catalog.Held(func() catalog.Secret { // each call returns a different API key
+				held := catalog.Shared(func() catalog.Secret { // each call returns a different API key
 					rotations++
 					return catalog.NewSecret(string(rune('a' + rotations)))
 				})
@@ -201,7 +201,7 @@ func TestAnOrderThatWasCertainlyRefusedMayGoUnderTheNewAPIKey(t *testing.T) {
 		upstream := &script{steps: []step{{status: 401}, placed}}
 		c := newTestClient(t, upstream)
 		key := "old"
-		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(key) })
+		held := catalog.Shared(func() catalog.Secret { return catalog.NewSecret(key) })
 		_, err := createWithin(t, c, held, plainOrder, time.Second)
 		if err == nil || catalog.KindOf(err) != catalog.KindCredentialRejected {
 			t.Fatalf("got %+v", err)

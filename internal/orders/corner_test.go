@@ -101,7 +101,7 @@ func TestARotatedHeldAPIKeyBuysNothingTwice(t *testing.T) { // fault A11
 			t.Fatal(err)
 		}
 		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
-		s.cred = catalog.Held(func() catalog.Secret {
+		s.cred = catalog.Shared(func() catalog.Secret {
 			if lost.Fired() > 0 {
 				return catalog.NewSecret(next)
 			}

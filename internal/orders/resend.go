@@ -25,8 +25,8 @@ const (
 // ResendAbandoned resends abandoned orders of unknown outcome until ctx is done. Each order is sent by one replica at a time, with its
 // stored idempotency key and bytes, under the API key of its first attempt. Owners take turns. While the catalog does not
 // respond, only one order at a time is sent. No order is sent during a pause of the limiter, or while [jobs.MayAsk] returns false.
-func (o *Orders) ResendAbandoned(ctx context.Context, held catalog.Credential) {
-	r := &recovery{orders: o, held: held, slots: make(chan struct{}, recoverAtMost)}
+func (o *Orders) ResendAbandoned(ctx context.Context, shared catalog.Credential) {
+	r := &recovery{orders: o, shared: shared, slots: make(chan struct{}, recoverAtMost)}
 	defer r.resends.Wait()
 	for sleep(ctx, r.outage.pause(recoverEvery)) {
 		for r.next(ctx) {
@@ -37,7 +37,7 @@ func (o *Orders) ResendAbandoned(ctx context.Context, held catalog.Credential) {
 // recovery is the state of [Orders.ResendAbandoned] in one process.
 type recovery struct {
 	orders  *Orders
-	held    catalog.Credential
+	shared  catalog.Credential
 	slots   chan struct{}
 	resends sync.WaitGroup
 	outage  outage
@@ -46,7 +46,7 @@ type recovery struct {
 
 // next starts to resend one order. It reports whether another order may follow immediately.
 func (r *recovery) next(ctx context.Context) bool {
-	if s, now := r.orders.Catalog.Limiter(r.held.Tenant).State(), time.Now(); !jobs.MayAsk(r.orders.Ledger, r.orders.Catalog) || s.Paused.After(now) || s.Capped && s.NextProbe.After(now) {
+	if s, now := r.orders.Catalog.Limiter(r.shared.Tenant).State(), time.Now(); !jobs.MayAsk(r.orders.Ledger, r.orders.Catalog) || s.Paused.After(now) || s.Capped && s.NextProbe.After(now) {
 		return false
 	}
 	select {
@@ -54,8 +54,8 @@ func (r *recovery) next(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-	held, asked := r.held.Pinned(), time.Now() // the API key may be rotated concurrently
-	order, found, err := r.orders.Ledger.Resume(ctx, held.APIKeySum(), r.last)
+	shared, asked := r.shared.Pinned(), time.Now() // the API key may be rotated concurrently
+	order, found, err := r.orders.Ledger.Resume(ctx, shared.APIKeySum(), r.last)
 	if err != nil || !found {
 		<-r.slots
 		return false // an unavailable ledger shows in the errors of calls
@@ -65,7 +65,7 @@ func (r *recovery) next(ctx context.Context) bool {
 		defer func() { <-r.slots }()
 		ctx, span := traced(ctx, "resend order", attribute.String("easel.order.id", order.ID), attribute.String("easel.model.id", order.ModelID))
 		defer span.End()
-		r.outage.note(r.meetsOutage(ctx, r.orders.resend(ctx, held, order, asked)))
+		r.outage.note(r.meetsOutage(ctx, r.orders.resend(ctx, shared, order, asked)))
 	}
 	if r.outage.lasts() {
 		resend()
@@ -83,19 +83,19 @@ func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, resendTime)
 	defer cancel()
-	_, err := r.orders.Catalog.Polls().Account(ctx, r.held)
+	_, err := r.orders.Catalog.Polls().Account(ctx, r.shared)
 	return isOutage(err)
 }
 
 // resend sends an order that was leased after asked, and waits for its outcome.
-func (o *Orders) resend(ctx context.Context, held catalog.Credential, order ledger.Order, asked time.Time) error {
-	held.Owner = order.Owner
+func (o *Orders) resend(ctx context.Context, shared catalog.Credential, order ledger.Order, asked time.Time) error {
+	shared.Owner = order.Owner
 	if o.Weight != nil {
-		held.Weight = o.Weight(order.Owner)
+		shared.Weight = o.Weight(order.Owner)
 	}
 	ctx, cancel := context.WithTimeout(ctx, resendTime)
 	defer cancel()
-	s := o.submission(ctx, held, order, asked)
+	s := o.submission(ctx, shared, order, asked)
 	o.start(context.WithoutCancel(ctx), s)
 	if ended, err := s.wait(ctx); !ended {
 		return err

@@ -35,7 +35,7 @@ func TestAnAPIKeyThatIsRotatedWithinARecoveryBuysNothing(t *testing.T) { // faul
 			return nil
 		})
 		var reads atomic.Int64
-		held := catalog.Held(func() catalog.Secret {
+		held := catalog.Shared(func() catalog.Secret {
 			if reads.Add(1) == 1 {
 				return catalog.NewSecret(s.key)
 			}

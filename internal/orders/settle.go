@@ -22,24 +22,24 @@ const (
 // Settle returns the kind of the job that observes unsettled generations of which no process has recorded a state for 15 s, or
 // for a day if the order is older than a day. A run sends at most one list and five single reads, and starts with the oldest
 // observation.
-func (o *Orders) Settle(held catalog.Credential) jobs.Kind {
+func (o *Orders) Settle(shared catalog.Credential) jobs.Kind {
 	return jobs.Kind{
 		Name: "settle", Interval: settleInterval, Slots: 1, Catalog: o.Catalog, MinRetry: settleInterval, MaxRetry: settleInterval,
 		Do: func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
-			return ledger.Outcome{}, o.settle(ctx, held)
+			return ledger.Outcome{}, o.settle(ctx, shared)
 		},
 	}
 }
 
 // settle observes due generations once. If the catalog or the ledger fails, it returns an error.
-func (o *Orders) settle(ctx context.Context, held catalog.Credential) error {
+func (o *Orders) settle(ctx context.Context, shared catalog.Credential) error {
 	due, err := o.Ledger.Due(ctx, settleQuiet, maxSettled)
 	if err != nil || len(due) == 0 {
 		return err
 	}
 	ctx, span := traced(ctx, "settle", attribute.Int("easel.settle.size", len(due)))
 	defer span.End()
-	look := &look{orders: o, held: held}
+	look := &look{orders: o, shared: shared}
 	if len(due) > settleReads {
 		if due, err = look.list(ctx, due); err != nil {
 			return err
@@ -56,7 +56,7 @@ func (o *Orders) settle(ctx context.Context, held catalog.Credential) error {
 // look is one run of the settle job.
 type look struct {
 	orders    *Orders
-	held      catalog.Credential
+	shared    catalog.Credential
 	witnessed bool // the catalog has responded under the API key in this run
 	failures  int  // consecutive orders that the ledger has not recorded
 }
@@ -67,7 +67,7 @@ func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, e
 	o := l.orders
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	listed, err := o.Catalog.Polls().List(ctx, l.held, time.Time{})
+	listed, err := o.Catalog.Polls().List(ctx, l.shared, time.Time{})
 	switch {
 	case leaveAlone(err):
 		return nil, err
@@ -82,7 +82,7 @@ func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, e
 			rest = append(rest, one)
 			continue
 		}
-		state := o.observation(l.held, v, false)
+		state := o.observation(l.shared, v, false)
 		state.AtOnce = true
 		seen[v.ID] = state
 	}
@@ -106,7 +106,7 @@ func (l *look) read(ctx context.Context, one ledger.Due) error {
 	o := l.orders
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	cred := l.held
+	cred := l.shared
 	cred.Owner = one.Owner
 	read, err := o.Catalog.Polls().Generation(ctx, cred, one.Generation)
 	switch {
@@ -149,7 +149,7 @@ func (l *look) proceed(err error) error {
 // first.
 func (l *look) witness(ctx context.Context) bool {
 	if !l.witnessed {
-		_, err := l.orders.Catalog.Polls().Account(ctx, l.held)
+		_, err := l.orders.Catalog.Polls().Account(ctx, l.shared)
 		l.witnessed = err == nil
 	}
 	return l.witnessed

@@ -201,7 +201,7 @@ func lost(*http.Request, *http.Response) (*http.Response, error) {
 }
 
 func (r *replica) held(owner string) catalog.Credential {
-	cred := catalog.Held(func() catalog.Secret { return catalog.NewSecret(r.key) })
+	cred := catalog.Shared(func() catalog.Secret { return catalog.NewSecret(r.key) })
 	cred.Owner = owner
 	return cred
 }

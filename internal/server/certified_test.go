@@ -28,7 +28,7 @@ func TestAStreamEndsWithTheCertificateOfItsCaller(t *testing.T) { // fault A9
 					file := filepath.Join(t.TempDir(), "callers")
 					writeText(t, file, "callers: [{name: poster, certificates: [poster]}]\n")
 					synctest.Test(t, func(t *testing.T) {
-						s := heldStackFrom(t, file, func(o *options) {
+						s := sharedStackFrom(t, file, func(o *options) {
 							o.memory, o.sandbox.Speed, o.server.TLS, o.client = true, 0.01, files, client
 						})
 						ctx, leave := context.WithTimeout(t.Context(), time.Hour)
@@ -69,7 +69,7 @@ func TestADownloadGoesOnBehindTheCertificateOfItsCaller(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "callers")
 	writeText(t, file, "callers: [{name: poster, certificates: [poster]}]\n")
 	synctest.Test(t, func(t *testing.T) {
-		c := grpcCaller{heldStackFrom(t, file, func(o *options) {
+		c := grpcCaller{sharedStackFrom(t, file, func(o *options) {
 			o.memory, o.sandbox.Speed, o.server.TLS, o.client, o.dialOptions = true, 1e6, files, client, windows
 		}), ""}
 		g := create(t, c, &easelv1.CreateGenerationRequest{ModelId: "studio/print", IdempotencyKey: "k", Inputs: inputs(t, map[string]any{"prompt": "x"})})

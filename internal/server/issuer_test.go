@@ -67,7 +67,7 @@ func TestAStreamEndsWithTheTokenOfItsCaller(t *testing.T) {
 			t.Run(form+", "+name, func(t *testing.T) {
 				issuer := startIssuing(t)
 				synctest.Test(t, func(t *testing.T) {
-					s := heldStackFrom(t, issuer.file, func(o *options) { o.memory, o.sandbox.Speed = true, 0.01 })
+					s := sharedStackFrom(t, issuer.file, func(o *options) { o.memory, o.sandbox.Speed = true, 0.01 })
 					ctx, leave := context.WithTimeout(t.Context(), time.Hour)
 					defer leave()
 					expiry := time.Now().Add(100 * time.Second)

@@ -29,7 +29,7 @@ func overTeams(t *testing.T, scenario func(t *testing.T, s *stack, as func(name 
 				file := filepath.Join(t.TempDir(), "callers")
 				writeCallers(t, file, "studio: {budget: {daily_cents: 2000, monthly_cents: 30000}}",
 					"poster, team: studio", "banner, team: studio", "shop", "ops, operator: true")
-				s := heldStackFrom(t, file, append([]func(*options){func(o *options) { o.ledger, o.sandbox.Speed = database(t), 0.01 }}, change...)...)
+				s := sharedStackFrom(t, file, append([]func(*options){func(o *options) { o.ledger, o.sandbox.Speed = database(t), 0.01 }}, change...)...)
 				scenario(t, s, func(name string) caller { return as(s, name) })
 			})
 		}

@@ -96,7 +96,7 @@ func TestAWatchIsToldOfHoweverManyOrdersOthersHaveSettled(t *testing.T) {
 	}
 	t.Run("SQLite", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s := heldStackFrom(t, file, func(o *options) { o.memory, o.sandbox.Speed = true, 100 })
+			s := sharedStackFrom(t, file, func(o *options) { o.memory, o.sandbox.Speed = true, 100 })
 			scenario(t, s, func(what string, until func() bool) {
 				for deadline := time.Now().Add(time.Minute); !until(); time.Sleep(time.Second) {
 					if time.Now().After(deadline) {
@@ -107,7 +107,7 @@ func TestAWatchIsToldOfHoweverManyOrdersOthersHaveSettled(t *testing.T) {
 		})
 	})
 	t.Run("PostgreSQL", func(t *testing.T) {
-		s := heldStackFrom(t, file, func(o *options) { o.ledger, o.sandbox.Speed = postgresLedger(t), 100 })
+		s := sharedStackFrom(t, file, func(o *options) { o.ledger, o.sandbox.Speed = postgresLedger(t), 100 })
 		scenario(t, s, func(what string, until func() bool) { eventually(t, what, until) })
 	})
 }

@@ -137,12 +137,12 @@ func TestAnOrderThatRESTRefusesItselfWasNotSent(t *testing.T) { // fault A10
 	}
 }
 
-// heldStack returns a stack with a shared API key. Its callers are named, and their tokens are equal to their names.
-func heldStack(t *testing.T, names []string, change ...func(*options)) *stack {
+// sharedStack returns a stack with a shared API key. Its callers are named, and their tokens are equal to their names.
+func sharedStack(t *testing.T, names []string, change ...func(*options)) *stack {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "callers")
 	writeCallers(t, file, "", names...)
-	return heldStackFrom(t, file, change...)
+	return sharedStackFrom(t, file, change...)
 }
 
 // writeCallers writes a callers file with teams. Each caller is a name, followed by its other fields if it has any. A caller's
@@ -157,8 +157,8 @@ func writeCallers(t *testing.T, file, teams string, callers ...string) {
 	writeText(t, file, lines)
 }
 
-// heldStackFrom returns a stack with a shared API key and the callers in a file.
-func heldStackFrom(t *testing.T, file string, change ...func(*options)) *stack {
+// sharedStackFrom returns a stack with a shared API key and the callers in a file.
+func sharedStackFrom(t *testing.T, file string, change ...func(*options)) *stack {
 	t.Helper()
 	callers, err := auth.LoadCallers(file, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
@@ -177,14 +177,14 @@ func heldStackFrom(t *testing.T, file string, change ...func(*options)) *stack {
 	callers.ReadKeys(t.Context())
 	go callers.FollowKeys(t.Context())
 	var s *stack
-	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(s.key) })
-	s = newStack(t, append(change, func(o *options) { o.service.Auth.Held, o.service.Auth.Callers = &held, callers })...)
+	held := catalog.Shared(func() catalog.Secret { return catalog.NewSecret(s.key) })
+	s = newStack(t, append(change, func(o *options) { o.service.Auth.SharedKey, o.service.Auth.Callers = &held, callers })...)
 	return s
 }
 
 func TestTwoOwnersWhoChooseOneIdempotencyKeyHaveTwoOrders(t *testing.T) { // fault T1
 	t.Parallel()
-	s := heldStack(t, []string{"shop", "blog"})
+	s := sharedStack(t, []string{"shop", "blog"})
 	shop := create(t, grpcCaller{s, "shop"}, order(t, text, "monday", "a lake"))
 	blog := create(t, grpcCaller{s, "blog"}, order(t, text, "monday", "a hill"))
 	if shop.GetGenerationId() == blog.GetGenerationId() {
@@ -207,8 +207,8 @@ func TestTwoOwnersWhoChooseOneIdempotencyKeyHaveTwoOrders(t *testing.T) { // fau
 func TestAnonymousCallersAreOneOwner(t *testing.T) { // fault T1
 	t.Parallel()
 	var s *stack
-	held := catalog.Held(func() catalog.Secret { return catalog.NewSecret(s.key) })
-	s = newStack(t, func(o *options) { o.service.Auth.Held, o.service.Auth.AllowAnonymous = &held, true })
+	held := catalog.Shared(func() catalog.Secret { return catalog.NewSecret(s.key) })
+	s = newStack(t, func(o *options) { o.service.Auth.SharedKey, o.service.Auth.AllowAnonymous = &held, true })
 	one := create(t, grpcCaller{s, ""}, order(t, text, "k", "a lake"))
 	if other := create(t, restCaller{s, ""}, order(t, text, "k", "a lake")); other.GetGenerationId() != one.GetGenerationId() {
 		t.Errorf("one key returned %s and %s", one.GetGenerationId(), other.GetGenerationId())

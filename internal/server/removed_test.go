@@ -40,7 +40,7 @@ func TestAttackOfACallerThatWasRemoved(t *testing.T) { // fault A9
 				file := filepath.Join(t.TempDir(), "callers")
 				synctest.Test(t, func(t *testing.T) {
 					writeCallers(t, file, "", "shop", "blog")
-					s := heldStackFrom(t, file, func(o *options) { o.memory, o.sandbox.Speed = true, 0.01 })
+					s := sharedStackFrom(t, file, func(o *options) { o.memory, o.sandbox.Speed = true, 0.01 })
 					ctx, leave := context.WithCancel(t.Context())
 					id := create(t, as(s, "shop"), order(t, picture, "k", "a lake")).GetGenerationId()
 					neighbours := create(t, as(s, "blog"), order(t, picture, "k", "a lake")).GetGenerationId()
@@ -90,7 +90,7 @@ func TestACallerThatHasChangedItsTeamIsOut(t *testing.T) { // fault T8
 			write := func(text string) { writeText(t, file, fmt.Sprintf(text, "tokens: ["+auth.Hash("shop")+"]")) }
 			synctest.Test(t, func(t *testing.T) {
 				write("teams: {a: {}}\ncallers: [{name: shop, team: a, operator: true, %s}]\n")
-				s := heldStackFrom(t, file, func(o *options) { o.memory, o.sandbox.Speed = true, 0.01 })
+				s := sharedStackFrom(t, file, func(o *options) { o.memory, o.sandbox.Speed = true, 0.01 })
 				c := grpcCaller{s, "shop"}
 				id := create(t, c, order(t, picture, "k", "a lake")).GetGenerationId()
 				ctx, leave := context.WithCancel(t.Context())

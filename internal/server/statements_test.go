@@ -58,5 +58,5 @@ func studioStack(t *testing.T) *stack {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "callers.yaml")
 	writeCallers(t, file, "studio: {budget: {daily_cents: 10000}}", "shop, team: studio")
-	return heldStackFrom(t, file)
+	return sharedStackFrom(t, file)
 }

@@ -37,7 +37,7 @@ func overTeamOfModels(t *testing.T, scenario func(t *testing.T, s *stack, team m
 			}
 			write("[" + text + "]")
 			synctest.Test(t, func(t *testing.T) {
-				s := heldStackFrom(t, issuer.file, func(o *options) { o.memory, o.server.TLS, o.client = true, files, client })
+				s := sharedStackFrom(t, issuer.file, func(o *options) { o.memory, o.server.TLS, o.client = true, files, client })
 				team := map[string]caller{"a certificate": as(s, ""), "a token": as(s, "token-of-c"), "a JWT": as(s, issuer.token(time.Now().Add(time.Hour)))}
 				scenario(t, s, team, as(s, "token-of-ops"), func(models string) {
 					write(models)

@@ -39,7 +39,7 @@ func sqliteLedger(t *testing.T) string { return "sqlite:" + filepath.Join(t.Temp
 // their names.
 func ledgerStack(t *testing.T, url string, names []string, change ...func(*options)) *stack {
 	t.Helper()
-	return heldStack(t, names, append(change, func(o *options) { o.ledger = url })...)
+	return sharedStack(t, names, append(change, func(o *options) { o.ledger = url })...)
 }
 
 // aboutOne returns a method's request for one generation, or nil if the method is not about one generation.

@@ -60,9 +60,9 @@ func TestAForwardedKeyThatIsRevokedEndsItsWatches(t *testing.T) {
 
 func TestAHeldKeyThatIsRejectedIsTheOperatorsFault(t *testing.T) { // fault U7
 	t.Parallel()
-	held, logs := catalog.Held(func() catalog.Secret { return catalog.NewSecret("sandbox_live_wrong") }), &servertest.Buffer{}
+	held, logs := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("sandbox_live_wrong") }), &servertest.Buffer{}
 	s := newStack(t, func(o *options) {
-		o.service.Auth.Held, o.service.Auth.AllowAnonymous, o.server.Logger = &held, true, slog.New(slog.NewJSONHandler(logs, nil))
+		o.service.Auth.SharedKey, o.service.Auth.AllowAnonymous, o.server.Logger = &held, true, slog.New(slog.NewJSONHandler(logs, nil))
 	})
 	for name, c := range map[string]caller{"gRPC": grpcCaller{s, ""}, "REST": restCaller{s, ""}} {
 		t.Run(name, func(t *testing.T) {

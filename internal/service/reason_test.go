@@ -59,7 +59,7 @@ func TestAReasonThatAsksToComeAgainSaysThatItHelps(t *testing.T) {
 func TestEachErrorOfTheCatalogHasTheCodeOfItsReason(t *testing.T) {
 	for kind, r := range rules {
 		for _, held := range []bool{false, true} {
-			st, want := Status(&catalog.Error{Kind: kind, Held: held}), codesOf[r.reason]
+			st, want := Status(&catalog.Error{Kind: kind, SharedKey: held}), codesOf[r.reason]
 			if held && kind == catalog.KindCredentialRejected {
 				want = codes.Internal
 			}

@@ -64,9 +64,9 @@ var rules = map[catalog.Kind]rule{
 	catalog.KindContentChanged:     {easelv1.ErrorReason_CONTENT_CHANGED, "the file has changed since the first read; start again from 0", false},
 }
 
-// heldRejected is the text for a 401 to the shared API key, which only the operator can replace. The code is
+// sharedKeyRejected is the text for a 401 to the shared API key, which only the operator can replace. The code is
 // INTERNAL.
-const heldRejected = "the catalog rejects this server's API key; the operator must replace it"
+const sharedKeyRejected = "the catalog rejects this server's API key; the operator must replace it"
 
 // Violation is one invalid field of a request, with its path, such as "inputs.prompt".
 type Violation = catalog.Violation
@@ -275,7 +275,7 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	code, text := codesOf[r.reason], r.text
 	switch {
 	case e.IsOperatorFault():
-		code, text = codes.Internal, heldRejected
+		code, text = codes.Internal, sharedKeyRejected
 	case e.Kind == catalog.KindPriceAboveLimit:
 		text = fmt.Sprintf("price of %d cents exceeds max_cost_cents %d; raise the limit or choose another model", e.PriceCents, e.MaxCents)
 	case windowOver:

@@ -306,7 +306,7 @@ func firstContext(h *Hub) context.Context {
 		breaks: []string{"without watchers there are no polls"},
 	},
 	{
-		name:   "a rejected held API key ends watches",
+		name:   "a rejected shared API key ends watches",
 		edits:  []edit{{watchDir, "poller.failed", "!t.cred.IsShared()", "true"}},
 		jobs:   seeds("only-U7", 1, 2, 3),
 		breaks: []string{"failures of the catalog end no watch"},

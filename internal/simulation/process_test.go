@@ -129,8 +129,8 @@ func (r *replica) frontend(ctx context.Context, p *process) (*server.Server, err
 		Catalog: p.client, Hub: p.hub, Orders: p.orders, MaxStreamAge: w.plan.StreamAge, Seed: w.seed("service " + p.name),
 	}
 	if w.plan.Held {
-		held := catalog.Held(w.heldKey)
-		cfg.Auth.Held, cfg.Auth.AllowAnonymous = &held, true
+		held := catalog.Shared(w.currentSharedKey)
+		cfg.Auth.SharedKey, cfg.Auth.AllowAnonymous = &held, true
 	}
 	if w.plan.Ledger {
 		if err := p.withCallers(ctx, w, &cfg); err != nil {

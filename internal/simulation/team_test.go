@@ -117,7 +117,7 @@ func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder
 	kinds := p.kinds(w)
 	p.followers.Go(func() { p.orders.Announce(ctx) })
 	if w.plan.Held {
-		held := catalog.Held(w.heldKey)
+		held := catalog.Shared(w.currentSharedKey)
 		kinds = append(kinds, p.orders.Settle(held))
 		p.followers.Go(func() { p.orders.ResendAbandoned(ctx, held) })
 	}

@@ -141,13 +141,13 @@ func changeAPIKey(s *runningFault) (end func(), fired func() int) {
 			}
 		}
 		next := w.holder().next[int(w.rotated.Add(1))%rotations]
-		w.held.Store(&next)
+		w.sharedKey.Store(&next)
 	})
 	return func() {
 		close(ended)
 		<-changed
 		s.c.sleep(20 * time.Second)
-		w.held.Store(&home)
+		w.sharedKey.Store(&home)
 		lost()
 	}, fired
 }
@@ -260,7 +260,7 @@ func (s *runningFault) resolveAll() {
 				generation = g.ID
 			}
 		}
-		_, possible, err := led.Resolve(ctx, o.ID, catalog.Held(w.heldKey).APIKeySum(), ledger.Resolution{Generation: generation, By: ledger.By{Actor: "ops"}})
+		_, possible, err := led.Resolve(ctx, o.ID, catalog.Shared(w.currentSharedKey).APIKeySum(), ledger.Resolution{Generation: generation, By: ledger.By{Actor: "ops"}})
 		if err != nil {
 			w.problem("%s is not resolved: %v", o.ID, err)
 		}

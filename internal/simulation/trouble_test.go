@@ -380,7 +380,7 @@ func (s *runningFault) rotate(ended chan struct{}) {
 		}
 		w := s.world
 		next := w.holder().next[w.rotated.Add(1)%rotations]
-		if last := w.held.Swap(&next); last != nil && s.Variant >= 3 && len(rejected) < rotations/2 {
+		if last := w.sharedKey.Swap(&next); last != nil && s.Variant >= 3 && len(rejected) < rotations/2 {
 			rejected = append(rejected, w.box.Inject(sandbox.Fault{Status: 401, Body: `{}`, Key: *last, Route: routePlace}))
 		}
 	}

@@ -41,15 +41,15 @@ type world struct {
 	history *promises.Record
 	traffic *traffic
 
-	box      *sandbox.Sandbox
-	site     *http.Server  // HTTP server in front of the sandbox
-	address  sharedAddress // address of site
-	front    *lagProxy
-	replicas []*replica
-	tenants  []*tenant
-	keys     map[string]string      // tenant names by API key
-	held     atomic.Pointer[string] // current API key of the replicas; nil before the first rotation of a shared key
-	rotated  atomic.Int64           // number of rotations so far
+	box       *sandbox.Sandbox
+	site      *http.Server  // HTTP server in front of the sandbox
+	address   sharedAddress // address of site
+	front     *lagProxy
+	replicas  []*replica
+	tenants   []*tenant
+	keys      map[string]string      // tenant names by API key
+	sharedKey atomic.Pointer[string] // current API key of the replicas; nil before the first rotation of a shared key
+	rotated   atomic.Int64           // number of rotations so far
 
 	account     *tenant   // in a world with a ledger, the account whose API key the replicas share
 	database    *database // the ledger's database
@@ -267,9 +267,9 @@ func (w *world) addKeys(t *tenant) error {
 	return nil
 }
 
-// heldKey returns the API key that the replicas currently share.
-func (w *world) heldKey() catalog.Secret {
-	if key := w.held.Load(); key != nil {
+// currentSharedKey returns the API key that the replicas currently share.
+func (w *world) currentSharedKey() catalog.Secret {
+	if key := w.sharedKey.Load(); key != nil {
 		return catalog.NewSecret(*key)
 	}
 	return catalog.NewSecret(w.holder().key)

@@ -239,14 +239,14 @@ func (a *agenda) opens(now time.Time) time.Time {
 	if n > 0 {
 		next = now
 	}
-	return latest(a.health.held, next)
+	return latest(a.health.pausedUntil, next)
 }
 
 // paused returns the end of the latest pause of polls. Polls pause if the catalog requests it, is unavailable, or rejects the
 // API key.
 func (a *agenda) paused() time.Time {
 	until, _ := a.limiter().Pause()
-	return latest(a.health.held, until)
+	return latest(a.health.pausedUntil, until)
 }
 
 // condition returns the current condition of the catalog. It includes a pause that the catalog has requested in response to a

@@ -66,7 +66,7 @@ func TestAWatchOfManyWaitsForAHeldAPIKeyToBeAccepted(t *testing.T) {
 	ids, states := manyIDs(100)
 	inBubble(t, states, func(b *bench) {
 		b.up.fail = errRejected
-		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("held") })
+		held := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("held") })
 		s := b.watchWith(b.ctx, watch.Request{Credential: held, IDs: ids})
 		pass(5 * time.Minute)
 		if ended, err := s.done(); ended {

@@ -11,7 +11,7 @@ import (
 )
 
 func TestARecordedEndIsReadUntilThisProcessSeesIt(t *testing.T) {
-	shared := catalog.Held(func() catalog.Secret { return catalog.NewSecret("key-one") })
+	shared := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("key-one") })
 	for name, c := range map[string]struct {
 		cred     catalog.Credential
 		seen     catalog.State

@@ -16,9 +16,9 @@ const (
 // health is the condition of the catalog for one credential, derived from the results of polls. The pauses that the catalog
 // requests are in the limiter.
 type health struct {
-	least  time.Duration // minimum poll interval
-	held   time.Time     // no poll before this time, because the catalog is unavailable or rejects the API key
-	random schedule.Source
+	least       time.Duration // minimum poll interval
+	pausedUntil time.Time     // no poll before this time, because the catalog is unavailable or rejects the API key
+	random      schedule.Source
 
 	condition Condition
 	failures  int // number of consecutive failed polls, over all generations
@@ -35,7 +35,7 @@ func (h *health) succeeded(now time.Time) {
 }
 
 // failed records a failed poll. It pauses the polls in an outage, or if a shared API key is rejected.
-func (h *health) failed(err error, held bool, now time.Time) {
+func (h *health) failed(err error, shared bool, now time.Time) {
 	if catalog.KindOf(err) == catalog.KindBusy {
 		return // no request was sent
 	}
@@ -46,8 +46,8 @@ func (h *health) failed(err error, held bool, now time.Time) {
 		h.condition = ConditionThrottled
 	case catalog.KindCredentialRejected:
 		h.condition = ConditionCredentialRejected
-		if held {
-			h.held = now.Add(probeEvery)
+		if shared {
+			h.pausedUntil = now.Add(probeEvery)
 		}
 	case catalog.KindUnavailable:
 		h.backOff(now)
@@ -57,10 +57,10 @@ func (h *health) failed(err error, held bool, now time.Time) {
 // backOff pauses the polls in an outage. Each pause is longer than the last. Failures of requests that were sent before the
 // current pause are ignored.
 func (h *health) backOff(now time.Time) {
-	if h.failures < outageFailures || now.Before(h.held) {
+	if h.failures < outageFailures || now.Before(h.pausedUntil) {
 		return
 	}
 	h.pauses++
 	pause := schedule.Backoff(h.pauses, h.least, maxPause)
-	h.held = now.Add(schedule.Jitter(pause, h.random.Draw()))
+	h.pausedUntil = now.Add(schedule.Jitter(pause, h.random.Draw()))
 }

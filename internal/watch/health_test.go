@@ -13,18 +13,18 @@ func TestALateFailureDoesNotLengthenThePause(t *testing.T) {
 	for range outageFailures {
 		h.failed(unavailable, false, now)
 	}
-	pause := h.held
+	pause := h.pausedUntil
 	if !pause.After(now) {
 		t.Fatalf("after %d failures there is no pause", outageFailures)
 	}
 	for range 5 { // these requests were sent before the pause
 		h.failed(unavailable, false, now.Add(time.Millisecond))
 	}
-	if h.held != pause {
-		t.Errorf("the pause ends %v later", h.held.Sub(pause))
+	if h.pausedUntil != pause {
+		t.Errorf("the pause ends %v later", h.pausedUntil.Sub(pause))
 	}
 	h.failed(unavailable, false, pause)
-	if length := h.held.Sub(pause); length < 1500*time.Millisecond {
+	if length := h.pausedUntil.Sub(pause); length < 1500*time.Millisecond {
 		t.Errorf("the second pause lasts %v, want about 2 s", length)
 	}
 }

@@ -64,11 +64,11 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, ended bool) {
 	p.recordAgain(now)
 	next = earliest(next, t.recordAt)
 	if len(t.generations) == 0 && len(t.everything) == 0 && t.inFlight == 0 && t.list.sweep == nil && !t.accountRead.wanted {
-		if !now.Before(t.health.held) {
+		if !now.Before(t.health.pausedUntil) {
 			p.hub.forget(t)
 			return nil, time.Time{}, true
 		}
-		next = t.health.held
+		next = t.health.pausedUntil
 	}
 	jobs, again := p.jobs(now)
 	t.queue.planAt = earliest(again, next)
@@ -105,8 +105,8 @@ func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	t := p.tenant
 	limit := p.limit()
 	n, again := t.limiter().Polls()
-	if now.Before(t.health.held) {
-		n, again = 0, t.health.held
+	if now.Before(t.health.pausedUntil) {
+		n, again = 0, t.health.pausedUntil
 	}
 	if n <= limit {
 		limit, refill = n, again

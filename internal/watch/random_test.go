@@ -56,7 +56,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	c := &chaos{t: t, random: randomFor(seed, "chaos"), all: worlds{}}
 	creds := []catalog.Credential{
 		catalog.Forwarded(catalog.NewSecret("one")),
-		catalog.Held(func() catalog.Secret { return catalog.NewSecret("two") }),
+		catalog.Shared(func() catalog.Secret { return catalog.NewSecret("two") }),
 	}
 	for i, name := range []string{"first", "second"} {
 		w := newWorld(t, name, creds[i], randomFor(seed, name))

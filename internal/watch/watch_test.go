@@ -199,7 +199,7 @@ func TestNoPollFallsIntoAPauseThatTheCatalogAskedFor(t *testing.T) { // fault U5
 func TestARejectedForwardedKeyEndsItsWatchesAndAHeldKeyIsProbed(t *testing.T) { // fault U7
 	rejected := &catalog.Error{Kind: catalog.KindCredentialRejected, Op: "x"}
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
-		held := catalog.Held(func() catalog.Secret { return catalog.NewSecret("held") })
+		held := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("held") })
 		own := b.watch("a")
 		ours := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Credential: held})
 		pass(time.Second / 2)

@@ -15,13 +15,13 @@ func TestAHeldKeyFollowsItsFile(t *testing.T) { // faults X1, X2
 	synctest.Test(t, func(t *testing.T) {
 		var logs bytes.Buffer
 		path := write(t, "first\n")
-		held, err := openHeldKey(path, slog.New(slog.NewTextHandler(&logs, nil)), nil)
+		shared, err := openHeldKey(path, slog.New(slog.NewTextHandler(&logs, nil)), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		want := func(when, key string) {
 			t.Helper()
-			if got := held.Get().Reveal(); got != key {
+			if got := shared.Get().Reveal(); got != key {
 				t.Errorf("%s: the key is %s, want %s", when, got, key)
 			}
 		}
@@ -58,7 +58,7 @@ func TestAHeldKeyFollowsItsFile(t *testing.T) { // faults X1, X2
 		if n := strings.Count(logs.String(), "has changed"); n != 2 {
 			t.Errorf("two changes are logged %d times:\n%s", n, logs.String())
 		}
-		if text := logs.String() + fmt.Sprintf("%v %+v %#v", held.Get(), held.Get(), held.Get()); strings.Contains(text, "third") {
+		if text := logs.String() + fmt.Sprintf("%v %+v %#v", shared.Get(), shared.Get(), shared.Get()); strings.Contains(text, "third") {
 			t.Errorf("the key is printed:\n%s", text)
 		}
 	})
