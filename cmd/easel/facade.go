@@ -52,8 +52,8 @@ type facade struct {
 	front     *server.Server
 }
 
-// runFacade opens the parts of a facade, serves until ctx is done, and stops the parts in the order that shutdown.go defines. When
-// the addresses are bound, it calls ready, unless ready is nil.
+// runFacade opens the parts of a facade, serves until ctx is done, and stops the parts in the order that shutdown.go defines.
+// When the addresses are bound, it calls ready, unless ready is nil.
 func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*server.Server)) error {
 	c.guard()
 	f := &facade{serveCmd: c, logs: logs, files: settingFiles{}, background: background{limit: c.DrainTimeout}}

@@ -91,8 +91,8 @@ func hexOf(sum []byte) string {
 // sharedTenant is the tenant of the shared API key.
 const sharedTenant Tenant = "held"
 
-// Shared returns the credential for a shared API key. key returns the current API key. The tenant stays the same when the API key
-// is rotated.
+// Shared returns the credential for a shared API key. key returns the current API key. The tenant stays the same when the API
+// key is rotated.
 func Shared(key func() Secret) Credential {
 	return Credential{Tenant: sharedTenant, Shared: true, key: key}
 }

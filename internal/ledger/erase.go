@@ -84,8 +84,8 @@ func erase(tx *transaction, all []Order) (erased []Order, err error) {
 // ofErased selects the events of orders by the ids of these orders.
 const ofErased = `(owner, subject) IN (SELECT owner, generation_id FROM orders WHERE id {in ids})`
 
-// eraseEvents deletes the events of orders. Pending events are kept without the erased content. Without an event configuration they are
-// deleted too, because no event is delivered.
+// eraseEvents deletes the events of orders. Pending events are kept without the erased content. Without an event configuration
+// they are deleted too, because no event is delivered.
 func eraseEvents(tx *transaction, ids string, placed map[string]Order) error {
 	events := tx.l.events
 	if events != nil {

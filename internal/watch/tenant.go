@@ -155,8 +155,8 @@ func (t *tenant) lasts(e *generation, now time.Time) bool {
 	return e.absence.Lasting
 }
 
-// notePresumedDeleted marks a generation as deleted because reads no longer find it, and adds this to result. If lasting is false, the
-// ledger does not record it, because this process never knew the generation.
+// notePresumedDeleted marks a generation as deleted because reads no longer find it, and adds this to result. If lasting is
+// false, the ledger does not record it, because this process never knew the generation.
 func (t *tenant) notePresumedDeleted(e *generation, result *pollResult, now time.Time, lasting bool) {
 	before := e.state
 	e.absence.Lasting = lasting
