@@ -71,7 +71,7 @@ func keyOf(text string) func() catalog.Secret {
 	return func() catalog.Secret { return catalog.NewSecret(text) }
 }
 
-func TestAHeldAPIKeyIsOfTheAccountOfTheLedger(t *testing.T) { // fault M4
+func TestASharedAPIKeyIsOfTheAccountOfTheLedger(t *testing.T) { // fault M4
 	inGuard(t, func(t *testing.T, g *guarded) {
 		for _, row := range []struct {
 			key   string

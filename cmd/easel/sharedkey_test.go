@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestAHeldKeyFollowsItsFile(t *testing.T) { // faults X1, X2
+func TestASharedKeyFollowsItsFile(t *testing.T) { // faults X1, X2
 	synctest.Test(t, func(t *testing.T) {
 		var logs bytes.Buffer
 		path := write(t, "first\n")

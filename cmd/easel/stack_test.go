@@ -200,7 +200,7 @@ func TestDemoShowsEveryStep(t *testing.T) {
 	}
 }
 
-func TestAServerWithAHeldKeyServesWhoeverIsOnThisMachine(t *testing.T) {
+func TestAServerWithASharedKeyServesWhoeverIsOnThisMachine(t *testing.T) {
 	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") },
 		"sandbox", "--addr", "127.0.0.1:0", "--balance", "7.00")
 	key := proctest.Find(t, `(sandbox_live_\w+)`, box.stdout.String())

@@ -8,7 +8,7 @@ import (
 
 // The idempotency key that the catalog receives must be the same in all processes and releases. If the key for an order
 // changed, a resend would buy the order again.
-func TestTheKeyOfAnOrderUnderAHeldAPIKeyNeverChanges(t *testing.T) { // fault T1
+func TestTheKeyOfAnOrderUnderASharedAPIKeyNeverChanges(t *testing.T) { // fault T1
 	shared := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("any") })
 	for _, row := range []struct{ owner, key, want string }{
 		{"", "k", "2e7c4dd946f3a6752c38c9a474871e9d88fefba0a119a506f95216fd86d1cec6"},

@@ -115,7 +115,7 @@ func TestTwoForwardedKeysOfOneAccountMayNameAGeneration(t *testing.T) { // fault
 		}
 		held := write(t, l, request("k"))
 		if _, err := l.Conclude(t.Context(), held.ID, held.Leases, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g1"}); !errors.Is(err, ledger.ErrGenerationTaken) {
-			t.Errorf("a held API key has named it too: %v", err)
+			t.Errorf("a shared API key has named it too: %v", err)
 		}
 	})
 }

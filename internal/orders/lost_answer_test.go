@@ -94,7 +94,7 @@ func TestAnOrderThatTookTheLastMoneyIsNotCalledRefused(t *testing.T) { // fault 
 	})
 }
 
-func TestARotatedHeldAPIKeyBuysNothingTwice(t *testing.T) { // fault A11
+func TestARotatedSharedAPIKeyBuysNothingTwice(t *testing.T) { // fault A11
 	inClientStackOf(t, sandbox.Config{Repeats: sandbox.Repeats{PerAPIKey: true}}, 1000, func(t *testing.T, s *clientStack) {
 		next, err := s.sandbox.AddKey(t.Context(), s.key, "")
 		if err != nil {

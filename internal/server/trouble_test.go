@@ -58,7 +58,7 @@ func TestAForwardedKeyThatIsRevokedEndsItsWatches(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed = 0.1 })
 }
 
-func TestAHeldKeyThatIsRejectedIsTheOperatorsFault(t *testing.T) { // fault U7
+func TestASharedKeyThatIsRejectedIsTheOperatorsFault(t *testing.T) { // fault U7
 	t.Parallel()
 	held, logs := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("sandbox_live_wrong") }), &servertest.Buffer{}
 	s := newStack(t, func(o *options) {

@@ -182,7 +182,7 @@ func multiply(t *testing.T, ledgerURL, owner string, count int) {
 	}
 }
 
-func TestAttackByWatchesOfMadeUpIDsBehindAHeldKey(t *testing.T) { // fault D7
+func TestAttackByWatchesOfMadeUpIDsBehindASharedKey(t *testing.T) { // fault D7
 	s := newSiege(t, siegeConfig{ledger: newLedger(t)})
 	s.placesOrders()
 	conn := s.dialFrom("127.0.0.1")

@@ -260,7 +260,7 @@ func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 	}, served.Stderr.String)
 	client["EASEL_API_KEY"] = catalog["EASEL_SANDBOX_KEY"]
 	if got := easel(t, client, "list"); got.exit == exitOK {
-		t.Errorf("the held API key is a caller's token: %s", got.stdout)
+		t.Errorf("the shared API key is a caller's token: %s", got.stdout)
 	}
 }
 

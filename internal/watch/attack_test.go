@@ -62,7 +62,7 @@ func TestAWatchOfManyCoversAllWhereOnlyTheListFails(t *testing.T) {
 	})
 }
 
-func TestAWatchOfManyWaitsForAHeldAPIKeyToBeAccepted(t *testing.T) {
+func TestAWatchOfManyWaitsForASharedAPIKeyToBeAccepted(t *testing.T) {
 	ids, states := manyIDs(100)
 	inBubble(t, states, func(b *bench) {
 		b.up.fail = errRejected

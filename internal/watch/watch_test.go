@@ -196,7 +196,7 @@ func TestNoPollFallsIntoAPauseThatTheCatalogAskedFor(t *testing.T) { // fault U5
 	})
 }
 
-func TestARejectedForwardedKeyEndsItsWatchesAndAHeldKeyIsProbed(t *testing.T) { // fault U7
+func TestARejectedForwardedKeyEndsItsWatchesAndASharedKeyIsProbed(t *testing.T) { // fault U7
 	rejected := &catalog.Error{Kind: catalog.KindCredentialRejected, Op: "x"}
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		held := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("held") })
