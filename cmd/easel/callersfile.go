@@ -14,23 +14,15 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// askLedger is the timeout of the ledger query that checks a changed callers file.
+// askLedger is the timeout of the ledger query that checks a callers file.
 const askLedger = 2 * time.Second
 
 // loadCallers reads a callers file, and applies later changes to it.
-func loadCallers(ctx context.Context, path string, led *ledger.Ledger, notifier *notifier, logger *slog.Logger) (*auth.Callers, error) {
-	known, err := auth.LoadCallers(path, logger, func(inForce, next *auth.List) error {
-		if err := keepsOwners(context.WithoutCancel(ctx), led, without(inForce.Owners(), next.Owners())); err != nil {
-			return err
-		}
-		notifier.take(next)
-		return nil
+func loadCallers(ctx context.Context, path string, book *ledger.Ledger, notifier *notifier, logger *slog.Logger) (*auth.Callers, error) {
+	return auth.LoadCallers(path, logger, func(list *auth.List) {
+		notifier.take(list)
+		warnOfMissingOwners(context.WithoutCancel(ctx), book, list, logger)
 	})
-	if err != nil {
-		return nil, err
-	}
-	warnOfMissingOwners(ctx, led, known.List(), logger)
-	return known, nil
 }
 
 // fileProblems returns the problems with the files that a callers file names. These files are checked only at startup. Later, a
@@ -53,44 +45,20 @@ func fileProblems(list *auth.List) (problems []string) {
 	return problems
 }
 
-// without returns the names that are not in known.
-func without(names, known []string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(known, name) })
-}
-
-// unresolved returns the owners of orders whose outcome is unknown.
-func unresolved(ctx context.Context, led *ledger.Ledger) ([]string, error) {
+// warnOfMissingOwners logs a warning if a callers file lacks the owner of an order whose outcome is unknown, because no caller can
+// repeat the order. It logs no owner, which may be an API key's digest.
+func warnOfMissingOwners(ctx context.Context, book *ledger.Ledger, list *auth.List, logger *slog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, askLedger)
 	defer cancel()
-	return led.UnresolvedOwners(ctx)
-}
-
-// warnOfMissingOwners logs a warning at startup if the callers file lacks the owner of an order whose outcome is unknown. It does
-// not stop the server, because the previous file is unknown. It logs no owner, which may be an API key's digest.
-func warnOfMissingOwners(ctx context.Context, led *ledger.Ledger, inForce *auth.List, logger *slog.Logger) {
-	owners, err := unresolved(ctx, led)
+	owners, err := book.UnresolvedOwners(ctx)
 	if err != nil {
 		logger.WarnContext(ctx, "cannot check the callers file for owners of unknown orders", "error", err)
 	}
-	if missing := without(owners, inForce.Owners()); len(missing) > 0 {
-		logger.WarnContext(ctx, "the callers file lacks owners of orders of unknown outcome: easel orders list --unknown --unowned lists them; add the owners again, or resolve the orders", "owners", len(missing))
+	known := list.Owners()
+	missing := slices.DeleteFunc(owners, func(owner string) bool { return slices.Contains(known, owner) })
+	if len(missing) > 0 {
+		logger.WarnContext(ctx, "the callers file lacks owners of orders of unknown outcome: easel orders list --unknown lists them; add the owners again, or resolve the orders", "owners", len(missing))
 	}
-}
-
-// keepsOwners rejects a callers file that drops the owner of an order whose outcome is unknown, because no caller could then
-// resolve the order.
-func keepsOwners(ctx context.Context, led *ledger.Ledger, dropped []string) error {
-	if len(dropped) == 0 {
-		return nil
-	}
-	owners, err := unresolved(ctx, led)
-	if err != nil {
-		return fmt.Errorf("it drops %s, and a ledger query for orders of unknown outcome failed: %w", strings.Join(dropped, ", "), err)
-	}
-	if needed := without(dropped, without(dropped, owners)); len(needed) > 0 {
-		return fmt.Errorf("it drops %s, with orders of unknown outcome: it is applied when these outcomes are known", strings.Join(needed, ", "))
-	}
-	return nil
 }
 
 // checkCallers returns the error in a callers file, or in the files that it names.

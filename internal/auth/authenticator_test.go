@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -40,44 +41,41 @@ func TestACallersFileThatNamesNobodyIsNoStart(t *testing.T) {
 	}
 }
 
-func TestACallersFileThatIsRefusedLeavesTheOldOne(t *testing.T) {
+func TestAnInvalidCallersFileLeavesTheOldOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := callersFile(t, callersText([2]string{"shop", "one"}, [2]string{"blog", "two"}))
 		var logs strings.Builder
-		unsettled := true
-		callers, err := LoadCallers(path, slog.New(slog.NewTextHandler(&logs, nil)), func(inForce, next *List) error {
-			for _, owner := range inForce.Owners() {
-				if _, kept := next.owners[owner]; unsettled && !kept {
-					return fmt.Errorf("the callers [%s] own orders", owner)
-				}
-			}
-			return nil
-		})
+		var applied []int // number of callers of each list
+		callers, err := LoadCallers(path, slog.New(slog.NewTextHandler(&logs, nil)), func(list *List) { applied = append(applied, len(list.Callers)) })
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(callersText([2]string{"blog", "two"})), 0o600); err != nil {
-			t.Fatal(err)
+		change := func(text string) {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
 		}
+		change("callers: [{name: blog, team: nowhere}]\n")
 		for range 3 {
 			time.Sleep(time.Second)
 			if hasToken(callers, "one") != "shop" {
 				t.Error("a rejected file is in effect")
 			}
 		}
-		if n := strings.Count(logs.String(), "[shop] own orders"); n != 1 {
+		if n := strings.Count(logs.String(), "unknown team"); n != 1 {
 			t.Errorf("the rejection is logged %d times", n)
 		}
-		unsettled = false
-		time.Sleep(time.Second)
+		change(callersText([2]string{"blog", "two"}))
 		if got := hasToken(callers, "one"); got != "" {
 			t.Errorf("after the file is applied, the removed token belongs to %q", got)
 		}
-		if err := os.WriteFile(path, []byte("callers: [] # all removed\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if time.Sleep(time.Second); hasToken(callers, "two") != "" {
+		change("callers: [] # all removed\n")
+		if hasToken(callers, "two") != "" {
 			t.Error("a caller is accepted although the file has no callers")
+		}
+		if !slices.Equal(applied, []int{2, 1, 0}) {
+			t.Errorf("the lists have %v callers", applied)
 		}
 	})
 }

@@ -30,21 +30,21 @@ func (c *Callers) Weight(owner string) float64 {
 	return c.List().owners[owner].Weight
 }
 
-// LoadCallers reads the callers file. The file is applied only if it is valid and accept returns no error. accept may be nil.
-// Its first call receives an empty current list. A changed file is logged at the next reload. If it is not applied, the error
-// is logged and the previous list remains. Errors never quote the file.
-func LoadCallers(path string, logger *slog.Logger, accept func(current, next *List) error) (*Callers, error) {
+// LoadCallers reads the callers file, and calls applied with its contents and with those of each later valid change. applied may
+// be nil. A changed file is logged at the next reload. If it is invalid, the error is logged and the previous list remains. Errors
+// never quote the file.
+func LoadCallers(path string, logger *slog.Logger, applied func(*List)) (*Callers, error) {
 	current := &List{}
 	parse := func(contents ...[]byte) (*List, error) {
 		next, err := Parse(contents[0])
-		if err == nil && accept != nil {
-			err = accept(current, next)
-		}
 		if err != nil {
 			return nil, err
 		}
 		next.keepKeys(current)
 		current = next
+		if applied != nil {
+			applied(next)
+		}
 		return next, nil
 	}
 	file, err := reload.Open("callers file", logger, parse, path)
