@@ -62,7 +62,7 @@ func (f *facade) operators(front *server.Server, addr, configured string) admin.
 		Metrics: f.telemetry.Metrics, Nameless: f.telemetry.Nameless, Addr: addr, ConfiguredAddr: configured, AllowedHosts: f.HTTPAllowedHosts,
 	}
 	if f.known != nil {
-		config.Prove, config.Orders.Owners = f.services.Operator, func() []string { return f.known.List().Owners() }
+		config.Prove = f.services.Operator
 	}
 	return config
 }

@@ -26,7 +26,6 @@ type ordersListCmd struct {
 	Reserved bool   `help:"Only orders with reserved money, whose outcome is unknown or whose render has not finished."`
 	Held     bool   `help:"Only orders that were open when the ledger was copied or restored, and that wait for their callers or for 'easel orders resolve'."`
 	Owner    string `placeholder:"OWNER" help:"Only orders of this owner: a team, or a caller without a team."`
-	Unowned  bool   `help:"Only orders whose owner is not in the current callers file."`
 
 	State string            `placeholder:"STATE" enum:",${orderstates}" default:"" help:"Only orders in this state: ${orderstates}."`
 	Since since             `placeholder:"TIME" help:"Only orders since this time (RFC 3339, or an age such as 90m or 48h)."`
@@ -37,7 +36,7 @@ type ordersListCmd struct {
 // Run prints orders.
 func (c *ordersListCmd) Run(ctx context.Context, p *cli.Program) error {
 	asked := admin.OrderQuery{
-		Unknown: c.Unknown, Reserved: c.Reserved, Held: c.Held, Owner: c.Owner, Unowned: c.Unowned, State: c.State, Since: c.Since.Time, Labels: c.Label, Limit: c.Limit,
+		Unknown: c.Unknown, Reserved: c.Reserved, Held: c.Held, Owner: c.Owner, State: c.State, Since: c.Since.Time, Labels: c.Label, Limit: c.Limit,
 	}
 	return list(ctx, p, &c.listFlags, "/orders", asked, orderHeads, orderRow)
 }

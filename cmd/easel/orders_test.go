@@ -88,7 +88,6 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // fault T11
 	run(exitUsage, `expected "<key>=<value>"`, "list", "--label", "campaign")
 	run(exitOK, rotated, "list", "--reserved", "--owner", "studio")
 	run(exitOK, "Nothing found", "list", "--reserved", "--owner", "shop")
-	run(exitUsage, "no callers file", "list", "--unowned")
 	run(exitNotFound, "no order, render or idempotency key ord_nowhere", "get", "ord_nowhere")
 	run(exitOK, "sent again until", "get", live)
 	run(exitUsage, "it may still be sent again", "resolve", live, "--refused")

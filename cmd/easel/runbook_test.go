@@ -38,7 +38,7 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 	)
 	shows := map[string]string{ // part of the output, by the start of the command
 		"orders list --reserved": live, "orders get ord_": "last problem", "orders list --unknown": "HTTP 402", "orders resolve": "is resolved", "orders get gen_": "studio/poster",
-		"orders list --unknown --unowned": "Nothing found", "erase": "1 orders are erased", "ledger verify": "0 differences", "ledger backup": "2 orders",
+		"erase": "1 orders are erased", "ledger verify": "0 differences", "ledger backup": "2 orders",
 		"ledger copy": "rows are copied", "ledger migrate": "the schema is", "ledger restored": "1 orders are held", "orders list --held": live, "list --limit 0": "gen_since", "ledger unseal": "1 orders are held", "content adopt": "are adopted",
 	}
 	_, runbook, _ := strings.Cut(pageText(t, operatorsPage), "\n## Back up\n")

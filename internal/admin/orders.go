@@ -27,8 +27,6 @@ type Orders struct {
 	SharedKey *catalog.Credential
 	// Contents stores copies of results, which are deleted with erased orders. Nil means that there are no copies.
 	Contents *content.Results
-	// Owners returns the owners in the callers file; nil if there is no callers file.
-	Owners func() []string
 }
 
 // Order is an order of the ledger.
@@ -108,9 +106,8 @@ type OrderQuery struct {
 	Unknown  bool `json:"unknown,omitempty"`
 	Reserved bool `json:"reserved,omitempty"`
 	Held     bool `json:"held,omitempty"`
-	// Owner is the owner of the orders. Empty means every owner. Unowned selects orders whose owner is not in the callers file.
-	Owner   string `json:"owner,omitempty"`
-	Unowned bool   `json:"unowned,omitempty"`
+	// Owner is the owner of the orders. Empty means every owner.
+	Owner string `json:"owner,omitempty"`
 	// State is the state of an [Order]. Empty means every state.
 	State string `json:"state,omitempty"`
 	// Since is the earliest time of an order. Zero means every time.
@@ -151,32 +148,15 @@ func (o Orders) list(ctx context.Context, asked OrderQuery) (map[string][]Order,
 
 // choose returns the orders that a query selects.
 func (o Orders) choose(ctx context.Context, asked OrderQuery) ([]Order, error) {
-	filter, all := asked.filter(), []Order{}
-	if asked.Owner != "" {
-		filter.Owner = &asked.Owner
-	}
-	if asked.Unowned && o.Owners == nil {
-		return nil, conflict("this server has no callers file, so orders have no owners")
-	}
-	if asked.Unowned {
-		owners, err := o.Ledger.Owners(ctx)
-		if err != nil {
-			return nil, err
-		}
-		known := o.Owners()
-		filter.Owners = slices.DeleteFunc(owners, func(owner string) bool { return slices.Contains(known, owner) })
-		if len(filter.Owners) == 0 {
-			return all, nil
-		}
-	}
-	found, err := o.Ledger.List(ctx, filter, ledger.Position{}, cmp.Or(asked.Limit, listed))
+	all := []Order{}
+	found, err := o.Ledger.List(ctx, asked.filter(), ledger.Position{}, cmp.Or(asked.Limit, listed))
 	for _, one := range found {
 		all = append(all, o.order(one))
 	}
 	return all, err
 }
 
-// filter converts the query to a ledger filter. It omits the owner.
+// filter converts the query to a ledger filter.
 func (q OrderQuery) filter() ledger.Filter {
 	f := ledger.Filter{Unresolved: q.Unknown || q.State == "unknown", Refused: q.State == "refused", Deleted: q.State == "deleted", Reserved: q.Reserved, Held: q.Held, Labels: q.Labels, Since: q.Since}
 	for status := lifecycle.Unseen; status <= lifecycle.Refunded; status++ {
@@ -185,6 +165,9 @@ func (q OrderQuery) filter() ledger.Filter {
 		}
 	}
 	f.AnyState = q.State == ""
+	if q.Owner != "" {
+		f.Owner = &q.Owner
+	}
 	return f
 }
 

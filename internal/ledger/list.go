@@ -14,8 +14,6 @@ import (
 type Filter struct {
 	// Owner is the owner of the orders. Nil means all owners.
 	Owner *string
-	// Owners are several owners. Empty means all owners.
-	Owners []string
 	// Generation is the generation of the orders. Empty means any.
 	Generation string
 	// ModelID is the model of the orders. Empty means any.
@@ -60,13 +58,6 @@ func (f Filter) clauses() *clauses {
 	f.labels(c)
 	if f.Owner != nil {
 		c.add("owner = %s", *f.Owner)
-	}
-	if len(f.Owners) > 0 {
-		names := make([]string, len(f.Owners))
-		for n, owner := range f.Owners {
-			names[n] = c.with("%s", owner)
-		}
-		c.all = append(c.all, "owner IN ("+strings.Join(names, ", ")+")")
 	}
 	if f.Generation != "" {
 		c.add("generation_id = %s", f.Generation)

@@ -24,11 +24,6 @@ func (l *Ledger) Find(ctx context.Context, name string, most int) ([]Order, erro
 	return l.read(ctx, "orders", byName, name, most)
 }
 
-// Owners returns the owners of all orders.
-func (l *Ledger) Owners(ctx context.Context) ([]string, error) {
-	return ask(ctx, l, scanText, eachOwner("orders", "TRUE"))
-}
-
 // UnresolvedOwners returns the owners of orders with an unknown outcome.
 func (l *Ledger) UnresolvedOwners(ctx context.Context) ([]string, error) {
 	return ask(ctx, l, scanText, `SELECT DISTINCT owner FROM orders WHERE state = {open} ORDER BY owner`)
