@@ -192,7 +192,7 @@ func holdContents(t *testing.T, admin string) {
 			t.Errorf("the metrics lack %s", want)
 		}
 	}
-	if _, status := fetchFile(t, http.MethodGet, "http://"+admin+"/status.json"); !strings.Contains(string(status), `"copies":{`) {
+	if _, status := fetchFile(t, http.MethodGet, "http://"+admin+"/status.json"); !strings.Contains(string(status), `"copies":true`) {
 		t.Errorf("the status page does not report copies: %s", status)
 	}
 }

@@ -39,12 +39,12 @@ func (c *concerns) add(holds, grave bool, format string, args ...any) {
 }
 
 // concerns returns all warnings, most serious first.
-func (r *report) concerns(known ledger.Reading, problems map[string][]error) []concern {
+func (r *report) concerns(problems map[string][]error) []concern {
 	all := concerns{}
 	all.add(!r.Serving, true, "This server accepts no calls: it is stopping, or still starting.")
 	all.addKeys(r)
 	all.addLimiters(r)
-	all.addLedger(r, known)
+	all.addLedger(r)
 	for _, setting := range slices.Sorted(maps.Keys(problems)) {
 		for _, err := range problems[setting] {
 			all.add(setting != Issuers, true, "A settings file has changed and is not applied; the previous content stays in effect, and the next start fails: %v.", err)
@@ -115,18 +115,20 @@ func some(names []string) string {
 
 // addLimiters adds the warnings about requests that wait for the catalog.
 func (c *concerns) addLimiters(r *report) {
-	for _, one := range r.Limiters.Closed {
-		c.add(one.Reason == dailyCap, true, "The daily cap of an API key (%s) is reached: the catalog accepts no orders until the cap is raised, or until midnight UTC.", one.Key)
-	}
 	requests, longest := 0, time.Duration(0)
-	for _, w := range r.Limiters.Waiting {
-		requests, longest = requests+w.Count, max(longest, r.Time.Sub(w.Oldest))
+	for _, key := range slices.Sorted(maps.Keys(r.Limiters)) {
+		l := r.Limiters[key]
+		c.add(l.Capped, true, "The daily cap of an API key (%s) is reached: the catalog accepts no orders until the cap is raised, or until midnight UTC.", key)
+		for _, w := range l.Waiting {
+			requests, longest = requests+w.Count, max(longest, r.Time.Sub(w.Since))
+		}
 	}
 	c.add(longest >= longWaiting, false, "%d requests wait for permits, the first for %s: callers send more than the catalog accepts.", requests, longest.Round(time.Second))
 }
 
 // addLedger adds the warnings about the ledger, its owners, their events, and the copies of results.
-func (c *concerns) addLedger(r *report, known ledger.Reading) {
+func (c *concerns) addLedger(r *report) {
+	known := r.Ledger
 	c.add(!known.Up, true, "The ledger does not answer: orders are rejected until it does. Watches of known renders continue.")
 	c.add(known.Faults > 0, true, "Contradictions about orders since the start: %d. The log has each.", known.Faults)
 	c.add(known.Unknown > 0 && known.OldestUnknown >= unknownLong, false, "Orders without an outcome: %d, the oldest for %s, see easel orders list --unknown.",
@@ -140,16 +142,21 @@ func (c *concerns) addLedger(r *report, known ledger.Reading) {
 			abandoned = append(abandoned, e.Owner)
 		}
 	}
-	for _, o := range r.Ledger.Owners {
-		if o.left() <= 1-crowded {
-			poor = append(poor, o.Name)
+	for _, o := range known.Owners {
+		if slices.ContainsFunc(o.Budgets, isNearlySpent) {
+			poor = append(poor, o.Owner)
 		}
 	}
 	c.add(len(silent) > 0, false, "A receiver does not accept events, see easel events list: %s.", some(silent))
 	c.add(len(abandoned) > 0, false, "Events were abandoned, send them again with easel events replay: %s.", some(abandoned))
 	c.add(len(poor) > 0, false, "No more than a fifth of a budget is left to an owner: %s.", some(poor))
 	copied := known.Contents
-	c.add(r.Copies != nil && copied.Waiting > 0 && copied.Oldest >= uncopiedLong, false,
+	c.add(r.Copies && copied.Waiting > 0 && copied.Oldest >= uncopiedLong, false,
 		"Results that wait to be copied: %d, the oldest for %s. The log has the reason. Results are read from the catalog.", copied.Waiting, copied.Oldest.Round(time.Minute))
-	c.add(r.Copies != nil && copied.Failed > 0, false, "Results whose copy was abandoned: %d. The log has each.", copied.Failed)
+	c.add(r.Copies && copied.Failed > 0, false, "Results whose copy was abandoned: %d. The log has each.", copied.Failed)
+}
+
+// isNearlySpent reports whether at most a fifth of a budget is left.
+func isNearlySpent(b ledger.Budget) bool {
+	return float64(b.LeftCents()) <= (1-crowded)*max(1, float64(b.LimitCents))
 }

@@ -46,17 +46,3 @@ func TestWhatIsWrongWithTheLedgerIsSaidInASentence(t *testing.T) {
 		}
 	}
 }
-
-func TestOwnersInTroubleComeFirstAndAHundredAreShown(t *testing.T) {
-	l := ledger.Reading{Up: true}
-	for range 200 {
-		l.Owners = append(l.Owners, ledger.OwnerSummary{Owner: "calm"})
-	}
-	l.Owners = append(l.Owners, ledger.OwnerSummary{Owner: "poor", Budgets: []ledger.Budget{
-		{Period: "day", LimitCents: 10, SpentCents: 9}, {Period: "month", LimitCents: 100, SpentCents: 10},
-	}}, ledger.OwnerSummary{Owner: "unsure", Unknown: 1})
-	b := ledgerReportOf(l, time.Now())
-	if len(b.Owners) != 100 || b.OwnerCount != 202 || b.Owners[0].Name != "unsure" || b.Owners[1].Name != "poor" || b.Owners[1].Day.LeftCents != 1 || b.Owners[1].Month.LimitCents != 100 {
-		t.Errorf("%d of %d, the first %+v", len(b.Owners), b.OwnerCount, b.Owners[:2])
-	}
-}

@@ -59,6 +59,12 @@ const some = (id, shown, all) => {
   heading.querySelector('small')?.remove();
   if (all > 0) heading.append(make('small', shown < all ? `${shown} of ${count(all)}, the most urgent first` : count(all)));
 };
+const most = 100; // maximum number of rows in a table
+const seconds = nanoseconds => Math.max(0, nanoseconds) / 1e9;
+const first = (id, rows) => {
+  some(id, Math.min(rows.length, most), rows.length);
+  return rows.slice(0, most);
+};
 
 const verdict = status => {
   const grave = status.concerns.some(c => c.grave);
@@ -84,7 +90,7 @@ const numbers = ({ watching: w, usage }) => {
   const tiles = [
     tile(count(w.watches), 'open watches and waits'),
     tile(count(w.active), 'active renders'),
-    tile(w.active ? span(w.stalestSeconds) : '–', 'longest wait for an answer'),
+    tile(w.active ? span(seconds(w.stalest)) : '–', 'longest wait for an answer'),
     tile(count(w.reads + w.sweeps), `polls: ${count(w.reads)} reads, ${count(w.sweeps)} sweeps`),
   ];
   for (const one of usage) {
@@ -97,20 +103,21 @@ const numbers = ({ watching: w, usage }) => {
   at('numbers').replaceChildren(...tiles);
 };
 
-const reasons = { rate_limited: 'it has asked for fewer requests (429)', unavailable: 'it has asked to be left alone (503)', daily_cap: 'the daily cap is reached, for orders' };
-
 // limiters shows the requests that wait for permits, and the closed limiters.
-const limiters = ({ limiters: g }) => {
-  at('limiters').hidden = !g.closed.length && !g.waiting.length;
-  at('closed').replaceChildren(...g.closed.map(c => make('li', `${c.key}: ${reasons[c.reason]}${c.till ? ', ' + ahead(c.till) : ''}.`)));
-  some('waiting', g.waiting.length, g.lines);
+const limiters = ({ limiters: all }) => {
+  const lines = Object.entries(all).flatMap(([key, l]) => (l.waiting || []).map(w => ({ key, ...w })));
+  at('limiters').hidden = !Object.keys(all).length;
+  at('closed').replaceChildren(...Object.entries(all).flatMap(([key, l]) => [
+    ...(l.closed ? [make('li', `${key}: the catalog has asked for a pause (429 or 503)${since(l.pausedTill) === 0 ? ', ' + ahead(l.pausedTill) : ''}.`)] : []),
+    ...(l.capped ? [make('li', `${key}: the daily cap is reached, for orders.`)] : []),
+  ]));
   table('waiting', [
     ['owner', l => l.owner || '(any caller with the key)', 'name'],
     ['class', l => l.class],
     ['requests', l => count(l.count), 'number'],
     ['the oldest', l => ago(l.oldest)],
     ['key', l => make('code', l.key)],
-  ], g.waiting, 'Nobody waits.');
+  ], first('waiting', lines.sort((a, b) => Date.parse(a.oldest) - Date.parse(b.oldest))), 'No request waits.');
 };
 
 // replicas shows the number of replicas that share the poll rate.
@@ -123,15 +130,21 @@ const replicas = ({ watching: w }) => {
 const money = cents => `${cents < 0 ? '-' : ''}${count(Math.trunc(Math.abs(cents) / 100))}.${String(Math.abs(cents) % 100).padStart(2, '0')} EUR`;
 const left = budget => {
   if (!budget) return '–';
-  const share = budget.leftCents / Math.max(1, budget.limitCents);
-  return make('span', `${money(budget.leftCents)} of ${money(budget.limitCents)}`, share <= 0 ? 'bad' : share <= 0.2 ? 'fair' : '');
+  const rest = Math.max(0, budget.limitCents - budget.spentCents - budget.reservedCents), share = rest / Math.max(1, budget.limitCents);
+  return make('span', `${money(rest)} of ${money(budget.limitCents)}`, share <= 0 ? 'bad' : share <= 0.2 ? 'fair' : '');
 };
+const period = (owner, name) => owner.budgets?.find(b => b.period === name);
 
-// ledger shows the spending of each owner.
-const ledger = ({ ledger: l }) => {
+// ledger shows the spending of each owner, and in one line the state of the copies of results. Owners with unknown orders come first.
+const ledger = ({ ledger: l, ledgerMeans, copies }) => {
   const state = l.up ? make('span', 'answers', 'good') : make('span', 'does not answer', 'bad');
-  at('book').replaceChildren(`The ledger is ${l.means}. It `, state, `, read ${ago(l.read)}. Orders of unknown outcome: ${count(l.unknown)}` + (l.unknown ? `, the oldest ${ago(l.oldestUnknown)}.` : '.'));
-  some('owners', l.owners.length, l.owners.length && l.ownerCount);
+  at('book').replaceChildren(`The ledger is ${ledgerMeans}. It `, state, `, read ${ago(l.time)}. Orders of unknown outcome: ${count(l.unknown)}` + (l.unknown ? `, the oldest ${span(seconds(l.oldestUnknown))} old.` : '.'));
+  const c = l.contents;
+  at('copies').hidden = !copies;
+  at('copies').replaceChildren(`Results that wait to be copied: ${count(c.waiting)}` + (c.waiting ? `, the oldest for ${span(seconds(c.oldest))}. ` : '. '),
+    'Results that can’t be copied: ', make('span', count(c.failed), c.failed ? 'fair' : ''), '.');
+  const events = Object.fromEntries((l.events || []).map(e => [e.owner, e]));
+  const eventsOf = o => events[o.owner] || {};
   table('owners', [
     ['owner', o => o.owner || '(anonymous)', 'name'],
     ['orders', o => count(o.orders), 'number'],
@@ -139,22 +152,13 @@ const ledger = ({ ledger: l }) => {
     ['refunded', o => money(o.refundedCents), 'number'],
     ['reserved', o => money(o.reservedCents), 'number'],
     ['unconfirmed', o => money(o.unconfirmedCents), 'number'],
-    ['left today', o => left(o.day), 'number'],
-    ['left this month', o => left(o.month), 'number'],
+    ['left today', o => left(period(o, 'day')), 'number'],
+    ['left this month', o => left(period(o, 'month')), 'number'],
     ['unknown', o => o.unknown ? make('span', count(o.unknown), 'fair') : '–', 'number'],
-    ['the oldest', o => o.unknown ? ago(o.oldestUnknown) : '–'],
-    ['events not taken', o => o.pendingEvents ? make('span', `${count(o.pendingEvents)}, the oldest ${ago(o.oldestEvent)}`, 'fair') : '–', 'number'],
-    ['given up', o => o.givenUpEvents ? make('span', count(o.givenUpEvents), 'bad') : '–', 'number'],
-  ], l.owners, l.named ? 'No orders yet.' : 'Callers forward their own API keys: orders have no owners.');
-};
-
-// copies shows the state of the copies of results in one line.
-const copies = ({ copies: c }) => {
-  const line = at('copies');
-  line.hidden = !c;
-  if (!c) return;
-  line.replaceChildren(`Results that wait to be copied: ${count(c.waiting)}` + (c.waiting ? `, the oldest since ${span(since(c.oldestWaiting))}. ` : '. '),
-    'Results that can’t be copied: ', make('span', count(c.failed), c.failed ? 'fair' : ''), '.');
+    ['the oldest', o => o.unknown ? span(seconds(o.oldestUnknown)) : '–'],
+    ['events not taken', o => eventsOf(o).pending ? make('span', `${count(eventsOf(o).pending)}, the oldest ${span(seconds(eventsOf(o).oldest))} old`, 'fair') : '–', 'number'],
+    ['given up', o => eventsOf(o).givenUp ? make('span', count(eventsOf(o).givenUp), 'bad') : '–', 'number'],
+  ], first('owners', (l.owners || []).toSorted((a, b) => b.unknown - a.unknown)), l.named ? 'No orders yet.' : 'Callers forward their own API keys: orders have no owners.');
 };
 
 let token = ''; // an operator's token, stored only in this page's memory
@@ -187,14 +191,13 @@ const closed = () => {
 };
 
 const show = status => {
-  const seconds = since(status.began);
-  at('build').textContent = `${status.version}${status.revision ? ' (' + status.revision.slice(0, 12) + ')' : ''}, up ${span(seconds)}`;
+  const uptime = since(status.began);
+  at('build').textContent = `${status.version}${status.revision ? ' (' + status.revision.slice(0, 12) + ')' : ''}, up ${span(uptime)}`;
   verdict(status);
   numbers(status);
   replicas(status);
   limiters(status);
   ledger(status);
-  copies(status);
   some('keys', status.keys.length, status.watching.keys);
   table('keys', [
     ['key', k => make('code', k.key)],

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/limiter"
 	"github.com/easel-grpc/easel/internal/watch"
@@ -43,7 +44,7 @@ func (s Status) ready(w http.ResponseWriter, r *http.Request) {
 	writeText(w, http.StatusServiceUnavailable, "not ready\n")
 }
 
-// report is the body of /status.json. Members are camelCase, and times RFC 3339.
+// report is the body of /status.json. Members are camelCase, times are RFC 3339, and durations have nanoseconds.
 type report struct {
 	Time        time.Time                `json:"time"`
 	Version     string                   `json:"version"`
@@ -52,52 +53,33 @@ type report struct {
 	Serving     bool                     `json:"serving"`
 	Concerns    []concern                `json:"concerns"` // warnings; empty if all is well
 	Usage       []Usage                  `json:"usage"`
-	Watching    watching                 `json:"watching"`
+	Watching    watch.Stats              `json:"watching"`
 	Limiters    limiters                 `json:"limiters"`
-	Ledger      ledgerReport             `json:"ledger"`
-	Copies      *copies                  `json:"copies,omitempty"` // absent if there is no store
-	Keys        []watch.PolledCredential `json:"keys"`             // at most 100, unhealthy API keys first
-	Generations []watch.PolledGeneration `json:"generations"`      // at most 100, sorted by the time since the last response
+	Ledger      ledger.Reading           `json:"ledger"`
+	LedgerMeans string                   `json:"ledgerMeans"` // kind of the ledger in words, for display
+	Copies      bool                     `json:"copies"`      // whether results are copied into a store
+	Keys        []watch.PolledCredential `json:"keys"`        // at most 100, unhealthy API keys first
+	Generations []watch.PolledGeneration `json:"generations"` // at most 100, sorted by the time since the last response
 }
 
-// watching contains totals of the hub.
-type watching struct {
-	watch.Stats
-
-	StalestSeconds float64 `json:"stalestSeconds"`
-}
-
-// copies describes the copies of results in the report.
-type copies struct {
-	Waiting       int64      `json:"waiting"`
-	OldestWaiting *time.Time `json:"oldestWaiting"`
-	Failed        int64      `json:"failed"` // results whose copy is no longer retried
-}
+// limiters contains the limiters that grant no permits, or for which requests wait. Their keys are fingerprints of API keys.
+type limiters map[string]limiter.State
 
 // report returns the current report.
 func (s Status) report(ctx context.Context) report {
 	hub, known := s.Hub(), s.Ledger()
 	r := report{
 		Time: hub.Time.UTC(), Version: s.Version, Revision: s.Revision, Began: s.Began.UTC(), Serving: s.Serving(ctx),
-		Usage: append([]Usage{}, s.Usage()...), Watching: watching{hub.Stats, hub.Stats.Stalest.Seconds()},
-		Limiters: limitersOf(s.Limiters(), hub.Time), Ledger: ledgerReportOf(known, hub.Time),
+		Usage: append([]Usage{}, s.Usage()...), Watching: hub.Stats, Limiters: limiters{}, Ledger: known, LedgerMeans: ledger.Meaning(known.Kind), Copies: s.Copies,
 		Keys: append([]watch.PolledCredential{}, hub.Credentials...), Generations: append([]watch.PolledGeneration{}, hub.Generations...),
 	}
-	if s.Copies {
-		c := known.Contents
-		r.Copies = &copies{Waiting: c.Waiting, OldestWaiting: oldest(hub.Time, c.Waiting, c.Oldest), Failed: c.Failed}
+	for key, state := range s.Limiters() {
+		if state.Closed || state.Capped || len(state.Waiting) > 0 {
+			r.Limiters[catalog.Tenant(key).Fingerprint()] = state
+		}
 	}
-	r.Concerns = r.concerns(known, s.Problems())
+	r.Concerns = r.concerns(s.Problems())
 	return r
-}
-
-// when returns nil for the zero time.
-func when(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
 }
 
 // serveReport responds with the report.

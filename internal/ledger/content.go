@@ -227,9 +227,9 @@ func (l *Ledger) CopiesAfter(ctx context.Context, generation string, most int) (
 
 // ContentSummary has the totals of the copies.
 type ContentSummary struct {
-	Waiting int64         // results that are not copied yet
-	Failed  int64         // results whose copying was abandoned
-	Oldest  time.Duration // age of the oldest result that is not copied yet
+	Waiting int64         `json:"waiting"` // results that are not copied yet
+	Failed  int64         `json:"failed"`  // results whose copying was abandoned
+	Oldest  time.Duration `json:"oldest"`  // age of the oldest result that is not copied yet
 }
 
 // Queries for the totals of copies. Each counts in an index.

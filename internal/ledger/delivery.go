@@ -155,10 +155,11 @@ func (l *Ledger) DeliverKept(ctx context.Context, owner string) error {
 
 // EventSummary contains the totals of the events of an owner.
 type EventSummary struct {
-	Owner            string
-	Pending, GivenUp int64
+	Owner   string `json:"owner"`
+	Pending int64  `json:"pending"`
+	GivenUp int64  `json:"givenUp"`
 	// Oldest is the age of the oldest pending event.
-	Oldest time.Duration
+	Oldest time.Duration `json:"oldest"`
 }
 
 // summarizeEvents returns the totals of each owner that has pending or abandoned events.

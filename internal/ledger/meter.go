@@ -15,14 +15,15 @@ const (
 type Reading struct {
 	Summary // result of the latest successful read
 	// Up means that the last read succeeded. Time is the time of the last successful read, zero before the first one.
-	Up   bool
-	Time time.Time
+	Up   bool      `json:"up"`
+	Time time.Time `json:"time,omitzero"`
 	// Faults and Dearer are the current values of [Counts].
-	Faults, Dearer int64
+	Faults int64 `json:"faults"`
+	Dearer int64 `json:"dearer"`
 	// Kind is the kind of the ledger: see [Kind] and [Meaning].
-	Kind string
+	Kind string `json:"kind"`
 	// Named means that owners have names, because the API key is shared.
-	Named bool
+	Named bool `json:"named"`
 }
 
 // Meter caches the totals of the ledger, so that metrics and the status page need no query.

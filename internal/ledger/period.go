@@ -11,10 +11,13 @@ type Limits struct{ DailyCents, MonthlyCents *int64 }
 // Budget is a limit of an owner, with the amounts that count toward it.
 type Budget struct {
 	// Period is "day" or "month". It lasts from Start to Reset.
-	Period       string
-	Start, Reset time.Time
+	Period string    `json:"period"`
+	Start  time.Time `json:"start"`
+	Reset  time.Time `json:"reset"`
 	// LimitCents is the maximum of SpentCents and ReservedCents together.
-	LimitCents, SpentCents, ReservedCents int64
+	LimitCents    int64 `json:"limitCents"`
+	SpentCents    int64 `json:"spentCents"`
+	ReservedCents int64 `json:"reservedCents"`
 }
 
 // unlimited is the limit of a budget without a limit.

@@ -9,27 +9,31 @@ import (
 
 // Summary contains the totals of the ledger.
 type Summary struct {
-	Owners []OwnerSummary // sorted by name
+	Owners []OwnerSummary `json:"owners,omitempty"` // sorted by name
 	// Unknown is the number of orders of unknown outcome. OldestUnknown is the age of the oldest of them.
-	Unknown       int64
-	OldestUnknown time.Duration
+	Unknown       int64         `json:"unknown"`
+	OldestUnknown time.Duration `json:"oldestUnknown"`
 	// Events contains the owners with pending or abandoned events.
-	Events []EventSummary
+	Events []EventSummary `json:"events,omitempty"`
 	// Contents contains the totals of the copies of results.
-	Contents ContentSummary
+	Contents ContentSummary `json:"contents"`
 }
 
 // OwnerSummary contains the totals of an owner's orders. They are zero for an owner without orders.
 type OwnerSummary struct {
-	Owner string
+	Owner string `json:"owner"`
 	// Orders is the number of placed orders. Unknown is the number of orders of unknown outcome. OldestUnknown is the age of
 	// the oldest of these.
-	Orders, Unknown int64
-	OldestUnknown   time.Duration
+	Orders        int64         `json:"orders"`
+	Unknown       int64         `json:"unknown"`
+	OldestUnknown time.Duration `json:"oldestUnknown"`
 	// SpentCents includes RefundedCents and UnconfirmedCents.
-	SpentCents, RefundedCents, ReservedCents, UnconfirmedCents int64
+	SpentCents       int64 `json:"spentCents"`
+	RefundedCents    int64 `json:"refundedCents"`
+	ReservedCents    int64 `json:"reservedCents"`
+	UnconfirmedCents int64 `json:"unconfirmedCents"`
 	// Budgets are the current budgets that have a limit, by this process's configuration.
-	Budgets []Budget
+	Budgets []Budget `json:"budgets,omitempty"`
 }
 
 // Summary returns the totals of the ledger. If owners is true, it includes the totals of each owner. It reads the sums in the

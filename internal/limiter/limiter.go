@@ -30,6 +30,9 @@ const (
 // String returns the name of the class in metrics.
 func (c Class) String() string { return [...]string{"order", "read", "poll"}[c] }
 
+// MarshalText returns the name of the class, for JSON.
+func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
 const (
 	// MaxInFlight is the maximum number of requests of one API key in flight. Each may have a response of several MiB in memory.
 	MaxInFlight   = 64

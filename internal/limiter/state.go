@@ -7,23 +7,23 @@ import (
 
 // State is the state of a limiter.
 type State struct {
-	Closed    bool      // all requests wait for the end of a pause, or for the request that goes first after it
-	Paused    time.Time // end of the latest pause; zero without a pause
-	Reason    Outcome   // reason of the pause: [Throttled] or [Unavailable]
-	Capped    bool      // the daily cap is reached
-	NextProbe time.Time // time when an order may probe the daily cap
-	PollRate  float64   // maximum number of polls per second
-	Polls     float64   // number of polls that may start now
-	InFlight  int
-	Waiting   []Waiting
+	Closed    bool      `json:"closed"`              // all requests wait for the end of a pause, or for the request that goes first after it
+	Paused    time.Time `json:"pausedTill,omitzero"` // end of the latest pause; zero without a pause
+	Reason    Outcome   `json:"-"`                   // reason of the pause: [Throttled] or [Unavailable]
+	Capped    bool      `json:"capped"`              // the daily cap is reached
+	NextProbe time.Time `json:"nextProbe,omitzero"`  // time when an order may probe the daily cap
+	PollRate  float64   `json:"pollRate"`            // maximum number of polls per second
+	Polls     float64   `json:"polls"`               // number of polls that may start now
+	InFlight  int       `json:"inFlight"`
+	Waiting   []Waiting `json:"waiting,omitempty"`
 }
 
 // Waiting describes the requests of one owner and class that wait for permits.
 type Waiting struct {
-	Owner string
-	Class Class
-	Count int
-	Since time.Time // arrival of the first request
+	Owner string    `json:"owner"`
+	Class Class     `json:"class"`
+	Count int       `json:"count"`
+	Since time.Time `json:"oldest"` // arrival of the first request
 }
 
 // State returns the state of the limiter.

@@ -46,7 +46,7 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 				Owners []struct {
 					Owner                                      string
 					Orders, SpentCents, ReservedCents, Unknown int64
-					Day, Month                                 *struct{ LimitCents, LeftCents int64 }
+					Budgets                                    []struct{ LimitCents, SpentCents, ReservedCents int64 }
 				}
 			}
 		}
@@ -57,7 +57,7 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 			return status.Ledger.Owners[0].Orders == int64(n+1)
 		})
 		o := status.Ledger.Owners[0]
-		if o.Owner != "studio" || o.SpentCents+o.ReservedCents == 0 || o.Day == nil || o.Month == nil || o.Day.LeftCents != 12-o.SpentCents-o.ReservedCents || o.Unknown != 0 {
+		if o.Owner != "studio" || o.SpentCents+o.ReservedCents == 0 || len(o.Budgets) != 2 || o.Budgets[0].SpentCents+o.Budgets[0].ReservedCents != o.SpentCents+o.ReservedCents || o.Unknown != 0 {
 			t.Errorf("the row is %+v", o)
 		}
 	}

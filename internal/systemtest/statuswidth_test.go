@@ -8,14 +8,17 @@ import (
 
 // fullStatus is a JavaScript function that fills each table of a status with values of maximum width.
 const fullStatus = `(status => {
-	const now = new Date().toISOString(), month = { limitCents: 123456789, leftCents: 23456789 };
+	const now = new Date().toISOString(), budgets = ['day', 'month'].map(period => ({ period, limitCents: 123456789, spentCents: 100000000, reservedCents: 0 })), age = 3600e9;
+	const owners = ['studio', 'a-team-with-a-name-as-long-as-a-name-may-be-which-is-63-letters'];
 	const error = 'HTTP 503, unavailable: the catalog is being maintained, and this text is as long as one that a catalog may write';
 	status.concerns = [{ grave: true, text: error }];
-	status.limiters = { lines: 1, closed: [{ key: 'a1b2c3d4', reason: 'rate_limited', till: now }], waiting: [{ owner: 'a-team-with-a-name-as-long-as-a-name-may-be-which-is-63-letters', class: 'order', count: 12345, oldest: now, key: 'a1b2c3d4' }] };
+	status.limiters = { a1b2c3d4: { closed: true, capped: true, pausedTill: now, waiting: [{ owner: owners[1], class: 'order', count: 12345, oldest: now }] } };
 	status.watching.replicas = 12345;
-	status.ledger = { up: true, means: 'in PostgreSQL', read: now, unknown: 12, oldestUnknown: now, named: true, ownerCount: 2, owners: ['studio', 'a-team-with-a-name-as-long-as-a-name-may-be-which-is-63-letters'].map(owner => ({
-		owner, orders: 1234567, spentCents: 123456789, refundedCents: 12345678, reservedCents: 12345678, unconfirmedCents: 1234567, day: month, month, unknown: 123, oldestUnknown: now,
-		pendingEvents: 1234, oldestEvent: now, givenUpEvents: 123 })) };
+	status.copies = true;
+	status.ledger = { up: true, time: now, unknown: 12, oldestUnknown: age, named: true, contents: { waiting: 12345, failed: 12345, oldest: age },
+		owners: owners.map(owner => ({
+			owner, orders: 1234567, spentCents: 123456789, refundedCents: 12345678, reservedCents: 12345678, unconfirmedCents: 1234567, budgets, unknown: 123, oldestUnknown: age })),
+		events: owners.map(owner => ({ owner, pending: 1234, oldest: age, givenUp: 123 })) };
 	status.keys = ['healthy', 'credential_rejected'].map(condition => ({ key: 'a1b2c3d4', condition, answered: now, rate: 0.25, limit: 5, pausedTill: now, active: 12345, watches: 12345, swept: now, failures: 1234, lastError: error }));
 	status.generations = [{ id: 'gen_0123456789abcdefghijklmnopqrstuvwxyz', model: 'a-vendor-of-models/its-longest-name-of-a-model-1.5-preview', state: 'succeeded', began: now, answered: now, nextPoll: now, watches: 12345, key: 'a1b2c3d4', failures: 12, lastError: error }];
 	return status;
