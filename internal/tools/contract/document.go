@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/easel-grpc/easel/internal/tools/image"
 )
 
 // document builds the page, as Markdown.
@@ -24,15 +26,15 @@ type document struct {
 func newDocument(files []protoreflect.FileDescriptor) *document {
 	d := &document{files: files, anchors: map[string]bool{}, inCalls: map[protoreflect.FullName]bool{}}
 	for _, file := range files {
-		for message := range all(file.Messages()) {
+		for message := range image.All(file.Messages()) {
 			d.anchors[string(message.Name())] = true
 		}
-		for enum := range all(file.Enums()) {
+		for enum := range image.All(file.Enums()) {
 			d.anchors[string(enum.Name())] = true
 		}
 	}
 	for _, s := range d.allServices() {
-		for m := range all(s.Methods()) {
+		for m := range image.All(s.Methods()) {
 			d.anchors[string(m.Name())] = true
 			d.inCalls[m.Input().FullName()], d.inCalls[m.Output().FullName()] = true, true
 		}
@@ -47,13 +49,13 @@ func (d *document) services() {
 	d.printf("# The contract\n\nThe calls and messages of `easel.v1`. `make generate` writes this page from the comments of\n" +
 		"[`proto/easel/v1`](../proto/easel/v1), which are the contract.\n\n| call | REST | |\n|---|---|---|\n")
 	for _, s := range d.allServices() {
-		for m := range all(s.Methods()) {
+		for m := range image.All(s.Methods()) {
 			d.printf("| [%s](%s) | `%s` | %s |\n", m.Name(), d.anchor(string(m.Name())), route(m), nature(m))
 		}
 	}
 	for _, s := range d.allServices() {
 		d.printf("\n## %s\n\n%s\n", s.Name(), d.prose(s))
-		for m := range all(s.Methods()) {
+		for m := range image.All(s.Methods()) {
 			d.call(m)
 		}
 	}
@@ -61,7 +63,7 @@ func (d *document) services() {
 
 func (d *document) allServices() (services []protoreflect.ServiceDescriptor) {
 	for _, file := range d.files {
-		services = slices.AppendSeq(services, all(file.Services()))
+		services = slices.AppendSeq(services, image.All(file.Services()))
 	}
 	return services
 }
@@ -76,7 +78,7 @@ func (d *document) call(m protoreflect.MethodDescriptor) {
 func (d *document) shared() {
 	d.printf("\n## Messages\n")
 	for _, file := range d.files {
-		for m := range all(file.Messages()) {
+		for m := range image.All(file.Messages()) {
 			if !d.inCalls[m.FullName()] {
 				d.message("###", m)
 			}
@@ -96,7 +98,7 @@ func (d *document) message(level string, m protoreflect.MessageDescriptor) {
 func (d *document) fields(m protoreflect.MessageDescriptor) {
 	d.printf("\n| field | type | |\n|---|---|---|\n")
 	var details strings.Builder
-	for f := range all(m.Fields()) {
+	for f := range image.All(m.Fields()) {
 		summary, rest, more := strings.Cut(d.prose(f), "\n\n")
 		d.printf("| `%s` | %s | %s |\n", f.Name(), d.typeOf(f), cell(summary))
 		if more {
@@ -109,14 +111,14 @@ func (d *document) fields(m protoreflect.MessageDescriptor) {
 func (d *document) enums() {
 	d.printf("\n## Enums\n")
 	for _, file := range d.files {
-		for e := range all(file.Enums()) {
+		for e := range image.All(file.Enums()) {
 			d.printf("\n### %s\n\n%s\n", e.Name(), d.prose(e))
 			if e.Name() == reasons {
 				d.printf("\n[Errors](errors.md) lists them.\n")
 				continue
 			}
 			d.printf("\n| value | number | |\n|---|---|---|\n")
-			for value := range all(e.Values()) {
+			for value := range image.All(e.Values()) {
 				d.printf("| `%s` | %d | %s |\n", value.Name(), value.Number(), cell(d.prose(value)))
 			}
 		}
@@ -162,11 +164,7 @@ var token = regexp.MustCompile("`[^`]*`|" + `\b[A-Za-z0-9]+(?:[_.][A-Za-z0-9]+)+
 
 // prose returns a declaration's comment, with links to calls and messages.
 func (d *document) prose(of protoreflect.Descriptor) string {
-	lines := strings.Split(of.ParentFile().SourceLocations().ByDescriptor(of).LeadingComments, "\n")
-	for n, line := range lines {
-		lines[n] = strings.TrimPrefix(line, " ")
-	}
-	return d.marked(strings.TrimSpace(strings.Join(lines, "\n")), of.Name())
+	return d.marked(image.Comment(of), of.Name())
 }
 
 // marked adds links to calls and messages to a text, except links to the declaration that the text describes.

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/easel-grpc/easel/internal/tools/image"
 )
 
 // reasons is the enum that has a separate page.
@@ -35,7 +37,7 @@ func (d *document) writeErrors(table errorTable) error {
 		"[`error.proto`](../proto/easel/v1/error.proto). [Callers](callers.md#errors) describes how a program reacts.\n"+
 		"Each client has a class for each kind of error: `BudgetExceeded` in Python and TypeScript, `*BudgetExceededError` in Go, `BudgetExceededException` in Java.\n\n%s\n\n"+
 		"| reason | class | code | over REST | meaning | retryable | remedy |\n|---|---|---|---|---|---|---|\n", d.prose(e))
-	for value := range all(e.Values()) {
+	for value := range image.All(e.Values()) {
 		if value.Number() == 0 {
 			continue
 		}
@@ -68,7 +70,7 @@ func (d *document) enum(name protoreflect.Name) protoreflect.EnumDescriptor {
 }
 
 func (d *document) reason(value protoreflect.EnumValueDescriptor, class string) error {
-	text := strings.Join(strings.Fields(value.ParentFile().SourceLocations().ByDescriptor(value).LeadingComments), " ")
+	text := strings.Join(strings.Fields(image.Comment(value)), " ")
 	first, tries := firstSentence.FindStringSubmatch(text), retryable.FindStringSubmatch(text)
 	if first == nil || tries == nil {
 		return fmt.Errorf("the comment of %s must begin with its code and end with whether it is retryable: %s", value.Name(), text)

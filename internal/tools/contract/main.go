@@ -5,18 +5,16 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"iter"
 	"os"
-	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate" // registers the options
 	"google.golang.org/genproto/googleapis/api/annotations"
+
+	"github.com/easel-grpc/easel/internal/tools/image"
 )
 
 func main() {
@@ -30,10 +28,10 @@ func main() {
 	}
 }
 
-func write(image, reasons, contract, errors string) error {
-	files, err := read(image)
+func write(path, reasons, contract, errors string) error {
+	files, err := image.Read(path)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", image, err)
+		return fmt.Errorf("read %s: %w", path, err)
 	}
 	var table errorTable
 	if text, err := os.ReadFile(reasons); err != nil {
@@ -53,39 +51,6 @@ func write(image, reasons, contract, errors string) error {
 		return err
 	}
 	return os.WriteFile(errors, []byte(d.out.String()), 0o644)
-}
-
-// read returns the files of the contract, in order.
-func read(image string) (files []protoreflect.FileDescriptor, err error) {
-	data, err := os.ReadFile(image)
-	if err != nil {
-		return nil, err
-	}
-	var set descriptorpb.FileDescriptorSet
-	if err := proto.Unmarshal(data, &set); err != nil {
-		return nil, err
-	}
-	known, err := protodesc.NewFiles(&set)
-	if err != nil {
-		return nil, err
-	}
-	known.RangeFilesByPackage("easel.v1", func(file protoreflect.FileDescriptor) bool {
-		files = append(files, file)
-		return true
-	})
-	slices.SortFunc(files, func(a, b protoreflect.FileDescriptor) int { return strings.Compare(a.Path(), b.Path()) })
-	return files, nil
-}
-
-// all returns the declarations of a list, in the order of the .proto file.
-func all[T any](list interface {
-	Len() int
-	Get(n int) T
-}) iter.Seq[T] {
-	return func(yield func(T) bool) {
-		for n := 0; n < list.Len() && yield(list.Get(n)); n++ {
-		}
-	}
 }
 
 // route returns the REST form of a call.

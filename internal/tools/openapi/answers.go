@@ -8,6 +8,8 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/easel-grpc/easel/internal/tools/image"
 )
 
 // statusSchema is the schema of every error.
@@ -123,7 +125,7 @@ func (a answers) write(operation *openapi3.Operation, method protoreflect.Method
 	case method.IsStreamingServer():
 		events(operation, method)
 	}
-	text := comment(method.Output())
+	text := image.Comment(method.Output())
 	if ok := operation.Responses.Status(http.StatusOK); ok != nil && !method.IsStreamingServer() {
 		ok.Value.Description = &text
 	}

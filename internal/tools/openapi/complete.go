@@ -12,6 +12,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+
+	"github.com/easel-grpc/easel/internal/tools/image"
 )
 
 // Patterns for values that protobuf's JSON format writes as strings.
@@ -60,7 +62,7 @@ func completeOperation(doc *openapi3.T, operation *openapi3.Operation, method pr
 	name := string(method.Name())
 	operation.OperationID = string(unicode.ToLower(rune(name[0]))) + name[1:]
 	operation.Summary = name
-	operation.Description = comment(method)
+	operation.Description = image.Comment(method)
 	for _, parameter := range operation.Parameters {
 		p := parameter.Value
 		field := fieldAt(method.Input(), p.Name)
@@ -70,7 +72,7 @@ func completeOperation(doc *openapi3.T, operation *openapi3.Operation, method pr
 		if field.IsMap() {
 			deepObject(p)
 		}
-		p.Description = comment(field)
+		p.Description = image.Comment(field)
 		p.Example = p.Extensions["x-example"]
 		delete(p.Extensions, "x-example")
 		limit(p.Schema, field)
@@ -79,7 +81,7 @@ func completeOperation(doc *openapi3.T, operation *openapi3.Operation, method pr
 		}
 	}
 	if body := operation.RequestBody; body != nil {
-		body.Value.Description = comment(method.Input())
+		body.Value.Description = image.Comment(method.Input())
 	}
 }
 
@@ -143,7 +145,7 @@ func completeSchemas(doc *openapi3.T, c contract) {
 			choose(schema, message)
 			continue
 		}
-		for field := range fields(message) {
+		for field := range image.All(message.Fields()) {
 			if alwaysThere(field) {
 				schema.Required = append(schema.Required, field.JSONName())
 			}

@@ -2,18 +2,15 @@ package main
 
 import (
 	"fmt"
-	"iter"
-	"os"
 	"regexp"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/descriptorpb"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
-	_ "google.golang.org/genproto/googleapis/api/annotations" // registers the options
+
+	"github.com/easel-grpc/easel/internal/tools/image"
 )
 
 // contract contains the declarations of the .proto files: methods by the operation IDs of the OpenAPI 2 document, and
@@ -25,36 +22,21 @@ type contract struct {
 	answered map[protoreflect.FullName]bool
 }
 
-func readContract(image string) (contract, error) {
+func readContract(path string) (contract, error) {
 	c := contract{map[string]protoreflect.MethodDescriptor{}, map[string]protoreflect.MessageDescriptor{}, map[protoreflect.FullName]bool{}}
-	text, err := os.ReadFile(image)
-	if err != nil {
-		return c, err
-	}
-	var set descriptorpb.FileDescriptorSet
-	if err := proto.Unmarshal(text, &set); err != nil {
-		return c, err
-	}
-	files, err := protodesc.NewFiles(&set)
-	if err != nil {
-		return c, err
-	}
-	files.RangeFilesByPackage("easel.v1", func(file protoreflect.FileDescriptor) bool {
+	files, err := image.Read(path)
+	for _, file := range files {
 		c.add(file)
-		return true
-	})
-	return c, nil
+	}
+	return c, err
 }
 
 func (c contract) add(file protoreflect.FileDescriptor) {
-	for n := range file.Messages().Len() {
-		message := file.Messages().Get(n)
+	for message := range image.All(file.Messages()) {
 		c.messages[string(message.Name())] = message
 	}
-	for n := range file.Services().Len() {
-		service := file.Services().Get(n)
-		for m := range service.Methods().Len() {
-			method := service.Methods().Get(m)
+	for service := range image.All(file.Services()) {
+		for method := range image.All(service.Methods()) {
 			c.methods[fmt.Sprintf("%s_%s", service.Name(), method.Name())] = method
 			c.answer(method.Output())
 		}
@@ -67,28 +49,11 @@ func (c contract) answer(message protoreflect.MessageDescriptor) {
 		return
 	}
 	c.answered[message.FullName()] = true
-	for field := range fields(message) {
+	for field := range image.All(message.Fields()) {
 		if inner := field.Message(); inner != nil {
 			c.answer(inner)
 		}
 	}
-}
-
-// fields returns the fields of a message, in the order of the .proto file.
-func fields(message protoreflect.MessageDescriptor) iter.Seq[protoreflect.FieldDescriptor] {
-	return func(yield func(protoreflect.FieldDescriptor) bool) {
-		for n := 0; n < message.Fields().Len() && yield(message.Fields().Get(n)); n++ {
-		}
-	}
-}
-
-// comment returns the comment of a declaration, as Markdown.
-func comment(d protoreflect.Descriptor) string {
-	lines := strings.Split(d.ParentFile().SourceLocations().ByDescriptor(d).LeadingComments, "\n")
-	for n, line := range lines {
-		lines[n] = strings.TrimPrefix(line, " ")
-	}
-	return strings.TrimSpace(strings.Join(lines, "\n"))
 }
 
 // limits contains the rules of a field that JSON Schema can express, too. A zero value means that there is no such rule.
