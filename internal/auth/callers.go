@@ -48,25 +48,12 @@ type Events struct {
 	SecretFile string `yaml:"secret_file"`
 }
 
-// Allows reports whether the team may use a model.
+// Allows reports whether the team may use a model. The patterns are valid, and match as in [path.Match].
 func (t Team) Allows(model string) bool {
-	return t.Models == nil || slices.ContainsFunc(t.Models, func(pattern string) bool { return matches(pattern, model) })
-}
-
-// matches reports whether a valid pattern matches a model, as in [path.Match]. In addition, a final /** matches everything
-// after the slash.
-func matches(pattern, model string) bool {
-	head, open := strings.CutSuffix(pattern, "/**")
-	if !open {
+	return t.Models == nil || slices.ContainsFunc(t.Models, func(pattern string) bool {
 		matched, _ := path.Match(pattern, model)
 		return matched
-	}
-	for n := range len(model) - 1 {
-		if matched, _ := path.Match(head, model[:n]); matched && model[n] == '/' {
-			return true
-		}
-	}
-	return false
+	})
 }
 
 // Caller is a service that may use the shared API key.

@@ -123,8 +123,8 @@ func TestATeamOrdersFromTheModelsOfItsPatterns(t *testing.T) {
 		{nil, []string{"a", "a/b/c"}, nil},
 		{[]string{}, nil, []string{"a", "a/b"}},
 		{[]string{"studio/*", "vendor/draw"}, []string{"studio/poster", "vendor/draw"}, []string{"studio", "studio/a/b", "vendor/drawing", "x/studio/a"}},
-		{[]string{"studio/**"}, []string{"studio/a", "studio/a/b"}, []string{"studio", "studio/", "studios/a"}},
-		{[]string{"*/v2/**"}, []string{"a/v2/b", "a/v2/b/c"}, []string{"a/b/v2/c", "a/v2"}},
+		{[]string{"studio/*", "studio/*/*"}, []string{"studio/a", "studio/a/b"}, []string{"studio", "studios/a", "studio/a/b/c"}},
+		{[]string{"*/v2/*"}, []string{"a/v2/b"}, []string{"a/b/v2/c", "a/v2", "a/v2/b/c"}},
 		{[]string{"**"}, []string{"a"}, []string{"a/b"}},
 		{[]string{"a[0-9]?"}, []string{"a1b"}, []string{"ab1"}},
 	} {
