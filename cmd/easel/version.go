@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"runtime"
 	"runtime/debug"
 
@@ -9,30 +8,17 @@ import (
 )
 
 // version and revision are set by the linker in a release build, so that the binary does not depend on the build directory.
-// If they are empty, the toolchain's build information is used.
+// Otherwise the version is that of the toolchain's build information, which contains the revision.
 var version, revision string
 
 // thisBuild returns the version of this program.
 func thisBuild() cli.Build {
-	b := cli.Build{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return b
-	}
-	switch {
-	case version != "":
-		b.Version = version
-	case info.Main.Version != "" && info.Main.Version != "(devel)":
+	b := cli.Build{Version: version, Revision: revision, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if info, ok := debug.ReadBuildInfo(); ok && version == "" {
 		b.Version = info.Main.Version
 	}
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			b.Revision = s.Value
-		case "vcs.modified":
-			b.Modified = s.Value == "true"
-		}
+	if b.Version == "" || b.Version == "(devel)" {
+		b.Version = "devel"
 	}
-	b.Revision = cmp.Or(revision, b.Revision)
 	return b
 }

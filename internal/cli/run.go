@@ -260,7 +260,6 @@ func printHelp(options kong.HelpOptions, line *kong.Context) error {
 type Build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
-	Modified bool   `json:"modified,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
