@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -184,20 +183,18 @@ var (
 // have side effects.
 func (c *changing) walkAdmin(authorization string) (changing int) {
 	c.Helper()
-	reads := regexp.MustCompile(`^POST /debug/pprof/symbol$`) // this POST only returns symbol names
 	for pattern := range admin.Routes() {
 		own, path, _ := strings.Cut(pattern, " ")
 		path = strings.TrimSuffix(path, "{$}")
 		for _, method := range writing {
 			for _, listener := range []string{"admin", "metrics"} {
 				code := c.send(c.addr(listener), method, path, authorization)
-				reading := listener == "admin" && reads.MatchString(method+" "+path)
-				if !reading && !slices.Contains(untaken, code) {
+				if !slices.Contains(untaken, code) {
 					c.Errorf("%s %s of %s under %q is answered with %d", method, path, listener, authorization, code)
 				}
 			}
 		}
-		if own != http.MethodGet && !reads.MatchString(pattern) {
+		if own != http.MethodGet {
 			changing++
 		}
 	}

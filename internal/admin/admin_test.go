@@ -43,7 +43,6 @@ func TestAttackOnTheAdminListenerByPages(t *testing.T) { // fault A17
 				{"POST", "/orders:erase", "localhost:" + port, "Origin: https://evil.example", false},
 				{"GET", "/debug/pprof/profile?seconds=30", "localhost:" + port, "Sec-Fetch-Site: cross-site\nSec-Fetch-Mode: no-cors", false},
 				{"GET", "/debug/pprof/trace?seconds=30", "localhost:" + port, "Sec-Fetch-Site: cross-site\n" + link, false},
-				{"POST", "/debug/pprof/symbol", "localhost:" + port, "Sec-Fetch-Site: cross-site", false},
 			} {
 				r := httptest.NewRequest(test.method, "http://"+test.host+test.path, nil)
 				for header := range strings.Lines(test.headers) {
