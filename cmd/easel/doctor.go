@@ -22,7 +22,6 @@ type doctorCmd struct {
 	Inputs           []string      `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs to quote. Default: sample values for the model's fields."`
 	Timeout          time.Duration `default:"2m" placeholder:"TIME" help:"Timeout of the whole check."`
 	Output           string        `group:"output" short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"Format of the output: table or json."`
-	Quiet            bool          `group:"output" short:"q" help:"Print only the values that Easel could not read."`
 }
 
 // AfterApply sets the error format to the output format.
@@ -65,7 +64,7 @@ func (c *doctorCmd) Run(ctx context.Context, p *cli.Program) error {
 	if c.Output == "json" {
 		console.PrintText(cli.JSONText(report))
 	} else {
-		console.PrintText(report.Text(c.Quiet))
+		console.PrintText(report.Text())
 	}
 	return errors.Join(console.Err(), c.verdict(ctx, report))
 }

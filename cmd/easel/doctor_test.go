@@ -151,7 +151,7 @@ func TestTheDoctorNamesTheTableAndTheOtherMembers(t *testing.T) {
 		t.Errorf("without a key: exit %d", got.exit)
 	}
 	u.bodies["GET /generations"] = `[{"id": "a", "status": "baking"}, {"id": "b", "status": "baked", "contentUrl": "/x"}]`
-	got = doctored(t, u.serve(t), "studio_live_0123456789abcdef", "-q")
+	got = doctored(t, u.serve(t), "studio_live_0123456789abcdef")
 	for _, want := range []string{`"baking": unknown`, `"baked": unknown`} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("%s is not in\n%s", want, got.stdout)

@@ -35,7 +35,7 @@ func evilCatalog(t *testing.T) string {
 
 func TestAttackOfACatalogOnDoctorAndLogs(t *testing.T) { // fault A15
 	upstream := evilCatalog(t)
-	for _, form := range [][]string{{}, {"-q"}, {"-o", "json"}} {
+	for _, form := range [][]string{{}, {"-o", "json"}} {
 		got := easelEnv(t.Context(), nil, map[string]string{"EASEL_API_KEY": "key"}, append([]string{"doctor", "--upstream-url", upstream}, form...)...)
 		terminaltest.WantHarmless(t, fmt.Sprintf("doctor %v", form), got.stdout+got.stderr)
 		if !strings.Contains(got.stdout+got.stderr, `\u001b[2J`) {

@@ -56,21 +56,15 @@ type Check struct {
 	Kind     catalog.Kind      `json:"-"` // kind of the error in Error
 }
 
-// Text returns the report for display. If brief is true, it omits the parts that could be read.
-func (r *Report) Text(brief bool) string {
+// Text returns the report for display.
+func (r *Report) Text() string {
 	var text strings.Builder
-	if !brief {
-		fmt.Fprintln(&text, r.Upstream)
-	}
+	fmt.Fprintln(&text, r.Upstream)
 	for _, c := range r.Checks {
-		if !brief || !c.OK {
-			mark := map[bool]string{true: "ok ", false: "BAD"}[c.OK]
-			fmt.Fprintf(&text, "%s %-9s%s  %s\n", cmp.Or(map[bool]string{true: "-- "}[c.Skipped], mark), c.Name, c.Route, c.Error)
-		}
+		mark := map[bool]string{true: "ok ", false: "BAD"}[c.OK]
+		fmt.Fprintf(&text, "%s %-9s%s  %s\n", cmp.Or(map[bool]string{true: "-- "}[c.Skipped], mark), c.Name, c.Route, c.Error)
 		for _, f := range c.Findings {
-			if f.Fault != "" || f.Part == "other members" || !brief {
-				text.WriteString(line(f))
-			}
+			text.WriteString(line(f))
 		}
 	}
 	if !r.OK {
