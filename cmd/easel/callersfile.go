@@ -18,10 +18,10 @@ import (
 const askLedger = 2 * time.Second
 
 // loadCallers reads a callers file, and applies later changes to it.
-func loadCallers(ctx context.Context, path string, book *ledger.Ledger, notifier *notifier, logger *slog.Logger) (*auth.Callers, error) {
+func loadCallers(ctx context.Context, path string, led *ledger.Ledger, notifier *notifier, logger *slog.Logger) (*auth.Callers, error) {
 	return auth.LoadCallers(path, logger, func(list *auth.List) {
 		notifier.take(list)
-		warnOfMissingOwners(context.WithoutCancel(ctx), book, list, logger)
+		warnOfMissingOwners(context.WithoutCancel(ctx), led, list, logger)
 	})
 }
 
@@ -47,10 +47,10 @@ func fileProblems(list *auth.List) (problems []string) {
 
 // warnOfMissingOwners logs a warning if a callers file lacks the owner of an order whose outcome is unknown, because no caller can
 // repeat the order. It logs no owner, which may be an API key's digest.
-func warnOfMissingOwners(ctx context.Context, book *ledger.Ledger, list *auth.List, logger *slog.Logger) {
+func warnOfMissingOwners(ctx context.Context, led *ledger.Ledger, list *auth.List, logger *slog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, askLedger)
 	defer cancel()
-	owners, err := book.UnresolvedOwners(ctx)
+	owners, err := led.UnresolvedOwners(ctx)
 	if err != nil {
 		logger.WarnContext(ctx, "cannot check the callers file for owners of unknown orders", "error", err)
 	}

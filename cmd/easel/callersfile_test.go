@@ -13,7 +13,7 @@ import (
 )
 
 func TestUnknownOrdersWhoseOwnerTheCallersFileLacksAreLogged(t *testing.T) {
-	book, err := ledger.Open(t.Context(), ledger.Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "book.db"), Catalog: "https://catalog.example", ResendWindow: time.Hour})
+	led, err := ledger.Open(t.Context(), ledger.Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "ledger.db"), Catalog: "https://catalog.example", ResendWindow: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
