@@ -30,7 +30,7 @@ comma    = ,
 LANGUAGES ?= python typescript java
 
 .DEFAULT_GOAL := help
-.PHONY: help build grpcurl demo run test test-race test-system test-clients test-attacks test-replicas test-content test-postgres torture simulate simulate-bugs one-order bench bench-counts bench-ledger bench-schedule \
+.PHONY: help build grpcurl demo run test test-race test-system test-clients test-attacks test-replicas test-content test-postgres torture simulate simulate-bugs one-order bench bench-counts bench-schedule \
   check lint prose tidy licences page-licences breaking vulnerabilities reproducible generate version packages image fmt clean \
   package-python package-typescript package-java client-python client-python-oldest client-python-newest client-typescript client-java client-rust
 
@@ -65,7 +65,7 @@ POSTGRES = command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgr
   echo "SKIP: PostgreSQL is not installed, so no test runs on it" >&2
 
 # Without this variable no test runs on PostgreSQL.
-test-race test-system test-replicas test-content torture bench-ledger: export EASEL_TEST_POSTGRES = default
+test-race test-system test-replicas test-content torture: export EASEL_TEST_POSTGRES = default
 
 test: ## Test all packages, the contract over gRPC and REST, the ledger on SQLite and clients/go, with Go only (2 minutes)
 	@$(GO) test $(TESTING) $(PACKAGES)
@@ -179,14 +179,13 @@ test-attacks: ## Run each attack in its documented size, and print the p99 and e
 
 test-replicas: ## Kill, stop, cut off and replace real replicas with 5,000 watches, and kill three during orders of teams with events
 	$(GO) test ./internal/torture -count=1 -v -run 'Replicas|TheLedgerEquals' -timeout 45m -watches 5000 -measured 1m
-	$(GO) test ./internal/ledger -count=1 -v -run ManyChanges -many-changes
 
 test-content: .build/s3 ## Copy 10,000 results through kills of Easel, a store and the catalog, and 100 large ones during 100 downloads
 	$(GO) test ./internal/torture -count=1 -v -run 'EachResultIsCopied|LargeResults' -timeout 90m \
 	  -results 10000 -result-rounds 2 -large-results 100 -large-size 104857600
 
 # Tests that need a session: notifications, limits of the session, rejections at its start, other sessions and pg_dump.
-SESSIONS = InFlight|RestoredCommand|RestoreBeneath|Notif|Pooler|SessionsAreBounded|HostThatVanishes|BytesOf|PageSeeks|IsFilled|Password|ManyChanges|SaysWhy
+SESSIONS = InFlight|RestoredCommand|RestoreBeneath|Notif|Pooler|SessionsAreBounded|HostThatVanishes|BytesOf|PageSeeks|Password|SaysWhy
 
 test-postgres: ## Run the tests of the ledger on PostgreSQL with ICU en-US, with serializable as default, with fsync, and behind PgBouncer
 	EASEL_TEST_POSTGRES=icu,serializable,fsync $(GO) test -count=1 -timeout 30m ./internal/ledger/... ./internal/orders ./internal/events ./internal/service
@@ -214,12 +213,6 @@ bench: build .build/bench ## Compare the facade with one made of stock parts (te
 
 bench-counts: build .build/bench
 	.build/bench -counts
-
-# Number of orders in the large ledger: 10 million take an hour and 30 GB.
-ORDERS ?= 10000000
-
-bench-ledger: ## Compare a ledger of ORDERS (default: 10 million) orders with one of 1,000, on SQLite and PostgreSQL (an hour)
-	$(GO) test ./internal/ledger -count=1 -v -run ABigLedger -timeout 4h -big-ledger $(ORDERS)
 
 bench-%: build .build/bench
 	.build/bench $*

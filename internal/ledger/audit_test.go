@@ -42,19 +42,11 @@ func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		var mu sync.Mutex
 		var told []string
-		l, err := ledger.Open(t.Context(), ledger.Config{
-			URL: url, Catalog: theCatalog, ResendWindow: window,
-			Events: &ledger.EventConfig{Teams: func() map[string]ledger.Team { return nil }, Generation: func(ledger.Order, *string) string { return "{}" }, Budget: func(ledger.Budget) string { return "{}" }},
-			Audited: func(_ context.Context, a ledger.AuditLine) {
-				mu.Lock()
-				defer mu.Unlock()
-				told = append(told, string(a.Action))
-			},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = l.Close() })
+		l := openWith(t, ledger.Config{URL: url, Outbox: saying(0), Audited: func(_ context.Context, a ledger.AuditLine) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, string(a.Action))
+		}})
 		o := write(t, l, request("k"))
 		conclude(t, l, o, lifecycle.Uncertain, "")
 		stale(t, l)

@@ -2,9 +2,7 @@ package ledger_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,12 +12,9 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-var bulkRows = flag.Int("bulk-rows", 1200, "Number of rows for each kind of bulk work. With at least 100,000, the test also measures orders during the work.")
-
 const (
-	maxStep      = 100                   // maximum number of rows that a bulk transaction may change
-	maxOrderTime = 50 * time.Millisecond // maximum p99 of an order's duration during bulk work
-	timedFrom    = 100_000               // minimum number of rows for which durations are checked
+	bulkRows = 1200 // number of rows for each kind of bulk work
+	maxStep  = 100  // maximum number of rows that a bulk transaction may change
 )
 
 // bulkWork is a kind of bulk work. rows is a statement that writes rows for it, and left is the condition for rows that
@@ -92,79 +87,24 @@ func prune(ctx context.Context, l *ledger.Ledger) error {
 	return err
 }
 
-// fillBulk returns a ledger with the rows that the work processes.
-func fillBulk(t *testing.T, url string, work bulkWork) *ledger.Ledger {
-	t.Helper()
-	rows := strings.ReplaceAll(work.rows, "{numbers}", seriesOf(url, *bulkRows))
-	if url == ledger.InMemory {
-		l := open(t, url)
-		l.Exec(t, rows)
-		return l
+// seriesOf returns an SQL expression for the numbers from 0 to many-1, in the dialect of the URL's database.
+func seriesOf(url string, many int) string {
+	if !strings.HasPrefix(url, "postgres:") {
+		return fmt.Sprintf("(WITH RECURSIVE s (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM s WHERE n < %d) SELECT n FROM s) AS s", many-1)
 	}
-	if err := open(t, url).Close(); err != nil {
-		t.Fatal(err)
-	}
-	var jobs []string
-	if work.jobs {
-		jobs = append(jobs, `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT 'deliver', id, owner, subject, event_time, event_time FROM events`)
-	}
-	ledger.Fill(t, url, rows, jobs)
-	return openTelling(t, url, saying(24*time.Hour))
-}
-
-// orderBeside places another team's orders until the work ends, and returns the p99 of their durations.
-func orderBeside(t *testing.T, l *ledger.Ledger, work string, ended <-chan struct{}) (p99 time.Duration) {
-	t.Helper()
-	var all []time.Duration
-	began := time.Now()
-	for running := true; running; {
-		r := request(fmt.Sprint(work, len(all)))
-		r.Namespace, r.Owner, r.Caller, r.Labels = "shop", "shop", "shopper", nil
-		wrote := time.Now()
-		o, _, err := l.Write(t.Context(), r)
-		all = append(all, time.Since(wrote))
-		if err == nil {
-			_, err = l.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "gen_beside_" + o.ID, Written: &o})
-		}
-		if err != nil {
-			t.Errorf("an order is refused: %v", err)
-		}
-		select {
-		case <-ended:
-			running = false
-		default:
-		}
-	}
-	slices.Sort(all)
-	p99 = all[len(all)*99/100]
-	t.Logf("%d orders beside %s of %v: p50 %v, p99 %v, the slowest %v", len(all), work, time.Since(began).Round(time.Millisecond), all[len(all)/2], p99, all[len(all)-1])
-	return p99
+	return fmt.Sprintf("generate_series(0::BIGINT, %d) AS s (n)", many-1)
 }
 
 func testBulkWork(t *testing.T, url string, work bulkWork) {
 	t.Helper()
-	l := fillBulk(t, url, work)
-	largest := func() int { return maxStep }
-	if *bulkRows < timedFrom { // counting would slow down the measured orders
-		largest = l.CountChanges(t, work.table)
+	l := openTelling(t, url, saying(24*time.Hour))
+	l.Exec(t, strings.ReplaceAll(work.rows, "{numbers}", seriesOf(url, bulkRows)))
+	if work.jobs {
+		l.Exec(t, `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT 'deliver', id, owner, subject, event_time, event_time FROM events`)
 	}
-	ended := make(chan struct{})
-	begin := func() {
-		defer close(ended)
-		if err := work.do(t.Context(), l); err != nil {
-			t.Error(err)
-		}
-	}
-	if *bulkRows >= timedFrom {
-		quiet := make(chan struct{})
-		time.AfterFunc(3*time.Second, func() { close(quiet) })
-		orderBeside(t, l, "nothing", quiet)
-		go begin()
-		if took := orderBeside(t, l, "the work", ended); took > maxOrderTime {
-			t.Errorf("one in 100 orders takes %v", took)
-		}
-	} else {
-		begin()
+	largest := l.CountChanges(t, work.table)
+	if err := work.do(t.Context(), l); err != nil {
+		t.Error(err)
 	}
 	if left := l.Ask(t, `SELECT CAST(COUNT(*) AS TEXT) FROM `+work.table+` WHERE `+work.left); left != "0" {
 		t.Errorf("%s rows are left", left)

@@ -27,14 +27,10 @@ func TestACopyOfATeamThatIsUnknownHereStays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, url string) {
-				l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "c", Contents: true, Events: &ledger.EventConfig{
+				l := openWith(t, ledger.Config{URL: url, Contents: true, Outbox: &ledger.Outbox{
 					Teams:      func() map[string]ledger.Team { return row.teams },
 					Generation: func(ledger.Order, *string) string { return "{}" }, Budget: func(ledger.Budget) string { return "{}" },
 				}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer l.Close()
 				for _, id := range []string{"deleted", "discarded"} {
 					o, _, err := l.Write(t.Context(), ledger.Request{Namespace: row.owner, Owner: row.owner, Caller: "a", IdempotencyKey: id, UpstreamKey: id, APIKey: "key", ModelID: "m", Inputs: "{}", Digest: id})
 					if err == nil {
@@ -47,7 +43,7 @@ func TestACopyOfATeamThatIsUnknownHereStays(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				_, err = l.Observe(t.Context(), "deleted", ledger.Observation{Observation: lifecycle.Observation{Deleted: true}})
+				_, err := l.Observe(t.Context(), "deleted", ledger.Observation{Observation: lifecycle.Observation{Deleted: true}})
 				if err == nil {
 					err = l.DiscardContent(t.Context(), nil, "discarded")
 				}
@@ -67,11 +63,7 @@ func TestACopyOfATeamThatIsUnknownHereStays(t *testing.T) {
 // wanting opens a ledger with generations whose results are to be copied.
 func wanting(t *testing.T, url string, generations ...string) *ledger.Ledger {
 	t.Helper()
-	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, Events: saying(0), Contents: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
+	l := openWith(t, ledger.Config{URL: url, Outbox: saying(0), Contents: true})
 	for _, id := range generations {
 		conclude(t, l, write(t, l, request(id)), lifecycle.Named, id)
 		observe(t, l, id, lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9), Whole: true})

@@ -20,13 +20,10 @@ import (
 // lived fills a ledger with the given number of orders, and closes it.
 func lived(t *testing.T, url string, orders int) {
 	t.Helper()
-	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window, Events: &ledger.EventConfig{
+	l := openWith(t, ledger.Config{URL: url, Outbox: &ledger.Outbox{
 		Teams:      func() map[string]ledger.Team { return map[string]ledger.Team{"team1": {Subscribed: true}} },
 		Generation: func(ledger.Order, *string) string { return `{"text":"a ‚'word'"}` }, Budget: func(ledger.Budget) string { return "{}" },
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for n := range orders {
 		live(t, l, n, random)

@@ -28,12 +28,7 @@ func eventConfig(limits ledger.Limits) *ledger.EventConfig {
 
 func openTelling(t *testing.T, url string, o *ledger.EventConfig) *ledger.Ledger {
 	t.Helper()
-	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window, RefundWindow: time.Hour, Events: o})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	return l
+	return openWith(t, ledger.Config{URL: url, RefundWindow: time.Hour, Outbox: o})
 }
 
 // events returns all written events in short form, oldest first.

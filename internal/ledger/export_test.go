@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"sync/atomic"
@@ -122,56 +121,6 @@ func (l *Ledger) Ask(t *testing.T, query string) (answer string) {
 	}
 	return answer
 }
-
-// Fill writes the rows of orders without triggers, writes their rollups, and executes the statements in rest.
-func Fill(t *testing.T, url, orders string, rest []string) {
-	t.Helper()
-	at, err := parse(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	db, err := at.open(cmp.Or(at.offline, at.writing), 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	before, after := []string{"SET session_replication_role = replica"}, []string{"VACUUM ANALYZE"} // without triggers
-	if at.file != "" {
-		before, after = triggersOf(t, db)
-	}
-	for _, statement := range slices.Concat(before, []string{orders, rollUp}, rest, after) {
-		if _, err := db.ExecContext(t.Context(), at.words.Replace(statement)); err != nil {
-			t.Fatalf("%.200s: %v", statement, err)
-		}
-	}
-}
-
-// triggersOf returns the statements that drop SQLite's triggers on orders, and the statements that create them again.
-func triggersOf(t *testing.T, db querier) (drop, create []string) {
-	t.Helper()
-	rows, err := db.QueryContext(t.Context(), "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'orders'")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		name, text := "", ""
-		if err := rows.Scan(&name, &text); err != nil {
-			t.Fatal(err)
-		}
-		drop, create = append(drop, "DROP TRIGGER "+name), append(create, text)
-	}
-	if err := rows.Err(); err != nil || len(drop) == 0 {
-		t.Fatalf("%d triggers, %v", len(drop), err)
-	}
-	return drop, create
-}
-
-// rollUp writes the rollups of all placed orders.
-const rollUp = `INSERT INTO rollups (start_time, owner, caller, model_id, orders, failed, cost_cents, refunded_cents, reserved_cents, unconfirmed_cents)
-	SELECT order_time / 86400000000 * 86400000000, owner, caller, model_id, COUNT(*),
-		COUNT(CASE WHEN status IN ({failed}, {refunded}) THEN 1 END), SUM(COALESCE(cost_cents, 0)), SUM(refunded_cents), SUM(reserved_cents), SUM(unconfirmed_cents)
-	FROM orders WHERE state = {placed} GROUP BY 1, 2, 3, 4`
 
 // CopiedTables returns the sorted names of the copied tables and of the given other tables.
 func CopiedTables(others ...string) []string {

@@ -31,11 +31,7 @@ func turnClockBack(t *testing.T, l *ledger.Ledger, by time.Duration) {
 // and reports by kind whether it succeeded.
 func leased(t *testing.T, url string) (l *ledger.Ledger, takes func() map[string]bool) {
 	t.Helper()
-	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window, Events: eventConfig(ledger.Limits{})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
+	l = openTelling(t, url, outbox(ledger.Limits{}))
 	write(t, l, request("called"))
 	resumed := request("resumed")
 	resumed.Namespace, resumed.Owner, resumed.Caller = "print", "print", "printer"

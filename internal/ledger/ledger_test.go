@@ -21,7 +21,14 @@ const (
 
 func open(t *testing.T, url string) *ledger.Ledger {
 	t.Helper()
-	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window})
+	return openWith(t, ledger.Config{URL: url})
+}
+
+// openWith opens a ledger of the tests' catalog, with their resend window.
+func openWith(t *testing.T, cfg ledger.Config) *ledger.Ledger {
+	t.Helper()
+	cfg.Catalog, cfg.ResendWindow = theCatalog, window
+	l, err := ledger.Open(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,19 +103,6 @@ func TestAnOrderThatWasPlacedIsReplayed(t *testing.T) {
 		moved.Caller = "another"
 		if _, step := call(t, l, moved); step.Action != lifecycle.Write { // T1
 			t.Errorf("the key of another owner is answered %+v", step)
-		}
-	})
-}
-
-func TestWhatWasAnsweredIsThereAfterARestart(t *testing.T) {
-	onEach(t, func(t *testing.T, url string) {
-		l := open(t, url)
-		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if o, step := call(t, open(t, url), request("k")); step.Answer != lifecycle.Replay || o.Generation != "g1" {
-			t.Errorf("after a restart: %+v, %+v", o, step)
 		}
 	})
 }
@@ -303,27 +297,6 @@ func TestABudgetIsNeverPassed(t *testing.T) { // fault T5
 	})
 }
 
-func TestAKeyThatManySendAtOnceIsWrittenOnce(t *testing.T) {
-	onEach(t, func(t *testing.T, url string) {
-		l := open(t, url)
-		var written atomic.Int64
-		var all sync.WaitGroup
-		for range 20 {
-			all.Go(func() {
-				if _, free, err := l.Write(t.Context(), request("k")); err != nil {
-					t.Error(err)
-				} else if free {
-					written.Add(1)
-				}
-			})
-		}
-		all.Wait()
-		if written.Load() != 1 {
-			t.Errorf("%d orders are written", written.Load())
-		}
-	})
-}
-
 func TestALedgerBelongsToOneCatalog(t *testing.T) { // fault T10
 	onEach(t, func(t *testing.T, url string) {
 		if err := open(t, url).Close(); err != nil {
@@ -334,23 +307,6 @@ func TestALedgerBelongsToOneCatalog(t *testing.T) { // fault T10
 			t.Errorf("the error is %v", err)
 		}
 	})
-}
-
-func TestASQLiteFileHasOneProcess(t *testing.T) {
-	url := "sqlite:" + t.TempDir() + "/book.db"
-	open(t, url)
-	if _, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog}); err == nil || !strings.Contains(err.Error(), "EASEL_LEDGER_URL") {
-		t.Errorf("a second one is told %v", err)
-	}
-}
-
-func TestAURLWithATypoIsNamedAndNotPrinted(t *testing.T) {
-	for _, url := range []string{"", "sqlite", "sqlite:", "postgres:secret", "mysql://u:secret@h/d", "postgres://u:secret@ h/d"} {
-		_, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog})
-		if err == nil || !strings.HasPrefix(err.Error(), "EASEL_LEDGER_URL") || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%q: %v", url, err)
-		}
-	}
 }
 
 // If the row of an order has not changed since the caller of Conclude wrote it, the row is not read again.

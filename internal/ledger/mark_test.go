@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"context"
 	"database/sql"
 	"os/exec"
 	"path/filepath"
@@ -145,24 +144,6 @@ func TestCopySealsTheOldLedger(t *testing.T) {
 		}
 		if _, _, err := copyLedger(t.Context(), from, "sqlite:"+filepath.Join(t.TempDir(), "again.db"), ignore); err != nil {
 			t.Errorf("it is not copied again: %v", err)
-		}
-	})
-}
-
-// An aborted copy leaves the old ledger usable.
-func TestBrokenCopySealsNothing(t *testing.T) {
-	onEach(t, func(t *testing.T, from string) {
-		closed(t, from)
-		broken, cancel := context.WithCancel(t.Context())
-		if _, _, err := copyLedger(broken, from, "sqlite:"+filepath.Join(t.TempDir(), "to.db"), func(table string, _ int64) {
-			if table == "audit" {
-				cancel()
-			}
-		}); err == nil {
-			t.Fatal("the copy was not aborted")
-		}
-		if open(t, from).IsCopy() {
-			t.Error("the old ledger is marked")
 		}
 	})
 }

@@ -39,35 +39,41 @@ func TestALedgerInMemoryKeepsTheNewestOrdersAndThoseOfUnknownOutcome(t *testing.
 	}
 }
 
-func TestAttackOneOwnersOrdersPushOutNoOthers(t *testing.T) { // fault A7
-	t.Parallel()
-	l := open(t, ledger.InMemory)
-	modest := request("modest")
-	modest.Namespace, modest.Owner, modest.Caller = "print", "print", "printer"
-	conclude(t, l, write(t, l, modest), lifecycle.Named, "g-modest")
-	for _, key := range []string{"a", "b", "c", "d"} {
-		conclude(t, l, write(t, l, request(key)), lifecycle.Named, "g-"+key)
-	}
-	if pruned, err := l.Prune(t.Context(), 2); err != nil || pruned != 3 {
-		t.Fatalf("%d orders pruned, %v", pruned, err)
-	}
-	if left := l.Ask(t, `SELECT group_concat(idempotency_key) FROM (SELECT * FROM orders ORDER BY owner)`); left != "modest,d" {
-		t.Errorf("the remaining orders are %s", left)
-	}
-}
-
-func TestALedgerInMemoryKeepsNoMoreRefusedOrdersThanOthers(t *testing.T) { // fault D10
-	t.Parallel()
-	l := open(t, ledger.InMemory)
-	conclude(t, l, write(t, l, request("placed")), lifecycle.Named, "g1")
-	for _, key := range []string{"first", "second"} {
-		conclude(t, l, write(t, l, request(key)), lifecycle.TurnedAway, "")
-	}
-	if pruned, err := l.Prune(t.Context(), 2); err != nil || pruned != 1 {
-		t.Errorf("%d orders pruned, %v", pruned, err)
-	}
-	if left := l.Ask(t, `SELECT group_concat(idempotency_key) FROM (SELECT * FROM orders ORDER BY order_time)`); left != "first,second" {
-		t.Errorf("the remaining orders are %s", left)
+func TestPruningKeepsTheNewestOrdersOfEachOwner(t *testing.T) { // faults A7, D10
+	for name, row := range map[string]struct {
+		placed  []string // idempotency keys, oldest first
+		refused []string
+		other   string // idempotency key of another owner's order
+		old     string // idempotency key of an order that is a day old
+		pruned  int
+		left    string
+	}{
+		"one owner's orders push out no others":      {placed: []string{"a", "b", "c", "d"}, other: "modest", pruned: 3, left: "modest,d"},
+		"refused orders count like others":           {placed: []string{"placed"}, refused: []string{"first", "second"}, pruned: 1, left: "first,second"},
+		"an order that is old keeps no place in use": {placed: []string{"a", "b", "c", "d"}, old: "a", pruned: 2, left: "c,d"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := open(t, ledger.InMemory)
+			if row.other != "" {
+				other := request(row.other)
+				other.Namespace, other.Owner, other.Caller = "print", "print", "printer"
+				conclude(t, l, write(t, l, other), lifecycle.Named, "g-other")
+			}
+			for _, key := range row.placed {
+				conclude(t, l, write(t, l, request(key)), lifecycle.Named, "g-"+key)
+			}
+			for _, key := range row.refused {
+				conclude(t, l, write(t, l, request(key)), lifecycle.TurnedAway, "")
+			}
+			l.Exec(t, `UPDATE orders SET order_time = order_time - 86400000000 WHERE idempotency_key = '`+row.old+`'`)
+			if pruned, err := l.Prune(t.Context(), 2); err != nil || pruned != row.pruned {
+				t.Errorf("%d orders pruned, %v", pruned, err)
+			}
+			if left := l.Ask(t, `SELECT group_concat(idempotency_key) FROM (SELECT * FROM orders ORDER BY order_time)`); left != row.left {
+				t.Errorf("the remaining orders are %s", left)
+			}
+		})
 	}
 }
 
@@ -86,21 +92,6 @@ func TestALateNameFindsAnOrderThatALaterLeaseHadRefused(t *testing.T) { // fault
 	}
 	if answer := conclude(t, l, first, lifecycle.Named, "g1"); answer != lifecycle.Replay {
 		t.Errorf("the generation of the first attempt is answered %v", answer)
-	}
-}
-
-func TestWhatIsOldDoesNotKeepTheSurplus(t *testing.T) {
-	t.Parallel()
-	l := open(t, ledger.InMemory)
-	for _, key := range []string{"a", "b", "c", "d"} {
-		conclude(t, l, write(t, l, request(key)), lifecycle.Named, "g-"+key)
-	}
-	l.Exec(t, `UPDATE orders SET order_time = order_time - 86400000000 WHERE idempotency_key = 'a'`)
-	if pruned, err := l.Prune(t.Context(), 2); err != nil || pruned != 2 {
-		t.Errorf("%d orders pruned, %v", pruned, err)
-	}
-	if left := l.Ask(t, `SELECT group_concat(idempotency_key) FROM (SELECT * FROM orders ORDER BY order_time)`); left != "c,d" {
-		t.Errorf("the remaining orders are %s", left)
 	}
 }
 

@@ -154,11 +154,7 @@ func TestWhatNobodyLooksAtIsLookedAtInTurn(t *testing.T) {
 
 func TestAFailureIsSettledWhenItsRefundWindowIsOver(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window, RefundWindow: 10 * time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
+		l := openWith(t, ledger.Config{URL: url, RefundWindow: 10 * time.Minute})
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
 		for _, settled := range []bool{false, true} {
 			if _, err := l.Observe(t.Context(), "g1", ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Failed, CostCents: cents(9)}}); err != nil {

@@ -13,23 +13,9 @@ import (
 
 // Without an index, each new order would read all orders of its caller or owner.
 func TestTheKeyOfAnOrderIsSoughtInAnIndex(t *testing.T) {
-	l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	rows, err := l.reads.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+l.dialect.words.Replace(lookUpKey), make([]any, 6)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = rows.Close() }()
+	l := opened(t, InMemory)
 	sought := 0
-	for rows.Next() {
-		var id, parent, unused int
-		var step string
-		if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
-			t.Fatal(err)
-		}
+	for step := range strings.Lines(explained(t, l, lookUpKey, make([]any, 6)...)) {
 		if !strings.Contains(step, "orders") {
 			continue
 		}
@@ -38,25 +24,17 @@ func TestTheKeyOfAnOrderIsSoughtInAnIndex(t *testing.T) {
 			t.Errorf("a step is %q", step)
 		}
 	}
-	if err := rows.Err(); err != nil || sought != 4 {
-		t.Errorf("%d steps, %v", sought, err)
+	if sought != 4 {
+		t.Errorf("%d steps", sought)
 	}
 }
 
 // The number of failed copies grows with the ledger's age, and each replica counts them every 15 s.
 func TestCopiesAreCountedInIndexes(t *testing.T) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
-		l, err := Open(t.Context(), Config{URL: url, Catalog: "c"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = l.Close() }()
-		explain := "EXPLAIN QUERY PLAN "
-		if strings.HasPrefix(url, "postgres:") {
-			explain = "EXPLAIN "
-		}
+		l := opened(t, url)
 		for index, query := range map[string]string{"contents_failed": failedCount, "jobs_age": waitingCopies} {
-			if plan := explained(t, l, explain+query); !strings.Contains(plan, index) || strings.Contains(plan, "Seq Scan") {
+			if plan := explained(t, l, query); !strings.Contains(plan, index) || strings.Contains(plan, "Seq Scan") {
 				t.Errorf("the plan is %s", plan)
 			}
 		}
@@ -66,14 +44,8 @@ func TestCopiesAreCountedInIndexes(t *testing.T) {
 // Without an index, a page whose filter matches few orders would read every order of its owner, or of all owners.
 func TestEachPageSeeksInAnIndex(t *testing.T) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
-		explain := "EXPLAIN QUERY PLAN "
-		l, err := Open(t.Context(), Config{URL: url, Catalog: "c"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = l.Close() }()
+		l := opened(t, url)
 		if strings.HasPrefix(url, "postgres:") { // because PostgreSQL would scan such a small table completely
-			explain = "EXPLAIN "
 			for _, setting := range []string{"enable_seqscan", "enable_bitmapscan", "enable_sort"} {
 				l.Exec(t, "ALTER DATABASE "+l.Ask(t, "SELECT current_database()")+" SET "+setting+" = off")
 			}
@@ -90,18 +62,18 @@ func TestEachPageSeeksInAnIndex(t *testing.T) {
 			"labels_time ":    {Labels: map[string]string{"campaign": "spring"}, Existing: true},
 		} {
 			tables, c := f.page(Position{fromMicros(9), "ord_9"}, 10)
-			plan := explained(t, l, explain+"SELECT id FROM "+tables+" WHERE "+c.String(), c.args...)
+			plan := explained(t, l, "SELECT id FROM "+tables+" WHERE "+c.String(), c.args...)
 			if !strings.Contains(plan, index) || strings.Contains(plan, "TEMP B-TREE") {
 				t.Errorf("the plan of %+v is %s", f, plan)
 			}
 		}
 		for condition, index := range map[string]string{recentlyPlaced: "orders_placed_time", recentlyEnded: "orders_ended_time"} {
-			if plan := explained(t, l, explain+"SELECT id FROM orders WHERE "+condition, 1, 10); !strings.Contains(plan, index) || strings.Contains(plan, "TEMP B-TREE") {
+			if plan := explained(t, l, "SELECT id FROM orders WHERE "+condition, 1, 10); !strings.Contains(plan, index) || strings.Contains(plan, "TEMP B-TREE") {
 				t.Errorf("the plan of %s is %s", condition, plan)
 			}
 		}
 		for condition, generations := range map[string]string{ofGeneration: "g1", ofGenerations: `["g1"]`} {
-			if plan := explained(t, l, explain+"SELECT id FROM orders WHERE "+condition, generations); !strings.Contains(plan, "orders_generation") {
+			if plan := explained(t, l, "SELECT id FROM orders WHERE "+condition, generations); !strings.Contains(plan, "orders_generation") {
 				t.Errorf("the plan of %s is %s", condition, plan)
 			}
 		}
@@ -110,11 +82,7 @@ func TestEachPageSeeksInAnIndex(t *testing.T) {
 
 // If a changed column had an index, each observation of a non-terminal state would write to all indexes on orders.
 func TestAStateBeforeTheEndTouchesNoIndex(t *testing.T) {
-	l, err := Open(t.Context(), Config{URL: proctest.Database(t), Catalog: "c"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
+	l := opened(t, proctest.Database(t))
 	o, _, err := l.Write(t.Context(), Request{Namespace: "studio", Owner: "studio", IdempotencyKey: "k", APIKey: "a", ModelID: "m", PriceCents: 9})
 	if err == nil {
 		_, err = l.Conclude(t.Context(), o.ID, 1, Conclusion{Outcome: lifecycle.Named, Generation: "g"})
@@ -156,11 +124,7 @@ func TestAStateBeforeTheEndTouchesNoIndex(t *testing.T) {
 
 // Without rollups, a report on a year would read all its orders.
 func TestAReportReadsNoOrderThatHasAnOutcome(t *testing.T) {
-	l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
+	l := opened(t, InMemory)
 	year := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for owner, rollups := range map[string]string{"": "SEARCH rollups USING INDEX rollups_time (start_time>?", "studio": "SEARCH rollups USING PRIMARY KEY (owner=? AND start_time>?"} {
 		for _, by := range []Dimension{ByDay, ByOwner, ByCaller, ByModel} {
@@ -169,7 +133,7 @@ func TestAReportReadsNoOrderThatHasAnOutcome(t *testing.T) {
 				q.Owner = &owner
 			}
 			statement, args := q.statement()
-			plan := explained(t, l, "EXPLAIN QUERY PLAN "+statement, args...)
+			plan := explained(t, l, statement, args...)
 			if strings.Count(plan, " orders ") != strings.Count(plan, "orders USING INDEX orders_open") || !strings.Contains(plan, rollups) {
 				t.Errorf("the plan of %+v is %s", q, plan)
 			}
@@ -179,12 +143,8 @@ func TestAReportReadsNoOrderThatHasAnOutcome(t *testing.T) {
 
 // A database that reports a timeout is available, but busy.
 func TestADatabaseThatIsSlowIsBusy(t *testing.T) {
-	l, err := Open(t.Context(), Config{URL: proctest.Database(t), Catalog: "c"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	err = l.tx(t.Context(), func(tx *transaction) error {
+	l := opened(t, proctest.Database(t))
+	err := l.tx(t.Context(), func(tx *transaction) error {
 		if _, err := tx.exec(`SET LOCAL statement_timeout = 20`); err != nil {
 			return err
 		}
@@ -198,21 +158,32 @@ func TestADatabaseThatIsSlowIsBusy(t *testing.T) {
 
 // Without an index, each query with invented IDs would read all orders of the owner.
 func TestTheGenerationsOfAnOwnerAreSoughtByTheirIDs(t *testing.T) { // fault D7
-	l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	plan := explained(t, l, "EXPLAIN QUERY PLAN SELECT id FROM orders WHERE "+ofGenerations+" AND "+fmt.Sprintf(whoseOwner, "$2"), `["g1"]`, "studio")
+	l := opened(t, InMemory)
+	plan := explained(t, l, "SELECT id FROM orders WHERE "+ofGenerations+" AND "+fmt.Sprintf(whoseOwner, "$2"), `["g1"]`, "studio")
 	if !strings.Contains(plan, "SEARCH orders USING INDEX orders_generation (generation_id=?)") {
 		t.Errorf("the plan is %s", plan)
 	}
 }
 
+// opened opens a ledger until the test ends.
+func opened(t *testing.T, url string) *Ledger {
+	t.Helper()
+	l, err := Open(t.Context(), Config{URL: url, Catalog: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
 // explained returns the plan of a statement.
 func explained(t *testing.T, l *Ledger, statement string, args ...any) (plan string) {
 	t.Helper()
-	rows, err := l.reads.QueryContext(t.Context(), l.dialect.words.Replace(statement), args...)
+	explain := "EXPLAIN QUERY PLAN "
+	if l.IsShared() {
+		explain = "EXPLAIN "
+	}
+	rows, err := l.reads.QueryContext(t.Context(), explain+l.dialect.words.Replace(statement), args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,12 +210,8 @@ func explained(t *testing.T, l *Ledger, statement string, args ...any) (plan str
 
 // Without an index, each query for reserved money would read the complete ledger.
 func TestMoneyReservedIsSoughtInAnIndex(t *testing.T) {
-	l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	plan := explained(t, l, "EXPLAIN QUERY PLAN SELECT id FROM orders WHERE "+Filter{Reserved: true}.clauses().String()+" ORDER BY order_time DESC, id DESC LIMIT 10")
+	l := opened(t, InMemory)
+	plan := explained(t, l, "SELECT id FROM orders WHERE "+Filter{Reserved: true}.clauses().String()+" ORDER BY order_time DESC, id DESC LIMIT 10")
 	for _, step := range []string{"SEARCH orders USING INDEX sqlite_autoindex_orders_1 (id=?)", "SCAN orders USING INDEX orders_open", "SCAN orders USING INDEX orders_moving"} {
 		if !strings.Contains(plan, step) {
 			t.Errorf("it is not %q: the plan is %s", step, plan)
@@ -254,12 +221,8 @@ func TestMoneyReservedIsSoughtInAnIndex(t *testing.T) {
 
 // Without an index, each query for an idempotency key would read the complete ledger.
 func TestAnOrderIsSoughtByItsNames(t *testing.T) {
-	l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	plan := explained(t, l, "EXPLAIN QUERY PLAN SELECT id FROM orders WHERE "+byName, "name", 10)
+	l := opened(t, InMemory)
+	plan := explained(t, l, "SELECT id FROM orders WHERE "+byName, "name", 10)
 	if strings.Contains(plan, "SCAN orders") && !strings.Contains(plan, "SCAN orders USING INDEX orders_refused") {
 		t.Errorf("the plan is %s", plan)
 	}
@@ -269,17 +232,9 @@ func TestAnOrderIsSoughtByItsNames(t *testing.T) {
 // erased.
 func TestRetentionSeeksErasableOrdersInTheirIndex(t *testing.T) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
-		l, err := Open(t.Context(), Config{URL: url, Catalog: "c"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = l.Close() }()
-		explain := "EXPLAIN QUERY PLAN "
-		if l.IsShared() {
-			explain = "EXPLAIN "
-		}
+		l := opened(t, url)
 		condition := strings.NewReplacer("$1", "'studio'", "$2", "1", "$3", "100").Replace(erasable)
-		if plan := explained(t, l, explain+`SELECT id FROM orders WHERE `+condition); !strings.Contains(plan, "orders_erasable") {
+		if plan := explained(t, l, `SELECT id FROM orders WHERE `+condition); !strings.Contains(plan, "orders_erasable") {
 			t.Errorf("the plan is %s", plan)
 		}
 	})

@@ -13,11 +13,7 @@ func TestStatementsOfSQLiteArePreparedOnce(t *testing.T) {
 	const change, read = `UPDATE facts SET value = $1 WHERE name = 'unknown'`, `SELECT {now}`
 	for name, url := range map[string]string{"in memory": InMemory, "in a file": "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")} {
 		t.Run(name, func(t *testing.T) {
-			l, err := Open(t.Context(), Config{URL: url, Catalog: "c"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = l.Close() }()
+			l := opened(t, url)
 			changes := func(tx *transaction) error {
 				_, err := tx.exec(change, "x")
 				return err
@@ -47,11 +43,7 @@ func TestStatementsOfSQLiteArePreparedOnce(t *testing.T) {
 }
 
 func TestTheNumberOfPreparedStatementsIsBounded(t *testing.T) {
-	l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
+	l := opened(t, InMemory)
 	for n := range 2 * maxKept {
 		got := 0
 		if err := l.askOne(t.Context(), []any{&got}, fmt.Sprintf(`SELECT %d`, n)); err != nil || got != n {

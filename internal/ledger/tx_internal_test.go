@@ -11,11 +11,7 @@ import (
 // The database runs in this process, so it is always available.
 func TestAQuestionThatTakesTooLongHasNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, err := Open(t.Context(), Config{URL: InMemory, Catalog: "c"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = l.Close() }()
+		l := opened(t, InMemory)
 		waits := func(tx *transaction) error {
 			<-tx.ctx.Done()
 			return tx.ctx.Err()
