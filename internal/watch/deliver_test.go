@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,42 +32,6 @@ func TestAPanicOfAWatcherIsItsOwn(t *testing.T) {
 		b.wantStates(other, "queued", "succeeded")
 		if n := b.hub.Stats().Watches; n != 0 {
 			b.t.Errorf("%d watches are left", n)
-		}
-	})
-}
-
-func TestAWatcherThatHasLeftGetsNothingMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		up := newUpstream(map[string]catalog.State{"a": queued})
-		hub, err := watch.New(watch.Config{Upstream: watch.Limited(up), Seed: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer hub.Close()
-		const watchers = 100
-		var out [watchers]atomic.Bool
-		ctx, cancel := context.WithCancel(t.Context())
-		for i := range watchers {
-			go func() {
-				err := hub.Watch(ctx, &watch.Request{Credential: tenant, IDs: []string{"a"}, Heartbeat: time.Second}, func(event watch.Event) error {
-					if out[i].Load() {
-						t.Errorf("watcher %d gets %v after it has left", i, event)
-					}
-					return nil
-				})
-				if !errors.Is(err, context.Canceled) {
-					t.Errorf("watcher %d left with %v", i, err)
-				}
-				out[i].Store(true)
-			}()
-		}
-		pass(10 * time.Second) // the next heartbeats and the end are due at the same time
-		cancel()
-		pass(time.Minute)
-		for i := range out {
-			if !out[i].Load() {
-				t.Errorf("watcher %d has not left", i)
-			}
 		}
 	})
 }

@@ -46,33 +46,6 @@ func dispatched(t *testing.T, test func(t *testing.T, hub *Hub, up *shelf, watch
 	})
 }
 
-func TestABlockedDeliveryDelaysOthersForTwoHandoffsAtMost(t *testing.T) {
-	dispatched(t, func(t *testing.T, hub *Hub, up *shelf, watch func(Request, func(Event) error) chan error) {
-		stuck := &blocked{free: make(chan struct{})}
-		watch(Request{}, stuck.deliver)
-		synctest.Wait()
-		var delivered []time.Time
-		for range 20 {
-			watch(Request{}, func(event Event) error {
-				if event.Update != nil {
-					delivered = append(delivered, time.Now())
-				}
-				return nil
-			})
-		}
-		began := time.Now()
-		time.Sleep(2 * handoff)
-		synctest.Wait()
-		if len(delivered) != 20 || delivered[19].Sub(began) > 2*handoff {
-			t.Errorf("%d of 20 got it within two handoffs", len(delivered))
-		}
-		if n := stuck.calls.Load(); n != 1 {
-			t.Errorf("the one that blocks had %d calls at once", n)
-		}
-		close(stuck.free)
-	})
-}
-
 func TestADeliveryThatStallsEndsItsWatch(t *testing.T) { // fault L1
 	dispatched(t, func(t *testing.T, hub *Hub, up *shelf, watch func(Request, func(Event) error) chan error) {
 		stuck, began := &blocked{free: make(chan struct{})}, time.Now()

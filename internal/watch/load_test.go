@@ -42,24 +42,6 @@ func within(times []time.Time, from, to time.Time) int {
 
 var unreachable = &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /generations", Err: errors.New("connection refused")}
 
-func TestAThousandGenerationsCostOneListCallAnInterval(t *testing.T) {
-	states, ids := generations(1000)
-	inBubble(t, states, func(b *bench) {
-		for _, id := range ids {
-			b.watch(id)
-		}
-		pass(5 * time.Second)
-		before := b.up.calls()
-		pass(5 * time.Minute)
-		// With 1000 generations, a sweep is due whenever the minimum interval of 1 s has passed.
-		perSecond := float64(b.up.calls()-before) / 300
-		t.Logf("%.3f requests a second for 1000 generations and an interval of 1 s", perSecond)
-		if perSecond > 1.2 {
-			t.Errorf("%.2f requests a second, want at most 1.2", perSecond)
-		}
-	})
-}
-
 func TestWithoutAUsefulListPollsKeepToTheRateAndAreSpreadEvenly(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it is of scale: .ci/nightly runs it")
@@ -244,6 +226,19 @@ func TestA429ToACallPausesThePollsEvenIfNobodyWatchedThen(t *testing.T) { // fau
 		}
 		pass(20 * time.Second)
 		b.wantStates(s, "queued")
+	})
+}
+
+func TestA429ToACallShowsInTheHeartbeatsOfAWatch(t *testing.T) { // fault U5
+	inBubble(t, map[string]catalog.State{"g": queued}, func(b *bench) {
+		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"g"}, Heartbeat: 5 * time.Second})
+		pass(time.Second)
+		b.hub.Call(b.ctx, tenant, func() error { return &catalog.Error{Kind: catalog.KindRateLimited, RetryAfter: 20 * time.Second} })
+		pass(time.Minute)
+		all := s.look().heartbeats
+		if first, last := all[0], all[len(all)-1]; first.Condition != watch.ConditionThrottled || first.LastError == "" || last.Condition != watch.ConditionHealthy {
+			t.Errorf("in the pause the heartbeat is %+v, and afterwards %+v", first, last)
+		}
 	})
 }
 

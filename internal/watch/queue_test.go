@@ -1,16 +1,11 @@
 package watch
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/easel-grpc/easel/internal/catalog"
 )
 
 func TestTheQueueGivesDueGenerationsHoweverTheyWereMoved(t *testing.T) {
@@ -55,48 +50,4 @@ func checkDue(t *testing.T, q *queue, want map[*generation]bool, now time.Time) 
 	if !next.IsZero() && !next.After(now) {
 		t.Fatalf("the next is due at %v, which has come", next)
 	}
-}
-
-// unlisted is a catalog that has no list, and whose generations never end.
-type unlisted struct{ noAccount }
-
-func (unlisted) Generation(_ context.Context, _ catalog.Credential, id string) (catalog.Version, error) {
-	return catalog.Generation{ID: id, State: catalog.StateQueued, ObserveTime: time.Now()}.Version(), nil
-}
-
-func (unlisted) List(context.Context, catalog.Credential, time.Time) (*catalog.List, error) {
-	return nil, &catalog.Error{Kind: catalog.KindContract}
-}
-
-func TestThousandsOfGenerationsAreReadAsFastAsTheBudgetAllows(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it is of scale: .ci/nightly runs it")
-	}
-	synctest.Test(t, func(t *testing.T) {
-		const streams, each, rate, seconds = 2, 1000, 400, 3
-		hub, err := New(Config{Upstream: Limited(unlisted{}), Rate: rate, Seed: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var watches sync.WaitGroup
-		for s := range streams {
-			ids := make([]string, each)
-			for i := range ids {
-				ids[i] = fmt.Sprintf("r%d-%d", s, i)
-			}
-			watches.Go(func() {
-				_ = hub.Watch(ctx, &Request{Credential: testCred, IDs: ids}, ignore)
-			})
-		}
-		time.Sleep(10 * time.Second) // all generations have been read
-		before := hub.Stats().Reads
-		time.Sleep(seconds * time.Second)
-		if reads := hub.Stats().Reads - before; reads < rate*seconds*99/100 {
-			t.Errorf("%d reads in %d s", reads, seconds)
-		}
-		cancel()
-		watches.Wait()
-		hub.Close()
-	})
 }

@@ -52,7 +52,6 @@ func (n *notebook) Delivery(ctx context.Context, watching TraceRef, event Event,
 
 // shelf is a catalog whose generations change only when a test changes them.
 type shelf struct {
-	noAccount
 	mu     sync.Mutex
 	states map[string]catalog.State
 }
@@ -61,6 +60,11 @@ func (s *shelf) set(id string, state catalog.State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.states[id] = state
+}
+
+// Account fails, because the catalog has no accounts.
+func (s *shelf) Account(context.Context, catalog.Credential) (catalog.Account, error) {
+	return catalog.Account{}, &catalog.Error{Kind: catalog.KindContract}
 }
 
 func (s *shelf) Generation(_ context.Context, _ catalog.Credential, id string) (catalog.Version, error) {
@@ -204,27 +208,8 @@ func TestAnUpdateNamesThePollOrTheCallThatFoundIt(t *testing.T) {
 	t.Errorf("no poll found the change: %+v", heard.outcomes)
 }
 
-func TestWatchesOfOneGenerationShareItsPolls(t *testing.T) {
-	for _, watches := range []int{1, 50} {
-		observed(t, map[string]catalog.State{"a": catalog.StateQueued}, func(hub *Hub, _ *shelf, _ *notebook, watch func(string, ...string)) {
-			for i := range watches {
-				watch(fmt.Sprint(i), "a")
-			}
-			time.Sleep(time.Minute)
-			synctest.Wait()
-			s := hub.Stats()
-			if polls := s.Reads + s.Sweeps; polls == 0 || polls > 60 {
-				t.Errorf("%d watches made %d polls in a minute", watches, polls)
-			}
-			if s.Watches != watches || s.Active != 1 || s.Conditions[ConditionHealthy] != 1 || s.Stalest > 11*time.Second || s.Ready <= 0 {
-				t.Errorf("the hub has %+v", s)
-			}
-		})
-	}
-}
-
-func TestAWatchPaysNothingForATracerThatIsNotThere(t *testing.T) {
-	hub, err := New(Config{Upstream: Limited(silent{}), Seed: 1})
+func TestAWatchPaysNothingForAnObserverThatIsNotThere(t *testing.T) {
+	hub, err := New(Config{Upstream: Limited(&shelf{}), Seed: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,15 +34,6 @@ func TestAWatchDeliversEachChangeAndEndsAtTheGoal(t *testing.T) {
 	})
 }
 
-func TestATerminalGenerationIsDeliveredAndEndsTheWatch(t *testing.T) {
-	inBubble(t, map[string]catalog.State{"a": succeeded}, func(b *bench) {
-		s := b.watch("a")
-		pass(0)
-		b.wantStates(s, "succeeded")
-		b.wantEnd(s, nil)
-	})
-}
-
 func TestAKnownEtagSavesTheRepeat(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		first := b.watch("a")
@@ -82,22 +73,6 @@ func TestOneThousandWatchersCostThePollsOfOne(t *testing.T) { // fault L4
 	if one != many || one == 0 {
 		t.Errorf("%d requests for one watcher, %d for a thousand", one, many)
 	}
-}
-
-func TestWithNobodyWatchingNothingIsPolled(t *testing.T) {
-	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
-		ctx, cancel := context.WithCancel(b.ctx)
-		s := b.watchWith(ctx, watch.Request{IDs: []string{"a"}})
-		pass(5 * time.Second)
-		cancel()
-		synctest.Wait()
-		b.wantEnd(s, context.Canceled)
-		before := b.up.calls()
-		pass(time.Hour)
-		if after := b.up.calls(); after != before {
-			b.t.Errorf("%d polls without watchers", after-before)
-		}
-	})
 }
 
 func TestSilenceIsFilledWithHeartbeats(t *testing.T) {
@@ -259,19 +234,6 @@ func TestATerminalStateStaysExceptThatFailedBecomesRefunded(t *testing.T) { // f
 	})
 }
 
-func TestSettledIsReachedWhenTheRefundWindowIsOver(t *testing.T) {
-	inBubble(t, map[string]catalog.State{"a": failed}, func(b *bench) {
-		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Goal: watch.Settled})
-		pass(9 * time.Minute)
-		if ended, _ := s.done(); ended {
-			b.t.Fatal("ended inside the refund window")
-		}
-		pass(time.Minute + time.Second)
-		b.wantStates(s, "failed")
-		b.wantEnd(s, nil)
-	})
-}
-
 func TestAnUnknownIdIsMissingAndAVanishedOneIsDeleted(t *testing.T) { // fault U10
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		unknown, known := b.watch("x"), b.watch("a")
@@ -383,25 +345,6 @@ func TestTypicalRemainingIsMeasuredFromTheHistory(t *testing.T) {
 		h := s.look().heartbeats[0]
 		if !h.HasTypical || h.TypicalRemaining < 13*time.Second || h.TypicalRemaining > 19*time.Second {
 			b.t.Errorf("typical remaining after 5 s of about 21: %v (%v)", h.TypicalRemaining, h.HasTypical)
-		}
-	})
-}
-
-func TestAWatcherThatJoinsAsTheStateTurnsTerminalNeverHangs(t *testing.T) { // fault L6
-	inBubble(t, map[string]catalog.State{}, func(b *bench) {
-		var all []*seen
-		for i := range 300 {
-			id := fmt.Sprintf("g%03d", i)
-			b.up.set(id, queued)
-			b.hub.Created(context.Background(), tenant, b.up.record(id, queued), "m", time.Now())
-			all = append(all, b.watch(id))
-			go b.up.set(id, succeeded)
-			go b.hub.Observe(context.Background(), tenant, b.up.record(id, succeeded).Version(), true)
-			all = append(all, b.watch(id))
-		}
-		pass(2 * time.Minute)
-		for _, s := range all {
-			b.wantEnd(s, nil)
 		}
 	})
 }

@@ -162,20 +162,6 @@ func TestNoDurationsMakeAScheduleLeaveItsBounds(t *testing.T) {
 	}
 }
 
-func BenchmarkLearnFromAHundredRenders(b *testing.B) {
-	generations := distributions[1].sample(100, rand.New(rand.NewPCG(1, 1)))
-	for b.Loop() {
-		learn(generations, pollPrice)
-	}
-}
-
-func BenchmarkGap(b *testing.B) {
-	c := learn(distributions[1].sample(100, rand.New(rand.NewPCG(1, 1))), pollPrice)
-	for i := 0; b.Loop(); i++ {
-		c.Gap(time.Duration(i%60)*time.Second, usual)
-	}
-}
-
 func TestJitterMovesAGapByATenthAndBackoffDoubles(t *testing.T) {
 	if low, high := Jitter(10*time.Second, 0), Jitter(10*time.Second, 1); low != 9*time.Second || high != 11*time.Second {
 		t.Errorf("spread from %v to %v", low, high)
