@@ -297,26 +297,6 @@ func TestACloseThatIsOverEndsTheAttempts(t *testing.T) {
 	})
 }
 
-func TestNothingIsSentAgainAfterTheResendWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		upstream := &script{steps: []step{away}}
-		c := newClient(t, catalog.Config{BaseURL: testURL, Transport: upstream}, func(at *ledger.Config) { at.ResendWindow = time.Hour })
-		_, _ = createWithin(t, c, testCredential, plainOrder, time.Second)
-		time.Sleep(59 * time.Minute)
-		attempts := len(upstream.keys)
-		_, _ = createWithin(t, c, testCredential, plainOrder, time.Second)
-		if len(upstream.keys) == attempts {
-			t.Error("it was not sent again within the window")
-		}
-		time.Sleep(30 * 24 * time.Hour)
-		attempts, upstream.steps = len(upstream.keys), []step{placed}
-		_, failed := createWithin(t, c, testCredential, plainOrder, time.Second)
-		if failed == nil || catalog.KindOf(failed) != catalog.KindOutcomeUnknown || failed.Outcome != orders.Unknown || !errors.Is(failed, orders.ErrResendWindow) || len(upstream.keys) != attempts {
-			t.Errorf("after the window it returned %+v, and was sent %d times again", failed, len(upstream.keys)-attempts)
-		}
-	})
-}
-
 func TestTheResendWindowBeginsWithTheFirstAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		attempts := 0

@@ -16,8 +16,12 @@ import (
 // written into events.
 func (s *stack) tellsEvents(r *replica, owners ...string) (texts *[]string) {
 	texts = new([]string)
-	s.events = &ledger.EventConfig{
-		Teams: func() map[string]ledger.Team { return teamsTold(owners...) },
+	teams := map[string]ledger.Team{}
+	for _, owner := range owners {
+		teams[owner] = ledger.Team{Subscribed: true}
+	}
+	s.reopen(&ledger.Outbox{
+		Teams: func() map[string]ledger.Team { return teams },
 		Generation: func(_ ledger.Order, text *string) string {
 			if text == nil {
 				text = new("")
@@ -25,22 +29,9 @@ func (s *stack) tellsEvents(r *replica, owners ...string) (texts *[]string) {
 			*texts = append(*texts, *text)
 			return "{}"
 		},
-	}
-	if err := s.ledger.Close(); err != nil {
-		s.Fatal(err)
-	}
-	s.open()
+	})
 	r.orders.Ledger = s.ledger
 	return texts
-}
-
-// teamsTold returns the given owners as teams that receive events.
-func teamsTold(owners ...string) map[string]ledger.Team {
-	teams := map[string]ledger.Team{}
-	for _, owner := range owners {
-		teams[owner] = ledger.Team{Subscribed: true}
-	}
-	return teams
 }
 
 // lists compares a listed generation with the recorded state, as a caller's list does, and returns the state that is

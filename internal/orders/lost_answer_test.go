@@ -3,9 +3,6 @@ package orders_test
 import (
 	"context"
 	"errors"
-	"net"
-	"net/http"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,36 +30,6 @@ func TestAPlacedOrderIsNeverAnsweredAsMissing(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestA429AfterALostAnswerIsWaitedOutAndTriedAgain(t *testing.T) {
-	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
-		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
-		slow := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: 429, Body: `{}`})
-		s.mustCreate(s.order("k"))
-		if slow.Fired() != 1 || s.posts() != 3 {
-			t.Errorf("the 429 came %d times, %d orders posted; want 1 and 3", slow.Fired(), s.posts())
-		}
-		s.wantCharges("k", 1)
-	})
-}
-
-func TestAnOutcomeThatIsUnknownStaysSoUntilTheCatalogNamesTheOrder(t *testing.T) { // fault A10
-	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
-		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", AfterCommit: true, Reset: true})
-		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
-		lost.Remove()
-		for _, status := range []int{401, 402, 404, 307, 429} {
-			fault := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Status: status, Body: `{}`})
-			s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
-			if fault.Fired() == 0 {
-				t.Errorf("%d did not come", status)
-			}
-			fault.Remove()
-		}
-		s.mustCreate(s.order("k"))
-		s.wantCharges("k", 1)
-	})
 }
 
 // briefly places an order with a short deadline, and expects an error of the given kind.
@@ -94,24 +61,6 @@ func TestAnOrderThatTookTheLastMoneyIsNotCalledRefused(t *testing.T) { // fault 
 	})
 }
 
-func TestARotatedSharedAPIKeyBuysNothingTwice(t *testing.T) { // fault A11
-	inClientStackOf(t, sandbox.Config{Repeats: sandbox.Repeats{PerAPIKey: true}}, 1000, func(t *testing.T, s *clientStack) {
-		next, err := s.sandbox.AddKey(t.Context(), s.key, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
-		s.cred = catalog.Shared(func() catalog.Secret {
-			if lost.Fired() > 0 {
-				return catalog.NewSecret(next)
-			}
-			return catalog.NewSecret(s.key)
-		})
-		s.mustCreate(s.order("k"))
-		s.wantCharges("k", 1)
-	})
-}
-
 func TestNothingIsPostedForACallerThatHasLeftBefore(t *testing.T) {
 	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /quote", Delay: sandbox.Delay(300 * time.Millisecond)})
@@ -138,38 +87,3 @@ func TestNothingIsPostedForACallerThatHasLeftBefore(t *testing.T) {
 		}
 	})
 }
-
-func TestThePauseBetweenAttemptsEndsWithTheTimeOfTheCaller(t *testing.T) {
-	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
-		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Status: 503, Header: map[string]string{"Retry-After": "60"}})
-		begun := time.Now()
-		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
-		if took := time.Since(begun); took > 5*time.Second {
-			t.Errorf("the pause of one minute lasted until %v after the deadline of the caller", took)
-		}
-		if s.posts() != 1 {
-			t.Errorf("%d orders posted", s.posts())
-		}
-	})
-}
-
-func TestARefusalAfterAConnectionThatNeverWasIsBelieved(t *testing.T) {
-	inClientStack(t, 0, func(t *testing.T, s *clientStack) {
-		var attempts atomic.Int32
-		client := s.process(transportFunc(func(r *http.Request) (*http.Response, error) {
-			if r.Method == http.MethodPost && attempts.Add(1) == 1 {
-				return nil, &net.OpError{Op: "dial", Err: context.DeadlineExceeded}
-			}
-			return s.transport.RoundTrip(r)
-		}))
-		_, err := client.Create(t.Context(), s.cred, s.order("k"))
-		s.wantKind(err, catalog.KindInsufficientFunds)
-		if attempts.Load() != 2 {
-			t.Errorf("%d attempts, want 2", attempts.Load())
-		}
-	})
-}
-
-type transportFunc func(*http.Request) (*http.Response, error)
-
-func (f transportFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

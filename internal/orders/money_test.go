@@ -268,31 +268,6 @@ func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // fault M8
 	}
 }
 
-// A generation that can't be read or recorded does not delay the others.
-func TestARenderThatCannotBeLookedAtKeepsNoOthersWaiting(t *testing.T) { // faults M6, M9
-	for name, answer := range map[string]int{"broken": http.StatusInternalServerError, "forbidden": http.StatusForbidden} {
-		t.Run(name, func(t *testing.T) {
-			inStack(t, 1000, func(s *stack) {
-				r := s.replica()
-				bad := mustPlace(s, r, "bad", "a harbour")
-				mustPlace(s, r, "good", "a harbour [fail]")
-				r.befores(func(req *http.Request) error {
-					if strings.HasSuffix(req.URL.Path, bad.ID) {
-						s.box.Inject(sandbox.Fault{Route: "GET /generations/{id}", Status: answer, Count: 1})
-					}
-					return nil
-				})
-				settles(20*time.Minute, r)
-				for _, one := range s.list(ledger.Filter{}) {
-					if one.Settled == (one.Generation == bad.ID) {
-						s.Errorf("the order is %+v", one)
-					}
-				}
-			})
-		})
-	}
-}
-
 // An operator's decision may be wrong, so it can be corrected.
 func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {

@@ -3,7 +3,6 @@ package orders_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -31,29 +30,6 @@ func TestARepeatIsAnsweredOnEveryReplica(t *testing.T) {
 		}
 		if n := s.audit(); n != 1 {
 			s.Errorf("%d charges", n)
-		}
-	})
-}
-
-func TestAnotherOrderUnderOneKeyIsRefused(t *testing.T) {
-	inStack(t, 1000, func(s *stack) {
-		r := s.replica()
-		if _, err := r.place("studio", "k", "a harbour"); err != nil {
-			s.Fatal(err)
-		}
-		if _, err := s.replica().place("studio", "k", "a lighthouse"); catalog.KindOf(err) != catalog.KindKeyReused {
-			s.Errorf("%v", err)
-		}
-	})
-}
-
-func TestTwoOwnersOfOneKeyHaveTwoOrders(t *testing.T) { // fault T1
-	inStack(t, 1000, func(s *stack) {
-		r := s.replica()
-		one, err := r.place("studio", "k", "a harbour")
-		other, err2 := r.place("print", "k", "a harbour")
-		if err != nil || err2 != nil || one.Generation.ID == other.Generation.ID || s.audit() != 2 {
-			s.Errorf("%+v, %v; %+v, %v; %d charges", one, err, other, err2, s.audit())
 		}
 	})
 }
@@ -140,25 +116,6 @@ func TestARefusedOrderFreesItsKey(t *testing.T) {
 		}
 		if _, err := s.replica().place("studio", "k", "a lighthouse"); err != nil {
 			s.Errorf("the key is not free: %v", err)
-		}
-	})
-}
-
-func TestARefusalOfAnOrderThatMayExistIsUnknown(t *testing.T) {
-	inStack(t, 11, func(s *stack) {
-		r := s.replica()
-		r.answers(lost)
-		if _, err := r.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown {
-			s.Fatal(err)
-		}
-		other := s.replica()
-		other.answers(func(req *http.Request, _ *http.Response) (*http.Response, error) {
-			recorder := httptest.NewRecorder()
-			recorder.WriteHeader(http.StatusPaymentRequired)
-			return recorder.Result(), nil
-		})
-		if _, err := other.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown {
-			s.Errorf("%v", err)
 		}
 	})
 }
@@ -282,39 +239,6 @@ func TestNothingIsSentUnderAnotherAPIKey(t *testing.T) { // fault T10
 	})
 }
 
-func TestABudgetHoldsOnEveryReplica(t *testing.T) { // fault T5
-	inStack(t, 10_000, func(s *stack) {
-		price := s.price()
-		replicas := []*replica{s.replica(), s.replica(), s.replica()}
-		limit := 10*price - 1
-		var placed, refused int
-		var mu sync.Mutex
-		var all sync.WaitGroup
-		for n := range 100 {
-			all.Go(func() {
-				_, err := replicas[n%3].place("studio", fmt.Sprint("k", n), "a harbour", func(r *orders.Request) {
-					within(&limit)(r)
-				})
-				mu.Lock()
-				defer mu.Unlock()
-				var budget *ledger.BudgetError
-				switch {
-				case err == nil:
-					placed++
-				case errors.As(err, &budget):
-					refused++
-				default:
-					s.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		if placed != 9 || refused != 91 || s.audit() != 9 {
-			s.Errorf("%d placed, %d refused, %d charges", placed, refused, s.audit())
-		}
-	})
-}
-
 // price returns an order's price.
 func (s *stack) price() int64 {
 	r := s.replica()
@@ -339,17 +263,6 @@ func TestOrdersFailWhileTheLedgerIsUnavailable(t *testing.T) {
 			if _, away := errors.AsType[*ledger.Unavailable](err); !away {
 				s.Errorf("the order %q is answered with %v", key, err)
 			}
-		}
-	})
-}
-
-func TestAModelThatTheTeamMayNotOrderIsRefused(t *testing.T) {
-	inStack(t, 1000, func(s *stack) {
-		_, err := s.replica().place("studio", "k", "a harbour", func(r *orders.Request) {
-			r.Terms = func() (orders.Terms, error) { return orders.Terms{Refused: true}, nil }
-		})
-		if !errors.Is(err, orders.ErrModelNotAllowed) || s.audit() != 0 {
-			s.Errorf("%v, %d charges", err, s.audit())
 		}
 	})
 }
@@ -381,27 +294,4 @@ func TestAnOutcomeThatTheLedgerDoesNotHoldIsUnknown(t *testing.T) { // fault T4
 			})
 		})
 	}
-}
-
-func TestAStoppedReplicaOverwritesNothing(t *testing.T) { // fault T9
-	inStack(t, 1000, func(s *stack) {
-		stopped := s.replica()
-		stopped.answers(func(*http.Request, *http.Response) (*http.Response, error) {
-			time.Sleep(2 * time.Minute)
-			recorder := httptest.NewRecorder()
-			recorder.WriteHeader(http.StatusPaymentRequired)
-			return recorder.Result(), nil
-		})
-		if _, err := stopped.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown {
-			s.Errorf("%v", err)
-		}
-		s.replica().recover(time.Minute)
-		before := s.list(ledger.Filter{})
-		if err := stopped.orders.Close(s.Context()); err != nil { // the stopped process continues
-			s.Error(err)
-		}
-		if after := s.list(ledger.Filter{}); len(before) != 1 || len(after) != 1 || after[0].Generation != before[0].Generation || s.audit() != 1 {
-			s.Errorf("the ledger had %+v and has %+v, %d charges", before, after, s.audit())
-		}
-	})
 }

@@ -3,7 +3,6 @@ package orders_test
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,16 +100,6 @@ func TestOutcomeOfAnOrderThatIsTooDear(t *testing.T) { // fault A10
 		}
 		if _, err := createWithin(t, c, cred, dear, 5*time.Second); err == nil || err.Outcome != want || len(upstream.keys) != 0 {
 			t.Errorf("got %+v after %d attempts, want %s", err, len(upstream.keys), want)
-		}
-	})
-}
-
-func TestAKnownOutcomeNamesAnotherReasonThanUnknown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestClient(t, &script{steps: []step{noDial}})
-		_, err := createWithin(t, c, testCredential, plainOrder, 5*time.Second)
-		if catalog.KindOf(err) != catalog.KindUnavailable || !strings.Contains(err.Error(), "connection refused") {
-			t.Errorf("got %v", err)
 		}
 	})
 }

@@ -252,22 +252,6 @@ func TestSettlingGoesOnWithoutAList(t *testing.T) {
 	}
 }
 
-func TestAnOldOrderIsLookedAtDaily(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it is of scale: .ci/nightly runs it")
-	}
-	inStackOf(t, sandbox.Config{Speed: 1e-6}, 1000, func(s *stack) {
-		r := s.replica()
-		mustPlace(s, r, "k", "a harbour")
-		settles(25*time.Hour, r)
-		before, _ := s.reads()
-		settles(72*time.Hour, r)
-		if after, _ := s.reads(); after-before < 2 || after-before > 3 {
-			s.Errorf("%d reads in three days", after-before)
-		}
-	})
-}
-
 func TestWhatIsSightedIsRecordedWithoutItsInputs(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()

@@ -77,33 +77,6 @@ func TestAfterARestartAnEndIsRecordedWithinAMinute(t *testing.T) {
 	}
 }
 
-func TestDeadSettlerIsReplacedAfterItsLease(t *testing.T) {
-	inStack(t, 1000, func(s *stack) {
-		r := s.replica()
-		mustPlace(s, r, "k", "a harbour")
-		time.Sleep(time.Minute)
-		if err := s.ledger.AddJob(s.Context(), ledger.Job{Kind: "settle"}); err != nil {
-			s.Fatal(err)
-		}
-		if taken, err := s.ledger.TakeJobs(s.Context(), "settle", "", 1); err != nil || len(taken) != 1 { // takes the job and never finishes it, like a process that dies
-			s.Fatal(taken, err)
-		}
-		ctx, stop := context.WithCancel(s.Context())
-		var settling sync.WaitGroup
-		settling.Go(func() { r.settle(ctx) })
-		time.Sleep(ledger.JobLease - 2*time.Second)
-		if one := s.list(ledger.Filter{})[0]; one.Status == lifecycle.Succeeded {
-			s.Error("another process settles while the lease lasts")
-		}
-		time.Sleep(5 * time.Second)
-		if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Succeeded || !one.Settled {
-			s.Errorf("after the lease it is %+v", one)
-		}
-		stop()
-		settling.Wait()
-	})
-}
-
 func TestUnreadableGenerationsDelayNoOthers(t *testing.T) {
 	inStack(t, 100_000, func(s *stack) {
 		r, bad := s.replica(), map[string]bool{}

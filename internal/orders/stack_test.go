@@ -57,8 +57,18 @@ func (s *stack) open() {
 	s.ledger = l
 }
 
-// inStack runs a test in a stack whose account has the given balance.
-func inStack(t *testing.T, balance int64, test func(*stack)) {
+// reopen closes the ledger, and opens it with an outbox.
+func (s *shop) reopen(outbox *ledger.Outbox) {
+	s.Helper()
+	if err := s.ledger.Close(); err != nil {
+		s.Fatal(err)
+	}
+	s.outbox = outbox
+	s.open()
+}
+
+// inShop runs a test in a shop whose account has the given balance.
+func inShop(t *testing.T, balance int64, test func(*shop)) {
 	t.Helper()
 	inStackOf(t, sandbox.Config{}, balance, test)
 }

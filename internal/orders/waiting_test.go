@@ -1,8 +1,6 @@
 package orders_test
 
 import (
-	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -13,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/orders"
-	"github.com/easel-grpc/easel/internal/sandbox"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // eventLog records the status of each event, and whether its generation was deleted.
@@ -40,40 +38,21 @@ func (e *eventLog) take() []string {
 func (s *stack) withEvents() (events *eventLog) {
 	s.Helper()
 	events = &eventLog{}
-	if err := s.ledger.Close(); err != nil {
-		s.Fatal(err)
-	}
-	l, err := ledger.Open(s.Context(), ledger.Config{
-		URL: "sqlite:" + s.path, Catalog: "http://127.0.0.1" + sandbox.BasePath, ResendWindow: window, RefundWindow: refundWindow,
-		Events: &ledger.EventConfig{
-			Teams: func() map[string]ledger.Team { return nil },
-			Generation: func(o ledger.Order, _ *string) string {
-				events.add(fmt.Sprint(o.Status, " ", o.IsDeleted()))
-				return "{}"
-			},
-			Budget: func(ledger.Budget) string { return "{}" },
+	s.reopen(&ledger.Outbox{
+		Teams: func() map[string]ledger.Team { return nil },
+		Generation: func(o ledger.Order, _ *string) string {
+			events.add(fmt.Sprint(o.Status, " ", o.IsGone()))
+			return "{}"
 		},
+		Budget: func(ledger.Budget) string { return "{}" },
 	})
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.ledger = l
 	return events
 }
 
 // rejects adds a trigger that rejects the updates of orders that match a condition. The returned function removes it.
 func (s *stack) rejects(condition string) (end func()) {
 	s.Helper()
-	run := func(statement string) {
-		db, err := sql.Open("sqlite", "file:"+s.path+"?_pragma=busy_timeout(5000)")
-		if err == nil {
-			_, err = db.ExecContext(s.Context(), statement)
-			err = errors.Join(err, db.Close())
-		}
-		if err != nil {
-			s.Fatal(err)
-		}
-	}
+	run := func(statement string) { proctest.Exec(s, "sqlite:"+s.path, statement) }
 	run(`CREATE TRIGGER reject BEFORE UPDATE ON orders WHEN ` + condition + ` BEGIN SELECT RAISE(ABORT, 'rejected'); END`)
 	return func() { run(`DROP TRIGGER reject`) }
 }
@@ -161,22 +140,6 @@ func TestARepeatedReadIsNotRecordedAgain(t *testing.T) {
 			if etag := recorded(); (etag == c.v.Etag) != c.want {
 				s.Errorf("%v: the etag is %q", c.v.State, etag)
 			}
-		}
-	})
-}
-
-func TestWhatAForwardedAPIKeySeesIsRecordedBesideAnother(t *testing.T) {
-	inStack(t, 1000, func(s *stack) {
-		r, another := s.replica(), catalog.Forwarded(catalog.NewSecret("another of the account"))
-		mine, g := placeForwarded(r, "a harbour")
-		seen := ended(g, catalog.StateSucceeded, 7)
-		r.sees(another, seen)
-		if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Unseen {
-			s.Errorf("under another API key it is %+v", one)
-		}
-		r.sees(mine, seen)
-		if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Succeeded {
-			s.Errorf("the order is %+v", one)
 		}
 	})
 }

@@ -74,22 +74,6 @@ func lockOrders(t *testing.T, url string) (unlock func()) {
 	}
 }
 
-// lapse ends all leases in the ledger.
-func lapse(t *testing.T, url string) {
-	t.Helper()
-	driver, source := "pgx", url
-	if file, ok := strings.CutPrefix(url, "sqlite:"); ok {
-		driver, source = "sqlite", "file:"+file+"?_pragma=busy_timeout(5000)"
-	}
-	db, err := sql.Open(driver, source)
-	if err == nil {
-		_, err = db.ExecContext(t.Context(), `UPDATE orders SET leased_until = 0, retry_time = 0`)
-	}
-	if err = errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // An order waits until the catalog's pause ends. Its caller's deadline passes before the order is sent.
 func TestAnOrderIsWithdrawnBeforeItsCallerIsTold(t *testing.T) { // fault A10
 	for name, url := range map[string]func(*testing.T) string{
@@ -149,7 +133,7 @@ func withdraw(t *testing.T, url string, away bool) {
 	_ = c.Close(t.Context())
 	_ = c.ledger.Close()
 	unlock()
-	lapse(t, url)
+	proctest.Exec(t, url, `UPDATE orders SET claimed_until = 0, retry_time = 0`) // ends all claims
 	if resent := slices.Contains(resumed(t, url, q.url), "waits"); resent != away {
 		t.Errorf("the next process sends the order: %v, want %v", resent, away)
 	}
@@ -205,22 +189,11 @@ func TestAnOrderWithALostLeaseIsUnknownToItsCaller(t *testing.T) { // fault A10
 		defer cancel()
 		go func() {
 			time.Sleep(5 * time.Second)
-			steal(t, file)
+			proctest.Exec(t, "sqlite:"+file, `UPDATE orders SET claims = claims + 1`) // as if another process had acquired the claim
 		}()
 		_, err := c.Create(ctx, testCredential, plainOrder)
 		if told, ok := errors.AsType[*orders.Error](err); !ok || told.Outcome != orders.Unknown {
 			t.Errorf("the caller receives %+v, %v", told, err)
 		}
 	})
-}
-
-// steal increments the number of leases of each order, as if another process had acquired the leases.
-func steal(t *testing.T, file string) {
-	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
-	if err == nil {
-		_, err = db.ExecContext(t.Context(), `UPDATE orders SET leases = leases + 1`)
-	}
-	if err = errors.Join(err, db.Close()); err != nil {
-		t.Error(err)
-	}
 }
