@@ -1,7 +1,6 @@
 package content_test
 
 import (
-	"database/sql"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,7 +26,7 @@ func TestDatabaseDecidesTheAgeOfACopy(t *testing.T) {
 				s := newStudio(t, url)
 				s.finish(name, picture(1000))
 				s.forgotten(name)
-				olderJobs(t, url, row.older)
+				proctest.Exec(t, url, `UPDATE jobs SET begin_time = begin_time - EXTRACT(EPOCH FROM INTERVAL '`+row.older+`')::BIGINT * 1000000`)
 				stop := s.run(s.results)
 				time.Sleep(time.Minute)
 				stop()
@@ -36,18 +35,5 @@ func TestDatabaseDecidesTheAgeOfACopy(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// olderJobs moves the begin_time of all jobs back by an interval.
-func olderJobs(t *testing.T, url, interval string) {
-	t.Helper()
-	db, err := sql.Open("pgx", url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	if _, err := db.ExecContext(t.Context(), `UPDATE jobs SET begin_time = begin_time - EXTRACT(EPOCH FROM $1::TEXT::INTERVAL)::BIGINT * 1000000`, interval); err != nil {
-		t.Fatal(err)
 	}
 }

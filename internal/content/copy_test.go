@@ -14,23 +14,6 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-func TestCopyOfADeadProcessIsMadeByAnother(t *testing.T) {
-	inStudio(t, func(s *studio) {
-		s.finish("g1", picture(1000))
-		dead := s.take(ledger.CopyJob)
-		defer s.run(s.results)()
-		time.Sleep(ledger.JobLease - time.Second)
-		if row := s.row("g1"); row.State != ledger.ContentWaiting {
-			s.Errorf("during the lease the copy is %v", row.State)
-		}
-		time.Sleep(3 * time.Second)
-		s.wantBytes("g1", picture(1000), content.FromCopy)
-		if err := s.ledger.ContentCopied(s.Context(), dead, ledger.StoredCopy{Object: "x", SHA256: "y"}); !errors.Is(err, ledger.ErrLeaseLost) {
-			s.Errorf("the dead process records a copy: %v", err)
-		}
-	})
-}
-
 // A process that is killed while it copies leaves a file with a part of the result.
 func TestNextCopyDeletesTheRemainsOfAKilledOne(t *testing.T) {
 	inStudio(t, func(s *studio) {

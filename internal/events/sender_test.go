@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,6 +21,7 @@ import (
 	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 func TestAnEventIsSentAtOnceAndOnce(t *testing.T) {
@@ -276,40 +276,13 @@ func TestAtMostSixteenEventsAreInFlightToATeam(t *testing.T) {
 	})
 }
 
-func TestOneOfTwoProcessesDeliversAnEvent(t *testing.T) {
-	inOffice(t, func(o *office) {
-		first, second := o.newSender(), o.newSender()
-		stop := o.run(first)
-		defer o.run(second)()
-		for n := range 20 {
-			o.order("studio", fmt.Sprint("g", n), lifecycle.Failed, lifecycle.Refunded)
-		}
-		time.Sleep(2 * time.Second)
-		stop()
-		o.order("studio", "last", lifecycle.Succeeded)
-		time.Sleep(2 * time.Second)
-		got := o.got("studio")
-		if len(got) != 41 || len(slices.Compact(slices.Sorted(slices.Values(kinds(got))))) != 41 {
-			t.Errorf("it has got %q", kinds(got))
-		}
-		checkOrder(t, got)
-	})
-}
-
 // An event that was delivered but not recorded is sent again with the same ID, after the lease of its delivery has
 // expired.
 func TestUnrecordedDeliveryIsRepeated(t *testing.T) {
 	inOffice(t, func(o *office) {
-		db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(o.url, "sqlite:")+"?_pragma=busy_timeout(5000)")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
 		jobs := func(statement string) { // executes the statement with UPDATE and with DELETE
 			for _, change := range []string{"UPDATE", "DELETE"} {
-				if _, err := db.Exec(strings.ReplaceAll(statement, "CHANGE", change)); err != nil {
-					t.Error(err)
-				}
+				proctest.Exec(o, o.url, strings.ReplaceAll(statement, "CHANGE", change))
 			}
 		}
 		var full sync.Once
@@ -330,25 +303,6 @@ func TestUnrecordedDeliveryIsRepeated(t *testing.T) {
 		got := o.got("studio")
 		if len(got) != 2 || got[1].id != got[0].id || !bytes.Equal(got[1].body, got[0].body) {
 			t.Errorf("it has got %q", kinds(got))
-		}
-	})
-}
-
-// A process is killed after it has delivered an event and before it records the delivery.
-func TestDeliveryOfADeadProcessIsRepeated(t *testing.T) {
-	inOffice(t, func(o *office) {
-		o.order("studio", "g1", lifecycle.Failed, lifecycle.Refunded)
-		if taken, err := o.ledger.TakeJobs(o.Context(), ledger.DeliverJob, "studio", 1); err != nil || len(taken) != 1 {
-			t.Fatal(taken, err)
-		}
-		defer o.run(o.sender)()
-		time.Sleep(ledger.JobLease - time.Second)
-		if got := o.got("studio"); len(got) != 0 {
-			t.Errorf("while the lease lasts it has got %q", kinds(got))
-		}
-		time.Sleep(3 * time.Second)
-		if got := kinds(o.got("studio")); !slices.Equal(got, []string{"g1 generation.failed", "g1 generation.refunded"}) {
-			t.Errorf("it has got %q", got)
 		}
 	})
 }

@@ -2,13 +2,11 @@ package jobs_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -49,18 +47,7 @@ func newOffice(t *testing.T, url string) *office {
 // exec executes a statement on a separate connection.
 func (o *office) exec(statement string) {
 	o.Helper()
-	driver, source := "pgx", o.url
-	if file, ok := strings.CutPrefix(o.url, "sqlite:"); ok {
-		driver, source = "sqlite", "file:"+strings.ReplaceAll(file, "?", "%3f")+"?_pragma=busy_timeout(5000)"
-	}
-	db, err := sql.Open(driver, source)
-	if err != nil {
-		o.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.ExecContext(o.Context(), statement); err != nil {
-		o.Fatal(err)
-	}
+	proctest.Exec(o, o.url, statement)
 }
 
 // add writes an owner's jobs in a line.

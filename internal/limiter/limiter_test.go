@@ -474,19 +474,6 @@ func TestFailuresInARowUseUpTheRetries(t *testing.T) {
 	}
 }
 
-func TestAPermitIsValidUntilItsReleaseOrAPause(t *testing.T) {
-	l := limiter.New(8)
-	released, paused := acquire(t, l, limiter.Request{}), acquire(t, l, limiter.Request{})
-	released.Release(limiter.Result{})
-	if released.IsValid() || !paused.IsValid() {
-		t.Error("a permit is valid after its release, or not after the release of another")
-	}
-	acquire(t, l, limiter.Request{}).Release(limiter.Result{Outcome: limiter.Unavailable, RetryAfter: time.Minute})
-	if paused.IsValid() {
-		t.Error("a permit is still valid after a pause has started")
-	}
-}
-
 func TestASetRemovesIdleLimiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := limiter.NewSet()
