@@ -180,9 +180,8 @@ test-attacks: ## Run each attack in its documented size, and print the p99 and e
 test-replicas: ## Kill, stop, cut off and replace real replicas with 5,000 watches, and kill three during orders of teams with events
 	$(GO) test ./internal/torture -count=1 -v -run 'Replicas|TheLedgerEquals' -timeout 45m -watches 5000 -measured 1m
 
-test-content: .build/s3 ## Copy 10,000 results through kills of Easel, a store and the catalog, and 100 large ones during 100 downloads
-	$(GO) test ./internal/torture -count=1 -v -run 'EachResultIsCopied|LargeResults' -timeout 90m \
-	  -results 10000 -result-rounds 2 -large-results 100 -large-size 104857600
+test-content: .build/s3 ## Copy 10,000 results through kills of Easel, a store and the catalog
+	$(GO) test ./internal/torture -count=1 -v -run EachResultIsCopied -timeout 90m -results 10000 -result-rounds 2
 
 # Tests that need a session: notifications, limits of the session, rejections at its start, other sessions and pg_dump.
 SESSIONS = InFlight|RestoredCommand|RestoreBeneath|Notif|Pooler|SessionsAreBounded|HostThatVanishes|BytesOf|PageSeeks|Password|SaysWhy

@@ -4,9 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -186,6 +191,40 @@ func TestABucketIsAStore(t *testing.T) {
 		}
 		if time.Now().After(end) {
 			t.Fatalf("after a kill of the server: %v", err)
+		}
+	}
+}
+
+// discard is an S3 server that accepts objects and stores nothing.
+func discard(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	w.Header().Set("ETag", `"`+strings.Repeat("0", 32)+`"`)
+	if r.Method == http.MethodPost {
+		root := map[bool]string{true: "InitiateMultipartUploadResult", false: "CompleteMultipartUploadResult"}[r.URL.Query().Has("uploads")]
+		_, _ = fmt.Fprintf(w, "<%[1]s><Bucket>results</Bucket><Key>x</Key><UploadId>1</UploadId><ETag>0</ETag></%[1]s>", root)
+	}
+}
+
+// A copy buffers one part of a large result.
+func TestCopyOfALargeResultNeedsLittleMemory(t *testing.T) {
+	const size = 64 << 20
+	server := httptest.NewServer(http.HandlerFunc(discard))
+	defer server.Close()
+	t.Setenv("AWS_ACCESS_KEY_ID", proctest.BucketKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", proctest.BucketSecret)
+	for _, address := range []string{"file:" + t.TempDir(), (&proctest.Bucket{Endpoint: server.URL}).URL("results")} {
+		for _, announced := range []int64{size, -1} {
+			store, err := content.OpenStore(address, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			written, err := store.Put(t.Context(), "a/aa/large", io.LimitReader(rand.NewChaCha8([32]byte{}), size), announced)
+			runtime.ReadMemStats(&after)
+			if grown := after.TotalAlloc - before.TotalAlloc; err != nil || written != size || grown > size/2 {
+				t.Errorf("%s: %d bytes are written with %d bytes of memory, %v", address, written, grown, err)
+			}
 		}
 	}
 }

@@ -27,7 +27,6 @@
 //	results       Easel, a real store and the catalog are killed in turn while results are copied
 //	gallery       the processes of that test
 //	doors         a proxy that counts requests to the catalog
-//	largeresults  memory during concurrent copies and downloads of large results
 //
 // All of it is test code, so that the program has no code for crashes. It needs Unix signals.
 package torture
