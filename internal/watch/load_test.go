@@ -234,7 +234,9 @@ func TestA429ToACallShowsInTheHeartbeatsOfAWatch(t *testing.T) { // fault U5
 		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"g"}, Heartbeat: 5 * time.Second})
 		pass(time.Second)
 		b.hub.Call(b.ctx, tenant, func() error { return &catalog.Error{Kind: catalog.KindRateLimited, RetryAfter: 20 * time.Second} })
-		pass(time.Minute)
+		pass(30 * time.Second)
+		b.hub.Call(b.ctx, tenant, func() error { return nil })
+		pass(30 * time.Second)
 		all := s.look().heartbeats
 		if first, last := all[0], all[len(all)-1]; first.Condition != watch.ConditionThrottled || first.LastError == "" || last.Condition != watch.ConditionHealthy {
 			t.Errorf("in the pause the heartbeat is %+v, and afterwards %+v", first, last)
