@@ -295,3 +295,26 @@ func TestAnOutcomeThatTheLedgerDoesNotHoldIsUnknown(t *testing.T) { // fault T4
 		})
 	}
 }
+
+func TestAStoppedReplicaOverwritesNothing(t *testing.T) { // fault T9
+	inShop(t, 1000, func(s *shop) {
+		stopped := s.replica()
+		stopped.answers(func(*http.Request, *http.Response) (*http.Response, error) {
+			time.Sleep(2 * time.Minute)
+			recorder := httptest.NewRecorder()
+			recorder.WriteHeader(http.StatusPaymentRequired)
+			return recorder.Result(), nil
+		})
+		if _, err := stopped.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown {
+			s.Errorf("%v", err)
+		}
+		s.replica().recover(time.Minute)
+		before := s.list(ledger.Filter{})
+		if err := stopped.orders.Close(s.Context()); err != nil { // the stopped process continues
+			s.Error(err)
+		}
+		if after := s.list(ledger.Filter{}); len(before) != 1 || len(after) != 1 || after[0].Generation != before[0].Generation || s.audit() != 1 {
+			s.Errorf("the ledger had %+v and has %+v, %d charges", before, after, s.audit())
+		}
+	})
+}
