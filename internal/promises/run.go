@@ -38,8 +38,6 @@ type Run struct {
 	IsCaller func(owner, caller string) bool
 	// MayLie reports whether the catalog may have reverted a state at the given time. Nil means never.
 	MayLie func(at time.Duration) bool
-	// MayHide reports whether the catalog may have hidden refunds at a time. Nil means never.
-	MayHide func(at time.Duration) bool
 	// HidesRefund reports whether the refund of a generation may be missing in the ledger. Nil means that the ledger
 	// has all refunds.
 	HidesRefund func(generation string) bool

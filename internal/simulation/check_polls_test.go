@@ -108,39 +108,6 @@ func (o *outcome) onceIn(list []request, who account, say promises.Say) {
 	}
 }
 
-// seldomPolled checks how often generations that stay queued for long are polled.
-func seldomPolled(o *outcome, say promises.Say) {
-	const settle = 10 * time.Minute
-	for _, f := range o.faults {
-		if f.id != "U21" || f.to-f.from < 2*settle || o.mixed(f) {
-			continue
-		}
-		for who, list := range o.polls() {
-			count := map[string]int{}
-			for _, r := range list {
-				if r.op == routeRead && r.at > f.from+settle && r.at < f.to {
-					count[r.path]++
-				}
-			}
-			born := map[string]time.Duration{}
-			for _, e := range o.Events {
-				if e.Kind == promises.Placed {
-					born[e.Generation] = e.At
-				}
-			}
-			for name, n := range count {
-				gen := path.Base(name)
-				if born[gen] > f.from {
-					continue
-				}
-				if most := int((f.to-f.from-settle)/(maxInterval*8/10)) + 2; n > most {
-					say(promises.Event{At: f.from, Actor: who.process, Generation: gen}, "%d polls of a generation that stays queued for %v, more than %d", n, f.to-f.from, most)
-				}
-			}
-		}
-	}
-}
-
 // outageIsProbed counts the polls in an outage after its first minute. They become rarer, finally
 // at least 27 s apart, however many generations are watched.
 func outageIsProbed(o *outcome, say promises.Say) {

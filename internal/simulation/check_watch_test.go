@@ -50,25 +50,6 @@ func onlyTrueStates(o *outcome, say promises.Say) {
 	}
 }
 
-// noInventedEnd checks generations that were ordered while the catalog reported every generation as queued.
-func noInventedEnd(o *outcome, say promises.Say) {
-	for _, f := range o.faults {
-		if f.id != "U21" {
-			continue
-		}
-		young := map[string]bool{}
-		for _, e := range o.Events {
-			switch {
-			case e.Kind == promises.Placed && f.from < e.At && e.At < f.to:
-				young[e.Generation] = true
-			case e.State == easelv1.State_STATE_DELETED:
-			case (e.Kind == promises.Updated || e.Kind == promises.Read) && young[e.Generation] && promises.IsEnd(e.State) && e.Observed < f.to:
-				say(e, "%s was delivered, but the catalog has only reported the generation as queued", e.State)
-			}
-		}
-	}
-}
-
 // noLongSilence checks the time between two messages in every stream, unless a fault affected the network, the process
 // or the reader.
 func noLongSilence(o *outcome, say promises.Say) {

@@ -8,7 +8,7 @@
 //
 // Afterwards the record of the callers must keep all of [promises.All], which torture checks too, and the promises
 // that only virtual time can check. A run without its load or its faults is a failure too. A failing seed can be run
-// again: the report has the command, the shortest plan that still fails, and the events of the generation concerned.
+// again: the report has the command, the plan, and the events of the generation concerned.
 //
 //	world     the stack: its start, the restarts of replicas, and its end
 //	team      worlds with a ledger: teams behind one API key, and the steps of their orders

@@ -60,18 +60,6 @@ func (p plan) String() string {
 	return string(text)
 }
 
-// without returns the plan without the troubles at the indexes in left. The other troubles keep their random numbers.
-func (p plan) without(left []int) plan {
-	kept := p
-	kept.Troubles = nil
-	for i, t := range p.Troubles {
-		if !slices.Contains(left, i) {
-			kept.Troubles = append(kept.Troubles, t)
-		}
-	}
-	return kept
-}
-
 // Troubles by subject.
 var (
 	ofReads    = []string{"U1", "U2", "U3", "U4", "U5", "U6", "U11", "U13", "U17", "U18", "U22", "N1"}
@@ -126,17 +114,17 @@ var (
 
 var kinds = []kind{
 	{
-		name: "week", weight: 17, count: between{10, 16}, length: days(5, 9),
+		name: "week", weight: 22, count: between{10, 16}, length: days(5, 9),
 		workers: between{1, 1}, pause: between{8, 19}, unit: time.Minute, speeds: anySpeed,
-		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, ofCallers, []string{"U7", "U10", "U19", "U21"}),
+		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, ofCallers, []string{"U7", "U10", "U19"}),
 	},
 	{ // troubles may overlap
-		name: "chaos", weight: 10, count: between{12, 20}, length: minutes(10, 20),
+		name: "chaos", weight: 20, count: between{12, 20}, length: minutes(10, 20),
 		workers: between{3, 6}, pause: between{12, 12}, unit: time.Second, speeds: anySpeed,
 		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, []string{"U19", "L2", "L3", "L6", "L7"}),
 	},
 	{
-		name: "busy", weight: 10, count: between{4, 8}, length: minutes(10, 20),
+		name: "busy", weight: 20, count: between{4, 8}, length: minutes(10, 20),
 		workers: between{8, 15}, pause: between{5, 14}, unit: time.Second, speeds: []float64{2, 1, 0.5},
 		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, ofCallers),
 	},
@@ -144,17 +132,6 @@ var kinds = []kind{
 		name: "outage", weight: 10, count: between{1, 2}, length: minutes(15, 20),
 		workers: between{40, 99}, pause: between{30, 30}, unit: time.Second, speeds: []float64{0.02},
 		troubles: []string{"U19", "U5", "N1"},
-	},
-	{
-		name: "herd", weight: 10, count: between{4, 6}, length: minutes(6, 10),
-		workers: between{3, 3}, pause: between{10, 10}, unit: time.Second, speeds: highSpeed,
-		troubles: slices.Concat(ofCallers, []string{"L4", "L1", "L6"}),
-	},
-	{
-		name: "replicas", weight: 10, count: between{3, 6}, length: minutes(12, 25),
-		workers: between{4, 8}, pause: between{15, 15}, unit: time.Second, speeds: anySpeed,
-		more:     func(_ *rand.Rand, p *plan) { p.Replicas = 2 },
-		troubles: slices.Concat(ofReplicas, []string{"K3", "N4", "U14", "U15", "K7", "L7"}),
 	},
 	{
 		name: "polls", weight: 5, count: between{5, 8}, length: minutes(12, 20),
@@ -194,11 +171,6 @@ var kinds = []kind{
 		workers: between{6, 6}, pause: between{10, 10}, unit: time.Second,
 		more:     func(_ *rand.Rand, p *plan) { p.rotate() },
 		troubles: slices.Concat(ofOrders, []string{"A11", "A11", "A11"}),
-	},
-	{
-		name: "money", weight: 5, count: between{4, 8}, length: minutes(8, 15),
-		workers: between{6, 6}, pause: between{10, 10}, unit: time.Second,
-		troubles: slices.Concat(ofOrders, []string{"K3", "S3"}),
 	},
 	{ // for the race detector, which is ten times slower
 		name: "short", count: between{3, 4}, length: minutes(4, 6),
@@ -249,7 +221,7 @@ var kinds = []kind{
 	{
 		name: "slow", weight: 5, count: between{2, 4}, length: minutes(60, 120),
 		workers: between{2, 2}, pause: between{5, 5}, unit: time.Minute, speeds: []float64{0.005},
-		troubles: slices.Concat(ofReads, []string{"U19", "U21", "K3", "N4"}),
+		troubles: slices.Concat(ofReads, []string{"U19", "K3", "N4"}),
 	},
 }
 
@@ -312,8 +284,6 @@ func (k kind) only(name, id string) kind {
 			p.Held, p.Tenants = true, 1
 		case "U19":
 			p.Length = 40 * time.Minute
-		case "U21":
-			p.Length = 4 * time.Hour
 		}
 		if p.takes(id) {
 			return
@@ -373,9 +343,6 @@ func (k kind) schedule(r *rand.Rand, p *plan) {
 			ID: id, At: slot*time.Duration(i) + slot/10 + time.Duration(r.Int64N(int64(slot/4))),
 			For: 20*time.Second + time.Duration(r.Int64N(int64(70*time.Second))), Replica: r.IntN(p.Replicas), Variant: r.IntN(6),
 		}
-		if id == "U21" {
-			t.For *= 120 // so that it lasts longer than the run
-		}
 		if k.name == "chaos" {
 			t.At = time.Duration(r.Int64N(int64(p.Length * 4 / 5)))
 		} else {
@@ -428,7 +395,7 @@ func (p *plan) takes(id string) bool {
 		return p.Events
 	case "G1":
 		return p.OrderRate > 0
-	case "U11", "U13", "U21", "M7": // they change members of the record, so the record must not be wrapped
+	case "U11", "U13", "M7": // they change members of the record, so the record must not be wrapped
 		return dialect(p.Dialect).Record == sandbox.ShapeBare && dialect(p.Dialect).List == sandbox.ShapeBare
 	case "L7":
 		return !p.Held

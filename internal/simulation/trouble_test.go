@@ -241,7 +241,6 @@ var acts = map[string]faultAction{
 		sandbox.Fault{Redirect: "https://catalog/", Status: 308}, sandbox.Fault{Status: 304}),
 	"U18": broken(reachCatalog, watchOne, reads, sandbox.Fault{Oversize: 9 << 20, Count: 2}),
 	"U19": {reach: reachOutage, victim: askMuch, begin: uplinks(reachOutage, refused, true).begin},
-	"U21": broken(reachCatalog, watchOne, reads, sandbox.Fault{Set: map[string]any{"status": "queued"}}),
 	"U22": {reach: reachCatalog, victim: watchOne, begin: func(s *runningFault) (func(), func() int) {
 		key := s.c.tenant.key
 		if s.world.account != nil { // the account is shared
