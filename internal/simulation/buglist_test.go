@@ -27,8 +27,8 @@ var stackBugs = []bug{
 	{
 		name: "an attempt ends with its first caller",
 		edits: []edit{
-			{ordersDir, "Orders.submission", "s.join(c)", "s.join(c); firstCallers.Store(s, c)"},
-			{ordersDir, "Orders.submit", "o.Catalog.Post(c, s.cred, x)", "o.Catalog.Post(firstCaller(s), s.cred, x)"},
+			{ordersDir, "Orders.submission", "s.join(ctx)", "s.join(ctx); firstCallers.Store(s, ctx)"},
+			{ordersDir, "Orders.submit", "o.Catalog.Post(ctx, s.cred,", "o.Catalog.Post(firstCaller(s), s.cred,"},
 			addition(ordersDir, `import (
 	"context"
 	"sync"
@@ -48,7 +48,7 @@ func firstCaller(s *submission) context.Context {
 	{
 		name: "each attempt has an idempotency key of its own",
 		edits: []edit{
-			{catalogDir, "requester.newRequest", `h.Set("Idempotency-Key", k)`, `h.Set("Idempotency-Key", k+uniqueSuffix())`},
+			{catalogDir, "requester.newRequest", `req.Header.Set("Idempotency-Key", r.idempotencyKey)`, `req.Header.Set("Idempotency-Key", r.idempotencyKey+uniqueSuffix())`},
 			addition(catalogDir, `import "time"
 
 func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
@@ -71,13 +71,13 @@ func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
 	},
 	{
 		name:   "each attempt goes under the newest API key",
-		edits:  []edit{{catalogDir, "Credential.Pinned", "c.key = f", "_ = f"}},
+		edits:  []edit{{catalogDir, "Credential.Pinned", "c.key = func() Secret { return key }", "_ = func() Secret { return key }"}},
 		jobs:   seeds("only-A11", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"an idempotency key is charged once"},
 	},
 	{
 		name:   "an order of unknown outcome is sent again under the newest API key",
-		edits:  []edit{{ledgerDir, "Ledger.scan", "o.APIKey != k", "false"}},
+		edits:  []edit{{ledgerDir, "Ledger.scan", "o.APIKey != apiKey", "false"}},
 		jobs:   seeds("only-A11", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10),
 		breaks: []string{"an idempotency key is charged once"},
 	},
@@ -100,11 +100,8 @@ func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
 		breaks: []string{"one idempotency key has one submission at a time, and none after it succeeded"},
 	},
 	{
-		name: "an order that succeeded is posted again",
-		edits: []edit{{
-			ordersDir, "placing.place", "return p.answer(order, _)",
-			"_, _, _ = p.orders.Catalog.Post(context.Background(), p.cred, catalog.Order{ModelID: order.ModelID, Inputs: p.asked.Inputs, IdempotencyKey: order.UpstreamKey}); return p.answer(order, step.Answer)",
-		}},
+		name:   "an order that succeeded is posted again",
+		edits:  []edit{{ordersDir, "placing.place", "return p.answer(order, step.Answer)", "_, _, _ = p.orders.Catalog.Post(context.Background(), p.cred, catalog.Order{ModelID: order.ModelID, Inputs: p.asked.Inputs, IdempotencyKey: order.UpstreamKey}); return p.answer(order, step.Answer)"}},
 		jobs:   seeds("only-K7", 1, 2, 3),
 		breaks: []string{"one idempotency key has one submission at a time, and none after it succeeded"},
 	},
@@ -116,20 +113,20 @@ func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
 	},
 	{
 		name:   "Retry-After is read as nothing",
-		edits:  []edit{{catalogDir, "ParseRetryAfter", "time.Duration(s)", "time.Duration(0 * s)"}},
+		edits:  []edit{{catalogDir, "ParseRetryAfter", "time.Duration(min(max(seconds, 0), int64(maxRetryAfter/time.Second)))", "time.Duration(0 * min(max(seconds, 0), int64(maxRetryAfter/time.Second)))"}},
 		jobs:   seeds("only-U5", 1, 2, 3),
 		breaks: []string{"no request is sent in a pause of the catalog"},
 	},
 	{
 		name:   "a body that was cut is a whole file",
-		edits:  []edit{{catalogDir, "contentBody.ended", "b.size >= 0 && _ && _", "true"}},
+		edits:  []edit{{catalogDir, "contentBody.ended", "b.size >= 0 && b.at == b.size && s.at == b.at", "true"}},
 		jobs:   seeds("only-U16", 1, 2, 3, 4),
 		breaks: []string{"files arrive complete"},
 	},
 	{
 		name: "the transport may repeat an order by itself",
 		edits: []edit{
-			{catalogDir, "requester.newRequest", "r.Body = io.NopCloser(bytes.NewReader(b))", "r.Body, r.GetBody = io.NopCloser(bytes.NewReader(b)), bodyAgain(b)"},
+			{catalogDir, "requester.newRequest", "req.Body = io.NopCloser(bytes.NewReader(r.body))", "req.Body, req.GetBody = io.NopCloser(bytes.NewReader(r.body)), bodyAgain(r.body)"},
 			addition(catalogDir, `import (
 	"bytes"
 	"io"
@@ -145,14 +142,14 @@ func bodyAgain(body []byte) func() (io.ReadCloser, error) {
 	},
 	{
 		name:   "all API keys are one tenant",
-		edits:  []edit{{catalogDir, "Forwarded", "k[:16]", "k[:0]"}},
+		edits:  []edit{{catalogDir, "Forwarded", "keyed[:16]", "keyed[:0]"}},
 		jobs:   seeds("only-L7", 1, 2, 3),
 		breaks: []string{"no caller sees another owner's generation or a secret"},
 	},
 	{
 		name: "the first caller's API key serves everybody",
 		edits: []edit{
-			{authDir, "Authenticator.forwarded", "catalog.NewSecret(t)", "catalog.NewSecret(firstToken(t))"},
+			{authDir, "Authenticator.forwarded", "catalog.NewSecret(token)", "catalog.NewSecret(firstToken(token))"},
 			addition(authDir, `import "sync"
 
 var (
@@ -171,49 +168,49 @@ func firstToken(token string) string {
 	},
 	{
 		name:   "a watch of many takes what its caller knows for unchanged",
-		edits:  []edit{{watchDir, "watcher.eventOf", "s.deliveredEtag == e.etag", "s.deliveredEtag != \"\""}},
+		edits:  []edit{{watchDir, "watcher.eventOf", "sub.deliveredEtag == e.etag", `sub.deliveredEtag != ""`}},
 		jobs:   seeds("short", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"a resumed watch of many delivers only changes", "the last state always arrives"},
 	},
 	{
 		name:   "a watch of many does not count what its caller knows",
-		edits:  []edit{{serviceDir, "watchOfMany.deliver", "w.cover(_)", `delete(w.covered, "")`}},
+		edits:  []edit{{serviceDir, "watchOfMany.deliver", "w.cover(event.Known)", `delete(w.covered, "")`}},
 		jobs:   seeds("short", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"a resumed watch of many delivers only changes"},
 	},
 	{
 		name:   "a watch of everything forgets its filter",
-		edits:  []edit{{serviceDir, "watchOfMany.wants", "model == w.filter.GetModelId()", `model != "-"`}, {watchDir, "newWatcher", "r.ModelID", "\"\""}},
+		edits:  []edit{{serviceDir, "watchOfMany.wants", "model == w.filter.GetModelId()", `model != "-"`}, {watchDir, "newWatcher", "req.ModelID", `""`}},
 		jobs:   seeds("busy", 1, 2, 3),
 		breaks: []string{"a resumed watch of many delivers only changes"},
 	},
 	{
 		name:   "the state that a caller has is ignored",
-		edits:  []edit{{serviceDir, "knownEtag", `r.GetKnownEtag() == ""`, "true"}},
+		edits:  []edit{{serviceDir, "knownEtag", `req.GetKnownEtag() == ""`, "true"}},
 		jobs:   seeds("only-N3", 1, 2, 3, 4),
 		breaks: []string{"no state is delivered twice in a row"},
 	},
 	{
 		name:   "the end of a replica is not announced",
-		edits:  []edit{{serverDir, "Server.stop", "go s.Drain()", "_ = s"}},
+		edits:  []edit{{serverDir, "Server.stop", "go s.config.Service.Drain()", "_ = s.config.Service"}},
 		jobs:   seeds("only-N4", 1, 2, 3),
 		breaks: []string{"a drain is announced"},
 	},
 	{
 		name:   "a closed stream ends with OK",
-		edits:  []edit{{serviceDir, "watchOfOne.finish", "_ = s.send(m); return _", "_ = s.send(m); return nil"}},
+		edits:  []edit{{serviceDir, "watchOfOne.finish", "})\n\t\treturn err", "})\n\t\treturn nil"}},
 		jobs:   seeds("only-N4", 1, 2, 3),
 		breaks: []string{"OK means that the goal is reached"},
 	},
 	{
 		name:   "no reader is too slow",
-		edits:  []edit{{watchDir, "delivery.limitStall", "time.AfterFunc(d, f)", "time.AfterFunc(100*d, f)"}},
+		edits:  []edit{{watchDir, "delivery.limitStall", "time.AfterFunc(d.watcher.stall-handoff", "time.AfterFunc(100*(d.watcher.stall-handoff)"}},
 		jobs:   seeds("only-L1", 1, 2, 3),
 		breaks: []string{"a stalled reader is closed"},
 	},
 	{
 		name:   "events have no id",
-		edits:  []edit{{restDir, "eventWriter.message", "eventID(_)", `""`}},
+		edits:  []edit{{restDir, "eventWriter.message", "eventID(m)", `""`}},
 		jobs:   seeds("only-N4", 1, 2, 3),
 		breaks: []string{"no state is delivered twice in a row"},
 	},
@@ -225,19 +222,19 @@ func firstToken(token string) string {
 	},
 	{
 		name:   "a read is not given to the hub",
-		edits:  []edit{{serviceDir, "Service.read", "h.Observe(_, _, r, _)", "watch.Update{Version: r}"}},
+		edits:  []edit{{serviceDir, "Service.read", "s.cfg.Hub.Observe(ctx, auth.Of(ctx).APIKey, read, seen.lacks(read))", "watch.Update{Version: read}"}},
 		jobs:   seeds("only-U13", 1, 2, 3, 4),
 		breaks: []string{"states never go backwards"},
 	},
 	{
 		name:   "an order of this process may be missing at once",
-		edits:  []edit{{watchDir, "generation.justCreated", "now.Sub(e.created) < lifecycle.VisibleAfter", "false"}, {watchDir, "generation.exists", "e.ordered || _ || _", "false"}},
+		edits:  []edit{{watchDir, "generation.justCreated", "now.Sub(e.created) < lifecycle.VisibleAfter", "false"}, {watchDir, "generation.exists", "e.ordered || !e.listing.seenAt.IsZero() || e.state.State != 0 && !e.goneByNotFound()", "false"}},
 		jobs:   seeds("only-U10", 1, 2, 3),
 		breaks: []string{"failures of the catalog end no watch", "no state is delivered that the catalog never had"},
 	},
 	{
 		name:   "an API key in an error is passed on",
-		edits:  []edit{{catalogDir, "redactor.clean", "r.without(t)", "t"}, {catalogDir, "redactor.clean", "keyLike.ReplaceAllString(t, redacted)", "t"}},
+		edits:  []edit{{catalogDir, "redactor.clean", "r.without(text)", "text"}, {catalogDir, "redactor.clean", "keyLike.ReplaceAllString(text, redacted)", "text"}},
 		jobs:   seeds("only-U22", 1, 2, 3),
 		breaks: []string{"no caller sees another owner's generation or a secret"},
 	},
@@ -245,7 +242,7 @@ func firstToken(token string) string {
 	// Bugs in the hub.
 	{
 		name:   "a watcher that joins after the end gets nothing",
-		edits:  []edit{{watchDir, "watcher.add", "if e.fresh { w.mark(a) }", "if e.fresh && !e.state.State.Terminal() { w.mark(a) }"}},
+		edits:  []edit{{watchDir, "watcher.add", "if e.fresh {", "if e.fresh && !e.state.State.Terminal() {"}},
 		jobs:   seeds("only-L6", 1, 2),
 		breaks: []string{"every caller is served in the end"},
 	},
@@ -257,15 +254,15 @@ func firstToken(token string) string {
 	},
 	{
 		name:   "a state that goes backwards is delivered",
-		edits:  []edit{{watchDir, "generation.advance", "!e.mayBecome(_)", "false"}},
+		edits:  []edit{{watchDir, "generation.advance", "!e.mayBecome(g.State)", "false"}},
 		jobs:   seeds("only-U13", 1, 2, 3, 4),
 		breaks: []string{"states never go backwards"},
 	},
 	{
 		name: "polls run on the first caller's context",
 		edits: []edit{
-			{watchDir, "Hub.Watch", "h.cfg.Tracer.TraceRef(c)", "h.cfg.Tracer.TraceRef(rememberFirst(h, c))"},
-			{watchDir, "poller.execute", "context.WithTimeout(h.ctx, t)", "context.WithTimeout(firstContext(h), t)"},
+			{watchDir, "Hub.Watch", "h.cfg.Observer.TraceRef(ctx)", "h.cfg.Observer.TraceRef(rememberFirst(h, ctx))"},
+			{watchDir, "poller.execute", "context.WithTimeout(h.ctx, pollTimeout)", "context.WithTimeout(firstContext(h), pollTimeout)"},
 			addition(watchDir, `import (
 	"context"
 	"sync"
@@ -295,13 +292,13 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "a refund is a step backwards",
-		edits:  []edit{{lifecycleDir, "Status.MayBecome", "slices.Contains(follows[s], n)", "n != Refunded && slices.Contains(follows[s], n)"}},
+		edits:  []edit{{lifecycleDir, "Status.MayBecome", "slices.Contains(follows[s], next)", "next != Refunded && slices.Contains(follows[s], next)"}},
 		jobs:   seeds("only-S3", 1, 2, 3, 4),
 		breaks: []string{"OK means that the goal is reached"},
 	},
 	{
 		name:   "polls go on for a watcher that has left",
-		edits:  []edit{{watchDir, "Hub.Watch", "t.end(_, _)", ""}},
+		edits:  []edit{{watchDir, "Hub.Watch", "t.end(w, time.Now())", ""}},
 		jobs:   seeds("short", 1, 2, 3, 4),
 		breaks: []string{"without watchers there are no polls"},
 	},
@@ -312,8 +309,11 @@ func firstContext(h *Hub) context.Context {
 		breaks: []string{"failures of the catalog end no watch"},
 	},
 	{
-		name:   "an order of this process is due tomorrow",
-		edits:  []edit{{watchDir, "tenant.observe", "if e.polling.gap == 0 || _ { t.scheduleNext(e, n) }", "if e.polling.gap == 0 { t.pollAfter(e, 24*time.Hour, 0, n) }"}},
+		name: "an order of this process is due tomorrow",
+		edits: []edit{
+			{watchDir, "tenant.observe", "e.polling.gap == 0 || e.polling.queueIndex == notQueued", "e.polling.gap == 0"},
+			{watchDir, "tenant.observe", "t.scheduleNext(e, now)", "t.pollAfter(e, 24*time.Hour, 0, now)"},
+		},
 		jobs:   seeds("short", 7),
 		breaks: []string{"the end of a generation is detected in time"},
 	},
@@ -331,7 +331,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "a delivery that blocks holds up the others",
-		edits:  []edit{{watchDir, "dispatcher.inspect", "d.worker, d.checkAfter = nil, c", "d.checkAfter = c"}},
+		edits:  []edit{{watchDir, "dispatcher.inspect", "d.worker, d.checkAfter = nil, max(cmp.Or(d.checkAfter, handoff)/2, leastHandoff)", "d.checkAfter = max(cmp.Or(d.checkAfter, handoff)/2, leastHandoff)"}},
 		jobs:   seeds("only-L1", 1, 2, 3, 4),
 		breaks: []string{"silence is never longer than the heartbeat", "every caller is served in the end"},
 	},
@@ -346,7 +346,7 @@ func firstContext(h *Hub) context.Context {
 	},
 	{
 		name:   "a watch has one heartbeat and no more",
-		edits:  []edit{{watchDir, "delivery.park", "d.timer.Reset(_)", ""}},
+		edits:  []edit{{watchDir, "delivery.park", "d.timer.Reset(next.Sub(now))", ""}},
 		jobs:   seeds("only-U19", 1, 2, 3),
 		breaks: []string{"silence is never longer than the heartbeat"},
 	},

@@ -131,53 +131,6 @@ func TestEverySeededBugCompiles(t *testing.T) {
 	}
 }
 
-// TestAnEditMatchesSyntaxAndNotText applies edits to a package with one file.
-func TestAnEditMatchesSyntaxAndNotText(t *testing.T) {
-	const text = `package p
-
-func (l *list) add(value int) {
-	if l.size   <   l.most && // there is room
-		l.open { l.size++ }
-	l.log( "one" )
-	l.log("two")
-	switch {
-	case l.size > 0: l.notify(value, 2*l.size)
-	}
-}
-
-func other(all ...int) { other(all...) }
-`
-	for _, c := range []struct{ name, function, old, new, want, wrong string }{
-		{name: "white space and comments", function: "list.add", old: `l.size < l.most && l.open`, new: `true`, want: "	if true { l.size++ }\n"},
-		{name: "renamed variables", function: "list.add", old: `x.size < x.most && _`, new: `x.open`, want: "	if l.open { l.size++ }\n"},
-		{name: "a wildcard that is not bound", function: "list.add", old: `_.notify(_, _)`, new: `f(_size)`, wrong: "which the pattern has not"},
-		{name: "precedence", function: "list.add", old: `x.notify(_, _size)`, new: `x.notify(3 * _size)`, want: "l.notify(3 * (2*l.size))"},
-		{name: "a dropped statement", function: "list.add", old: `x.log("one")`, want: "	\n	l.log(\"two\")\n"},
-		{name: "a statement of a case", function: "list.add", old: `x.notify(v, _)`, new: `_ = v`, want: "case l.size > 0: _ = value\n"},
-		{name: "consecutive statements", function: "list.add", old: "x.log(y); x.log(z)", new: "x.log(z, y); return", want: "	l.log(\"two\", \"one\"); return\n	switch"},
-		{name: "an ellipsis", function: "other", old: `other(_)`, new: `1`, wrong: "0 places"},
-		{name: "no receiver", function: "other", old: `other(a...)`, new: `println(a)`, want: "{ println(all) }"},
-		{name: "no match", function: "list.add", old: `x.log("three")`, new: `nil`, wrong: "0 places match"},
-		{name: "two expressions of one name", function: "list.add", old: `x.size < x.most && x`, new: `x`, wrong: "0 places match"},
-		{name: "two matches", function: "list.add", old: `x.log(_)`, new: `x.log()`, wrong: "2 places match"},
-		{name: "no pattern", function: "list.add", wrong: "0 places match"},
-		{name: "no function", function: "list.remove", old: `x`, new: `x`, wrong: "0 places match"},
-		{name: "no syntax", function: "list.add", old: `if {`, new: `x`, wrong: "expected"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, got, err := edit{function: c.function, old: c.old, new: c.new}.rewrite(map[string]string{"p.go": text})
-			switch {
-			case c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)):
-				t.Errorf("the error is %v, not %q", err, c.wrong)
-			case c.wrong == "" && err != nil:
-				t.Error(err)
-			case c.wrong == "" && !strings.Contains(got, c.want):
-				t.Errorf("the text is %s\nwithout %q", got, c.want)
-			}
-		})
-	}
-}
-
 // overlay writes the changed files, and the overlay file that the compiler reads.
 func (b bug) overlay(root, dir string) (string, error) {
 	changed := map[string]string{} // source by file

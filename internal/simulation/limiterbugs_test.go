@@ -4,13 +4,13 @@ package simulation
 var limiterBugs = []bug{
 	{
 		name:   "polls take nothing from their rate",
-		edits:  []edit{{limiterDir, "Limiter.start", "l.polls.AllowN(_, _)", ""}},
+		edits:  []edit{{limiterDir, "Limiter.start", "l.polls.AllowN(now, 1)", ""}},
 		jobs:   seeds("busy", 5, 9),
 		breaks: []string{"polls keep to their rate"},
 	},
 	{
 		name:   "a pause that the catalog asked for is forgotten",
-		edits:  []edit{{limiterDir, "pause.begin", "p.closed, p.until, p.reason = true, until, _", "p.closed = true"}},
+		edits:  []edit{{limiterDir, "pause.begin", "p.closed, p.until, p.reason = true, until, r.Outcome", "p.closed = true"}},
 		jobs:   seeds("gate-only-G3", 1, 2, 3),
 		breaks: []string{"no request is sent in a pause of the catalog"},
 	},
@@ -40,7 +40,7 @@ var limiterBugs = []bug{
 	},
 	{
 		name:   "each replica has all of the rate",
-		edits:  []edit{{watchDir, "Hub.pollRate", "h.cfg.Rate / _", "h.cfg.Rate"}},
+		edits:  []edit{{watchDir, "Hub.pollRate", "h.cfg.Rate / float64(h.replicas.Load())", "h.cfg.Rate"}},
 		jobs:   seeds("polls-only-P5", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"polls keep to their rate"},
 	},

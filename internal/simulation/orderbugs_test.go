@@ -4,13 +4,13 @@ package simulation
 var orderBugs = []bug{
 	{
 		name:   "two teams with one idempotency key have one order",
-		edits:  []edit{{catalogDir, "Credential.IdempotencyKey", "append(append(t, c.Owner...), k...)", "append(t, k...)"}},
+		edits:  []edit{{catalogDir, "Credential.IdempotencyKey", "append(append(text, c.Owner...), key...)", "append(text, key...)"}},
 		jobs:   seeds("ledger-T1", 1, 2, 3),
 		breaks: []string{"an idempotency key is charged once", "no caller sees another owner's generation or a secret", "every cent of the account has one owner"},
 	},
 	{
 		name:   "a generation of another team is shown",
-		edits:  []edit{{serviceDir, "hides", "o != nil && auth.Of(c).IsIsolated()", "false"}},
+		edits:  []edit{{serviceDir, "hides", "owner != nil && auth.Of(ctx).IsIsolated()", "false"}},
 		jobs:   seeds("ledger-T2", 1, 2, 3),
 		breaks: []string{"no caller sees another owner's generation or a secret"},
 	},
@@ -22,31 +22,25 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "a watch of everything covers what is another team's",
-		edits:  []edit{{serviceDir, "watchOfMany.Covers", "w.owner == nil || o.Owner == *w.owner", "true || o.Owner == *w.owner"}},
+		edits:  []edit{{serviceDir, "watchOfMany.Covers", "w.owner == nil || whose.Owner == *w.owner", "true || whose.Owner == *w.owner"}},
 		jobs:   seeds("ledger-T2", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"no caller sees another owner's generation or a secret"},
 	},
 	{
-		name: "an order is sent while the ledger is away",
-		edits: []edit{{
-			ordersDir, "placing.write", "return nil, p.unasked(err)",
-			"asks := p.request; return p.begin(ctx, ledger.Order{Order: lifecycle.Order{Leases: 1}, ID: asks.UpstreamKey, Owner: asks.Owner, ModelID: asks.ModelID, UpstreamKey: asks.UpstreamKey, APIKey: asks.APIKey}, asked), nil",
-		}},
+		name:   "an order is sent while the ledger is away",
+		edits:  []edit{{ordersDir, "placing.write", "return nil, p.unasked(err)", "asks := p.request; return p.begin(ctx, ledger.Order{Order: lifecycle.Order{Claims: 1}, ID: asks.UpstreamKey, Owner: asks.Owner, ModelID: asks.ModelID, UpstreamKey: asks.UpstreamKey, APIKey: asks.APIKey}, asked), nil"}},
 		jobs:   append(seeds("ledger-T4f", 1, 2, 3), seeds("ledger-T4c", 1, 2, 3)...),
 		breaks: []string{"only orders in the ledger are sent, by one replica at a time"},
 	},
 	{
-		name: "a generation is told that could not be recorded",
-		edits: []edit{{
-			ordersDir, "submission.conclude", "step, failed := s.writeConclusion(ctx, conclusion)",
-			"step, failed := s.writeConclusion(ctx, conclusion); if failed != nil && outcome == lifecycle.Named { s.generation = catalog.Generation{ID: conclusion.Generation}; return }",
-		}},
+		name:   "a generation is told that could not be recorded",
+		edits:  []edit{{ordersDir, "submission.conclude", "step, failed := s.writeConclusion(ctx, conclusion)", "step, failed := s.writeConclusion(ctx, conclusion); if failed != nil && outcome == lifecycle.Named { s.generation = catalog.Generation{ID: conclusion.Generation}; return }"}},
 		jobs:   seeds("ledger-T4n", 1, 2, 3, 4),
 		breaks: []string{"no outcome is returned before it is in the ledger"},
 	},
 	{
 		name:   "a commit in doubt is a ledger that is away",
-		edits:  []edit{{ledgerDir, "Ledger.once", "return &Doubt{e}", "return &Unavailable{Err: e}"}},
+		edits:  []edit{{ledgerDir, "Ledger.once", "return &Doubt{unusable(err)}", "return &Unavailable{Err: unusable(err)}"}},
 		jobs:   seeds("ledger-T4c", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"no outcome is returned before it is in the ledger", "no unknown outcome is reported as known"},
 	},
@@ -63,11 +57,8 @@ var orderBugs = []bug{
 		breaks: []string{"only orders in the ledger are sent, by one replica at a time"},
 	},
 	{
-		name: "a lease lasts by the clock of the process",
-		edits: []edit{{
-			ledgerDir, "Ledger.recordLease", "tx.exec(_, o.Leases, OrderLease.Microseconds(), o.ID)",
-			`tx.exec("UPDATE orders SET leases = $1, leased_until = $2 WHERE id = $3", o.Leases, time.Now().Add(OrderLease).UnixMicro(), o.ID)`,
-		}},
+		name:   "a claim lasts by the clock of the process",
+		edits:  []edit{{ledgerDir, "Ledger.claim", "tx.exec(`UPDATE orders SET held = 0, claims = $1, claimed_until = {now} + $2 WHERE id = $3`, o.Claims, ClaimTime.Microseconds(), o.ID)", `tx.exec("UPDATE orders SET claims = $1, claimed_until = $2 WHERE id = $3", o.Claims, time.Now().Add(ClaimTime).UnixMicro(), o.ID)`}},
 		jobs:   append(seeds("ledger-T3", 6, 1, 2, 3, 4, 5), seeds("ledger-T1r", 1, 2, 3, 4)...),
 		breaks: []string{"only orders in the ledger are sent, by one replica at a time", "the outcome of an order is known a minute after the catalog recovers"},
 	},
@@ -89,19 +80,19 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "an order is sent again under a new API key",
-		edits:  []edit{{ledgerDir, "Ledger.scan", "o.Rotated = o.APIKey != k", `o.Rotated = k == "never"`}},
+		edits:  []edit{{ledgerDir, "Ledger.scan", "o.Rotated = o.APIKey != apiKey", `o.Rotated = apiKey == "never"`}},
 		jobs:   seeds("ledger-T10", 1, 2, 3, 4),
 		breaks: []string{"no order is sent after the window, or under another API key", "an idempotency key is charged once"},
 	},
 	{
 		name:   "an order that nobody comes back for waits for long",
-		edits:  []edit{{ledgerDir, "retryDelay", "min(_, retryAtMost)", "10 * time.Minute"}},
+		edits:  []edit{{ledgerDir, "retryDelay", "min(retryAfter<<min(claims-1, 10), retryAtMost)", "10 * time.Minute"}},
 		jobs:   seeds("ledger-T3l", 1, 2, 3, 4),
 		breaks: []string{"the outcome of an order is known a minute after the catalog recovers"},
 	},
 	{
 		name:   "reserved money does not count in a budget",
-		edits:  []edit{{ledgerDir, "reserve", "u.spent+u.reserved", "u.spent"}},
+		edits:  []edit{{ledgerDir, "reserve", "used.spent+used.reserved", "used.spent"}},
 		jobs:   seeds("teams-short", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"no budget is exceeded"},
 	},
@@ -119,7 +110,7 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "nobody settles",
-		edits:  []edit{{ordersDir, "Orders.settle", "due, err := o.Ledger.Due(c, settleQuiet, maxSettled)", "due, err := []ledger.Due(nil), error(nil)"}},
+		edits:  []edit{{ordersDir, "Orders.settle", "due, err := o.Ledger.Due(ctx, settleQuiet, maxSettled)", "due, err := []ledger.Due(nil), error(nil)"}},
 		jobs:   append(seeds("ledger-T3l", 14, 1, 2, 3, 4), seeds("ledger-S3", 1, 2, 3)...),
 		breaks: []string{"unwatched orders are settled", "every cent of the account has one owner"},
 	},
@@ -137,11 +128,8 @@ var orderBugs = []bug{
 	},
 	{
 		name: "a repeat changes the labels",
-		edits: []edit{{
-			ledgerDir, "Ledger.Call", "o, step = *f, f.Call(f.isSame(r))",
-			`for name, value := range r.Labels { if _, err := tx.exec("UPDATE labels SET value = $1 WHERE order_id = $2 AND name = $3", value, f.ID, name); err != nil { return err } }
-			o, step = *f, f.Call(f.isSame(r))`,
-		}},
+		edits: []edit{{ledgerDir, "Ledger.Call", "o, step = *found, found.Call(found.isSame(r))", `for name, value := range r.Labels { if _, err := tx.exec("UPDATE labels SET value = $1 WHERE order_id = $2 AND name = $3", value, found.ID, name); err != nil { return err } }
+			o, step = *found, found.Call(found.isSame(r))`}},
 		jobs:   seeds("ledger-T1r", 1, 2, 3, 4),
 		breaks: []string{"the first labels stay, and filters use them"},
 	},
@@ -159,16 +147,13 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "the callers file is read once",
-		edits:  []edit{{reloadDir, "Value.begin", "!v.reading && time.Since(v.checked) >= i", "v.checked.IsZero()"}},
+		edits:  []edit{{reloadDir, "Value.begin", "!v.reading && time.Since(v.checked) >= interval", "v.checked.IsZero()"}},
 		jobs:   seeds("ledger-T8", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"a new order fits the current budget", "no caller sees another owner's generation or a secret"},
 	},
 	{
-		name: "a callers file that is broken lets nobody in",
-		edits: []edit{{
-			authDir, "LoadCallers", "next, err := Parse(_)",
-			"next, err := Parse(contents[0]); if err != nil && current != nil { next, err = &List{}, nil }",
-		}},
+		name:   "a callers file that is broken lets nobody in",
+		edits:  []edit{{authDir, "LoadCallers", "next, err := Parse(contents[0])", "next, err := Parse(contents[0]); if err != nil && current != nil { next, err = &List{}, nil }"}},
 		jobs:   seeds("ledger-T8", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"the current callers file determines the callers"},
 	},
@@ -186,7 +171,7 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "what an operator says of an order is taken as a refusal",
-		edits:  []edit{{lifecycleDir, "Order.Resolve", `o.State, o.Generation, o.Resolved, o.Held = Refused, g, true, false`, `g = ""; o.State, o.Generation, o.Resolved, o.Held = Refused, g, true, false`}},
+		edits:  []edit{{lifecycleDir, "Order.Resolve", "o.State, o.Generation, o.Resolved, o.Held = Refused, generation, true, false", `generation = ""; o.State, o.Generation, o.Resolved, o.Held = Refused, generation, true, false`}},
 		jobs:   seeds("ledger-T11", 1, 2, 3, 4),
 		breaks: []string{"the resolution of an operator is kept"},
 	},
@@ -201,8 +186,8 @@ var orderBugs = []bug{
 	{
 		name: "a key stands in two teams of one caller",
 		edits: []edit{
-			{ledgerDir, "Ledger.open", "return l.belong(c, u)", `_, _ = l.writes.ExecContext(c, "DROP INDEX IF EXISTS orders_caller"); return l.belong(c, u)`},
-			{ordersDir, "placing.write", "p.request.Agreed = f", "_ = f"},
+			{ledgerDir, "Ledger.open", "return l.belong(ctx, config.Catalog)", `_, _ = l.writes.ExecContext(ctx, "DROP INDEX IF EXISTS orders_caller"); return l.belong(ctx, config.Catalog)`},
+			{ordersDir, "placing.write", "p.request.Agreed = func()", "_ = func()"},
 		},
 		jobs:   seeds("ledger-M1", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"a moved caller is charged once for a key"},
@@ -223,21 +208,21 @@ var orderBugs = []bug{
 		name: "a proxy's 404 is the catalog's",
 		edits: []edit{
 			{catalogDir, "IsAbsent", "e.Own", "true"},
-			{lifecycleDir, "Absence.NotFound", "n.Sub(a.Since) >= AbsentFor", "n.Sub(a.Since) >= AbsentFor/6"},
-			{watchDir, "tenant.lasts", "n.Sub(e.absence.Since) >= lifecycle.AbsentFor", "n.Sub(e.absence.Since) >= lifecycle.AbsentFor/6"},
+			{lifecycleDir, "Absence.NotFound", "now.Sub(a.Since) >= AbsentFor", "now.Sub(a.Since) >= AbsentFor/6"},
+			{watchDir, "tenant.lasts", "now.Sub(e.absence.Since) >= lifecycle.AbsentFor", "now.Sub(e.absence.Since) >= lifecycle.AbsentFor/6"},
 		},
 		jobs:   seeds("ledger-M4", 1, 2, 3, 4, 5, 6, 7, 8, 9),
 		breaks: []string{"no state is delivered that the catalog never had", "a generation that is deleted in the ledger does not exist"},
 	},
 	{
 		name:   "one 404 is a deletion",
-		edits:  []edit{{lifecycleDir, "Absence.NotFound", "w && n.Sub(a.Since) >= AbsentFor", "true"}},
+		edits:  []edit{{lifecycleDir, "Absence.NotFound", "witnessed && now.Sub(a.Since) >= AbsentFor", "true"}},
 		jobs:   seeds("ledger-M4", 1, 2, 3, 4, 5, 6, 7, 8, 9),
 		breaks: []string{"no state is delivered that the catalog never had", "a generation that is deleted in the ledger does not exist"},
 	},
 	{
 		name:   "an event is written by who tells its owner alone",
-		edits:  []edit{{ledgerDir, "transaction.tellGeneration", "_ || t.l.events == nil || a.isForwarded()", "t.l.events == nil || len(types) == 0 || !t.l.IsSubscriber(a.Owner)"}},
+		edits:  []edit{{ledgerDir, "transaction.tellGeneration", "len(types) == 0 || t.l.outbox == nil || after.isForwarded()", "t.l.outbox == nil || len(types) == 0 || !t.l.IsSubscriber(after.Owner)"}},
 		jobs:   seeds("events-only-M5", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"every recorded event arrives, and no other"},
 	},
@@ -261,7 +246,7 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "what was about to leave leaves past the window",
-		edits:  []edit{{catalogDir, "timelyBody.Read", "!n.Before(b.leaveBy) || !n.Round(0).Before(b.leaveBy.Round(0))", "n.IsZero()"}},
+		edits:  []edit{{catalogDir, "timelyBody.Read", "!now.Before(b.leaveBy) || !now.Round(0).Before(b.leaveBy.Round(0))", "now.IsZero()"}},
 		jobs:   seeds("ledger-M12", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"nothing is charged after the window", "an idempotency key is charged once"},
 	},
@@ -270,7 +255,7 @@ var orderBugs = []bug{
 	{
 		name: "an event is written after the transaction of its state",
 		edits: []edit{
-			{ledgerDir, "Ledger.observe", "t.tellGeneration(o, n, x)", "t.tellLater(o, n, x)"},
+			{ledgerDir, "Ledger.observe", "tx.tellGeneration(o, next, seen.Text)", "tx.tellLater(o, next, seen.Text)"},
 			addition(ledgerDir, `import "context"
 
 func (t *transaction) tellLater(before, after Order, text *string) error {
@@ -298,19 +283,19 @@ func (t *transaction) tellLater(before, after Order, text *string) error {
 	},
 	{
 		name:   "any answer takes an event",
-		edits:  []edit{{eventsDir, "Sender.post", "a.StatusCode > 299", "a.StatusCode > 599"}},
+		edits:  []edit{{eventsDir, "Sender.post", "answer.StatusCode > 299", "answer.StatusCode > 599"}},
 		jobs:   seeds("events-only-K3", 1, 2, 3),
 		breaks: []string{"every recorded event arrives, and no other"},
 	},
 	{
 		name:   "events of one generation overtake each other",
-		edits:  []edit{{ledgerDir, "transaction.addEvent", "Job{Kind: k, Ref: r, Owner: o, Line: l}", "Job{Kind: k, Ref: r, Owner: o}"}},
+		edits:  []edit{{ledgerDir, "transaction.addEvent", "Job{Kind: DeliverJob, Ref: e.ID, Owner: e.Owner, Line: e.Subject}", "Job{Kind: DeliverJob, Ref: e.ID, Owner: e.Owner}"}},
 		jobs:   seeds("events-short", 1, 2, 3),
 		breaks: []string{"every recorded event arrives, and no other"},
 	},
 	{
 		name:   "each attempt has an id of its own",
-		edits:  []edit{{eventsDir, "request", "b, e := Document(x)", "x.ID += strconv.FormatInt(x.Attempts, 10); b, e := Document(x)"}},
+		edits:  []edit{{eventsDir, "request", "body, err := Document(e)", "e.ID += strconv.FormatInt(e.Attempts, 10); body, err := Document(e)"}},
 		jobs:   seeds("events-short", 1, 2),
 		breaks: []string{"every recorded event arrives, and no other"},
 	},
@@ -322,25 +307,25 @@ func (t *transaction) tellLater(before, after Order, text *string) error {
 	},
 	{
 		name:   "a dead receiver is left alone for long",
-		edits:  []edit{{eventsDir, "receiver.done", "r.rest = n.Add(_)", "r.rest = n.Add(5 * time.Minute)"}},
+		edits:  []edit{{eventsDir, "receiver.done", "r.rest = now.Add(min(minRest<<min(r.failures, maxDoubles), maxRest))", "r.rest = now.Add(5 * time.Minute)"}},
 		jobs:   seeds("events-short", 1, 2, 3),
 		breaks: []string{"every recorded event arrives, and no other"},
 	},
 	{
 		name:   "the threshold of a month is not told",
-		edits:  []edit{{ledgerDir, "transaction.tellBudgets", "l.periods(o.Time)", "l.periods(o.Time)[:1]"}},
+		edits:  []edit{{ledgerDir, "transaction.tellBudgets", "t.l.teams()[o.Owner].Limits.periods(o.Time)", "t.l.teams()[o.Owner].Limits.periods(o.Time)[:1]"}},
 		jobs:   seeds("events-short", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"every recorded event arrives, and no other"},
 	},
 	{
 		name:   "a refund that comes after a failure is not told",
-		edits:  []edit{{ledgerDir, "transaction.tellGeneration", "a.Refunded && !b.Refunded", "a.Refunded && !b.Refunded && b.Status < lifecycle.Failed"}},
+		edits:  []edit{{ledgerDir, "transaction.tellGeneration", "after.Refunded && !before.Refunded", "after.Refunded && !before.Refunded && before.Status < lifecycle.Failed"}},
 		jobs:   seeds("events-short", 1, 2, 3),
 		breaks: []string{"every recorded event arrives, and no other"},
 	},
 	{
 		name:   "a signature leaves out the time",
-		edits:  []edit{{eventsDir, "Secrets.Sign", `strconv.FormatInt(_, 10)`, `""`}},
+		edits:  []edit{{eventsDir, "Secrets.Sign", "strconv.FormatInt(at.Unix(), 10)", `""`}},
 		jobs:   seeds("events-short", 1),
 		breaks: []string{"every recorded event arrives, and no other"},
 	},
