@@ -194,6 +194,16 @@ func TestDownloadTakesNoDamagedBytes(t *testing.T) {
 				c.Summary.Sha256 = "0"
 			}
 		}),
+		"size": pieces(len(whole), nil, func(c *easelv1.ContentChunk) {
+			if c.GetSummary() != nil {
+				c.Summary.SizeBytes++
+			}
+		}),
+		"another size": pieces(len(whole), nil, func(c *easelv1.ContentChunk) {
+			if c.GetInfo() != nil {
+				*c.Info.SizeBytes = 5
+			}
+		}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

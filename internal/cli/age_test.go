@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -36,9 +37,7 @@ func TestAnOldStateIsToldWithItsAge(t *testing.T) {
 						return observed(test.state, test.ago), nil
 					},
 					watch: func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
-						_ = s.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{Update: &easelv1.GenerationUpdate{Generation: observed(test.state, test.ago), Initial: true}}})
-						sendState(s, succeeded)
-						return nil
+						return errors.Join(sendRender(s, observed(test.state, test.ago)), sendRender(s, render("gen_1", succeeded)))
 					},
 				}
 				dial := server.serve(t)

@@ -46,18 +46,7 @@ func TestAResultThatIsPaidForAndDidNotArriveIsFetchedNotOrderedAgain(t *testing.
 		made.Result = &easelv1.Generation_File{File: &easelv1.FileResult{ContentType: "image/png"}}
 		content := newContent()
 		content.damage = func(c *easelv1.ContentChunk) { c.Crc32C ^= 1 }
-		dial := (&scripted{
-			model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
-			create: func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
-				return render("gen_1", queued), nil
-			},
-			watch: func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
-				return s.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{
-					Update: &easelv1.GenerationUpdate{Generation: made},
-				}})
-			},
-			download: content.send,
-		}).serve(t)
+		dial := ordering(func(_ *easelv1.WatchGenerationRequest, s oneStream) error { return sendRender(s, made) }, content.send).serve(t)
 		out := filepath.Join(t.TempDir(), "my sea.bin")
 		got := easelRun(t.Context(), dial, "generate", "studio/any", "--out", out)
 		if want := "easel download gen_1 --out '" + out + "'"; got.exit == ExitOK || !strings.Contains(got.stderr, want) || strings.Contains(got.stderr, "same command again") {
@@ -67,13 +56,7 @@ func TestAResultThatIsPaidForAndDidNotArriveIsFetchedNotOrderedAgain(t *testing.
 }
 
 func TestAWatchThatIsLostSaysHowToFetchWhatIsOrdered(t *testing.T) {
-	dial := (&scripted{
-		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
-		create: func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
-			return render("gen_1", queued), nil
-		},
-		watch: func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(codes.Unauthenticated, "") },
-	}).serve(t)
+	dial := ordering(func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(codes.Unauthenticated, "") }, nil).serve(t)
 	got := easelRun(t.Context(), dial, "generate", "studio/any", "--out", t.TempDir())
 	if got.exit != ExitCredential || !strings.Contains(got.stderr, "easel download gen_1 --wait 10m --out ") {
 		t.Errorf("exit %d\n%s", got.exit, got.stderr)

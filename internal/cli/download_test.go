@@ -14,7 +14,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -35,7 +34,7 @@ func newContent() *content {
 }
 
 // send sends the result to the client, with the scripted failures.
-func (c *content) send(r *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+func (c *content) send(r *easelv1.DownloadGenerationRequest, stream downloadStream) error {
 	c.requests = append(c.requests, r)
 	if r.Etag != "" && r.Etag != c.etag {
 		return failing(codes.DataLoss, "CONTENT_CHANGED")
@@ -114,60 +113,9 @@ func TestADownloadGetsTheNameOfTheServerAndNothingElseIsLeft(t *testing.T) {
 	}
 }
 
-func TestADownloadThatBreaksOffGoesOnWhereItWas(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dir, c := t.TempDir(), newContent()
-		c.breakAt = []int{20_000, 20_000, 50_000}
-		got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
-		if got.exit != ExitOK || len(c.requests) != 4 {
-			t.Fatalf("exit %d after %d streams\n%s", got.exit, len(c.requests), got.stderr)
-		}
-		for i, offset := range []int64{0, 20_000, 20_000, 50_000} {
-			if r := c.requests[i]; r.ReadOffset != offset || i > 0 && r.Etag != "v1" {
-				t.Errorf("stream %d asked for %d with etag %q, want %d", i, r.ReadOffset, r.Etag, offset)
-			}
-		}
-		wantFile(t, filepath.Join(dir, "gen_1.bin"), c.bytes)
-	})
-}
-
-func TestDamagedBytesNeverBecomeTheFile(t *testing.T) {
-	for name, damage := range map[string]func(*easelv1.ContentChunk){
-		"a flipped bit":   func(c *easelv1.ContentChunk) { c.Crc32C ^= 1 },
-		"a gap":           func(c *easelv1.ContentChunk) { c.Offset += 7 },
-		"a wrong SHA-256": func(c *easelv1.ContentChunk) { damageSummary(c, func(s *easelv1.ContentSummary) { s.Sha256 = "00" }) },
-		"a wrong size":    func(c *easelv1.ContentChunk) { damageSummary(c, func(s *easelv1.ContentSummary) { s.SizeBytes++ }) },
-		"another size": func(c *easelv1.ContentChunk) {
-			damageInfo(c, func(i *easelv1.ContentInfo) { i.SizeBytes = new(int64(5)) })
-		},
-		"a path as a name": func(c *easelv1.ContentChunk) { damageInfo(c, func(i *easelv1.ContentInfo) { i.FileName = "../x" }) },
-		"a hidden name":    func(c *easelv1.ContentChunk) { damageInfo(c, func(i *easelv1.ContentInfo) { i.FileName = ".bashrc" }) },
-		"no name":          func(c *easelv1.ContentChunk) { damageInfo(c, func(i *easelv1.ContentInfo) { i.FileName = "" }) },
-		"no info":          func(c *easelv1.ContentChunk) { c.Info = nil },
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			dir, c := t.TempDir(), newContent()
-			c.damage = damage
-			got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", dir)
-			if got.exit != ExitFailure {
-				t.Errorf("%s: exit %d\n%s", name, got.exit, got.stderr)
-			}
-			if names := directory(t, dir); len(names) != 0 {
-				t.Errorf("%s: left behind: %q", name, names)
-			}
-		})
-	}
-}
-
 func damageSummary(c *easelv1.ContentChunk, how func(*easelv1.ContentSummary)) {
 	if c.Summary != nil {
 		how(c.Summary)
-	}
-}
-
-func damageInfo(c *easelv1.ContentChunk, how func(*easelv1.ContentInfo)) {
-	if c.Info != nil {
-		how(c.Info)
 	}
 }
 
@@ -222,28 +170,6 @@ func TestAFileThatAppearsMeanwhileIsNotOverwritten(t *testing.T) {
 	}
 }
 
-func TestADownloadDoesNotAskAgainWhereItMakesNoSense(t *testing.T) {
-	for code, test := range map[codes.Code]struct {
-		reason string
-		exit   int
-	}{
-		codes.NotFound:           {"GENERATION_NOT_FOUND", ExitNotFound},
-		codes.FailedPrecondition: {"CONTENT_NOT_READY", ExitRetry},
-		codes.Unauthenticated:    {"UPSTREAM_CREDENTIAL_REJECTED", ExitCredential},
-		codes.DataLoss:           {"CONTENT_CHANGED", ExitFailure},
-	} {
-		asked := 0
-		server := &scripted{download: func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
-			asked++
-			return failing(code, test.reason)
-		}}
-		got := easelRun(t.Context(), server.serve(t), "download", "gen_1", "--out", t.TempDir())
-		if got.exit != test.exit || asked != 1 {
-			t.Errorf("%v: exit %d after %d requests, want %d after 1\n%s", code, got.exit, asked, test.exit, got.stderr)
-		}
-	}
-}
-
 func TestADownloadToStandardOutputIsWholeOrNothing(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	c := newContent()
@@ -283,7 +209,7 @@ func TestADownloadToStandardOutputIsWholeOrNothing(t *testing.T) {
 // poem starts a scripted server with one render, which has a text result if its state is succeeded.
 func poem(t *testing.T, state easelv1.State) dialer {
 	return (&scripted{
-		download: func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+		download: func(*easelv1.DownloadGenerationRequest, downloadStream) error {
 			return failing(codes.FailedPrecondition, "NO_CONTENT")
 		},
 		get: func(r *easelv1.GetGenerationRequest) (*easelv1.Generation, error) {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -42,6 +41,13 @@ func TestEveryKindOfErrorHasItsExitCode(t *testing.T) {
 		{codes.FailedPrecondition, "NO_CONTENT", ExitFailure},
 		{codes.Internal, "UPSTREAM_CONTRACT_MISMATCH", ExitFailure},
 		{codes.DataLoss, "CONTENT_CHANGED", ExitFailure},
+		{codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED", ExitUsage},
+		{codes.InvalidArgument, "UPSTREAM_INVALID_INPUT", ExitUsage},
+		{codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED", ExitCredential},
+		{codes.NotFound, "", ExitNotFound},
+		{codes.PermissionDenied, "", ExitCredential},
+		{codes.InvalidArgument, "", ExitUsage},
+		{codes.FailedPrecondition, "", ExitFailure},
 		{codes.Unimplemented, "", ExitFailure},
 	} {
 		server := &scripted{get: func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error) {
@@ -86,16 +92,6 @@ func TestAnErrorTellsEveryBadFieldAndWhenToRetry(t *testing.T) {
 	}
 }
 
-func TestErrorsAreJSONWhereTheOutputIs(t *testing.T) {
-	server := &scripted{get: func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error) {
-		return nil, failing(codes.NotFound, "GENERATION_NOT_FOUND")
-	}}
-	got := easelRun(t.Context(), server.serve(t), "get", "gen_1", "-o", "json")
-	if !json.Valid([]byte(got.stderr)) || len(linesOf(got.stderr)) != 1 {
-		t.Errorf("not one line of JSON: %q", got.stderr)
-	}
-}
-
 func TestAForeignMessageStaysOnItsLine(t *testing.T) {
 	var text bytes.Buffer
 	explain(t.Context(), errors.New("one\n\x1b[31mtwo")).write(&text)
@@ -135,30 +131,13 @@ func TestAMissingKeyNamesTheSettings(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsNotThereIsSaidToBeNotThere(t *testing.T) {
-	got := easelRun(t.Context(), nil, "account", "--addr", "127.0.0.1:1")
-	if got.exit != ExitRetry || !strings.Contains(got.stderr, "127.0.0.1:1") || !strings.Contains(got.stderr, "--addr") {
-		t.Errorf("exit %d\n%s", got.exit, got.stderr)
-	}
-}
-
 func TestARenderThatFailedIsPrintedWhereTheOutputIsJSON(t *testing.T) {
 	end := render("gen_1", failed)
 	end.FailureMessage = "no paint"
-	dial := (&scripted{
-		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
-		create: func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
-			return render("gen_1", queued), nil
-		},
-		watch: func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
-			return s.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{
-				Update: &easelv1.GenerationUpdate{Generation: end},
-			}})
-		},
-		download: func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+	dial := ordering(func(_ *easelv1.WatchGenerationRequest, s oneStream) error { return sendRender(s, end) },
+		func(*easelv1.DownloadGenerationRequest, downloadStream) error {
 			return failing(codes.FailedPrecondition, "NO_CONTENT")
-		},
-	}).serve(t)
+		}).serve(t)
 	for _, test := range []struct {
 		state               easelv1.State
 		exit                int

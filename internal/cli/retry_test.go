@@ -81,12 +81,14 @@ func TestAQuestionThatStaysUnansweredSaysThatNothingWasOrdered(t *testing.T) {
 
 func TestAnOrderThatTakesLongSaysWhatItWaitsFor(t *testing.T) {
 	unknown := failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(12*time.Second))
-	synctest.Test(t, func(t *testing.T) {
-		got := easelRun(t.Context(), (&orders{errors: []error{unknown}}).serve(t), "generate", "studio/any")
-		for _, part := range []string{"no answer yet (it failed); trying again in 1", "no response to the order yet", "the server answers again"} {
-			if !strings.Contains(got.stderr, part) {
-				t.Errorf("%q is not in\n%s", part, got.stderr)
+	for form, waits := range map[string]string{"table": "no response to the order yet; waiting\n", "json": `{"note":"no response to the order yet; waiting"}`} {
+		synctest.Test(t, func(t *testing.T) {
+			got := easelRun(t.Context(), (&orders{errors: []error{unknown}}).serve(t), "generate", "studio/any", "-o", form)
+			for _, part := range []string{"no answer yet (it failed); trying again in 1", waits, "the server answers again"} {
+				if !strings.Contains(got.stderr, part) {
+					t.Errorf("%s: %q is not in\n%s", form, part, got.stderr)
+				}
 			}
-		}
-	})
+		})
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -27,11 +26,7 @@ func TestAttackOfEveryTextOnATerminalWithColours(t *testing.T) { // fault A15
 		term := openTerminal(t)
 		for _, command := range evilCommands(t.TempDir()) {
 			for _, form := range [][]string{{}, {"-q"}, {"-o", "json"}} {
-				Run(t.Context(), slices.Concat(command, form, []string{"--timeout", "200ms"}), &Program{
-					Grammar: grammar(),
-					Stdin:   strings.NewReader(""), Stdout: term.child, Stderr: term.child, Dial: dial,
-					Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
-				})
+				term.run(t, env, dial, slices.Concat(command, form, []string{"--timeout", "200ms"})...)
 			}
 		}
 		fmt.Fprintln(term.child, "the end")
@@ -48,7 +43,7 @@ func TestAttackOfEveryTextOnATerminalWithColours(t *testing.T) { // fault A15
 
 func TestAttackOfAResultOnStandardOutput(t *testing.T) { // fault A15
 	text := evilServer(easelv1.State_STATE_SUCCEEDED, true, codes.OK, "")
-	text.download = func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+	text.download = func(*easelv1.DownloadGenerationRequest, downloadStream) error {
 		return failing(codes.FailedPrecondition, "NO_CONTENT")
 	}
 	evil := evilRender(easelv1.State_STATE_SUCCEEDED, true).GetText().Text
@@ -67,11 +62,7 @@ func TestAttackOfAResultOnStandardOutput(t *testing.T) { // fault A15
 	} {
 		for _, env := range []map[string]string{{}, {"TERM": "dumb"}} {
 			term := openTerminal(t)
-			exit := Run(t.Context(), c.args, &Program{
-				Grammar: grammar(),
-				Stdin:   strings.NewReader(""), Stdout: term.child, Stderr: term.child, Dial: c.dial,
-				Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
-			})
+			exit := term.run(t, env, c.dial, c.args...)
 			fmt.Fprintln(term.child, "the end")
 			written := ownCodes.ReplaceAllString(term.until(t, "the end"), "\n")
 			if exit != ExitOK || !strings.Contains(written, `evil\u001b[2J\u001b[31m`) {

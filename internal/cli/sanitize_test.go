@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -126,14 +125,14 @@ func evilServer(state easelv1.State, text bool, code codes.Code, fileName string
 			stay(s.Context())
 			return fail()
 		},
-		watchAll: func(_ *easelv1.WatchGenerationsRequest, s grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
+		watchAll: func(_ *easelv1.WatchGenerationsRequest, s manyStream) error {
 			_ = s.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_Heartbeat{Heartbeat: heartbeat()}})
 			_ = s.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_CaughtUp{CaughtUp: &easelv1.CaughtUp{}}})
 			_ = s.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_Update{Update: update()}})
 			stay(s.Context())
 			return fail()
 		},
-		download: func(_ *easelv1.DownloadGenerationRequest, s grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+		download: func(_ *easelv1.DownloadGenerationRequest, s downloadStream) error {
 			data := []byte("bytes")
 			_ = s.Send(&easelv1.DownloadGenerationResponse{Chunk: &easelv1.ContentChunk{
 				Data: data, Crc32C: crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli)),

@@ -36,9 +36,9 @@ type scripted struct {
 	get      func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error)
 	list     func(*easelv1.ListGenerationsRequest) *easelv1.ListGenerationsResponse
 	remove   func(*easelv1.DeleteGenerationRequest) error
-	watch    func(*easelv1.WatchGenerationRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error
-	watchAll func(*easelv1.WatchGenerationsRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error
-	download func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error
+	watch    func(*easelv1.WatchGenerationRequest, oneStream) error
+	watchAll func(*easelv1.WatchGenerationsRequest, manyStream) error
+	download func(*easelv1.DownloadGenerationRequest, downloadStream) error
 }
 
 func (s *scripted) GetAccount(context.Context, *easelv1.GetAccountRequest) (*easelv1.GetAccountResponse, error) {
@@ -88,15 +88,15 @@ func (s *scripted) DeleteGeneration(_ context.Context, r *easelv1.DeleteGenerati
 	return &easelv1.DeleteGenerationResponse{}, s.remove(r)
 }
 
-func (s *scripted) WatchGeneration(r *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
+func (s *scripted) WatchGeneration(r *easelv1.WatchGenerationRequest, stream oneStream) error {
 	return s.watch(r, stream)
 }
 
-func (s *scripted) WatchGenerations(r *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
+func (s *scripted) WatchGenerations(r *easelv1.WatchGenerationsRequest, stream manyStream) error {
 	return s.watchAll(r, stream)
 }
 
-func (s *scripted) DownloadGeneration(r *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
+func (s *scripted) DownloadGeneration(r *easelv1.DownloadGenerationRequest, stream downloadStream) error {
 	return s.download(r, stream)
 }
 

@@ -64,6 +64,15 @@ func (term *testTerminal) read(user *os.File) {
 	}
 }
 
+// run runs a command at the terminal, and returns its exit code.
+func (term *testTerminal) run(t *testing.T, env map[string]string, dial dialer, args ...string) int {
+	return Run(t.Context(), args, &Program{
+		Grammar: grammar(),
+		Stdin:   strings.NewReader(""), Stdout: term.child, Stderr: term.child, Dial: dial,
+		Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+	})
+}
+
 // until waits until the output contains a string, and returns all output.
 func (term *testTerminal) until(t *testing.T, text string) string {
 	t.Helper()
@@ -82,17 +91,11 @@ func (term *testTerminal) until(t *testing.T, text string) string {
 }
 
 func TestColourAndLiveLinesFollowTheTerminal(t *testing.T) {
-	dial := (&scripted{
-		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
-		create: func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
-			return render("gen_1", queued), nil
-		},
-		watch: func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
-			sendState(s, queued)
-			sendState(s, failed)
-			return nil
-		},
-	}).serve(t)
+	dial := ordering(func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
+		sendState(s, queued)
+		sendState(s, failed)
+		return nil
+	}, nil).serve(t)
 	for name, test := range map[string]struct {
 		env          map[string]string
 		colour, live bool
@@ -102,11 +105,7 @@ func TestColourAndLiveLinesFollowTheTerminal(t *testing.T) {
 		"a dumb terminal":  {map[string]string{"TERM": "dumb"}, false, false},
 	} {
 		term := openTerminal(t)
-		exit := Run(t.Context(), []string{"generate", "studio/any", "--watch"}, &Program{
-			Grammar: grammar(),
-			Stdin:   strings.NewReader(""), Stdout: term.child, Stderr: term.child, Dial: dial,
-			Lookup: func(name string) (string, bool) { v, ok := test.env[name]; return v, ok },
-		})
+		exit := term.run(t, test.env, dial, "generate", "studio/any", "--watch")
 		got := term.until(t, "easel: the render gen_1 failed\r\n")
 		colour, live := strings.Contains(got, "\x1b[3"), strings.Contains(got, "queued 0s")
 		if exit != ExitGenerationFailed || colour != test.colour || live != test.live {

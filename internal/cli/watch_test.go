@@ -60,12 +60,32 @@ func render(id string, state easelv1.State) *easelv1.Generation {
 	return &easelv1.Generation{GenerationId: id, ModelId: "m", State: state, Terminal: terminal, Etag: state.String()}
 }
 
-type oneStream = grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]
+type (
+	oneStream      = grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]
+	manyStream     = grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
+	downloadStream = grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]
+)
 
-func sendState(stream oneStream, state easelv1.State) {
-	_ = stream.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{
-		Update: &easelv1.GenerationUpdate{Generation: render("gen_1", state)},
-	}})
+func sendState(stream oneStream, state easelv1.State) { _ = sendRender(stream, render("gen_1", state)) }
+
+func sendRender(stream oneStream, g *easelv1.Generation) error {
+	return stream.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{Update: &easelv1.GenerationUpdate{Generation: g}}})
+}
+
+// sendAll sends an update in a watch of everything.
+func sendAll(stream manyStream, g *easelv1.Generation) {
+	_ = stream.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_Update{Update: &easelv1.GenerationUpdate{Generation: g}}})
+}
+
+// ordering returns a server that accepts every order as gen_1.
+func ordering(watch func(*easelv1.WatchGenerationRequest, oneStream) error, download func(*easelv1.DownloadGenerationRequest, downloadStream) error) *scripted {
+	return &scripted{
+		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
+		create: func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
+			return render("gen_1", queued), nil
+		},
+		watch: watch, download: download,
+	}
 }
 
 // watchScript starts a scripted server. Its first watch runs the first stream, its second watch the second, and so on.
@@ -112,40 +132,6 @@ func TestALostWatchGoesOnFromWhatIsKnown(t *testing.T) {
 	})
 }
 
-func TestAWatchReconnectsOnEveryErrorThatMayPass(t *testing.T) {
-	for _, code := range []codes.Code{
-		codes.Unavailable, codes.Internal, codes.Unknown, codes.Aborted, codes.ResourceExhausted,
-		codes.DeadlineExceeded, codes.Canceled, codes.AlreadyExists, codes.OutOfRange, codes.DataLoss,
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			dial := watchScript(t,
-				func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(code, "") },
-				func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(code, "") },
-				func(_ *easelv1.WatchGenerationRequest, s oneStream) error { sendState(s, succeeded); return nil })
-			if got := easelRun(t.Context(), dial, "watch", "gen_1"); got.exit != ExitOK {
-				t.Errorf("%v: exit %d\n%s", code, got.exit, got.stderr)
-			}
-		})
-	}
-}
-
-func TestAWatchEndsOnErrorsThatStay(t *testing.T) {
-	for code, exit := range map[codes.Code]int{
-		codes.NotFound: ExitNotFound, codes.Unauthenticated: ExitCredential,
-		codes.PermissionDenied: ExitCredential, codes.InvalidArgument: ExitUsage,
-		codes.FailedPrecondition: ExitFailure, codes.Unimplemented: ExitFailure,
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			dial := watchScript(t,
-				func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(code, "") },
-				func(_ *easelv1.WatchGenerationRequest, s oneStream) error { sendState(s, succeeded); return nil })
-			if got := easelRun(t.Context(), dial, "watch", "gen_1"); got.exit != exit {
-				t.Errorf("%v: exit %d, want %d\n%s", code, got.exit, exit, got.stderr)
-			}
-		})
-	}
-}
-
 func TestSilenceForThreeHeartbeatsIsALostStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var began, lost time.Time
@@ -164,28 +150,6 @@ func TestSilenceForThreeHeartbeatsIsALostStream(t *testing.T) {
 		}
 		if !strings.Contains(got.stderr, "silent for three heartbeats") {
 			t.Errorf("the output has no reason:\n%s", got.stderr)
-		}
-	})
-}
-
-func TestAClosingServerSaysWhenToComeBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var left, back time.Time
-		dial := watchScript(t,
-			func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
-				left = time.Now()
-				_ = s.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Closing{
-					Closing: &easelv1.StreamClosing{RetryDelay: durationpb.New(7 * time.Second)},
-				}})
-				return failing(codes.Unavailable, "")
-			},
-			func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
-				back = time.Now()
-				sendState(s, succeeded)
-				return nil
-			})
-		if got := easelRun(t.Context(), dial, "watch", "gen_1"); got.exit != ExitOK || back.Sub(left) != 7*time.Second {
-			t.Errorf("exit %d, back after %v, want 7s", got.exit, back.Sub(left))
 		}
 	})
 }
@@ -333,9 +297,7 @@ func TestALostWatchOfEverythingSaysWhatIsKnownAndKeepsItsFilter(t *testing.T) {
 				return s.Context().Err()
 			}
 			for id, state := range map[string]easelv1.State{"gen_1": queued, "gen_2": succeeded, "gen_3": easelv1.State_STATE_DELETED} {
-				_ = s.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_Update{
-					Update: &easelv1.GenerationUpdate{Generation: render(id, state)},
-				}})
+				sendAll(s, render(id, state))
 			}
 			return failing(codes.Unavailable, "")
 		}}

@@ -7,14 +7,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
-
-type manyStream = grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
 
 func TestAWatchOfEverythingPrintsEachChangeAndSaysThatItContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -22,7 +19,7 @@ func TestAWatchOfEverythingPrintsEachChangeAndSaysThatItContinues(t *testing.T) 
 		send := func(s manyStream, id string, age time.Duration, state easelv1.State) {
 			g := render(id, state)
 			g.CreateTime = timestamppb.New(began.Add(-age))
-			_ = s.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_Update{Update: &easelv1.GenerationUpdate{Generation: g}}})
+			sendAll(s, g)
 		}
 		streams := 0
 		dial := (&scripted{watchAll: func(_ *easelv1.WatchGenerationsRequest, s manyStream) error {
@@ -53,9 +50,7 @@ func TestAWatchOfEverythingPrintsEachChangeAndSaysThatItContinues(t *testing.T) 
 
 func TestAWatchOfEverythingThatEndsEarlyStillTellsWhatItHasSeen(t *testing.T) {
 	dial := (&scripted{watchAll: func(_ *easelv1.WatchGenerationsRequest, s manyStream) error {
-		_ = s.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_Update{
-			Update: &easelv1.GenerationUpdate{Generation: render("gen_1", queued)},
-		}})
+		sendAll(s, render("gen_1", queued))
 		return failing(codes.Unauthenticated, "")
 	}}).serve(t)
 	if got := easelRun(t.Context(), dial, "watch"); got.exit != ExitCredential || !strings.Contains(got.stdout, "gen_1") || strings.Contains(got.stderr, "as they come") {
