@@ -19,7 +19,6 @@ import (
 	"github.com/easel-grpc/easel/internal/admin"
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // changing is a server with test data for every change that an operator can make.
@@ -31,7 +30,6 @@ type changing struct {
 	callers      string // callers file
 	key          string // shared API key file
 	unknown      string // ID of an order whose outcome is unknown
-	grpc, admin  string // addresses of these listeners
 	mu           sync.Mutex
 	askedDeleted []string // generations that the catalog was asked to delete
 }
@@ -60,19 +58,9 @@ func startChanging(t *testing.T, more map[string]string) *changing {
 	c.change("DELETE FROM events")
 	c.change("INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time) VALUES ('e', 'studio', 't', 's', 1, 0, '{}', 2, easel_now())")
 	c.list("")
-	env := map[string]string{
+	c.served = startServe(t, with(map[string]string{
 		"EASEL_UPSTREAM_URL": upstream.URL, "EASEL_UPSTREAM_KEY_FILE": c.key, "EASEL_LEDGER_URL": url, "EASEL_CALLERS_FILE": c.callers,
-		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
-	}
-	for name, value := range more {
-		env[name] = value
-	}
-	listeners := 3
-	if more["EASEL_METRICS_ADDR"] != "" {
-		listeners++
-	}
-	c.served = start(t, env, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == listeners }, "serve")
-	c.grpc, c.admin = proctest.Find(t, `"server":"grpc","addr":"([^"]+)"`, c.served.stderr.String()), proctest.Find(t, `"server":"admin","addr":"([^"]+)"`, c.served.stderr.String())
+	}, more))
 	return c
 }
 
@@ -110,7 +98,7 @@ func (c *changing) list(more string) {
 
 // run runs an 'easel' command with a token.
 func (c *changing) run(token string, args ...string) printed {
-	return easelEnv(c.Context(), nil, map[string]string{"EASEL_ADMIN_ADDR": c.admin, "EASEL_ADDR": c.grpc, "EASEL_API_KEY": token}, args...)
+	return easelEnv(c.Context(), nil, map[string]string{"EASEL_ADMIN_ADDR": c.served.addr("admin"), "EASEL_ADDR": c.served.addr("grpc"), "EASEL_API_KEY": token}, args...)
 }
 
 // state returns a string that differs after each change that an operator can make.
@@ -249,27 +237,19 @@ func TestAdminAddressIsClosedToOthersThanOperators(t *testing.T) {
 	for pattern, open := range admin.Routes() {
 		method, route, _ := strings.Cut(pattern, " ")
 		for token, want := range map[string]int{"": http.StatusUnauthorized, "poster-token": http.StatusForbidden} {
-			r, err := http.NewRequestWithContext(t.Context(), method, "http://"+c.admin+strings.TrimSuffix(route, "{$}"), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			var header []string
 			if token != "" {
-				r.Header.Set("Authorization", "Bearer "+token)
+				header = []string{"Authorization", "Bearer " + token}
 			}
-			answer, err := http.DefaultClient.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			answer.Body.Close()
 			if open {
 				want = http.StatusOK
 			}
-			if answer.StatusCode != want {
+			if answer, _ := request(t, method, "http://"+c.served.addr("admin")+strings.TrimSuffix(route, "{$}"), "", header...); answer.StatusCode != want {
 				t.Errorf("%s under %q returns %d", pattern, token, answer.StatusCode)
 			}
 		}
 	}
-	got := easelEnv(t.Context(), nil, map[string]string{"EASEL_ADMIN_ADDR": c.admin, "EASEL_API_KEY": "poster-token"}, "audit")
+	got := c.run("poster-token", "audit")
 	if want := "\n       Set EASEL_API_KEY to the token of an operator in the callers file, or --api-key-file to a file with it.\n"; got.exit != exitCredential || !strings.HasSuffix(got.stderr, want) {
 		t.Errorf("exit %d, printed\n%s", got.exit, got.stderr)
 	}

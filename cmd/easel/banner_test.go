@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +16,7 @@ import (
 func devOn(t *testing.T, flags ...string) (banner string, stop func() int) {
 	t.Helper()
 	args := append([]string{"dev", "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}, flags...)
-	dev := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "Ctrl-C") }, args...)
+	dev := start(t, nil, proctest.DevReady, args...)
 	return dev.stdout.String(), dev.stop
 }
 
@@ -69,7 +68,7 @@ func TestWhatABannerShowsToCopyNamesTheProgramAsItWasCalled(t *testing.T) {
 }
 
 func TestTheSandboxShowsALineThatInjectsAFault(t *testing.T) {
-	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "Ctrl-C") }, "sandbox", "--addr", "127.0.0.1:0", "--admin")
+	box := startSandbox(t, "--admin")
 	line := proctest.Find(t, `(curl .*/_sandbox/faults -d .*)`, box.stdout.String())
 	if help := easel(t.Context(), nil, "sandbox", "--help").stdout; !strings.Contains(help, line[strings.Index(line, "-d "):]+"\n") {
 		t.Errorf("%s is not in the help:\n%s", line, help)
@@ -98,28 +97,5 @@ func TestDevShowsThatARenderIsRunningUnlessADialectIsNamed(t *testing.T) {
 				t.Errorf("exit %d\n%s", got.exit, got.stderr)
 			}
 		})
-	}
-}
-
-func TestDevLogsItsAddressesForThoseWhoStartItFromAProgram(t *testing.T) {
-	dev := start(t, map[string]string{"EASEL_POLL_RATE": "7"}, func(stdout, _ string) bool { return strings.Contains(stdout, "Ctrl-C") },
-		"dev", "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0")
-	bound := map[string]string{}
-	for line := range strings.Lines(dev.stderr.String()) {
-		var entry struct{ Msg, Server, Addr string }
-		if err := json.Unmarshal([]byte(line), &entry); err != nil {
-			t.Errorf("%s is not JSON: %v", line, err)
-		}
-		if entry.Msg == "listening" {
-			bound[entry.Server] = entry.Addr
-		}
-	}
-	for _, server := range []string{"grpc", "http", "admin"} {
-		if !strings.HasPrefix(bound[server], "127.0.0.1:") || strings.HasSuffix(bound[server], ":0") {
-			t.Errorf("%s listens at %q", server, bound[server])
-		}
-	}
-	if got := easel(t.Context(), nil, "dev", "--poll-rate=-1"); got.exit != exitUsage || !strings.Contains(got.stderr, "EASEL_POLL_RATE") {
-		t.Errorf("exit %d: %s", got.exit, got.stderr)
 	}
 }

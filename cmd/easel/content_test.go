@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -15,65 +14,12 @@ import (
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
-// fetchFile sends a REST request for a file, and returns the response and its body.
-func fetchFile(t *testing.T, method, url string, header ...string) (answer *http.Response, body []byte) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n := 0; n < len(header); n += 2 {
-		r.Header.Set(header[n], header[n+1])
-	}
-	if answer, err = http.DefaultClient.Do(r); err == nil {
-		defer answer.Body.Close()
-		body, err = io.ReadAll(answer.Body)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer, body
-}
-
-// startKeeping starts a sandbox at a speed, and a server that copies results to a directory. The directory also contains the
-// ledger. addr returns the address of one of the server's listeners.
-func startKeeping(t *testing.T, speed string) (box, served *running, dir string, addr func(server string) string) {
-	t.Helper()
-	box = start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, "sandbox", "--addr", "127.0.0.1:0", "--speed", speed)
-	dir = t.TempDir()
-	served = start(t, map[string]string{
-		"EASEL_UPSTREAM_URL":      proctest.Find(t, `(http://\S+/catalog)`, box.stdout.String()),
-		"EASEL_UPSTREAM_KEY_FILE": write(t, proctest.Find(t, `(sandbox_live_\w+)`, box.stdout.String())+"\n"),
-		"EASEL_LEDGER_URL":        "sqlite:" + filepath.Join(dir, "ledger.db"), "EASEL_CONTENT_URL": "file:" + filepath.Join(dir, "results"),
-		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
-	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
-	return box, served, dir, func(server string) string {
-		return proctest.Find(t, `"server":"`+server+`","addr":"([^"]+)"`, served.stderr.String())
-	}
-}
-
-// A download with a waitTimeout returns when that time is over, even if the generation has not finished.
-func TestADownloadWhoseTimeIsOverIsAnsweredAtOnce(t *testing.T) {
-	_, _, _, addr := startKeeping(t, "0.001")
-	made := easel(t.Context(), nil, "generate", "studio/landscape", "prompt=sea", "size=64x40", "-o", "json", "--addr", addr("grpc"))
-	least := time.Hour
-	for range 5 {
-		began := time.Now()
-		answer, body := fetchFile(t, http.MethodGet, "http://"+addr("http")+"/v1/generations/"+proctest.Find(t, `"generationId": ?"([^"]+)"`, made.stdout)+"/content?waitTimeout=0.2s")
-		if strings.Contains(string(body), "UPSTREAM_UNAVAILABLE") { // the first state did not arrive in time
-			continue
-		}
-		if least = min(least, time.Since(began)); !strings.Contains(string(body), "CONTENT_NOT_READY") {
-			t.Fatalf("%s %s", answer.Status, body)
-		}
-	}
-	if least > time.Second {
-		t.Errorf("the answer took %v", least)
-	}
-}
-
 func TestACopyOutlivesTheCatalog(t *testing.T) {
-	box, served, dir, addr := startKeeping(t, "100")
+	box, dir := startSandbox(t, "--speed", "100"), t.TempDir()
+	served := startServe(t, with(box.shared(), map[string]string{
+		"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(dir, "ledger.db"), "EASEL_CONTENT_URL": "file:" + filepath.Join(dir, "results"),
+	}))
+	addr := served.addr
 	made := easel(t.Context(), nil, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--watch", "-o", "json", "--addr", addr("grpc"))
 	text := easel(t.Context(), nil, "generate", "studio/haiku", "prompt=sea", "--watch", "-o", "json", "--addr", addr("grpc"))
 	if made.exit != exitOK || text.exit != exitOK {
@@ -85,7 +31,7 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 	}
 	for _, one := range []string{made.stdout, text.stdout} {
 		for end := time.Now().Add(20 * time.Second); ; {
-			answer, _ := fetchFile(t, http.MethodHead, at(one))
+			answer, _ := request(t, http.MethodHead, at(one), "")
 			if answer.Header.Get("Easel-Content-Source") == "copy" {
 				break
 			}
@@ -94,7 +40,7 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 			}
 		}
 	}
-	whole, want := fetchFile(t, http.MethodGet, at(made.stdout))
+	whole, want := request(t, http.MethodGet, at(made.stdout), "")
 	box.stop()
 	verify := []string{"content", "verify", "--bytes", "--ledger-url", "sqlite:" + filepath.Join(dir, "ledger.db"), "--content-url", "file:" + filepath.Join(dir, "results")}
 	if got := easel(t.Context(), nil, verify...); got.exit != exitOK || !strings.HasPrefix(got.stdout, "2 copies of ") {
@@ -125,7 +71,7 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 		{http.MethodGet, []string{"If-None-Match", etag}, http.StatusNotModified, nil},
 		{http.MethodGet, []string{"If-Match", `"other"`}, http.StatusPreconditionFailed, nil},
 	} {
-		answer, body := fetchFile(t, one.method, at(made.stdout), one.header...)
+		answer, body := request(t, one.method, at(made.stdout), "", one.header...)
 		if answer.StatusCode != one.status || one.status < 300 && !bytes.Equal(body, one.body) {
 			t.Errorf("%s %q: %s, %d bytes", one.method, one.header, answer.Status, len(body))
 		}
@@ -133,7 +79,7 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 			t.Errorf("%s %q: %v", one.method, one.header, answer.Header)
 		}
 	}
-	if answer, body := fetchFile(t, http.MethodGet, at(text.stdout)); answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/plain; charset=utf-8" || !strings.Contains(string(body), "\n") {
+	if answer, body := request(t, http.MethodGet, at(text.stdout), ""); answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/plain; charset=utf-8" || !strings.Contains(string(body), "\n") {
 		t.Errorf("the text is %s %q", answer.Status, body)
 	}
 
@@ -153,7 +99,7 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 			t.Errorf("%q: exit %d\n%s%s", step.args, got.exit, got.stdout, got.stderr)
 		}
 	}
-	if answer, body := fetchFile(t, http.MethodGet, at(made.stdout)); answer.Header.Get("Easel-Content-Source") != "copy" || !bytes.Equal(body, want) {
+	if answer, body := request(t, http.MethodGet, at(made.stdout), ""); answer.Header.Get("Easel-Content-Source") != "copy" || !bytes.Equal(body, want) {
 		t.Errorf("while it is copied again, the result is %s of %d bytes", answer.Status, len(body))
 	}
 
@@ -181,7 +127,7 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 // holdContents checks that the metrics count two copies, and that the status page reports copies.
 func holdContents(t *testing.T, admin string) {
 	t.Helper()
-	_, metrics := fetchFile(t, http.MethodGet, "http://"+admin+"/metrics")
+	_, metrics := request(t, http.MethodGet, "http://"+admin+"/metrics", "")
 	for _, row := range telemetry.Table {
 		if row.From == telemetry.Contents && !strings.Contains(string(metrics), "\n"+row.Prometheus()) {
 			t.Errorf("no value for %s", row.Name)
@@ -192,7 +138,7 @@ func holdContents(t *testing.T, admin string) {
 			t.Errorf("the metrics lack %s", want)
 		}
 	}
-	if _, status := fetchFile(t, http.MethodGet, "http://"+admin+"/status.json"); !strings.Contains(string(status), `"copies":true`) {
+	if _, status := request(t, http.MethodGet, "http://"+admin+"/status.json", ""); !strings.Contains(string(status), `"copies":{`) {
 		t.Errorf("the status page does not report copies: %s", status)
 	}
 }
@@ -205,8 +151,8 @@ func TestOnlyAHostThatIsNamedIsAskedForAResult(t *testing.T) {
 	}))
 	t.Cleanup(upstream.Close)
 	for hosts, want := range map[string]int{"": http.StatusInternalServerError, "127.0.0.1:1": http.StatusServiceUnavailable} {
-		_, _, rest := startServe(t, map[string]string{"EASEL_UPSTREAM_URL": upstream.URL, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_CONTENT_HOSTS": hosts})
-		if answer, body := fetchFile(t, http.MethodGet, "http://"+rest+"/v1/generations/gen_1/content"); answer.StatusCode != want {
+		rest := startServe(t, map[string]string{"EASEL_UPSTREAM_URL": upstream.URL, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_CONTENT_HOSTS": hosts}).addr("http")
+		if answer, body := request(t, http.MethodGet, "http://"+rest+"/v1/generations/gen_1/content", ""); answer.StatusCode != want {
 			t.Errorf("with %q it is answered with %s %s", hosts, answer.Status, body)
 		}
 	}

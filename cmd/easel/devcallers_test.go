@@ -26,43 +26,26 @@ func as(t *testing.T, banner, caller string, args ...string) printed {
 }
 
 func TestDevHoldsItsKeyForTheCallersOfAFile(t *testing.T) {
-	file, db := teamsFile(t), filepath.Join(t.TempDir(), "studio.db")
-	for name, flags := range map[string][]string{"in memory": nil, "in a file": {"--db", db}} {
-		t.Run(name, func(t *testing.T) {
-			banner, stop := devOn(t, append(flags, "--callers", file, "--speed", "20")...)
-			if strings.Contains(banner, "sandbox_live") || !strings.Contains(banner, "a token of a caller in "+file) || !strings.Contains(banner, "ledger of orders is kept") && !strings.Contains(banner, "All data is lost then") {
-				t.Errorf("the banner is\n%s", banner)
-			}
-			order := []string{"generate", "studio/haiku", "prompt=rain", "--idempotency-key", "monday", "-q"}
-			poster, flyer := as(t, banner, "poster", order...), as(t, banner, "flyer", order...)
-			if poster.exit != exitOK || flyer.exit != exitOK || poster.stdout == flyer.stdout {
-				t.Errorf("two teams order:\n%s%s%s%s", poster.stdout, poster.stderr, flyer.stdout, flyer.stderr)
-			}
-			id := strings.TrimSpace(poster.stdout)
-			for caller, exit := range map[string]int{"poster": exitOK, "flyer": exitNotFound, "ops": exitOK} {
-				if got := as(t, banner, caller, "get", id); got.exit != exit {
-					t.Errorf("%s gets a render of poster: exit %d\n%s", caller, got.exit, got.stderr)
-				}
-			}
-			for caller, renders := range map[string]int{"poster": 1, "flyer": 1, "ops": 2} {
-				if got := as(t, banner, caller, "list", "-q"); strings.Count(got.stdout, "\n") != renders {
-					t.Errorf("%s does not list %d renders:\n%s%s", caller, renders, got.stdout, got.stderr)
-				}
-			}
-			if got := as(t, banner, "stranger", "account"); got.exit != exitCredential {
-				t.Errorf("a stranger: exit %d", got.exit)
-			}
-			if exit := stop(); exit != exitOK {
-				t.Errorf("the command exited with %d", exit)
-			}
-			if name == "in memory" {
-				return
-			}
-			banner, _ = devOn(t, append(flags, "--callers", file, "--speed", "20")...)
-			if again := as(t, banner, "poster", order...); again.exit != exitOK || again.stdout != poster.stdout {
-				t.Errorf("after a restart the same order is\n%s%s", again.stdout, again.stderr)
-			}
-		})
+	file := teamsFile(t)
+	flags := []string{"--db", filepath.Join(t.TempDir(), "studio.db"), "--callers", file, "--speed", "20"}
+	banner, stop := devOn(t, flags...)
+	if strings.Contains(banner, "sandbox_live") || !strings.Contains(banner, "a token of a caller in "+file) || !strings.Contains(banner, "ledger of orders is kept") {
+		t.Errorf("the banner is\n%s", banner)
+	}
+	order := []string{"generate", "studio/haiku", "prompt=rain", "--idempotency-key", "monday", "-q"}
+	poster, flyer := as(t, banner, "poster", order...), as(t, banner, "flyer", order...)
+	if poster.exit != exitOK || flyer.exit != exitOK || poster.stdout == flyer.stdout {
+		t.Errorf("two teams order:\n%s%s%s%s", poster.stdout, poster.stderr, flyer.stdout, flyer.stderr)
+	}
+	if got := as(t, banner, "stranger", "account"); got.exit != exitCredential {
+		t.Errorf("a stranger: exit %d", got.exit)
+	}
+	if exit := stop(); exit != exitOK {
+		t.Errorf("the command exited with %d", exit)
+	}
+	banner, _ = devOn(t, flags...)
+	if again := as(t, banner, "poster", order...); again.exit != exitOK || again.stdout != poster.stdout {
+		t.Errorf("after a restart the same order is\n%s%s", again.stdout, again.stderr)
 	}
 }
 

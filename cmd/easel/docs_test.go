@@ -41,17 +41,14 @@ func headings(file protoreflect.FileDescriptor) (all []string) {
 }
 
 func TestTheDocumentOfTheContractExplainsEveryName(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "contract.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := pageText(t, "docs", "contract.md")
 	for _, file := range []protoreflect.FileDescriptor{
 		easelv1.File_easel_v1_account_proto, easelv1.File_easel_v1_account_service_proto,
 		easelv1.File_easel_v1_generation_proto, easelv1.File_easel_v1_generation_service_proto,
 		easelv1.File_easel_v1_model_proto, easelv1.File_easel_v1_model_service_proto,
 	} {
 		for _, heading := range headings(file) {
-			_, after, found := strings.Cut(string(text), heading)
+			_, after, found := strings.Cut(text, heading)
 			if !found || strings.TrimSpace(after) == "" || strings.ContainsAny(after[:1], "\n|#") {
 				t.Errorf("the document does not explain %q", strings.TrimSpace(heading))
 			}
@@ -102,10 +99,7 @@ func TestEveryCommandThatTheDocsNameExists(t *testing.T) {
 
 func wantTarget(t *testing.T, span string) {
 	t.Helper()
-	makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	makefile := pageText(t, "Makefile")
 	targets := regexp.MustCompile(`^make((?: [./a-z0-9-]+)+)`).FindStringSubmatch(span)
 	if targets == nil {
 		t.Errorf("%q names no target", span)
@@ -113,7 +107,7 @@ func wantTarget(t *testing.T, span string) {
 	}
 	for _, target := range strings.Fields(targets[1]) {
 		first, _, _ := strings.Cut(target, "-")
-		if !regexp.MustCompile(`(?m)^(?:` + regexp.QuoteMeta(target) + `|` + regexp.QuoteMeta(first) + `-%):`).Match(makefile) {
+		if !regexp.MustCompile(`(?m)^(?:` + regexp.QuoteMeta(target) + `|` + regexp.QuoteMeta(first) + `-%):`).MatchString(makefile) {
 			t.Errorf("there is no target %s of %q", target, span)
 		}
 	}

@@ -73,21 +73,9 @@ func chargesOf(t *testing.T, box *catalogServer, key string) string {
 // orderDirectly sends an order to a catalog without Easel.
 func orderDirectly(t *testing.T, base, key string, n int) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/generations", strings.NewReader(`{"modelId": "studio/haiku", "inputs": {"prompt": "x"}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer "+key)
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Idempotency-Key", fmt.Sprint("k", n))
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
+	resp, body := request(t, http.MethodPost, base+"/generations", `{"modelId": "studio/haiku", "inputs": {"prompt": "x"}}`,
+		"Authorization", "Bearer "+key, "Content-Type", "application/json", "Idempotency-Key", fmt.Sprint("k", n))
 	if resp.StatusCode/100 != 2 {
-		body, _ := io.ReadAll(resp.Body)
 		t.Fatalf("ordering: %s %s", resp.Status, body)
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
-	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // writeEnded writes a labeled order for each generation into a ledger. All generations except the last have succeeded.
@@ -42,11 +41,8 @@ func TestAnOperatorErasesWhatNamesContent(t *testing.T) {
 	t.Cleanup(upstream.Close)
 	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
 	writeEnded(t, url, upstream.URL, "gen_1", "gen_2", "gen_3")
-	served := start(t, map[string]string{
-		"EASEL_UPSTREAM_URL": upstream.URL, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_LEDGER_URL": url,
-		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
-	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
-	env := map[string]string{"EASEL_ADMIN_ADDR": proctest.Find(t, `"server":"admin","addr":"([^"]+)"`, served.stderr.String())}
+	served := startServe(t, map[string]string{"EASEL_UPSTREAM_URL": upstream.URL, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_LEDGER_URL": url})
+	env := map[string]string{"EASEL_ADMIN_ADDR": served.addr("admin")}
 	for _, step := range []struct {
 		exit int
 		says string

@@ -67,15 +67,13 @@ func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 	delivered := make(chan string, 2*events)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { delivered <- r.Header.Get("Webhook-Id") }))
 	defer receiver.Close()
-	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, "sandbox", "--addr", "127.0.0.1:0")
-	catalog, file := proctest.Find(t, `(http://\S+/catalog)`, box.stdout.String()), filepath.Join(t.TempDir(), "ledger.db")
-	env := map[string]string{
-		"EASEL_UPSTREAM_URL": catalog, "EASEL_UPSTREAM_KEY_FILE": write(t, proctest.Find(t, `(sandbox_live_\w+)`, box.stdout.String())+"\n"),
+	box, file := startSandbox(t), filepath.Join(t.TempDir(), "ledger.db")
+	env := with(box.shared(), map[string]string{
 		"EASEL_CALLERS_FILE": write(t, fmt.Sprintf("teams: {studio: {events: {url: %q, secret_file: %q}}}\ncallers: [{name: poster, team: studio}, {name: ops, operator: true, tokens: [%q]}]\n",
 			receiver.URL, write(t, webhookSecret), auth.Hash("ops-token"))),
-		"EASEL_LEDGER_URL": "sqlite:" + file, "EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
-	}
-	led, err := ledger.Open(t.Context(), ledger.Config{URL: env["EASEL_LEDGER_URL"], Catalog: catalog}) // creates the schema
+		"EASEL_LEDGER_URL": "sqlite:" + file,
+	})
+	book, err := ledger.Open(t.Context(), ledger.Config{URL: env["EASEL_LEDGER_URL"], Catalog: box.catalog()}) // creates the schema
 	if err == nil {
 		err = led.Close()
 	}
@@ -85,8 +83,7 @@ func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 	fill(t, file, fmt.Sprintf(`WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < %d)
 		INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time) SELECT 'evt_' || n, 'studio', 'easel.generation.failed', 'gen_' || n, 1, 0, '{}', 1, %[2]d FROM s`,
 		events, time.Now().UnixMicro()))
-	served := start(t, env, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
-	operator := map[string]string{"EASEL_ADMIN_ADDR": proctest.Find(t, `"server":"admin","addr":"([^"]+)"`, served.stderr.String()), "EASEL_API_KEY": "ops-token"}
+	operator := map[string]string{"EASEL_ADMIN_ADDR": startServe(t, env).addr("admin"), "EASEL_API_KEY": "ops-token"}
 	if got := easelEnv(t.Context(), nil, operator, "events", "replay", "--team", "studio", "--since", "1h"); got.exit != exitOK || !strings.Contains(got.stdout, "250 events will be sent again") {
 		t.Errorf("exit %d, printed\n%s%s", got.exit, got.stdout, got.stderr)
 	}
@@ -127,25 +124,18 @@ func TestAReceiverFetchesTheResultThatItIsToldOf(t *testing.T) {
 		delivered <- e.Data.ResultURL
 	}))
 	defer receiver.Close()
-	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, "sandbox", "--addr", "127.0.0.1:0", "--speed", "100")
 	dir := t.TempDir()
-	served := start(t, map[string]string{
-		"EASEL_UPSTREAM_URL":      proctest.Find(t, `(http://\S+/catalog)`, box.stdout.String()),
-		"EASEL_UPSTREAM_KEY_FILE": write(t, proctest.Find(t, `(sandbox_live_\w+)`, box.stdout.String())+"\n"),
+	served := startServe(t, with(startSandbox(t, "--speed", "100").shared(), map[string]string{
 		"EASEL_CALLERS_FILE": write(t, fmt.Sprintf("teams: {studio: {events: {url: %q, secret_file: %q}}}\ncallers: [{name: poster, team: studio, tokens: [%q]}]\n",
 			receiver.URL, write(t, webhookSecret), auth.Hash("poster-token"))),
 		"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(dir, "ledger.db"), "EASEL_CONTENT_URL": "file:" + filepath.Join(dir, "results"), "EASEL_PUBLIC_URL": public + "/",
-		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
-	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
-	addr := func(server string) string {
-		return proctest.Find(t, `"server":"`+server+`","addr":"([^"]+)"`, served.stderr.String())
-	}
-	order := easelEnv(t.Context(), nil, map[string]string{"EASEL_ADDR": addr("grpc"), "EASEL_API_KEY": "poster-token"}, "generate", "studio/landscape", "prompt=sea", "size=64x40", "-q")
+	}))
+	order := easelEnv(t.Context(), nil, map[string]string{"EASEL_ADDR": served.addr("grpc"), "EASEL_API_KEY": "poster-token"}, "generate", "studio/landscape", "prompt=sea", "size=64x40", "-q")
 	at := <-delivered
 	if want := public + "/v1/generations/" + strings.TrimSpace(order.stdout) + "/content"; at != want {
 		t.Fatalf("delivered is %q, want %q\n%s", at, want, order.stderr)
 	}
-	answer, body := fetchFile(t, http.MethodGet, strings.Replace(at, public, "http://"+addr("http"), 1), "Authorization", "Bearer poster-token")
+	answer, body := request(t, http.MethodGet, strings.Replace(at, public, "http://"+served.addr("http"), 1), "", "Authorization", "Bearer poster-token")
 	if answer.StatusCode != http.StatusOK || answer.Header.Get("Easel-Content-Source") != "copy" || !bytes.HasPrefix(body, []byte("\x89PNG")) {
 		t.Errorf("it is answered with %s and %d bytes: %v", answer.Status, len(body), answer.Header)
 	}

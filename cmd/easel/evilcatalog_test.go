@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/terminal/terminaltest"
 )
 
@@ -42,13 +41,9 @@ func TestAttackOfACatalogOnDoctorAndLogs(t *testing.T) { // fault A15
 			t.Errorf("doctor %v has shown nothing of it:\n%s%s", form, got.stdout, got.stderr)
 		}
 	}
-	env := map[string]string{
-		"EASEL_UPSTREAM_URL": upstream, "EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
-	}
-	served := start(t, env, func(_, logs string) bool { return strings.Count(logs, `"listening"`) == 3 }, "serve", "--log-level", "debug")
-	addr := proctest.Find(t, `"server":"grpc","addr":"([^"]+)"`, served.stderr.String())
+	served := startServe(t, map[string]string{"EASEL_UPSTREAM_URL": upstream, "EASEL_LOG_LEVEL": "debug"})
 	for _, command := range []string{"account", "models", "list"} {
-		got := easelEnv(t.Context(), nil, map[string]string{"EASEL_API_KEY": "key"}, command, "--addr", addr, "--timeout", "2s")
+		got := easelEnv(t.Context(), nil, map[string]string{"EASEL_API_KEY": "key"}, command, "--addr", served.addr("grpc"), "--timeout", "2s")
 		terminaltest.WantHarmless(t, command, got.stdout+got.stderr)
 	}
 	terminaltest.WantHarmless(t, "logs", served.stderr.String())

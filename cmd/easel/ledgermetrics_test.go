@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -10,27 +9,23 @@ import (
 
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
 func TestTheMetricsTellOfTheLedgerInSum(t *testing.T) {
 	url, upstream := "sqlite:"+filepath.Join(t.TempDir(), "book.db"), "http://127.0.0.1:1"
 	writeUnknown(t, ledger.Config{URL: url, Catalog: upstream, ResendWindow: 12 * time.Hour}, "key")
-	served := start(t, map[string]string{
+	served := startServe(t, map[string]string{
 		"EASEL_UPSTREAM_URL": upstream, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_LEDGER_URL": url,
 		"EASEL_CALLERS_FILE": write(t, "teams: {studio: {budget: {daily_cents: 100}}}\ncallers: [{name: poster-service, team: studio, tokens: [\""+auth.Hash("t")+"\"]}]\n"),
-		"EASEL_GRPC_ADDR":    "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0", "EASEL_METRICS_ADDR": "127.0.0.1:0",
-	}, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 4 }, "serve")
-	answer, err := http.Get("http://" + proctest.Find(t, `"server":"metrics","addr":"([^"]+)"`, served.stderr.String()) + "/metrics")
-	if err != nil {
-		t.Fatal(err)
+		"EASEL_METRICS_ADDR": "127.0.0.1:0",
+	})
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusOK, "/": http.StatusNotFound, "/orders": http.StatusNotFound, "/status.json": http.StatusNotFound, "/debug/pprof/": http.StatusNotFound} {
+		if answer, body := request(t, http.MethodGet, "http://"+served.addr("metrics")+path, ""); answer.StatusCode != want {
+			t.Errorf("the metrics address answers %s with %s: %s", path, answer.Status, body)
+		}
 	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, text := request(t, http.MethodGet, "http://"+served.addr("metrics")+"/metrics", "")
 	for _, want := range []string{
 		"easel_ledger_up 1", "easel_ledger_order_unknown 2", "easel_ledger_order_oldest_seconds ", "easel_ledger_faults_total 0", "easel_ledger_dearer_total 0",
 		`easel_ledger_reserved{easel_owner="studio"} 22`, `easel_ledger_spent{easel_owner="studio"} 0`, `easel_ledger_budget_limit{easel_budget_window="day",easel_owner="studio"} 100`,

@@ -5,7 +5,6 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -19,11 +18,7 @@ var ofCalls = []string{"server", "orders", "watch", "events", "telemetry", "ledg
 
 // The table in deploy/telemetry.md must list exactly the attributes that log lines use.
 func TestTheTableHasEachAttributeOfTheLog(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "deploy", "telemetry.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, _ := strings.Cut(string(page), "| attribute of a line | |\n")
+	_, table, _ := strings.Cut(pageText(t, "deploy", "telemetry.md"), "| attribute of a line | |\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	named := map[string]bool{}
 	for row := range strings.Lines(table) {

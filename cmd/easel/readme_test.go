@@ -119,11 +119,11 @@ func TestTheRecipeOfTLSWorks(t *testing.T) {
 			t.Fatalf("%s: %v\n%s", tool, err, out)
 		}
 	}
-	catalog := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, append(strings.Fields(line("easel sandbox"))[1:], "--addr", "127.0.0.1:0")...)
+	catalog := start(t, nil, proctest.DevReady, append(strings.Fields(line("easel sandbox"))[1:], "--addr", "127.0.0.1:0")...)
 	serve := strings.ReplaceAll(line("easel serve"), "127.0.0.1:8099", proctest.Find(t, `http://(127\.0\.0\.1:\d+)`, catalog.stdout.String()))
-	served := start(t, nil, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 },
+	served := start(t, nil, proctest.Listening,
 		append(strings.Fields(serve)[1:], "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0")...)
-	env := map[string]string{"EASEL_ADDR": proctest.Find(t, `"server":"grpc","addr":"([^"]+)"`, served.stderr.String())}
+	env := map[string]string{"EASEL_ADDR": served.addr("grpc")}
 	words := strings.Fields(strings.ReplaceAll(line("EASEL_TLS_CA_FILE"), `"first snow"`, "snow"))
 	for _, variable := range words[:2] {
 		name, value, _ := strings.Cut(variable, "=")
@@ -266,21 +266,17 @@ func pageLine(t *testing.T, prefix string) []string {
 // TestTheServersThatThePagesStartWork starts the servers as documented, on free ports.
 func TestTheServersThatThePagesStartWork(t *testing.T) {
 	freePorts := []string{"--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}
-	listening := func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }
-	start(t, nil, listening, append(pageLine(t, "easel serve --upstream-url https://"), freePorts...)...)
+	start(t, nil, proctest.Listening, append(pageLine(t, "easel serve --upstream-url https://"), freePorts...)...)
 
 	const fixed = "127.0.0.1:8099"
-	catalog := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "/_sandbox/") },
+	catalog := start(t, nil, proctest.DevReady,
 		strings.Fields(strings.ReplaceAll(strings.Join(pageLine(t, "easel sandbox --addr"), " "), fixed, "127.0.0.1:0"))...)
 	addr := proctest.Find(t, `http://(127\.0\.0\.1:\d+)`, catalog.stdout.String())
 	here := func(words []string) []string {
 		return strings.Fields(strings.ReplaceAll(strings.Join(words, " "), fixed, addr))
 	}
-	facade := start(t, nil, listening, append(here(pageLine(t, "easel serve --upstream-url http://")), freePorts...)...)
-	env := map[string]string{
-		"EASEL_ADDR":    proctest.Find(t, `"server":"grpc","addr":"([^"]+)"`, facade.stderr.String()),
-		"EASEL_API_KEY": proctest.Find(t, `(sandbox_live_\w+)`, catalog.stdout.String()),
-	}
+	facade := start(t, nil, proctest.Listening, append(here(pageLine(t, "easel serve --upstream-url http://")), freePorts...)...)
+	env := map[string]string{"EASEL_ADDR": facade.addr("grpc"), "EASEL_API_KEY": catalog.key()}
 	if got := easelEnv(t.Context(), nil, env, "account"); got.exit != exitOK {
 		t.Fatalf("exit %d: %s", got.exit, got.stderr)
 	}

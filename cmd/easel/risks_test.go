@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -11,13 +9,10 @@ import (
 
 // TestEachRiskOfAPIsHasTestsThatExist compares the table in SECURITY.md with the project's tests.
 func TestEachRiskOfAPIsHasTestsThatExist(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", ".github", "SECURITY.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := pageText(t, ".github", "SECURITY.md")
 	exist, named := allTests(t), regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
 	for n := 1; n <= 10; n++ {
-		row := regexp.MustCompile(fmt.Sprintf(`(?m)^\| API%d .*$`, n)).FindString(string(page))
+		row := regexp.MustCompile(fmt.Sprintf(`(?m)^\| API%d .*$`, n)).FindString(page)
 		tests := named.FindAllStringSubmatch(row, -1)
 		if len(tests) == 0 || strings.Count(row, " | ") != 2 {
 			t.Errorf("API%d has no test: %q", n, row)

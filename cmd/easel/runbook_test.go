@@ -9,7 +9,6 @@ import (
 
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // TestTheCommandsOfTheRunbookWork runs the commands on the operators' page from "Back up" on. The server stops before 'easel
@@ -22,13 +21,11 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 	settings := map[string]string{
 		"EASEL_UPSTREAM_URL": upstream, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_LEDGER_URL": "sqlite:" + file,
 		"EASEL_CALLERS_FILE": write(t, "teams: {studio: {}}\ncallers: [{name: poster-service, team: studio}, {name: ops, operator: true, tokens: [\""+auth.Hash("ops-token")+"\"]}]\n"),
-		"EASEL_GRPC_ADDR":    "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
 	}
 	env := map[string]string{"EASEL_API_KEY": "ops-token"}
 	serve := func() *running {
-		served := start(t, settings, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }, "serve")
-		env["EASEL_ADMIN_ADDR"] = proctest.Find(t, `"server":"admin","addr":"([^"]+)"`, served.stderr.String())
-		env["EASEL_ADDR"] = proctest.Find(t, `"server":"grpc","addr":"([^"]+)"`, served.stderr.String())
+		served := startServe(t, settings)
+		env["EASEL_ADMIN_ADDR"], env["EASEL_ADDR"] = served.addr("admin"), served.addr("grpc")
 		return served
 	}
 	served := serve()

@@ -14,7 +14,6 @@ import (
 
 	goclient "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"github.com/easel-grpc/easel/internal/proctest"
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
@@ -97,14 +96,11 @@ func TestStuckStagesShareTheTimeAndTelemetryHasASecond(t *testing.T) {
 // The server has an open watch of a running render. Before the server stops, it notifies the client.
 func TestServerStopsInOrder(t *testing.T) {
 	t.Parallel()
-	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, "sandbox", "--addr", "127.0.0.1:0", "--speed", "0.001")
-	served := start(t, map[string]string{
-		"EASEL_UPSTREAM_URL": proctest.Find(t, `(http://\S+/catalog)`, box.stdout.String()), "EASEL_LOG_LEVEL": "debug",
-		"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "ledger.db"),
-		"EASEL_GRPC_ADDR":  "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
-	}, func(_, stderr string) bool { return strings.Contains(stderr, `"in force"`) }, "serve")
-	client, err := goclient.New(t.Context(), goclient.WithAddress(proctest.Find(t, `"server":"grpc","addr":"([^"]+)"`, served.stderr.String())),
-		goclient.WithAPIKey(proctest.Find(t, `(sandbox_live_\w+)`, box.stdout.String())))
+	box := startSandbox(t, "--speed", "0.001")
+	served := startServe(t, map[string]string{
+		"EASEL_UPSTREAM_URL": box.catalog(), "EASEL_LOG_LEVEL": "debug", "EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "ledger.db"),
+	})
+	client, err := goclient.New(t.Context(), goclient.WithAddress(served.addr("grpc")), goclient.WithAPIKey(box.key()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,11 +138,11 @@ func TestServerStopsInOrder(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &entry); err != nil {
 			t.Fatal(err)
 		}
-		if entry.Msg == "draining" || entry.Msg == "stopped" || strings.HasPrefix(entry.Msg, "stage ") {
+		if entry.Msg == "in force" || entry.Msg == "draining" || entry.Msg == "stopped" || strings.HasPrefix(entry.Msg, "stage ") {
 			order = append(order, strings.TrimSpace(entry.Msg+" "+entry.Stage))
 		}
 	}
-	want := []string{"draining", "stopped", "stage stopped orders", "stage stopped hub", "stage stopped jobs", "stage stopped ledger", "stage stopped telemetry"}
+	want := []string{"in force", "draining", "stopped", "stage stopped orders", "stage stopped hub", "stage stopped jobs", "stage stopped ledger", "stage stopped telemetry"}
 	if !slices.Equal(order, want) {
 		t.Errorf("the order is %q\n%s", order, served.stderr)
 	}

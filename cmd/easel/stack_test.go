@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"image"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 
 // running is a server command that a test has started.
 type running struct {
+	*testing.T
 	stdout, stderr *buffer
 	stop           func() int
 	ended          chan struct{} // closed when the command has exited or was stopped
@@ -27,7 +29,7 @@ type running struct {
 func start(t *testing.T, env map[string]string, ready func(stdout, stderr string) bool, args ...string) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{stdout: newBuffer(), stderr: newBuffer(), ended: make(chan struct{})}
+	r := &running{T: t, stdout: newBuffer(), stderr: newBuffer(), ended: make(chan struct{})}
 	exit := make(chan int, 1)
 	go func() {
 		defer close(r.ended)
@@ -58,6 +60,73 @@ func start(t *testing.T, env map[string]string, ready func(stdout, stderr string
 		}
 	}
 	return r
+}
+
+// startServe starts 'easel serve' on free ports with the given settings, and waits until it listens.
+func startServe(t *testing.T, settings map[string]string) *running {
+	t.Helper()
+	env := with(map[string]string{"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0"}, settings)
+	listeners := 3
+	if env["EASEL_METRICS_ADDR"] != "" {
+		listeners++
+	}
+	return start(t, env, func(_, stderr string) bool { return strings.Count(stderr, "listening") == listeners }, "serve")
+}
+
+// addr returns the address of one of the listeners of a server: grpc, http, admin or metrics.
+func (r *running) addr(server string) string {
+	r.Helper()
+	return proctest.Find(r.T, `server[=:]`+server+`[, ]addr[=:]([^\s,}]+)`, strings.ReplaceAll(r.stderr.String(), `"`, ""))
+}
+
+// startSandbox starts 'easel sandbox' on a free port with additional flags.
+func startSandbox(t *testing.T, flags ...string) *running {
+	t.Helper()
+	return start(t, nil, proctest.DevReady, append([]string{"sandbox", "--addr", "127.0.0.1:0"}, flags...)...)
+}
+
+// catalog returns the URL of a sandbox, and host the same without a path.
+func (r *running) catalog() string {
+	r.Helper()
+	return proctest.Find(r.T, `(http://\S+/catalog)`, r.stdout.String())
+}
+
+func (r *running) host() string {
+	r.Helper()
+	return proctest.Find(r.T, `(http://[^/\s]+)/\S*catalog`, r.stdout.String())
+}
+
+// key returns the API key of a sandbox.
+func (r *running) key() string {
+	r.Helper()
+	return proctest.Find(r.T, `(sandbox_live_\w+)`, r.stdout.String())
+}
+
+// shared returns the settings of a server that shares a sandbox's API key.
+func (r *running) shared() map[string]string {
+	r.Helper()
+	return map[string]string{"EASEL_UPSTREAM_URL": r.catalog(), "EASEL_UPSTREAM_KEY_FILE": write(r.T, r.key()+"\n")}
+}
+
+// request sends an HTTP request, and returns the response and its body. header has alternating names and values.
+func request(t *testing.T, method, url, text string, header ...string) (answer *http.Response, body []byte) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 0; n < len(header); n += 2 {
+		r.Header.Set(header[n], header[n+1])
+	}
+	r.Host = r.Header.Get("Host") // empty means the host of the URL
+	if answer, err = http.DefaultClient.Do(r); err == nil {
+		defer answer.Body.Close()
+		body, err = io.ReadAll(answer.Body)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer, body
 }
 
 // startDev runs 'easel dev' on free ports, and returns its clients' environment.
@@ -197,86 +266,5 @@ func TestDemoShowsEveryStep(t *testing.T) {
 	}
 	if strings.ContainsAny(got.stdout, "\x1b\r\\") {
 		t.Errorf("more than plain lines:\n%q", got.stdout)
-	}
-}
-
-func TestAServerWithASharedKeyServesWhoeverIsOnThisMachine(t *testing.T) {
-	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") },
-		"sandbox", "--addr", "127.0.0.1:0", "--balance", "7.00")
-	key := proctest.Find(t, `(sandbox_live_\w+)`, box.stdout.String())
-	path := write(t, key+"\n")
-	three := func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 3 }
-	served := start(t, map[string]string{
-		"EASEL_UPSTREAM_URL":      proctest.Find(t, `(http://\S+/catalog)`, box.stdout.String()),
-		"EASEL_UPSTREAM_KEY_FILE": path,
-		"EASEL_GRPC_ADDR":         ":0", "EASEL_HTTP_ADDR": ":0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
-	}, three, "serve")
-	addrs := map[string]string{}
-	for _, line := range linesOf(served.stderr.String()) {
-		var entry struct{ Msg, Server, Addr string }
-		if err := json.Unmarshal([]byte(line), &entry); err != nil {
-			t.Errorf("%q is not JSON: %v", line, err)
-		}
-		addrs[entry.Server] = entry.Addr
-	}
-	if !strings.HasPrefix(addrs["grpc"], "127.0.0.1:") || !strings.HasPrefix(addrs["http"], "127.0.0.1:") {
-		t.Fatalf("bound to %v", addrs)
-	}
-	if got := easel(t.Context(), nil, "account", "--addr", addrs["grpc"]); got.exit != exitOK || !strings.Contains(got.stdout, "7.00 EUR") {
-		t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
-	}
-	for host, want := range map[string]int{"": http.StatusOK, "localhost": http.StatusOK, "evil.example": http.StatusMisdirectedRequest} {
-		if code := accountOverREST(t, addrs["http"], host); code != want {
-			t.Errorf("a request to host %q is answered %d, want %d", host, code, want)
-		}
-	}
-	if code := served.stop(); code != exitOK {
-		t.Errorf("after a requested stop the exit code is %d\n%s", code, served.stderr)
-	}
-	if strings.Contains(served.stderr.String(), key) {
-		t.Error("the key is in the logs")
-	}
-}
-
-// accountOverREST requests the account with the given host name in the request, like a page after DNS rebinding. It returns the
-// response's status.
-func accountOverREST(t *testing.T, addr, host string) int {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/v1/account", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Host = host
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	answer, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer.Body.Close()
-	return answer.StatusCode
-}
-
-func TestAnAddressInUseIsNamed(t *testing.T) {
-	box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }, "sandbox", "--addr", "127.0.0.1:0")
-	taken := proctest.Find(t, `http://([\d.:]+)/`, box.stdout.String())
-	got := easelEnv(t.Context(), nil, map[string]string{
-		"EASEL_UPSTREAM_URL": "http://" + taken, "EASEL_GRPC_ADDR": taken, "EASEL_LOG_LEVEL": "error",
-	}, "serve")
-	if got.exit != exitUsage || len(linesOf(got.stderr)) != 1 || !strings.Contains(got.stderr, taken) || !strings.Contains(got.stderr, "EASEL_GRPC_ADDR") {
-		t.Errorf("exit %d\n%s", got.exit, got.stderr)
-	}
-}
-
-func TestASandboxOnAFileRemembersItsKey(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "catalog.db")
-	for range 2 {
-		box := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") },
-			"sandbox", "--addr", "127.0.0.1:0", "--db", file, "--key", "sandbox_live_mine", "--admin")
-		if out := box.stdout.String(); !strings.Contains(out, "Bearer sandbox_live_mine") || !strings.Contains(out, "_sandbox") {
-			t.Errorf("printed\n%s", out)
-		}
-		if code := box.stop(); code != exitOK {
-			t.Errorf("ended with %d\n%s", code, box.stderr)
-		}
 	}
 }

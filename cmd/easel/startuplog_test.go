@@ -5,52 +5,12 @@ import (
 	"encoding/json"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/proctest"
 )
-
-func TestOneLineOfTheStartTellsWhatIsInForce(t *testing.T) {
-	cert, key := proctest.Certificate(t, "easel")
-	shared := startHeldServer(t, map[string]string{
-		"EASEL_ALLOW_ANONYMOUS": "true", "EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "book.db"),
-		"EASEL_TLS_CERT_FILE": cert, "EASEL_TLS_KEY_FILE": key, "EASEL_TLS_CLIENT_CA_FILE": cert,
-	})
-	shared.stop()
-	found := 0
-	for line := range strings.Lines(shared.stderr.String()) {
-		if strings.Contains(line, "hunter2") {
-			t.Errorf("a password is logged: %s", line)
-		}
-		if !strings.Contains(line, `"msg":"in force"`) {
-			continue
-		}
-		found++
-		var fields map[string]any
-		if err := json.Unmarshal([]byte(line), &fields); err != nil {
-			t.Fatal(err)
-		}
-		want := map[string]any{
-			"version": thisBuild().Version, "api_key": "shared", "callers": "anybody", "ledger": "sqlite", "tls": true,
-			"client_certificates": "require", "telemetry": "none",
-		}
-		for name, value := range want {
-			if fields[name] != value {
-				t.Errorf("%s is %v, want %v", name, fields[name], value)
-			}
-		}
-		if host, _ := fields["upstream"].(string); !strings.HasPrefix(host, "127.0.0.1:") {
-			t.Errorf("the catalog is %v", fields["upstream"])
-		}
-	}
-	if found != 1 {
-		t.Errorf("it is logged %d times", found)
-	}
-}
 
 func TestWhatIsInForceFollowsTheSettings(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -65,6 +25,9 @@ func TestWhatIsInForceFollowsTheSettings(t *testing.T) {
 		}},
 		"certificates": {serveCmd{UpstreamKeyFile: "key", TLSClientCAFile: "ca", TLSClientAuth: "verify_if_given"}, map[string]any{
 			"callers": "certified", "client_certificates": "verify_if_given",
+		}},
+		"anybody": {serveCmd{UpstreamKeyFile: "key", AllowAnonymous: true, listenFlags: listenFlags{HTTPAllowedHosts: []string{"easel.example"}}, TLSCertFile: "cert", TLSClientCAFile: "ca", ledgerFlags: ledgerFlags{"sqlite:book"}}, map[string]any{
+			"version": thisBuild().Version, "callers": "anybody", "ledger": "sqlite", "tls": true, "client_certificates": "require", "telemetry": "none",
 		}},
 		"on this machine": {serveCmd{UpstreamKeyFile: "key"}, map[string]any{"callers": "loopback"}},
 	} {

@@ -8,18 +8,8 @@ import (
 	"testing"
 )
 
-// readRepository returns the content of a file in the repository.
-func readRepository(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(path)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 func TestThePolicyNamesTheOldestThatTheBuildNames(t *testing.T) {
-	policy := readRepository(t, ".github/SECURITY.md")
+	policy := pageText(t, ".github", "SECURITY.md")
 	for row, declared := range map[string]struct{ file, pattern string }{
 		"Kubernetes":               {"deploy/helm/easel/Chart.yaml", `kubeVersion: ">=([0-9.]+)\.0-0"`},
 		"Go, to import the client": {"clients/go/go.mod", `\ngo ([0-9.]+)\.0\n`},
@@ -27,7 +17,7 @@ func TestThePolicyNamesTheOldestThatTheBuildNames(t *testing.T) {
 		"Node":                     {"clients/typescript/package.json", `"node": ">=([0-9.]+)"`},
 		"Java":                     {"clients/java/pom.xml", `<maven.compiler.release>([0-9]+)<`},
 	} {
-		found := regexp.MustCompile(declared.pattern).FindStringSubmatch(readRepository(t, declared.file))
+		found := regexp.MustCompile(declared.pattern).FindStringSubmatch(pageText(t, declared.file))
 		if found == nil {
 			t.Errorf("%s names no oldest %s", declared.file, row)
 		} else if want := "| " + row + " | " + found[1] + " |"; !strings.Contains(policy, want) {
@@ -38,7 +28,7 @@ func TestThePolicyNamesTheOldestThatTheBuildNames(t *testing.T) {
 
 func TestEachPathThatHasOwnersIsThere(t *testing.T) {
 	paths := 0
-	for line := range strings.Lines(readRepository(t, ".github/CODEOWNERS")) {
+	for line := range strings.Lines(pageText(t, ".github", "CODEOWNERS")) {
 		fields := strings.Fields(line)
 		if strings.HasPrefix(line, "#") || fields[0] == "*" {
 			continue

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // with returns the environment env with the variables in more.
@@ -57,7 +59,7 @@ func TestAServerLogsAMisspeltVariableOnceAsAWarning(t *testing.T) {
 		served := start(t, map[string]string{
 			"EASEL_UPSTREAM_URL": "http://127.0.0.1:1", "EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0",
 			"EASEL_POLL_RAT": "hunter2",
-		}, func(_, stderr string) bool { return strings.Contains(stderr, `"server":"admin"`) }, command)
+		}, proctest.Listening, command)
 		served.stop()
 		of := func(line string) bool { return strings.Contains(line, "EASEL_POLL_RAT\"") }
 		said := slices.DeleteFunc(linesOf(served.stderr.String()), func(line string) bool { return !of(line) })
