@@ -1,9 +1,11 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -134,7 +136,7 @@ func TestTheIdempotencyKeyMayStandInAHeader(t *testing.T) { // fault I4
 	}
 }
 
-func TestARequestThatCannotBeReadIsRefused(t *testing.T) {
+func TestARequestThatCannotBeReadIsRefused(t *testing.T) { // fault A10
 	s := serve(t, servertest.NewStudio())
 	for _, test := range []struct {
 		name, method, path, body string
@@ -152,11 +154,17 @@ func TestARequestThatCannotBeReadIsRefused(t *testing.T) {
 		{name: "an escaped slash in an id", method: http.MethodGet, path: "/v1/generations/a%2Fb", code: 400, reason: "INVALID_REQUEST"},
 		{name: "two segments for an id", method: http.MethodGet, path: "/v1/generations/../me", code: 404, reason: "ROUTE_NOT_FOUND"},
 		{name: "a method that is not there", method: http.MethodPut, path: "/v1/generations/g", code: 405, reason: "METHOD_NOT_ALLOWED"},
+		{name: "no JSON", path: "/v1/generations", body: `{"model`, code: 400, reason: "INVALID_REQUEST"},
+		{name: "an order of another media type", path: "/v1/generations", body: "{}", headers: []string{"Content-Type: ", "Content-Type: text/plain"}, code: 415, reason: "UNSUPPORTED_MEDIA_TYPE"},
+		{name: "an order of a page of another site", path: "/v1/generations", body: "{}", headers: []string{"Sec-Fetch-Site: cross-site"}, code: 403, reason: "CROSS_ORIGIN_REQUEST"},
+		{name: "an order with a parameter too much", path: "/v1/generations?price=1", body: "{}", code: 400, reason: "INVALID_REQUEST"},
+		{name: "an order with a query that is none", path: "/v1/generations?%zz", body: "{}", code: 400, reason: "INVALID_REQUEST"},
+		{name: "an order that is too large", path: "/v1/generations", body: strings.Repeat(" ", 5<<18+1), code: 413, reason: "REQUEST_TOO_LARGE"},
 		{name: "a method in disguise", method: http.MethodPost, path: "/v1/generations/g", body: "{}", headers: []string{"X-HTTP-Method-Override: DELETE"}, code: 405, reason: "METHOD_NOT_ALLOWED"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if test.method == "" {
-				test.method, test.path = http.MethodPost, "/v1/generations:quote"
+				test.method, test.path = http.MethodPost, cmp.Or(test.path, "/v1/generations:quote")
 			}
 			answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, test.method, test.path, test.body, test.headers...))
 			if answer.StatusCode != test.code {
@@ -164,6 +172,10 @@ func TestARequestThatCannotBeReadIsRefused(t *testing.T) {
 			}
 			if got := service.Reason(servertest.RESTStatus(t, body)).String(); got != test.reason {
 				t.Errorf("the reason is %q, want %q: %s", got, test.reason, body)
+			}
+			outcome := map[bool]string{true: "not_placed_by_this_call"}[test.method == http.MethodPost && regexp.MustCompile(`^/v1/generations(\?|$)`).MatchString(test.path)]
+			if got := service.Detail[*errdetails.ErrorInfo](servertest.RESTStatus(t, body)).GetMetadata()["order_outcome"]; got != outcome {
+				t.Errorf("the outcome of the order is %q, want %q", got, outcome)
 			}
 		})
 	}

@@ -2,9 +2,7 @@ package server_test
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -100,45 +98,8 @@ func TestEveryFailedOrderSaysWhatIsKnownOfIt(t *testing.T) { // fault A10
 	}
 }
 
-func TestAnOrderThatRESTRefusesItselfWasNotSent(t *testing.T) { // fault A10
-	t.Parallel()
-	s := newStack(t)
-	for name, change := range map[string]func(*http.Request){
-		"no JSON":              func(*http.Request) {},
-		"another media type":   func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") },
-		"a page of elsewhere":  func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") },
-		"a parameter too much": func(r *http.Request) { r.URL.RawQuery = "price=1" },
-		"a query that is none": func(r *http.Request) { r.URL.RawQuery = "%zz" },
-		"a body too large":     func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(&endless{}), 1<<30 },
-	} {
-		t.Run(name, func(t *testing.T) {
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.restURL+"/v1/generations", strings.NewReader(`{"model`))
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.Header.Set("Content-Type", "application/json")
-			r.Header.Set("Authorization", "Bearer "+s.key)
-			change(r)
-			answer, err := s.http.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer answer.Body.Close()
-			body, _ := io.ReadAll(answer.Body)
-			if st := statusOf(t, restError(answer, body)); outcomeOf(t, st) != notPlaced || answer.StatusCode < 400 {
-				t.Errorf("HTTP %d %v says %q of the order", answer.StatusCode, st.Proto(), outcomeOf(t, st))
-			}
-		})
-	}
-	// Errors of other methods have no order outcome.
-	err := restCaller{s, s.key}.call(t.Context(), "GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{}, &easelv1.QuoteGenerationResponse{})
-	if st := statusOf(t, err); outcomeOf(t, st) != "" {
-		t.Errorf("a quote says %v", st.Proto())
-	}
-}
-
-// sharedStack returns a stack with a shared API key. Its callers are named, and their tokens are equal to their names.
-func sharedStack(t *testing.T, names []string, change ...func(*options)) *stack {
+// heldStack returns a stack with a shared API key. Its callers are named, and their tokens are equal to their names.
+func heldStack(t *testing.T, names []string, change ...func(*options)) *stack {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "callers")
 	writeCallers(t, file, "", names...)
