@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,13 +15,16 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// badInputs has at least one request that breaks each rule of the contract. None of the requests may reach the catalog.
-var badInputs = []struct {
+// badInput is a request that breaks a rule, and the fields that the error names.
+type badInput struct {
 	name   string
 	method string
 	req    proto.Message
 	fields []string
-}{
+}
+
+// badInputs has at least one request that breaks each rule of the contract. None of the requests may reach the catalog.
+var badInputs = []badInput{
 	{"a generation id with a slash", "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: "a/b"}, []string{"generation_id"}},
 	{"a generation id that goes up", "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: "../me"}, []string{"generation_id"}},
 	{"a generation id with a backslash", "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: `a\b`}, []string{"generation_id"}},
@@ -75,6 +79,27 @@ var badInputs = []struct {
 	{"a wait below 0", "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{GenerationId: "g", Timeout: durationpb.New(-1)}, []string{"timeout"}},
 	{"a goal that does not exist", "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{GenerationId: "g", Until: 9}, []string{"until"}},
 	{"a delete without an id", "GenerationService/DeleteGeneration", &easelv1.DeleteGenerationRequest{GenerationId: "a b"}, []string{"generation_id"}},
+
+	{"a watch with an etag of 10 KB", "GenerationService/WatchGeneration", &easelv1.WatchGenerationRequest{GenerationId: "g", KnownEtag: strings.Repeat("e", 10<<10)}, []string{"known_etag"}},
+	{"a watch of an id with a blank", "GenerationService/WatchGeneration", &easelv1.WatchGenerationRequest{GenerationId: "a b"}, []string{"generation_id"}},
+	{"a watch until a goal of its own", "GenerationService/WatchGeneration", &easelv1.WatchGenerationRequest{GenerationId: "g", Until: 77}, []string{"until"}},
+	{"a download that waits for too long", "GenerationService/DownloadGeneration", &easelv1.DownloadGenerationRequest{GenerationId: "g", WaitTimeout: &durationpb.Duration{Seconds: 601}}, []string{"wait_timeout"}},
+	{"a download of an id with a tab", "GenerationService/DownloadGeneration", &easelv1.DownloadGenerationRequest{GenerationId: "a\tb"}, []string{"generation_id"}},
+	{"a download that waits below 0", "GenerationService/DownloadGeneration", &easelv1.DownloadGenerationRequest{GenerationId: "g", WaitTimeout: durationpb.New(-1)}, []string{"wait_timeout"}},
+}
+
+// inputsOfGRPC has the requests that REST can't express.
+var inputsOfGRPC = []badInput{
+	{"a number that is none", "GenerationService/CreateGeneration", orderStruct("n", structpb.NewNumberValue(math.NaN())), []string{"inputs.n"}},
+	{"a number without end", "GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{ModelId: "m", Inputs: &structpb.Struct{Fields: map[string]*structpb.Value{"n": structpb.NewNumberValue(math.Inf(1))}}}, []string{"inputs.n"}},
+	{"a value without a kind", "GenerationService/CreateGeneration", orderStruct("n", &structpb.Value{}), []string{"inputs.n"}},
+	{"a model id that is empty", "ModelService/GetModel", &easelv1.GetModelRequest{}, []string{"model_id"}},
+	{"an id that is a dot", "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: "."}, []string{"generation_id"}},
+	{"an id that goes up", "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: ".."}, []string{"generation_id"}},
+	{"an empty id", "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{}, []string{"generation_id"}},
+	{"an offset below 0", "GenerationService/DownloadGeneration", &easelv1.DownloadGenerationRequest{GenerationId: "g", ReadOffset: -1}, []string{"read_offset"}},
+	{"a limit below 0", "GenerationService/DownloadGeneration", &easelv1.DownloadGenerationRequest{GenerationId: "g", ReadLimit: -1}, []string{"read_limit"}},
+	{"an etag that is too long", "GenerationService/DownloadGeneration", &easelv1.DownloadGenerationRequest{GenerationId: "g", Etag: strings.Repeat("e", 257)}, []string{"etag"}},
 }
 
 func orderWith(change func(*easelv1.CreateGenerationRequest)) *easelv1.CreateGenerationRequest {
@@ -96,9 +121,13 @@ func orderStruct(name string, v *structpb.Value) *easelv1.CreateGenerationReques
 func TestEveryRuleOfTheContractIsHeldAndNamesItsField(t *testing.T) { // faults I2, I4, I5, M15
 	t.Parallel()
 	overBothOnPorts(t, func(t *testing.T, s *stack, c caller) {
-		for _, bad := range badInputs {
+		inputs := badInputs
+		if _, grpc := c.(grpcCaller); grpc {
+			inputs = slices.Concat(inputs, inputsOfGRPC)
+		}
+		for _, bad := range inputs {
 			t.Run(bad.name, func(t *testing.T) {
-				err := c.call(t.Context(), bad.method, bad.req, &easelv1.GetAccountResponse{})
+				err := callAny(t.Context(), c, bad.method, bad.req, &easelv1.GetAccountResponse{})
 				st := wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", 400)
 				wantFields(t, st, bad.fields...)
 			})
@@ -109,63 +138,7 @@ func TestEveryRuleOfTheContractIsHeldAndNamesItsField(t *testing.T) { // faults 
 	})
 }
 
-func TestAStreamHoldsTheRulesOfTheContractToo(t *testing.T) {
-	t.Parallel()
-	overBothOnPorts(t, func(t *testing.T, _ *stack, c caller) {
-		watch := func(req *easelv1.WatchGenerationRequest) error {
-			return c.watch(t.Context(), req, func(*easelv1.WatchGenerationResponse) {})
-		}
-		for name, row := range map[string]struct {
-			err   error
-			field string
-		}{
-			"an etag of 10 KB":        {watch(&easelv1.WatchGenerationRequest{GenerationId: "g", KnownEtag: strings.Repeat("e", 10<<10)}), "known_etag"},
-			"an id with a blank":      {watch(&easelv1.WatchGenerationRequest{GenerationId: "a b"}), "generation_id"},
-			"a goal of its own":       {watch(&easelv1.WatchGenerationRequest{GenerationId: "g", Until: 77}), "until"},
-			"a download that waits":   {second(c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: "g", WaitTimeout: &durationpb.Duration{Seconds: 601}})), "wait_timeout"},
-			"a download without one":  {second(c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: "a\tb"})), "generation_id"},
-			"a wait that runs for -1": {second(c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: "g", WaitTimeout: durationpb.New(-1)})), "wait_timeout"},
-		} {
-			t.Run(name, func(t *testing.T) {
-				wantFields(t, wantStatus(t, row.err, codes.InvalidArgument, "INVALID_REQUEST", 400), row.field)
-			})
-		}
-	})
-}
-
 func second[A any](_ A, err error) error { return err }
-
-func TestWhatOnlyGRPCCanSayIsHeldToo(t *testing.T) {
-	t.Parallel()
-	s := newStack(t)
-	c := grpcCaller{s, s.key}
-	for name, row := range map[string]struct {
-		method string
-		req    proto.Message
-		field  string
-	}{
-		"a number that is none":    {"GenerationService/CreateGeneration", orderStruct("n", structpb.NewNumberValue(math.NaN())), "inputs.n"},
-		"a number without end":     {"GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{ModelId: "m", Inputs: &structpb.Struct{Fields: map[string]*structpb.Value{"n": structpb.NewNumberValue(math.Inf(1))}}}, "inputs.n"},
-		"a value without a kind":   {"GenerationService/CreateGeneration", orderStruct("n", &structpb.Value{}), "inputs.n"},
-		"a model id that is empty": {"ModelService/GetModel", &easelv1.GetModelRequest{}, "model_id"},
-		"an id that is a dot":      {"GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: "."}, "generation_id"},
-		"an id that goes up":       {"GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: ".."}, "generation_id"},
-		"an empty id":              {"GenerationService/GetGeneration", &easelv1.GetGenerationRequest{}, "generation_id"},
-		"an offset below 0":        {"GenerationService/DownloadGeneration", &easelv1.DownloadGenerationRequest{GenerationId: "g", ReadOffset: -1}, "read_offset"},
-		"a limit below 0":          {"GenerationService/DownloadGeneration", &easelv1.DownloadGenerationRequest{GenerationId: "g", ReadLimit: -1}, "read_limit"},
-		"an etag that is too long": {"GenerationService/DownloadGeneration", &easelv1.DownloadGenerationRequest{GenerationId: "g", Etag: strings.Repeat("e", 257)}, "etag"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var err error
-			if req, ok := row.req.(*easelv1.DownloadGenerationRequest); ok {
-				_, err = c.download(t.Context(), req)
-			} else {
-				err = c.call(t.Context(), row.method, row.req, &easelv1.GetAccountResponse{})
-			}
-			wantFields(t, wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", 400), row.field)
-		})
-	}
-}
 
 func TestIdsNeverLeaveTheirPlaceInTheUpstreamPath(t *testing.T) { // fault I3
 	t.Parallel()

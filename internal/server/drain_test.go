@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -222,28 +221,6 @@ func TestADeadClientIsFreedWithin45Seconds(t *testing.T) { // fault N2
 	})
 }
 
-func TestPingsEveryTenSecondsAreWelcome(t *testing.T) { // fault L8
-	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, servertest.NewStudio())
-		accepted := 0
-		conn := servertest.Dial(t, s.GRPCPipe, pingEvery(10*time.Second), grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			accepted++
-			return s.GRPCPipe.DialContext(ctx)
-		}))
-		defer conn.Close()
-		client := easelv1.NewGenerationServiceClient(conn)
-		for range 10 {
-			if _, err := client.GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(time.Minute) // the connection is idle except for pings
-		}
-		if accepted != 1 {
-			t.Errorf("the client needed %d connections", accepted)
-		}
-	})
-}
-
 // muteConn is the connection of a client whose host has vanished. Once muted, it drops written bytes.
 type muteConn struct {
 	net.Conn
@@ -255,8 +232,4 @@ func (c *muteConn) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	return c.Conn.Write(p)
-}
-
-func pingEvery(interval time.Duration) grpc.DialOption {
-	return grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: interval, Timeout: time.Second, PermitWithoutStream: true})
 }

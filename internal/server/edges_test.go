@@ -135,7 +135,7 @@ func TestABodyMayTakeItsTimeAndAConnectionMayRest(t *testing.T) {
 	})
 }
 
-func TestPingsFasterThanAllowedEndTheConnection(t *testing.T) {
+func TestPingsFasterThanAllowedEndTheConnection(t *testing.T) { // fault L8
 	// A client of the gRPC library sends at most one ping in 10 s. The test therefore writes the frames itself.
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, servertest.NewStudio())

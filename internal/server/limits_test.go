@@ -76,7 +76,7 @@ func limits() []limit {
 			"time in which a reader reads nothing", long(server.WriteTimeout) + "; a download: " + long(service.DefaultDownloadTimeout), "`READER_TOO_SLOW`; REST breaks the connection",
 			[]string{"TestAReaderThatIsStuckIsFreedAfterHalfAMinuteAndHoldsNobodyUp", "TestADownloadThatIsStuckIsFreedAfterTwoMinutes", "TestADownloadMayPauseForTwoMinutesOverRESTToo"},
 		},
-		{"time between two pings of a gRPC client, at least", long(server.PingsMin), "the connection is closed: `too_many_pings`", []string{"TestPingsEveryTenSecondsAreWelcome", "TestPingsFasterThanAllowedEndTheConnection"}},
+		{"time between two pings of a gRPC client, at least", long(server.PingsMin), "the connection is closed: `too_many_pings`", []string{"TestPingsFasterThanAllowedEndTheConnection"}},
 		{"age of a gRPC connection", long(server.ConnAge), "the client is asked for a new one; open calls continue", []string{"TestAConnectionOfAgeIsReplacedAndItsStreamsGoOn"}},
 	}
 }

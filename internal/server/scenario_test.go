@@ -234,8 +234,11 @@ func TestACreateWhoseAnswerIsLostIsChargedOnceAndGivesTheSameId(t *testing.T) { 
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
-		first := created(t, c, order(t, text, "k", "a lake"))
-		again := created(t, c, order(t, text, "k", "a lake"))
+		first := created(t, c, labelled(t, text, "k", map[string]string{"campaign": "spring"}))
+		again := created(t, c, labelled(t, text, "k", map[string]string{"campaign": "autumn"}))
+		if got := again.GetGeneration().GetLabels()["campaign"]; got != "spring" {
+			t.Errorf("the repeat has the label %q", got)
+		}
 		if one, other := first.GetGeneration().GetGenerationId(), again.GetGeneration().GetGenerationId(); one != other {
 			t.Errorf("ids %s and %s under one key", one, other)
 		}
@@ -311,6 +314,8 @@ func TestAWaitThatRunsOutAnswersWithTheNewestState(t *testing.T) {
 		if err != nil || resp.GetGeneration().GetState() != easelv1.State_STATE_QUEUED {
 			t.Errorf("%v %v", resp, err)
 		}
+		_, err = c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId(), WaitTimeout: durationpb.New(2 * time.Second)})
+		wantStatus(t, err, codes.FailedPrecondition, "CONTENT_NOT_READY", 400)
 	}, func(o *options) { o.sandbox.Speed = 0.1 })
 }
 

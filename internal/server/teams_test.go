@@ -84,7 +84,7 @@ func TestForeignGenerationIsAnsweredAsAnUnknownOne(t *testing.T) { // faults L7,
 					tried++
 					var answers []string
 					for _, about := range []string{id, unknown} {
-						st := statusOf(t, callAny(t.Context(), foreign, m, aboutOne(m, about)))
+						st := statusOf(t, callAny(t.Context(), foreign, string(m.Parent().Name()+"/"+m.Name()), aboutOne(m, about), newMessage(m.Output())))
 						if st.Code() != codes.NotFound || service.Reason(st) != easelv1.ErrorReason_GENERATION_NOT_FOUND {
 							t.Errorf("%s: %v", m.Name(), st)
 						}
@@ -103,7 +103,7 @@ func TestForeignGenerationIsAnsweredAsAnUnknownOne(t *testing.T) { // faults L7,
 }
 
 // callAny calls a method, and reads a stream to its end.
-func callAny(ctx context.Context, c caller, m protoreflect.MethodDescriptor, request proto.Message) error {
+func callAny(ctx context.Context, c caller, method string, request, response proto.Message) error {
 	switch request := request.(type) {
 	case *easelv1.WatchGenerationRequest:
 		return c.watch(ctx, request, func(*easelv1.WatchGenerationResponse) {})
@@ -111,7 +111,7 @@ func callAny(ctx context.Context, c caller, m protoreflect.MethodDescriptor, req
 		_, err := c.download(ctx, request)
 		return err
 	}
-	return c.call(ctx, string(m.Parent().Name()+"/"+m.Name()), request, newMessage(m.Output()))
+	return c.call(ctx, method, request, response)
 }
 
 func TestTheCatalogsWordsAboutTheBalanceAreForOperators(t *testing.T) {
@@ -141,29 +141,6 @@ func TestTheCatalogsWordsAboutTheBalanceAreForOperators(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestLabelsStayWithTheOrder(t *testing.T) {
-	t.Parallel()
-	for form, as := range forms {
-		t.Run(form, func(t *testing.T) {
-			s := ledgerStack(t, sqliteLedger(t), []string{"shop"})
-			request := order(t, text, "k", "a lake")
-			request.Labels = map[string]string{"campaign": "spring"}
-			answer := &easelv1.CreateGenerationResponse{}
-			if err := as(s, "shop").call(t.Context(), "GenerationService/CreateGeneration", request, answer); err != nil || answer.GetReplayed() {
-				t.Fatal(answer, err)
-			}
-			request.Labels = map[string]string{"campaign": "autumn"}
-			again := &easelv1.CreateGenerationResponse{}
-			if err := as(s, "shop").call(t.Context(), "GenerationService/CreateGeneration", request, again); err != nil || !again.GetReplayed() {
-				t.Fatal(again, err)
-			}
-			if got := again.GetGeneration().GetLabels()["campaign"]; got != "spring" {
-				t.Errorf("the repeat has the label %q", got)
-			}
-		})
-	}
 }
 
 // newMessage returns an empty message of one of the contract's types.
