@@ -68,24 +68,6 @@ func TestNothingIsExportedUnlessTheEnvironmentSaysSo(t *testing.T) {
 	}
 }
 
-func TestSpansReachTheCollectorThatTheEnvironmentNames(t *testing.T) {
-	paths := make(chan string, 10)
-	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		paths <- r.URL.Path
-	}))
-	defer collector.Close()
-	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", collector.URL+"/v1/traces")
-	_, shutdown := start(t, Config{LogOutput: io.Discard})
-	_, span := otel.Tracer("test").Start(t.Context(), "work")
-	span.End()
-	if err := shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := <-paths; got != "/v1/traces" {
-		t.Errorf("the collector received %s", got)
-	}
-}
-
 func TestADeadCollectorDoesNotHoldTheExit(t *testing.T) { // fault N5
 	hang := make(chan struct{})
 	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
