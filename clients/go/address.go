@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// DefaultAddress is the address of Easel if neither an option nor EASEL_ADDR sets one.
+// DefaultAddress is the server's address if neither WithAddress nor EASEL_ADDR sets it.
 const DefaultAddress = "localhost:50051"
 
 // endpoint is a parsed address.
 type endpoint struct {
 	hostPort    string
-	http, https bool // scheme of the address; both are false without a scheme
+	http, https bool // whether the address has this scheme; both are false without a scheme
 	loopback    bool
 }
 
@@ -35,7 +35,7 @@ func parseAddress(address string) (endpoint, error) {
 	}
 	host, port, err := net.SplitHostPort(hostPort)
 	if err != nil && strings.Contains(err.Error(), "missing port") && !strings.ContainsAny(address, "/@ ") {
-		return endpoint{}, fmt.Errorf("easel: the address %q has no port: usually it is %q", address, address+":50051")
+		return endpoint{}, fmt.Errorf("easel: the address %q has no port; add the port, for example %q", address, address+":50051")
 	}
 	number, wrong := strconv.Atoi(port)
 	if err != nil || wrong != nil || number < 1 || number > 65535 || strings.ContainsAny(host, "/?#@ ") || host == "" {
@@ -46,11 +46,11 @@ func parseAddress(address string) (endpoint, error) {
 
 // noAddress returns the error for an invalid address. The error omits an address that may contain a password.
 func noAddress(address string) error {
-	text := strconv.Quote(address)
+	text := "address " + strconv.Quote(address)
 	if strings.Contains(address, "@") {
-		text = "the address"
+		text = "address"
 	}
-	return fmt.Errorf("easel: %s is not an address of Easel: write host:port, http://host:port or https://host:port", text)
+	return fmt.Errorf("easel: invalid %s; write host:port, http://host:port or https://host:port", text)
 }
 
 // isLoopback reports whether host is localhost or a loopback address.

@@ -19,7 +19,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-func TestAnAddressIsTakenOrRefusedWithASentence(t *testing.T) {
+func TestAddressesAreAcceptedOrRejected(t *testing.T) {
 	for address, want := range map[string]string{
 		"":                          "localhost:50051",
 		"easel:50051":               "easel:50051",
@@ -33,7 +33,7 @@ func TestAnAddressIsTakenOrRefusedWithASentence(t *testing.T) {
 		"https://easel.example":     "easel.example:443",
 		"https://easel.example/":    "easel.example:443",
 		"https://[2001:db8::1]:7":   "[2001:db8::1]:7",
-		"easel":                     "!has no port: usually it is \"easel:50051\"",
+		"easel":                     "!has no port; add the port, for example \"easel:50051\"",
 		"easel:http":                "!host:port",
 		"easel:0":                   "!host:port",
 		"easel:99999":               "!host:port",
@@ -76,7 +76,7 @@ func TestAnAddressIsTakenOrRefusedWithASentence(t *testing.T) {
 	}
 }
 
-func TestAClientThatIsPrintedShowsNoKey(t *testing.T) {
+func TestPrintedClientHidesTheKey(t *testing.T) {
 	client, err := easel.New(t.Context(), easel.WithAddress("localhost:1"), easel.WithAPIKey("hunter2"))
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestAClientThatIsPrintedShowsNoKey(t *testing.T) {
 	}
 }
 
-func TestAKeyDoesNotLeaveWhereADialOptionTakesTLSAway(t *testing.T) {
+func TestKeyIsNotSentIfADialOptionDisablesTLS(t *testing.T) {
 	plain := easel.WithDialOptions(grpc.WithTransportCredentials(insecure.NewCredentials()))
 	for address, refused := range map[string]bool{"easel.example:1": true, "https://localhost:1": true, "localhost:1": false} {
 		if _, err := easel.New(t.Context(), easel.WithAddress(address), easel.WithAPIKey("hunter2"), plain); (err != nil) != refused {
@@ -95,7 +95,7 @@ func TestAKeyDoesNotLeaveWhereADialOptionTakesTLSAway(t *testing.T) {
 	}
 }
 
-func TestAKeyLeavesInTheClearForLoopbackAlone(t *testing.T) {
+func TestKeyIsSentWithoutTLSOnlyToLoopback(t *testing.T) {
 	for _, test := range []struct {
 		address string
 		options []easel.Option
@@ -118,11 +118,11 @@ func TestAKeyLeavesInTheClearForLoopbackAlone(t *testing.T) {
 	}
 	t.Setenv("EASEL_ALLOW_PLAINTEXT", "true")
 	if _, err := easel.New(t.Context(), easel.WithAddress("http://easel.example:1"), easel.WithAPIKey("hunter2")); err != nil {
-		t.Errorf("where it is allowed: %v", err)
+		t.Errorf("with WithPlaintextKey: %v", err)
 	}
 }
 
-// observed is a context that counts the functions that wait for its end.
+// observed is a context that counts the functions registered with context.AfterFunc.
 type observed struct {
 	context.Context
 	done    chan struct{}
@@ -136,13 +136,13 @@ func (o observed) AfterFunc(func()) func() bool {
 	return func() bool { *o.waiting--; return true }
 }
 
-func TestAClosedClientLeavesNothingAtItsContext(t *testing.T) {
+func TestCloseUnregistersFromTheContext(t *testing.T) {
 	waiting := 0
 	client, err := easel.New(observed{context.Background(), make(chan struct{}), &waiting}, easel.WithAddress("localhost:1"))
 	if err != nil || waiting != 1 {
 		t.Fatal(waiting, err)
 	}
 	if err := client.Close(); err != nil || waiting != 0 {
-		t.Errorf("%d wait for the end of a context: %v", waiting, err)
+		t.Errorf("%d functions are still registered with the context: %v", waiting, err)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Account returns the account. Call it first in a service, with a Timeout of 10 s, to detect a wrong address, API key or
-// certificate.
+// Account returns the balance and the budgets. A service should call it at startup, with a Timeout of 10 s, to detect a wrong
+// address, API key or certificate.
 func (c *Client) Account(ctx context.Context, options ...CallOption) (*Account, error) {
 	ctx, _, cancel := c.begin(ctx, c.readLimits(), options)
 	defer cancel()
@@ -19,7 +19,7 @@ func (c *Client) Account(ctx context.Context, options ...CallOption) (*Account, 
 	return accountOf(response.GetAccount()), nil
 }
 
-// Models yields the models that can be ordered, from all pages. The loop ends after an error.
+// Models yields the models that the caller can order, from all pages. The loop ends after an error.
 func (c *Client) Models(ctx context.Context, options ...CallOption) iter.Seq2[*Model, error] {
 	return pages(ctx, c, options, modelOf, func(ctx context.Context, token string) ([]*easelv1.Model, string, error) {
 		page, err := c.Catalog.ListModels(ctx, &easelv1.ListModelsRequest{PageToken: token})
@@ -38,7 +38,7 @@ func (c *Client) Model(ctx context.Context, modelID string, options ...CallOptio
 	return modelOf(response.GetModel()), nil
 }
 
-// Quote returns the price of an order's model and inputs.
+// Quote returns the current price of an order. It orders nothing.
 func (c *Client) Quote(ctx context.Context, order Order, options ...CallOption) (*Quote, error) {
 	ctx, _, cancel := c.begin(ctx, c.readLimits(), options)
 	defer cancel()
@@ -65,13 +65,13 @@ func (c *Client) Get(ctx context.Context, generationID string, options ...CallOp
 }
 
 // Wait waits until a render is finished and returns the render. With UntilSettled, it waits until the cost is final. It
-// retries like Watch.
+// handles failures like Watch.
 func (c *Client) Wait(ctx context.Context, generationID string, options ...CallOption) (*Render, error) {
 	return last(c.Watch(ctx, generationID, options...))
 }
 
-// last returns the last state of a watch. If the watch fails, it returns the error and the last state before the error, or nil
-// without an earlier state.
+// last returns the last state of a watch. If the watch fails, last returns the error and the state before the error, which may
+// be nil.
 func last(renders iter.Seq2[*Render, error]) (newest *Render, err error) {
 	for render, err := range renders {
 		if err != nil {
@@ -82,10 +82,10 @@ func last(renders iter.Seq2[*Render, error]) (newest *Render, err error) {
 	return newest, nil
 }
 
-// Force allows Delete to delete a render that is not finished. The price may not be refunded then.
+// Force allows Delete to delete an unfinished render, whose price may not be refunded.
 func Force() CallOption { return func(c *call) { c.force = true } }
 
-// Delete permanently deletes a render and its result. A missing render causes no error, so a retry is safe.
+// Delete permanently deletes a render and its result. If the render does not exist, Delete returns nil, so a retry is safe.
 func (c *Client) Delete(ctx context.Context, generationID string, options ...CallOption) error {
 	ctx, o, cancel := c.begin(ctx, c.readLimits(), options)
 	defer cancel()

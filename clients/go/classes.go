@@ -9,10 +9,10 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// base is an alias of Error, because an embedded field named Error would conflict with the method Error.
+// base is an alias for Error, because an embedded field named Error would conflict with the method Error.
 type base = Error
 
-// Error classes, one for each way to handle an error. Each class embeds the base, and errors.As finds both.
+// Error classes, one for each way to handle an error. Each class embeds *Error, and errors.As finds the class and *Error.
 type (
 	// InvalidRequestError reports an invalid request. FieldViolations names the invalid fields.
 	InvalidRequestError struct{ *base }
@@ -22,36 +22,37 @@ type (
 	PermissionDeniedError struct{ *base }
 	// NotFoundError reports a render or model that does not exist.
 	NotFoundError struct{ *base }
-	// InsufficientBalanceError reports that the account's balance is below the price.
+	// InsufficientBalanceError reports that the account's balance does not cover the price.
 	InsufficientBalanceError struct{ *base }
 	// PriceAboveLimitError reports that an order's price exceeds its MaxCostCents.
 	PriceAboveLimitError struct{ *base }
-	// BudgetExceededError reports that a team's budget does not cover the price. RemainingCents is left until ResetTime.
+	// BudgetExceededError reports that a team's budget does not cover the price. Until ResetTime, the team can spend
+	// RemainingCents.
 	BudgetExceededError struct{ *base }
 	// DailyCapReachedError reports that the API key has reached its daily cap.
 	DailyCapReachedError struct{ *base }
 	// IdempotencyKeyReusedError reports an idempotency key that belongs to another order.
 	IdempotencyKeyReusedError struct{ *base }
-	// OutcomeUnknownError reports an order that may exist. Send it again with the same key.
+	// OutcomeUnknownError reports an order that may or may not exist. Send it again with the same key.
 	OutcomeUnknownError struct{ *base }
 	// NotReadyError reports a render that is not finished.
 	NotReadyError struct{ *base }
-	// NoContentError reports a render that has no file and will not get one.
+	// NoContentError reports a render that has no file and never will.
 	NoContentError struct{ *base }
 	// ContentChangedError reports that the file has changed since its download started.
 	ContentChangedError struct{ *base }
 	// UnavailableError reports a temporary failure.
 	UnavailableError struct{ *base }
-	// ServerFaultError reports a failure that the server's operator must fix.
+	// ServerFaultError reports a failure whose cause the server's operator must fix.
 	ServerFaultError struct{ *base }
-	// DamagedError reports bytes that arrived damaged.
+	// DamagedError reports that bytes of a download are damaged or missing.
 	DamagedError struct{ *base }
-	// TimeoutError reports that the call's deadline has passed. The base contains the last error before the deadline.
+	// TimeoutError reports that the call's deadline has passed. It contains the last error before the deadline.
 	TimeoutError struct {
 		*base
 		Heartbeat *Heartbeat // last heartbeat of a watch; nil without a heartbeat
 	}
-	// StoppedError reports a canceled context. The base contains the last error before the cancellation.
+	// StoppedError reports a canceled context. It contains the last error before the cancellation.
 	StoppedError struct{ *base }
 	// RenderFailedError reports a render that ended without a result.
 	RenderFailedError struct {
@@ -60,8 +61,8 @@ type (
 	}
 )
 
-// remedy contains the class of an error. Again states whether a retry helps: yes, no or if_told (only if the server sent a
-// delay).
+// remedy is a row of the error table. Class is the class of the error. Again states whether a retry may help: yes, no, or
+// if_told, which means yes if the server sent a delay.
 type remedy struct{ Class, Again string }
 
 // errorTable is the content of clients/reasons.json.
@@ -71,7 +72,7 @@ type errorTable struct {
 }
 
 var remedies = sync.OnceValue(func() (table errorTable) {
-	_ = json.Unmarshal([]byte(easelv1.Reasons), &table) // cannot fail, because a test reads every row
+	_ = json.Unmarshal([]byte(easelv1.Reasons), &table) // cannot fail, because the text is a constant that a test parses
 	return table
 })
 

@@ -6,9 +6,9 @@
 //	for render, err := range client.Watch(ctx, order.GenerationID) { ... }
 //	err = client.DownloadFile(ctx, order.GenerationID, "sea.png")
 //
-// A call is retried if a retry may help: after the delay that the server requests, otherwise with back-off and jitter. The
-// call ends when its context is done, or after its total time or its number of attempts (see [Timeout] and [Attempts]). A
-// call that fails for five seconds is logged.
+// The client retries a call if a retry may help. Before the retry, it waits for the delay that the server requests, or
+// otherwise for a back-off with jitter. A call fails when its context is done, its total time has passed or its attempts are
+// used up (see [Timeout] and [Attempts]). If a call keeps failing for five seconds, the client logs a warning.
 package easel
 
 import (
@@ -29,21 +29,21 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	_ "google.golang.org/grpc/health" // the connection checks the health of each server
+	_ "google.golang.org/grpc/health" // enables the health checks in serviceConfig
 	"google.golang.org/grpc/keepalive"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Client calls one Easel deployment. It is safe for concurrent use. Its fields are the contract's stubs: their reads are retried,
-// and their errors have the classes of this package.
+// Client calls one Easel deployment. It is safe for concurrent use. Its fields are the contract's gRPC stubs. Unary calls of a
+// stub return the error classes of this package, and reads are retried.
 type Client struct {
 	Accounts    easelv1.AccountServiceClient
 	Generations easelv1.GenerationServiceClient
 	Catalog     easelv1.ModelServiceClient
 
 	conn   *grpc.ClientConn
-	forget func() bool // stops the wait for the end of New's context
+	forget func() bool // unregisters the function that closes conn when New's context is done
 	warned warned
 	settings
 }
@@ -59,8 +59,8 @@ type settings struct {
 	onHeartbeat     func(Heartbeat)
 	onMessage       func(Message)
 	heartbeat       time.Duration
-	attempts        int           // maximum number of attempts of a read
-	timeout         time.Duration // total time of a read or an order; zero means the default
+	attempts        int           // maximum number of attempts for a read
+	timeout         time.Duration // total time for a read or an order; zero means the default
 	dialer          func(context.Context, string) (net.Conn, error)
 	dial            []grpc.DialOption
 }
@@ -68,49 +68,50 @@ type settings struct {
 // Option changes a setting of a new client.
 type Option func(*settings)
 
-// WithAddress sets the server: host:port, http://host:port or https://host:port. The default is EASEL_ADDR, or
+// WithAddress sets the server's address: host:port, http://host:port or https://host:port. The default is EASEL_ADDR, or
 // localhost:50051 if EASEL_ADDR is unset. Without a scheme, the connection uses TLS, unless the host is loopback.
 func WithAddress(address string) Option { return func(s *settings) { s.address = address } }
 
-// WithAPIKey sets the API key or token for all calls; "" means that no key is sent. By default, the key is in the file that
-// EASEL_API_KEY_FILE names, which is read for each call, or otherwise in EASEL_API_KEY.
+// WithAPIKey sets the API key or token for all calls. If key is empty, calls have no key. By default, each call reads the key
+// from the file that EASEL_API_KEY_FILE names. If that variable is unset, the key is the value of EASEL_API_KEY.
 func WithAPIKey(key string) Option { return func(s *settings) { s.apiKey, s.keyFile = key, "" } }
 
 // WithTLS uses TLS with config, even for a loopback address. By default, the client trusts the certificates in the file that
-// EASEL_TLS_CA_FILE names, or otherwise the system's.
+// EASEL_TLS_CA_FILE names, or the system's certificates if that variable is unset.
 func WithTLS(config *tls.Config) Option {
 	return func(s *settings) { s.tls, s.rootsFile = config, "" }
 }
 
-// WithPlaintextKey allows the API key on an unencrypted connection to a host that is not loopback, for example if a service
-// mesh encrypts it. EASEL_ALLOW_PLAINTEXT=true does the same.
+// WithPlaintextKey allows the client to send the API key without TLS to a host that is not loopback, for example if a service
+// mesh encrypts the connection. EASEL_ALLOW_PLAINTEXT=true does the same.
 func WithPlaintextKey() Option { return func(s *settings) { s.plaintextKey = true } }
 
 // WithLogger sets the logger. The client logs calls that fail for five seconds, their recovery, and each idempotency key that
 // Order creates. The default is slog.Default().
 func WithLogger(logger *slog.Logger) Option { return func(s *settings) { s.logger = logger } }
 
-// WithRetryHook calls hook after each failed attempt that is retried. Concurrent calls run hook concurrently.
+// WithRetryHook calls hook before each retry. Concurrent calls run hook concurrently.
 func WithRetryHook(hook func(Retry)) Option { return func(s *settings) { s.onRetry = hook } }
 
-// WithHeartbeatHook calls hook with each heartbeat of a watch, between the states of its loop.
+// WithHeartbeatHook calls hook with each heartbeat that a watch receives, on the goroutine that runs the watch's loop.
 func WithHeartbeatHook(hook func(Heartbeat)) Option {
 	return func(s *settings) { s.onHeartbeat = hook }
 }
 
-// WithMessageHook calls hook with each message of a watch, before the loop receives its state.
+// WithMessageHook calls hook with each message that a watch receives, before the loop receives the state in the message.
 func WithMessageHook(hook func(Message)) Option { return func(s *settings) { s.onMessage = hook } }
 
-// WithHeartbeatInterval sets the silence after which the server sends a heartbeat, from 1 to 60 s. The default is 10 s.
-// After three silent intervals, a watch reconnects.
+// WithHeartbeatInterval sets the time without a message after which the server sends a heartbeat: 1 to 60 s, by default 10 s.
+// A watch that receives no message for three intervals reconnects.
 func WithHeartbeatInterval(interval time.Duration) Option {
 	return func(s *settings) { s.heartbeat = interval }
 }
 
-// WithAttempts sets the maximum attempts of a read, not counting retries that the server requests. The default is 5.
+// WithAttempts sets the maximum number of attempts for a read, by default 5. Attempts that fail with a delay from the server do
+// not count.
 func WithAttempts(n int) Option { return func(s *settings) { s.attempts = n } }
 
-// WithTimeout sets the total time of each read and order. The default is a minute for a read and 15 minutes for an order.
+// WithTimeout sets the total time for each read and order. The default is a minute for a read and 15 minutes for an order.
 func WithTimeout(total time.Duration) Option { return func(s *settings) { s.timeout = total } }
 
 // WithDialer sets the function that opens network connections to an address.
@@ -123,15 +124,15 @@ func WithDialOptions(options ...grpc.DialOption) Option {
 	return func(s *settings) { s.dial = append(s.dial, options...) }
 }
 
-// serviceConfig spreads calls over all servers of the host name, and skips servers whose health check fails. It has no
+// serviceConfig distributes calls among all servers behind the host name, except servers whose health check fails. It has no
 // retry policy, because this package retries calls.
 const serviceConfig = `{"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}`
 
 // maxMessage is the maximum size of a response in bytes. A server sends at most 4 MiB.
 const maxMessage = 16 << 20
 
-// New creates a client. It rejects an invalid address or API key. The client connects at the first call, and closes the
-// connection when ctx is done or Close is called.
+// New creates a client. It returns an error for an invalid address or API key. The client connects at the first call, and
+// closes the connection when ctx is done or Close is called.
 func New(ctx context.Context, options ...Option) (*Client, error) {
 	s := settings{
 		address: os.Getenv("EASEL_ADDR"), apiKey: os.Getenv("EASEL_API_KEY"), keyFile: os.Getenv("EASEL_API_KEY_FILE"), plaintextKey: os.Getenv("EASEL_ALLOW_PLAINTEXT") == "true",
@@ -160,7 +161,7 @@ func New(ctx context.Context, options ...Option) (*Client, error) {
 // Conn returns the connection, for calls to gRPC services other than Easel's.
 func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
 
-// Close closes the connection and ends all calls, as the end of New's context does.
+// Close closes the connection, which ends all calls. When New's context is done, the client closes the connection itself.
 func (c *Client) Close() error {
 	c.forget()
 	return c.conn.Close()
@@ -214,18 +215,18 @@ func (s *settings) dialOptions() (target string, options []grpc.DialOption, err 
 func (s *settings) check(at endpoint) error {
 	switch {
 	case at.http && s.tls != nil:
-		return errors.New("easel: the address " + s.address + " has http, but TLS is required: use https")
+		return errors.New("easel: the address " + s.address + " has the scheme http, but WithTLS or EASEL_TLS_CA_FILE requires TLS; use https")
 	case strings.ContainsFunc(s.apiKey, notOfKey):
 		return errors.New("easel: the API key contains spaces, line breaks or invalid characters")
 	case s.apiKey != "" && at.http && !at.loopback && !s.plaintextKey:
-		return errors.New("easel: the API key would be sent without TLS to " + at.hostPort + ": use https, or set EASEL_ALLOW_PLAINTEXT=true if something else encrypts")
+		return errors.New("easel: the API key would be sent without TLS to " + at.hostPort + "; use https, or set EASEL_ALLOW_PLAINTEXT=true if a mesh or tunnel encrypts the connection")
 	}
 	return nil
 }
 
 // readRoots returns a TLS configuration that trusts only the PEM certificates in a file.
 func readRoots(file string) (*tls.Config, error) {
-	text, err := os.ReadFile(file) //nolint:gosec // the caller names it
+	text, err := os.ReadFile(file) //nolint:gosec // the caller names the file
 	if err != nil {
 		return nil, fmt.Errorf("easel: EASEL_TLS_CA_FILE: %w", err)
 	}
@@ -236,7 +237,7 @@ func readRoots(file string) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}, nil
 }
 
-// bearer adds the API key to every call, if the settings allow that on the connection.
+// bearer adds the API key to every call.
 type bearer struct {
 	file      string // file that is read for each call; empty if the API key is fixed
 	encrypted bool
@@ -245,7 +246,7 @@ type bearer struct {
 	apiKey string
 }
 
-// GetRequestMetadata returns the header with the API key. If the file can't be read, it uses the last key.
+// GetRequestMetadata returns the header with the API key. If the file has no valid key, it uses the last valid key.
 func (b *bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	var newest string
 	if b.file != "" {
@@ -261,13 +262,13 @@ func (b *bearer) GetRequestMetadata(context.Context, ...string) (map[string]stri
 
 // readKey returns the API key in a file.
 func readKey(file string) (string, error) {
-	text, err := os.ReadFile(file) //nolint:gosec // the caller names it
+	text, err := os.ReadFile(file) //nolint:gosec // the caller names the file
 	if err != nil {
 		return "", fmt.Errorf("easel: EASEL_API_KEY_FILE: %w", err)
 	}
 	key := strings.TrimSpace(string(text))
 	if key == "" || strings.ContainsFunc(key, notOfKey) {
-		return "", errors.New("easel: EASEL_API_KEY_FILE: the file has no valid API key: it is empty, or contains spaces or line breaks")
+		return "", errors.New("easel: EASEL_API_KEY_FILE: invalid API key: the file is empty, or the key contains spaces, line breaks or invalid characters")
 	}
 	return key, nil
 }
@@ -275,7 +276,7 @@ func readKey(file string) (string, error) {
 // notOfKey reports whether r is not allowed in an API key.
 func notOfKey(r rune) bool { return r <= ' ' || r > '~' }
 
-// RequireTransportSecurity reports whether the connection uses TLS. If so, gRPC refuses to send the key without TLS.
+// RequireTransportSecurity reports whether the connection uses TLS. If it returns true, gRPC never sends the key without TLS.
 func (b *bearer) RequireTransportSecurity() bool { return b.encrypted }
 
 // version returns the version of this module in the running program.

@@ -18,7 +18,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-func TestOrderGoesOnWithTheSameKeyUntilTheOutcomeIsKnown(t *testing.T) {
+func TestOrderRetriesWithTheSameKeyUntilTheOutcomeIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var keys []string
 		answers := func(err error) func(*easelv1.CreateGenerationRequest) error {
@@ -42,18 +42,18 @@ func TestOrderGoesOnWithTheSameKeyUntilTheOutcomeIsKnown(t *testing.T) {
 			t.Errorf("the keys were %s", got)
 		}
 		if waited := s.calls[2].Sub(s.calls[1]); waited < time.Minute || waited > 2*time.Minute {
-			t.Errorf("it waited %s where the server asked for a minute", waited)
+			t.Errorf("waited %s, but the server requested a minute", waited)
 		}
 	})
 }
 
-func TestOrderGivesUpWhereARepeatCanNotMendIt(t *testing.T) {
+func TestOrderStopsIfARetryCannotHelp(t *testing.T) {
 	for reason, test := range map[string]struct {
 		code    codes.Code
 		outcome easel.Outcome
 	}{
 		"BUDGET_EXCEEDED":              {codes.ResourceExhausted, easel.OutcomeNotPlaced},
-		"SUBMISSION_OUTCOME_UNKNOWN":   {codes.Unavailable, easel.OutcomeUnknown}, // without RetryInfo a retry is too late
+		"SUBMISSION_OUTCOME_UNKNOWN":   {codes.Unavailable, easel.OutcomeUnknown}, // without RetryInfo, it is too late for a retry
 		"PRICE_ABOVE_LIMIT":            {codes.FailedPrecondition, easel.OutcomeNotPlacedByThisCall},
 		"UPSTREAM_CREDENTIAL_REJECTED": {codes.Unauthenticated, easel.OutcomeUnknown},
 		"UPSTREAM_REDIRECT_REFUSED":    {codes.Internal, easel.OutcomeUnknown},
@@ -76,13 +76,13 @@ func TestOrderGivesUpWhereARepeatCanNotMendIt(t *testing.T) {
 	}
 }
 
-func TestOrderMakesAKeyAndHandsItOverBeforeItSends(t *testing.T) {
+func TestOrderPassesANewKeyToOnKeyBeforeSending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handed, sent := "", ""
 		s := &script{creates: []func(*easelv1.CreateGenerationRequest) error{func(request *easelv1.CreateGenerationRequest) error {
 			sent = request.GetIdempotencyKey()
 			if handed != sent {
-				t.Errorf("the key %q was handed over before %q was sent", handed, sent)
+				t.Errorf("OnKey got the key %q, but %q was sent", handed, sent)
 			}
 			return nil
 		}}}
@@ -94,13 +94,13 @@ func TestOrderMakesAKeyAndHandsItOverBeforeItSends(t *testing.T) {
 		full := errors.New("the disk is full")
 		_, err = client.Order(t.Context(), easel.Order{OnKey: func(string) error { return full }})
 		if !errors.Is(err, full) || len(s.calls) != 1 {
-			t.Errorf("it ordered %d times under a key that nobody kept: %v", len(s.calls)-1, err)
+			t.Errorf("%d orders were sent although OnKey failed: %v", len(s.calls)-1, err)
 		}
 	})
 }
 
-// If an earlier attempt may have placed the order, only a durable ledger can make the outcome known again.
-func TestTheOutcomeOfAnOrderIsThatOfAllItsAttempts(t *testing.T) {
+// If an earlier attempt may have placed the order, only the response "not_placed" makes the outcome known again.
+func TestOrderOutcomeCoversAllAttempts(t *testing.T) {
 	for name, test := range map[string]struct{ first, last, want string }{
 		"nothing sent":              {"not_placed_by_this_call", "not_placed_by_this_call", "not_placed_by_this_call"},
 		"unknown, then not sent":    {"unknown", "not_placed_by_this_call", "unknown"},
@@ -125,8 +125,8 @@ func TestTheOutcomeOfAnOrderIsThatOfAllItsAttempts(t *testing.T) {
 	}
 }
 
-// An attempt that the deadline interrupts may be accepted, whatever the response to the earlier attempt was.
-func TestAnOrderThatIsInFlightAtTheDeadlineMayExist(t *testing.T) {
+// The catalog may accept an attempt that the deadline interrupts, even if it rejected the attempt before.
+func TestOrderInFlightAtTheDeadlineMayExist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		taken := make(chan struct{})
 		defer close(taken)
@@ -149,8 +149,8 @@ func TestAnOrderThatIsInFlightAtTheDeadlineMayExist(t *testing.T) {
 	})
 }
 
-// A program that runs again with the key in the error does not pay again.
-func TestEveryErrorOfARunHasItsKey(t *testing.T) {
+// If a program runs again with the key from the error, it does not pay again.
+func TestEveryErrorOfRunContainsTheKey(t *testing.T) {
 	for name, end := range map[string]func(*easelv1.WatchGenerationRequest, watchStream) error{
 		"the watch ends": func(*easelv1.WatchGenerationRequest, watchStream) error {
 			return failed(codes.PermissionDenied, "UPSTREAM_FORBIDDEN", "", 0)
@@ -175,20 +175,20 @@ func TestEveryErrorOfARunHasItsKey(t *testing.T) {
 				made := ""
 				retries := easel.WithRetryHook(func(r easel.Retry) {
 					if r.IdempotencyKey != made || r.GenerationID != "gen_1" {
-						t.Errorf("the retry is of %+v", r)
+						t.Errorf("got the retry %+v", r)
 					}
 				})
 				_, err := play(t, s, retries).Run(ctx, easel.Order{OnKey: func(key string) error { made = key; return nil }})
 				base := &easel.Error{}
 				if !errors.As(err, &base) || made == "" || base.IdempotencyKey != made || base.GenerationID != "gen_1" || !strings.Contains(err.Error(), "the order exists as gen_1") {
-					t.Errorf("the key %s is not in: %v", made, err)
+					t.Errorf("the error lacks the key %s: %v", made, err)
 				}
 			})
 		})
 	}
 }
 
-func TestOrderEndsWithItsContextAndTellsTheLastError(t *testing.T) {
+func TestOrderEndsWithItsContextAndReturnsTheLastError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{creates: []func(*easelv1.CreateGenerationRequest) error{
 			func(*easelv1.CreateGenerationRequest) error {
@@ -208,7 +208,7 @@ func TestOrderEndsWithItsContextAndTellsTheLastError(t *testing.T) {
 	})
 }
 
-func TestNobodyWaitsForADelayThatCanNotBeMeant(t *testing.T) {
+func TestImplausibleDelaysAreNotAwaited(t *testing.T) {
 	for name, test := range map[string]struct{ delay, kept time.Duration }{
 		"too long":    {10000 * time.Hour, 10000 * time.Hour},
 		"in the past": {-time.Second, 0}, // treated as no delay

@@ -31,15 +31,15 @@ type Content struct {
 // FetchOptions contains the options of a download. Download and DownloadFile use the zero value.
 type FetchOptions struct {
 	// Wait is the maximum time that the server waits for an unfinished render, before the download fails with a NotReadyError.
-	// If Wait is negative, the download fails immediately. If Wait is zero, the download is retried until the call's limits.
+	// If Wait is negative, the download fails immediately. If Wait is zero, the client retries within the limits of the call.
 	Wait     time.Duration
-	Keep     bool                            // keeps an existing file and returns fs.ErrExist
+	Keep     bool                            // never replaces an existing file, and returns fs.ErrExist
 	Progress func(doneBytes, allBytes int64) // called after each chunk; allBytes is zero if unknown
 }
 
 // Download writes a render's file to w. If a stream fails, Download resumes at the next byte with a new stream. It verifies
-// the CRC-32C of each chunk, the file's size and, if one stream sent the entire file, the SHA-256. After an error, w may have
-// received some of the bytes.
+// the CRC-32C of each chunk, the file's size and, if one stream sent the entire file, the SHA-256. If Download returns an error,
+// w may contain a part of the file.
 func (c *Client) Download(ctx context.Context, generationID string, w io.Writer, options ...CallOption) error {
 	_, err := c.fetch(ctx, generationID, FetchOptions{}, options, func(string) (io.Writer, error) { return w, nil })
 	return err
@@ -57,7 +57,7 @@ type download struct {
 	broken  bool // whether the bytes are damaged or can't be written, so that a retry does not help
 }
 
-// fetch downloads to the writer that open returns. It calls open when it knows the file name that the server suggests.
+// fetch downloads a file to the writer that open returns. It calls open once, with the file name that the server suggests.
 func (c *Client) fetch(ctx context.Context, generationID string, options FetchOptions, more []CallOption, open func(string) (io.Writer, error)) (*Content, error) {
 	ctx, o, cancel := c.begin(ctx, streamLimits, more)
 	defer cancel()
@@ -87,8 +87,8 @@ func (c *Client) fetch(ctx context.Context, generationID string, options FetchOp
 	}
 }
 
-// resumable checks that the remaining bytes belong to the bytes that were written. Without an etag the download restarts
-// at its first byte, if its bytes are the last bytes of the file.
+// resumable returns an error if the download can't continue. With an etag, the server ensures that the remaining bytes belong to
+// the same content. Without an etag, the download restarts at its first byte, which requires a file that it can truncate.
 func (d *download) resumable() error {
 	if d.request.GetEtag() != "" || d.request.GetReadOffset() == 0 {
 		return nil
@@ -106,10 +106,10 @@ func (d *download) resumable() error {
 			return errors.Join(err, file.Truncate(start))
 		}
 	}
-	return errors.New("easel: download cannot resume: the content has no etag")
+	return errors.New("easel: download cannot resume, because the content has no etag")
 }
 
-// once reads one stream. It returns io.EOF when all bytes have arrived.
+// once reads one stream. It returns io.EOF if all bytes have arrived.
 func (d *download) once(ctx context.Context, a *attempts) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -130,7 +130,7 @@ func (d *download) once(ctx context.Context, a *attempts) error {
 }
 
 func damaged() error {
-	return &DamagedError{&Error{Code: codes.DataLoss, Message: "bytes arrived damaged"}}
+	return &DamagedError{&Error{Code: codes.DataLoss, Message: "downloaded bytes are damaged or missing"}}
 }
 
 func (d *download) take(chunk *easelv1.ContentChunk) (err error) {
@@ -160,7 +160,8 @@ func (d *download) take(chunk *easelv1.ContentChunk) (err error) {
 	return nil
 }
 
-// begin records the description of the file in the first chunk of a stream, and opens the file once.
+// begin records the description of the file, which only the first chunk of a stream contains. At the first chunk of the
+// download, it also opens the writer.
 func (d *download) begin(info *easelv1.ContentInfo) (err error) {
 	if info != nil {
 		d.request.Etag, d.size = cmp.Or(info.GetEtag(), d.request.GetEtag()), info.SizeBytes

@@ -28,7 +28,7 @@ import (
 
 var whole = bytes.Repeat([]byte("easel"), 1000)
 
-// pieces returns a handler that sends the bytes from the requested offset up to another, then an error.
+// pieces returns a handler that sends the bytes from the requested offset up to the offset to, and then returns end.
 func pieces(to int, end error, spoil func(*easelv1.ContentChunk)) func(*easelv1.DownloadGenerationRequest, downloadStream) error {
 	return func(request *easelv1.DownloadGenerationRequest, stream downloadStream) error {
 		if request.GetReadOffset() > 0 && request.GetEtag() != "bytes-1" {
@@ -56,7 +56,7 @@ func pieces(to int, end error, spoil func(*easelv1.ContentChunk)) func(*easelv1.
 
 func asItIs(*easelv1.ContentChunk) {}
 
-func TestDownloadGoesOnWhereItBrokeOff(t *testing.T) {
+func TestDownloadResumesAtTheNextByte(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{
 			pieces(0, failed(codes.FailedPrecondition, "CONTENT_NOT_READY", "", 1), asItIs),
@@ -166,7 +166,7 @@ func TestDownloadRemovesStaleParts(t *testing.T) {
 	})
 }
 
-func TestDownloadFollowsNoLinkBesideItsFile(t *testing.T) { // fault D14
+func TestDownloadDoesNotFollowLinks(t *testing.T) { // fault D14
 	synctest.Test(t, func(t *testing.T) {
 		path, other := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "other")
 		if err := errors.Join(os.WriteFile(other, []byte("mine"), 0o600), os.Symlink(other, path+".part")); err != nil {
@@ -184,7 +184,7 @@ func TestDownloadFollowsNoLinkBesideItsFile(t *testing.T) { // fault D14
 	})
 }
 
-func TestDownloadTakesNoDamagedBytes(t *testing.T) {
+func TestDownloadRejectsDamagedBytes(t *testing.T) {
 	for name, serve := range map[string]func(*easelv1.DownloadGenerationRequest, downloadStream) error{
 		"crc":    pieces(len(whole), nil, func(c *easelv1.ContentChunk) { c.Crc32C++ }),
 		"offset": pieces(len(whole), nil, func(c *easelv1.ContentChunk) { c.Offset++ }),
@@ -220,7 +220,7 @@ func TestDownloadTakesNoDamagedBytes(t *testing.T) {
 	}
 }
 
-func TestTwoDownloadsToOnePathEndWithOneWholeFile(t *testing.T) {
+func TestConcurrentDownloadsLeaveOneCompleteFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		both := make(chan struct{})
 		var begun sync.WaitGroup
@@ -254,7 +254,7 @@ func TestTwoDownloadsToOnePathEndWithOneWholeFile(t *testing.T) {
 	})
 }
 
-func TestWithoutAnEtagABrokenDownloadBeginsAgain(t *testing.T) {
+func TestDownloadWithoutAnEtagRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		none := func(c *easelv1.ContentChunk) {
 			if c.GetInfo() != nil {
@@ -276,7 +276,7 @@ func TestWithoutAnEtagABrokenDownloadBeginsAgain(t *testing.T) {
 	})
 }
 
-func TestFetchKeepsWhatIsThereAndWaitsAsLongAsItIsTold(t *testing.T) {
+func TestFetchKeepsAnExistingFileAndWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "file")
 		if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
@@ -299,7 +299,7 @@ func TestFetchKeepsWhatIsThereAndWaitsAsLongAsItIsTold(t *testing.T) {
 	})
 }
 
-func TestInADirectoryTheFileGetsASafeName(t *testing.T) {
+func TestFileInADirectoryGetsASafeName(t *testing.T) {
 	for name, safe := range map[string]bool{"gen_1.png": true, "../x": false, ".bashrc": false, "": false, "a/b": false, `a\b`: false, "a\nb": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -319,7 +319,7 @@ func TestInADirectoryTheFileGetsASafeName(t *testing.T) {
 	}
 }
 
-func TestDownloadEndsWhereItCanNotWrite(t *testing.T) {
+func TestDownloadFailsIfItCannotWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{pieces(len(whole), nil, asItIs)}}
 		reader, writer := io.Pipe()
@@ -330,7 +330,7 @@ func TestDownloadEndsWhereItCanNotWrite(t *testing.T) {
 	})
 }
 
-func TestAWrittenFileIsWholeOrTheOldOne(t *testing.T) {
+func TestWrittenFileIsCompleteOrUnchanged(t *testing.T) {
 	dir := t.TempDir()
 	for name, test := range map[string]struct {
 		name  string

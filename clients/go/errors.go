@@ -14,37 +14,37 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Outcome is the known outcome of a failed order. The contract defines the outcomes at CreateGeneration.
+// Outcome states what is known about an order that failed. The contract describes the values at CreateGeneration.
 type Outcome string
 
 // The outcomes.
 const (
 	OutcomeUnknown             Outcome = "unknown"                 // the order may exist; send it again with the same key
-	OutcomeNotPlacedByThisCall Outcome = "not_placed_by_this_call" // an earlier call with the key may have placed the order
-	OutcomeNotPlaced           Outcome = "not_placed"
+	OutcomeNotPlacedByThisCall Outcome = "not_placed_by_this_call" // only an earlier call with the key may have placed the order
+	OutcomeNotPlaced           Outcome = "not_placed"              // no order exists with the key
 )
 
-// Error is the base of all call errors. errors.As finds it in each class, such as BudgetExceededError. It provides a gRPC
-// status.
+// Error is the base of all errors that calls return. errors.As finds it in an error of any class, such as BudgetExceededError.
+// status.FromError returns its gRPC status.
 type Error struct {
 	Code            codes.Code
 	Reason          string // name of an ErrorReason in the contract; empty if the error is not from Easel
 	Message         string
-	OrderOutcome    Outcome // outcome of an order over all its attempts; empty for calls that are not orders
-	IdempotencyKey  string  // idempotency key of an order
-	GenerationID    string  // ID of the watched render
-	RetryAfter      time.Duration
-	ResetTime       time.Time // time when a budget is reset
-	RemainingCents  *int64    // remaining budget
+	OrderOutcome    Outcome       // outcome of an order over all its attempts; empty for calls that are not orders
+	IdempotencyKey  string        // idempotency key of an order
+	GenerationID    string        // ID of the watched render
+	RetryAfter      time.Duration // delay that the server requests before a retry; zero if none
+	ResetTime       time.Time     // time when a budget is reset
+	RemainingCents  *int64        // remaining budget
 	FieldViolations []FieldViolation
-	Resource        string // name of the missing resource
-	RequestID       string
+	Resource        string            // ID of the render or model that was not found
+	RequestID       string            // ID of the call in the server's log
 	Metadata        map[string]string // metadata of google.rpc.ErrorInfo
 
 	below []error
 }
 
-// FieldViolation is an invalid field of the request and the reason.
+// FieldViolation names an invalid field of the request, and describes the problem.
 type FieldViolation struct{ Field, Description string }
 
 // Error returns the message with its reason and, for an order, its outcome and idempotency key.
@@ -65,7 +65,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap returns the gRPC error and, if the context ended the call, the context's cause.
+// Unwrap returns the gRPC error and, if the call's context was done, the context's cause.
 func (e *Error) Unwrap() []error { return e.below }
 
 // As sets target to the base if target is a **Error. It implements the interface of errors.As.
@@ -90,8 +90,8 @@ func (e *Error) GRPCStatus() *status.Status {
 // ReasonOf returns the reason of an error, or "" if the error is not from Easel.
 func ReasonOf(err error) string { return baseOf(err).Reason }
 
-// IsRetryable reports whether a retry of the call may succeed. The reason takes precedence over the code. If the caller's
-// own context ended the call, IsRetryable returns false.
+// IsRetryable reports whether a retry of the call may succeed. The reason takes precedence over the code. If the call's context
+// was canceled or its time had passed, IsRetryable returns false.
 func IsRetryable(err error) bool {
 	if errors.As(err, new(*StoppedError)) || errors.As(err, new(*TimeoutError)) {
 		return false
@@ -184,17 +184,17 @@ func named(err error, generationID, key string) {
 	e.GenerationID, e.IdempotencyKey = generationID, key
 }
 
-// ended returns the error of a call whose context is done. after is the call's last error before that.
+// ended returns the error for a call whose context is done. after is the call's last error before the context was done.
 func ended(ctx context.Context, after error, last *Heartbeat) error {
 	e, cause := *baseOf(after), context.Cause(ctx)
 	e.below = []error{after, cause}
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		e.Message = cause.Error() + ", after: " + e.Message
+		e.Message = cause.Error() + "; last error: " + e.Message
 		return &StoppedError{&e}
 	}
-	e.Message = "the time ran out: " + e.Message
+	e.Message = "timed out; last error: " + e.Message
 	if last != nil && last.Condition != "HEALTHY" {
-		e.Message += "; the last heartbeat says " + strings.TrimSuffix(last.Condition+": "+last.LastError, ": ")
+		e.Message += "; last heartbeat: " + strings.TrimSuffix(last.Condition+": "+last.LastError, ": ")
 	}
 	return &TimeoutError{&e, last}
 }

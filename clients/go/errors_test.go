@@ -17,7 +17,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// refused returns the error of an order to which a server responds with err.
+// refused places an order on a server that responds with err, and returns the client's error.
 func refused(t *testing.T, err error) (found error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -27,7 +27,7 @@ func refused(t *testing.T, err error) (found error) {
 	return found
 }
 
-func TestABudgetSaysWhatIsLeftAndUntilWhen(t *testing.T) {
+func TestBudgetErrorHasRemainingCentsAndResetTime(t *testing.T) {
 	err := fmt.Errorf("as callers do: %w", refused(t, failedWith(codes.ResourceExhausted, "BUDGET_EXCEEDED", map[string]string{
 		"remaining_cents": "7", "reset_time": "2026-12-01T00:00:00Z", "order_outcome": "not_placed",
 	}, 0)))
@@ -43,13 +43,13 @@ func TestABudgetSaysWhatIsLeftAndUntilWhen(t *testing.T) {
 	}
 }
 
-func TestEveryReasonOfTheContractHasItsClass(t *testing.T) {
+func TestEveryReasonHasAClass(t *testing.T) {
 	for number, reason := range easelv1.ErrorReason_name {
 		if number == 0 {
 			continue
 		}
 		err := refused(t, failed(codes.Unimplemented, reason, "", 0))
-		fault := (*easel.ServerFaultError)(nil) // class of the code without the reason
+		fault := (*easel.ServerFaultError)(nil) // class for the code Unimplemented if the reason is unknown
 		byCode := errors.As(err, &fault)
 		if want := strings.Contains(" UPSTREAM_REDIRECT_REFUSED UPSTREAM_CONTRACT_MISMATCH UNIMPLEMENTED ", " "+reason+" "); byCode != want || easel.ReasonOf(err) != reason {
 			t.Errorf("%s is %T, and its reason %q", reason, err, easel.ReasonOf(err))
@@ -57,7 +57,7 @@ func TestEveryReasonOfTheContractHasItsClass(t *testing.T) {
 	}
 }
 
-func TestWithoutAReasonTheCodeDecides(t *testing.T) {
+func TestCodeDeterminesTheClassWithoutAReason(t *testing.T) {
 	for code, want := range map[codes.Code]any{
 		codes.InvalidArgument: new(*easel.InvalidRequestError), codes.Unauthenticated: new(*easel.UnauthenticatedError), codes.PermissionDenied: new(*easel.PermissionDeniedError),
 		codes.NotFound: new(*easel.NotFoundError), codes.Unavailable: new(*easel.UnavailableError), codes.Internal: new(*easel.UnavailableError),

@@ -13,12 +13,12 @@ const (
 	maxEtags      = 10_000
 )
 
-// etags stores the etags of the latest updates in a watch of many generations.
+// etags stores the etag of each generation in a watch of many generations, up to maxEtags.
 type etags struct {
 	named    bool // whether the watch request names its generations
 	etag     map[string]string
 	ids      []string        // keys of etag, from the oldest change to the latest
-	finished map[string]bool // IDs of final renders, which need no further read; only used if named is false
+	finished map[string]bool // IDs of succeeded and refunded renders, which wanted omits; empty if named is true
 }
 
 func newEtags(named bool, known map[string]string) *etags {
@@ -28,8 +28,8 @@ func newEtags(named bool, known map[string]string) *etags {
 	return &etags{named, known, slices.Sorted(maps.Keys(known)), make(map[string]bool)}
 }
 
-// wanted returns the etags for the next request. It omits final renders, because the server would read each of them that the
-// catalog no longer lists.
+// wanted returns the etags for the next request. It omits finished renders, because the server reads each requested render that
+// the catalog no longer lists.
 func (e *etags) wanted() map[string]string {
 	wanted := make(map[string]string)
 	for _, id := range slices.Backward(e.ids) {
@@ -40,8 +40,8 @@ func (e *etags) wanted() map[string]string {
 	return wanted
 }
 
-// add stores the etag of an update, and reports whether the update is new. It forgets a deleted generation, unless the request
-// names that generation.
+// add stores the etag of an update, and reports whether the update is new. If the request does not name its generations, add
+// forgets a deleted generation.
 func (e *etags) add(generation *easelv1.Generation) bool {
 	id, state := generation.GetGenerationId(), generation.GetState()
 	if before, known := e.etag[id]; known && before == generation.GetEtag() {

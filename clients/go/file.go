@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// DownloadFile downloads a render's file to path. Until the file is complete, it has a random name in the same directory. After
-// an error, the incomplete file is removed. If path exists and is not a regular file, the error is [ErrNotRegular].
+// DownloadFile downloads a render's file to path. It writes to a temporary file in the same directory, and renames the file when
+// it is complete. After an error, it removes the temporary file. If path exists and is not a regular file, the error is
+// [ErrNotRegular].
 func (c *Client) DownloadFile(ctx context.Context, generationID, path string, options ...CallOption) error {
 	if err := checkRegular(path); err != nil {
 		return err
@@ -53,8 +54,8 @@ func checkRegular(path string) error {
 	return nil
 }
 
-// WriteFile writes a file that gets its name only when it is complete, like DownloadFile. If keep is true, it does not replace
-// an existing file, and returns fs.ErrExist.
+// WriteFile writes data to path. Like DownloadFile, it renames a temporary file. If keep is true, it does not replace an existing
+// file, and returns fs.ErrExist.
 func WriteFile(path string, data []byte, keep bool) error {
 	part := &partFile{}
 	w, err := part.open(path, "", keep)
@@ -64,7 +65,7 @@ func WriteFile(path string, data []byte, keep bool) error {
 	return part.end(err, keep)
 }
 
-// partFile is an incomplete file.
+// partFile is a temporary file, which is renamed to target when it is complete.
 type partFile struct {
 	*os.File
 	target string
@@ -89,12 +90,12 @@ func (p *partFile) open(path, fileName string, keep bool) (_ io.Writer, err erro
 	return p.File, err
 }
 
-// staleAge is the age at which a part file counts as abandoned. A running download writes to its file more often.
+// staleAge is the time after its last write at which a part file counts as abandoned. A running download writes more often.
 const staleAge = 24 * time.Hour
 
 // removeStale removes the part files of killed downloads to the same file.
 func removeStale(dir, base string) {
-	entries, _ := os.ReadDir(filepath.Join(dir, ".")) // if the directory can't be read, its part files stay
+	entries, _ := os.ReadDir(filepath.Join(dir, ".")) // if the directory can't be read, old part files remain
 	for _, entry := range entries {
 		random, isPart := strings.CutPrefix(strings.TrimSuffix(entry.Name(), ".part"), "."+base+".")
 		info, err := entry.Info()
@@ -122,7 +123,7 @@ func targetOf(path, fileName string) (string, error) {
 	return filepath.Join(path, fileName), nil
 }
 
-// end renames a complete file to its target. If err is not nil, it removes the file.
+// end renames the part file to its target, or removes it if err is not nil.
 func (p *partFile) end(err error, keep bool) error {
 	if p.File == nil {
 		return err
@@ -148,7 +149,7 @@ func (p *partFile) finish(keep bool) error {
 		return errors.Join(os.Rename(p.Name(), p.target), syncDir(p.target))
 	}
 	err := os.Link(p.Name(), p.target)              // a rename would replace the target
-	if err != nil && !errors.Is(err, fs.ErrExist) { // the file system may have no hard links
+	if err != nil && !errors.Is(err, fs.ErrExist) { // the file system may not support hard links
 		if _, there := os.Lstat(p.target); there != nil {
 			return errors.Join(os.Rename(p.Name(), p.target), syncDir(p.target))
 		}

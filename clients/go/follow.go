@@ -26,14 +26,14 @@ type watch[M Message, S any] struct {
 	*attempts
 	open    func(context.Context) (stream[M], error)
 	take    func(M) *S // returns nil if the message has no new state
-	endless bool       // whether the watch continues after the server ends a stream
+	endless bool       // whether the watch continues after the server ends a stream with OK
 }
 
 type stream[M any] interface{ Recv() (M, error) }
 
-// follow yields states, and reopens the stream whenever it ends. It returns at the goal, after a final error or too many failed
-// attempts, or when the context is done or the caller leaves the loop. A new state, or a stream that lasts 10 s, resets the
-// back-off.
+// follow yields the states of a watch, and reopens the stream after each failure. It returns when the server ends the stream with
+// OK (unless the watch is endless), the error is final, the attempts are used up, the context is done, or the caller leaves the
+// loop. A new state, or a stream that lasted more than 10 s, resets the back-off.
 func follow[M Message, S any](ctx context.Context, w watch[M, S], yield func(*S, error) bool) {
 	for {
 		began := time.Now()
@@ -45,7 +45,7 @@ func follow[M Message, S any](ctx context.Context, w watch[M, S], yield func(*S,
 			w.answered()
 			return
 		case errors.Is(end.err, io.EOF):
-			end.err = classed(&Error{Code: codes.Unavailable, Message: "the stream ended"})
+			end.err = classed(&Error{Code: codes.Unavailable, Message: "the server ended the stream"})
 		case isFinal(end.err):
 			named(end.err, w.GenerationID, w.IdempotencyKey)
 			yield(nil, end.err)
@@ -64,14 +64,14 @@ func follow[M Message, S any](ctx context.Context, w watch[M, S], yield func(*S,
 
 var (
 	errStopped = errors.New("the caller left the loop")
-	errSilent  = errors.New("the server was silent for three heartbeats")
+	errSilent  = errors.New("no message from the server for three heartbeat intervals")
 )
 
-// ending describes the end of a stream.
+// ending is the result of reading one stream.
 type ending struct {
-	err      error // io.EOF if the server returned OK
-	progress bool
-	delay    time.Duration // delay that the server requested
+	err      error         // io.EOF if the server returned OK
+	progress bool          // whether the stream had a new state
+	delay    time.Duration // delay that the server requested when it closed the stream
 }
 
 // read yields the states of one stream. Time that the caller spends in its loop does not count as silence.
@@ -117,7 +117,7 @@ func (w watch[M, S]) took(message M, end *ending) *S {
 	return w.take(message)
 }
 
-// isFinal reports whether a retry of the watch can't succeed.
+// isFinal reports whether err ends a watch, because a retry can't succeed.
 func isFinal(err error) bool {
 	return slices.Contains(remedies().WatchEnds, code.Code(baseOf(err).Code).String())
 }

@@ -24,7 +24,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-func TestClientWarnsOfEachCallThatKeepsFailing(t *testing.T) {
+func TestClientWarnsAboutFailingCalls(t *testing.T) {
 	for name, test := range map[string]struct {
 		err   error
 		lasts time.Duration
@@ -68,7 +68,7 @@ func TestClientWarnsOfEachCallThatKeepsFailing(t *testing.T) {
 	}
 }
 
-func TestCallsEndByThemselves(t *testing.T) {
+func TestCallsEndWithoutACallersDeadline(t *testing.T) {
 	down := status.Error(codes.Unavailable, "connection refused")
 	silent := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	for name, test := range map[string]struct {
@@ -173,7 +173,7 @@ func TestCallsEndByThemselves(t *testing.T) {
 	}
 }
 
-func TestATimeoutCarriesWhatTheLastHeartbeatSaid(t *testing.T) {
+func TestTimeoutContainsTheLastHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heartbeats []easel.Heartbeat
 		s := &script{watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
@@ -202,7 +202,7 @@ func TestATimeoutCarriesWhatTheLastHeartbeatSaid(t *testing.T) {
 	})
 }
 
-func TestAWatchIsStoppedFromElsewhereByItsContext(t *testing.T) {
+func TestContextStopsAWatchFromAnotherGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		stop := errors.New("nobody wants it any more")
@@ -218,7 +218,7 @@ func TestAWatchIsStoppedFromElsewhereByItsContext(t *testing.T) {
 	})
 }
 
-func TestAServerThatDoesNotServeIsLeftAlone(t *testing.T) {
+func TestUnhealthyServerIsSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{lists: []func(*easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error){
 			func(*easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
@@ -242,7 +242,7 @@ func TestAServerThatDoesNotServeIsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestListReadsAllPagesAndAgainWhereThatHelps(t *testing.T) {
+func TestListReadsAllPagesAndRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		page := func(token, id string) func(*easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
 			return func(request *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {

@@ -18,7 +18,7 @@ type Filter struct {
 	Owner  string // only for operators
 }
 
-// message returns the filter of the contract, or nil if every render matches.
+// message returns the filter as a message of the contract, or nil if every render matches.
 func (f Filter) message() *easelv1.GenerationFilter {
 	if f.Model == "" && f.Owner == "" && len(f.States) == 0 && len(f.Labels) == 0 {
 		return nil
@@ -38,7 +38,7 @@ func (c *Client) List(ctx context.Context, filter Filter, options ...CallOption)
 	})
 }
 
-// pages yields the values from all pages. The options apply to each page's request separately.
+// pages yields the values from all pages. The limits in options apply to each page separately.
 func pages[M, V any](ctx context.Context, c *Client, options []CallOption, value func(M) V, read func(ctx context.Context, token string) ([]M, string, error)) iter.Seq2[V, error] {
 	return func(yield func(V, error) bool) {
 		var none V
@@ -80,7 +80,7 @@ type UsageQuery struct {
 	Label      string // name of the label for ByLabel
 }
 
-// Usage returns the numbers and costs of orders, from all pages.
+// Usage returns the number and the cost of orders, with one row for each combination of dimension values.
 func (c *Client) Usage(ctx context.Context, query UsageQuery, options ...CallOption) (rows []*UsageRow, err error) {
 	for row, err := range pages(ctx, c, options, usageRowOf, func(ctx context.Context, token string) ([]*easelv1.UsageRow, string, error) {
 		page, err := c.Accounts.ListUsage(ctx, &easelv1.ListUsageRequest{

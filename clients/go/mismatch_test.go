@@ -33,7 +33,7 @@ func listen(t *testing.T, options ...grpc.ServerOption) string {
 	return listener.Addr().String()
 }
 
-func TestClientNamesTheFaultOfAnAddress(t *testing.T) {
+func TestErrorDescribesAWrongAddress(t *testing.T) {
 	web := httptest.NewServer(nil)
 	t.Cleanup(web.Close)
 	encrypted := httptest.NewTLSServer(nil)
@@ -59,7 +59,7 @@ func TestClientNamesTheFaultOfAnAddress(t *testing.T) {
 	}
 }
 
-func TestClientNamesAnAddressThatFailsOrIsSilent(t *testing.T) {
+func TestErrorNamesAnAddressThatFailsOrIsSilent(t *testing.T) {
 	open := func() net.Listener {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -68,7 +68,7 @@ func TestClientNamesAnAddressThatFailsOrIsSilent(t *testing.T) {
 		t.Cleanup(func() { _ = listener.Close() })
 		return listener
 	}
-	silent, closed := open().Addr().String(), open() // the system accepts the connections to a listener
+	silent, closed := open().Addr().String(), open() // the operating system accepts connections to silent, but no program serves them
 	if err := closed.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestClientNamesAnAddressThatFailsOrIsSilent(t *testing.T) {
 		"closed":                 {closed.Addr().String(), easel.Attempts(1), "connection to ADDRESS failed: dial tcp ADDRESS: connect: connection refused"},
 		"silent":                 {silent, easel.Attempts(1), "ADDRESS does not respond"},
 		"silent, https":          {"https://" + silent, easel.Attempts(1), "ADDRESS does not respond"},
-		"silent for the timeout": {silent, easel.Timeout(50 * time.Millisecond), "the time ran out: ADDRESS does not respond"},
+		"silent for the timeout": {silent, easel.Timeout(50 * time.Millisecond), "timed out; last error: ADDRESS does not respond"},
 	} {
 		client, err := easel.New(t.Context(), easel.WithAddress(test.address), easel.WithDialOptions(brief))
 		if err != nil {

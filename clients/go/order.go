@@ -18,11 +18,11 @@ type Order struct {
 	Inputs     map[string]any
 	InputsJSON string // inputs as a JSON object, which is sent unchanged; if it is set, Inputs is ignored
 
-	// Key is the idempotency key. If the same order is sent again with this key, the render is the same and is paid once.
-	// Store the key before you order. If Key is empty, Order creates a key, and passes it to OnKey or logs it before it sends
-	// the order.
+	// Key is the idempotency key. If the same order is sent again with the same key, it returns the same render and is not
+	// charged again. Store the key before you order. If Key is empty, Order creates a key. Before it sends the order, it passes
+	// the key to OnKey, or logs the key if OnKey is nil.
 	Key   string
-	OnKey func(key string) error // an error cancels the order before it is sent
+	OnKey func(key string) error // if it returns an error, the order is not sent
 
 	MaxCostCents *int64 // maximum price; nil means no limit
 	Labels       map[string]string
@@ -50,7 +50,7 @@ func (c *Client) Order(ctx context.Context, order Order, options ...CallOption) 
 	if request.IdempotencyKey == "" {
 		request.IdempotencyKey = rand.Text()
 		if err := c.tellKey(order.OnKey, request.IdempotencyKey); err != nil {
-			return nil, fmt.Errorf("easel: nothing was ordered, because the hook for its idempotency key failed: %w", err)
+			return nil, fmt.Errorf("easel: order not sent, because OnKey failed: %w", err)
 		}
 	}
 	a, known := c.attempt(o, "CreateGeneration", "", request.IdempotencyKey), OutcomeNotPlacedByThisCall
@@ -65,7 +65,7 @@ func (c *Client) Order(ctx context.Context, order Order, options ...CallOption) 
 		if !again {
 			return nil, err
 		}
-		if err := a.pause(ctx, 0, err); err != nil { // the error may be from an earlier attempt
+		if err := a.pause(ctx, 0, err); err != nil { // this error may come from an earlier attempt
 			e := baseOf(err)
 			e.IdempotencyKey, e.OrderOutcome = request.IdempotencyKey, known
 			return nil, err
@@ -87,7 +87,7 @@ func (o Order) request() (*easelv1.CreateGenerationRequest, error) {
 	if inputs == "" {
 		text, err := json.Marshal(o.Inputs)
 		if err != nil {
-			return nil, classed(&Error{Code: codes.InvalidArgument, Message: fmt.Sprintf("invalid JSON in the inputs: %v", err), OrderOutcome: OutcomeNotPlacedByThisCall})
+			return nil, classed(&Error{Code: codes.InvalidArgument, Message: fmt.Sprintf("inputs cannot be encoded as JSON: %v", err), OrderOutcome: OutcomeNotPlacedByThisCall})
 		}
 		if inputs = string(text); o.Inputs == nil {
 			inputs = "{}"
@@ -98,8 +98,8 @@ func (o Order) request() (*easelv1.CreateGenerationRequest, error) {
 	}, nil
 }
 
-// ofOrder sets an order's key and outcome in its error, and returns the outcome over all attempts so far. Only a server with a
-// durable ledger can rule out that an earlier attempt placed the order.
+// ofOrder sets the key and the outcome in the error of one attempt, and returns the outcome. before is the outcome after the
+// earlier attempts. An unknown outcome becomes known again only if the server reports OutcomeNotPlaced.
 func ofOrder(err error, key string, before Outcome) Outcome {
 	e := baseOf(err)
 	e.IdempotencyKey = key
@@ -110,8 +110,8 @@ func ofOrder(err error, key string, before Outcome) Outcome {
 }
 
 // Run places an order, waits until the render is finished, and returns the render. If the render did not succeed, the error is a
-// *RenderFailedError. Each error after the order was sent contains the idempotency key. The same order with this key is not paid
-// again.
+// *RenderFailedError. Each error after the order was sent contains the idempotency key. If you send the same order with this key
+// again, it is not charged again.
 func (c *Client) Run(ctx context.Context, order Order) (*Render, error) {
 	placed, err := c.Order(ctx, order)
 	if err != nil {

@@ -49,7 +49,7 @@ type Render struct {
 	Etag             string
 	Owner, Caller    string
 	Labels           map[string]string
-	TypicalRemaining time.Duration       // estimate in the watch's last heartbeat; zero if unknown
+	TypicalRemaining time.Duration       // estimated remaining time, from the watch's last heartbeat; zero if unknown
 	Raw              *easelv1.Generation // complete message of the contract
 }
 
@@ -130,7 +130,7 @@ type Model struct {
 	DisplayName string
 	Description string
 	OutputKind  string       // FILE or TEXT, empty if the catalog does not specify it
-	InputFields []InputField // always set by Client.Model
+	InputFields []InputField // Client.Models may omit them; Client.Model returns them
 	ObserveTime time.Time
 	Raw         *easelv1.Model
 }

@@ -27,13 +27,13 @@ type Retry struct {
 	Err            error
 }
 
-// tooLong is the maximum delay that the server can request. A call with a longer delay fails.
+// tooLong is the maximum delay before a retry. If the server requests a longer delay, the call fails.
 const tooLong = time.Hour
 
 // longest is the maximum back-off before jitter.
 const longest = 10 * time.Second
 
-// maxAsked is the maximum number of attempts of a read if the server requests each retry.
+// maxAsked is the maximum number of attempts for a read if the server requests each retry.
 const maxAsked = 10
 
 // limits contains a call's total time and its maximum number of consecutive failed attempts.
@@ -42,7 +42,7 @@ type limits struct {
 	attempts int
 }
 
-// The default limits. Watches, waits and downloads have no total time, but end after an outage of about 15 minutes.
+// The default limits. Watches, waits and downloads have no total time. Their 100 attempts last about 15 minutes during an outage.
 var (
 	orderLimits  = limits{15 * time.Minute, 100}
 	streamLimits = limits{0, 100}
@@ -50,7 +50,7 @@ var (
 
 func (c *Client) readLimits() limits { return limits{time.Minute, c.attempts} }
 
-// CallOption changes one call.
+// CallOption changes a setting of one call.
 type CallOption func(*call)
 
 // call contains the options of one call.
@@ -100,7 +100,7 @@ type attempts struct {
 	failures  int
 	since     time.Time // start of the failures; zero while the server responds
 	warned    bool
-	last      error      // latest error that the end of the context did not cause
+	last      error      // latest error that the context did not cause
 	heartbeat *Heartbeat // latest heartbeat of a watch
 }
 
@@ -111,11 +111,11 @@ func (c *Client) attempt(o *call, method, generationID, key string) *attempts {
 // pause waits before the next attempt, for the longer of the back-off and the delay that the server requests. It returns
 // an error if the context is done first, the requested delay is too long, the attempts are used up, or the client is closed.
 func (a *attempts) pause(ctx context.Context, told time.Duration, err error) error {
-	if errors.Is(err, grpc.ErrClientConnClosing) && ctx.Err() == nil { //nolint:staticcheck // retryable errors have the same code
+	if errors.Is(err, grpc.ErrClientConnClosing) && ctx.Err() == nil { //nolint:staticcheck // the code alone does not distinguish it from a retryable error
 		return err
 	}
 	deadline, bounded := ctx.Deadline()
-	isOver := ctx.Err() != nil || bounded && !time.Now().Before(deadline) // the server may end the call before the context does
+	isOver := ctx.Err() != nil || bounded && !time.Now().Before(deadline) // the server may notice the deadline before the context does
 	if !isOver || a.last == nil {
 		a.last = err
 	}
@@ -137,14 +137,14 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	if ctx.Err() != nil { // checked even if the timer has fired, because the outcome of an order that is not sent is known
+	if ctx.Err() != nil { // checked even if the timer has fired, because another attempt could make the outcome of an order unknown
 		return ended(ctx, a.last, a.heartbeat)
 	}
 	return nil
 }
 
-// unary is the interceptor of unary calls. It retries a read if a retry may help, and converts each error to its class. It does not
-// retry orders, which Order retries itself.
+// unary is the interceptor for unary calls. It converts each error to its class, and retries reads and calls with resend. Orders
+// are retried by Order instead.
 func (c *Client) unary(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	o, ok := ctx.Value(callKey{}).(*call)
 	if !ok && isRead(method) {
@@ -200,7 +200,7 @@ type warned struct {
 	last map[string]time.Time
 }
 
-// may reports whether a warning about a method is due, and records the warning's time.
+// may reports whether a warning about a method is due. If so, it records the time of the warning.
 func (w *warned) may(method string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -214,7 +214,7 @@ func (w *warned) may(method string) bool {
 	return true
 }
 
-// warn logs a warning if the call will have been failing for five seconds by its next attempt.
+// warn logs a warning if, at the next attempt, five seconds will have passed since the first failure.
 func (a *attempts) warn() {
 	if a.since.IsZero() {
 		a.since = time.Now()

@@ -31,7 +31,7 @@ type (
 	manyStream     = grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
 )
 
-// script responds to each call with the next function of its kind, and repeats the last function.
+// script calls the next function of a list for each call, and repeats the last function.
 type script struct {
 	easelv1.UnimplementedGenerationServiceServer
 	creates   []func(*easelv1.CreateGenerationRequest) error
@@ -97,7 +97,7 @@ func play(t *testing.T, s *script, options ...easel.Option) *easel.Client {
 	return client
 }
 
-// failed returns an error of Easel, with RetryInfo if delay is not zero.
+// failed returns a gRPC error as Easel's server returns it, with RetryInfo if delay is not zero.
 func failed(code codes.Code, reason, outcome string, delay time.Duration) error {
 	return failedWith(code, reason, map[string]string{"order_outcome": outcome}, delay)
 }

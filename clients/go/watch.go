@@ -15,7 +15,7 @@ func UntilSettled() CallOption {
 	return func(o *call) { o.until = easelv1.WatchUntil_WATCH_UNTIL_SETTLED }
 }
 
-// KnownEtags sets the etags of known states, by generation ID. A watch does not yield these states.
+// KnownEtags sets the etags of the states that the caller already has, by generation ID. A watch does not yield these states.
 func KnownEtags(etags map[string]string) CallOption {
 	return func(o *call) { o.known = etags }
 }
@@ -23,10 +23,10 @@ func KnownEtags(etags map[string]string) CallOption {
 // Matching filters the generations of WatchMany.
 func Matching(filter Filter) CallOption { return func(o *call) { o.filter = filter } }
 
-// Watch yields a generation's current state, and then each newer state. The loop ends when the generation has reached the goal.
-// It also ends with an error and no state if the error is final, the attempts are used up, or the context is done. To stop a
-// watch from another goroutine, cancel its context. The watch continues after all other failures, such as a server restart or a
-// silence of three heartbeat intervals. It never repeats a state.
+// Watch yields a generation's current state, and then each newer state. The loop ends when the generation is finished or, with
+// UntilSettled, when its cost is final. If a retry can't help, the attempts are used up or the context is done, the loop ends
+// with an error. The watch continues after all other failures, such as a server restart or three heartbeat intervals without a
+// message. It never repeats a state. To stop a watch from another goroutine, cancel its context.
 func (c *Client) Watch(ctx context.Context, generationID string, options ...CallOption) iter.Seq2[*Render, error] {
 	return c.watch(ctx, generationID, "", options...)
 }
@@ -55,9 +55,10 @@ func (c *Client) watch(ctx context.Context, generationID, key string, options ..
 	}
 }
 
-// WatchMany yields the current state of each named generation, and then each newer state. The loop ends when all of them have
-// reached the goal. If ids is empty, it watches all generations, including new ones, until the context is done. It handles
-// failures like Watch. It never repeats a state of the 10,000 generations that changed last.
+// WatchMany yields the current state of each named generation, and then each newer state. The loop ends when all of them are
+// finished or, with UntilSettled, when all their costs are final. If ids is empty, it watches all generations, including new
+// ones, until the context is done. It handles failures like Watch. It never repeats a state of the 10,000 generations that
+// changed last.
 func (c *Client) WatchMany(ctx context.Context, ids []string, options ...CallOption) iter.Seq2[*Render, error] {
 	return func(yield func(*Render, error) bool) {
 		ctx, o, cancel := c.begin(ctx, streamLimits, options)
@@ -89,6 +90,6 @@ func (w watch[M, S]) renderOf(generation *easelv1.Generation) *Render {
 	return render
 }
 
-// shortest is the minimum heartbeat interval in the contract. If the client requests a shorter interval, the watch waits as if
-// it were this long, until the server rejects the request.
+// shortest is the minimum heartbeat interval in the contract. If the caller sets a shorter interval, the watch still waits three
+// times this long, so that the server has time to reject the request.
 const shortest = time.Second

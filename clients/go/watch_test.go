@@ -67,12 +67,12 @@ func TestWatchYieldsEachStateOnceOverAllStreams(t *testing.T) {
 			t.Errorf("states and etags: %s", got)
 		}
 		if told, silence := s.calls[1].Sub(s.calls[0])-time.Hour, s.calls[2].Sub(s.calls[1]); told < 20*time.Second || told > 30*time.Second || silence < 30*time.Second || silence > time.Minute {
-			t.Errorf("it came again after %s, where the server asked for 20 s, and after %s of silence", told, silence)
+			t.Errorf("the client reconnected after %s, but the server requested 20 s; it reconnected after %s of silence", told, silence)
 		}
 	})
 }
 
-func TestEveryWatchStopsWhereARepeatCanNotMendIt(t *testing.T) {
+func TestWatchStopsIfARetryCannotHelp(t *testing.T) {
 	stop := map[codes.Code]bool{
 		codes.NotFound: true, codes.Unauthenticated: true, codes.PermissionDenied: true,
 		codes.InvalidArgument: true, codes.FailedPrecondition: true, codes.Unimplemented: true,
@@ -117,7 +117,7 @@ func lastError[S any](states iter.Seq2[S, error]) error {
 	return last
 }
 
-func TestWatchEndsWhenTheLoopIsLeft(t *testing.T) {
+func TestWatchEndsWhenTheCallerLeavesTheLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left := make(chan struct{})
 		s := &script{watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{
@@ -137,8 +137,8 @@ func TestWatchEndsWhenTheLoopIsLeft(t *testing.T) {
 	})
 }
 
-// The rejection of the interval must arrive before the stream counts as silent.
-func TestAHeartbeatIntervalThatTheServerRefusesEndsTheWatch(t *testing.T) {
+// The server's rejection of the interval must arrive before the client treats the stream as silent.
+func TestRejectedHeartbeatIntervalEndsTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{
 			func(*easelv1.WatchGenerationRequest, watchStream) error {
@@ -152,7 +152,7 @@ func TestAHeartbeatIntervalThatTheServerRefusesEndsTheWatch(t *testing.T) {
 	})
 }
 
-func TestAClosedClientWatchesNoMore(t *testing.T) {
+func TestWatchOfAClosedClientFails(t *testing.T) {
 	t.Parallel()
 	client, err := easel.New(t.Context(), easel.WithAddress("127.0.0.1:1"))
 	if err != nil {

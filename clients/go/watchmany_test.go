@@ -24,7 +24,7 @@ func manyUpdate(id, etag string, state easelv1.State) *easelv1.WatchGenerationsR
 	}}}
 }
 
-func TestWatchManyKeepsTheEtagOfEachRender(t *testing.T) {
+func TestWatchManyStoresTheEtagOfEachRender(t *testing.T) {
 	const running, deleted = easelv1.State_STATE_RUNNING, easelv1.State_STATE_DELETED
 	for _, tt := range []struct {
 		name  string
@@ -70,7 +70,7 @@ func TestWatchManyKeepsTheEtagOfEachRender(t *testing.T) {
 	}
 }
 
-func TestWatchManySendsTheEtagsOfTheThousandThatChangedLastAndMayChangeAgain(t *testing.T) {
+func TestWatchManySendsUpToAThousandEtags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var known []string
 		s := &script{many: []func(*easelv1.WatchGenerationsRequest, manyStream) error{
@@ -105,7 +105,7 @@ func watchThem(t *testing.T, client *easel.Client, named []string, options ...ea
 	return client.WatchMany(t.Context(), named, options...)
 }
 
-func TestWatchManyEndsWithItsNamedRenders(t *testing.T) {
+func TestWatchManyEndsWhenNamedRendersAreFinished(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		named []string

@@ -148,7 +148,7 @@ func TestSilenceForThreeHeartbeatsIsALostStream(t *testing.T) {
 		if silent := lost.Sub(began); got.exit != ExitOK || silent != 3*heartbeatInterval {
 			t.Errorf("exit %d, lost after %v, want 15s\n%s", got.exit, silent, got.stderr)
 		}
-		if !strings.Contains(got.stderr, "silent for three heartbeats") {
+		if !strings.Contains(got.stderr, "no message from the server for three heartbeat intervals") {
 			t.Errorf("the output has no reason:\n%s", got.stderr)
 		}
 	})

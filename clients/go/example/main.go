@@ -1,5 +1,5 @@
 // Command example orders one render from Easel, watches it until it is finished, and saves its file.
-// It may be killed at any time. Run the same command again to continue with the same order.
+// You can kill it at any time. To continue with the same order, run the same command again.
 package main
 
 import (
@@ -35,7 +35,7 @@ func run(ctx context.Context, model, prompt, file string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := client.Account(ctx, easel.Timeout(10*time.Second)); err != nil { // the address, the key or the certificate is wrong
+	if _, err := client.Account(ctx, easel.Timeout(10*time.Second)); err != nil { // fails if the address, the key or the certificate is wrong
 		return err
 	}
 	order := easel.Order{Model: model, Inputs: map[string]any{"prompt": prompt}}
