@@ -1,4 +1,4 @@
-"""Builds the package only where the generated stubs are. All settings are in pyproject.toml."""
+"""Stops the build if the generated stubs are missing. All other settings are in pyproject.toml."""
 
 import sys
 from pathlib import Path

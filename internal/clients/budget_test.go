@@ -68,7 +68,7 @@ func spendBudget(t *testing.T, dir string, command, add []string) {
 	s.admin(t, http.MethodDelete, "faults", "", nil)
 	code, err := run.Wait(patience)
 	said := run.Output.String()
-	if err != nil || code != 0 || !strings.Contains(said, "not before") {
+	if err != nil || code != 0 || !strings.Contains(said, "order again after") {
 		t.Fatalf("it ended with %d, %v:\n%s", code, err, said)
 	}
 	var b catalogAudit

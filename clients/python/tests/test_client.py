@@ -51,7 +51,7 @@ def status(reason: str = "", delay: int | None = None, **metadata: str) -> Any:
 
 
 class Failure(Exception):
-    """The failure of a call."""
+    """An error that the server returns for a call."""
 
     def __init__(self, code: str, reason: str = "", delay: int | None = None, **metadata: str) -> None:
         self.code = getattr(grpc.StatusCode, code)
@@ -59,7 +59,7 @@ class Failure(Exception):
 
 
 class Script(v1.GenerationServiceServicer, v1.AccountServiceServicer):
-    """Responds to each call with the next answer, and repeats the last answer."""
+    """A scripted server. It responds to each call with the next answer, and repeats the last answer."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = answers
@@ -104,7 +104,7 @@ class Script(v1.GenerationServiceServicer, v1.AccountServiceServicer):
 
 
 class Health(grpc.GenericRpcHandler):
-    """Sends the health of a server, a message of grpc.health.v1."""
+    """Sends the server's health as a message of grpc.health.v1."""
 
     def __init__(self, message: bytes) -> None:
         self.message = message
@@ -194,7 +194,7 @@ class Threads:
         self.now += seconds
 
     def silence(self, _: Any) -> list[Any]:
-        """Sends nothing until the client has abandoned the stream."""
+        """Advances the clock, without a message, until the client has abandoned the stream."""
         before = len(self.waits())
         for _ in range(1000):
             if len(self.waits()) > before:
@@ -217,7 +217,10 @@ class Threads:
             yield
 
     def call(self, name: str, *args: Any, first: int = 0, **named: Any) -> Any:
-        """Returns the result of a call, or all yielded values. With first, it returns the first values and checks that the stream ends."""
+        """Returns the result of a call, or the values that it yields.
+
+        If first is set, it leaves the loop after that many values, and checks that the client ends the stream.
+        """
         with self.clock(), easel.Client(self.addr, "", **self.hooks) as client:
             found = getattr(client, name)(*args, **named)
             if not isinstance(found, Iterator):
@@ -240,7 +243,7 @@ class Threads:
             return states
 
     def download_twice(self, *args: Any) -> None:
-        """Downloads twice concurrently."""
+        """Runs two concurrent downloads to the same target."""
         with easel.Client(self.addr, "") as client, futures.ThreadPoolExecutor(2) as both:
             for one in [both.submit(client.download, *args) for _ in range(2)]:
                 one.result(10)
@@ -256,10 +259,10 @@ class Threads:
             except easel.Error as error:
                 assert str(error) == "the client is closed", error
                 return
-            raise AssertionError("the watch goes on")
+            raise AssertionError("the watch continues")
 
     def close_under(self, name: str, *args: Any, calls: int, **named: Any) -> easel.Error:
-        """Closes the client after the given number of calls, and returns the error."""
+        """Closes the client when the server has received the given number of calls, and returns the error of the running call."""
         with easel.Client(self.addr, "", on_retry=lambda *_: self.paused_once.set()) as client, futures.ThreadPoolExecutor(1) as pool:
             running = pool.submit(getattr(client, name), *args, **named)
             self.script.await_calls(calls)
@@ -351,7 +354,7 @@ class Tasks(Threads):
                 except easel.Error as error:
                     assert str(error) == "the client is closed", error
                     return
-                raise AssertionError("the watch goes on")
+                raise AssertionError("the watch continues")
 
         with self.clock():
             asyncio.run(go())
@@ -434,7 +437,7 @@ class ClientTest(unittest.TestCase):
     def test_order_gives_up_where_a_repeat_can_not_mend_it(self) -> None:
         for code, reason, outcome, kind in (
             ("RESOURCE_EXHAUSTED", "BUDGET_EXCEEDED", "not_placed", easel.BudgetExceeded),
-            ("UNAVAILABLE", "SUBMISSION_OUTCOME_UNKNOWN", "unknown", easel.OutcomeUnknown),  # without RetryInfo a retry is too late
+            ("UNAVAILABLE", "SUBMISSION_OUTCOME_UNKNOWN", "unknown", easel.OutcomeUnknown),  # without RetryInfo, it is too late for a retry
             ("FAILED_PRECONDITION", "PRICE_ABOVE_LIMIT", "not_placed_by_this_call", easel.PriceAboveLimit),
             ("INTERNAL", "UPSTREAM_REDIRECT_REFUSED", "unknown", easel.ServerFault),
         ):
@@ -467,9 +470,9 @@ class ClientTest(unittest.TestCase):
 
     def test_order_takes_no_empty_key(self) -> None:
         script, client = self.play()
-        for key in ("", None):  # None is the ID of a row that is not stored yet
+        for key in ("", None):  # an ORM may use None as the ID of a row that is not stored yet
             for name in ("order", "run"):
-                with self.subTest(name, key=key), self.assertRaisesRegex(ValueError, "an empty key"):
+                with self.subTest(name, key=key), self.assertRaisesRegex(ValueError, "the key must not be empty"):
                     client.call(name, *ORDER, key=key)
         self.assertEqual([], script.requests)
 
@@ -484,10 +487,10 @@ class ClientTest(unittest.TestCase):
         lost, refused = failing("UNAVAILABLE"), ("RESOURCE_EXHAUSTED", "BUDGET_EXCEEDED")
         unsent = failing("UNAVAILABLE", "UPSTREAM_UNAVAILABLE", order_outcome="not_placed_by_this_call")
         for answers, outcome, known in (
-            ([lost], "not_placed_by_this_call", "unknown"),  # the first attempt was sent, the second rejected
+            ([lost], "not_placed_by_this_call", "unknown"),  # the first attempt may have placed the order, although the second was rejected
             ([lost, unsent], "not_placed_by_this_call", "unknown"),
             ([unsent], "not_placed_by_this_call", "not_placed_by_this_call"),
-            ([lost], "not_placed", "not_placed"),  # the ledger has all attempts
+            ([lost], "not_placed", "not_placed"),  # the ledger has recorded all attempts
         ):
             with self.subTest(outcome, known=known):
                 _, client = self.play(*answers, failing(*refused, order_outcome=outcome))
@@ -595,7 +598,7 @@ class ClientTest(unittest.TestCase):
                     client.call(name, *args, **named)
                 self.assertEqual(times, len(script.requests))
         _, client = self.play(failing("ABORTED", "SUBMISSION_IN_PROGRESS", delay=40))
-        with self.assertRaisesRegex(easel.Timeout, "not done after 880.0 s, .* the timeout of 900 s"):
+        with self.assertRaisesRegex(easel.Timeout, "timed out after 880.0 s, .* the timeout of 900 s"):
             client.call("order", *ORDER, key="key-1")
 
     def test_an_unknown_option_is_an_error_and_sends_nothing(self) -> None:
@@ -674,7 +677,7 @@ class ClientTest(unittest.TestCase):
 
     def test_watch_many_takes_no_text_for_many_ids(self) -> None:
         _, client = self.play()
-        with self.assertRaisesRegex(TypeError, "use watch for one id"):
+        with self.assertRaisesRegex(TypeError, "for one ID, use watch"):
             client.call("watch_many", "gen_1")
 
     def test_watch_of_all_sends_the_1000_that_changed_last(self) -> None:
@@ -784,8 +787,8 @@ class ClientTest(unittest.TestCase):
                 self.assertEqual([0.5, 1, 2], client.waits())  # too little time for another 4
                 self.assertEqual(4, len(script.requests))
                 self.assertEqual(heard[-1:], [caught.exception.heartbeat] if caught.exception.heartbeat else [])
-        self.assertIn("the last heartbeat: UNREACHABLE refused", str(caught.exception))
-        self.assertIn("not done after 3.5 s, and the next attempt would exceed the timeout of 5 s", str(caught.exception))
+        self.assertIn("last heartbeat: UNREACHABLE refused", str(caught.exception))
+        self.assertIn("timed out after 3.5 s, because the next attempt would exceed the timeout of 5 s", str(caught.exception))
 
     def test_order_that_has_no_time_for_the_delay_it_is_told_ends_with_what_it_was_told(self) -> None:
         _, client = self.play(failing("UNAVAILABLE", "SUBMISSION_OUTCOME_UNKNOWN", delay=600))
@@ -1087,12 +1090,12 @@ class ConnectionTest(unittest.TestCase):
             self.assertNotIn("_InactiveRpcError", "".join(traceback.format_exception(caught.exception)))
 
     def test_an_api_key_goes_to_another_host_in_the_clear_only_where_that_is_allowed(self) -> None:
-        with self.assertRaisesRegex(ValueError, "not sent to easel.example without TLS") as caught:
+        with self.assertRaisesRegex(ValueError, "would be sent to easel.example without TLS") as caught:
             connection("http://easel.example:80", "secret", None, False, ())
         self.assertNotIn("secret", str(caught.exception))
         self.assertIsNone(connection("http://easel.example:80", "secret", None, True, ()).credentials)
         self.assertIsNone(connection("http://easel.example:80", "", None, False, ()).credentials)
-        with self.assertRaisesRegex(ValueError, "no header may have") as caught:
+        with self.assertRaisesRegex(ValueError, "another invalid character") as caught:
             connection("localhost:1", "secret\nother", None, False, ())
         self.assertNotIn("secret", str(caught.exception))
         with self.assertRaises(ValueError):

@@ -1,6 +1,6 @@
 """A robust client for Easel. It orders each paid render once, watches it, and verifies downloaded files.
 
-Client is for threads, and aio.Client for asyncio. The messages of the contract are in v1.
+Client is the client for threads, and aio.Client the client for asyncio. The module v1 has the contract's messages.
 """
 
 from easel_grpc import aio as aio

@@ -1,4 +1,4 @@
-"""The client for asyncio. It has the same functions as the client for threads. A function also ends when its task is cancelled."""
+"""The client for asyncio. It has the same methods as the client for threads. A call also ends when its task is cancelled."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Errors of calls that get no response. If the client is closed, a call is cancelled or can't start.
+# Exceptions of calls without a response. After close, gRPC cancels open calls, and new calls raise UsageError.
 ENDS = (grpc.RpcError, grpc.aio.UsageError, asyncio.CancelledError)
 
 
 class Client(Base["Watch[Render]"]):
-    """The client for asyncio; see easel_grpc.Client. on_key may be a coroutine function, which the order awaits."""
+    """The client for asyncio. See easel_grpc.Client. on_key may also be a coroutine function, which the client awaits."""
 
     _event = asyncio.Event
 
@@ -46,7 +46,7 @@ class Client(Base["Watch[Render]"]):
         return self._channel
 
     async def close(self) -> None:
-        """See Client.close of easel_grpc."""
+        """See easel_grpc.Client.close."""
         self._hooks.closed.set()
         for watch in tuple(self._watches):
             watch._close()
@@ -59,23 +59,23 @@ class Client(Base["Watch[Render]"]):
         await self.close()
 
     async def account(self, **limits: Unpack[Limits]) -> Account:
-        """See Client.account of easel_grpc."""
+        """See easel_grpc.Client.account."""
         return await _call(self._account(limits))
 
     def models(self, **limits: Unpack[Limits]) -> AsyncIterator[Model]:
-        """See Client.models of easel_grpc."""
+        """See easel_grpc.Client.models."""
         return _pages(self._models(limits))
 
     async def model(self, model_id: str, **limits: Unpack[Limits]) -> Model:
-        """See Client.model of easel_grpc."""
+        """See easel_grpc.Client.model."""
         return await _call(self._model(model_id, limits))
 
     async def quote(self, model: str, inputs: Inputs, **limits: Unpack[Limits]) -> Quote:
-        """See Client.quote of easel_grpc."""
+        """See easel_grpc.Client.quote."""
         return await _call(self._quote(model, inputs, limits))
 
     async def order(self, model: str, inputs: Inputs, **options: Unpack[OrderOptions]) -> Order:
-        """See Client.order of easel_grpc."""
+        """See easel_grpc.Client.order."""
         limits = limits_of(options, OrderOptions)
         key = options.get("key", Made.KEY)
         if isinstance(key, Made):
@@ -85,7 +85,7 @@ class Client(Base["Watch[Render]"]):
         return await _call(self._order(model, inputs, key, options.get("max_cost_cents"), options.get("labels"), limits))
 
     async def run(self, model: str, inputs: Inputs, **options: Unpack[OrderOptions]) -> Render:
-        """See Client.run of easel_grpc."""
+        """See easel_grpc.Client.run."""
         attempts = self._attempts(STREAM, "WatchGeneration", limits_of(options, OrderOptions))
         order = await self.order(model, inputs, **options)
         attempts.key, attempts.generation_id, render = order.key, order.generation_id, order.render
@@ -96,32 +96,32 @@ class Client(Base["Watch[Render]"]):
         return render
 
     async def wait(self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, **limits: Unpack[Limits]) -> Render:
-        """See Client.wait of easel_grpc."""
+        """See easel_grpc.Client.wait."""
         async for newest in self.watch(render, until=until, **limits):  # noqa: B007
             pass
         return newest
 
     async def get(self, render: Which, **limits: Unpack[Limits]) -> Render:
-        """See Client.get of easel_grpc."""
+        """See easel_grpc.Client.get."""
         return await _call(self._get(render, limits))
 
     def list(self, **options: Unpack[ListOptions]) -> AsyncIterator[Render]:
-        """See Client.list of easel_grpc."""
+        """See easel_grpc.Client.list."""
         return _pages(self._list(options))
 
     def usage(
         self, start: datetime | None = None, end: datetime | None = None, *, by: Iterable[UsageDimension] = (UsageDimension.MODEL,),
         label: str = "", **limits: Unpack[Limits],
     ) -> AsyncIterator[UsageRow]:  # fmt: skip
-        """See Client.usage of easel_grpc."""
+        """See easel_grpc.Client.usage."""
         return _pages(self._usage(start, end, by, label, limits))
 
     async def delete(self, render: Which, *, force: bool = False, **limits: Unpack[Limits]) -> None:
-        """See Client.delete of easel_grpc."""
+        """See easel_grpc.Client.delete."""
         return await _call(self._delete(render, force, limits))
 
     async def download(self, render: Which, to: Target, **limits: Unpack[Limits]) -> None:
-        """See Client.download of easel_grpc."""
+        """See easel_grpc.Client.download."""
         attempts = self._attempts(STREAM, "DownloadGeneration", limits, generation_id=requests.id_of(render))
         with Download(attempts.generation_id, to) as rest:
             while True:
@@ -142,7 +142,7 @@ class Client(Base["Watch[Render]"]):
 
 
 async def _call(call: Call[T]) -> T:
-    """Calls until a response arrives, and returns the value in the response."""
+    """Retries a call until a response arrives, and returns the value in the response."""
     attempts = call.attempts
     while True:
         try:
@@ -180,7 +180,10 @@ async def _pause(seconds: float, stopped: asyncio.Event) -> None:
 
 
 class Watch(Generic[T], AsyncIterator[T]):
-    """Yields states until the caller leaves the loop or a task calls stop. If a variable holds the watch, use async with or call stop."""
+    """An iterator over the states of renders. It ends when the watch is complete, the caller leaves the loop or a task calls stop.
+
+    If a variable still refers to the watch after the loop, end it with async with or stop.
+    """
 
     def __init__(self, call: Callable[..., Any], progress: Progress[T]) -> None:
         self._attempts = progress.attempts
@@ -201,7 +204,7 @@ class Watch(Generic[T], AsyncIterator[T]):
 
     async def __aexit__(self, *_: object) -> None:
         self.stop()
-        with contextlib.suppress(RuntimeError):  # another task is reading the watch, and will end its loop itself
+        with contextlib.suppress(RuntimeError):  # another task is reading the watch, and its loop ends because of stop
             await self._states.aclose()
 
     def stop(self) -> None:
@@ -214,7 +217,7 @@ class Watch(Generic[T], AsyncIterator[T]):
 
 
 async def _follow(call: Callable[..., Any], progress: Progress[T], stopped: asyncio.Event) -> AsyncGenerator[T, None]:
-    """Yields new states, and reopens the stream whenever it ends."""
+    """Yields new states, and reopens the stream after each failure."""
     stopping = asyncio.ensure_future(stopped.wait())
     try:
         while not stopped.is_set():
@@ -241,7 +244,7 @@ async def _follow(call: Callable[..., Any], progress: Progress[T], stopped: asyn
 async def _unless_silent(messages: AsyncIterator[Any], progress: Progress[Any], stopping: "asyncio.Future[Any]") -> Any:
     """Returns the next message, or None if the watch is stopped.
 
-    asyncio.wait_for of Python 3.10 and 3.11 can return a message although the task is cancelled, so the task would continue.
+    It does not use asyncio.wait_for, because in Python 3.10 and 3.11 that function can lose the cancellation of the task.
     """
     coming = asyncio.ensure_future(anext(messages))
     try:

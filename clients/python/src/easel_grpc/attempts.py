@@ -1,4 +1,4 @@
-"""The retries of calls, and the hooks and warnings about them."""
+"""Retries of calls, with hooks and warnings."""
 
 import logging
 import math
@@ -20,16 +20,16 @@ E = TypeVar("E", bound=Error)
 
 LONGEST = 10  # maximum back-off in seconds, before jitter
 LONGEST_ASKED = 3600  # maximum delay in seconds that a server may request; a longer delay fails the call
-MOST_ASKED = 10  # maximum number of attempts of a read if the server requests each retry
-WARN_AFTER = 5  # seconds of failures, including the next delay, after which a warning is logged
+MOST_ASKED = 10  # maximum number of attempts for a read if the server requests each retry
+WARN_AFTER = 5  # a warning is logged if a call has failed for this many seconds, including the next delay
 WARN_INTERVAL = 60  # minimum seconds between warnings about one method
 
 
 class Limits(TypedDict, total=False):
     """Limits of a call.
 
-    timeout is the total time of all attempts in seconds; math.inf means no limit. attempts is the number of failed
-    attempts in a row after which the call fails.
+    timeout is the total time for all attempts in seconds; math.inf means no limit. attempts is the number of
+    consecutive failed attempts after which the call fails.
     """
 
     timeout: float | None
@@ -37,14 +37,14 @@ class Limits(TypedDict, total=False):
 
 
 def limits_of(options: Mapping[str, Any], kind: Any = Limits) -> Limits:
-    """Returns the limits in a call's options. It rejects unknown options, because Python does not check them."""
+    """Returns the limits in a call's options. It rejects unknown options, which Python does not check at run time."""
     if unknown := options.keys() - kind.__annotations__.keys():
         raise TypeError(f"unexpected keyword arguments: {', '.join(sorted(unknown))}")
     return Limits(timeout=options.get("timeout"), attempts=options.get("attempts"))
 
 
 class Kind(NamedTuple):
-    """The default limits of a kind of call."""
+    """A kind of call, with its default limits."""
 
     timeout: float
     attempts: int
@@ -53,7 +53,7 @@ class Kind(NamedTuple):
 
 READ = Kind(60, 5, is_read=True)
 ORDER = Kind(900, 100)
-STREAM = Kind(math.inf, 100)  # no total time; ends after an outage of about 15 minutes
+STREAM = Kind(math.inf, 100)  # no total time; during an outage, 100 attempts last about 15 minutes
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Hooks:
     on_key: Callable[[str], object] | None
     logger: "logging.Logger | logging.LoggerAdapter[Any]"
     closed: Any  # threading.Event or asyncio.Event that is set when the client is closed
-    limits: Limits = field(default_factory=Limits)  # the client's own limits
+    limits: Limits = field(default_factory=Limits)  # limits from the client's constructor
     _warned: dict[str, float] = field(default_factory=dict)  # time of the last warning by method
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -75,11 +75,11 @@ class Hooks:
         key = str(uuid.uuid4())
         if self.on_key:
             return key, self.on_key(key)
-        self.logger.info("the idempotency key of the next order is %s", key)
+        self.logger.info("ordering: idempotency_key=%s", key)
         return key, None
 
     def may_warn(self, method: str) -> bool:
-        """Reports whether a warning about a method is due, and records the time of the warning."""
+        """Reports whether a warning about a method is due. If so, it records the time of the warning."""
         now = time.monotonic()
         with self.lock:
             if due := now - self._warned.get(method, -math.inf) >= WARN_INTERVAL:
@@ -88,9 +88,9 @@ class Hooks:
 
 
 class Attempts:
-    """Counts the attempts of one call.
+    """The attempts of one call.
 
-    If it is created with a key, the call is an order. Each error then has the outcome of the order over all attempts.
+    A call with a key is an order. Each of its errors has the outcome of the order over all attempts.
     """
 
     def __init__(self, hooks: Hooks, kind: Kind, method: str, limits: Limits, *, key: str = "", generation_id: str = "") -> None:
@@ -107,12 +107,12 @@ class Attempts:
         self.heartbeat: Heartbeat | None = None
         self.outcome: OrderOutcome | None = "not_placed_by_this_call" if key else None
         self._last: Error | None = None  # last error that the timeout did not cause
-        self._spent = {True: 0, False: 0}  # failures since the last response, by whether the server requested a retry
+        self._spent = {True: 0, False: 0}  # number of failures since the last response, with and without a requested retry
         self._failing_since: float | None = time.monotonic()  # None after a response
         self._warned = False
 
     def begin(self) -> None:
-        """Starts the call's time. A list restarts the time for each page."""
+        """Starts the time limit of the call. A list starts it again for each page."""
         self.end = time.monotonic() + self.timeout
 
     def left(self) -> float | None:
@@ -127,31 +127,34 @@ class Attempts:
         self.heard()
 
     def heard(self) -> None:
-        """Records a response, which may contain no progress."""
+        """Records a response, without resetting the back-off."""
         if self._warned and self._failing_since is not None:
             self.hooks.logger.info("call recovered: method=%s after=%.1fs", self.method, time.monotonic() - self._failing_since)
         self._spent = {True: 0, False: 0}
         self._failing_since, self._warned = None, False
 
     def closed(self) -> Error:
-        """Returns the error for a call that ends because the client is closed."""
+        """Returns the error for a call that ended because the client was closed."""
         return self._told(Error("the client is closed", code=grpc.StatusCode.CANCELLED), self.outcome)
 
     def pause(self, cause: BaseException, *, asked: float = 0, ends: tuple[str, ...] | None = None) -> float:
-        """Returns the seconds before the next attempt, or raises a final error. If ends is not None, it contains the final codes."""
+        """Returns the delay before the next attempt in seconds, or raises the error if no attempt follows.
+
+        An error is final if it is not retryable or, if ends is set, if ends contains its code.
+        """
         error = self._of(cause)
         if self.hooks.closed.is_set():
             raise self.closed() from None
         if not isinstance(cause, (grpc.RpcError, Error)):
             raise cause
         if not error.is_retryable if ends is None else error.code.name in ends:
-            raise error from None  # the error of gRPC has nothing to add
+            raise error from None  # gRPC's error would add nothing
         told = max(asked, error.retry_after.total_seconds() if error.retry_after else 0)
         delay: float = max(min(0.5 * 2**self.failures, LONGEST) * random.uniform(0.5, 1.5), told)
         self.failures = min(self.failures + 1, 8)
         self._spent[told > 0] += 1
         if told > LONGEST_ASKED or self._is_used_up():
-            raise error from None  # the error of gRPC has nothing to add
+            raise error from None  # gRPC's error would add nothing
         if time.monotonic() + delay >= self.end:
             raise self._late(error) from self._last or error
         self._warn(error, delay)
@@ -165,7 +168,7 @@ class Attempts:
         return sum(self._spent.values()) >= self.most
 
     def _warn(self, error: Error, delay: float) -> None:
-        """Logs a warning if the call will have been failing for five seconds by its next attempt."""
+        """Logs a warning if, at the next attempt, five seconds will have passed since the first failure."""
         now = time.monotonic()
         if self._failing_since is None:
             self._failing_since = now
@@ -177,7 +180,10 @@ class Attempts:
             )
 
     def _of(self, cause: BaseException) -> Error:
-        """Converts an error to its class, and sets the order's outcome. Only a durable ledger knows earlier attempts."""
+        """Converts an error to its class, and sets the order's outcome.
+
+        An unknown outcome becomes known again only if the server reports "not_placed".
+        """
         error = of(cause, self.hooks.address)
         if self.end == math.inf or error.reason or error.code != grpc.StatusCode.DEADLINE_EXCEEDED:
             self._last = error
@@ -198,9 +204,9 @@ class Attempts:
         passed = self.timeout - (self.left() or 0)
         is_silent = self._failing_since is not None and not error.reason and error.code == grpc.StatusCode.DEADLINE_EXCEEDED
         last = f"{self.hooks.address} does not respond" if is_silent else error.args[0]
-        text = f"not done after {passed:.1f} s, and the next attempt would exceed the timeout of {self.timeout:g} s; last error: {last}"
+        text = f"timed out after {passed:.1f} s, because the next attempt would exceed the timeout of {self.timeout:g} s; last error: {last}"
         if self.heartbeat:
-            text += f"; the last heartbeat: {self.heartbeat.upstream_condition} {self.heartbeat.last_error}".rstrip()
+            text += f"; last heartbeat: {self.heartbeat.upstream_condition} {self.heartbeat.last_error}".rstrip()
         late = self._told(Timeout(text, code=grpc.StatusCode.DEADLINE_EXCEEDED, details=error.details), self.outcome)
         late.heartbeat = self.heartbeat
         return late

@@ -1,4 +1,4 @@
-"""The common base class of the clients for threads and for asyncio: constructor, requests and watches."""
+"""The base class of the clients for threads and for asyncio: constructor, requests and watches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Renders = TypeVar("Renders")
 
 @dataclass
 class Call(Generic[T]):
-    """A unary call: its stub, its request, and the value in a response."""
+    """A unary call. The function value returns the value in a response."""
 
     stub: Callable[..., Any]
     request: Any
@@ -36,7 +36,7 @@ class Call(Generic[T]):
 
 
 class Base(ABC, Generic[Renders]):
-    """The base of both clients, which differ in their channels and in the types of their watches."""
+    """The base of both clients. The clients differ in their channels and in the types of their watches."""
 
     _event: ClassVar[type]  # threading.Event or asyncio.Event
 
@@ -74,10 +74,10 @@ class Base(ABC, Generic[Renders]):
     def watch(
         self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, known_etag: str = "", heartbeat: float = 10, **limits: Unpack[Limits],
     ) -> Renders:  # fmt: skip
-        """Yields a render's current state, and each newer state until the goal.
+        """Yields a render's current state and each newer state, until the render is finished or, with SETTLED, its cost is final.
 
-        The watch continues if a server restarts or is silent for three heartbeats. It raises an error that
-        a retry can't fix. A state whose etag is known_etag is omitted.
+        The watch continues if a server restarts or sends no message for three heartbeat intervals. It raises an
+        error only if a retry can't help or the limits are reached. It omits the state whose etag is known_etag.
         """
         request = requests.watch(render, until, known_etag, heartbeat)
         attempts = self._attempts(STREAM, "WatchGeneration", limits, generation_id=request.generation_id)
@@ -87,10 +87,11 @@ class Base(ABC, Generic[Renders]):
         self, renders: Iterable[Which] = (), *, until: WatchUntil = WatchUntil.TERMINAL, known_etags: Mapping[str, str] | None = None,
         model: str = "", labels: Mapping[str, str] | None = None, owner: str = "", heartbeat: float = 10, **limits: Unpack[Limits],
     ) -> Renders:  # fmt: skip
-        """Yields the current states of many renders, and each newer state, until all have reached the goal.
+        """Yields the current states of many renders and each newer state, until all are finished or, with SETTLED, all costs are final.
 
-        Without renders it watches all matching renders, including new ones, and has no goal. A deleted render has the state
-        DELETED. It handles errors like watch. It repeats no state of the 10,000 renders that changed last, nor of known_etags.
+        Without renders, it watches all matching renders, including new ones, until the caller stops it. A deleted render has the
+        state DELETED. Errors are handled as in watch. It never repeats a state of the 10,000 renders that changed last, and omits
+        the states with known_etags.
         """
         request = requests.watch_many(renders, until, known_etags or {}, requests.chosen(model, (), labels or {}, owner), heartbeat)
         attempts = self._attempts(STREAM, "WatchGenerations", limits)

@@ -29,17 +29,19 @@ T = TypeVar("T")
 class Client(Base["Watch[Render]"]):
     """The client for threads. It orders each render once, watches it, and verifies the file that it downloads.
 
-    The default address is EASEL_ADDR, or localhost:50051 if it is unset. api_key is an API key or a token. The default is
-    the content of the file EASEL_API_KEY_FILE, which is read for each call, or EASEL_API_KEY if it is unset.
-    An address is host:port, http://host:port or https://host:port. The connection is encrypted unless the host is loopback
-    or the address has http://. An API key is sent unencrypted to another host only if allow_plaintext or
-    EASEL_ALLOW_PLAINTEXT=true allows it. EASEL_TLS_CA_FILE is the file with the PEM certificates that the client trusts.
+    An address is host:port, http://host:port or https://host:port. The default is EASEL_ADDR, or localhost:50051 if that is
+    unset. The connection uses TLS, unless the host is loopback or the address has http://. EASEL_TLS_CA_FILE names a file
+    with PEM certificates that the client trusts instead of the system's.
 
-    timeout is the total time of a read or an order in seconds, by default 60 and 900. attempts is the maximum number of
-    attempts of a read, by default 5. A call can override both. An order, watch or download ends after 100 failed attempts
-    in a row, about 15 minutes. The logger easel_grpc warns about each call that is retried for five seconds.
+    api_key is an API key or a token. By default, each call reads it from the file that EASEL_API_KEY_FILE names. If that
+    variable is unset, the key is the value of EASEL_API_KEY. The key is sent without TLS to a host that is not loopback
+    only if allow_plaintext or EASEL_ALLOW_PLAINTEXT=true allows it.
 
-    accounts, catalog and generations are the stubs of the contract. They send a call once and raise errors of gRPC.
+    timeout is the total time for a read or an order in seconds, by default 60 for a read and 900 for an order. attempts is
+    the maximum number of attempts for a read, by default 5. A call can override both. An order, watch or download fails after
+    100 consecutive failed attempts, about 15 minutes. The logger easel_grpc warns about calls that fail for five seconds.
+
+    accounts, catalog and generations are the contract's gRPC stubs. They do not retry, and they raise gRPC's errors.
     """
 
     _event = threading.Event
@@ -68,11 +70,11 @@ class Client(Base["Watch[Render]"]):
         self.close()
 
     def account(self, **limits: Unpack[Limits]) -> Account:
-        """Returns the account. Call it first, with timeout=10, to detect a wrong address, key or certificate."""
+        """Returns the account. Call it at startup, with timeout=10, to detect a wrong address, key or certificate."""
         return _call(self._account(limits))
 
     def models(self, **limits: Unpack[Limits]) -> Iterator[Model]:
-        """Yields the models that can be ordered, from all pages."""
+        """Yields the models that the caller can order, from all pages."""
         return _pages(self._models(limits))
 
     def model(self, model_id: str, **limits: Unpack[Limits]) -> Model:
@@ -87,8 +89,8 @@ class Client(Base["Watch[Render]"]):
         """Places an order, and retries with the same key until the outcome is known.
 
         Orders with the same key are one order, which is paid once. Store the key first, or use the ID of your own record.
-        Without a key, the client creates one and passes it to on_key before it sends the order. The order and its errors contain
-        the key. If the order_outcome of an error is "unknown", the order may exist: order again with the key in the error.
+        Without a key, the client creates a key, and passes it to on_key before it sends the order. The order and its errors
+        contain the key. If an error's order_outcome is "unknown", the order may exist: order again with the same key.
         """
         limits = limits_of(options, OrderOptions)
         key = options.get("key", Made.KEY)
@@ -96,7 +98,7 @@ class Client(Base["Watch[Render]"]):
             key, written = self._hooks.made_key()
             if inspect.iscoroutine(written):
                 written.close()
-                raise TypeError("nothing awaits a coroutine of on_key: take easel_grpc.aio, or a function that writes the key down by itself")
+                raise TypeError("on_key must not be a coroutine function, because this client cannot await it; use easel_grpc.aio.Client or a plain function")
         return _call(self._order(model, inputs, key, options.get("max_cost_cents"), options.get("labels"), limits))
 
     def run(self, model: str, inputs: Inputs, **options: Unpack[OrderOptions]) -> Render:
@@ -114,7 +116,7 @@ class Client(Base["Watch[Render]"]):
         return render
 
     def wait(self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, **limits: Unpack[Limits]) -> Render:
-        """Waits until a render has reached the goal, and returns the render. It handles errors like watch."""
+        """Waits until a render is finished or, with SETTLED, its cost is final. It returns the render, and handles errors like watch."""
         for newest in self.watch(render, until=until, **limits):  # noqa: B007
             pass
         return newest
@@ -131,20 +133,20 @@ class Client(Base["Watch[Render]"]):
         self, start: datetime | None = None, end: datetime | None = None, *, by: Iterable[UsageDimension] = (UsageDimension.MODEL,),
         label: str = "", **limits: Unpack[Limits],
     ) -> Iterator[UsageRow]:  # fmt: skip
-        """Yields the numbers and costs of orders, from all pages. label names the label for the dimension LABEL."""
+        """Yields rows with the number and the cost of orders, from all pages. label is the label's name for the dimension LABEL."""
         return _pages(self._usage(start, end, by, label, limits))
 
     def delete(self, render: Which, *, force: bool = False, **limits: Unpack[Limits]) -> None:
         """Permanently deletes a render and its result. A missing render causes no error, so a retry is safe.
 
-        force allows the deletion of an unfinished render. Its price may not be refunded.
+        force allows the deletion of an unfinished render, whose price may not be refunded.
         """
         return _call(self._delete(render, force, limits))
 
     def download(self, render: Which, to: Target, **limits: Unpack[Limits]) -> None:
         """Downloads a render's file to a path or an open file, and verifies every byte.
 
-        After a failure it resumes at the next byte. A path gets the file only when it is complete and on disk.
+        After a failure, it resumes at the next byte. At a path, the file appears only when it is complete and on disk.
         """
         attempts = self._attempts(STREAM, "DownloadGeneration", limits, generation_id=requests.id_of(render))
         with Download(attempts.generation_id, to) as rest:
@@ -167,7 +169,7 @@ class Client(Base["Watch[Render]"]):
 
 
 def _call(call: Call[T]) -> T:
-    """Calls until a response arrives, and returns the value in the response."""
+    """Retries a call until a response arrives, and returns the value in the response."""
     attempts = call.attempts
     while True:
         try:
@@ -200,7 +202,10 @@ def _pause(seconds: float, stopped: threading.Event) -> None:
 
 
 class Watch(Generic[T], Iterator[T]):
-    """Yields states until the caller leaves the loop or a thread calls stop. If a variable holds the watch, use with or call stop."""
+    """An iterator over the states of renders. It ends when the watch is complete, the caller leaves the loop or a thread calls stop.
+
+    If a variable still refers to the watch after the loop, end it with with or stop.
+    """
 
     def __init__(self, stream: "_Stream", call: Callable[..., Any], progress: Progress[T]) -> None:
         self._stream = stream
@@ -221,7 +226,7 @@ class Watch(Generic[T], Iterator[T]):
 
 
 class _Stream:
-    """The current stream of a watch. It does not refer to the Watch, so that leaving the loop destroys the Watch."""
+    """The current stream of a watch. It has no reference to the Watch, so that Python can destroy an abandoned Watch."""
 
     def __init__(self) -> None:
         self.stopped = threading.Event()
@@ -236,7 +241,7 @@ class _Stream:
             self.current.cancel()
 
     def follow(self, call: Callable[..., Any], progress: Progress[T]) -> Iterator[T]:
-        """Yields new states, and reopens the stream whenever it ends."""
+        """Yields new states, and reopens the stream after each failure. It raises an error if the client is closed."""
         yield from self.over(call, progress)
         if self.by_close:
             raise progress.attempts.closed()

@@ -1,4 +1,4 @@
-"""The address of a server, and the options for its channel."""
+"""The server's address and API key, and the options for its channel."""
 
 import ipaddress
 import os
@@ -10,7 +10,7 @@ import grpc
 
 __version__ = "0.0.0"  # make sets the release version
 
-# Health checks detect a draining server, and pings detect a dead one. gRPC retries no call, because this package does.
+# Health checks detect a draining server, and pings detect a dead server. gRPC's retries are off, because this package retries calls.
 OPTIONS: tuple[tuple[str, Any], ...] = (
     ("grpc.enable_retries", 0),
     ("grpc.service_config", '{"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}'),
@@ -24,7 +24,7 @@ OPTIONS: tuple[tuple[str, Any], ...] = (
 
 
 class APIKey:
-    """An API key. If the key is in a file, each call rereads the file. While the file can't be read, the last key is used."""
+    """An API key. If the key is in a file, each call reads the file again. While the file has no valid key, the last key is used."""
 
     def __init__(self, api_key: str, file: str = "") -> None:
         self._file = file
@@ -47,13 +47,13 @@ def _read(file: str) -> str:
     with open(file, encoding="utf-8") as text:
         api_key = text.read().strip()
     if not api_key:
-        raise ValueError("the file of EASEL_API_KEY_FILE is empty")
+        raise ValueError(f"EASEL_API_KEY_FILE: no API key in {file}")
     return _checked(api_key)
 
 
 def _checked(api_key: str) -> str:
     if not re.fullmatch("[!-~]*", api_key):
-        raise ValueError("the API key has a character that no header may have")
+        raise ValueError("the API key contains a space, a line break or another invalid character")
     return api_key
 
 
@@ -80,12 +80,12 @@ def connection(
         credentials = _trusting(roots)
     plaintext = scheme == "http" or (not scheme and _is_loopback(host) and credentials is None)
     if plaintext and credentials is not None:
-        raise ValueError("credentials and EASEL_TLS_CA_FILE have no effect for an address with http://: use https://")
+        raise ValueError("credentials and EASEL_TLS_CA_FILE have no effect if the address has http://; use https://")
     if allow_plaintext is None:
         allow_plaintext = os.environ.get("EASEL_ALLOW_PLAINTEXT") == "true"
     if plaintext and key and not (_is_loopback(host) or allow_plaintext):
-        allowing = "set allow_plaintext=True or EASEL_ALLOW_PLAINTEXT=true if something else encrypts"
-        raise ValueError(f"an API key is not sent to {host} without TLS: use https://, or {allowing}")
+        allowing = "set allow_plaintext=True or EASEL_ALLOW_PLAINTEXT=true if a mesh or tunnel encrypts the connection"
+        raise ValueError(f"the API key would be sent to {host} without TLS; use https://, or {allowing}")
     target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     # Without this option, gRPC would use the environment's proxy for loopback addresses.
     direct = [("grpc.enable_http_proxy", 0)] if _is_loopback(host) else []

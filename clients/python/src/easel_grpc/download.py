@@ -1,4 +1,4 @@
-"""The common part of both clients' downloads."""
+"""The part of a download that both clients share."""
 
 import contextlib
 import errno
@@ -17,7 +17,7 @@ import grpc
 from easel_grpc import v1
 from easel_grpc.errors import Damaged
 
-STALE_AGE = 24 * 3600  # age in seconds at which a part file counts as abandoned
+STALE_AGE = 24 * 3600  # seconds after its last write at which a part file counts as abandoned
 
 Target = str | os.PathLike[str] | BinaryIO
 
@@ -52,9 +52,9 @@ class Download:
                 self.part.unlink(missing_ok=True)
 
     def take(self, chunk: v1.ContentChunk) -> None:
-        """Writes the next bytes."""
+        """Verifies a chunk and writes its bytes."""
         if chunk.offset != self.request.read_offset or google_crc32c.value(chunk.data) != chunk.crc32c:
-            raise _damaged("bytes arrived damaged")
+            raise _damaged("downloaded bytes are damaged or missing")
         self.started = True
         self.file.write(chunk.data)
         self.digest.update(chunk.data)
@@ -63,18 +63,19 @@ class Download:
         if chunk.info.HasField("size_bytes"):
             self.size = chunk.info.size_bytes
         if chunk.HasField("summary") and chunk.summary.sha256 != self.digest.hexdigest():
-            raise _damaged("the file does not match the server's file")
+            raise _damaged("the SHA-256 of the downloaded bytes differs from the server's")
 
     def resume(self) -> None:
-        """Checks that the remaining bytes belong to the same content as the written bytes.
+        """Prepares the request for the next stream, or raises Damaged if the download can't continue.
 
-        Without an etag the download restarts at its first byte, if its bytes are the last bytes of the file.
+        With an etag, the server ensures that the remaining bytes belong to the same content. Without an etag, the
+        download restarts at its first byte, which requires that its bytes are the last bytes of a seekable file.
         """
         if self.request.etag or not self.request.read_offset:
             return
         self.file.flush()
         if not self.file.seekable() or self.file.tell() != self.file.seek(0, os.SEEK_END):
-            raise _damaged("download cannot resume: the content has no etag")
+            raise _damaged("download cannot resume, because the content has no etag")
         self.file.seek(-self.request.read_offset, os.SEEK_END)
         self.file.truncate()
         self.request.read_offset = 0
@@ -82,11 +83,11 @@ class Download:
         self.size = None
 
     def finish(self) -> None:
-        """Checks that all bytes arrived, syncs the file to disk and renames it to its target."""
+        """Checks that all bytes have arrived. At a path, it also syncs the file to disk and renames it to its target."""
         if not self.started:
-            raise _damaged("nothing arrived")
+            raise _damaged("the server sent no bytes")
         if self.size not in (None, self.request.read_offset):
-            raise _damaged(f"{self.request.read_offset} bytes arrived of {self.size}")
+            raise _damaged(f"received {self.request.read_offset} of {self.size} bytes")
         if self.target:
             self.file.flush()
             os.fsync(self.file.fileno())
@@ -95,7 +96,7 @@ class Download:
 
 
 def _remove_stale(target: Path) -> None:
-    """Removes the part files of killed downloads to the same file. A running download writes more often than STALE_AGE."""
+    """Removes the part files of killed downloads to the same file. A running download writes more often than every STALE_AGE."""
     for part in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
         with contextlib.suppress(OSError):  # the next download tries again
             if re.fullmatch(r"[\w-]+", part.name[len(target.name) + 2 : -len(".part")]) and time.time() - part.stat().st_mtime > STALE_AGE:

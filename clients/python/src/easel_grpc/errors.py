@@ -20,14 +20,14 @@ OrderOutcome = Literal["unknown", "not_placed_by_this_call", "not_placed"]
 
 
 class FieldViolation(NamedTuple):
-    """An invalid field in the request, and a description of the error."""
+    """The name of an invalid field in the request, and a description of the problem."""
 
     field: str
     description: str
 
 
 class Error(Exception):
-    """The base of all errors of this package."""
+    """The base class of all errors in this package."""
 
     is_retryable = False  # whether a retry of the call may succeed
 
@@ -77,7 +77,7 @@ class Unauthenticated(Error):
 
 
 class PermissionDenied(Error):
-    """The caller may not do this."""
+    """The caller does not have permission for this call."""
 
 
 class NotFound(Error):
@@ -97,7 +97,7 @@ class PriceAboveLimit(Error):
 
 
 class BudgetExceeded(Error):
-    """The team's budget does not cover the price, and is reset at reset_time."""
+    """The team's budget does not cover the price. The budget is reset at reset_time."""
 
     @property
     def price_cents(self) -> int | None:
@@ -130,7 +130,7 @@ class IdempotencyKeyReused(Error):
 
 
 class OutcomeUnknown(Error):
-    """The order may exist. Keep its key, and order again with it."""
+    """The order may or may not exist. Keep its key, and order again with the same key."""
 
 
 class NotReady(Error):
@@ -138,7 +138,7 @@ class NotReady(Error):
 
 
 class NoContent(Error):
-    """The render has no file and will not get one."""
+    """The render has no file and never will."""
 
 
 class ContentChanged(Error):
@@ -146,15 +146,15 @@ class ContentChanged(Error):
 
 
 class Unavailable(Error):
-    """Easel or the catalog can't respond now."""
+    """Easel or the catalog is temporarily unavailable."""
 
 
 class ServerFault(Error):
-    """The server's operator must fix the cause."""
+    """The call failed for a reason that the server's operator must fix."""
 
 
 class Timeout(Error, TimeoutError):
-    """The call's timeout has passed. The error has the reason of the last failure and, for a watch, the last heartbeat."""
+    """The call's timeout has passed. The error has the details of the last failure and, for a watch, the last heartbeat."""
 
     heartbeat: Heartbeat | None = None
 

@@ -50,8 +50,8 @@ def text_of(inputs: Inputs) -> str:
 
 
 def key_of(key: Key | None) -> str:
-    if key is None or key == "":  # probably the ID of a row that is not stored yet, which type checkers may miss
-        raise ValueError("an empty key can't find its order again: leave it out to have one made")
+    if key is None or key == "":  # probably the ID of a row that the caller has not stored yet
+        raise ValueError("the key must not be empty; omit it, and the client creates one")
     return str(key)
 
 
@@ -70,8 +70,8 @@ def watch(which: Which, until: WatchUntil = WatchUntil.TERMINAL, known_etag: str
 def watch_many(
     which: Iterable[Which], until: WatchUntil, known_etags: Mapping[str, str], chosen: v1.GenerationFilter, heartbeat: float
 ) -> v1.WatchGenerationsRequest:
-    if isinstance(which, str):  # for a type checker, a str is an Iterable of str
-        raise TypeError("watch_many expects an iterable of ids; use watch for one id")
+    if isinstance(which, str):  # type checkers accept a str, because it is an Iterable of str
+        raise TypeError("watch_many expects an iterable of IDs; for one ID, use watch")
     request = v1.WatchGenerationsRequest(generation_ids=map(id_of, which), until=v1.WatchUntil.ValueType(until), known_etags=known_etags)
     request.heartbeat_interval.FromTimedelta(timedelta(seconds=heartbeat))
     if chosen.ByteSize():

@@ -1,6 +1,6 @@
 """The contract's values in Python types: times, durations, enumerations and dictionaries.
 
-raw is the message of a value, including fields of a newer server. None means that the server sent no value.
+The field raw is the original message, which includes the fields of a newer server. None means that the server sent no value.
 """
 
 import enum
@@ -48,7 +48,7 @@ class State(Named):
 
 
 class WatchUntil(Named):
-    """The goal of a watch: the render is finished, or its cost is final."""
+    """The state at which a watch ends. TERMINAL: the render is finished. SETTLED: its cost is also final."""
 
     TERMINAL = 1
     SETTLED = 2
@@ -114,7 +114,7 @@ class Render:
     upstream_fields: Mapping[str, Any] | None
     omitted_fields: Sequence[str]
     raw: v1.Generation = field(repr=False, compare=False)
-    typical_remaining: timedelta | None = None  # estimate in the watch's last heartbeat
+    typical_remaining: timedelta | None = None  # estimated remaining time, from the watch's last heartbeat
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class InputField:
 
 @dataclass(frozen=True)
 class Model:
-    """A model of the catalog. Client.model always has its input fields."""
+    """A model of the catalog. Client.models may omit the input fields; Client.model returns them."""
 
     model_id: str
     display_name: str

@@ -1,4 +1,4 @@
-"""The common part of both clients' watches."""
+"""The part of a watch that both clients share."""
 
 import time
 from typing import Any, Generic, TypeVar
@@ -25,7 +25,7 @@ class Progress(Generic[T]):
 
     def __init__(self, request: Any, attempts: Attempts) -> None:
         self.request = request  # request for the next stream
-        # If the interval is too short, the server gets this time to reject the request.
+        # Even if the interval is too short, the server has this long to reject the request.
         self.silence = 3 * max(request.heartbeat_interval.ToTimedelta().total_seconds(), SHORTEST)
         self.attempts = attempts
 
@@ -49,10 +49,10 @@ class Progress(Generic[T]):
         raise NotImplementedError
 
     def pause(self, error: Exception | None = None) -> float:
-        """Returns the seconds before the next stream, or raises an error that a retry can't fix."""
+        """Returns the delay before the next stream in seconds, or raises the error if the watch must not continue."""
         if time.monotonic() - self.began > LONGEST:
             self.attempts.failures = 0
-        return self.attempts.pause(error or _lost("the stream has ended before its goal"), asked=self.asked, ends=tuple(WATCH_ENDS))
+        return self.attempts.pause(error or _lost("the server ended the stream"), asked=self.asked, ends=tuple(WATCH_ENDS))
 
     def silent(self) -> Unavailable:
         """Returns the error for a stream that was silent for three heartbeat intervals."""
@@ -95,24 +95,27 @@ class GenerationsProgress(Progress[Render]):
 
 
 class _Etags:
-    """The etags of the latest updates in a watch of many generations."""
+    """The etag of each generation in a watch of many generations, up to MOST_ETAGS."""
 
     def __init__(self, request: v1.WatchGenerationsRequest) -> None:
         self.named = bool(request.generation_ids)
-        # Etag by ID, and whether the render is final. The entry with the oldest change is first.
+        # Etag by ID, and whether the render is finished. The generation that changed least recently is first.
         self.known = {one: (etag, False) for one, etag in list(request.known_etags.items())[-MOST_ETAGS:]}
 
     def wanted(self) -> dict[str, str]:
         """Returns the etags for the next request.
 
-        The server reads each of these renders that the catalog no longer lists. Final renders are omitted, because
-        they need no further read.
+        Finished renders are omitted, because the server reads each requested render that the catalog no longer
+        lists.
         """
         wanted = [(one, etag) for one, (etag, finished) in self.known.items() if not finished]
         return dict(wanted[-MOST_KNOWN_ETAGS:])
 
     def add(self, generation: v1.Generation) -> bool:
-        """Stores the etag of an update, and reports whether it is new. It forgets a deleted generation, unless the request names it."""
+        """Stores the etag of an update, and reports whether the update is new.
+
+        If the request does not name its generations, it forgets a deleted generation.
+        """
         before, _ = self.known.get(generation.generation_id, (None, False))
         if before == generation.etag:
             return False
