@@ -418,7 +418,7 @@ class ClientTest(unittest.TestCase):
         self.addCleanup(lambda: server.stop(None).wait())
         return script, self.kind(f"127.0.0.1:{port}", script)
 
-    def test_order_goes_on_with_the_same_key_until_the_outcome_is_known(self) -> None:
+    def test_order_retries_with_the_same_key_until_the_outcome_is_known(self) -> None:
         script, client = self.play(
             failing("UNAVAILABLE"),
             failing("UNAVAILABLE", "SUBMISSION_OUTCOME_UNKNOWN", delay=60),
@@ -434,7 +434,7 @@ class ClientTest(unittest.TestCase):
         self.assertEqual([request] * 5, script.requests)
         self.assertEqual([0.5, 60, 2, 4], client.waits())
 
-    def test_order_gives_up_where_a_repeat_can_not_mend_it(self) -> None:
+    def test_order_stops_if_a_retry_cannot_help(self) -> None:
         for code, reason, outcome, kind in (
             ("RESOURCE_EXHAUSTED", "BUDGET_EXCEEDED", "not_placed", easel.BudgetExceeded),
             ("UNAVAILABLE", "SUBMISSION_OUTCOME_UNKNOWN", "unknown", easel.OutcomeUnknown),  # without RetryInfo, it is too late for a retry
@@ -450,7 +450,7 @@ class ClientTest(unittest.TestCase):
                 self.assertEqual((code, None, False), (error.code.name, error.retry_after, error.is_retryable))
                 self.assertEqual(1, len(script.requests))
 
-    def test_order_hands_over_the_key_that_it_makes_before_it_sends_it(self) -> None:
+    def test_order_passes_a_new_key_to_on_key_before_sending(self) -> None:
         script, client = self.play(failing("NOT_FOUND"))
         made: list[str] = []
 
@@ -468,7 +468,7 @@ class ClientTest(unittest.TestCase):
             client.call("order", *ORDER)
         self.assertIn(caught.exception.key, logged.output[0])
 
-    def test_order_takes_no_empty_key(self) -> None:
+    def test_order_rejects_an_empty_key(self) -> None:
         script, client = self.play()
         for key in ("", None):  # an ORM may use None as the ID of a row that is not stored yet
             for name in ("order", "run"):
@@ -476,14 +476,14 @@ class ClientTest(unittest.TestCase):
                     client.call(name, *ORDER, key=key)
         self.assertEqual([], script.requests)
 
-    def test_order_is_not_sent_where_its_key_can_not_be_written_down(self) -> None:
+    def test_order_is_not_sent_if_on_key_fails(self) -> None:
         script, client = self.play()
         client.hooks = {"on_key": mock.Mock(side_effect=OSError("the disk is full"))}
         with self.assertRaisesRegex(OSError, "the disk is full"):
             client.call("order", *ORDER)
         self.assertEqual([], script.requests)
 
-    def test_an_error_of_an_order_tells_of_all_its_attempts(self) -> None:
+    def test_order_outcome_covers_all_attempts(self) -> None:
         lost, refused = failing("UNAVAILABLE"), ("RESOURCE_EXHAUSTED", "BUDGET_EXCEEDED")
         unsent = failing("UNAVAILABLE", "UPSTREAM_UNAVAILABLE", order_outcome="not_placed_by_this_call")
         for answers, outcome, known in (
@@ -498,14 +498,14 @@ class ClientTest(unittest.TestCase):
                     client.call("order", *ORDER, key="key-1")
                 self.assertEqual((known, "key-1"), (caught.exception.order_outcome, caught.exception.key))
 
-    def test_an_order_that_is_cut_by_its_deadline_may_exist(self) -> None:
+    def test_order_in_flight_at_the_deadline_may_exist(self) -> None:
         _, client = self.play(failing("UNAVAILABLE", "UPSTREAM_UNAVAILABLE", order_outcome="not_placed"), failing("DEADLINE_EXCEEDED"))
         with self.assertRaises(easel.Timeout) as caught:
             client.call("order", *ORDER, key="key-1", timeout=1)
         error = caught.exception
         self.assertEqual(("unknown", "UPSTREAM_UNAVAILABLE", "key-1", False), (error.order_outcome, error.reason, error.key, error.is_retryable))
 
-    def test_order_waits_an_hour_at_most_and_never_less_than_nothing(self) -> None:
+    def test_order_ignores_negative_delays_and_rejects_delays_above_an_hour(self) -> None:
         for delay in (3601, 1 << 40, (1 << 63) - 1):
             script, client = self.play(failing("ABORTED", "SUBMISSION_IN_PROGRESS", delay=delay))
             with self.assertRaises(easel.Unavailable) as caught:
@@ -518,13 +518,13 @@ class ClientTest(unittest.TestCase):
                 client.call("order", *ORDER, key="key-1")
             self.assertEqual((None, False), (outcome.exception.retry_after, outcome.exception.is_retryable))
 
-    def test_a_server_that_does_not_serve_is_asked_nothing(self) -> None:
+    def test_unhealthy_server_receives_no_calls(self) -> None:
         script, client = self.play(serving=False)
         with self.assertRaises(easel.Unavailable):
             client.call("get", "gen_1")
         self.assertEqual([], script.requests)
 
-    def test_a_read_is_tried_5_times_and_10_where_the_server_asks_for_it(self) -> None:
+    def test_read_has_5_attempts_or_10_if_the_server_requests_retries(self) -> None:
         for name, args in (("get", ("gen_1",)), ("list", ()), ("quote", ORDER)):
             for delay, times in ((None, 5), (1, 10)):
                 with self.subTest(name, delay=delay):
@@ -534,7 +534,7 @@ class ClientTest(unittest.TestCase):
                     self.assertEqual((times, times - 1), (len(script.requests), len(client.waits())))
         self.assertEqual((True, None), (caught.exception.is_retryable, caught.exception.order_outcome))
 
-    def test_what_a_closed_client_leaves_undone_ends_with_the_key(self) -> None:
+    def test_close_ends_an_order_with_an_error_that_has_the_key(self) -> None:
         answer = v1.CreateGenerationResponse(generation=v1.Generation(generation_id="gen_1"))
         for name, answers, named, told in (
             ("order", [self.waiting], {"key": "key-1"}, ("key-1", "", "unknown")),
@@ -554,14 +554,14 @@ class ClientTest(unittest.TestCase):
         threading.Event().wait(1)
         return v1.CreateGenerationResponse()
 
-    def test_a_closed_client_calls_nobody(self) -> None:
+    def test_closed_client_sends_no_calls(self) -> None:
         script, client = self.play()
         for name, args in (("order", ORDER), ("get", ("gen_1",)), ("watch", ("gen_1",)), ("download", ("gen_1", io.BytesIO()))):
             with self.subTest(name), self.assertRaisesRegex(easel.Error, "the client is closed"):
                 client.call_closed(name, *args)
         self.assertEqual([], script.requests)
 
-    def test_client_warns_of_a_call_that_fails_for_five_seconds(self) -> None:
+    def test_client_warns_about_a_call_that_fails_for_five_seconds(self) -> None:
         answer = v1.CreateGenerationResponse(generation=v1.Generation(generation_id="gen_1"))
         for code, reason in (("UNAVAILABLE", ""), ("UNAVAILABLE", "LEDGER_UNAVAILABLE"), ("ABORTED", "SUBMISSION_IN_PROGRESS")):
             _, client = self.play(*[failing(code, reason)] * 4, lambda _: answer)
@@ -574,7 +574,7 @@ class ClientTest(unittest.TestCase):
             self.assertRegex(logged.output[1], "call recovered: method=CreateGeneration after=7.5s")
             self.assertEqual([(code, 0.5), (code, 1), (code, 2), (code, 4)], retries)
 
-    def test_client_warns_once_a_minute_and_not_of_a_short_failure(self) -> None:
+    def test_client_warns_once_a_minute_and_not_about_short_failures(self) -> None:
         _, client = self.play(*[failing("UNAVAILABLE")] * 3, sending())
         with self.assertNoLogs("easel_grpc", "INFO"):
             client.call("watch", "gen_1")
@@ -583,7 +583,7 @@ class ClientTest(unittest.TestCase):
             client.call("watch", "gen_1", timeout=170)
         self.assertEqual(["WARNING"] * 3, [one.levelname for one in logged.records])
 
-    def test_calls_end_by_themselves(self) -> None:
+    def test_calls_end_at_their_default_limits(self) -> None:
         for name, args, named, times in (
             ("account", (), {}, 5),
             ("account", (), {"attempts": 2}, 2),
@@ -601,14 +601,14 @@ class ClientTest(unittest.TestCase):
         with self.assertRaisesRegex(easel.Timeout, "timed out after 880.0 s, .* the timeout of 900 s"):
             client.call("order", *ORDER, key="key-1")
 
-    def test_an_unknown_option_is_an_error_and_sends_nothing(self) -> None:
+    def test_unknown_option_is_an_error_and_sends_nothing(self) -> None:
         script, client = self.play()
         for name, args in (("order", ORDER), ("run", ORDER), ("get", ("gen_1",)), ("list", ()), ("watch", ("gen_1",)), ("account", ())):
             with self.subTest(name), self.assertRaisesRegex(TypeError, "max_cost_cent$|max_cost_cent'"):
                 client.call(name, *args, max_cost_cent=50)
         self.assertEqual([], script.requests)
 
-    def test_lists_go_over_all_pages(self) -> None:
+    def test_lists_read_all_pages(self) -> None:
         states = [State.FAILED, State.REFUNDED]
         for name, named, pages in (
             (
@@ -662,7 +662,7 @@ class ClientTest(unittest.TestCase):
             one.ClearField("known_etags")
         self.assertEqual([request] * 4, script.requests)
 
-    def test_watch_of_all_forgets_what_was_deleted(self) -> None:
+    def test_watch_of_all_forgets_deleted_renders(self) -> None:
         script, client = self.play(
             sending(one_of_many("a", "a1"), one_of_many("b", "b1")),
             sending(one_of_many("a", "a2", State.DELETED)),
@@ -675,12 +675,12 @@ class ClientTest(unittest.TestCase):
         self.assertEqual([0.5, 0.5, 1], client.waits())
         self.assertEqual([10] * 4, [one.heartbeat_interval.seconds for one in script.requests])
 
-    def test_watch_many_takes_no_text_for_many_ids(self) -> None:
+    def test_watch_many_rejects_a_string(self) -> None:
         _, client = self.play()
         with self.assertRaisesRegex(TypeError, "for one ID, use watch"):
             client.call("watch_many", "gen_1")
 
-    def test_watch_of_all_sends_the_1000_that_changed_last(self) -> None:
+    def test_watch_of_all_sends_the_1000_latest_etags(self) -> None:
         many = [one_of_many(f"gen_{n}", f"e{n}") for n in range(1001)]
         script, client = self.play(
             sending(*many, one_of_many("gen_0", "newer"), Failure("UNAVAILABLE")),
@@ -691,13 +691,13 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(1000, len(script.requests[0].known_etags))
         self.assertEqual({"gen_0": "newer", **{f"gen_{n}": f"e{n}" for n in range(2, 1001)}}, dict(script.requests[1].known_etags))
 
-    def test_watch_many_repeats_none_of_the_10_000_that_changed_last(self) -> None:
+    def test_watch_many_repeats_none_of_the_10_000_latest_states(self) -> None:
         watch = GenerationsProgress(v1.WatchGenerationsRequest(known_etags={"old": "old"}), attempts.Attempts(hooks(), attempts.STREAM, "WatchGenerations", {}))
         old, *many = [one_of_many("old", "old"), *(one_of_many(f"gen_{n}", f"e{n}") for n in range(10_001))]
         for message, new in ((old, False), *((one, True) for one in many), *((one, False) for one in many[1:]), (many[0], True)):
             self.assertEqual(new, watch.take(message) is not None, message)
 
-    def test_watch_many_sends_no_etag_of_what_is_finished(self) -> None:
+    def test_watch_many_sends_no_etags_of_finished_renders(self) -> None:
         ends = (State.FAILED, State.SUCCEEDED, State.REFUNDED, State.DELETED)
         finished = [one_of_many(state.name, "e1", state) for state in ends]
         known = {state.name: "e1" for state in ends}
@@ -707,7 +707,7 @@ class ClientTest(unittest.TestCase):
                 client.call("watch_many", named, first=5)
                 self.assertEqual([{}, sent], [dict(one.known_etags) for one in script.requests])
 
-    def test_watch_takes_no_repeat_for_progress(self) -> None:
+    def test_repeated_state_does_not_reset_the_back_off(self) -> None:
         for name, args, message, newer, found in (
             ("watch", ("gen_1",), update("e1", State.QUEUED), update("e2", State.RUNNING), ["e1", "e1", "e1", "e2"]),
             ("watch_many", (), one_of_many("a", "e1"), one_of_many("a", "e2"), ["e1", "e2"]),
@@ -717,7 +717,7 @@ class ClientTest(unittest.TestCase):
                 self.assertEqual(found, [one.etag for one in client.call(name, *args, first=len(found))])
                 self.assertEqual([0.5, 1, 2], client.waits())
 
-    def test_watch_ends_where_the_server_refuses_its_heartbeat(self) -> None:
+    def test_rejected_heartbeat_interval_ends_the_watch(self) -> None:
         def refuse(_: Any) -> Any:
             client.pass_time(2)
             threading.Event().wait(0.1)  # time in which the client checks its clock
@@ -729,7 +729,7 @@ class ClientTest(unittest.TestCase):
                 client.call("watch", "gen_1", heartbeat=heartbeat)
             self.assertEqual([heartbeat], [one.heartbeat_interval.ToTimedelta().total_seconds() for one in script.requests])
 
-    def test_watch_stops_where_a_repeat_can_not_mend_it(self) -> None:
+    def test_watch_stops_if_a_retry_cannot_help(self) -> None:
         final = {"NOT_FOUND", "UNAUTHENTICATED", "PERMISSION_DENIED", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNIMPLEMENTED"}
         for name, args, message in WATCHES:
             for code in grpc.StatusCode:
@@ -745,7 +745,7 @@ class ClientTest(unittest.TestCase):
                         client.call(name, *args, first=1)
                     self.assertEqual(1 if code.name in final else 2, len(script.requests))
 
-    def test_watch_leaves_the_stream_with_the_loop(self) -> None:
+    def test_watch_ends_its_stream_when_the_caller_leaves_the_loop(self) -> None:
         for name, args, message in WATCHES:
             with self.subTest(name):
                 script, client = self.play(sending(message, STAY))
@@ -766,7 +766,7 @@ class ClientTest(unittest.TestCase):
         client.call("watch", "gen_1")
         self.assertEqual([0.5, 1, 0.5, 1, 0.5, 3, 3, 4, 8, 10, 10], client.waits())
 
-    def test_watch_ends_where_its_channel_is_closed(self) -> None:
+    def test_watch_fails_if_the_client_is_closed(self) -> None:
         for name, args, message in WATCHES:
             for secret in ("", "secret"):
                 with self.subTest(f"{name} {secret}"):
@@ -774,7 +774,7 @@ class ClientTest(unittest.TestCase):
                     client.close_within(name, *args, secret=secret)
                     self.assertEqual(1, len(script.requests))
 
-    def test_watch_ends_by_its_deadline_with_what_the_last_heartbeat_said(self) -> None:
+    def test_timeout_of_a_watch_contains_the_last_heartbeat(self) -> None:
         heartbeat = v1.Heartbeat(upstream_condition=v1.UpstreamCondition.UPSTREAM_CONDITION_UNREACHABLE, last_error="refused")
         for code, answer in (("UNAVAILABLE", failing("UNAVAILABLE")), ("UNAVAILABLE", sending(v1.WatchGenerationsResponse(heartbeat=heartbeat)))):
             with self.subTest(code):
@@ -790,7 +790,7 @@ class ClientTest(unittest.TestCase):
         self.assertIn("last heartbeat: UNREACHABLE refused", str(caught.exception))
         self.assertIn("timed out after 3.5 s, because the next attempt would exceed the timeout of 5 s", str(caught.exception))
 
-    def test_order_that_has_no_time_for_the_delay_it_is_told_ends_with_what_it_was_told(self) -> None:
+    def test_order_without_time_for_the_requested_delay_fails_with_the_last_error(self) -> None:
         _, client = self.play(failing("UNAVAILABLE", "SUBMISSION_OUTCOME_UNKNOWN", delay=600))
         with self.assertRaises(easel.Timeout) as caught:
             client.call("order", *ORDER, key="key-1", timeout=20)
@@ -798,26 +798,26 @@ class ClientTest(unittest.TestCase):
         self.assertEqual(("SUBMISSION_OUTCOME_UNKNOWN", "unknown", timedelta(minutes=10)), (error.reason, error.order_outcome, error.retry_after))
         self.assertEqual((False, []), (error.is_retryable, client.waits()))
 
-    def test_watch_ends_without_an_error_where_it_is_stopped(self) -> None:
+    def test_stopped_watch_ends_without_an_error(self) -> None:
         for name, args, message in WATCHES:
             with self.subTest(name):
                 script, client = self.play(sending(message, STAY))
                 self.assertEqual(1, len(client.stop(name, *args)))
                 self.assertEqual(1, len(script.requests))
 
-    def test_watch_ends_with_its_block(self) -> None:
+    def test_watch_ends_with_its_with_block(self) -> None:
         for name, args, message in WATCHES:
             with self.subTest(name):
                 script, client = self.play(sending(message, STAY))
                 client.leave_block(name, *args)
                 self.assertEqual(1, len(script.requests))
 
-    def test_watch_tells_how_long_such_renders_take(self) -> None:
+    def test_watch_yields_the_typical_remaining_time(self) -> None:
         heartbeat = v1.Heartbeat(typical_remaining={"seconds": 3})  # type: ignore[arg-type]
         _, client = self.play(sending(v1.WatchGenerationResponse(heartbeat=heartbeat), update("e1", State.RUNNING)))
         self.assertEqual([timedelta(seconds=3)], [one.typical_remaining for one in client.call("watch", "gen_1")])
 
-    def test_run_tells_a_render_that_came_to_nothing(self) -> None:
+    def test_run_raises_an_error_for_a_failed_render(self) -> None:
         _, client = self.play(
             lambda _: v1.CreateGenerationResponse(generation=v1.Generation(generation_id="gen_1")),
             lambda _: [update("e1", State.REFUNDED)],
@@ -827,7 +827,7 @@ class ClientTest(unittest.TestCase):
         self.assertEqual((State.REFUNDED, "key-1"), (caught.exception.render.state, caught.exception.key))
         self.assertEqual("gen_1", caught.exception.generation_id)
 
-    def test_run_tells_its_key_and_render_where_its_watch_fails(self) -> None:
+    def test_errors_of_run_contain_the_key_and_the_render(self) -> None:
         answer = v1.CreateGenerationResponse(generation=v1.Generation(generation_id="gen_1"))
         for watch, timeout, kind in ((failing("UNAUTHENTICATED"), None, easel.Unauthenticated), (failing("UNAVAILABLE"), 3, easel.Timeout)):
             made: list[str] = []
@@ -837,7 +837,7 @@ class ClientTest(unittest.TestCase):
                 client.call("run", *ORDER, timeout=timeout)
             self.assertEqual((made, "gen_1"), ([caught.exception.key], caught.exception.generation_id))
 
-    def test_download_goes_on_where_it_broke_off(self) -> None:
+    def test_download_resumes_at_the_next_byte(self) -> None:
         script, client = self.play(
             failing("FAILED_PRECONDITION", "CONTENT_NOT_READY", delay=1),
             pieces(1500, end=Failure("UNAVAILABLE")),
@@ -870,7 +870,7 @@ class ClientTest(unittest.TestCase):
                 found = path.read_bytes()
                 self.assertEqual(want or found[:1500] + (before * 1000)[1500:], found)
 
-    def test_download_begins_anew_where_no_etag_tells_what_the_rest_belongs_to(self) -> None:
+    def test_download_without_an_etag_restarts(self) -> None:
         def bare(chunk: v1.ContentChunk) -> None:
             chunk.info.etag = ""
 
@@ -885,7 +885,7 @@ class ClientTest(unittest.TestCase):
             client.call("download", "gen_1", Pipe())
         self.assertEqual(1, len(script.requests))
 
-    def test_download_leaves_nothing_on_a_full_disk(self) -> None:
+    def test_download_to_a_full_disk_leaves_no_file(self) -> None:
         _, client = self.play(pieces(len(WHOLE)))
         full = mock.Mock(write=mock.Mock(side_effect=OSError("full")), close=mock.Mock(side_effect=OSError("full")))
 
@@ -898,7 +898,7 @@ class ClientTest(unittest.TestCase):
                 client.call("download", "gen_1", Path(directory, "file"))
             self.assertEqual([], list(Path(directory).iterdir()))
 
-    def test_download_follows_no_link_beside_its_file(self) -> None:
+    def test_download_does_not_follow_links(self) -> None:
         _, client = self.play(pieces(len(WHOLE)))
         with TemporaryDirectory() as directory:
             file, other = Path(directory, "file"), Path(directory, "other")
@@ -907,7 +907,7 @@ class ClientTest(unittest.TestCase):
             client.call("download", "gen_1", file)
             self.assertEqual((WHOLE, b"mine"), (file.read_bytes(), other.read_bytes()))
 
-    def test_downloads_to_one_path_leave_one_whole_file(self) -> None:
+    def test_concurrent_downloads_leave_one_complete_file(self) -> None:
         script, client = self.play(pieces(len(WHOLE)))
         with TemporaryDirectory() as directory:
             Path(directory, "file").symlink_to(Path(directory, "nowhere"))  # the link is replaced, not followed
@@ -916,7 +916,7 @@ class ClientTest(unittest.TestCase):
             self.assertEqual((WHOLE, False), (Path(directory, "file").read_bytes(), Path(directory, "file").is_symlink()))
             self.assertEqual(1, len(list(Path(directory).iterdir())))
 
-    def test_download_takes_no_damaged_bytes(self) -> None:
+    def test_download_rejects_damaged_bytes(self) -> None:
         def spoil(field: str) -> Callable[[v1.ContentChunk], None]:
             return lambda chunk: setattr(chunk, field, getattr(chunk, field) ^ 1)
 
@@ -953,7 +953,7 @@ class Cancelling:
 
 
 class ThreadsTest(unittest.TestCase):
-    def test_order_awaits_no_coroutine_and_so_takes_none(self) -> None:
+    def test_client_for_threads_rejects_a_coroutine_function(self) -> None:
         async def written(_: str) -> None: ...
 
         with easel.Client("localhost:1", on_key=written) as client, self.assertRaisesRegex(TypeError, "on_key"):
@@ -963,7 +963,7 @@ class ThreadsTest(unittest.TestCase):
 class TasksTest(ClientTest):
     kind = Tasks
 
-    def test_watch_ends_with_its_task_as_a_message_arrives(self) -> None:
+    def test_cancelled_task_ends_its_watch_when_a_message_arrives(self) -> None:
         stream = Cancelling()
         progress = GenerationProgress(v1.WatchGenerationRequest(), attempts.Attempts(hooks(), attempts.STREAM, "WatchGeneration", {}))
 
@@ -984,7 +984,7 @@ class ErrorTest(unittest.TestCase):
         trailer = grpc.aio.Metadata(("grpc-status-details-bin", status(reason, delay, **metadata).SerializeToString()))
         return errors.of(grpc.aio.AioRpcError(getattr(grpc.StatusCode, code), grpc.aio.Metadata(), trailer, "scripted"), "easel.example:1")
 
-    def test_each_reason_becomes_its_class(self) -> None:
+    def test_each_reason_has_its_class(self) -> None:
         for reason, row in reasons.REASONS.items():
             for delay in (None, 1):
                 error = self.fail("UNKNOWN", reason, delay)
@@ -993,7 +993,7 @@ class ErrorTest(unittest.TestCase):
         for name in v1.ErrorReason.keys():
             self.assertTrue(name in reasons.REASONS or name == "ERROR_REASON_UNSPECIFIED", name)
 
-    def test_a_code_decides_where_the_reason_is_of_a_newer_server(self) -> None:
+    def test_code_determines_the_class_of_an_unknown_reason(self) -> None:
         for code in grpc.StatusCode:
             if code != grpc.StatusCode.OK:
                 for reason in ("", "A_NEWER_ONE"):
@@ -1001,7 +1001,7 @@ class ErrorTest(unittest.TestCase):
         self.assertTrue(self.fail("NOT_FOUND", delay=1).is_retryable)
         self.assertEqual((timedelta(seconds=1), "A_NEWER_ONE"), (self.fail("NOT_FOUND", "A_NEWER_ONE", 1).retry_after, self.fail(reason="A_NEWER_ONE").reason))
 
-    def test_details_that_nobody_can_read_are_none(self) -> None:
+    def test_unreadable_details_are_ignored(self) -> None:
         for text in (b"\xff", status_pb2.Status(details=[{"type_url": "/google.rpc.ErrorInfo", "value": b"\xff"}]).SerializeToString()):
             trailer = grpc.aio.Metadata(("grpc-status-details-bin", text))
             error = errors.of(grpc.aio.AioRpcError(grpc.StatusCode.NOT_FOUND, grpc.aio.Metadata(), trailer, "scripted"), "easel.example:1")
@@ -1027,7 +1027,7 @@ class OldServer(socketserver.StreamRequestHandler):
 
 
 class ConnectionTest(unittest.TestCase):
-    def test_an_address_says_the_target_and_whether_the_way_is_encrypted(self) -> None:
+    def test_address_determines_the_target_and_the_encryption(self) -> None:
         for address, target, encrypted in (
             ("localhost:50051", "localhost:50051", False),
             ("127.0.0.2:1", "127.0.0.2:1", False),
@@ -1049,14 +1049,14 @@ class ConnectionTest(unittest.TestCase):
                 near = target.startswith(("localhost:", "127.", "[::1]"))
                 self.assertEqual(near, ("grpc.enable_http_proxy", 0) in made.options)
 
-    def test_an_address_that_is_none_is_refused_at_once(self) -> None:
+    def test_invalid_address_is_rejected(self) -> None:
         wrong = ("", "easel", ":1", "easel:", "easel:x", "easel:70000", "ftp://easel:1", "http://", "https://easel/path", "dns:///easel:1", "u:secret@easel:1", "a b:1")
         for address in wrong:
             with self.subTest(address), self.assertRaisesRegex(ValueError, "the address must be host:port") as caught:
                 easel.Client(address)
             self.assertNotIn("secret", str(caught.exception))
 
-    def test_a_port_of_another_protocol_is_named_with_a_remedy(self) -> None:
+    def test_error_for_another_protocol_names_a_remedy(self) -> None:
         plain = grpc.server(futures.ThreadPoolExecutor(1))
         self.addCleanup(plain.stop, None)
         port = plain.add_insecure_port("127.0.0.1:0")
@@ -1073,7 +1073,7 @@ class ConnectionTest(unittest.TestCase):
                 client.account(attempts=1)
             self.assertEqual("UNAVAILABLE: " + message, str(caught.exception))
 
-    def test_an_address_that_fails_or_is_silent_is_named(self) -> None:
+    def test_error_names_an_address_that_fails_or_is_silent(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
             closed = f"127.0.0.1:{server.getsockname()[1]}"
         silent_server = socket.create_server(("127.0.0.1", 0))  # the system accepts its connections
@@ -1089,7 +1089,7 @@ class ConnectionTest(unittest.TestCase):
                 client.account(**limits)
             self.assertNotIn("_InactiveRpcError", "".join(traceback.format_exception(caught.exception)))
 
-    def test_an_api_key_goes_to_another_host_in_the_clear_only_where_that_is_allowed(self) -> None:
+    def test_api_key_is_sent_without_tls_only_if_allowed(self) -> None:
         with self.assertRaisesRegex(ValueError, "would be sent to easel.example without TLS") as caught:
             connection("http://easel.example:80", "secret", None, False, ())
         self.assertNotIn("secret", str(caught.exception))
@@ -1101,7 +1101,7 @@ class ConnectionTest(unittest.TestCase):
         with self.assertRaises(ValueError):
             connection("http://easel.example:80", "", grpc.ssl_channel_credentials(), False, ())
 
-    def test_the_environment_says_what_the_caller_does_not(self) -> None:
+    def test_environment_supplies_missing_arguments(self) -> None:
         with mock.patch.dict("os.environ", {"EASEL_ADDR": "localhost:1", "EASEL_API_KEY": "secret\n"}):
             made = connection(None, None, None, False, ())
         self.assertEqual(("localhost:1", ("authorization", "Bearer secret")), (made.target, made.key and made.key.header()))
@@ -1115,7 +1115,7 @@ class ConnectionTest(unittest.TestCase):
 
 
 class CheckoutTest(unittest.TestCase):
-    def test_a_build_without_stubs_names_the_command(self) -> None:
+    def test_build_without_stubs_names_the_command(self) -> None:
         script = Path(__file__).parent.parent / "setup.py"
         build = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
         self.assertEqual(build.returncode, 1)
@@ -1132,7 +1132,7 @@ class ValueTest(unittest.TestCase):
             self.assertEqual(set(message.DESCRIPTOR.fields_by_name) - {"typical_remaining"}, fields)
             self.assertEqual(kind, type(values.of(kind, message())))
 
-    def test_enumerations_are_those_of_the_contract(self) -> None:
+    def test_enumerations_match_the_contract(self) -> None:
         for kind in values.Named.__subclasses__():
             contract = getattr(v1, kind.__name__).DESCRIPTOR.values
             names = {one.number: one.name for one in contract if one.number}
@@ -1140,11 +1140,11 @@ class ValueTest(unittest.TestCase):
                 self.assertTrue(names.pop(one.value).endswith("_" + one.name))
             self.assertEqual({}, names)
 
-    def test_an_enumeration_has_room_for_what_a_newer_server_says(self) -> None:
+    def test_enumerations_accept_values_of_a_newer_server(self) -> None:
         newer = v1.Generation.FromString(b"\x18\x63")
         self.assertEqual(("unknown(99)", 99), (str(values.of(easel.Render, newer).state), values.of(easel.Render, newer).state))
 
-    def test_a_value_is_read_in_the_types_of_the_language(self) -> None:
+    def test_values_have_python_types(self) -> None:
         raw = v1.Generation(labels={"a": "b"}, cost_cents=0, text=v1.TextResult(text="rain"), omitted_fields=["inputs"])
         raw.create_time.FromSeconds(0)
         raw.inputs.update({"size": 2, "tags": ["a"], "deep": {"x": None}})
