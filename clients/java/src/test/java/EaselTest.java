@@ -44,7 +44,7 @@ final class EaselTest {
   private static final class Scripted implements AutoCloseable {
     private final List<Message> requests = new CopyOnWriteArrayList<>();
     private final List<Long> delays = new CopyOnWriteArrayList<>(); // delays of the retries in milliseconds
-    private final CountDownLatch left = new CountDownLatch(1); // counted down when a caller leaves before the end of a response
+    private final CountDownLatch left = new CountDownLatch(1); // counted down when a client cancels a call before the response is complete
     private final Answer[] answers;
     private final Server server;
     private final Easel easel;
@@ -148,7 +148,7 @@ final class EaselTest {
     return failure(Status.Code.UNAVAILABLE, "", -1, "");
   }
 
-  /** Returns the states of a watch until its goal, or at most the given number. */
+  /** Returns all states of a watch, or at most the given number. */
   private static <T> List<T> yielded(Watch<T> watch, int most) {
     try (watch) {
       var states = new ArrayList<T>();
@@ -179,7 +179,7 @@ final class EaselTest {
   }
 
   @Test
-  void anInterruptEndsACall() throws Exception {
+  void interruptEndsACall() throws Exception {
     for (var call : List.<Function<Easel, ?>>of(EaselTest::order, easel -> easel.watch("gen_1").iterator().next())) {
       try (var test = new Scripted(failing(Status.Code.UNAVAILABLE, "LEDGER_UNAVAILABLE", 600))) {
         var ends = new FutureTask<>(() -> fails(UnavailableException.class, () -> call.apply(test.easel)).reason());
@@ -203,7 +203,7 @@ final class EaselTest {
 
   /** The outcome of an order covers all its attempts. */
   @Test
-  void theOutcomeOfAnOrderIsThatOfAllAttempts() throws IOException {
+  void orderOutcomeCoversAllAttempts() throws IOException {
     var mayExist = failing("LEDGER_UNAVAILABLE", "unknown");
     var thisDidNot = failing("UPSTREAM_UNAVAILABLE", "not_placed_by_this_call");
     var noneDid = failing("UPSTREAM_UNAVAILABLE", "not_placed");
@@ -225,7 +225,7 @@ final class EaselTest {
   }
 
   @Test
-  void anOrderThatATimeoutCutsMayExist() throws IOException {
+  void orderInFlightAtTheTimeoutMayExist() throws IOException {
     try (var test = new Scripted(failing("UPSTREAM_UNAVAILABLE", "not_placed"), request -> List.of(SILENCE))) {
       var error = fails(io.github.easelgrpc.easel.TimeoutException.class, () -> order(test.easel.withTimeout(java.time.Duration.ofSeconds(12))));
       equal(2, test.requests.size());
@@ -237,7 +237,7 @@ final class EaselTest {
   }
 
   @Test
-  void aRunThatBreaksOffTellsOfItsOrder() throws IOException {
+  void errorOfRunContainsTheOrder() throws IOException {
     for (var end : List.of(failing("CALLER_UNKNOWN", ""), (Answer) request -> List.of(SILENCE))) {
       try (var test = new Scripted(request -> List.of(PLACED), end)) {
         var error = fails(EaselException.class, () -> test.easel.withTimeout(java.time.Duration.ofSeconds(12)).order("studio/haiku", Map.of()).run());
@@ -249,7 +249,7 @@ final class EaselTest {
   }
 
   @Test
-  void eachAttemptIsToldBeforeTheNextOne() throws IOException {
+  void onRetryIsCalledBeforeEachRetry() throws IOException {
     var away = failing(Status.Code.UNAVAILABLE, "", -1);
     try (var test = new Scripted(away, away, request -> List.of(PLACED))) {
       var calls = new ArrayList<Integer>();
@@ -261,7 +261,7 @@ final class EaselTest {
   }
 
   @Test
-  void aReadIsSentFiveTimes() throws IOException {
+  void readHasFiveAttempts() throws IOException {
     try (var test = new Scripted(failing(Status.Code.UNAVAILABLE, "", -1))) {
       fails(UnavailableException.class, () -> test.easel.list(new Filter()).iterator().next());
       equal(5, test.requests.size());
@@ -270,7 +270,7 @@ final class EaselTest {
   }
 
   @Test
-  void aServerThatAsksForMoreThanAnHourIsNotWaitedFor() throws IOException {
+  void delayOfMoreThanAnHourIsNotAwaited() throws IOException {
     for (var call : List.<Function<Easel, ?>>of(EaselTest::order, easel -> easel.watch("gen_1").iterator().next())) {
       for (var seconds : List.of(3601, Integer.MAX_VALUE)) {
         try (var test = new Scripted(failing(Status.Code.UNAVAILABLE, "LEDGER_UNAVAILABLE", seconds))) {
@@ -282,7 +282,7 @@ final class EaselTest {
   }
 
   @Test
-  void anErrorWithOddDetailsIsReadAsFarAsItGoes() throws IOException {
+  void unreadableDetailsAreIgnored() throws IOException {
     var odd = com.google.rpc.Status.newBuilder().setCode(Status.Code.PERMISSION_DENIED.value()).setMessage("scripted")
         .addDetails(Any.pack(ErrorInfo.newBuilder().setDomain("easel").setReason("OF_A_NEWER_SERVER")
             .putMetadata("reset_time", "soon").putMetadata("remaining_cents", "few").putMetadata("order_outcome", "odd").build()))
@@ -301,7 +301,7 @@ final class EaselTest {
   }
 
   @Test
-  void theCloseOfAClientWithATimeoutLeavesTheOther() throws IOException {
+  void closingADerivedClientDoesNothing() throws IOException {
     try (var test = new Scripted(request -> List.of(PLACED))) {
       test.easel.withTimeout(java.time.Duration.ofSeconds(30)).close();
       equal("gen_1", order(test.easel).generationId());
@@ -309,7 +309,7 @@ final class EaselTest {
   }
 
   @Test
-  void anAddressIsTakenOrRefusedAtOnce() {
+  void invalidAddressIsRejected() {
     for (var address : List.of("localhost:1", "127.0.0.1:50051", "[::1]:50051", "easel.example:443", "http://localhost", "https://easel.example/",
         "localhost:1/", " localhost:1\n", "HTTP://localhost:1", "Https://easel.example", "LOCALHOST:1")) {
       Easel.builder().address(address).apiKey("").build().close();
@@ -323,7 +323,7 @@ final class EaselTest {
   }
 
   @Test
-  void anApiKeyGoesToNoOtherMachineInTheClear() {
+  void apiKeyIsNotSentToAnotherHostWithoutTls() {
     var other = Easel.builder().address("http://easel.example:50051").apiKey("secret-1");
     var error = fails(IllegalArgumentException.class, other::build);
     equal(false, error.getMessage().contains("secret-1"));
@@ -348,7 +348,7 @@ final class EaselTest {
   }
 
   @Test
-  void whatNamesNothingIsNotSent() throws IOException {
+  void emptyNamesAreRejected() throws IOException {
     try (var test = new Scripted(failing(Status.Code.INTERNAL, "", -1))) {
       fails(IllegalArgumentException.class, () -> test.easel.order("studio/haiku", Map.of()).key(""));
       equal(0, test.requests.size());
@@ -356,7 +356,7 @@ final class EaselTest {
   }
 
   @Test
-  void watchManySendsTheEtagsUpdatedLast() throws IOException {
+  void watchManySendsTheLatestEtags() throws IOException {
     var updates = new ArrayList<Object>(IntStream.range(0, 1001).mapToObj(i -> update("gen_" + i, "e1", State.STATE_RUNNING)).toList());
     updates.add(1000, update("gen_0", "e2", State.STATE_RUNNING)); // before the last update
     updates.add(unavailable());
@@ -370,7 +370,7 @@ final class EaselTest {
   }
 
   @Test
-  void watchManyRepeatsNoneOfThe10000ThatChangedLast() throws IOException {
+  void watchManyRepeatsNoneOfThe10000LatestStates() throws IOException {
     var many = IntStream.range(0, 10_001).mapToObj(i -> update("gen_" + i, "e1", State.STATE_RUNNING)).toList();
     var old = update("old", "e0", State.STATE_RUNNING);
     var first = new ArrayList<Object>(List.of(old));
@@ -387,7 +387,7 @@ final class EaselTest {
   }
 
   @Test
-  void watchManySendsNoEtagOfWhatIsFinished() throws IOException {
+  void watchManySendsNoEtagsOfFinishedRenders() throws IOException {
     var finished = List.of(State.STATE_FAILED, State.STATE_SUCCEEDED, State.STATE_REFUNDED, State.STATE_DELETED);
     var all = finished.stream().map(Object::toString).collect(Collectors.toMap(id -> id, id -> "e1"));
     var updates = new ArrayList<Object>(finished.stream().map(state -> update(state.toString(), "e1", state)).toList());
@@ -400,7 +400,7 @@ final class EaselTest {
     }
   }
 
-  /** Sends a watch the same update three times and then another, and checks the back-off. */
+  /** Sends the same update to a watch three times, and then a new update. Only the new update must reset the back-off. */
   private static void takesNoRepeatForProgress(Function<Easel, Watch<Render>> open, Object update, Object newer, List<String> etags) throws IOException {
     Answer repeat = request -> List.of(update, unavailable());
     try (var test = new Scripted(repeat, repeat, repeat, request -> List.of(newer))) {
@@ -410,7 +410,7 @@ final class EaselTest {
   }
 
   @Test
-  void aWatchTakesNoRepeatForProgress() throws IOException {
+  void repeatedStateDoesNotResetTheBackOff() throws IOException {
     takesNoRepeatForProgress(easel -> easel.watch("gen_1"), update("e1", State.STATE_QUEUED), update("e2", State.STATE_RUNNING), List.of("e1", "e1", "e1", "e2"));
     takesNoRepeatForProgress(easel -> easel.watchMany(),
         update("gen_1", "e1", State.STATE_QUEUED), update("gen_1", "e2", State.STATE_RUNNING), List.of("e1", "e2"));
@@ -433,7 +433,7 @@ final class EaselTest {
     }
   }
 
-  /** Leaves a watch whose stream does not end. */
+  /** Leaves the loop of a watch while its stream is still open. */
   private static void leaves(Function<Easel, Watch<?>> open, Object update) throws Exception {
     try (var test = new Scripted(request -> List.of(update, SILENCE))) {
       try (var watch = open.apply(test.easel)) {
@@ -446,13 +446,13 @@ final class EaselTest {
   }
 
   @Test
-  void aWatchThatIsLeftEndsItsStream() throws Exception {
+  void watchEndsItsStreamWhenTheCallerLeavesTheLoop() throws Exception {
     leaves(easel -> easel.watch("gen_1"), update("e1", State.STATE_RUNNING));
     leaves(easel -> easel.watchMany(), update("gen_1", "e1", State.STATE_RUNNING));
   }
 
   @Test
-  void aWatchThatIsDroppedEndsItsStream() throws Exception {
+  void abandonedWatchEndsItsStream() throws Exception {
     try (var test = new Scripted(request -> List.of(update("e1", State.STATE_RUNNING), SILENCE))) {
       for (var render : test.easel.watch("gen_1")) {
         equal("e1", render.etag());
@@ -465,7 +465,7 @@ final class EaselTest {
   }
 
   @Test
-  void aRenderHasWhatItsWatchHasHeard() throws IOException {
+  void renderHasTheRemainingTimeOfTheHeartbeat() throws IOException {
     var heartbeat = WatchGenerationResponse.newBuilder().setHeartbeat(io.github.easelgrpc.easel.v1.Heartbeat.newBuilder().setTypicalRemaining(HEARTBEAT)).build();
     var newer = WatchGenerationResponse.newBuilder().setUpdate(GenerationUpdate.newBuilder().setGeneration(Generation.newBuilder().setStateValue(77))).build();
     try (var test = new Scripted(request -> List.of(update("e1", State.STATE_RUNNING), heartbeat, newer))) {
@@ -477,13 +477,13 @@ final class EaselTest {
   }
 
   @Test
-  void anotherThreadEndsAWatchThatWaitsForAMessage() throws Exception {
+  void anotherThreadClosesAWatchThatWaitsForAMessage() throws Exception {
     try (var test = new Scripted(request -> List.of(update("gen_1", "e1", State.STATE_RUNNING), SILENCE)); var watch = test.easel.watchMany()) {
       watch.iterator().next();
       var more = new FutureTask<>(watch.iterator()::hasNext);
       var reader = new Thread(more);
       reader.start();
-      while (reader.getState() != Thread.State.WAITING) { // waits for the next message
+      while (reader.getState() != Thread.State.WAITING) { // waits until the reader waits for the next message
         Thread.onSpinWait();
       }
       watch.close();
@@ -495,7 +495,7 @@ final class EaselTest {
   }
 
   @Test
-  void anotherThreadEndsAWatchThatWaitsForItsBackOff() throws Exception {
+  void anotherThreadClosesAWatchInItsBackOff() throws Exception {
     try (var test = new Scripted(failing(Status.Code.UNAVAILABLE, "", 600)); var watch = test.easel.watchMany()) {
       var more = CompletableFuture.supplyAsync(watch.iterator()::hasNext);
       while (test.delays.isEmpty()) {
@@ -507,9 +507,9 @@ final class EaselTest {
     }
   }
 
-  /** Closes a watch after its call has started, but before the watch has the stream. */
+  /** Closes a watch after it has started its call, but before it has stored the stream. */
   @Test
-  void aWatchThatIsClosedAsItsStreamOpensEndsTheStream() throws Exception {
+  void watchClosedWhileItsStreamOpensEndsTheStream() throws Exception {
     try (var test = new Scripted(request -> List.of(SILENCE))) {
       var opening = new AtomicReference<Watch<Render>>();
       var closing = ClientInterceptors.intercept(test.easel.generations().getChannel(), new ClientInterceptor() {
@@ -532,7 +532,7 @@ final class EaselTest {
 
   /** Closes the client just before another attempt. */
   @Test
-  void noAttemptFollowsTheEndOfTheClient() throws Exception {
+  void closedClientMakesNoAttempt() throws Exception {
     for (var call : List.<Function<Easel, ?>>of(EaselTest::order, easel -> easel.watch("gen_1").iterator().next(), easel -> easel.watchMany().iterator().next())) {
       try (var test = new Scripted(failing(Status.Code.UNAVAILABLE, "LEDGER_UNAVAILABLE", -1))) {
         var own = new AtomicReference<Easel>();
@@ -549,7 +549,7 @@ final class EaselTest {
   }
 
   @Test
-  void theEndOfTheClientEndsAWatch() throws Exception {
+  void closingTheClientEndsAWatch() throws Exception {
     try (var test = new Scripted(request -> List.of(update("gen_1", "e1", State.STATE_RUNNING), SILENCE))) {
       var watch = test.easel.watchMany();
       watch.iterator().next();
@@ -559,7 +559,7 @@ final class EaselTest {
     }
   }
 
-  /** Returns an answer that sends the bytes from the requested offset up to `to`, each chunk altered by spoil, and then fails with end, if given. */
+  /** Returns an answer that sends the bytes from the requested offset up to `to`. spoil alters each chunk. After the bytes, the call fails with end, unless end is null. */
   private static Answer pieces(int to, UnaryOperator<ContentChunk.Builder> spoil, Exception end) {
     return request -> {
       var messages = new ArrayList<Object>();
@@ -581,9 +581,9 @@ final class EaselTest {
     };
   }
 
-  /** Without an etag, two streams may have different bytes. */
+  /** Two streams without an etag may have different bytes, so a download must not combine them. */
   @Test
-  void downloadPutsNoTwoBodiesTogether() throws IOException {
+  void downloadDoesNotCombineTwoBodies() throws IOException {
     var directory = Files.createTempDirectory("easel");
     var file = directory.resolve("file");
     UnaryOperator<ContentChunk.Builder> bare = chunk -> chunk.clearInfo();
@@ -603,7 +603,7 @@ final class EaselTest {
   }
 
   @Test
-  void downloadFollowsNoLinkBesideItsFile() throws IOException {
+  void downloadDoesNotFollowLinks() throws IOException {
     var directory = Files.createTempDirectory("easel");
     var file = directory.resolve("file");
     var other = Files.writeString(directory.resolve("other"), "mine");
@@ -619,7 +619,7 @@ final class EaselTest {
   }
 
   @Test
-  void ofTwoDownloadsToOneNameOneStays() throws Exception {
+  void concurrentDownloadsLeaveOneFile() throws Exception {
     var directory = Files.createTempDirectory("easel");
     var file = directory.resolve("file");
     try (var test = new Scripted(pieces(WHOLE.length, chunk -> chunk, null))) {
@@ -640,7 +640,7 @@ final class EaselTest {
   }
 
   @Test
-  void downloadTakesNoDamagedBytes() throws IOException {
+  void downloadRejectsDamagedBytes() throws IOException {
     for (var answer : List.of(
         pieces(WHOLE.length, chunk -> chunk.setCrc32C(chunk.getCrc32C() ^ 1), null),
         pieces(WHOLE.length, chunk -> chunk.setOffset(chunk.getOffset() + 1), null),
@@ -658,7 +658,7 @@ final class EaselTest {
   }
 
   @Test
-  void aCallEndsAfterItsAttempts() throws IOException {
+  void callEndsAfterItsAttempts() throws IOException {
     for (var call : List.<Function<Easel, ?>>of(Easel::account, EaselTest::order, easel -> easel.watch("gen_1").iterator().next())) {
       try (var test = new Scripted(failing(Status.Code.UNAVAILABLE, "", -1))) {
         fails(UnavailableException.class, () -> call.apply(test.easel.withAttempts(2)));
@@ -668,7 +668,7 @@ final class EaselTest {
   }
 
   @Test
-  void aCallEndsAfterItsTime() throws IOException {
+  void callEndsAfterItsTime() throws IOException {
     try (var test = new Scripted(request -> List.of(SILENCE)); var easel = test.client().timeout(java.time.Duration.ofSeconds(1)).build()) {
       fails(io.github.easelgrpc.easel.TimeoutException.class, easel::account);
       fails(io.github.easelgrpc.easel.TimeoutException.class, () -> order(easel));
@@ -677,22 +677,22 @@ final class EaselTest {
   }
 
   @Test
-  void anAddressThatFailsOrIsSilentIsNamed() throws IOException {
+  void errorNamesAnAddressThatFailsOrIsSilent() throws IOException {
     var closed = new ServerSocket(0, 1, InetAddress.getLoopbackAddress());
     closed.close();
-    try (var silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress()); // the system accepts the connections
+    try (var silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress()); // the operating system accepts the connections, but no program serves them
         var toClosed = Easel.builder().address("127.0.0.1:" + closed.getLocalPort()).attempts(1).build();
         var toSilent = Easel.builder().address("127.0.0.1:" + silent.getLocalPort()).attempts(1).build()) {
       equal("UNAVAILABLE: connection to 127.0.0.1:" + closed.getLocalPort() + " failed: Connection refused",
           fails(UnavailableException.class, toClosed::account).getMessage());
-      equal("timed out, after DEADLINE_EXCEEDED: 127.0.0.1:" + silent.getLocalPort() + " does not respond",
+      equal("timed out; last error: DEADLINE_EXCEEDED: 127.0.0.1:" + silent.getLocalPort() + " does not respond",
           fails(io.github.easelgrpc.easel.TimeoutException.class, () -> toSilent.withTimeout(java.time.Duration.ofMillis(100)).account()).getMessage());
       equal("UNAVAILABLE: 127.0.0.1:" + silent.getLocalPort() + " does not respond", fails(UnavailableException.class, toSilent::account).getMessage());
     }
   }
 
   @Test
-  void anOrderIsPrintedWithItsRenderAndKey() throws IOException {
+  void printedOrderHasItsRenderAndKey() throws IOException {
     try (var test = new Scripted(request -> List.of(PLACED))) {
       var order = order(test.easel);
       equal(order.render() + " (idempotency key key-1)", order.toString());
@@ -700,7 +700,7 @@ final class EaselTest {
   }
 
   @Test
-  void aFutureHasTheResultOrTheExceptionOfItsTask() throws Exception {
+  void futureHasTheResultOrTheExceptionOfItsTask() throws Exception {
     try (var test = new Scripted(request -> List.of(PLACED), failing(Status.Code.NOT_FOUND, "", -1))) {
       equal("gen_1", test.easel.async(EaselTest::order).get().generationId());
       equal(NotFoundException.class, fails(ExecutionException.class, () -> test.easel.async(EaselTest::order).get()).getCause().getClass());
@@ -708,7 +708,7 @@ final class EaselTest {
   }
 
   @Test
-  void theCancellationOfAFutureEndsItsCalls() throws Exception {
+  void cancellingAFutureEndsItsCalls() throws Exception {
     try (var test = new Scripted(request -> List.of(update("e1", State.STATE_RUNNING), SILENCE))) {
       var watched = new CountDownLatch(1);
       var future = test.easel.async(easel -> {

@@ -6,8 +6,8 @@ import java.util.Map;
 import java.util.UUID;
 
 /**
- * Orders one render from Easel, watches it until it is finished, and saves its file. It may be
- * killed at any time. Run the same command again to continue with the same order.
+ * Orders one render from Easel, watches it until it is finished, and saves its file. You can kill
+ * it at any time. To continue with the same order, run the same command again.
  */
 public final class Render {
   public static void main(String[] args) throws IOException {

@@ -6,9 +6,9 @@ import java.util.Optional;
 import java.util.OptionalLong;
 
 /**
- * The account at one time.
+ * The account's balance and the caller's budgets at one time.
  *
- * @param balanceCents absent if the caller may not see it
+ * @param balanceCents absent if the caller may not see the balance
  */
 public record Account(
     OptionalLong balanceCents, String currencyCode, List<Budget> budgets, Optional<Instant> observeTime, io.github.easelgrpc.easel.v1.Account raw) {

@@ -12,21 +12,21 @@ final class Address {
   final boolean clear; // whether the scheme is http
   final boolean loopback;
 
-  /** Parses an address. Throws IllegalArgumentException if it is invalid. */
+  /** Parses an address. It throws an IllegalArgumentException if the address is invalid. */
   Address(String address) {
     var text = address.strip();
     var form = FORM.matcher(text);
     if (!form.matches()) {
-      var shown = text.contains("@") ? "" : " \"" + text + "\""; // the part before an @ may be secret
-      throw new IllegalArgumentException("the address" + shown + " is not host:port, http://host:port or https://host:port");
+      var shown = text.contains("@") ? "" : " \"" + text + "\""; // the part before an @ may contain a password
+      throw new IllegalArgumentException("invalid address" + shown + "; write host:port, http://host:port or https://host:port");
     }
     var scheme = form.group(1) == null ? null : form.group(1).toLowerCase(Locale.ROOT);
     if (scheme == null && form.group(3) == null) {
-      throw new IllegalArgumentException("the address \"" + text + "\" has no port: write " + text + ":50051, or https://" + text);
+      throw new IllegalArgumentException("the address \"" + text + "\" has no port; write " + text + ":50051, or https://" + text);
     }
     var port = form.group(3) != null ? Integer.parseInt(form.group(3)) : scheme.equals("http") ? 80 : 443;
     if (port < 1 || port > 65535) {
-      throw new IllegalArgumentException("the address \"" + text + "\" has a port that is not 1 to 65535");
+      throw new IllegalArgumentException("the address \"" + text + "\" has an invalid port; the port must be 1 to 65535");
     }
     var host = form.group(2);
     hostPort = host + ":" + port;

@@ -11,14 +11,14 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
-/** The attempts of one call, which is retried if a retry may help. */
+/** The attempts of one call. A call is retried if a retry may help. */
 final class Attempts {
   static final Duration LONGEST = Duration.ofSeconds(10); // maximum back-off before jitter
   private static final Duration LONGEST_ASKED = Duration.ofHours(1); // maximum delay that a server may request
-  private static final int MOST_ASKED = 10; // maximum number of attempts of a read if the server requests each retry
-  private static final long WARN_AFTER = 5000; // milliseconds of failures, including the next delay, after which a warning is logged
+  private static final int MOST_ASKED = 10; // maximum number of attempts for a read if the server requests each retry
+  private static final long WARN_AFTER = 5000; // a warning is logged if a call has failed for this many milliseconds, including the next delay
 
-  /** A kind of call, with its default limits. A stream has no total time, and ends after an outage of about 15 minutes. */
+  /** A kind of call, with its default limits. A stream has no total time. During an outage, its 100 attempts last about 15 minutes. */
   enum Kind {
     READ(Duration.ofMinutes(1), 5),
     ORDER(Duration.ofMinutes(15), 100),
@@ -42,13 +42,13 @@ final class Attempts {
   private Failure.Subject subject;
   private Failure before; // last failure that the timeout did not cause; null before the first failure
   private int failures;
-  private int unasked; // failed attempts since the last response
-  private int asked;
+  private int unasked; // failed attempts since the last response, without a delay from the server
+  private int asked; // failed attempts since the last response, with a delay from the server
   private long failingSince = System.nanoTime(); // 0 after a response
   private boolean warned;
   private Heartbeat last; // last heartbeat; null before the first heartbeat
 
-  /** An order starts with the outcome NOT_PLACED_BY_THIS_CALL. key and generationId are empty if unknown. */
+  /** Creates the attempts of a call that starts now. key and generationId are empty if unknown. */
   Attempts(Easel easel, Kind kind, String method, String key, String generationId) {
     this.easel = easel;
     this.kind = kind;
@@ -58,7 +58,7 @@ final class Attempts {
     begin();
   }
 
-  /** Starts the call's time. A list restarts the time for each page. */
+  /** Starts the time limit of the call. A list starts it again for each page. */
   void begin() {
     deadline = easel.deadline(kind);
   }
@@ -73,7 +73,7 @@ final class Attempts {
     failures = 0;
   }
 
-  /** Records a response, which may contain no progress. */
+  /** Records a response, without resetting the back-off. */
   void responded() {
     if (warned) {
       easel.hooks().recovered(method, millisSince(failingSince));
@@ -87,7 +87,7 @@ final class Attempts {
     return nanos == 0 ? 0 : TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - nanos);
   }
 
-  /** Stores a heartbeat, which the exception of a timeout contains. */
+  /** Stores a heartbeat. If the call times out, its exception contains the last heartbeat. */
   void heard(Heartbeat heartbeat) {
     last = heartbeat;
   }
@@ -96,7 +96,7 @@ final class Attempts {
     return last;
   }
 
-  /** Prevents further attempts. */
+  /** Ends the call: no further attempt is made. */
   void end() {
     ended.countDown();
   }
@@ -105,7 +105,7 @@ final class Attempts {
     return ended.getCount() == 0;
   }
 
-  /** Converts a gRPC error to an exception. The exception of a timeout has the details of the last failure before the timeout. */
+  /** Converts a gRPC error to an exception. After a timeout, the exception has the details of the last failure before the timeout. */
   EaselException exception(StatusRuntimeException error) {
     var failure = Failure.of(error, easel.address(), failingSince != 0);
     subject = subject.after(failure.metadata("order_outcome"));
@@ -126,8 +126,8 @@ final class Attempts {
   }
 
   /**
-   * Waits before the next attempt, for the longer of the back-off and the delay that the server requests, or until the call is
-   * ended. It throws the error if worth is false or the limits of the call are reached.
+   * Waits before the next attempt, for the longer of the back-off, least, and the delay in the error. It throws an exception if
+   * worth is false, the limits of the call are reached, or the caller ends the call.
    */
   void pause(EaselException error, boolean worth, Duration least) {
     if (isOver()) {
@@ -144,7 +144,7 @@ final class Attempts {
     }
     warn(error, delay);
     easel.hooks().retry(error, Duration.ofMillis(delay));
-    var context = Context.current(); // both calls need the same context
+    var context = Context.current(); // addListener and removeListener need the same context
     Context.CancellationListener end = cancelled -> end();
     context.addListener(end, Runnable::run);
     try {
@@ -160,7 +160,7 @@ final class Attempts {
     }
   }
 
-  /** Logs a warning if the call will have been failing for five seconds by its next attempt. */
+  /** Logs a warning if, at the next attempt, five seconds will have passed since the first failure. */
   private void warn(EaselException error, long delay) {
     if (failingSince == 0) {
       failingSince = System.nanoTime();
@@ -169,7 +169,7 @@ final class Attempts {
     warned |= failing + delay >= WARN_AFTER && easel.hooks().failing(method, easel.address(), failing, delay, error);
   }
 
-  /** Returns the exception for a call that its caller ended. The exception is not retryable. */
+  /** Returns the exception for a call that the caller ended. The exception is not retryable. */
   private static EaselException end(EaselException error) {
     return error instanceof TimeoutException ? error : error.failure().asLast().exception();
   }

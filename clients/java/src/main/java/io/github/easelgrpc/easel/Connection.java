@@ -14,7 +14,7 @@ import java.util.concurrent.atomic.AtomicReference;
 /** Functions that create the connection to a server. */
 final class Connection {
   private static final Metadata.Key<String> AUTHORIZATION = Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
-  /** Spreads calls over all servers. If grpc-services is on the class path, servers that report themselves as unhealthy are skipped. */
+  /** Distributes calls among all servers. If grpc-services is on the class path, servers whose health check fails are skipped. */
   private static final Map<String, ?> SERVICE_CONFIG =
       Map.of("loadBalancingConfig", List.of(Map.of("round_robin", Map.of())), "healthCheckConfig", Map.of("serviceName", ""));
 
@@ -36,7 +36,7 @@ final class Connection {
     }
   }
 
-  /** Returns a channel that spreads calls over all servers, and detects dead servers with pings. */
+  /** Returns a channel that distributes calls among all servers, and detects dead servers with pings. */
   static ManagedChannel connect(String hostPort, ChannelCredentials credentials) {
     return Grpc.newChannelBuilder(hostPort, credentials)
         .disableRetry() // this package retries calls
@@ -46,11 +46,11 @@ final class Connection {
         .userAgent("easel-java/" + Optional.ofNullable(Easel.class.getPackage().getImplementationVersion()).orElse("dev"))
         .keepAliveTime(10, TimeUnit.SECONDS)
         .keepAliveTimeout(5, TimeUnit.SECONDS)
-        .keepAliveWithoutCalls(true) // detects a server that accepts a connection and never responds
+        .keepAliveWithoutCalls(true) // also detects a server that accepts the connection and never responds
         .build();
   }
 
-  /** Returns a channel whose calls send the API key. Each call reads the key file; if that fails, the call sends the last key. */
+  /** Returns a channel whose calls send the API key. Each call reads the key file. If the file has no valid key, the call sends the last key. */
   static Channel authorized(Channel channel, String apiKey, String keyFile) {
     if (apiKey.isEmpty()) {
       return channel;
@@ -74,7 +74,7 @@ final class Connection {
         last.set(readKey(keyFile));
       }
     } catch (IllegalArgumentException e) {
-      return last.get(); // while the file can't be read, the last key is used
+      return last.get(); // the file has no valid key
     }
     return last.get();
   }
@@ -84,11 +84,11 @@ final class Connection {
     try {
       var key = Files.readString(Path.of(file)).strip();
       if (key.isEmpty() || !key.matches("[!-~]*")) {
-        throw new IllegalArgumentException("the file of EASEL_API_KEY_FILE has no API key");
+        throw new IllegalArgumentException("EASEL_API_KEY_FILE: no valid API key in " + file);
       }
       return key;
     } catch (IOException e) {
-      throw new IllegalArgumentException("the file of EASEL_API_KEY_FILE can't be read: " + e.getMessage(), e);
+      throw new IllegalArgumentException("EASEL_API_KEY_FILE: cannot read the file: " + e.getMessage(), e);
     }
   }
 }

@@ -7,6 +7,6 @@ public final class DamagedException extends EaselException {
   private static final long serialVersionUID = 1;
 
   DamagedException() {
-    super(Failure.of(Status.Code.DATA_LOSS, "bytes arrived damaged", Failure.Subject.NONE));
+    super(Failure.of(Status.Code.DATA_LOSS, "downloaded bytes are damaged or missing", Failure.Subject.NONE));
   }
 }

@@ -22,10 +22,10 @@ import java.util.zip.CRC32C;
 
 /** The state of a download over all its streams. */
 final class Download {
-  private static final Duration STALE_AGE = Duration.ofDays(1);
+  private static final Duration STALE_AGE = Duration.ofDays(1); // time after its last write at which a part file counts as abandoned
 
   private final OutputStream to;
-  private final FileChannel file; // file that the stream writes to; null if the caller supplied the stream
+  private final FileChannel file; // file to which the stream writes; null if the caller supplied the stream
   private final MessageDigest digest = sha256();
   private final DownloadGenerationRequest.Builder request; // request for the remaining bytes
   private ContentInfo info; // null before the first chunk
@@ -44,7 +44,7 @@ final class Download {
     return request.getReadOffset();
   }
 
-  /** Reads one stream, from the next byte to the end of the content. */
+  /** Reads one stream, which starts at the next byte. */
   ContentInfo once(Easel easel, Attempts attempts) throws IOException {
     var call = Context.current().withCancellation();
     var previous = call.attach();
@@ -63,15 +63,15 @@ final class Download {
   }
 
   /**
-   * Reports whether the download can resume or restart. The remaining bytes must belong to the same content as the written bytes.
-   * Without an etag, this is unknown. Then a file restarts at its first byte, and a stream can't continue after the error.
+   * Reports whether the download can continue. With an etag, the server ensures that the remaining bytes belong to the same content.
+   * Without an etag, a download to a file restarts at its first byte, and a download to the caller's stream can't continue.
    */
   boolean isResumable(EaselException error) throws IOException {
     if (offset() == 0 || !request.getEtag().isEmpty()) {
       return true;
     }
     if (file == null) {
-      error.addSuppressed(new IOException("without an etag the remaining bytes may belong to another file"));
+      error.addSuppressed(new IOException("download cannot resume, because the content has no etag"));
       return false;
     }
     digest.reset();
@@ -80,7 +80,7 @@ final class Download {
     return true;
   }
 
-  /** Removes the part files of killed downloads to the same file. A running download writes to its file more often. */
+  /** Removes the part files of killed downloads to the same file. A running download writes more often than every STALE_AGE. */
   static void removeStale(Path file) throws IOException {
     var name = Pattern.compile(Pattern.quote("." + file.getFileName()) + "\\.[\\w-]+\\.part");
     var old = FileTime.from(Instant.now().minus(STALE_AGE));
@@ -90,7 +90,7 @@ final class Download {
           Files.deleteIfExists(part);
         }
       }
-    } catch (NoSuchFileException e) { // a download removed its own file, or the directory does not exist
+    } catch (NoSuchFileException e) { // another download has removed the part file, or the directory does not exist
     }
   }
 
@@ -119,7 +119,7 @@ final class Download {
       var sum = ((MessageDigest) digest.clone()).digest(); // a clone, because more bytes may follow
       return summary.getSizeBytes() == offset() && summary.getSha256().equals(String.format("%064x", new BigInteger(1, sum)));
     } catch (CloneNotSupportedException e) {
-      throw new IllegalStateException("the SHA-256 of every Java can be cloned", e);
+      throw new IllegalStateException("this Java cannot clone its SHA-256", e);
     }
   }
 
@@ -127,7 +127,7 @@ final class Download {
     try {
       return MessageDigest.getInstance("SHA-256");
     } catch (NoSuchAlgorithmException e) {
-      throw new IllegalStateException("every Java has SHA-256", e);
+      throw new IllegalStateException("this Java has no SHA-256", e);
     }
   }
 }

@@ -16,11 +16,11 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 
 /**
- * A robust client for Easel, which retries calls if a retry may help. A call ends after its time (see {@link #withTimeout}) or its
- * number of attempts, when the caller's {@link Context} ends, when the client is closed, or when the caller's thread is interrupted.
- * By default, a read has a minute and five attempts, and an order has 15 minutes. Orders, watches and downloads end after 100
- * consecutive failed attempts, about 15 minutes. A call that fails for five seconds is logged. A failed call throws an
- * {@link EaselException}. A client is safe for concurrent use.
+ * A robust client for Easel. It retries a call if a retry may help. A call that fails throws an {@link EaselException}. By default,
+ * a read has a minute and five attempts, and an order has 15 minutes; see {@link #withTimeout} and {@link #withAttempts}. Orders,
+ * watches and downloads fail after 100 consecutive failed attempts, about 15 minutes. A call also ends when its {@link Context} is
+ * cancelled, the client is closed or the caller's thread is interrupted. If a call keeps failing for five seconds, the client logs
+ * a warning. A client is safe for concurrent use.
  */
 public final class Easel implements AutoCloseable {
   private static final Gson JSON = new GsonBuilder().serializeNulls().disableHtmlEscaping().create();
@@ -41,7 +41,10 @@ public final class Easel implements AutoCloseable {
     this.derived = derived;
   }
 
-  /** Creates a client for the server at EASEL_ADDR or localhost:50051. EASEL_API_KEY_FILE or EASEL_API_KEY has the API key or token. */
+  /**
+   * Creates a client for the server at EASEL_ADDR, by default localhost:50051. The API key or token is in the file that
+   * EASEL_API_KEY_FILE names, or otherwise in EASEL_API_KEY.
+   */
   public static Easel create() {
     return builder().build();
   }
@@ -51,12 +54,12 @@ public final class Easel implements AutoCloseable {
     return new EaselBuilder();
   }
 
-  /** Returns a client on the same connection. All its calls end after the timeout, which starts now. It need not be closed. */
+  /** Returns a client on the same connection. All its calls share one timeout, which starts now. The client need not be closed. */
   public Easel withTimeout(Duration timeout) {
     return new Easel(own, channel, settings, Deadline.after(timeout.toMillis(), TimeUnit.MILLISECONDS), attempts, true);
   }
 
-  /** Returns a client on the same connection, whose calls fail after this number of consecutive failed attempts. It need not be closed. */
+  /** Returns a client on the same connection. Its calls fail after this number of consecutive failed attempts. The client need not be closed. */
   public Easel withAttempts(int attempts) {
     return new Easel(own, channel, settings, deadline, attempts, true);
   }
@@ -99,13 +102,13 @@ public final class Easel implements AutoCloseable {
     return ModelServiceGrpc.newBlockingStub(channel).withDeadline(deadline);
   }
 
-  /** Returns the account. Call it first, with a timeout of 10 s, to detect a wrong address, key or certificate. */
+  /** Returns the account. Call it at startup, with a timeout of 10 s, to detect a wrong address, key or certificate. */
   public Account account() {
     var calls = read("GetAccount", "");
     return Account.of(call(calls, () -> calls.on(accounts()).getAccount(GetAccountRequest.getDefaultInstance())).getAccount());
   }
 
-  /** Returns the models that can be ordered. Each page is read when it is needed. */
+  /** Returns the models that the caller can order. Each page is read when it is needed. */
   public Iterable<Model> models() {
     var calls = read("ListModels", "");
     return () -> new Pages<ListModelsResponse, Model>(
@@ -126,7 +129,7 @@ public final class Easel implements AutoCloseable {
     return Quote.of(call(calls, () -> calls.on(generations()).quoteGeneration(request)).getQuote());
   }
 
-  /** Creates an order for one render. The inputs have the model's input names, and JSON types: strings, numbers, lists and maps. */
+  /** Creates an order for one render, without sending it. The keys of inputs are the model's input names. The values are strings, numbers, Booleans, lists or maps. */
   public OrderRequest order(String modelId, Map<String, ?> inputs) {
     return new OrderRequest(this, CreateGenerationRequest.newBuilder().setModelId(modelId).setInputsJson(JSON.toJson(inputs)));
   }
@@ -157,7 +160,7 @@ public final class Easel implements AutoCloseable {
     delete(generationId, false);
   }
 
-  /** Deletes a render. force allows the deletion of an unfinished render, whose price may not be refunded. */
+  /** Deletes a render permanently. If force is true, the render may be unfinished, and its price may not be refunded. */
   public void delete(String generationId, boolean force) {
     var calls = read("DeleteGeneration", generationId);
     var request = DeleteGenerationRequest.newBuilder().setGenerationId(generationId).setAllowMissing(true).setForce(force).build();
@@ -169,7 +172,7 @@ public final class Easel implements AutoCloseable {
     return watch(generationId, new WatchOptions());
   }
 
-  /** Watches a render. */
+  /** Watches a render, with options. */
   public Watch<Render> watch(String generationId, WatchOptions options) {
     return watch(generationId, "", options);
   }
@@ -181,19 +184,20 @@ public final class Easel implements AutoCloseable {
     return new GenerationWatch(this, request, key);
   }
 
-  /** Watches all renders, including new ones. The watch has no goal: close it. */
+  /** Watches all renders, including new ones, until the caller closes the watch. */
   public Watch<Render> watchMany() {
     return watchMany(List.of());
   }
 
-  /** Watches renders until all are finished. If generationIds is empty, it watches all renders, without an end. */
+  /** Watches renders until all are finished. If generationIds is empty, it watches all renders until the caller closes the watch. */
   public Watch<Render> watchMany(Collection<String> generationIds) {
     return watchMany(generationIds, new WatchOptions());
   }
 
   /**
-   * Watches the named renders until all have reached the goal, and reconnects after failures. If generationIds is empty, it watches
-   * all renders, including new ones, without an end. It never repeats a state of the 10,000 renders that changed last.
+   * Watches the named renders until all are finished (or settled, see {@link WatchOptions#untilSettled}), and reconnects after
+   * failures. If generationIds is empty, it watches all renders, including new ones, until the caller closes the watch. It never
+   * repeats a state of the 10,000 renders that changed last.
    */
   public Watch<Render> watchMany(Collection<String> generationIds, WatchOptions options) {
     return new GenerationsWatch(this, WatchGenerationsRequest.newBuilder().addAllGenerationIds(generationIds).setUntil(options.until)
@@ -209,7 +213,7 @@ public final class Easel implements AutoCloseable {
         page -> page.getGenerationsList().stream().map(generation -> new Render(generation, null)).toList(), ListGenerationsResponse::getNextPageToken);
   }
 
-  /** Returns the numbers and costs of orders, with a row for each value of the dimensions. */
+  /** Returns the number and the cost of orders, with one row for each combination of dimension values. Each page is read when it is needed. */
   public Iterable<UsageRow> usage(UsageQuery query) {
     var calls = read("ListUsage", "");
     var request = query.request.build();
@@ -219,8 +223,8 @@ public final class Easel implements AutoCloseable {
   }
 
   /**
-   * Downloads a render's file. The file gets its name when it is complete and verified. Until then, it has a temporary name in the
-   * same directory. If two downloads to the same name are concurrent, the file that is completed later remains.
+   * Downloads a render's file. Until the file is complete and verified, it has a temporary name in the same directory. If two
+   * downloads to the same name are concurrent, the file that is completed later replaces the other.
    */
   public Content download(String generationId, Path file) throws IOException {
     if (Files.exists(file) && !Files.isRegularFile(file)) {
@@ -239,8 +243,8 @@ public final class Easel implements AutoCloseable {
   }
 
   /**
-   * Downloads a render's file to a stream, which receives the bytes as they arrive and is not closed. If the download is
-   * interrupted and the content has no etag, it can't resume and fails.
+   * Downloads a render's file to a stream, which receives the bytes as they arrive and is not closed. If the content has no etag, an
+   * interrupted download fails, because it can't resume.
    */
   public Content download(String generationId, OutputStream to) throws IOException {
     return download(new Download(generationId, to, null));
@@ -261,7 +265,7 @@ public final class Easel implements AutoCloseable {
     }
   }
 
-  /** Closes the connection, and ends all calls. On a client from {@link #withTimeout} or {@link #withAttempts}, it does nothing. */
+  /** Closes the connection, which ends all calls. On a client from {@link #withTimeout} or {@link #withAttempts}, close does nothing. */
   @Override
   public void close() {
     if (own != null && !derived) {
@@ -278,7 +282,7 @@ public final class Easel implements AutoCloseable {
     return call(attempts, call);
   }
 
-  /** Retries a call until there is a response or a final error, or until its attempts are used up. */
+  /** Retries a call until a response arrives, the error is final, or the limits of the call are reached. */
   <T> T call(Attempts attempts, Supplier<T> call) {
     for (;;) {
       try {
@@ -296,7 +300,7 @@ public final class Easel implements AutoCloseable {
     return settings.hooks();
   }
 
-  /** Returns the number of failed attempts after which a kind of call fails. */
+  /** Returns the number of failed attempts after which a call of this kind fails. */
   int attempts(Attempts.Kind kind) {
     return attempts > 0 ? attempts : kind == Attempts.Kind.READ ? settings.readAttempts() : kind.attempts;
   }

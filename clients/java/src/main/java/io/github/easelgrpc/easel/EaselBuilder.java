@@ -11,7 +11,7 @@ import java.util.concurrent.Executors;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 
-/** Options of a client. {@link Easel#builder} returns a builder, and {@link #build} creates the client. */
+/** The options for a new client. {@link Easel#builder} returns a builder, and {@link #build} creates the client. */
 public final class EaselBuilder {
   private static final Executor THREADS = Executors.newCachedThreadPool(task -> {
     var thread = new Thread(task, "easel-async");
@@ -35,38 +35,38 @@ public final class EaselBuilder {
 
   EaselBuilder() {}
 
-  /** Sets the address: host:port (with TLS unless the host is loopback), https://host, or http://host (without TLS). */
+  /** Sets the address: host:port, https://host (with TLS), or http://host (without TLS). Without a scheme, TLS is used unless the host is loopback. */
   public EaselBuilder address(String address) {
     this.address = address;
     return this;
   }
 
-  /** Sets the API key or token. Default: the key in the file EASEL_API_KEY_FILE, which each call reads, or in EASEL_API_KEY. */
+  /** Sets the API key or token. By default, each call reads it from the file that EASEL_API_KEY_FILE names. Without such a file, it is the value of EASEL_API_KEY. */
   public EaselBuilder apiKey(String apiKey) {
     this.apiKey = apiKey;
     this.keyFile = "";
     return this;
   }
 
-  /** Sets credentials that replace the address's default credentials, for example to use a client certificate. */
+  /** Sets credentials for the connection, for example with a client certificate. They replace the default TLS or plaintext credentials. */
   public EaselBuilder credentials(ChannelCredentials credentials) {
     this.credentials = credentials;
     return this;
   }
 
-  /** Sets a channel, which replaces address, API key and credentials. The client does not close it. */
+  /** Sets a channel, which replaces address, API key and credentials. The client does not close the channel. */
   public EaselBuilder channel(Channel channel) {
     this.channel = channel;
     return this;
   }
 
-  /** Allows the API key without TLS to another host, for example in a mesh, as EASEL_ALLOW_PLAINTEXT=true does. */
+  /** Allows the client to send the API key without TLS to a host that is not loopback, for example in a mesh. EASEL_ALLOW_PLAINTEXT=true does the same. */
   public EaselBuilder allowPlaintextKey() {
     plaintextKey = true;
     return this;
   }
 
-  /** Sets a function that is called with each retried error and the delay, on the caller's thread. */
+  /** Sets a function that is called before each retry, on the caller's thread, with the error and the delay. */
   public EaselBuilder onRetry(BiConsumer<EaselException, Duration> onRetry) {
     this.onRetry = onRetry;
     return this;
@@ -78,19 +78,19 @@ public final class EaselBuilder {
     return this;
   }
 
-  /** Sets a function that stores each created idempotency key before its order is sent. By default the key is logged. */
+  /** Sets a function that is called with each idempotency key that the client creates, before the order is sent. By default, the key is logged. */
   public EaselBuilder onKey(Consumer<String> onKey) {
     this.onKey = onKey;
     return this;
   }
 
-  /** Sets the total time of each read and order. The default is a minute for a read and 15 minutes for an order. */
+  /** Sets the total time for each read and order. The default is a minute for a read and 15 minutes for an order. */
   public EaselBuilder timeout(Duration total) {
     this.timeout = total;
     return this;
   }
 
-  /** Sets the maximum number of attempts of a read. The default is 5. */
+  /** Sets the maximum number of attempts for a read. The default is 5. */
   public EaselBuilder attempts(int attempts) {
     this.readAttempts = attempts;
     return this;
@@ -102,14 +102,14 @@ public final class EaselBuilder {
     return this;
   }
 
-  /** The settings of all calls. A null timeout means the default for the kind of call. */
+  /** The settings for all calls. A null timeout means the default for the kind of call. */
   record Settings(Hooks hooks, Executor executor, Duration timeout, int readAttempts) {}
 
   private static String variable(String name, String otherwise) {
     return Optional.ofNullable(System.getenv(name)).filter(text -> !text.isBlank()).orElse(otherwise);
   }
 
-  /** Creates the client, which connects at the first call. Throws IllegalArgumentException for an invalid address or API key. */
+  /** Creates the client, which connects at the first call. It throws an IllegalArgumentException if the address or the API key is invalid. */
   public Easel build() {
     var settings = new Settings(new Hooks(onRetry, onHeartbeat, onKey), executor, timeout, readAttempts);
     if (channel != null) {
@@ -120,14 +120,15 @@ public final class EaselBuilder {
     var trusted = credentials != null || rootsFile.isEmpty() ? credentials : Connection.trusting(rootsFile);
     var plaintext = trusted != null ? Connection.isClear(trusted) : where.clear || where.loopback && !where.encrypted;
     if (plaintext ? where.encrypted : where.clear) {
-      throw new IllegalArgumentException("the address says " + (where.clear ? "http" : "https") + ", and the credentials do the contrary");
+      throw new IllegalArgumentException(where.clear ? "the address has http://, but the credentials or EASEL_TLS_CA_FILE require TLS; use https://"
+          : "the address has https://, but the credentials do not use TLS; use http://");
     }
     if (!key.matches("[!-~]*")) {
       throw new IllegalArgumentException("the API key contains a space, a line break or another invalid character");
     }
     if (plaintext && !where.loopback && !key.isEmpty() && !plaintextKey) {
       throw new IllegalArgumentException("the API key would be sent to " + where.hostPort
-          + " without TLS: use https://, or allowPlaintextKey() or EASEL_ALLOW_PLAINTEXT=true if something else encrypts");
+          + " without TLS; use https://, or allowPlaintextKey() or EASEL_ALLOW_PLAINTEXT=true if a mesh or tunnel encrypts the connection");
     }
     var security = trusted != null ? trusted : plaintext ? InsecureChannelCredentials.create() : TlsChannelCredentials.create();
     var own = Connection.connect(where.hostPort, security);

@@ -12,7 +12,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 
-/** The base of all exceptions that calls throw. There is a subclass for each way to handle an error. */
+/** The base class of all exceptions that calls throw. There is a subclass for each way to handle an error. */
 public class EaselException extends RuntimeException {
   private static final long serialVersionUID = 1;
   private final transient Failure failure;
@@ -22,7 +22,7 @@ public class EaselException extends RuntimeException {
     this.failure = failure;
   }
 
-  /** The known outcome of a failed order, which CreateGeneration defines. */
+  /** The known outcome of a failed order. The contract describes the values at CreateGeneration. */
   public enum OrderOutcome { UNKNOWN, NOT_PLACED_BY_THIS_CALL, NOT_PLACED }
 
   /** Returns the reason, or ERROR_REASON_UNSPECIFIED if the reason is from a newer server or the error is not from Easel. */
@@ -42,8 +42,8 @@ public class EaselException extends RuntimeException {
   }
 
   /**
-   * Returns whether a retry of the call may succeed. {@link Easel} has already retried the call within its limits. If
-   * the caller ended the call, the result is false.
+   * Returns whether a later retry of the call may succeed. {@link Easel} has already retried the call within its limits. If the
+   * call timed out or the caller ended it, the result is false.
    */
   public boolean isRetryable() {
     return failure.isRetryable();
@@ -54,7 +54,8 @@ public class EaselException extends RuntimeException {
   }
 
   /**
-   * Returns an order's outcome over all attempts; empty for other calls. If the outcome is UNKNOWN, the order may exist: keep the key.
+   * Returns an order's outcome over all attempts, or an empty value for other calls. If the outcome is UNKNOWN, the order may exist:
+   * keep the key.
    */
   public Optional<OrderOutcome> orderOutcome() {
     return Optional.ofNullable(failure.subject.outcome);
@@ -65,7 +66,7 @@ public class EaselException extends RuntimeException {
     return text(failure.subject.key);
   }
 
-  /** Returns the ID of the render. If {@link OrderRequest#run} fails with an ID, the order exists. */
+  /** Returns the ID of the render. If an exception of {@link OrderRequest#run} has an ID, the order exists. */
   public Optional<String> generationId() {
     return text(failure.subject.generationId);
   }
@@ -84,7 +85,7 @@ public class EaselException extends RuntimeException {
     return failure.retryAfter();
   }
 
-  /** Returns the time when a budget is reset. */
+  /** Returns the time when the budget is reset, or an empty value if the error is not about a budget. */
   public Optional<Instant> resetTime() {
     try {
       return Optional.of(Instant.parse(failure.metadata("reset_time")));
@@ -93,24 +94,24 @@ public class EaselException extends RuntimeException {
     }
   }
 
-  /** Returns the remaining budget. */
+  /** Returns the amount that is left of the budget, or an empty value if the error is not about a budget. */
   public OptionalLong remainingCents() {
     return failure.cents("remaining_cents");
   }
 
-  /** Returns the price of the order if it exceeds a limit or a budget, and otherwise an empty value. */
+  /** Returns the price of the order if it exceeds a limit or a budget, or otherwise an empty value. */
   public OptionalLong priceCents() {
     return failure.cents("price_cents");
   }
 
-  /** Returns the invalid fields of the request with their errors. */
+  /** Returns the names of the request's invalid fields, with a description of each problem. */
   public Map<String, String> fieldViolations() {
     var fields = new LinkedHashMap<String, String>();
     failure.detail(BadRequest.class).ifPresent(bad -> bad.getFieldViolationsList().forEach(v -> fields.put(v.getField(), v.getDescription())));
     return fields;
   }
 
-  /** Returns the server's unchanged status, with all details. */
+  /** Returns the status from the server with all details, or a status that the client created. */
   public com.google.rpc.Status raw() {
     return failure.status;
   }

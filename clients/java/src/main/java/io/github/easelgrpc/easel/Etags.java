@@ -9,14 +9,14 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
 
-/** The etags of the latest updates in a watch of many generations. */
+/** The etag of each generation in a watch of many generations, up to MOST. */
 final class Etags {
   private static final int MOST = 10_000; // maximum number of etags that a watch stores
   private static final int MOST_WANTED = 1000; // maximum number of etags in a request
 
   private final boolean named; // whether the request names its generations
-  private final Map<String, String> known = new LinkedHashMap<>(); // etag by ID; the entry with the oldest change is first
-  private final Set<String> finished = new HashSet<>(); // IDs of final renders, which need no further read; empty if named
+  private final Map<String, String> known = new LinkedHashMap<>(); // etag by ID; the generation that changed least recently is first
+  private final Set<String> finished = new HashSet<>(); // IDs of succeeded and refunded renders, which wanted omits; empty if named
 
   Etags(WatchGenerationsRequest request) {
     named = request.getGenerationIdsCount() > 0;
@@ -24,8 +24,8 @@ final class Etags {
   }
 
   /**
-   * Returns the etags for the next request. It omits final renders, because the server would read each of them that the catalog no
-   * longer lists.
+   * Returns the etags for the next request. It omits finished renders, because the server reads each requested render that the
+   * catalog no longer lists.
    */
   Map<String, String> wanted() {
     var ids = new ArrayList<>(known.keySet());
@@ -35,7 +35,7 @@ final class Etags {
     return wanted;
   }
 
-  /** Stores the etag of an update, and reports whether it is new. It forgets a deleted generation, unless the request names it. */
+  /** Stores the etag of an update, and reports whether the update is new. If the request does not name its generations, it forgets a deleted generation. */
   boolean add(Generation generation) {
     var id = generation.getGenerationId();
     if (generation.getEtag().equals(known.get(id))) {

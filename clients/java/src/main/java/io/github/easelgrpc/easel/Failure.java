@@ -17,7 +17,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 
-/** An error, and its entry in the error table. */
+/** An error of a call. The error table determines its class, and whether a retry may help. */
 final class Failure {
   private static final Table TABLE = new Gson().fromJson(
       new InputStreamReader(Failure.class.getResourceAsStream("/easel/v1/reasons.json"), StandardCharsets.UTF_8), Table.class);
@@ -26,7 +26,7 @@ final class Failure {
   final Throwable cause; // null if the client created the failure
   final ErrorInfo info;
   final Subject subject;
-  private final boolean last; // whether a retry is impossible
+  private final boolean last; // whether the client must not retry, whatever the error table states
 
   /** The order or render that a call is about. Unknown strings are empty. */
   static final class Subject {
@@ -42,8 +42,8 @@ final class Failure {
     }
 
     /**
-     * Returns the subject after another failed attempt. An attempt without a stated outcome may have placed the order. The outcome is
-     * then UNKNOWN until a response states that no attempt has placed the order.
+     * Returns the subject after another failed attempt. If the response states no outcome, the attempt may have placed the order, and
+     * the outcome is UNKNOWN. It becomes known again only if a later response is "not_placed".
      */
     Subject after(String answer) {
       if (outcome == null) {
@@ -90,7 +90,7 @@ final class Failure {
     try {
       var status = StatusProto.fromThrowable(error);
       return status.getDetailsCount() > 0 ? status : status.toBuilder().setMessage(message).build();
-    } catch (IllegalArgumentException e) { // the details can't be read
+    } catch (IllegalArgumentException e) { // the details can't be parsed
       return status(error.getStatus().getCode(), message);
     }
   }
@@ -109,14 +109,14 @@ final class Failure {
       cause = cause.getCause();
     }
     var reason = Optional.ofNullable(cause.getMessage()).orElse(cause.toString());
-    return "connection to " + address + " failed: " + reason.replaceFirst("^\\S+ failed with error\\(-?\\d+\\): ", ""); // a netty system call
+    return "connection to " + address + " failed: " + reason.replaceFirst("^\\S+ failed with error\\(-?\\d+\\): ", ""); // the name of a system call, which netty adds
   }
 
   private static com.google.rpc.Status status(Status.Code code, String message) {
     return com.google.rpc.Status.newBuilder().setCode(code.value()).setMessage(message).build();
   }
 
-  /** Returns a failure that the client detected. The failure is not retryable. */
+  /** Returns a failure that the client itself detected. The failure is not retryable. */
   static Failure of(Status.Code code, String message, Subject subject) {
     return new Failure(status(code, message), null, subject, true);
   }
@@ -185,7 +185,7 @@ final class Failure {
     return Optional.empty();
   }
 
-  /** Returns the entry of the reason or, if the reason is unknown, of the code. */
+  /** Returns the row for the reason in the error table, or the row for the code if the reason is unknown. */
   private Row row() {
     var row = TABLE.reasons.get(info.getReason());
     return row == null ? TABLE.codes.get(code().name()) : row;

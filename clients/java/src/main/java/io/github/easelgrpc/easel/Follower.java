@@ -11,7 +11,7 @@ import java.util.NoSuchElementException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
-/** The loop of every watch. It reopens the stream of messages M whenever it ends, and yields the states T in the messages. */
+/** The base of all watches. It reopens the stream of messages M after each failure, and yields the states T in the messages. */
 abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
   private static final Duration SHORTEST = Duration.ofSeconds(1); // minimum interval in the contract
   private static final Duration HEARTBEAT = Duration.ofSeconds(15); // default interval in the contract
@@ -20,13 +20,13 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
 
   private final Easel easel;
   private final Attempts attempts;
-  private final Duration silence; // maximum silence
-  private final boolean hasGoal; // whether the watch has a goal, at which the server ends the stream with OK
+  private final Duration silence; // maximum time without a message
+  private final boolean hasGoal; // whether the watch is complete when the server ends the stream with OK
   private final Stream stream = new Stream();
   private Iterator<M> messages; // null between streams
   private long start; // start of the stream in nanoseconds
-  private Duration asked = Duration.ZERO; // delay that a closing server requests
-  private boolean silent; // whether the stream was cancelled after a silence
+  private Duration asked = Duration.ZERO; // delay that the server requests when it closes the stream
+  private boolean silent; // whether the stream was cancelled because no message arrived
   private T next;
 
   Follower(Easel easel, Attempts attempts, com.google.protobuf.Duration heartbeatInterval, boolean hasGoal) {
@@ -34,13 +34,13 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     this.attempts = attempts;
     var interval = Times.duration(heartbeatInterval);
     var longest = interval.isZero() ? HEARTBEAT : interval;
-    // If the interval is too short, the server gets this time to reject the request.
+    // Even if the interval is too short, the server has this long to reject the request.
     this.silence = (longest.compareTo(SHORTEST) < 0 ? SHORTEST : longest).multipliedBy(3);
     this.hasGoal = hasGoal;
     CLEANER.register(this, stream::end);
   }
 
-  /** The latest stream. It does not refer to the watch, so that an abandoned watch is garbage-collected and ends its stream. */
+  /** The current stream. It has no reference to the watch, so that an abandoned watch can be garbage-collected, which ends the stream. */
   private static final class Stream {
     private volatile Context.CancellableContext call; // null before the first stream
 
@@ -52,10 +52,10 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     }
   }
 
-  /** Opens a stream that continues after the received states. */
+  /** Opens a stream whose request has the etags of the states received so far. */
   abstract Iterator<M> open(Easel easel, Attempts attempts);
 
-  /** Passes a message to one of the methods below. */
+  /** Processes a message, by calling heartbeat, closing or newer. */
   abstract void take(M message);
 
   final void heartbeat(io.github.easelgrpc.easel.v1.Heartbeat message) {
@@ -122,7 +122,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
       return;
     }
     if (System.nanoTime() - start > Attempts.LONGEST.toNanos()) {
-      attempts.progress(); // after such a long stream, the failures are not consecutive
+      attempts.progress(); // a stream that lasted this long counts as a success
     }
     var told = silent ? Status.UNAVAILABLE.withDescription("no message for " + silence.toSeconds() + " s").asRuntimeException() : error;
     var failure = attempts.exception(told);
@@ -139,7 +139,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     } else if (hasGoal) {
       close();
     } else {
-      throw Status.UNAVAILABLE.withDescription("the server has ended a watch that has no goal").asRuntimeException();
+      throw Status.UNAVAILABLE.withDescription("the server ended the stream").asRuntimeException();
     }
   }
 
@@ -149,7 +149,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     silent = false;
     var newest = Context.current().withCancellation();
     stream.call = newest;
-    if (attempts.hasEnded()) { // close may not have seen this call
+    if (attempts.hasEnded()) { // close may have been called before stream.call was set
       newest.cancel(null);
     }
     var previous = newest.attach();
@@ -160,7 +160,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     }
   }
 
-  /** Waits for a message, and cancels the stream after a silence. Time in the caller's loop does not count as silence. */
+  /** Waits for a message, and cancels the stream if none arrives in time. The time that the caller spends in its loop does not count. */
   private boolean arrives() {
     var reading = stream.call;
     var timer = new CompletableFuture<Void>().orTimeout(silence.toMillis(), TimeUnit.MILLISECONDS);

@@ -5,14 +5,14 @@ import io.github.easelgrpc.easel.v1.WatchGenerationRequest;
 import io.github.easelgrpc.easel.v1.WatchGenerationResponse;
 import java.util.Iterator;
 
-/** The watch of one generation. Each stream starts after the last etag. */
+/** A watch of one generation. Each stream continues after the last received etag. */
 final class GenerationWatch extends Follower<WatchGenerationResponse, Render> {
   private final WatchGenerationRequest.Builder request; // request for the next stream
 
-  /** key is the order's idempotency key; empty if unknown. */
+  /** Creates a watch. key is the order's idempotency key, or empty if unknown. */
   GenerationWatch(Easel easel, WatchGenerationRequest request, String key) {
     super(easel, new Attempts(easel, Attempts.Kind.STREAM, "WatchGeneration", key, request.getGenerationId()), request.getHeartbeatInterval(), true);
-    this.request = request.toBuilder().setIncludeContent(false); // a download of the content can resume
+    this.request = request.toBuilder().setIncludeContent(false); // the caller downloads the content, because a download can resume
   }
 
   @Override

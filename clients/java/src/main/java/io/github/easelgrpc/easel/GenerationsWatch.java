@@ -5,7 +5,7 @@ import io.github.easelgrpc.easel.v1.WatchGenerationsRequest;
 import io.github.easelgrpc.easel.v1.WatchGenerationsResponse;
 import java.util.Iterator;
 
-/** The watch of many generations. Each stream starts after the etags of the earlier streams. */
+/** A watch of many generations. Each stream continues after the etags that earlier streams received. */
 final class GenerationsWatch extends Follower<WatchGenerationsResponse, Render> {
   private final WatchGenerationsRequest request;
   private final Etags etags;

@@ -8,7 +8,8 @@ import java.util.Optional;
  * A message that a watch receives while there are no updates.
  *
  * @param condition the condition of the catalog
- * @param typicalRemaining the typical remaining time of such a render
+ * @param lastError the error of the last failed poll of the catalog; empty after a successful poll
+ * @param typicalRemaining the estimated remaining time of the render
  */
 public record Heartbeat(
     Optional<Instant> observeTime, Optional<Instant> nextPollTime, Condition condition, int consecutivePollFailures, String lastError,

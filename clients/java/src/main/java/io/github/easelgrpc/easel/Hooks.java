@@ -22,12 +22,12 @@ final class Hooks {
     this.onKey = onKey;
   }
 
-  /** Reports an error that is retried. */
+  /** Passes an error that is about to be retried to the caller's callback. */
   void retry(EaselException error, Duration delay) {
     onRetry.accept(error, delay);
   }
 
-  /** Logs that a call keeps failing, if a warning is due. Returns whether a warning was due. */
+  /** Logs that a call keeps failing, unless a warning about the method was logged within the last minute. Returns whether it logged a warning. */
   boolean failing(String method, String address, long millis, long delay, EaselException error) {
     var now = System.nanoTime();
     var due = warned.compute(method, (name, last) -> last == null || now - last >= WARN_INTERVAL ? Long.valueOf(now) : last) == now;
@@ -38,7 +38,7 @@ final class Hooks {
     return due;
   }
 
-  /** Logs that a call has received a response after a warning. */
+  /** Logs that a call received a response after a warning. */
   void recovered(String method, long millis) {
     LOG.log(System.Logger.Level.INFO, "call recovered: method={0} after={1}", method, seconds(millis));
   }
@@ -51,12 +51,12 @@ final class Hooks {
     onHeartbeat.accept(heartbeat);
   }
 
-  /** Reports a new idempotency key before the order is sent. */
+  /** Passes a created idempotency key to the caller's callback, or logs the key. */
   void key(String key) {
     if (onKey != null) {
       onKey.accept(key);
     } else {
-      LOG.log(System.Logger.Level.INFO, "ordering with the idempotency key {0}", key);
+      LOG.log(System.Logger.Level.INFO, "ordering: idempotency_key={0}", key);
     }
   }
 }

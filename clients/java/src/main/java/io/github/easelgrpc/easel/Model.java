@@ -8,22 +8,22 @@ import java.util.OptionalDouble;
 /**
  * A model of the catalog.
  *
- * @param inputFields always set by {@link Easel#model}
+ * @param inputFields the inputs, which {@link Easel#models} may omit and {@link Easel#model} returns
  */
 public record Model(
     String modelId, String displayName, String description, OutputKind outputKind, List<InputField> inputFields, io.github.easelgrpc.easel.v1.Model raw) {
 
-  /** The kind of the result of a render. */
+  /** The kind of a model's results. */
   public enum OutputKind {
     FILE, TEXT,
-    /** The catalog does not specify it, or a newer server sent another value. */
+    /** A value from a newer server, or a model for which the catalog specifies no value. */
     UNKNOWN
   }
 
   /** The JSON type of an input. */
   public enum InputType {
     STRING, INTEGER, NUMBER, BOOLEAN, OBJECT, ARRAY,
-    /** The catalog does not specify it, or a newer server sent another value. */
+    /** A value from a newer server, or a model for which the catalog specifies no value. */
     UNKNOWN
   }
 

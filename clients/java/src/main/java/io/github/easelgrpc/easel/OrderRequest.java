@@ -4,7 +4,7 @@ import io.github.easelgrpc.easel.v1.CreateGenerationRequest;
 import java.util.Map;
 import java.util.UUID;
 
-/** An order that has not been sent yet. */
+/** An order that {@link #send} or {@link #run} sends. */
 public final class OrderRequest {
   private final Easel easel;
   private final CreateGenerationRequest.Builder request;
@@ -15,18 +15,19 @@ public final class OrderRequest {
   }
 
   /**
-   * Sets the idempotency key: up to 255 visible ASCII characters. Store it first: the same order with the same key is the same
-   * render, and is paid once. By default, a new key is passed to {@link EaselBuilder#onKey} or the log before the order is sent.
+   * Sets the idempotency key: 1 to 255 visible ASCII characters. Store the key first. If you send the same order with the same key
+   * again, you get the same render, and pay once. By default, the client creates a key, and passes it to {@link EaselBuilder#onKey}
+   * or the log before it sends the order.
    */
   public OrderRequest key(String key) {
     if (key.isEmpty()) {
-      throw new IllegalArgumentException("an idempotency key needs at least one character");
+      throw new IllegalArgumentException("the idempotency key must not be empty; without a call of key(), the client creates one");
     }
     request.setIdempotencyKey(key);
     return this;
   }
 
-  /** Sets the maximum price. */
+  /** Sets the maximum price in euro cents. If the price is higher, nothing is ordered. */
   public OrderRequest maxCostCents(long cents) {
     request.setMaxCostCents(cents);
     return this;
@@ -45,8 +46,8 @@ public final class OrderRequest {
   }
 
   /**
-   * Places the order, and retries with the same key until the outcome is known. If the {@link EaselException#orderOutcome} of an
-   * exception is UNKNOWN, the order may exist: keep the key.
+   * Places the order, and retries with the same key until the outcome is known. If it throws an exception whose
+   * {@link EaselException#orderOutcome} is UNKNOWN, the order may exist: keep the key.
    */
   public Order send() {
     if (request.getIdempotencyKey().isEmpty()) {
@@ -59,7 +60,7 @@ public final class OrderRequest {
     return new Order(new Render(placed.getGeneration(), null), key, placed.getReplayed());
   }
 
-  /** Places the order, waits until the render is finished, and returns the render. */
+  /** Places the order, waits until the render is finished, and returns the render. If the render did not succeed, it throws a {@link RenderFailedException}. */
   public Render run() {
     var order = send();
     var render = Easel.last(easel.watch(order.generationId(), order.key(), new WatchOptions()));

@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.NoSuchElementException;
 import java.util.function.Function;
 
-/** The rows T from all pages R. Each page is read when it is needed. */
+/** An iterator over the rows T in all pages R. It reads each page when its first row is needed. */
 final class Pages<R, T> implements Iterator<T> {
   private final Function<String, R> read; // reads a page by its token
   private final Function<R, List<T>> rows;
@@ -32,7 +32,7 @@ final class Pages<R, T> implements Iterator<T> {
   @Override
   public T next() {
     if (!hasNext()) {
-      throw new NoSuchElementException("the last page has ended");
+      throw new NoSuchElementException("no more rows");
     }
     return page.next();
   }

@@ -10,14 +10,14 @@ import java.util.OptionalLong;
 /** One state of a render. */
 public final class Render {
   private final Generation raw;
-  private final Heartbeat heard; // null if no watch of this render received one
+  private final Heartbeat heard; // last heartbeat of the watch that received this state; null if there was none
 
   Render(Generation raw, Heartbeat heard) {
     this.raw = raw;
     this.heard = heard;
   }
 
-  /** Returns the generation ID, which all calls about this render take. */
+  /** Returns the generation ID, which identifies this render in calls. */
   public String generationId() {
     return raw.getGenerationId();
   }
@@ -37,17 +37,17 @@ public final class Render {
     return raw.getStateValue();
   }
 
-  /** Returns the typical remaining time of such a render, from the watch's last heartbeat. */
+  /** Returns the estimated remaining time, from the watch's last heartbeat. */
   public Optional<Duration> typicalRemaining() {
     return heard == null ? Optional.empty() : heard.typicalRemaining();
   }
 
-  /** Returns whether the render is finished, so that no further read is needed. */
+  /** Returns whether the render is finished: succeeded, failed, refunded or deleted. */
   public boolean isTerminal() {
     return raw.getTerminal();
   }
 
-  /** Returns the catalog's charge, if it is known. */
+  /** Returns the price that was charged, if it is known. */
   public OptionalLong costCents() {
     return raw.hasCostCents() ? OptionalLong.of(raw.getCostCents()) : OptionalLong.empty();
   }
@@ -57,7 +57,7 @@ public final class Render {
     return raw.hasText() ? Optional.of(raw.getText().getText()) : Optional.empty();
   }
 
-  /** Returns the reason of a failure, or an empty string. */
+  /** Returns the catalog's message about a failure, or an empty string. */
   public String failureMessage() {
     return raw.getFailureMessage();
   }
@@ -72,7 +72,7 @@ public final class Render {
     return raw.hasTerminalTime() ? Optional.of(Times.instant(raw.getTerminalTime())) : Optional.empty();
   }
 
-  /** Returns the etag, which changes with every change of the render. A watch can resume after a stored etag. */
+  /** Returns the etag, which differs for each state of the render. See {@link WatchOptions#knownEtags}. */
   public String etag() {
     return raw.getEtag();
   }

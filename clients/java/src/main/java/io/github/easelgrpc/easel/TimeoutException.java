@@ -12,13 +12,13 @@ public final class TimeoutException extends EaselException {
     this.last = last;
   }
 
-  /** Returns the watch's last heartbeat. */
+  /** Returns the last heartbeat of a watch, if there was one. */
   public Optional<Heartbeat> lastHeartbeat() {
     return Optional.ofNullable(last);
   }
 
   @Override
   public String getMessage() {
-    return "timed out, after " + super.getMessage() + (last == null || last.lastError().isEmpty() ? "" : "; the last heartbeat says " + last.lastError());
+    return "timed out; last error: " + super.getMessage() + (last == null || last.lastError().isEmpty() ? "" : "; last heartbeat: " + last.lastError());
   }
 }

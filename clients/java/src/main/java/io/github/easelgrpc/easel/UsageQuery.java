@@ -25,13 +25,13 @@ public final class UsageQuery {
     return by(Dimension.LABEL);
   }
 
-  /** Sets the start time of the orders to count. */
+  /** Sets the start of the period. Orders at this time are included. */
   public UsageQuery start(Instant time) {
     request.setStartTime(timestamp(time));
     return this;
   }
 
-  /** Sets the end time of the orders to count. */
+  /** Sets the end of the period. Orders at this time are excluded. */
   public UsageQuery end(Instant time) {
     request.setEndTime(timestamp(time));
     return this;

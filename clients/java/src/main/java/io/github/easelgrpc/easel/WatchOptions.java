@@ -5,20 +5,20 @@ import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
 
-/** Options of a watch. */
+/** Options for a watch. */
 public final class WatchOptions {
   WatchUntil until = WatchUntil.WATCH_UNTIL_TERMINAL;
   final Map<String, String> knownEtags = new HashMap<>();
   Filter filter = new Filter();
   com.google.protobuf.Duration heartbeat = com.google.protobuf.Duration.newBuilder().setSeconds(10).build();
 
-  /** Continues until the cost is final, because a refund may follow a failure. */
+  /** Continues the watch until the cost is final, because a refund may follow a failure. */
   public WatchOptions untilSettled() {
     until = WatchUntil.WATCH_UNTIL_SETTLED;
     return this;
   }
 
-  /** Omits the states with these etags. The keys of the map are generation IDs. */
+  /** Sets the etags of the states that the caller already has, by generation ID. The watch omits these states. */
   public WatchOptions knownEtags(Map<String, String> etags) {
     knownEtags.putAll(etags);
     return this;
@@ -30,7 +30,7 @@ public final class WatchOptions {
     return this;
   }
 
-  /** Sets the heartbeat interval, from 1 to 60 s (default: 10 s). After three silent intervals, the watch reconnects. */
+  /** Sets the heartbeat interval, from 1 to 60 s (default: 10 s). A watch that receives no message for three intervals reconnects. */
   public WatchOptions heartbeat(Duration interval) {
     heartbeat = com.google.protobuf.Duration.newBuilder().setSeconds(interval.getSeconds()).setNanos(interval.getNano()).build();
     return this;
