@@ -1,5 +1,5 @@
 // Orders one render from Easel, watches it until it is finished, and saves its file.
-// It may be killed at any time. Run the same command again to continue with the same order.
+// You can kill it at any time. To continue with the same order, run the same command again.
 import { randomUUID } from "node:crypto";
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { Easel, EaselError } from "@easel-grpc/easel";

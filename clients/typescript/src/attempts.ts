@@ -1,10 +1,10 @@
-// The retries of calls, and the hooks and warnings about them.
+// Retries of calls, with hooks and warnings.
 import { setTimeout as sleep } from "node:timers/promises";
 import { ConnectError } from "@connectrpc/connect";
 import { errorOf, Stopped, Timeout, type About, type EaselError, type OrderOutcome } from "./errors.js";
 import type { Heartbeat } from "./values.js";
 
-/** A logger with the methods of console that the client uses. */
+/** A logger, such as console. */
 export interface Logger {
   info(line: string): void;
   warn(line: string): void;
@@ -12,25 +12,25 @@ export interface Logger {
 
 /** A client's callbacks and logger. */
 export interface Hooks {
-  /** Called with each error that is retried, and the delay before the next attempt. */
+  /** Called before each retry, with the error and the delay in milliseconds. */
   onRetry?: (error: EaselError, delayMs: number) => void;
   /** Called with each heartbeat of a watch. */
   onHeartbeat?: (heartbeat: Heartbeat) => void;
-  /** Called with each idempotency key that the client creates. The order is sent after onKey returns. */
+  /** Called with each idempotency key that the client creates. The order is sent after onKey has returned or its promise is fulfilled. */
   onKey?: (key: string) => unknown;
-  /** Logs calls that are retried for five seconds, their recovery, and created keys. Default: warnings only, to the console. */
+  /** Logs calls that fail for five seconds, their recovery, and created keys. Default: only warnings, to the console. */
   logger?: Logger;
 }
 
 /** Limits of a call. */
 export interface Limits {
-  /** Total time in milliseconds over all attempts. Infinity means no limit. */
+  /** Total time for all attempts in milliseconds. Infinity means no limit. */
   timeoutMs?: number;
   /** Number of consecutive failed attempts after which the call fails. */
   attempts?: number;
 }
 
-/** The default limits of each kind of call. A stream has no total time, and ends after an outage of about 15 minutes. */
+/** The default limits for each kind of call. A stream has no total time. During an outage, its 100 attempts last about 15 minutes. */
 const kinds = {
   read: { timeoutMs: 60_000, attempts: 5 },
   order: { timeoutMs: 900_000, attempts: 100 },
@@ -49,7 +49,7 @@ export class Shared {
     this.logger = options.logger ?? { info: () => undefined, warn: (line) => console.warn(line) };
   }
 
-  /** Reports whether a warning about a method is due, and records the time of the warning. */
+  /** Reports whether a warning about a method is due. If so, it records the time of the warning. */
   mayWarn(method: string): boolean {
     const now = performance.now();
     if (now - (this.#warnedAt.get(method) ?? -Infinity) < warnIntervalMs) return false;
@@ -58,7 +58,7 @@ export class Shared {
   }
 }
 
-/** Milliseconds of failures, including the next delay, after which a warning is logged. */
+/** A warning is logged if a call has failed for this many milliseconds, including the next delay. */
 const warnAfterMs = 5000;
 /** Minimum milliseconds between warnings about one method. */
 const warnIntervalMs = 60_000;
@@ -70,19 +70,21 @@ export const longest = 10_000;
 interface Pause {
   /** Delay in milliseconds that the server requested before the error. */
   asked?: number;
+  /** Codes of final errors. By default, an error is final if it is not retryable. */
   ends?: readonly string[];
+  /** Ends the pause early. */
   stopped?: AbortSignal;
-  /** Whether a retry is impossible. */
+  /** Whether the error is final in any case. */
   last?: boolean;
 }
 
 /** Maximum delay in milliseconds that a server may request. A longer delay fails the call. */
 const longestAsked = 3_600_000;
 
-/** Maximum number of attempts of a read if the server requests each retry. */
+/** Maximum number of attempts for a read if the server requests each retry. */
 const mostAsked = 10;
 
-/** Counts the attempts of one call. */
+/** The attempts of one call. */
 export class Attempts {
   failures = 0;
   heartbeat: Heartbeat | undefined;
@@ -111,12 +113,12 @@ export class Attempts {
     this.begin();
   }
 
-  /** Starts the call's time. A list restarts the time for each page. */
+  /** Starts the time limit of the call. A list starts it again for each page. */
   begin(): void {
     this.#end = performance.now() + this.#timeoutMs;
   }
 
-  /** Options of the next attempt. */
+  /** Connect's options for the next attempt. */
   get options(): { signal?: AbortSignal; timeoutMs?: number } {
     const left = Math.min(Math.max(Math.ceil(this.#end - performance.now()), 1), maxTimeoutMs);
     return { ...(this.signal && { signal: this.signal }), ...(this.#end < Infinity && { timeoutMs: left }) };
@@ -128,7 +130,7 @@ export class Attempts {
     this.heard();
   }
 
-  /** Records a response, which may contain no progress. */
+  /** Records a response, without resetting the back-off. */
   heard(): void {
     if (this.#warned && this.#failingSince !== undefined) this.shared.logger.info(`call recovered: method=${this.method} after=${seconds(performance.now() - this.#failingSince)}`);
     [this.#failingSince, this.#warned, this.#spent] = [undefined, false, { asked: 0, unasked: 0 }];
@@ -136,7 +138,7 @@ export class Attempts {
 
   /**
    * Waits before the next attempt, for the longer of the back-off and the delay that the server requests, or until stopped aborts.
-   * It throws final errors. If ends is set, an error is final if ends contains its code.
+   * If the error is final or the limits are reached, it throws the error instead.
    */
   async pause(cause: unknown, { asked = 0, ends, stopped, last }: Pause = {}): Promise<void> {
     if (!(cause instanceof ConnectError)) throw cause;
@@ -165,7 +167,7 @@ export class Attempts {
     return this.kind === "read" ? asked >= mostAsked || unasked >= this.#most : asked + unasked >= this.#most;
   }
 
-  /** Logs a warning if the call will have been failing for five seconds by its next attempt. */
+  /** Logs a warning if, at the next attempt, five seconds will have passed since the first failure. */
   #warn(error: EaselError, delay: number): void {
     this.#failingSince ??= performance.now();
     const failing = performance.now() - this.#failingSince;
@@ -175,7 +177,7 @@ export class Attempts {
     logger.warn(`call still failing: method=${this.method} address=${address} failing_for=${seconds(failing)} retry_in=${seconds(delay)} error=${error.message}`);
   }
 
-  /** Converts an error and sets the order's outcome. Even if this attempt is rejected, an earlier one may have placed the order. */
+  /** Converts an error, and sets the order's outcome. An unknown outcome becomes known again only if the server reports "not_placed". */
   #error(cause: ConnectError): EaselError {
     const error = errorOf(cause, this.shared.address, this.#failingSince !== undefined, this.about);
     const outcome = (error.metadata["order_outcome"] as OrderOutcome | undefined) ?? "unknown";
@@ -187,19 +189,19 @@ export class Attempts {
     return this.#outcome ? Object.assign(error, { orderOutcome: this.#outcome }) : error;
   }
 
-  /** Returns the error for a call that the timeout or the signal ended. Its argument is the last error before that. */
+  /** Returns the error for a call that ended because of its timeout or signal. The argument is the last error before that. */
   #ended({ message, raw }: EaselError): EaselError {
     const { upstreamCondition = "", lastError = "" } = this.heartbeat ?? {};
-    const heard = this.heartbeat ? `; the last heartbeat: ${upstreamCondition} ${lastError}`.trimEnd() : "";
+    const heard = this.heartbeat ? `; last heartbeat: ${upstreamCondition} ${lastError}`.trimEnd() : "";
     const error =
       !this.signal?.aborted || (this.signal.reason as Error).name === "TimeoutError"
-        ? new Timeout(`not done in time, after ${message}${heard}`, { code: "DEADLINE_EXCEEDED", raw, ...this.about }, this.heartbeat)
-        : new Stopped(`stopped by the signal, after ${message}`, { code: "CANCELLED", raw, ...this.about });
+        ? new Timeout(`timed out; last error: ${message}${heard}`, { code: "DEADLINE_EXCEEDED", raw, ...this.about }, this.heartbeat)
+        : new Stopped(`stopped by the signal; last error: ${message}`, { code: "CANCELLED", raw, ...this.about });
     return this.#told(error);
   }
 }
 
 const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)}s`;
 
-/** Maximum timeout in milliseconds that gRPC can send, which has eight digits. */
+/** Maximum timeout in milliseconds. In gRPC's header, a timeout has at most eight digits. */
 const maxTimeoutMs = 99_999_999;

@@ -1,4 +1,4 @@
-// The address of a server, and the connections to it.
+// The server's address and API key, and the connections to the server.
 import { lookup, type LookupAddress } from "node:dns";
 import { readFileSync } from "node:fs";
 import type { ClientHttp2Stream } from "node:http2";
@@ -10,15 +10,15 @@ import { createGrpcTransport, Http2SessionManager, type GrpcTransportOptions } f
 /** The version of this package. */
 export const version = "0.0.0"; // make sets the release version
 
-/** A server's address and credentials. */
+/** The server's address and the client's credentials. */
 export interface Place {
-  /** host:port, http://host:port or https://host:port. Default: EASEL_ADDR or localhost:50051, with https except for loopback. */
+  /** host:port, http://host:port or https://host:port. Default: EASEL_ADDR, or localhost:50051. Without a scheme, a loopback host means http, and any other host https. */
   address?: string;
-  /** An API key or a token. Default: the key in the file EASEL_API_KEY_FILE, which each call reads, or in EASEL_API_KEY. */
+  /** An API key or a token. Default: the key in the file that EASEL_API_KEY_FILE names, which each call reads, or the value of EASEL_API_KEY. */
   apiKey?: string;
-  /** Allows an API key on an unencrypted connection to another host, for example in a mesh. Default: EASEL_ALLOW_PLAINTEXT. */
+  /** Allows the client to send an API key without TLS to a host that is not loopback, for example in a mesh. Default: EASEL_ALLOW_PLAINTEXT. */
   allowPlaintext?: boolean;
-  /** Options of Connect, such as trusted certificates: `{ nodeOptions: { ca } }`. Their default is the file EASEL_TLS_CA_FILE. */
+  /** Options for Connect, such as trusted certificates: `{ nodeOptions: { ca } }`. By default, these are in the file that EASEL_TLS_CA_FILE names. */
   grpc?: Partial<Omit<GrpcTransportOptions, "baseUrl" | "sessionManager">>;
 }
 
@@ -36,15 +36,15 @@ export function endpoint({ address = process.env["EASEL_ADDR"]?.trim() || "local
   const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/i.test(host);
   const roots = grpc.nodeOptions && "ca" in grpc.nodeOptions ? undefined : process.env["EASEL_TLS_CA_FILE"];
   const plaintext = scheme ? scheme === "http" : loopback && !roots;
-  if (plaintext && roots) throw new TypeError("EASEL_TLS_CA_FILE has no effect for an address with http://: use https://");
+  if (plaintext && roots) throw new TypeError("EASEL_TLS_CA_FILE has no effect if the address has http://; use https://");
   if (plaintext && secret && !loopback && !allowPlaintext) {
-    throw new TypeError(`an API key is not sent to ${host} without TLS: use https://, or allowPlaintext or EASEL_ALLOW_PLAINTEXT=true if something else encrypts`);
+    throw new TypeError(`the API key would be sent to ${host} without TLS; use https://, or set allowPlaintext or EASEL_ALLOW_PLAINTEXT=true if a mesh or tunnel encrypts the connection`);
   }
   const newest = () => {
     try {
       if (file) secret = readKey(file);
     } catch {
-      // while the file can't be read, the last key is used
+      // while the file has no valid key, the last key is used
     }
     return secret;
   };
@@ -60,16 +60,16 @@ function readRoots(file: string): string {
 
 function readKey(file: string): string {
   const secret = checked(readFileSync(file, "utf8").trim());
-  if (!secret) throw new TypeError("the file of EASEL_API_KEY_FILE is empty");
+  if (!secret) throw new TypeError(`EASEL_API_KEY_FILE: no API key in ${file}`);
   return secret;
 }
 
 function checked(secret: string): string {
-  if (!/^[!-~]*$/.test(secret)) throw new TypeError("the API key has a character that no header may have");
+  if (!/^[!-~]*$/.test(secret)) throw new TypeError("the API key contains a space, a line break or another invalid character");
   return secret;
 }
 
-/** Creates a transport to all addresses of a host name. Pings detect dead connections. The transport does not retry calls. */
+/** Creates a transport that uses all addresses of a host name, and detects dead connections with pings. It does not retry calls. */
 export function connection(baseUrl: string, secret: () => string, options: Place["grpc"] = {}): Transport {
   const sign: Interceptor = (next) => (request) => {
     const key = secret();
@@ -85,16 +85,16 @@ export function connection(baseUrl: string, secret: () => string, options: Place
 type Pings = { pingTimeoutMs: number } & Partial<GrpcTransportOptions>;
 
 /**
- * The connections to the addresses of a host name. Calls use the connections in turn. If a connection opens no stream, nothing of
- * the call was sent, and the call uses another connection. A connection that did not respond to a call is tried last. The name
- * is resolved again after half a minute, or after a second if a connection has failed.
+ * The connections to the addresses of a host name, which calls use in turn. If a connection can't open a stream for a call, the
+ * call tries the next connection. This is safe, because nothing was sent. A connection that did not respond to a call is tried
+ * last. The name is resolved again after 30 s, or after a second if a connection has failed.
  */
 class Connections {
   readonly authority;
   readonly #open;
   readonly #resolve;
   #all = new Map<string, Connection>();
-  #left = new Map<string, Connection>(); // connections to addresses that the name no longer has, until they are idle
+  #left = new Map<string, Connection>(); // connections to addresses that the name no longer has; they are closed when they are idle
   #resolving = Promise.resolve();
   #resolvedAt = -Infinity;
   #turn = 0;
@@ -134,7 +134,7 @@ class Connections {
   }
 
   notifyResponseByteRead(...read: Parameters<Connection["notifyResponseByteRead"]>) {
-    for (const some of [this.#all, this.#left]) for (const connection of some.values()) connection.notifyResponseByteRead(...read); // connections of other streams ignore it
+    for (const some of [this.#all, this.#left]) for (const connection of some.values()) connection.notifyResponseByteRead(...read); // a connection ignores the bytes of streams that it did not open
   }
 
   #refresh() {
@@ -154,7 +154,7 @@ class Connections {
     });
   }
 
-  /** Updates the connections. If no address was found, the connection resolves the name itself and reports the error. */
+  /** Updates the connections. If no address was found, one connection resolves the name itself, which reports the error. */
   #use(addresses: LookupAddress[]) {
     if (addresses.length > 0) {
       const known = new Map([...this.#left, ...this.#all]);
@@ -164,22 +164,23 @@ class Connections {
   }
 }
 
-/** Returns a lookup that finds only the given address. */
+/** Returns a lookup function that returns only the given address. */
 function only({ address, family }: LookupAddress): LookupFunction {
   return (_name, options, found) => (options.all ? found(null, [{ address, family }]) : found(null, address, family));
 }
 
 /**
- * A connection that is replaced if it opens no stream for a call in three ping timeouts. Connect pings an idle connection before
- * the next call. If another stream or the connection closes during this ping, Connect forgets the ping. Then every later call
- * waits for the response to it (github.com/connectrpc/connect-es/pull/1746 fixes the second case).
+ * A connection to one address. If its session does not open a stream within three ping timeouts, the session is replaced. This
+ * works around a fault in Connect, which pings an idle session before the next call. If another stream or the session closes
+ * during this ping, Connect forgets the ping, and all later calls wait for its response forever
+ * (github.com/connectrpc/connect-es/pull/1746 fixes the case of a closed session).
  */
 class Connection {
   readonly #open;
   readonly #limitMs;
   #newest;
-  #quietSince = Infinity; // start of the oldest call since the last response
-  #lastUntil = 0; // time until which other connections are tried first; 0 while this connection responds
+  #quietSince = Infinity; // start of the oldest call since the last response; Infinity if all calls got a response
+  #lastUntil = 0; // time until which this connection is tried last; 0 while it responds
 
   constructor(address: string, pings: Pings) {
     this.#open = () => new Http2SessionManager(address, pings, pings.nodeOptions);
@@ -187,12 +188,12 @@ class Connection {
     this.#newest = this.#open();
   }
 
-  /** Reports whether other connections are tried first: for ten seconds after a call got no response. Then one call at a time probes. */
+  /** Reports whether this connection is tried last. That is the case for ten seconds after a call got no response. The next call then probes it. */
   isLast(now: number): boolean {
     return now < this.#lastUntil;
   }
 
-  /** Returns a stream for a call. If hasOther is true, the stream must open within a second. */
+  /** Opens a stream for a call. It fails after three ping timeouts or, if another connection can be tried, after a second. */
   async request(hasOther: boolean, ...request: Parameters<Http2SessionManager["request"]>) {
     const asked = this.#newest;
     const began = performance.now();
@@ -206,7 +207,7 @@ class Connection {
     const late = sleep(patience, undefined, { signal: there.signal }).then(() => {
       this.#unanswered(0);
       stream.then((tooLate) => tooLate.close()).catch(() => undefined);
-      throw new ConnectError("the connection does not answer", Code.Unavailable);
+      throw new ConnectError("the connection does not respond", Code.Unavailable);
     });
     return Promise.race([stream, late]);
   }
@@ -231,23 +232,24 @@ class Connection {
     });
   }
 
-  /** Records that a call got no response, if no call got one for forMs. Otherwise the caller may just have cancelled the call early. */
+  /** If no call got a response for forMs, marks the connection to be tried last. A shorter silence may mean that a caller cancelled its call. */
   #unanswered(forMs: number) {
     const now = performance.now();
     if (now - this.#quietSince >= forMs) this.#lastUntil = now + lastMs;
   }
 
-  /** Replaces a session that opens no stream for a call in time. */
+  /** Replaces a session if it does not open a stream within three ping timeouts. */
   #replace(asked: Http2SessionManager, there: AbortSignal) {
     sleep(this.#limitMs, undefined, { signal: there, ref: false })
       .then(() => {
         if (this.#newest === asked) this.#newest = this.#open();
-        asked.abort(new ConnectError("the connection does not answer", Code.Unavailable));
+        asked.abort(new ConnectError("the connection does not respond", Code.Unavailable));
       })
       .catch(() => undefined); // the stream is open
   }
 }
 
-/** Milliseconds without a response after which other connections are tried first, and milliseconds for which they are tried first. */
+/** Milliseconds without a response after which a connection is tried last. */
 const quietMs = 1000;
+/** Milliseconds for which it is tried last. */
 const lastMs = 10_000;

@@ -11,7 +11,7 @@ import { values, type ContentInfo } from "./values.js";
 
 type Generations = Client<typeof v1.GenerationService>;
 
-/** Downloads to a path, where the file appears when it is complete and on disk, or to a stream, which remains open. */
+/** Downloads to a path or a stream. At a path, the file appears only when it is complete and on disk. A stream is not closed. */
 export async function download(generations: Generations, generationId: string, to: string | Writable, attempts: Attempts): Promise<ContentInfo> {
   if (typeof to !== "string") {
     const write = (data: Uint8Array) => new Promise<void>((resolve, reject) => to.write(data, (error) => (error ? reject(error) : resolve())));
@@ -31,7 +31,7 @@ export async function download(generations: Generations, generationId: string, t
   }
 }
 
-/** Age in milliseconds at which a part file counts as abandoned. A running download writes to its file more often. */
+/** Milliseconds after its last write at which a part file counts as abandoned. A running download writes more often. */
 const staleMs = 24 * 3_600_000;
 
 /** Removes the part files of killed downloads to the same file. */
@@ -60,16 +60,16 @@ async function fetch(generations: Generations, generationId: string, target: Tar
     try {
       const request = { generationId, readOffset, etag: info?.etag ?? "" }; // the remaining bytes must belong to the same content
       for await (const { chunk } of generations.downloadGeneration(request, attempts.options)) {
-        if (chunk?.offset !== readOffset || crc32c(chunk.data) !== chunk.crc32c) throw new Damaged("bytes arrived damaged");
+        if (chunk?.offset !== readOffset || crc32c(chunk.data) !== chunk.crc32c) throw new Damaged("downloaded bytes are damaged or missing");
         await target.write(chunk.data);
         digest.update(chunk.data);
         readOffset += BigInt(chunk.data.length);
         info ??= chunk.info;
         attempts.answered();
-        if (chunk.summary && chunk.summary.sha256 !== digest.copy().digest("hex")) throw new Damaged("the file does not match the server's file");
+        if (chunk.summary && chunk.summary.sha256 !== digest.copy().digest("hex")) throw new Damaged("the SHA-256 of the downloaded bytes differs from the server's");
       }
-      if (!info) throw new Damaged("the server has sent nothing");
-      if (readOffset !== (info.sizeBytes ?? readOffset)) throw new Damaged(`${readOffset} bytes arrived of ${info.sizeBytes}`);
+      if (!info) throw new Damaged("the server sent no bytes");
+      if (readOffset !== (info.sizeBytes ?? readOffset)) throw new Damaged(`received ${readOffset} of ${info.sizeBytes} bytes`);
       return values.contentInfo(info);
     } catch (error) {
       const lost = !info?.etag && readOffset > 0n; // the remaining bytes could belong to different content

@@ -19,15 +19,16 @@ export type * from "./values.js";
 export type { Watch } from "./watch.js";
 
 /**
- * Options of a client. timeoutMs is the total time of a read (default: 1 minute) or an order (15 minutes). attempts is the
- * maximum number of attempts of a read (5). Orders, watches and downloads end after 100 consecutive failed attempts (15 minutes).
+ * Options of a client. timeoutMs is the total time for a read (default: 1 minute) or an order (default: 15 minutes). attempts is
+ * the maximum number of attempts for a read (default: 5). Orders, watches and downloads fail after 100 consecutive failed
+ * attempts, about 15 minutes.
  */
 export interface Options extends Place, Hooks, Limits {
   /** A custom transport. If it is set, address, apiKey, allowPlaintext and grpc are ignored. */
   transport?: Transport;
 }
 
-/** Options of all methods. */
+/** Options that all methods accept. */
 export interface CallOptions extends Limits {
   /** Aborts the call. */
   signal?: AbortSignal;
@@ -39,21 +40,21 @@ export type Inputs = Record<string, unknown> | string;
 /** A render, or its ID as a string. */
 export type Which = string | { generationId: string };
 
-/** Options of an order. */
+/** Options for an order. */
 export interface OrderOptions extends CallOptions {
-  /** The idempotency key. Orders with the same key are paid once: use the ID of your own record. Default: a new key, passed to onKey. */
+  /** The idempotency key, such as the ID of your own record. Orders with the same key are paid once. Default: a new key, which is passed to onKey. */
   key?: string | number;
   maxCostCents?: number;
   labels?: Record<string, string>;
 }
 
-/** Options of run. */
+/** Options for run. */
 export interface RunOptions extends OrderOptions {
   /** Called with every state, including the first. */
   onUpdate?: (render: Render) => void;
 }
 
-/** A filter of renders. */
+/** A filter for renders. A render must match all conditions that are set. */
 export interface Filter {
   model?: string;
   labels?: Record<string, string>;
@@ -61,27 +62,27 @@ export interface Filter {
   owner?: string;
 }
 
-/** Options of every watch. */
+/** Options for every watch. */
 export interface StreamOptions extends CallOptions {
-  /** Heartbeat interval, from 1 to 60 s (default: 10 s). After three silent intervals, the watch reconnects. */
+  /** Heartbeat interval, from 1 to 60 s (default: 10 s). A watch that receives no message for three intervals reconnects. */
   heartbeatMs?: number;
 }
 
-/** Options of a watch of one render. */
+/** Options for a watch of one render. */
 export interface WatchOptions extends StreamOptions {
   until?: WatchUntil;
   /** The etag of the last state that the caller has. The watch omits this state. */
   knownEtag?: string;
 }
 
-/** Options of a watch of many renders. */
+/** Options for a watch of many renders. */
 export interface WatchManyOptions extends StreamOptions, Filter {
   until?: WatchUntil;
-  /** The etags of the last states that the caller has, by ID. */
+  /** The etags of the last states that the caller has, by render ID. The watch omits these states. */
   knownEtags?: Record<string, string>;
 }
 
-/** Options of usage. */
+/** Options for usage. */
 export interface UsageOptions extends CallOptions {
   start?: Date;
   end?: Date;
@@ -91,7 +92,7 @@ export interface UsageOptions extends CallOptions {
   label?: string;
 }
 
-/** A client. accounts, catalog and generations are the contract's stubs, which throw Connect's errors and do not retry. */
+/** A client. accounts, catalog and generations are the contract's stubs, which do not retry and throw Connect's errors. */
 export class Easel {
   readonly accounts;
   readonly catalog;
@@ -99,7 +100,7 @@ export class Easel {
   readonly #shared: Shared;
 
   constructor(options: Options = {}) {
-    const { baseUrl, secret, grpc } = options.transport ? { baseUrl: "its transport", secret: () => "", grpc: {} } : endpoint(options);
+    const { baseUrl, secret, grpc } = options.transport ? { baseUrl: "(custom transport)", secret: () => "", grpc: {} } : endpoint(options);
     const transport = options.transport ?? connection(baseUrl, secret, grpc);
     this.#shared = new Shared(baseUrl, options);
     this.accounts = createClient(v1.AccountService, transport);
@@ -107,12 +108,12 @@ export class Easel {
     this.generations = createClient(v1.GenerationService, transport);
   }
 
-  /** Returns the account. Call it first, with a timeoutMs of 10,000, to detect a wrong address, key or certificate. */
+  /** Returns the account. Call it at startup, with a timeoutMs of 10,000, to detect a wrong address, key or certificate. */
   async account(options: CallOptions = {}): Promise<Account> {
     return values.account((await this.#call(this.accounts.getAccount, {}, this.#attempts("read", "GetAccount", options))).account);
   }
 
-  /** Yields the models that can be ordered, from all pages. */
+  /** Yields the models that the caller can order, from all pages. */
   models(options: CallOptions = {}): AsyncGenerator<Model, void, undefined> {
     return this.#pages(this.catalog.listModels, {}, this.#attempts("read", "ListModels", options), ({ models }) => models.map(values.model));
   }
@@ -130,11 +131,11 @@ export class Easel {
 
   /**
    * Places an order, and retries with the same key until the outcome is known. If it throws an error whose
-   * orderOutcome is "unknown", the order may exist: order again with the key in the error.
+   * orderOutcome is "unknown", the order may exist: order again with the key from the error.
    */
   async order(model: string, inputs: Inputs, options: OrderOptions = {}): Promise<Order> {
     const { maxCostCents, labels = {} } = options;
-    if ("key" in options && (options.key ?? "") === "") throw new TypeError("a key must not be empty or undefined; omit it to generate one");
+    if ("key" in options && (options.key ?? "") === "") throw new TypeError("the key must not be empty or undefined; omit it, and the client creates one");
     const key = String(options.key ?? (await this.#makeKey()));
     const request = { modelId: model, inputsJson: textOf(inputs), idempotencyKey: key, labels, ...(maxCostCents === undefined ? {} : { maxCostCents: BigInt(maxCostCents) }) };
     const raw = await this.#call(this.generations.createGeneration, request, this.#attempts("order", "CreateGeneration", options, { key }));
@@ -142,7 +143,7 @@ export class Easel {
     return withRaw({ generationId: render.generationId, key, replayed: raw.replayed, render }, raw);
   }
 
-  /** Places an order, waits until the render is finished, and returns the render, or throws RenderFailed if it did not succeed. */
+  /** Places an order, waits until the render is finished, and returns the render. If the render did not succeed, it throws RenderFailed. */
   async run(model: string, inputs: Inputs, options: RunOptions = {}): Promise<Render> {
     const { key, ...placed } = await this.order(model, inputs, options);
     let { render } = placed;
@@ -167,7 +168,7 @@ export class Easel {
     return this.#pages(this.generations.listGenerations, { filter }, attempts, ({ generations }) => generations.map(values.render));
   }
 
-  /** Waits until a render has reached the goal, and returns the render. It handles errors like watch. */
+  /** Waits until a render is finished or, with SETTLED, its cost is final. It returns the render, and handles errors like watch. */
   async wait(render: Which, options: WatchOptions = {}): Promise<Render> {
     let newest: Render | undefined;
     for await (newest of this.watch(render, options));
@@ -181,8 +182,8 @@ export class Easel {
   }
 
   /**
-   * Yields a render's current state and each newer state, until the goal. It continues if a server restarts or is silent, and
-   * throws an error only if a retry can't help.
+   * Yields a render's current state and each newer state, until the render is finished or, with SETTLED, its cost is final. The
+   * watch continues if a server restarts or is silent. It throws an error only if a retry can't help or the limits are reached.
    */
   watch(render: Which, { until = "TERMINAL", knownEtag = "", heartbeatMs = defaultHeartbeatMs, ...options }: WatchOptions = {}): Watch<Render> {
     const heartbeatInterval = durationFromMs(heartbeatMs);
@@ -191,12 +192,13 @@ export class Easel {
   }
 
   /**
-   * Yields the current states of many renders and each newer state, until all have reached the goal. If renders is empty, it watches
-   * all matching renders, including new ones, until the caller leaves the loop. A deleted render has the state DELETED. Errors are
-   * handled as in watch. It never repeats a state of the 10,000 renders that changed last, nor a state in knownEtags.
+   * Yields the current states of many renders and each newer state, until all are finished or, with SETTLED, all costs are final.
+   * If renders is empty, it watches all matching renders, including new ones, until the caller leaves the loop. A deleted render
+   * has the state DELETED. Errors are handled as in watch. It never repeats a state of the 10,000 renders that changed last, and
+   * omits the states in knownEtags.
    */
   watchMany(renders: Iterable<Which> = [], options: WatchManyOptions = {}): Watch<Render> {
-    if (typeof renders === "string") throw new TypeError("watchMany expects an iterable of ids; use watch for one id");
+    if (typeof renders === "string") throw new TypeError("watchMany expects an iterable of IDs; for one ID, use watch");
     const { until = "TERMINAL", knownEtags = {}, heartbeatMs = defaultHeartbeatMs } = options;
     const request = create(v1.WatchGenerationsRequestSchema, {
       generationIds: Array.from(renders, idOf),
@@ -208,7 +210,7 @@ export class Easel {
     return watchMany(this.generations, request, this.#attempts("stream", "WatchGenerations", options));
   }
 
-  /** Yields the numbers and costs of orders, from all pages. */
+  /** Yields rows with the number and the cost of orders, from all pages. */
   usage(options: UsageOptions = {}): AsyncGenerator<UsageRow, void, undefined> {
     const { start, end, by = ["MODEL"], label = "" } = options;
     const times = { ...(start && { startTime: timestampFromDate(start) }), ...(end && { endTime: timestampFromDate(end) }) };
@@ -217,7 +219,7 @@ export class Easel {
   }
 
   /**
-   * Downloads a render's file, and resumes after a failure. At a path, the file appears when it is complete, verified and on disk.
+   * Downloads a render's file, and resumes after a failure. At a path, the file appears only when it is complete, verified and on disk.
    * A stream receives the bytes as they arrive, and is not closed.
    */
   async download(render: Which, to: string | Writable, options: CallOptions = {}): Promise<ContentInfo> {
@@ -232,11 +234,11 @@ export class Easel {
     const key = randomUUID();
     const { onKey } = this.#shared.options;
     if (onKey) await onKey(key);
-    else this.#shared.logger.info(`the idempotency key of the next order is ${key}`);
+    else this.#shared.logger.info(`ordering: idempotency_key=${key}`);
     return key;
   }
 
-  /** Calls until a response arrives, and returns the response. */
+  /** Retries a call until a response arrives, and returns the response. */
   async #call<I, O>(method: (request: I, options: CallOptions) => Promise<O>, request: I, attempts: Attempts): Promise<O> {
     for (;;) {
       try {
@@ -272,7 +274,7 @@ const filterOf = ({ model = "", labels = {}, owner = "" }: Filter) => ({ modelId
 function textOf(inputs: Inputs): string {
   if (typeof inputs === "string") return inputs;
   return JSON.stringify(inputs, (name, value: unknown) => {
-    if (typeof value === "number" && !Number.isFinite(value)) throw new TypeError(`JSON has no ${value}, the input ${name}`);
+    if (typeof value === "number" && !Number.isFinite(value)) throw new TypeError(`input ${name} is ${value}, which JSON cannot represent`);
     return value;
   });
 }

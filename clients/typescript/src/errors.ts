@@ -6,7 +6,7 @@ import { errorTable } from "./easel/v1/reasons.js";
 import { BadRequestSchema, ErrorInfoSchema, RequestInfoSchema, RetryInfoSchema } from "./google/rpc/error_details_pb.js";
 import type { Heartbeat, Render } from "./values.js";
 
-/** The known outcome of a failed order, which CreateGeneration defines. Discard the key only after "not_placed". */
+/** The known outcome of a failed order. The contract describes the values at CreateGeneration. Discard the key only after "not_placed". */
 export type OrderOutcome = "unknown" | "not_placed_by_this_call" | "not_placed";
 
 /** The order or render that an error is about. */
@@ -22,7 +22,7 @@ interface Parts extends About {
   raw?: ConnectError | undefined;
 }
 
-/** The base of all errors of this package. */
+/** The base class of all errors in this package. */
 export class EaselError extends Error {
   /** The gRPC code, such as UNAVAILABLE. */
   readonly code: string;
@@ -72,7 +72,7 @@ export class EaselError extends Error {
 export class InvalidRequest extends EaselError {}
 /** The API key or token is missing or rejected. */
 export class Unauthenticated extends EaselError {}
-/** The caller may not do this. */
+/** The caller does not have permission for this call. */
 export class PermissionDenied extends EaselError {}
 /** The render or model does not exist for this caller. */
 export class NotFound extends EaselError {}
@@ -82,7 +82,7 @@ export class InsufficientBalance extends EaselError {}
 export class PriceAboveLimit extends EaselError {
   readonly priceCents = this.cents("price_cents");
 }
-/** The team's budget does not cover the price, and is reset at resetTime. */
+/** The team's budget does not cover the price. The budget is reset at resetTime. */
 export class BudgetExceeded extends EaselError {
   readonly priceCents = this.cents("price_cents");
   readonly remainingCents = this.cents("remaining_cents");
@@ -93,19 +93,19 @@ export class BudgetExceeded extends EaselError {
 export class DailyCapReached extends EaselError {}
 /** The idempotency key was used for another order. */
 export class IdempotencyKeyReused extends EaselError {}
-/** The order may exist. Keep its key, and order again with it. */
+/** The order may or may not exist. Keep its key, and order again with the same key. */
 export class OutcomeUnknown extends EaselError {}
 /** The render is not finished, or its result does not exist yet. */
 export class NotReady extends EaselError {}
-/** The render has no file and will not get one. */
+/** The render has no file and never will. */
 export class NoContent extends EaselError {}
 /** The content has changed since the download started. */
 export class ContentChanged extends EaselError {}
-/** Easel or the catalog can't respond now. */
+/** Easel or the catalog is temporarily unavailable. */
 export class Unavailable extends EaselError {}
-/** The server's operator must fix the cause. */
+/** The call failed for a reason that the server's operator must fix. */
 export class ServerFault extends EaselError {}
-/** The timeout of the call or of its signal has passed. raw is the last failure, and heartbeat a watch's last heartbeat. */
+/** The timeout of the call or of its signal has passed. raw is the last failure. In a watch, heartbeat is the last heartbeat. */
 export class Timeout extends EaselError {
   constructor(
     message: string,
@@ -151,7 +151,7 @@ export function errorOf(raw: ConnectError, address: string, silent: boolean, abo
 /** Returns a status message, or a clearer message if the connection to the address failed. */
 function plain(text: string, address: string, silent: boolean): string {
   if (text.includes("wrong version number")) return "server does not speak TLS; use http:// in the address"; // an OpenSSL error
-  if (text === "PING timed out" || text === "the connection does not answer" || (silent && text === "the operation timed out")) return `${address} does not respond`;
+  if (text === "PING timed out" || text === "the connection does not respond" || (silent && text === "the operation timed out")) return `${address} does not respond`;
   return /^(connect|read|write) E[A-Z]+|^getaddrinfo /.test(text) ? `connection to ${address} failed: ${text}` : text;
 }
 

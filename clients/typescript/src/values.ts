@@ -1,14 +1,15 @@
-// The contract's values in JavaScript types: numbers of cents, dates, milliseconds and names. raw is a value's complete message,
-// with the fields of a newer server; it is not printed, copied or in JSON. Undefined means that the server sent no value.
+// The contract's values in JavaScript types. Cents and milliseconds are numbers, times are dates, and enum values are names. The
+// property raw is the original message, which includes the fields of a newer server. It is not enumerable, so it is not printed,
+// copied or converted to JSON. Undefined means that the server sent no value.
 import { create, isMessage, toJson, type DescField, type DescMessage, type JsonObject, type JsonValue, type Message } from "@bufbuild/protobuf";
 import { durationMs, timestampDate, ValueSchema, type Duration, type Timestamp } from "@bufbuild/protobuf/wkt";
 import * as v1 from "./easel/v1/index.js";
 
-/** An enum's names. A value from a newer server has a name such as unknown(9). */
+/** The names of an enum's values. A value from a newer server has a name such as unknown(9). */
 type Name<E> = Exclude<keyof E & string, "UNSPECIFIED"> | `unknown(${number})`;
 /** The state of a render. QUEUED, RUNNING and UNRECOGNIZED are not final. */
 export type State = Name<typeof v1.State>;
-/** The goal of a watch: the render is finished, or its cost is final. */
+/** The state at which a watch ends. TERMINAL: the render is finished. SETTLED: its cost is also final. */
 export type WatchUntil = "TERMINAL" | "SETTLED";
 /** The condition of the catalog. */
 export type UpstreamCondition = Name<typeof v1.UpstreamCondition>;
@@ -97,7 +98,7 @@ export interface Account {
   raw: v1.Account;
 }
 
-/** A model of the catalog. Easel.model always has its input fields. */
+/** A model of the catalog. Easel.models may omit the input fields; Easel.model returns them. */
 export interface Model {
   modelId: string;
   displayName: string;
@@ -189,7 +190,7 @@ function read(schema: DescMessage, raw: Message = create(schema)): Record<string
   return withRaw(found, raw);
 }
 
-/** Adds the complete message to a value, as raw. The member is not enumerable, because JSON has no bigint. */
+/** Adds the original message to a value, as raw. The property is not enumerable, because JSON.stringify fails for a bigint. */
 export function withRaw<V extends object, M>(value: V, raw: M): V & { raw: M } {
   return Object.defineProperty(value, "raw", { value: raw }) as V & { raw: M };
 }

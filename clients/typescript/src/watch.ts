@@ -7,7 +7,7 @@ import type * as v1 from "./easel/v1/index.js";
 import { errorTable } from "./easel/v1/reasons.js";
 import { values, type Render } from "./values.js";
 
-/** Yields states until the caller leaves the loop or calls stop. A signal ends the watch with an error. */
+/** An iterator over states. It ends when the watch is complete, the caller leaves the loop or calls stop. A signal ends it with an error. */
 export class Watch<T> implements AsyncIterableIterator<T> {
   readonly #stopped = new AbortController();
   readonly #states: AsyncGenerator<T, void, undefined>;
@@ -70,18 +70,18 @@ export const watchMany = (generations: Generations, request: v1.WatchGenerations
     });
   });
 
-/** The etags of the latest updates in a watch of many generations. */
+/** The etag of each generation in a watch of many generations, up to mostEtags. */
 class Etags {
   readonly named: boolean;
-  readonly #known: Map<string, string>; // etag by ID; the entry with the oldest change is first
-  readonly #finished = new Set<string>(); // IDs of final renders, which need no further read
+  readonly #known: Map<string, string>; // etag by ID; the generation that changed least recently is first
+  readonly #finished = new Set<string>(); // IDs of succeeded and refunded renders, which wanted omits
 
   constructor({ generationIds, knownEtags }: v1.WatchGenerationsRequest) {
     this.named = generationIds.length > 0;
     this.#known = new Map(Object.entries(knownEtags).slice(-mostEtags));
   }
 
-  /** Returns the next request's etags. It omits final renders, because the server would read those that the catalog no longer lists. */
+  /** Returns the etags for the next request. It omits finished renders, because the server reads each requested render that the catalog no longer lists. */
   wanted(): Record<string, string> {
     return Object.fromEntries([...this.#known].filter(([id]) => !this.#finished.has(id)).slice(-mostKnownEtags));
   }
@@ -90,7 +90,7 @@ class Etags {
     return this.#known.get(generationId) === etag;
   }
 
-  /** Stores the etag of an update. It forgets a deleted generation, unless the request names that generation. */
+  /** Stores the etag of an update. If the request does not name its generations, it forgets a deleted generation. */
   add({ generationId, etag, state }: v1.Generation): void {
     this.#forget(generationId);
     if (state === State.DELETED && !this.named) return;
@@ -108,11 +108,11 @@ class Etags {
 
 /** One kind of watch, with updates of type U that contain values of type T. */
 interface Watched<U, T> {
-  /** Opens a stream that continues after the last update. */
+  /** Opens a stream whose request has the etags of the states received so far. */
   start: (signal: AbortSignal) => AsyncIterable<{ event: WatchEvent<U> }>;
   /** Returns the value in an update, or undefined if the value is not new. A new value resets the back-off. */
   newer: (update: U) => T | undefined;
-  /** Whether the watch has a goal, at which the server ends the stream with OK. */
+  /** Whether the watch is complete when the server ends the stream with OK. Otherwise the stream is opened again. */
   hasGoal: boolean;
   heartbeatMs: number;
 }
@@ -123,13 +123,13 @@ type WatchEvent<U> =
   | { case: "closing"; value: v1.StreamClosing }
   | { case: "content" | "caughtUp" | undefined; value?: unknown };
 
-/** Yields new values, and reopens the stream whenever it ends, until the goal is reached or an error is final. */
+/** Yields new values, and reopens the stream after each failure, until the watch is complete or an error is final. */
 async function* follow<U, T>(attempts: Attempts, stopped: AbortSignal, watched: Watched<U, T>): AsyncGenerator<T, void, undefined> {
-  // If the interval is too short or too long, the server gets this time to reject the request.
+  // Even if the interval is outside the allowed range, the server has this long to reject the request.
   const limitMs = 3 * Math.min(Math.max(watched.heartbeatMs, shortestHeartbeatMs), longestHeartbeatMs);
   const outer = attempts.signal ? AbortSignal.any([attempts.signal, stopped]) : stopped;
   while (!stopped.aborted) {
-    let asked = 0; // delay in milliseconds that a closing server requests
+    let asked = 0; // delay in milliseconds that the server requests when it closes the stream
     const began = performance.now();
     try {
       for await (const { event } of unlessSilent(watched.start, limitMs, outer)) {
@@ -140,7 +140,7 @@ async function* follow<U, T>(attempts: Attempts, stopped: AbortSignal, watched: 
         if (newer !== undefined) yield newer;
       }
       if (watched.hasGoal) return;
-      throw new ConnectError("the stream has ended, and has no goal", Code.Unavailable);
+      throw new ConnectError("the server ended the stream", Code.Unavailable);
     } catch (error) {
       if (performance.now() - began > longest) attempts.failures = 0;
       if (!stopped.aborted) await attempts.pause(error, { asked, ends: errorTable.watch_ends, stopped });
@@ -148,7 +148,7 @@ async function* follow<U, T>(attempts: Attempts, stopped: AbortSignal, watched: 
   }
 }
 
-/** Yields the messages of a stream, and aborts it after a silence of limitMs. */
+/** Yields the messages of a stream, and aborts the stream if no message arrives for limitMs. */
 async function* unlessSilent<T>(start: (signal: AbortSignal) => AsyncIterable<T>, limitMs: number, outer: AbortSignal): AsyncGenerator<T> {
   const inner = new AbortController();
   const stream = start(AbortSignal.any([outer, inner.signal]))[Symbol.asyncIterator]();
