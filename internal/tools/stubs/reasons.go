@@ -90,7 +90,7 @@ public final class %[2]sException extends EaselException {
 `, about, name)
 		fmt.Fprintf(&cases, "      case \"%s\":\n        return new %[1]sException(failure);\n", name)
 	}
-	texts[filepath.Join(directory, "Classes.java")] = heading + `/** Makes the exception of a class. */
+	texts[filepath.Join(directory, "Classes.java")] = heading + `/** Creates the exception for an error class. */
 final class Classes {
   private Classes() {}
 

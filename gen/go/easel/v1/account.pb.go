@@ -81,7 +81,7 @@ func (BudgetWindow) EnumDescriptor() ([]byte, []int) {
 type UsageDimension int32
 
 const (
-	// Never used.
+	// Not allowed in a request.
 	UsageDimension_USAGE_DIMENSION_UNSPECIFIED UsageDimension = 0
 	// The day on which the order was placed, in UTC.
 	UsageDimension_USAGE_DIMENSION_DAY UsageDimension = 1
@@ -142,19 +142,20 @@ func (UsageDimension) EnumDescriptor() ([]byte, []int) {
 	return file_easel_v1_account_proto_rawDescGZIP(), []int{1}
 }
 
-// Account is the catalog account that the API key of a call belongs to. All API keys of the account
-// share its balance, as does the catalog's own studio.
+// Account is the catalog account to which the API key of a call belongs. All API keys of the
+// account share its balance. Renders that are ordered in the catalog's interactive studio also use
+// it.
 type Account struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Remaining balance in euro cents. If unset, the balance is unknown, not zero: the catalog sent
-	// no readable amount, or the caller may not see it.
+	// Remaining balance in euro cents. Unset if the catalog sent no readable amount, or if the caller
+	// may not see the balance. Unset does not mean zero.
 	//
 	// If the server has a callers file, only operators may see the balance.
 	BalanceCents *int64 `protobuf:"varint,1,opt,name=balance_cents,json=balanceCents,proto3,oneof" json:"balance_cents,omitempty"`
 	// ISO 4217 code of all amounts, which currently is always "EUR".
 	CurrencyCode string `protobuf:"bytes,2,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`
 	// Time when the catalog returned this record, by Easel's clock. If the caller may not see the
-	// balance, it is the time when its budgets were read.
+	// balance, it is the time when the ledger returned the budgets.
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
 	// Members of the catalog's record that have no field in this contract, unchanged. They never
 	// include an API key. Unset if the caller may not see the balance.
@@ -162,10 +163,10 @@ type Account struct {
 	// Numbers are doubles: do not rely on integers beyond 2^53.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,4,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
 	// Budgets of the caller's team: one for each window that has a limit. The daily budget comes
-	// first. Empty without limits.
+	// first. Empty if there are no limits.
 	Budgets []*Budget `protobuf:"bytes,5,rep,name=budgets,proto3" json:"budgets,omitempty"`
-	// Names of omitted fields, which are empty. The server omits "upstream_fields" if the response
-	// would exceed 4 MiB, the limit of gRPC clients.
+	// Names of fields that the server left empty. It omits "upstream_fields" if the response would
+	// exceed 4 MiB, the default limit of gRPC clients.
 	OmittedFields []string `protobuf:"bytes,6,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -350,7 +351,7 @@ func (x *Budget) GetCurrencyCode() string {
 }
 
 // UsageRow is the number and the cost of the orders that have the same values in all dimensions.
-// Everything about an order, including a later refund, counts at the time when it was placed.
+// All amounts of an order, including a later refund, count at the time when the order was placed.
 // Orders that the catalog rejected are not counted.
 type UsageRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -362,7 +363,7 @@ type UsageRow struct {
 	// Caller that placed the orders. Empty if the rows are not grouped by caller, or if callers
 	// forward their own API keys.
 	Caller string `protobuf:"bytes,3,opt,name=caller,proto3" json:"caller,omitempty"`
-	// ID of the model. Empty if the rows are not grouped by model.
+	// ID of the model, or empty if the rows are not grouped by model.
 	ModelId string `protobuf:"bytes,4,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	// Value of the label. Empty if the rows are not grouped by label, or if the orders do not have
 	// the label.
@@ -380,14 +381,13 @@ type UsageRow struct {
 	RefundedCents int64 `protobuf:"varint,10,opt,name=refunded_cents,json=refundedCents,proto3" json:"refunded_cents,omitempty"`
 	// Quoted prices of orders whose cost is not known yet, in euro cents.
 	//
-	// An order without a budget and without max_cost_cents has no quote, so nothing is reserved for
-	// it.
+	// For an order without a budget and without max_cost_cents, no price is quoted or reserved.
 	ReservedCents int64 `protobuf:"varint,11,opt,name=reserved_cents,json=reservedCents,proto3" json:"reserved_cents,omitempty"`
 	// Amount that counts as spent although the catalog has not confirmed it, in euro cents.
 	//
-	// It comes from renders that failed or were deleted without a known refund, and from renders that
-	// finished without a readable price. A render with a known price also counts in
-	// cost_cents; a render without one does not.
+	// It is the price of renders that failed or were deleted without a known refund, and of renders
+	// that finished without a readable price. If the catalog sent the price of a render, the price is
+	// also part of cost_cents.
 	UnconfirmedCents int64 `protobuf:"varint,12,opt,name=unconfirmed_cents,json=unconfirmedCents,proto3" json:"unconfirmed_cents,omitempty"`
 	// ISO 4217 code of the amounts, which currently is always "EUR".
 	CurrencyCode  string `protobuf:"bytes,13,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`

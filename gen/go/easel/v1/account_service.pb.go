@@ -64,7 +64,7 @@ func (*GetAccountRequest) Descriptor() ([]byte, []int) {
 // GetAccountResponse contains the account.
 type GetAccountResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The account of the API key of this call.
+	// The account to which the API key of this call belongs.
 	Account       *Account `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -27,11 +27,11 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AccountService reads the account of an API key from the catalog, and usage from the ledger.
-// GenerationService describes the ledger.
+// AccountService returns the account of an API key from the catalog, and usage from the ledger. The
+// comment of GenerationService describes the ledger.
 type AccountServiceClient interface {
 	// GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
-	// balance is never cached: each call of a caller that may see it sends one request to the
+	// balance is never cached: each call by a caller that may see it sends one request to the
 	// catalog.
 	//
 	// Errors:
@@ -43,14 +43,14 @@ type AccountServiceClient interface {
 	// ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
 	// of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
 	// sees the orders that were placed through Easel with this API key. Rows are sorted by their
-	// dimensions, in the order of group_by. There are no rows without orders.
+	// dimensions, in the order of group_by. A combination of values without orders has no row.
 	//
 	// If a forwarded API key has no orders, the call sends one request to the catalog to check the
 	// API key.
 	//
 	// Errors:
 	//   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
-	//   - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list with the same
+	//   - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
 	//     start_time, end_time, group_by and label_name.
 	//   - UNAUTHENTICATED: the API key is missing, or it has no orders and the catalog rejects it.
 	ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error)
@@ -88,11 +88,11 @@ func (c *accountServiceClient) ListUsage(ctx context.Context, in *ListUsageReque
 // All implementations must embed UnimplementedAccountServiceServer
 // for forward compatibility.
 //
-// AccountService reads the account of an API key from the catalog, and usage from the ledger.
-// GenerationService describes the ledger.
+// AccountService returns the account of an API key from the catalog, and usage from the ledger. The
+// comment of GenerationService describes the ledger.
 type AccountServiceServer interface {
 	// GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
-	// balance is never cached: each call of a caller that may see it sends one request to the
+	// balance is never cached: each call by a caller that may see it sends one request to the
 	// catalog.
 	//
 	// Errors:
@@ -104,14 +104,14 @@ type AccountServiceServer interface {
 	// ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
 	// of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
 	// sees the orders that were placed through Easel with this API key. Rows are sorted by their
-	// dimensions, in the order of group_by. There are no rows without orders.
+	// dimensions, in the order of group_by. A combination of values without orders has no row.
 	//
 	// If a forwarded API key has no orders, the call sends one request to the catalog to check the
 	// API key.
 	//
 	// Errors:
 	//   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
-	//   - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list with the same
+	//   - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
 	//     start_time, end_time, group_by and label_name.
 	//   - UNAUTHENTICATED: the API key is missing, or it has no orders and the catalog rejects it.
 	ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error)

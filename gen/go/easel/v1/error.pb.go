@@ -22,24 +22,25 @@ const (
 )
 
 // ErrorReason is the machine-readable reason of an error. Every error of Easel has
-// google.rpc.ErrorInfo with the domain "easel" and the name of one of these values as its reason. A
-// reason has one gRPC code. Over REST, it has the HTTP status that gRPC maps to this code, unless
-// its comment names another one. A reason that is not listed here comes from a newer server: handle
-// it by its code.
+// google.rpc.ErrorInfo with the domain "easel" and the name of one of these values as its reason.
+// Each reason has one gRPC code. Over REST, its HTTP status is the usual one for this code, unless
+// the comment of the reason names another status. If a reason is not listed here, it comes from a
+// newer server: handle the error by its code.
 //
 // Before a retry, wait for the delay in RetryInfo. Without RetryInfo, back off.
 //
 // google.rpc.RequestInfo has the trace ID of the call, which is also in the operator's logs and
-// traces. Over gRPC it is missing if the call was rejected before its message was read, such as a
-// call without a credential.
+// traces. Over gRPC, it is missing if the call was rejected before its message was read, for
+// example because it has no credential.
 //
 // Some errors have only a code, because they do not come from Easel. The gRPC library rejects some
-// calls itself, such as a message that is too large. A proxy in front of Easel can also return
-// errors.
+// calls itself, such as a call whose message is too large. A proxy in front of Easel can also
+// return errors.
 //
-// If a response of the catalog is the cause, the metadata of ErrorInfo has its HTTP status as
-// upstream_status. It has the catalog's own code, in upper case, as upstream_code, if the code is
-// at most 64 characters of [A-Z0-9_.-].
+// If a response from the catalog caused the error, the metadata of ErrorInfo has the HTTP status of
+// this response as upstream_status. If the response has an error code, the metadata has that code
+// in upper case as upstream_code, unless the code has more than 64 characters or characters outside
+// [A-Z0-9_.-].
 //
 // For an order, order_outcome in the metadata of ErrorInfo takes precedence over the advice here.
 // See CreateGeneration. A retry of an order must have the same idempotency_key.
@@ -68,9 +69,9 @@ const (
 	// UNAUTHENTICATED. The call has no API key, and this server forwards the API keys of its callers.
 	// Not retryable: send the API key as "authorization: Bearer ...".
 	ErrorReason_CREDENTIAL_MISSING ErrorReason = 10
-	// UNAUTHENTICATED. The authorization does not have the form "Bearer ...", is sent twice, or
-	// exceeds 4,096 bytes (8,192 for a token of the callers file). Not retryable: fix the
-	// authorization.
+	// UNAUTHENTICATED. The authorization header does not have the form "Bearer ...", is sent twice,
+	// or has more than 4,096 bytes (8,192 bytes if the server has a callers file). Not retryable: fix
+	// the header.
 	ErrorReason_CREDENTIAL_MALFORMED ErrorReason = 11
 	// UNAUTHENTICATED. The call has no token or certificate that the server knows, or the caller's
 	// permissions have changed since the call started. Not retryable: send the token or certificate
@@ -83,8 +84,8 @@ const (
 	// PERMISSION_DENIED. The catalog denies this request for this API key. Not retryable: use an API
 	// key with the permission.
 	ErrorReason_UPSTREAM_FORBIDDEN ErrorReason = 14
-	// PERMISSION_DENIED. The caller's team may not use this model. Its older orders of the model
-	// remain readable. Not retryable: ask the operator.
+	// PERMISSION_DENIED. The caller's team may not use this model. Renders that the team ordered
+	// earlier remain readable. Not retryable: ask the operator.
 	ErrorReason_MODEL_NOT_ALLOWED ErrorReason = 15
 	// NOT_FOUND. There is no such render for this caller, or it was deleted; ResourceInfo names it.
 	// Not retryable: ListGenerations returns the IDs.
@@ -108,8 +109,8 @@ const (
 	// RESOURCE_EXHAUSTED. The API key has reached the daily cap that the catalog has set;
 	// QuotaFailure has the details. Retryable: on the next day; there is no RetryInfo.
 	ErrorReason_API_KEY_DAILY_CAP ErrorReason = 33
-	// ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable: to read that
-	// order, send its model and inputs.
+	// ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable: to get the
+	// render of that order, send its model and inputs with the key.
 	ErrorReason_IDEMPOTENCY_KEY_REUSED ErrorReason = 34
 	// ABORTED. The catalog is still processing this idempotency_key. Retryable.
 	ErrorReason_SUBMISSION_IN_PROGRESS ErrorReason = 35
@@ -120,7 +121,7 @@ const (
 	// FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable: when it is
 	// terminal, or with force.
 	ErrorReason_GENERATION_ACTIVE ErrorReason = 37
-	// FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay of RetryInfo. To
+	// FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay in RetryInfo. To
 	// avoid this error, wait for the render first, or set wait_timeout.
 	ErrorReason_CONTENT_NOT_READY ErrorReason = 40
 	// FAILED_PRECONDITION. The render has no file and never will; the metadata has its state. Not
@@ -131,16 +132,16 @@ const (
 	ErrorReason_READ_OFFSET_OUT_OF_RANGE ErrorReason = 42
 	// UNAVAILABLE. The download was interrupted. Retryable: from next_offset in the metadata.
 	ErrorReason_CONTENT_INTERRUPTED ErrorReason = 43
-	// DATA_LOSS, over REST 412. The result has another etag than the caller sent, or has changed
-	// during the download. Retryable: from the first byte, without an etag.
+	// DATA_LOSS, over REST 412. The etag of the result differs from the etag that the caller sent, or
+	// the result changed during the download. Retryable: from the first byte, without an etag.
 	ErrorReason_CONTENT_CHANGED ErrorReason = 44
 	// RESOURCE_EXHAUSTED. The rate limit of the catalog is reached. Retryable.
 	ErrorReason_UPSTREAM_RATE_LIMITED ErrorReason = 50
 	// UNAVAILABLE. The catalog does not respond. Retryable.
 	ErrorReason_UPSTREAM_UNAVAILABLE ErrorReason = 51
-	// INTERNAL. The catalog returned a redirect. Redirects are followed only for the bytes of a
-	// result, and only to hosts that the operator has named. Not retryable: the operator has to check
-	// the base URL, or name the host.
+	// INTERNAL. The catalog returned a redirect. Easel follows redirects only for the bytes of a
+	// result, and only to hosts in EASEL_CONTENT_HOSTS. Not retryable: the operator has to check the
+	// base URL, or add the host.
 	ErrorReason_UPSTREAM_REDIRECT_REFUSED ErrorReason = 52
 	// INTERNAL. The response of the catalog contradicts its specification. Not retryable: the
 	// operator has to check the base URL.
@@ -152,8 +153,8 @@ const (
 	// UNAVAILABLE. The server has not loaded the keys of the token's issuer yet, so it can't verify
 	// the token. Nothing was sent to the catalog. Retryable.
 	ErrorReason_ISSUER_UNAVAILABLE ErrorReason = 62
-	// RESOURCE_EXHAUSTED. The server is full or, with QuotaFailure, the quota of the caller is used
-	// up. This call has sent no order. Retryable.
+	// RESOURCE_EXHAUSTED. The server has too many calls or, with QuotaFailure, the caller has reached
+	// its own limit. This call has sent no order. Retryable.
 	ErrorReason_OVERLOADED ErrorReason = 70
 	// RESOURCE_EXHAUSTED. The caller has reached its limit of open streams or of watched renders;
 	// QuotaFailure has the limit. Retryable: after one of its streams has ended.
@@ -161,10 +162,10 @@ const (
 	// RESOURCE_EXHAUSTED. The caller has read nothing from the stream for too long. Retryable: if the
 	// caller reads faster.
 	ErrorReason_READER_TOO_SLOW ErrorReason = 72
-	// UNAVAILABLE. The server is stopping. Retryable: after the delay of RetryInfo.
+	// UNAVAILABLE. The server is stopping. Retryable: after the delay in RetryInfo.
 	ErrorReason_SERVER_DRAINING ErrorReason = 73
 	// UNAVAILABLE. The stream has reached the maximum age that the operator has set, or the caller's
-	// token has expired. Retryable: after the delay of RetryInfo, with a valid token.
+	// token has expired. Retryable: after the delay in RetryInfo, with a valid token.
 	ErrorReason_STREAM_MAX_AGE ErrorReason = 74
 	// NOT_FOUND, only over REST. There is no such path. Not retryable: /openapi.json lists the paths.
 	ErrorReason_ROUTE_NOT_FOUND ErrorReason = 80
@@ -188,15 +189,16 @@ const (
 	ErrorReason_CANCELLED ErrorReason = 90
 	// DEADLINE_EXCEEDED. The caller's deadline has passed. Retryable: with a later deadline.
 	ErrorReason_DEADLINE_EXCEEDED ErrorReason = 91
-	// INTERNAL. A fault of this server or its ledger, which the log describes. Possibly retryable.
+	// INTERNAL. This server or its ledger has failed. The server's log has the details. Possibly
+	// retryable.
 	ErrorReason_INTERNAL ErrorReason = 92
 	// UNIMPLEMENTED. The server does not have this method, because it is older than the stubs. Not
 	// retryable: update the server.
 	ErrorReason_UNIMPLEMENTED ErrorReason = 93
 	// INVALID_ARGUMENT. The reflection service can't read the request. Not retryable.
 	ErrorReason_INVALID_ARGUMENT ErrorReason = 94
-	// RESOURCE_EXHAUSTED, only over REST. The response is too large for the REST form. Not retryable:
-	// ask for smaller pages.
+	// RESOURCE_EXHAUSTED, only over REST. The response is too large for REST. Not retryable: request
+	// smaller pages.
 	ErrorReason_RESOURCE_EXHAUSTED ErrorReason = 95
 	// UNAVAILABLE, only over REST. The server is stopping, and the response is lost. Retryable.
 	ErrorReason_UNAVAILABLE ErrorReason = 96

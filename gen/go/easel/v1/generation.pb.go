@@ -43,8 +43,8 @@ const (
 	State_STATE_FAILED State = 4
 	// Finished without a result, and the price was refunded. Terminal and settled.
 	State_STATE_REFUNDED State = 5
-	// Deleted from the catalog, or never in it. The catalog does not distinguish the two. Terminal.
-	// Only watches, waits, and lists that ask for it return this state.
+	// Deleted from the catalog, or never in the catalog, which does not distinguish the two.
+	// Terminal. Only watches, waits, and lists whose filter has this state return it.
 	State_STATE_DELETED State = 6
 	// A status that this version of Easel does not know. See Generation.upstream_status. Not
 	// terminal: polling continues.
@@ -132,18 +132,18 @@ type Generation struct {
 	// The catalog's message about the failure, shortened to 1 KiB. Empty if the render did not fail,
 	// or if the catalog sends no message.
 	FailureMessage string `protobuf:"bytes,10,opt,name=failure_message,json=failureMessage,proto3" json:"failure_message,omitempty"`
-	// Time of the order, from the catalog if it sends a readable time. Otherwise it is the time when
-	// this process placed the order. Unset if both are unknown.
+	// Time of the order, from the catalog if it sends a readable time. Otherwise, the time when this
+	// process placed the order. Unset if both are unknown.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Time when the render became terminal. Unset while it is not terminal.
 	//
-	// The time is from the catalog if it sends a readable time. Otherwise it is the time when this
-	// process first saw the terminal state.
+	// The time is from the catalog if it sends a readable time. Otherwise, it is the time when this
+	// process first received the terminal state.
 	TerminalTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=terminal_time,json=terminalTime,proto3" json:"terminal_time,omitempty"`
 	// Time when the catalog returned this record, by Easel's clock.
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
-	// Digest of the fields of the catalog's record, without the times of polls. It is the same on
-	// every replica. Send it to WatchGeneration as known_etag.
+	// Digest of the catalog's record. It changes only if the record changes, and is the same on every
+	// replica. Send it to WatchGeneration as known_etag.
 	Etag string `protobuf:"bytes,14,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Members of the catalog's record that have no field in this contract, unchanged. They never
 	// include an API key or the catalog's content URL.
@@ -156,11 +156,11 @@ type Generation struct {
 	Caller string `protobuf:"bytes,17,opt,name=caller,proto3" json:"caller,omitempty"`
 	// Labels of the order. See CreateGenerationRequest.labels. Not part of the etag.
 	Labels map[string]string `protobuf:"bytes,18,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Names of omitted fields, which are empty. The server omits fields if the response would exceed
-	// 4 MiB, the limit of gRPC clients. Not part of the etag.
+	// Names of fields that the server left empty, because the response would otherwise exceed 4 MiB,
+	// the default limit of gRPC clients. Not part of the etag.
 	//
 	// The server omits "upstream_fields" first, then "inputs", then "text". A list also omits long
-	// fields, which GetGeneration returns.
+	// fields; GetGeneration returns them.
 	OmittedFields []string `protobuf:"bytes,19,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
 	// ISO 4217 code of cost_cents, which currently is always "EUR". Empty if cost_cents is unset. Not
 	// part of the etag.

@@ -26,7 +26,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// WatchUntil is the goal of a watch or wait.
+// WatchUntil is the state of a render at which a watch or wait ends.
 type WatchUntil int32
 
 const (
@@ -254,7 +254,7 @@ type QuoteGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the model. 1 to 256 bytes without control characters.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// Input values by the names of the model's input fields. At most 20,000 values, including nested
+	// Input values, by name of the model's input field. At most 20,000 values, including nested
 	// values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
 	Inputs *structpb.Struct `protobuf:"bytes,2,opt,name=inputs,proto3" json:"inputs,omitempty"`
 	// The inputs as one JSON object, with every number exactly as written. At most 1 MiB by default;
@@ -366,14 +366,14 @@ type CreateGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the model. 1 to 256 bytes without control characters.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// Input values by the names of the model's input fields. At most 20,000 values, including nested
+	// Input values, by name of the model's input field. At most 20,000 values, including nested
 	// values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
 	Inputs *structpb.Struct `protobuf:"bytes,2,opt,name=inputs,proto3" json:"inputs,omitempty"`
 	// The inputs as one JSON object, with every number exactly as written. At most 1 MiB by default;
 	// the operator can raise the limit to 16 MiB.
 	InputsJson string `protobuf:"bytes,3,opt,name=inputs_json,json=inputsJson,proto3" json:"inputs_json,omitempty"`
-	// Identifies this order. Create a new key for each new order, such as a UUID, and store it before
-	// the first call. Send it until the outcome is known.
+	// Key that identifies this order, such as a UUID. Create a new key for each new order, store it
+	// before the first call, and send it with each retry.
 	//
 	// 1 to 255 visible ASCII characters, unique under the API key. If the server has one API key for
 	// many callers, each owner has its own keys: two teams that choose the same key place two orders.
@@ -633,7 +633,7 @@ func (x *GetGenerationResponse) GetGeneration() *Generation {
 	return nil
 }
 
-// ListGenerationsRequest asks for one page of renders.
+// ListGenerationsRequest requests one page of renders.
 type ListGenerationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Maximum number of renders in the response. Zero means 100, and more than 1000 means 1000. A
@@ -708,7 +708,7 @@ type GenerationFilter struct {
 	// matches renders whose state has always been STATE_UNRECOGNIZED. STATE_UNRECOGNIZED itself
 	// matches nothing.
 	States []State `protobuf:"varint,2,rep,packed,name=states,proto3,enum=easel.v1.State" json:"states,omitempty"`
-	// Labels that the order must have. It may have others too. Over REST, use
+	// Labels that the order must have. The order may also have other labels. Over REST, use
 	// filter.labels[name]=value for each label.
 	Labels map[string]string `protobuf:"bytes,3,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Owner of the renders. Only an operator may set it. If empty, an operator gets the renders of
@@ -832,7 +832,7 @@ func (x *ListGenerationsResponse) GetNextPageToken() string {
 	return ""
 }
 
-// WaitGenerationRequest identifies a render and the goal of the wait.
+// WaitGenerationRequest identifies a render, and the state for which the call waits.
 type WaitGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
@@ -841,7 +841,7 @@ type WaitGenerationRequest struct {
 	// Maximum time to wait, up to 10 minutes. If unset, 60 s. If the caller's deadline is earlier,
 	// the call returns shortly before it.
 	Timeout *durationpb.Duration `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`
-	// State of the render at which the watch ends.
+	// State of the render at which the wait ends.
 	Until         WatchUntil `protobuf:"varint,3,opt,name=until,proto3,enum=easel.v1.WatchUntil" json:"until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -898,10 +898,11 @@ func (x *WaitGenerationRequest) GetUntil() WatchUntil {
 	return WatchUntil_WATCH_UNTIL_UNSPECIFIED
 }
 
-// WaitGenerationResponse contains the newest state.
+// WaitGenerationResponse contains the latest state.
 type WaitGenerationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The render at the goal, or in its newest state when the timeout expired.
+	// The render in its latest state. If the timeout has expired, the awaited state is not reached
+	// yet.
 	Generation    *Generation `protobuf:"bytes,1,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -950,7 +951,7 @@ type WatchGenerationRequest struct {
 	// ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
 	// "..".
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
-	// Goal of the watch.
+	// State of the render at which the watch ends.
 	Until WatchUntil `protobuf:"varint,2,opt,name=until,proto3,enum=easel.v1.WatchUntil" json:"until,omitempty"`
 	// The etag of the last update that the caller has. If nothing has changed since, the stream
 	// starts with a heartbeat. Over REST, the header Last-Event-ID may contain it.
@@ -1137,7 +1138,7 @@ type WatchGenerationResponse_Update struct {
 }
 
 type WatchGenerationResponse_Heartbeat struct {
-	// Nothing has changed.
+	// Sent while nothing changes.
 	Heartbeat *Heartbeat `protobuf:"bytes,2,opt,name=heartbeat,proto3,oneof"`
 }
 
@@ -1147,7 +1148,7 @@ type WatchGenerationResponse_Content struct {
 }
 
 type WatchGenerationResponse_Closing struct {
-	// The server is about to end the stream before the goal is reached.
+	// Sent before the server ends a stream whose watch is not complete.
 	Closing *StreamClosing `protobuf:"bytes,4,opt,name=closing,proto3,oneof"`
 }
 
@@ -1232,8 +1233,8 @@ type Heartbeat struct {
 	// owner. The caller then sees only the kind of the error, such as "unavailable". Operators see
 	// the complete error.
 	LastError string `protobuf:"bytes,5,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	// Typical time until such a render finishes, estimated from earlier renders of the same model
-	// under the same API key. Unset without earlier renders.
+	// Estimated time until the render finishes, from earlier renders of the same model under the same
+	// API key. Unset if there were no earlier renders.
 	TypicalRemaining *durationpb.Duration `protobuf:"bytes,6,opt,name=typical_remaining,json=typicalRemaining,proto3" json:"typical_remaining,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -1317,7 +1318,7 @@ type StreamClosing struct {
 	// Reason for the end of the stream.
 	Reason StreamClosingReason `protobuf:"varint,1,opt,name=reason,proto3,enum=easel.v1.StreamClosingReason" json:"reason,omitempty"`
 	// Time to wait before the caller watches again. It differs between callers, so that they do not
-	// all return at the same time.
+	// all reconnect at the same time.
 	RetryDelay    *durationpb.Duration `protobuf:"bytes,2,opt,name=retry_delay,json=retryDelay,proto3" json:"retry_delay,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1375,20 +1376,20 @@ type WatchGenerationsRequest struct {
 	// WatchGenerationRequest.generation_id. If empty, the stream has every render that the catalog
 	// lists for the API key.
 	GenerationIds []string `protobuf:"bytes,1,rep,name=generation_ids,json=generationIds,proto3" json:"generation_ids,omitempty"`
-	// Goal of the watch of each named render. Ignored without named renders.
+	// State at which the watch of a named render ends. Ignored if generation_ids is empty.
 	Until WatchUntil `protobuf:"varint,2,opt,name=until,proto3,enum=easel.v1.WatchUntil" json:"until,omitempty"`
-	// Maximum time without a message on the whole stream before a heartbeat is sent, 1 to 60 s. If
-	// unset, 15 s.
+	// Maximum time without a message on the stream before a heartbeat is sent, 1 to 60 s. If unset,
+	// 15 s.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
 	// The etags of the last updates that the caller has, by render ID, up to 1000. Renders that have
-	// not changed since are not sent again.
+	// not changed since then are not sent again.
 	//
 	// If no render has changed, the stream starts with caught_up, which counts all renders of the
 	// stream. With named renders, the etags of other renders are ignored. Without named renders, each
-	// render in known_etags that the catalog no longer lists is read once. If it still exists, it is
-	// included. Otherwise it is reported with STATE_DELETED, as is a render of another owner. Each of
-	// these reads counts as a poll, so omit settled renders that are no longer of interest. Renders
-	// that filter excludes are ignored.
+	// render in known_etags that the catalog no longer lists is read once. If the render still
+	// exists, the stream includes it. Otherwise, or if it belongs to another owner, the stream
+	// reports it with STATE_DELETED. Each of these reads counts as a poll, so omit settled renders
+	// that are no longer of interest. Renders that filter excludes are ignored.
 	//
 	// Over REST, use knownEtags[id]=etag in a query for each render, or send many in the body of a
 	// POST.
@@ -1469,8 +1470,8 @@ func (x *WatchGenerationsRequest) GetFilter() *GenerationFilter {
 	return nil
 }
 
-// WatchGenerationsResponse is one message of a watch of many renders. Its field numbers are those
-// of WatchGenerationResponse. This stream has no result bytes.
+// WatchGenerationsResponse is one message of a watch of many renders. Its fields have the same
+// numbers as in WatchGenerationResponse. The stream does not send the bytes of results.
 type WatchGenerationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The event.
@@ -1578,17 +1579,17 @@ type WatchGenerationsResponse_Update struct {
 }
 
 type WatchGenerationsResponse_Heartbeat struct {
-	// Nothing has changed on the whole stream.
+	// Sent while no render of the stream changes.
 	Heartbeat *Heartbeat `protobuf:"bytes,2,opt,name=heartbeat,proto3,oneof"`
 }
 
 type WatchGenerationsResponse_Closing struct {
-	// The server is about to end the stream before the goal is reached.
+	// Sent before the server ends a stream whose watch is not complete.
 	Closing *StreamClosing `protobuf:"bytes,4,opt,name=closing,proto3,oneof"`
 }
 
 type WatchGenerationsResponse_CaughtUp struct {
-	// The first state of every render was sent.
+	// Sent after the first state of every render.
 	CaughtUp *CaughtUp `protobuf:"bytes,6,opt,name=caught_up,json=caughtUp,proto3,oneof"`
 }
 
@@ -1600,14 +1601,14 @@ func (*WatchGenerationsResponse_Closing) isWatchGenerationsResponse_Event() {}
 
 func (*WatchGenerationsResponse_CaughtUp) isWatchGenerationsResponse_Event() {}
 
-// CaughtUp reports that the caller now has a state of every render of the stream. Some of the
-// states may be those of known_etags. All later updates are changes.
+// CaughtUp reports that the caller now has a state of every render in the stream, from an update or
+// from known_etags. All later updates are changes.
 type CaughtUp struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of renders of the stream at this point.
 	//
-	// With named renders, it counts all renders that filter does not exclude, even those with
-	// STATE_DELETED. Without named renders, it counts the existing renders.
+	// With named renders, the number includes renders with STATE_DELETED, but no renders that filter
+	// excludes. Without named renders, it includes only existing renders.
 	GenerationCount int32 `protobuf:"varint,1,opt,name=generation_count,json=generationCount,proto3" json:"generation_count,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -1662,7 +1663,7 @@ type DownloadGenerationRequest struct {
 	// Maximum number of bytes to send. Zero means all.
 	ReadLimit int64 `protobuf:"varint,3,opt,name=read_limit,json=readLimit,proto3" json:"read_limit,omitempty"`
 	// The ContentInfo.etag of the bytes that the caller already has. If the result has a different
-	// etag, the call fails with CONTENT_CHANGED. If empty, any result is accepted.
+	// etag, the call fails with CONTENT_CHANGED. If empty, the etag is not checked.
 	Etag string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Maximum time to wait for an unfinished render, up to 10 minutes. If unset or zero, the call
 	// does not wait.
@@ -1872,11 +1873,11 @@ type ContentInfo struct {
 	ContentType string `protobuf:"bytes,1,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
 	// Size of the whole result in bytes. Unset if the catalog does not send it.
 	SizeBytes *int64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3,oneof" json:"size_bytes,omitempty"`
-	// File name made of the ID of the render and the media type. It is safe to create in a directory,
-	// because it has no path and no control characters.
+	// File name, derived from the render's ID and the media type. It is safe as the name of a new
+	// file, because it contains no path and no control characters.
 	FileName string `protobuf:"bytes,3,opt,name=file_name,json=fileName,proto3" json:"file_name,omitempty"`
-	// Identifies these bytes. To resume a download, send it as DownloadGenerationRequest.etag. Empty
-	// if the catalog sends nothing that identifies the bytes.
+	// Identifier of these bytes. To resume a download, send it as DownloadGenerationRequest.etag.
+	// Empty if the catalog sends nothing that identifies the bytes.
 	Etag string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Source of the first bytes. Every source has the same bytes. Over REST, the header
 	// Easel-Content-Source is "catalog" or "copy".

@@ -28,7 +28,7 @@ const (
 type OutputKind int32
 
 const (
-	// The catalog's record does not specify it.
+	// The catalog's record does not specify the kind.
 	OutputKind_OUTPUT_KIND_UNSPECIFIED OutputKind = 0
 	// A file. Read it with DownloadGeneration.
 	OutputKind_OUTPUT_KIND_FILE OutputKind = 1
@@ -151,11 +151,11 @@ type Model struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the model. Opaque. It may contain "/".
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// Name for people. Empty if the catalog sends none.
+	// Name to display. Empty if the catalog sends none.
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// Description for people. Empty if the catalog sends none.
+	// Description to display. Empty if the catalog sends none.
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	// Kind of result.
+	// Kind of result of the model's renders.
 	OutputKind OutputKind `protobuf:"varint,4,opt,name=output_kind,json=outputKind,proto3,enum=easel.v1.OutputKind" json:"output_kind,omitempty"`
 	// Input fields in the catalog's order, at most 1000. GetModel always returns them. ListModels
 	// returns them only if the catalog's list has them.
@@ -165,12 +165,11 @@ type Model struct {
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
 	// Members of the catalog's record that have no field in this contract, unchanged.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,7,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
-	// Names of omitted fields, which are empty. The server omits a field if the message would exceed
-	// 4 MiB, the limit of gRPC clients. It also omits long lists.
+	// Names of fields that the server left empty, because the message would exceed 4 MiB, the
+	// default limit of gRPC clients, or because a list has more than 1000 items.
 	//
-	// The fields are "upstream_fields", "input_fields", or a field of an input field, such as
-	// "input_fields.allowed_values". A field of an input field may be empty in only some input
-	// fields. A list is too long if it has more than 1000 items.
+	// The names are "upstream_fields", "input_fields", or the name of a field of InputField, such as
+	// "input_fields.allowed_values". Such a field may be empty in only some of the input fields.
 	OmittedFields []string `protobuf:"bytes,8,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -267,9 +266,9 @@ type InputField struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name of the input, which is its key in the inputs of an order.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Name for people. Empty if the catalog sends none.
+	// Name to display. Empty if the catalog sends none.
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
-	// Description for people. Empty if the catalog sends none.
+	// Description to display. Empty if the catalog sends none.
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	// JSON type of the value.
 	Type InputFieldType `protobuf:"varint,4,opt,name=type,proto3,enum=easel.v1.InputFieldType" json:"type,omitempty"`
@@ -281,9 +280,9 @@ type InputField struct {
 	DefaultValue *structpb.Value `protobuf:"bytes,6,opt,name=default_value,json=defaultValue,proto3" json:"default_value,omitempty"`
 	// The allowed values, at most 1000. If empty, all values of the type are allowed.
 	AllowedValues []*structpb.Value `protobuf:"bytes,7,rep,name=allowed_values,json=allowedValues,proto3" json:"allowed_values,omitempty"`
-	// Minimum value, inclusive. Unset without a limit.
+	// Minimum value, inclusive. Unset if there is no limit.
 	Minimum *float64 `protobuf:"fixed64,8,opt,name=minimum,proto3,oneof" json:"minimum,omitempty"`
-	// Maximum value, inclusive. Unset without a limit.
+	// Maximum value, inclusive. Unset if there is no limit.
 	Maximum *float64 `protobuf:"fixed64,9,opt,name=maximum,proto3,oneof" json:"maximum,omitempty"`
 	// Members of the catalog's record that have no field in this contract, unchanged.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,10,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`

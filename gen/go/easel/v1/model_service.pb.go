@@ -23,7 +23,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ListModelsRequest asks for one page of models.
+// ListModelsRequest requests one page of models.
 type ListModelsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Maximum number of models in the response. Zero means 100, and more than 1000 means 1000. A page

@@ -348,7 +348,7 @@ final class EaselTest {
   }
 
   @Test
-  void emptyNamesAreRejected() throws IOException {
+  void emptyKeyIsRejected() throws IOException {
     try (var test = new Scripted(failing(Status.Code.INTERNAL, "", -1))) {
       fails(IllegalArgumentException.class, () -> test.easel.order("studio/haiku", Map.of()).key(""));
       equal(0, test.requests.size());

@@ -52,7 +52,7 @@ class _UsageDimension:
 class _UsageDimensionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UsageDimension.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     USAGE_DIMENSION_UNSPECIFIED: _UsageDimension.ValueType  # 0
-    """Never used."""
+    """Not allowed in a request."""
     USAGE_DIMENSION_DAY: _UsageDimension.ValueType  # 1
     """The day on which the order was placed, in UTC."""
     USAGE_DIMENSION_OWNER: _UsageDimension.ValueType  # 2
@@ -68,7 +68,7 @@ class UsageDimension(_UsageDimension, metaclass=_UsageDimensionEnumTypeWrapper):
     """UsageDimension is a dimension by which usage is grouped."""
 
 USAGE_DIMENSION_UNSPECIFIED: UsageDimension.ValueType  # 0
-"""Never used."""
+"""Not allowed in a request."""
 USAGE_DIMENSION_DAY: UsageDimension.ValueType  # 1
 """The day on which the order was placed, in UTC."""
 USAGE_DIMENSION_OWNER: UsageDimension.ValueType  # 2
@@ -83,8 +83,9 @@ Global___UsageDimension: _TypeAlias = UsageDimension  # noqa: Y015
 
 @_typing.final
 class Account(_message.Message):
-    """Account is the catalog account that the API key of a call belongs to. All API keys of the account
-    share its balance, as does the catalog's own studio.
+    """Account is the catalog account to which the API key of a call belongs. All API keys of the
+    account share its balance. Renders that are ordered in the catalog's interactive studio also use
+    it.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -96,8 +97,8 @@ class Account(_message.Message):
     BUDGETS_FIELD_NUMBER: _builtins.int
     OMITTED_FIELDS_FIELD_NUMBER: _builtins.int
     balance_cents: _builtins.int
-    """Remaining balance in euro cents. If unset, the balance is unknown, not zero: the catalog sent
-    no readable amount, or the caller may not see it.
+    """Remaining balance in euro cents. Unset if the catalog sent no readable amount, or if the caller
+    may not see the balance. Unset does not mean zero.
 
     If the server has a callers file, only operators may see the balance.
     """
@@ -106,7 +107,7 @@ class Account(_message.Message):
     @_builtins.property
     def observe_time(self) -> _timestamp_pb2.Timestamp:
         """Time when the catalog returned this record, by Easel's clock. If the caller may not see the
-        balance, it is the time when its budgets were read.
+        balance, it is the time when the ledger returned the budgets.
         """
 
     @_builtins.property
@@ -120,13 +121,13 @@ class Account(_message.Message):
     @_builtins.property
     def budgets(self) -> _containers.RepeatedCompositeFieldContainer[Global___Budget]:
         """Budgets of the caller's team: one for each window that has a limit. The daily budget comes
-        first. Empty without limits.
+        first. Empty if there are no limits.
         """
 
     @_builtins.property
     def omitted_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of omitted fields, which are empty. The server omits "upstream_fields" if the response
-        would exceed 4 MiB, the limit of gRPC clients.
+        """Names of fields that the server left empty. It omits "upstream_fields" if the response would
+        exceed 4 MiB, the default limit of gRPC clients.
         """
 
     def __init__(
@@ -210,7 +211,7 @@ Global___Budget: _TypeAlias = Budget  # noqa: Y015
 @_typing.final
 class UsageRow(_message.Message):
     """UsageRow is the number and the cost of the orders that have the same values in all dimensions.
-    Everything about an order, including a later refund, counts at the time when it was placed.
+    All amounts of an order, including a later refund, count at the time when the order was placed.
     Orders that the catalog rejected are not counted.
     """
 
@@ -240,7 +241,7 @@ class UsageRow(_message.Message):
     forward their own API keys.
     """
     model_id: _builtins.str
-    """ID of the model. Empty if the rows are not grouped by model."""
+    """ID of the model, or empty if the rows are not grouped by model."""
     label_value: _builtins.str
     """Value of the label. Empty if the rows are not grouped by label, or if the orders do not have
     the label.
@@ -260,15 +261,14 @@ class UsageRow(_message.Message):
     reserved_cents: _builtins.int
     """Quoted prices of orders whose cost is not known yet, in euro cents.
 
-    An order without a budget and without max_cost_cents has no quote, so nothing is reserved for
-    it.
+    For an order without a budget and without max_cost_cents, no price is quoted or reserved.
     """
     unconfirmed_cents: _builtins.int
     """Amount that counts as spent although the catalog has not confirmed it, in euro cents.
 
-    It comes from renders that failed or were deleted without a known refund, and from renders that
-    finished without a readable price. A render with a known price also counts in
-    cost_cents; a render without one does not.
+    It is the price of renders that failed or were deleted without a known refund, and of renders
+    that finished without a readable price. If the catalog sent the price of a render, the price is
+    also part of cost_cents.
     """
     currency_code: _builtins.str
     """ISO 4217 code of the amounts, which currently is always "EUR"."""

@@ -46,7 +46,7 @@ class GetAccountResponse(_message.Message):
     ACCOUNT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def account(self) -> _account_pb2.Account:
-        """The account of the API key of this call."""
+        """The account to which the API key of this call belongs."""
 
     def __init__(
         self,

@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class AccountServiceStub(object):
-    """AccountService reads the account of an API key from the catalog, and usage from the ledger.
-    GenerationService describes the ledger.
+    """AccountService returns the account of an API key from the catalog, and usage from the ledger. The
+    comment of GenerationService describes the ledger.
     """
 
     def __init__(self, channel):
@@ -49,13 +49,13 @@ class AccountServiceStub(object):
 
 
 class AccountServiceServicer(object):
-    """AccountService reads the account of an API key from the catalog, and usage from the ledger.
-    GenerationService describes the ledger.
+    """AccountService returns the account of an API key from the catalog, and usage from the ledger. The
+    comment of GenerationService describes the ledger.
     """
 
     def GetAccount(self, request, context):
         """GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
-        balance is never cached: each call of a caller that may see it sends one request to the
+        balance is never cached: each call by a caller that may see it sends one request to the
         catalog.
 
         Errors:
@@ -72,14 +72,14 @@ class AccountServiceServicer(object):
         """ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
         of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
         sees the orders that were placed through Easel with this API key. Rows are sorted by their
-        dimensions, in the order of group_by. There are no rows without orders.
+        dimensions, in the order of group_by. A combination of values without orders has no row.
 
         If a forwarded API key has no orders, the call sends one request to the catalog to check the
         API key.
 
         Errors:
         - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
-        - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list with the same
+        - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
         start_time, end_time, group_by and label_name.
         - UNAUTHENTICATED: the API key is missing, or it has no orders and the catalog rejects it.
         """
@@ -109,8 +109,8 @@ def add_AccountServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AccountService(object):
-    """AccountService reads the account of an API key from the catalog, and usage from the ledger.
-    GenerationService describes the ledger.
+    """AccountService returns the account of an API key from the catalog, and usage from the ledger. The
+    comment of GenerationService describes the ledger.
     """
 
     @staticmethod

@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AccountServiceStub:
-    """AccountService reads the account of an API key from the catalog, and usage from the ledger.
-    GenerationService describes the ledger.
+    """AccountService returns the account of an API key from the catalog, and usage from the ledger. The
+    comment of GenerationService describes the ledger.
     """
 
     @_typing.overload
@@ -37,7 +37,7 @@ class AccountServiceStub:
     def __new__(cls, channel: _aio.Channel) -> AccountServiceAsyncStub: ...
     GetAccount: _grpc.UnaryUnaryMultiCallable[_account_service_pb2.GetAccountRequest, _account_service_pb2.GetAccountResponse]
     """GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
-    balance is never cached: each call of a caller that may see it sends one request to the
+    balance is never cached: each call by a caller that may see it sends one request to the
     catalog.
 
     Errors:
@@ -50,28 +50,28 @@ class AccountServiceStub:
     """ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
     of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
     sees the orders that were placed through Easel with this API key. Rows are sorted by their
-    dimensions, in the order of group_by. There are no rows without orders.
+    dimensions, in the order of group_by. A combination of values without orders has no row.
 
     If a forwarded API key has no orders, the call sends one request to the catalog to check the
     API key.
 
     Errors:
       - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
-      - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list with the same
+      - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
         start_time, end_time, group_by and label_name.
       - UNAUTHENTICATED: the API key is missing, or it has no orders and the catalog rejects it.
     """
 
 @_typing.type_check_only
 class AccountServiceAsyncStub(AccountServiceStub):
-    """AccountService reads the account of an API key from the catalog, and usage from the ledger.
-    GenerationService describes the ledger.
+    """AccountService returns the account of an API key from the catalog, and usage from the ledger. The
+    comment of GenerationService describes the ledger.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetAccount: _aio.UnaryUnaryMultiCallable[_account_service_pb2.GetAccountRequest, _account_service_pb2.GetAccountResponse]  # type: ignore[assignment]
     """GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
-    balance is never cached: each call of a caller that may see it sends one request to the
+    balance is never cached: each call by a caller that may see it sends one request to the
     catalog.
 
     Errors:
@@ -84,21 +84,21 @@ class AccountServiceAsyncStub(AccountServiceStub):
     """ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
     of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
     sees the orders that were placed through Easel with this API key. Rows are sorted by their
-    dimensions, in the order of group_by. There are no rows without orders.
+    dimensions, in the order of group_by. A combination of values without orders has no row.
 
     If a forwarded API key has no orders, the call sends one request to the catalog to check the
     API key.
 
     Errors:
       - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
-      - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list with the same
+      - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
         start_time, end_time, group_by and label_name.
       - UNAUTHENTICATED: the API key is missing, or it has no orders and the catalog rejects it.
     """
 
 class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
-    """AccountService reads the account of an API key from the catalog, and usage from the ledger.
-    GenerationService describes the ledger.
+    """AccountService returns the account of an API key from the catalog, and usage from the ledger. The
+    comment of GenerationService describes the ledger.
     """
 
     @_abc_1.abstractmethod
@@ -108,7 +108,7 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_account_service_pb2.GetAccountResponse, _abc.Awaitable[_account_service_pb2.GetAccountResponse]]:
         """GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
-        balance is never cached: each call of a caller that may see it sends one request to the
+        balance is never cached: each call by a caller that may see it sends one request to the
         catalog.
 
         Errors:
@@ -127,14 +127,14 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
         """ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
         of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
         sees the orders that were placed through Easel with this API key. Rows are sorted by their
-        dimensions, in the order of group_by. There are no rows without orders.
+        dimensions, in the order of group_by. A combination of values without orders has no row.
 
         If a forwarded API key has no orders, the call sends one request to the catalog to check the
         API key.
 
         Errors:
           - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
-          - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list with the same
+          - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
             start_time, end_time, group_by and label_name.
           - UNAUTHENTICATED: the API key is missing, or it has no orders and the catalog rejects it.
         """

@@ -51,9 +51,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Not retryable: send the API key as "authorization: Bearer ...".
     """
     CREDENTIAL_MALFORMED: _ErrorReason.ValueType  # 11
-    """UNAUTHENTICATED. The authorization does not have the form "Bearer ...", is sent twice, or
-    exceeds 4,096 bytes (8,192 for a token of the callers file). Not retryable: fix the
-    authorization.
+    """UNAUTHENTICATED. The authorization header does not have the form "Bearer ...", is sent twice,
+    or has more than 4,096 bytes (8,192 bytes if the server has a callers file). Not retryable: fix
+    the header.
     """
     CALLER_UNKNOWN: _ErrorReason.ValueType  # 12
     """UNAUTHENTICATED. The call has no token or certificate that the server knows, or the caller's
@@ -70,8 +70,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     key with the permission.
     """
     MODEL_NOT_ALLOWED: _ErrorReason.ValueType  # 15
-    """PERMISSION_DENIED. The caller's team may not use this model. Its older orders of the model
-    remain readable. Not retryable: ask the operator.
+    """PERMISSION_DENIED. The caller's team may not use this model. Renders that the team ordered
+    earlier remain readable. Not retryable: ask the operator.
     """
     GENERATION_NOT_FOUND: _ErrorReason.ValueType  # 20
     """NOT_FOUND. There is no such render for this caller, or it was deleted; ResourceInfo names it.
@@ -103,8 +103,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     QuotaFailure has the details. Retryable: on the next day; there is no RetryInfo.
     """
     IDEMPOTENCY_KEY_REUSED: _ErrorReason.ValueType  # 34
-    """ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable: to read that
-    order, send its model and inputs.
+    """ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable: to get the
+    render of that order, send its model and inputs with the key.
     """
     SUBMISSION_IN_PROGRESS: _ErrorReason.ValueType  # 35
     """ABORTED. The catalog is still processing this idempotency_key. Retryable."""
@@ -118,7 +118,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     terminal, or with force.
     """
     CONTENT_NOT_READY: _ErrorReason.ValueType  # 40
-    """FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay of RetryInfo. To
+    """FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay in RetryInfo. To
     avoid this error, wait for the render first, or set wait_timeout.
     """
     NO_CONTENT: _ErrorReason.ValueType  # 41
@@ -132,17 +132,17 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     CONTENT_INTERRUPTED: _ErrorReason.ValueType  # 43
     """UNAVAILABLE. The download was interrupted. Retryable: from next_offset in the metadata."""
     CONTENT_CHANGED: _ErrorReason.ValueType  # 44
-    """DATA_LOSS, over REST 412. The result has another etag than the caller sent, or has changed
-    during the download. Retryable: from the first byte, without an etag.
+    """DATA_LOSS, over REST 412. The etag of the result differs from the etag that the caller sent, or
+    the result changed during the download. Retryable: from the first byte, without an etag.
     """
     UPSTREAM_RATE_LIMITED: _ErrorReason.ValueType  # 50
     """RESOURCE_EXHAUSTED. The rate limit of the catalog is reached. Retryable."""
     UPSTREAM_UNAVAILABLE: _ErrorReason.ValueType  # 51
     """UNAVAILABLE. The catalog does not respond. Retryable."""
     UPSTREAM_REDIRECT_REFUSED: _ErrorReason.ValueType  # 52
-    """INTERNAL. The catalog returned a redirect. Redirects are followed only for the bytes of a
-    result, and only to hosts that the operator has named. Not retryable: the operator has to check
-    the base URL, or name the host.
+    """INTERNAL. The catalog returned a redirect. Easel follows redirects only for the bytes of a
+    result, and only to hosts in EASEL_CONTENT_HOSTS. Not retryable: the operator has to check the
+    base URL, or add the host.
     """
     UPSTREAM_CONTRACT_MISMATCH: _ErrorReason.ValueType  # 53
     """INTERNAL. The response of the catalog contradicts its specification. Not retryable: the
@@ -157,8 +157,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     the token. Nothing was sent to the catalog. Retryable.
     """
     OVERLOADED: _ErrorReason.ValueType  # 70
-    """RESOURCE_EXHAUSTED. The server is full or, with QuotaFailure, the quota of the caller is used
-    up. This call has sent no order. Retryable.
+    """RESOURCE_EXHAUSTED. The server has too many calls or, with QuotaFailure, the caller has reached
+    its own limit. This call has sent no order. Retryable.
     """
     STREAM_QUOTA_EXCEEDED: _ErrorReason.ValueType  # 71
     """RESOURCE_EXHAUSTED. The caller has reached its limit of open streams or of watched renders;
@@ -169,10 +169,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     caller reads faster.
     """
     SERVER_DRAINING: _ErrorReason.ValueType  # 73
-    """UNAVAILABLE. The server is stopping. Retryable: after the delay of RetryInfo."""
+    """UNAVAILABLE. The server is stopping. Retryable: after the delay in RetryInfo."""
     STREAM_MAX_AGE: _ErrorReason.ValueType  # 74
     """UNAVAILABLE. The stream has reached the maximum age that the operator has set, or the caller's
-    token has expired. Retryable: after the delay of RetryInfo, with a valid token.
+    token has expired. Retryable: after the delay in RetryInfo, with a valid token.
     """
     ROUTE_NOT_FOUND: _ErrorReason.ValueType  # 80
     """NOT_FOUND, only over REST. There is no such path. Not retryable: /openapi.json lists the paths."""
@@ -203,7 +203,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     DEADLINE_EXCEEDED: _ErrorReason.ValueType  # 91
     """DEADLINE_EXCEEDED. The caller's deadline has passed. Retryable: with a later deadline."""
     INTERNAL: _ErrorReason.ValueType  # 92
-    """INTERNAL. A fault of this server or its ledger, which the log describes. Possibly retryable."""
+    """INTERNAL. This server or its ledger has failed. The server's log has the details. Possibly
+    retryable.
+    """
     UNIMPLEMENTED: _ErrorReason.ValueType  # 93
     """UNIMPLEMENTED. The server does not have this method, because it is older than the stubs. Not
     retryable: update the server.
@@ -211,32 +213,33 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     INVALID_ARGUMENT: _ErrorReason.ValueType  # 94
     """INVALID_ARGUMENT. The reflection service can't read the request. Not retryable."""
     RESOURCE_EXHAUSTED: _ErrorReason.ValueType  # 95
-    """RESOURCE_EXHAUSTED, only over REST. The response is too large for the REST form. Not retryable:
-    ask for smaller pages.
+    """RESOURCE_EXHAUSTED, only over REST. The response is too large for REST. Not retryable: request
+    smaller pages.
     """
     UNAVAILABLE: _ErrorReason.ValueType  # 96
     """UNAVAILABLE, only over REST. The server is stopping, and the response is lost. Retryable."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason is the machine-readable reason of an error. Every error of Easel has
-    google.rpc.ErrorInfo with the domain "easel" and the name of one of these values as its reason. A
-    reason has one gRPC code. Over REST, it has the HTTP status that gRPC maps to this code, unless
-    its comment names another one. A reason that is not listed here comes from a newer server: handle
-    it by its code.
+    google.rpc.ErrorInfo with the domain "easel" and the name of one of these values as its reason.
+    Each reason has one gRPC code. Over REST, its HTTP status is the usual one for this code, unless
+    the comment of the reason names another status. If a reason is not listed here, it comes from a
+    newer server: handle the error by its code.
 
     Before a retry, wait for the delay in RetryInfo. Without RetryInfo, back off.
 
     google.rpc.RequestInfo has the trace ID of the call, which is also in the operator's logs and
-    traces. Over gRPC it is missing if the call was rejected before its message was read, such as a
-    call without a credential.
+    traces. Over gRPC, it is missing if the call was rejected before its message was read, for
+    example because it has no credential.
 
     Some errors have only a code, because they do not come from Easel. The gRPC library rejects some
-    calls itself, such as a message that is too large. A proxy in front of Easel can also return
-    errors.
+    calls itself, such as a call whose message is too large. A proxy in front of Easel can also
+    return errors.
 
-    If a response of the catalog is the cause, the metadata of ErrorInfo has its HTTP status as
-    upstream_status. It has the catalog's own code, in upper case, as upstream_code, if the code is
-    at most 64 characters of [A-Z0-9_.-].
+    If a response from the catalog caused the error, the metadata of ErrorInfo has the HTTP status of
+    this response as upstream_status. If the response has an error code, the metadata has that code
+    in upper case as upstream_code, unless the code has more than 64 characters or characters outside
+    [A-Z0-9_.-].
 
     For an order, order_outcome in the metadata of ErrorInfo takes precedence over the advice here.
     See CreateGeneration. A retry of an order must have the same idempotency_key.
@@ -271,9 +274,9 @@ CREDENTIAL_MISSING: ErrorReason.ValueType  # 10
 Not retryable: send the API key as "authorization: Bearer ...".
 """
 CREDENTIAL_MALFORMED: ErrorReason.ValueType  # 11
-"""UNAUTHENTICATED. The authorization does not have the form "Bearer ...", is sent twice, or
-exceeds 4,096 bytes (8,192 for a token of the callers file). Not retryable: fix the
-authorization.
+"""UNAUTHENTICATED. The authorization header does not have the form "Bearer ...", is sent twice,
+or has more than 4,096 bytes (8,192 bytes if the server has a callers file). Not retryable: fix
+the header.
 """
 CALLER_UNKNOWN: ErrorReason.ValueType  # 12
 """UNAUTHENTICATED. The call has no token or certificate that the server knows, or the caller's
@@ -290,8 +293,8 @@ UPSTREAM_FORBIDDEN: ErrorReason.ValueType  # 14
 key with the permission.
 """
 MODEL_NOT_ALLOWED: ErrorReason.ValueType  # 15
-"""PERMISSION_DENIED. The caller's team may not use this model. Its older orders of the model
-remain readable. Not retryable: ask the operator.
+"""PERMISSION_DENIED. The caller's team may not use this model. Renders that the team ordered
+earlier remain readable. Not retryable: ask the operator.
 """
 GENERATION_NOT_FOUND: ErrorReason.ValueType  # 20
 """NOT_FOUND. There is no such render for this caller, or it was deleted; ResourceInfo names it.
@@ -323,8 +326,8 @@ API_KEY_DAILY_CAP: ErrorReason.ValueType  # 33
 QuotaFailure has the details. Retryable: on the next day; there is no RetryInfo.
 """
 IDEMPOTENCY_KEY_REUSED: ErrorReason.ValueType  # 34
-"""ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable: to read that
-order, send its model and inputs.
+"""ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable: to get the
+render of that order, send its model and inputs with the key.
 """
 SUBMISSION_IN_PROGRESS: ErrorReason.ValueType  # 35
 """ABORTED. The catalog is still processing this idempotency_key. Retryable."""
@@ -338,7 +341,7 @@ GENERATION_ACTIVE: ErrorReason.ValueType  # 37
 terminal, or with force.
 """
 CONTENT_NOT_READY: ErrorReason.ValueType  # 40
-"""FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay of RetryInfo. To
+"""FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay in RetryInfo. To
 avoid this error, wait for the render first, or set wait_timeout.
 """
 NO_CONTENT: ErrorReason.ValueType  # 41
@@ -352,17 +355,17 @@ retryable.
 CONTENT_INTERRUPTED: ErrorReason.ValueType  # 43
 """UNAVAILABLE. The download was interrupted. Retryable: from next_offset in the metadata."""
 CONTENT_CHANGED: ErrorReason.ValueType  # 44
-"""DATA_LOSS, over REST 412. The result has another etag than the caller sent, or has changed
-during the download. Retryable: from the first byte, without an etag.
+"""DATA_LOSS, over REST 412. The etag of the result differs from the etag that the caller sent, or
+the result changed during the download. Retryable: from the first byte, without an etag.
 """
 UPSTREAM_RATE_LIMITED: ErrorReason.ValueType  # 50
 """RESOURCE_EXHAUSTED. The rate limit of the catalog is reached. Retryable."""
 UPSTREAM_UNAVAILABLE: ErrorReason.ValueType  # 51
 """UNAVAILABLE. The catalog does not respond. Retryable."""
 UPSTREAM_REDIRECT_REFUSED: ErrorReason.ValueType  # 52
-"""INTERNAL. The catalog returned a redirect. Redirects are followed only for the bytes of a
-result, and only to hosts that the operator has named. Not retryable: the operator has to check
-the base URL, or name the host.
+"""INTERNAL. The catalog returned a redirect. Easel follows redirects only for the bytes of a
+result, and only to hosts in EASEL_CONTENT_HOSTS. Not retryable: the operator has to check the
+base URL, or add the host.
 """
 UPSTREAM_CONTRACT_MISMATCH: ErrorReason.ValueType  # 53
 """INTERNAL. The response of the catalog contradicts its specification. Not retryable: the
@@ -377,8 +380,8 @@ ISSUER_UNAVAILABLE: ErrorReason.ValueType  # 62
 the token. Nothing was sent to the catalog. Retryable.
 """
 OVERLOADED: ErrorReason.ValueType  # 70
-"""RESOURCE_EXHAUSTED. The server is full or, with QuotaFailure, the quota of the caller is used
-up. This call has sent no order. Retryable.
+"""RESOURCE_EXHAUSTED. The server has too many calls or, with QuotaFailure, the caller has reached
+its own limit. This call has sent no order. Retryable.
 """
 STREAM_QUOTA_EXCEEDED: ErrorReason.ValueType  # 71
 """RESOURCE_EXHAUSTED. The caller has reached its limit of open streams or of watched renders;
@@ -389,10 +392,10 @@ READER_TOO_SLOW: ErrorReason.ValueType  # 72
 caller reads faster.
 """
 SERVER_DRAINING: ErrorReason.ValueType  # 73
-"""UNAVAILABLE. The server is stopping. Retryable: after the delay of RetryInfo."""
+"""UNAVAILABLE. The server is stopping. Retryable: after the delay in RetryInfo."""
 STREAM_MAX_AGE: ErrorReason.ValueType  # 74
 """UNAVAILABLE. The stream has reached the maximum age that the operator has set, or the caller's
-token has expired. Retryable: after the delay of RetryInfo, with a valid token.
+token has expired. Retryable: after the delay in RetryInfo, with a valid token.
 """
 ROUTE_NOT_FOUND: ErrorReason.ValueType  # 80
 """NOT_FOUND, only over REST. There is no such path. Not retryable: /openapi.json lists the paths."""
@@ -423,7 +426,9 @@ needed.
 DEADLINE_EXCEEDED: ErrorReason.ValueType  # 91
 """DEADLINE_EXCEEDED. The caller's deadline has passed. Retryable: with a later deadline."""
 INTERNAL: ErrorReason.ValueType  # 92
-"""INTERNAL. A fault of this server or its ledger, which the log describes. Possibly retryable."""
+"""INTERNAL. This server or its ledger has failed. The server's log has the details. Possibly
+retryable.
+"""
 UNIMPLEMENTED: ErrorReason.ValueType  # 93
 """UNIMPLEMENTED. The server does not have this method, because it is older than the stubs. Not
 retryable: update the server.
@@ -431,8 +436,8 @@ retryable: update the server.
 INVALID_ARGUMENT: ErrorReason.ValueType  # 94
 """INVALID_ARGUMENT. The reflection service can't read the request. Not retryable."""
 RESOURCE_EXHAUSTED: ErrorReason.ValueType  # 95
-"""RESOURCE_EXHAUSTED, only over REST. The response is too large for the REST form. Not retryable:
-ask for smaller pages.
+"""RESOURCE_EXHAUSTED, only over REST. The response is too large for REST. Not retryable: request
+smaller pages.
 """
 UNAVAILABLE: ErrorReason.ValueType  # 96
 """UNAVAILABLE, only over REST. The server is stopping, and the response is lost. Retryable."""

@@ -42,8 +42,8 @@ class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_State.ValueType
     STATE_REFUNDED: _State.ValueType  # 5
     """Finished without a result, and the price was refunded. Terminal and settled."""
     STATE_DELETED: _State.ValueType  # 6
-    """Deleted from the catalog, or never in it. The catalog does not distinguish the two. Terminal.
-    Only watches, waits, and lists that ask for it return this state.
+    """Deleted from the catalog, or never in the catalog, which does not distinguish the two.
+    Terminal. Only watches, waits, and lists whose filter has this state return it.
     """
     STATE_UNRECOGNIZED: _State.ValueType  # 7
     """A status that this version of Easel does not know. See Generation.upstream_status. Not
@@ -71,8 +71,8 @@ STATE_FAILED: State.ValueType  # 4
 STATE_REFUNDED: State.ValueType  # 5
 """Finished without a result, and the price was refunded. Terminal and settled."""
 STATE_DELETED: State.ValueType  # 6
-"""Deleted from the catalog, or never in it. The catalog does not distinguish the two. Terminal.
-Only watches, waits, and lists that ask for it return this state.
+"""Deleted from the catalog, or never in the catalog, which does not distinguish the two.
+Terminal. Only watches, waits, and lists whose filter has this state return it.
 """
 STATE_UNRECOGNIZED: State.ValueType  # 7
 """A status that this version of Easel does not know. See Generation.upstream_status. Not
@@ -147,8 +147,8 @@ class Generation(_message.Message):
     or if the catalog sends no message.
     """
     etag: _builtins.str
-    """Digest of the fields of the catalog's record, without the times of polls. It is the same on
-    every replica. Send it to WatchGeneration as known_etag.
+    """Digest of the catalog's record. It changes only if the record changes, and is the same on every
+    replica. Send it to WatchGeneration as known_etag.
     """
     owner: _builtins.str
     """Team of the caller that ordered the render, or the caller if it has no team. Empty if callers
@@ -178,16 +178,16 @@ class Generation(_message.Message):
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """Time of the order, from the catalog if it sends a readable time. Otherwise it is the time when
-        this process placed the order. Unset if both are unknown.
+        """Time of the order, from the catalog if it sends a readable time. Otherwise, the time when this
+        process placed the order. Unset if both are unknown.
         """
 
     @_builtins.property
     def terminal_time(self) -> _timestamp_pb2.Timestamp:
         """Time when the render became terminal. Unset while it is not terminal.
 
-        The time is from the catalog if it sends a readable time. Otherwise it is the time when this
-        process first saw the terminal state.
+        The time is from the catalog if it sends a readable time. Otherwise, it is the time when this
+        process first received the terminal state.
         """
 
     @_builtins.property
@@ -206,11 +206,11 @@ class Generation(_message.Message):
 
     @_builtins.property
     def omitted_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of omitted fields, which are empty. The server omits fields if the response would exceed
-        4 MiB, the limit of gRPC clients. Not part of the etag.
+        """Names of fields that the server left empty, because the response would otherwise exceed 4 MiB,
+        the default limit of gRPC clients. Not part of the etag.
 
         The server omits "upstream_fields" first, then "inputs", then "text". A list also omits long
-        fields, which GetGeneration returns.
+        fields; GetGeneration returns them.
         """
 
     def __init__(

@@ -39,7 +39,7 @@ class _WatchUntilEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WatchUntil
     """
 
 class WatchUntil(_WatchUntil, metaclass=_WatchUntilEnumTypeWrapper):
-    """WatchUntil is the goal of a watch or wait."""
+    """WatchUntil is the state of a render at which a watch or wait ends."""
 
 WATCH_UNTIL_UNSPECIFIED: WatchUntil.ValueType  # 0
 """The same as WATCH_UNTIL_TERMINAL."""
@@ -154,7 +154,7 @@ class QuoteGenerationRequest(_message.Message):
     """
     @_builtins.property
     def inputs(self) -> _struct_pb2.Struct:
-        """Input values by the names of the model's input fields. At most 20,000 values, including nested
+        """Input values, by name of the model's input field. At most 20,000 values, including nested
         values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
         """
 
@@ -236,8 +236,8 @@ class CreateGenerationRequest(_message.Message):
     the operator can raise the limit to 16 MiB.
     """
     idempotency_key: _builtins.str
-    """Identifies this order. Create a new key for each new order, such as a UUID, and store it before
-    the first call. Send it until the outcome is known.
+    """Key that identifies this order, such as a UUID. Create a new key for each new order, store it
+    before the first call, and send it with each retry.
 
     1 to 255 visible ASCII characters, unique under the API key. If the server has one API key for
     many callers, each owner has its own keys: two teams that choose the same key place two orders.
@@ -255,7 +255,7 @@ class CreateGenerationRequest(_message.Message):
     """
     @_builtins.property
     def inputs(self) -> _struct_pb2.Struct:
-        """Input values by the names of the model's input fields. At most 20,000 values, including nested
+        """Input values, by name of the model's input field. At most 20,000 values, including nested
         values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
         """
 
@@ -380,7 +380,7 @@ Global___GetGenerationResponse: _TypeAlias = GetGenerationResponse  # noqa: Y015
 
 @_typing.final
 class ListGenerationsRequest(_message.Message):
-    """ListGenerationsRequest asks for one page of renders."""
+    """ListGenerationsRequest requests one page of renders."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -459,7 +459,7 @@ class GenerationFilter(_message.Message):
 
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Labels that the order must have. It may have others too. Over REST, use
+        """Labels that the order must have. The order may also have other labels. Over REST, use
         filter.labels[name]=value for each label.
         """
 
@@ -511,7 +511,7 @@ Global___ListGenerationsResponse: _TypeAlias = ListGenerationsResponse  # noqa: 
 
 @_typing.final
 class WaitGenerationRequest(_message.Message):
-    """WaitGenerationRequest identifies a render and the goal of the wait."""
+    """WaitGenerationRequest identifies a render, and the state for which the call waits."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -523,7 +523,7 @@ class WaitGenerationRequest(_message.Message):
     "..".
     """
     until: Global___WatchUntil.ValueType
-    """State of the render at which the watch ends."""
+    """State of the render at which the wait ends."""
     @_builtins.property
     def timeout(self) -> _duration_pb2.Duration:
         """Maximum time to wait, up to 10 minutes. If unset, 60 s. If the caller's deadline is earlier,
@@ -547,14 +547,16 @@ Global___WaitGenerationRequest: _TypeAlias = WaitGenerationRequest  # noqa: Y015
 
 @_typing.final
 class WaitGenerationResponse(_message.Message):
-    """WaitGenerationResponse contains the newest state."""
+    """WaitGenerationResponse contains the latest state."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     GENERATION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def generation(self) -> _generation_pb2.Generation:
-        """The render at the goal, or in its newest state when the timeout expired."""
+        """The render in its latest state. If the timeout has expired, the awaited state is not reached
+        yet.
+        """
 
     def __init__(
         self,
@@ -585,7 +587,7 @@ class WatchGenerationRequest(_message.Message):
     "..".
     """
     until: Global___WatchUntil.ValueType
-    """Goal of the watch."""
+    """State of the render at which the watch ends."""
     known_etag: _builtins.str
     """The etag of the last update that the caller has. If nothing has changed since, the stream
     starts with a heartbeat. Over REST, the header Last-Event-ID may contain it.
@@ -632,7 +634,7 @@ class WatchGenerationResponse(_message.Message):
 
     @_builtins.property
     def heartbeat(self) -> Global___Heartbeat:
-        """Nothing has changed."""
+        """Sent while nothing changes."""
 
     @_builtins.property
     def content(self) -> Global___ContentChunk:
@@ -640,7 +642,7 @@ class WatchGenerationResponse(_message.Message):
 
     @_builtins.property
     def closing(self) -> Global___StreamClosing:
-        """The server is about to end the stream before the goal is reached."""
+        """Sent before the server ends a stream whose watch is not complete."""
 
     @_builtins.property
     def emit_time(self) -> _timestamp_pb2.Timestamp:
@@ -728,8 +730,8 @@ class Heartbeat(_message.Message):
 
     @_builtins.property
     def typical_remaining(self) -> _duration_pb2.Duration:
-        """Typical time until such a render finishes, estimated from earlier renders of the same model
-        under the same API key. Unset without earlier renders.
+        """Estimated time until the render finishes, from earlier renders of the same model under the same
+        API key. Unset if there were no earlier renders.
         """
 
     def __init__(
@@ -763,7 +765,7 @@ class StreamClosing(_message.Message):
     @_builtins.property
     def retry_delay(self) -> _duration_pb2.Duration:
         """Time to wait before the caller watches again. It differs between callers, so that they do not
-        all return at the same time.
+        all reconnect at the same time.
         """
 
     def __init__(
@@ -814,7 +816,7 @@ class WatchGenerationsRequest(_message.Message):
     KNOWN_ETAGS_FIELD_NUMBER: _builtins.int
     FILTER_FIELD_NUMBER: _builtins.int
     until: Global___WatchUntil.ValueType
-    """Goal of the watch of each named render. Ignored without named renders."""
+    """State at which the watch of a named render ends. Ignored if generation_ids is empty."""
     @_builtins.property
     def generation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """IDs of the renders to watch, up to 1000 and each only once. See
@@ -824,21 +826,21 @@ class WatchGenerationsRequest(_message.Message):
 
     @_builtins.property
     def heartbeat_interval(self) -> _duration_pb2.Duration:
-        """Maximum time without a message on the whole stream before a heartbeat is sent, 1 to 60 s. If
-        unset, 15 s.
+        """Maximum time without a message on the stream before a heartbeat is sent, 1 to 60 s. If unset,
+        15 s.
         """
 
     @_builtins.property
     def known_etags(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """The etags of the last updates that the caller has, by render ID, up to 1000. Renders that have
-        not changed since are not sent again.
+        not changed since then are not sent again.
 
         If no render has changed, the stream starts with caught_up, which counts all renders of the
         stream. With named renders, the etags of other renders are ignored. Without named renders, each
-        render in known_etags that the catalog no longer lists is read once. If it still exists, it is
-        included. Otherwise it is reported with STATE_DELETED, as is a render of another owner. Each of
-        these reads counts as a poll, so omit settled renders that are no longer of interest. Renders
-        that filter excludes are ignored.
+        render in known_etags that the catalog no longer lists is read once. If the render still
+        exists, the stream includes it. Otherwise, or if it belongs to another owner, the stream
+        reports it with STATE_DELETED. Each of these reads counts as a poll, so omit settled renders
+        that are no longer of interest. Renders that filter excludes are ignored.
 
         Over REST, use knownEtags[id]=etag in a query for each render, or send many in the body of a
         POST.
@@ -873,8 +875,8 @@ Global___WatchGenerationsRequest: _TypeAlias = WatchGenerationsRequest  # noqa: 
 
 @_typing.final
 class WatchGenerationsResponse(_message.Message):
-    """WatchGenerationsResponse is one message of a watch of many renders. Its field numbers are those
-    of WatchGenerationResponse. This stream has no result bytes.
+    """WatchGenerationsResponse is one message of a watch of many renders. Its fields have the same
+    numbers as in WatchGenerationResponse. The stream does not send the bytes of results.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -890,15 +892,15 @@ class WatchGenerationsResponse(_message.Message):
 
     @_builtins.property
     def heartbeat(self) -> Global___Heartbeat:
-        """Nothing has changed on the whole stream."""
+        """Sent while no render of the stream changes."""
 
     @_builtins.property
     def closing(self) -> Global___StreamClosing:
-        """The server is about to end the stream before the goal is reached."""
+        """Sent before the server ends a stream whose watch is not complete."""
 
     @_builtins.property
     def caught_up(self) -> Global___CaughtUp:
-        """The first state of every render was sent."""
+        """Sent after the first state of every render."""
 
     @_builtins.property
     def emit_time(self) -> _timestamp_pb2.Timestamp:
@@ -925,8 +927,8 @@ Global___WatchGenerationsResponse: _TypeAlias = WatchGenerationsResponse  # noqa
 
 @_typing.final
 class CaughtUp(_message.Message):
-    """CaughtUp reports that the caller now has a state of every render of the stream. Some of the
-    states may be those of known_etags. All later updates are changes.
+    """CaughtUp reports that the caller now has a state of every render in the stream, from an update or
+    from known_etags. All later updates are changes.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -935,8 +937,8 @@ class CaughtUp(_message.Message):
     generation_count: _builtins.int
     """Number of renders of the stream at this point.
 
-    With named renders, it counts all renders that filter does not exclude, even those with
-    STATE_DELETED. Without named renders, it counts the existing renders.
+    With named renders, the number includes renders with STATE_DELETED, but no renders that filter
+    excludes. Without named renders, it includes only existing renders.
     """
     def __init__(
         self,
@@ -974,7 +976,7 @@ class DownloadGenerationRequest(_message.Message):
     """Maximum number of bytes to send. Zero means all."""
     etag: _builtins.str
     """The ContentInfo.etag of the bytes that the caller already has. If the result has a different
-    etag, the call fails with CONTENT_CHANGED. If empty, any result is accepted.
+    etag, the call fails with CONTENT_CHANGED. If empty, the etag is not checked.
     """
     @_builtins.property
     def wait_timeout(self) -> _duration_pb2.Duration:
@@ -1083,12 +1085,12 @@ class ContentInfo(_message.Message):
     size_bytes: _builtins.int
     """Size of the whole result in bytes. Unset if the catalog does not send it."""
     file_name: _builtins.str
-    """File name made of the ID of the render and the media type. It is safe to create in a directory,
-    because it has no path and no control characters.
+    """File name, derived from the render's ID and the media type. It is safe as the name of a new
+    file, because it contains no path and no control characters.
     """
     etag: _builtins.str
-    """Identifies these bytes. To resume a download, send it as DownloadGenerationRequest.etag. Empty
-    if the catalog sends nothing that identifies the bytes.
+    """Identifier of these bytes. To resume a download, send it as DownloadGenerationRequest.etag.
+    Empty if the catalog sends nothing that identifies the bytes.
     """
     source: Global___ContentSource.ValueType
     """Source of the first bytes. Every source has the same bytes. Over REST, the header

@@ -32,16 +32,16 @@ class GenerationServiceStub:
     The server records each order in its ledger, with the owner, the caller and the labels. A durable
     ledger is in a file or in PostgreSQL. A server with a callers file always has a durable ledger. A
     ledger in memory (EASEL_LEDGER_URL) loses everything when the server stops. It also deletes
-    finished orders after 24 hours, or earlier if it has more than 100,000. A deleted order has no
-    labels and is missing from usage and from lists by owner or label. Its render is visible only to
-    callers who can see every render of the API key. Only the catalog remembers its idempotency_key,
-    so with a ledger in memory order_outcome is never "not_placed".
+    finished orders after 24 hours, or earlier if it has more than 100,000 orders. After an order is
+    deleted, its render has no labels and is missing from usage and from lists by owner or label.
+    Only callers that can see every render of the API key can see it. Only the catalog remembers its
+    idempotency_key, so with a ledger in memory, order_outcome is never "not_placed".
 
     Every error has google.rpc.ErrorInfo with the domain "easel" and a reason. Every call can return
     these errors, which are not repeated below:
       - UNAUTHENTICATED: the call has no API key, or the catalog rejects the API key.
-      - INVALID_ARGUMENT, INVALID_REQUEST: the request breaks a rule of this contract. BadRequest lists
-        the first ten violations.
+      - INVALID_ARGUMENT, INVALID_REQUEST: the request breaks a rule of this contract. BadRequest
+        lists the first ten violations.
       - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
       - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
       - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
@@ -72,10 +72,11 @@ class GenerationServiceStub:
     API key. Once an order may have been sent to the catalog, Easel keeps trying until the caller's
     deadline and for at most another minute. It does so even if the caller disconnects.
 
-    Failed attempts are retried until the caller's deadline. If the deadline passes first, the
-    error describes the last response of the catalog. An order that was not sent is withdrawn before
-    the deadline, so that its outcome can be recorded: one second before, or a tenth of the caller's
-    time if that is shorter.
+    Failed attempts are retried until the caller's deadline. If the deadline passes before an
+    attempt succeeds, the error describes the last response from the catalog. If the order has not
+    been sent one second before the deadline, it is withdrawn, so that its outcome can be recorded.
+    If a tenth of the call's time is less than a second, the order is withdrawn that time before
+    the deadline.
 
     Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
     the ledger:
@@ -90,8 +91,9 @@ class GenerationServiceStub:
     library. It can also come from the server's library, which rejects a message above the size
     limit before anything is sent to the catalog.
 
-    A definite rejection is a 400, 401, 402, 403, 404, 413 or 422 in the form of the catalog's own
-    errors and without a code about the idempotency key. A 409 with API_KEY_DAILY_CAP is one too.
+    A rejection is definite if its HTTP status is 400, 401, 402, 403, 404, 413 or 422, its body has
+    the form of the catalog's own errors, and its error code is not about the idempotency key. A
+    409 with the code API_KEY_DAILY_CAP is also definite.
 
     Errors:
       - INVALID_ARGUMENT, UPSTREAM_INVALID_INPUT: as for QuoteGeneration.
@@ -106,12 +108,12 @@ class GenerationServiceStub:
         reset_time (start of the next window, RFC 3339), remaining_cents and price_cents.
       - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
       - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
-        With a forwarded API key, it may also belong to an order of unknown outcome whose inputs
-        had other bytes, because only the first bytes are ever sent.
+        With a forwarded API key, this includes an order whose outcome is unknown and whose inputs
+        had different bytes, because a retry must have the same bytes as the first attempt.
       - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
         idempotency_key.
-      - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent
-        nothing.
+      - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent no
+        order.
       - UNAVAILABLE, SUBMISSION_OUTCOME_UNKNOWN: it is unknown whether the catalog accepted the
         order. With RetryInfo, send the same idempotency_key again. Without RetryInfo it is too
         late to resend the order: check the account before you order again. An order can be resent
@@ -119,83 +121,84 @@ class GenerationServiceStub:
     """
     GetGeneration: _grpc.UnaryUnaryMultiCallable[_generation_service_pb2.GetGenerationRequest, _generation_service_pb2.GetGenerationResponse]
     """GetGeneration returns one render. If the render is being watched under the same API key, the
-    response comes from the watch. It then costs no request to the catalog. observe_time shows its
-    age, and max_staleness limits the age. While the catalog does not respond, the response has the
-    last known state.
+    response comes from the watch, without a request to the catalog. observe_time shows the age of
+    the response, and max_staleness limits it. While the catalog does not respond, the response has
+    the last known state.
 
     Errors:
-      - NOT_FOUND, GENERATION_NOT_FOUND, with ResourceInfo: there is no such render. A render of
-        another API key is not found either.
+      - NOT_FOUND, GENERATION_NOT_FOUND, with ResourceInfo: there is no such render, or it belongs
+        to another API key or another owner.
     """
     ListGenerations: _grpc.UnaryUnaryMultiCallable[_generation_service_pb2.ListGenerationsRequest, _generation_service_pb2.ListGenerationsResponse]
-    """ListGenerations returns the renders that were ordered through Easel, the newest order first. A
+    """ListGenerations returns the renders that were ordered through Easel, latest order first. A
     caller sees the renders of its owner, and an operator sees the renders of all owners. A caller
     that forwards an API key sees the renders that were ordered with this API key.
 
-    Each render has the state that the ledger has recorded. Result and inputs come from the
-    catalog's list, which is up to a second old. They are missing if that list does not have the
-    render, or if the catalog does not respond. Deleted renders are listed only if the filter asks
-    for STATE_DELETED.
+    Each render has the state that the ledger has recorded. The result and the inputs come from the
+    catalog's list, which is up to a second old. They are missing if the catalog's list does not
+    have the render, or if the catalog does not respond. Deleted renders are listed only if the
+    filter has STATE_DELETED.
 
-    Some callers can see every render of an API key: operators, callers that forward it, and all
-    callers of a server without a callers file. For them, a list without labels in the filter ends
-    with renders that the catalog lists and the ledger does not know. These renders have no owner
-    and are in the catalog's order. The last pages fail if the catalog does not respond.
+    Some callers can see every render of an API key: operators, callers that forward the API key,
+    and all callers of a server without a callers file. If their filter has no labels, the list
+    ends with the renders that are in the catalog's list but not in the ledger. These renders have
+    no owner and are in the catalog's order. The last pages fail if the catalog does not respond.
 
     Errors:
-      - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list with the same
-        filter, or filter.owner was set by a caller that is not an operator.
+      - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
+        filter, or a caller that is not an operator has set filter.owner.
     """
     WaitGeneration: _grpc.UnaryUnaryMultiCallable[_generation_service_pb2.WaitGenerationRequest, _generation_service_pb2.WaitGenerationResponse]
-    """WaitGeneration returns when the render reaches the goal or when the timeout expires. After a
-    timeout it returns OK with the newest state: check Generation.terminal. Failures of the catalog
-    do not end a wait. All waits and watches of a render under one API key share the same polls. To
-    wait longer than a minute, use WatchGeneration.
+    """WaitGeneration returns when the render is terminal or, with WATCH_UNTIL_SETTLED, settled. When
+    the timeout expires first, it returns OK with the latest state, so check Generation.terminal.
+    Failures of the catalog do not end a wait. All waits and watches of a render under one API key
+    share the same polls. To wait longer than a minute, use WatchGeneration.
 
     Errors:
       - NOT_FOUND, GENERATION_NOT_FOUND: as for GetGeneration.
     """
     WatchGeneration: _grpc.UnaryStreamMultiCallable[_generation_service_pb2.WatchGenerationRequest, _generation_service_pb2.WatchGenerationResponse]
-    """WatchGeneration sends the newest state of a render immediately and after each change. The
-    stream ends with OK when, and only when, the goal is reached. Changes that arrive faster than
-    the caller reads are merged; the last one is never lost. While nothing changes, heartbeats
-    report the condition of the catalog.
+    """WatchGeneration sends the latest state of a render immediately and after each change. The
+    stream ends with OK only when the render is terminal or, with WATCH_UNTIL_SETTLED, settled. If
+    changes arrive faster than the caller reads, the stream skips intermediate states, but never
+    the last one. While nothing changes, heartbeats report the condition of the catalog.
 
-    Failures of the catalog never end a watch: heartbeats report them. Ending a watch never affects
-    the render or its price. Over REST, a watch is a stream of server-sent events (Accept:
-    text/event-stream) or of JSON lines (Accept: application/x-ndjson).
+    Failures of the catalog never end a watch: heartbeats report them. A caller may end a watch at
+    any time, which never affects the render or its price. Over REST, a watch is a stream of
+    server-sent events (Accept: text/event-stream) or of JSON lines (Accept: application/x-ndjson).
 
     Errors:
       - NOT_FOUND, GENERATION_NOT_FOUND, only before the first message: there is no such render.
       - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
-        the server stops, or the stream has reached its maximum age.
+        the server is stopping, or the stream has reached its maximum age.
       - UNAUTHENTICATED: the catalog rejects the caller's own API key, or the server no longer
         accepts the caller's token.
       - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
 
     Watch again after every error except NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
-    INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a retry does not fix. Wait for
-    the delay in closing or RetryInfo, or back off, and send the last etag as known_etag.
+    INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a retry does not fix. Before
+    that, wait for the delay in closing or RetryInfo, or back off. Send the last etag as
+    known_etag.
     """
     WatchGenerations: _grpc.UnaryStreamMultiCallable[_generation_service_pb2.WatchGenerationsRequest, _generation_service_pb2.WatchGenerationsResponse]
-    """WatchGenerations watches many renders on one stream. These are the named renders, or all
-    renders that the catalog lists for the API key, including new ones. Each render behaves as in
-    WatchGeneration.
+    """WatchGenerations watches many renders on one stream: the renders that the request names or, if
+    it names none, all renders that the catalog lists for the API key, including new ones. Each
+    render behaves as in WatchGeneration.
 
-    With named renders, the stream ends with OK when all of them have reached the goal.
+    With named renders, the stream ends with OK when all of them are terminal or, with
+    WATCH_UNTIL_SETTLED, settled.
 
-    Without named renders, the stream has no goal and does not end. It follows each render until
-    its cost is final. It reports a deletion by another client of the catalog only while the render
-    is not terminal. The catalog lists only recent renders, so a render that is missing from its
-    list may still exist.
+    Without named renders, the stream never ends with OK. It follows each render until its cost is
+    final. If another client of the catalog deletes a render, the stream reports the deletion only
+    if the render was not terminal. The catalog lists only recent renders, so a render that is
+    missing from its list may still exist.
 
     An ID that the catalog does not know does not end the stream; it is reported with
     STATE_DELETED. The stream has the same errors as WatchGeneration. To resume it, send
     known_etags. Over REST, use POST to send many IDs and etags in the body.
 
     Errors:
-      - INVALID_ARGUMENT, INVALID_REQUEST: filter.owner was set by a caller that is not an
-        operator.
+      - INVALID_ARGUMENT, INVALID_REQUEST: a caller that is not an operator has set filter.owner.
     """
     DownloadGeneration: _grpc.UnaryStreamMultiCallable[_generation_service_pb2.DownloadGenerationRequest, _generation_service_pb2.DownloadGenerationResponse]
     """DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
@@ -208,8 +211,9 @@ class GenerationServiceStub:
     deleted the render. With copies, a text result can also be downloaded as a file.
     DeleteGeneration deletes the copy too, unless the operator keeps the copies of the team.
 
-    Over REST, the response is the bare bytes, with Range, ETag and Content-Length. If reading
-    fails after the headers were sent, the connection is aborted.
+    Over REST, the body of the response has only the bytes. The headers Range, ETag and
+    Content-Length are supported. If reading fails after the headers were sent, the connection is
+    aborted.
 
     Errors:
       - FAILED_PRECONDITION, CONTENT_NOT_READY, with RetryInfo: the render is not finished. See
@@ -239,16 +243,16 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     The server records each order in its ledger, with the owner, the caller and the labels. A durable
     ledger is in a file or in PostgreSQL. A server with a callers file always has a durable ledger. A
     ledger in memory (EASEL_LEDGER_URL) loses everything when the server stops. It also deletes
-    finished orders after 24 hours, or earlier if it has more than 100,000. A deleted order has no
-    labels and is missing from usage and from lists by owner or label. Its render is visible only to
-    callers who can see every render of the API key. Only the catalog remembers its idempotency_key,
-    so with a ledger in memory order_outcome is never "not_placed".
+    finished orders after 24 hours, or earlier if it has more than 100,000 orders. After an order is
+    deleted, its render has no labels and is missing from usage and from lists by owner or label.
+    Only callers that can see every render of the API key can see it. Only the catalog remembers its
+    idempotency_key, so with a ledger in memory, order_outcome is never "not_placed".
 
     Every error has google.rpc.ErrorInfo with the domain "easel" and a reason. Every call can return
     these errors, which are not repeated below:
       - UNAUTHENTICATED: the call has no API key, or the catalog rejects the API key.
-      - INVALID_ARGUMENT, INVALID_REQUEST: the request breaks a rule of this contract. BadRequest lists
-        the first ten violations.
+      - INVALID_ARGUMENT, INVALID_REQUEST: the request breaks a rule of this contract. BadRequest
+        lists the first ten violations.
       - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
       - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
       - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
@@ -276,10 +280,11 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     API key. Once an order may have been sent to the catalog, Easel keeps trying until the caller's
     deadline and for at most another minute. It does so even if the caller disconnects.
 
-    Failed attempts are retried until the caller's deadline. If the deadline passes first, the
-    error describes the last response of the catalog. An order that was not sent is withdrawn before
-    the deadline, so that its outcome can be recorded: one second before, or a tenth of the caller's
-    time if that is shorter.
+    Failed attempts are retried until the caller's deadline. If the deadline passes before an
+    attempt succeeds, the error describes the last response from the catalog. If the order has not
+    been sent one second before the deadline, it is withdrawn, so that its outcome can be recorded.
+    If a tenth of the call's time is less than a second, the order is withdrawn that time before
+    the deadline.
 
     Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
     the ledger:
@@ -294,8 +299,9 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     library. It can also come from the server's library, which rejects a message above the size
     limit before anything is sent to the catalog.
 
-    A definite rejection is a 400, 401, 402, 403, 404, 413 or 422 in the form of the catalog's own
-    errors and without a code about the idempotency key. A 409 with API_KEY_DAILY_CAP is one too.
+    A rejection is definite if its HTTP status is 400, 401, 402, 403, 404, 413 or 422, its body has
+    the form of the catalog's own errors, and its error code is not about the idempotency key. A
+    409 with the code API_KEY_DAILY_CAP is also definite.
 
     Errors:
       - INVALID_ARGUMENT, UPSTREAM_INVALID_INPUT: as for QuoteGeneration.
@@ -310,12 +316,12 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
         reset_time (start of the next window, RFC 3339), remaining_cents and price_cents.
       - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
       - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
-        With a forwarded API key, it may also belong to an order of unknown outcome whose inputs
-        had other bytes, because only the first bytes are ever sent.
+        With a forwarded API key, this includes an order whose outcome is unknown and whose inputs
+        had different bytes, because a retry must have the same bytes as the first attempt.
       - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
         idempotency_key.
-      - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent
-        nothing.
+      - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent no
+        order.
       - UNAVAILABLE, SUBMISSION_OUTCOME_UNKNOWN: it is unknown whether the catalog accepted the
         order. With RetryInfo, send the same idempotency_key again. Without RetryInfo it is too
         late to resend the order: check the account before you order again. An order can be resent
@@ -323,83 +329,84 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     """
     GetGeneration: _aio.UnaryUnaryMultiCallable[_generation_service_pb2.GetGenerationRequest, _generation_service_pb2.GetGenerationResponse]  # type: ignore[assignment]
     """GetGeneration returns one render. If the render is being watched under the same API key, the
-    response comes from the watch. It then costs no request to the catalog. observe_time shows its
-    age, and max_staleness limits the age. While the catalog does not respond, the response has the
-    last known state.
+    response comes from the watch, without a request to the catalog. observe_time shows the age of
+    the response, and max_staleness limits it. While the catalog does not respond, the response has
+    the last known state.
 
     Errors:
-      - NOT_FOUND, GENERATION_NOT_FOUND, with ResourceInfo: there is no such render. A render of
-        another API key is not found either.
+      - NOT_FOUND, GENERATION_NOT_FOUND, with ResourceInfo: there is no such render, or it belongs
+        to another API key or another owner.
     """
     ListGenerations: _aio.UnaryUnaryMultiCallable[_generation_service_pb2.ListGenerationsRequest, _generation_service_pb2.ListGenerationsResponse]  # type: ignore[assignment]
-    """ListGenerations returns the renders that were ordered through Easel, the newest order first. A
+    """ListGenerations returns the renders that were ordered through Easel, latest order first. A
     caller sees the renders of its owner, and an operator sees the renders of all owners. A caller
     that forwards an API key sees the renders that were ordered with this API key.
 
-    Each render has the state that the ledger has recorded. Result and inputs come from the
-    catalog's list, which is up to a second old. They are missing if that list does not have the
-    render, or if the catalog does not respond. Deleted renders are listed only if the filter asks
-    for STATE_DELETED.
+    Each render has the state that the ledger has recorded. The result and the inputs come from the
+    catalog's list, which is up to a second old. They are missing if the catalog's list does not
+    have the render, or if the catalog does not respond. Deleted renders are listed only if the
+    filter has STATE_DELETED.
 
-    Some callers can see every render of an API key: operators, callers that forward it, and all
-    callers of a server without a callers file. For them, a list without labels in the filter ends
-    with renders that the catalog lists and the ledger does not know. These renders have no owner
-    and are in the catalog's order. The last pages fail if the catalog does not respond.
+    Some callers can see every render of an API key: operators, callers that forward the API key,
+    and all callers of a server without a callers file. If their filter has no labels, the list
+    ends with the renders that are in the catalog's list but not in the ledger. These renders have
+    no owner and are in the catalog's order. The last pages fail if the catalog does not respond.
 
     Errors:
-      - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list with the same
-        filter, or filter.owner was set by a caller that is not an operator.
+      - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
+        filter, or a caller that is not an operator has set filter.owner.
     """
     WaitGeneration: _aio.UnaryUnaryMultiCallable[_generation_service_pb2.WaitGenerationRequest, _generation_service_pb2.WaitGenerationResponse]  # type: ignore[assignment]
-    """WaitGeneration returns when the render reaches the goal or when the timeout expires. After a
-    timeout it returns OK with the newest state: check Generation.terminal. Failures of the catalog
-    do not end a wait. All waits and watches of a render under one API key share the same polls. To
-    wait longer than a minute, use WatchGeneration.
+    """WaitGeneration returns when the render is terminal or, with WATCH_UNTIL_SETTLED, settled. When
+    the timeout expires first, it returns OK with the latest state, so check Generation.terminal.
+    Failures of the catalog do not end a wait. All waits and watches of a render under one API key
+    share the same polls. To wait longer than a minute, use WatchGeneration.
 
     Errors:
       - NOT_FOUND, GENERATION_NOT_FOUND: as for GetGeneration.
     """
     WatchGeneration: _aio.UnaryStreamMultiCallable[_generation_service_pb2.WatchGenerationRequest, _generation_service_pb2.WatchGenerationResponse]  # type: ignore[assignment]
-    """WatchGeneration sends the newest state of a render immediately and after each change. The
-    stream ends with OK when, and only when, the goal is reached. Changes that arrive faster than
-    the caller reads are merged; the last one is never lost. While nothing changes, heartbeats
-    report the condition of the catalog.
+    """WatchGeneration sends the latest state of a render immediately and after each change. The
+    stream ends with OK only when the render is terminal or, with WATCH_UNTIL_SETTLED, settled. If
+    changes arrive faster than the caller reads, the stream skips intermediate states, but never
+    the last one. While nothing changes, heartbeats report the condition of the catalog.
 
-    Failures of the catalog never end a watch: heartbeats report them. Ending a watch never affects
-    the render or its price. Over REST, a watch is a stream of server-sent events (Accept:
-    text/event-stream) or of JSON lines (Accept: application/x-ndjson).
+    Failures of the catalog never end a watch: heartbeats report them. A caller may end a watch at
+    any time, which never affects the render or its price. Over REST, a watch is a stream of
+    server-sent events (Accept: text/event-stream) or of JSON lines (Accept: application/x-ndjson).
 
     Errors:
       - NOT_FOUND, GENERATION_NOT_FOUND, only before the first message: there is no such render.
       - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
-        the server stops, or the stream has reached its maximum age.
+        the server is stopping, or the stream has reached its maximum age.
       - UNAUTHENTICATED: the catalog rejects the caller's own API key, or the server no longer
         accepts the caller's token.
       - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
 
     Watch again after every error except NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
-    INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a retry does not fix. Wait for
-    the delay in closing or RetryInfo, or back off, and send the last etag as known_etag.
+    INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a retry does not fix. Before
+    that, wait for the delay in closing or RetryInfo, or back off. Send the last etag as
+    known_etag.
     """
     WatchGenerations: _aio.UnaryStreamMultiCallable[_generation_service_pb2.WatchGenerationsRequest, _generation_service_pb2.WatchGenerationsResponse]  # type: ignore[assignment]
-    """WatchGenerations watches many renders on one stream. These are the named renders, or all
-    renders that the catalog lists for the API key, including new ones. Each render behaves as in
-    WatchGeneration.
+    """WatchGenerations watches many renders on one stream: the renders that the request names or, if
+    it names none, all renders that the catalog lists for the API key, including new ones. Each
+    render behaves as in WatchGeneration.
 
-    With named renders, the stream ends with OK when all of them have reached the goal.
+    With named renders, the stream ends with OK when all of them are terminal or, with
+    WATCH_UNTIL_SETTLED, settled.
 
-    Without named renders, the stream has no goal and does not end. It follows each render until
-    its cost is final. It reports a deletion by another client of the catalog only while the render
-    is not terminal. The catalog lists only recent renders, so a render that is missing from its
-    list may still exist.
+    Without named renders, the stream never ends with OK. It follows each render until its cost is
+    final. If another client of the catalog deletes a render, the stream reports the deletion only
+    if the render was not terminal. The catalog lists only recent renders, so a render that is
+    missing from its list may still exist.
 
     An ID that the catalog does not know does not end the stream; it is reported with
     STATE_DELETED. The stream has the same errors as WatchGeneration. To resume it, send
     known_etags. Over REST, use POST to send many IDs and etags in the body.
 
     Errors:
-      - INVALID_ARGUMENT, INVALID_REQUEST: filter.owner was set by a caller that is not an
-        operator.
+      - INVALID_ARGUMENT, INVALID_REQUEST: a caller that is not an operator has set filter.owner.
     """
     DownloadGeneration: _aio.UnaryStreamMultiCallable[_generation_service_pb2.DownloadGenerationRequest, _generation_service_pb2.DownloadGenerationResponse]  # type: ignore[assignment]
     """DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
@@ -412,8 +419,9 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     deleted the render. With copies, a text result can also be downloaded as a file.
     DeleteGeneration deletes the copy too, unless the operator keeps the copies of the team.
 
-    Over REST, the response is the bare bytes, with Range, ETag and Content-Length. If reading
-    fails after the headers were sent, the connection is aborted.
+    Over REST, the body of the response has only the bytes. The headers Range, ETag and
+    Content-Length are supported. If reading fails after the headers were sent, the connection is
+    aborted.
 
     Errors:
       - FAILED_PRECONDITION, CONTENT_NOT_READY, with RetryInfo: the render is not finished. See
@@ -442,16 +450,16 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
     The server records each order in its ledger, with the owner, the caller and the labels. A durable
     ledger is in a file or in PostgreSQL. A server with a callers file always has a durable ledger. A
     ledger in memory (EASEL_LEDGER_URL) loses everything when the server stops. It also deletes
-    finished orders after 24 hours, or earlier if it has more than 100,000. A deleted order has no
-    labels and is missing from usage and from lists by owner or label. Its render is visible only to
-    callers who can see every render of the API key. Only the catalog remembers its idempotency_key,
-    so with a ledger in memory order_outcome is never "not_placed".
+    finished orders after 24 hours, or earlier if it has more than 100,000 orders. After an order is
+    deleted, its render has no labels and is missing from usage and from lists by owner or label.
+    Only callers that can see every render of the API key can see it. Only the catalog remembers its
+    idempotency_key, so with a ledger in memory, order_outcome is never "not_placed".
 
     Every error has google.rpc.ErrorInfo with the domain "easel" and a reason. Every call can return
     these errors, which are not repeated below:
       - UNAUTHENTICATED: the call has no API key, or the catalog rejects the API key.
-      - INVALID_ARGUMENT, INVALID_REQUEST: the request breaks a rule of this contract. BadRequest lists
-        the first ten violations.
+      - INVALID_ARGUMENT, INVALID_REQUEST: the request breaks a rule of this contract. BadRequest
+        lists the first ten violations.
       - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
       - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
       - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
@@ -489,10 +497,11 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         API key. Once an order may have been sent to the catalog, Easel keeps trying until the caller's
         deadline and for at most another minute. It does so even if the caller disconnects.
 
-        Failed attempts are retried until the caller's deadline. If the deadline passes first, the
-        error describes the last response of the catalog. An order that was not sent is withdrawn before
-        the deadline, so that its outcome can be recorded: one second before, or a tenth of the caller's
-        time if that is shorter.
+        Failed attempts are retried until the caller's deadline. If the deadline passes before an
+        attempt succeeds, the error describes the last response from the catalog. If the order has not
+        been sent one second before the deadline, it is withdrawn, so that its outcome can be recorded.
+        If a tenth of the call's time is less than a second, the order is withdrawn that time before
+        the deadline.
 
         Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
         the ledger:
@@ -507,8 +516,9 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         library. It can also come from the server's library, which rejects a message above the size
         limit before anything is sent to the catalog.
 
-        A definite rejection is a 400, 401, 402, 403, 404, 413 or 422 in the form of the catalog's own
-        errors and without a code about the idempotency key. A 409 with API_KEY_DAILY_CAP is one too.
+        A rejection is definite if its HTTP status is 400, 401, 402, 403, 404, 413 or 422, its body has
+        the form of the catalog's own errors, and its error code is not about the idempotency key. A
+        409 with the code API_KEY_DAILY_CAP is also definite.
 
         Errors:
           - INVALID_ARGUMENT, UPSTREAM_INVALID_INPUT: as for QuoteGeneration.
@@ -523,12 +533,12 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
             reset_time (start of the next window, RFC 3339), remaining_cents and price_cents.
           - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
           - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
-            With a forwarded API key, it may also belong to an order of unknown outcome whose inputs
-            had other bytes, because only the first bytes are ever sent.
+            With a forwarded API key, this includes an order whose outcome is unknown and whose inputs
+            had different bytes, because a retry must have the same bytes as the first attempt.
           - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
             idempotency_key.
-          - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent
-            nothing.
+          - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent no
+            order.
           - UNAVAILABLE, SUBMISSION_OUTCOME_UNKNOWN: it is unknown whether the catalog accepted the
             order. With RetryInfo, send the same idempotency_key again. Without RetryInfo it is too
             late to resend the order: check the account before you order again. An order can be resent
@@ -542,13 +552,13 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_generation_service_pb2.GetGenerationResponse, _abc.Awaitable[_generation_service_pb2.GetGenerationResponse]]:
         """GetGeneration returns one render. If the render is being watched under the same API key, the
-        response comes from the watch. It then costs no request to the catalog. observe_time shows its
-        age, and max_staleness limits the age. While the catalog does not respond, the response has the
-        last known state.
+        response comes from the watch, without a request to the catalog. observe_time shows the age of
+        the response, and max_staleness limits it. While the catalog does not respond, the response has
+        the last known state.
 
         Errors:
-          - NOT_FOUND, GENERATION_NOT_FOUND, with ResourceInfo: there is no such render. A render of
-            another API key is not found either.
+          - NOT_FOUND, GENERATION_NOT_FOUND, with ResourceInfo: there is no such render, or it belongs
+            to another API key or another owner.
         """
 
     @_abc_1.abstractmethod
@@ -557,23 +567,23 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _generation_service_pb2.ListGenerationsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_generation_service_pb2.ListGenerationsResponse, _abc.Awaitable[_generation_service_pb2.ListGenerationsResponse]]:
-        """ListGenerations returns the renders that were ordered through Easel, the newest order first. A
+        """ListGenerations returns the renders that were ordered through Easel, latest order first. A
         caller sees the renders of its owner, and an operator sees the renders of all owners. A caller
         that forwards an API key sees the renders that were ordered with this API key.
 
-        Each render has the state that the ledger has recorded. Result and inputs come from the
-        catalog's list, which is up to a second old. They are missing if that list does not have the
-        render, or if the catalog does not respond. Deleted renders are listed only if the filter asks
-        for STATE_DELETED.
+        Each render has the state that the ledger has recorded. The result and the inputs come from the
+        catalog's list, which is up to a second old. They are missing if the catalog's list does not
+        have the render, or if the catalog does not respond. Deleted renders are listed only if the
+        filter has STATE_DELETED.
 
-        Some callers can see every render of an API key: operators, callers that forward it, and all
-        callers of a server without a callers file. For them, a list without labels in the filter ends
-        with renders that the catalog lists and the ledger does not know. These renders have no owner
-        and are in the catalog's order. The last pages fail if the catalog does not respond.
+        Some callers can see every render of an API key: operators, callers that forward the API key,
+        and all callers of a server without a callers file. If their filter has no labels, the list
+        ends with the renders that are in the catalog's list but not in the ledger. These renders have
+        no owner and are in the catalog's order. The last pages fail if the catalog does not respond.
 
         Errors:
-          - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list with the same
-            filter, or filter.owner was set by a caller that is not an operator.
+          - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
+            filter, or a caller that is not an operator has set filter.owner.
         """
 
     @_abc_1.abstractmethod
@@ -582,10 +592,10 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _generation_service_pb2.WaitGenerationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_generation_service_pb2.WaitGenerationResponse, _abc.Awaitable[_generation_service_pb2.WaitGenerationResponse]]:
-        """WaitGeneration returns when the render reaches the goal or when the timeout expires. After a
-        timeout it returns OK with the newest state: check Generation.terminal. Failures of the catalog
-        do not end a wait. All waits and watches of a render under one API key share the same polls. To
-        wait longer than a minute, use WatchGeneration.
+        """WaitGeneration returns when the render is terminal or, with WATCH_UNTIL_SETTLED, settled. When
+        the timeout expires first, it returns OK with the latest state, so check Generation.terminal.
+        Failures of the catalog do not end a wait. All waits and watches of a render under one API key
+        share the same polls. To wait longer than a minute, use WatchGeneration.
 
         Errors:
           - NOT_FOUND, GENERATION_NOT_FOUND: as for GetGeneration.
@@ -597,26 +607,27 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _generation_service_pb2.WatchGenerationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_generation_service_pb2.WatchGenerationResponse], _abc.AsyncIterator[_generation_service_pb2.WatchGenerationResponse]]:
-        """WatchGeneration sends the newest state of a render immediately and after each change. The
-        stream ends with OK when, and only when, the goal is reached. Changes that arrive faster than
-        the caller reads are merged; the last one is never lost. While nothing changes, heartbeats
-        report the condition of the catalog.
+        """WatchGeneration sends the latest state of a render immediately and after each change. The
+        stream ends with OK only when the render is terminal or, with WATCH_UNTIL_SETTLED, settled. If
+        changes arrive faster than the caller reads, the stream skips intermediate states, but never
+        the last one. While nothing changes, heartbeats report the condition of the catalog.
 
-        Failures of the catalog never end a watch: heartbeats report them. Ending a watch never affects
-        the render or its price. Over REST, a watch is a stream of server-sent events (Accept:
-        text/event-stream) or of JSON lines (Accept: application/x-ndjson).
+        Failures of the catalog never end a watch: heartbeats report them. A caller may end a watch at
+        any time, which never affects the render or its price. Over REST, a watch is a stream of
+        server-sent events (Accept: text/event-stream) or of JSON lines (Accept: application/x-ndjson).
 
         Errors:
           - NOT_FOUND, GENERATION_NOT_FOUND, only before the first message: there is no such render.
           - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
-            the server stops, or the stream has reached its maximum age.
+            the server is stopping, or the stream has reached its maximum age.
           - UNAUTHENTICATED: the catalog rejects the caller's own API key, or the server no longer
             accepts the caller's token.
           - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
 
         Watch again after every error except NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
-        INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a retry does not fix. Wait for
-        the delay in closing or RetryInfo, or back off, and send the last etag as known_etag.
+        INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a retry does not fix. Before
+        that, wait for the delay in closing or RetryInfo, or back off. Send the last etag as
+        known_etag.
         """
 
     @_abc_1.abstractmethod
@@ -625,24 +636,24 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _generation_service_pb2.WatchGenerationsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_generation_service_pb2.WatchGenerationsResponse], _abc.AsyncIterator[_generation_service_pb2.WatchGenerationsResponse]]:
-        """WatchGenerations watches many renders on one stream. These are the named renders, or all
-        renders that the catalog lists for the API key, including new ones. Each render behaves as in
-        WatchGeneration.
+        """WatchGenerations watches many renders on one stream: the renders that the request names or, if
+        it names none, all renders that the catalog lists for the API key, including new ones. Each
+        render behaves as in WatchGeneration.
 
-        With named renders, the stream ends with OK when all of them have reached the goal.
+        With named renders, the stream ends with OK when all of them are terminal or, with
+        WATCH_UNTIL_SETTLED, settled.
 
-        Without named renders, the stream has no goal and does not end. It follows each render until
-        its cost is final. It reports a deletion by another client of the catalog only while the render
-        is not terminal. The catalog lists only recent renders, so a render that is missing from its
-        list may still exist.
+        Without named renders, the stream never ends with OK. It follows each render until its cost is
+        final. If another client of the catalog deletes a render, the stream reports the deletion only
+        if the render was not terminal. The catalog lists only recent renders, so a render that is
+        missing from its list may still exist.
 
         An ID that the catalog does not know does not end the stream; it is reported with
         STATE_DELETED. The stream has the same errors as WatchGeneration. To resume it, send
         known_etags. Over REST, use POST to send many IDs and etags in the body.
 
         Errors:
-          - INVALID_ARGUMENT, INVALID_REQUEST: filter.owner was set by a caller that is not an
-            operator.
+          - INVALID_ARGUMENT, INVALID_REQUEST: a caller that is not an operator has set filter.owner.
         """
 
     @_abc_1.abstractmethod
@@ -661,8 +672,9 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         deleted the render. With copies, a text result can also be downloaded as a file.
         DeleteGeneration deletes the copy too, unless the operator keeps the copies of the team.
 
-        Over REST, the response is the bare bytes, with Range, ETag and Content-Length. If reading
-        fails after the headers were sent, the connection is aborted.
+        Over REST, the body of the response has only the bytes. The headers Range, ETag and
+        Content-Length are supported. If reading fails after the headers were sent, the connection is
+        aborted.
 
         Errors:
           - FAILED_PRECONDITION, CONTENT_NOT_READY, with RetryInfo: the render is not finished. See

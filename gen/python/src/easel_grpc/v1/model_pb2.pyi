@@ -28,7 +28,7 @@ class _OutputKind:
 class _OutputKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OutputKind.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     OUTPUT_KIND_UNSPECIFIED: _OutputKind.ValueType  # 0
-    """The catalog's record does not specify it."""
+    """The catalog's record does not specify the kind."""
     OUTPUT_KIND_FILE: _OutputKind.ValueType  # 1
     """A file. Read it with DownloadGeneration."""
     OUTPUT_KIND_TEXT: _OutputKind.ValueType  # 2
@@ -38,7 +38,7 @@ class OutputKind(_OutputKind, metaclass=_OutputKindEnumTypeWrapper):
     """OutputKind is the kind of result of a model's renders."""
 
 OUTPUT_KIND_UNSPECIFIED: OutputKind.ValueType  # 0
-"""The catalog's record does not specify it."""
+"""The catalog's record does not specify the kind."""
 OUTPUT_KIND_FILE: OutputKind.ValueType  # 1
 """A file. Read it with DownloadGeneration."""
 OUTPUT_KIND_TEXT: OutputKind.ValueType  # 2
@@ -102,11 +102,11 @@ class Model(_message.Message):
     model_id: _builtins.str
     """ID of the model. Opaque. It may contain "/"."""
     display_name: _builtins.str
-    """Name for people. Empty if the catalog sends none."""
+    """Name to display. Empty if the catalog sends none."""
     description: _builtins.str
-    """Description for people. Empty if the catalog sends none."""
+    """Description to display. Empty if the catalog sends none."""
     output_kind: Global___OutputKind.ValueType
-    """Kind of result."""
+    """Kind of result of the model's renders."""
     @_builtins.property
     def input_fields(self) -> _containers.RepeatedCompositeFieldContainer[Global___InputField]:
         """Input fields in the catalog's order, at most 1000. GetModel always returns them. ListModels
@@ -125,12 +125,11 @@ class Model(_message.Message):
 
     @_builtins.property
     def omitted_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of omitted fields, which are empty. The server omits a field if the message would exceed
-        4 MiB, the limit of gRPC clients. It also omits long lists.
+        """Names of fields that the server left empty, because the message would exceed 4 MiB, the
+        default limit of gRPC clients, or because a list has more than 1000 items.
 
-        The fields are "upstream_fields", "input_fields", or a field of an input field, such as
-        "input_fields.allowed_values". A field of an input field may be empty in only some input
-        fields. A list is too long if it has more than 1000 items.
+        The names are "upstream_fields", "input_fields", or the name of a field of InputField, such as
+        "input_fields.allowed_values". Such a field may be empty in only some of the input fields.
         """
 
     def __init__(
@@ -172,9 +171,9 @@ class InputField(_message.Message):
     name: _builtins.str
     """Name of the input, which is its key in the inputs of an order."""
     display_name: _builtins.str
-    """Name for people. Empty if the catalog sends none."""
+    """Name to display. Empty if the catalog sends none."""
     description: _builtins.str
-    """Description for people. Empty if the catalog sends none."""
+    """Description to display. Empty if the catalog sends none."""
     type: Global___InputFieldType.ValueType
     """JSON type of the value."""
     required: _builtins.bool
@@ -182,9 +181,9 @@ class InputField(_message.Message):
     unset does not mean false.
     """
     minimum: _builtins.float
-    """Minimum value, inclusive. Unset without a limit."""
+    """Minimum value, inclusive. Unset if there is no limit."""
     maximum: _builtins.float
-    """Maximum value, inclusive. Unset without a limit."""
+    """Maximum value, inclusive. Unset if there is no limit."""
     @_builtins.property
     def default_value(self) -> _struct_pb2.Value:
         """Value that the catalog uses if an order does not have this input. Unset if there is no default,

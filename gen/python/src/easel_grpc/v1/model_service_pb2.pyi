@@ -21,7 +21,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class ListModelsRequest(_message.Message):
-    """ListModelsRequest asks for one page of models."""
+    """ListModelsRequest requests one page of models."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -28,14 +28,15 @@ if _version_not_supported:
 class ModelServiceStub(object):
     """ModelService reads the models of the catalog and their inputs. Reading is free.
 
-    Responses come from a cache for each API key. observe_time shows the age of a record. A record is
-    returned from the cache for 10 minutes. After 1 minute it is also refreshed in the background. An
-    older record is refreshed before the call returns.
+    Responses come from a cache for each API key. observe_time shows the age of a record. If a record
+    is at most 10 minutes old, the cached record is returned. If it is older than 1 minute, it is
+    also refreshed in the background. A record that is older than 10 minutes is refreshed before the
+    call returns.
 
-    The catalog may be unavailable, ask to slow down or return an unreadable response. Records that
-    are up to 24 hours old are then returned, and the catalog is asked at most every 10 seconds. If the
-    catalog rejects an API key or denies it access, all records of the key are deleted. If a model no
-    longer exists, its record is deleted.
+    While the catalog is unavailable, asks to slow down or returns unreadable responses, records that
+    are up to 24 hours old are returned, and requests are sent to the catalog at most every 10
+    seconds. If the catalog rejects an API key or denies it access, all records of the key are
+    deleted. If a model no longer exists, its record is deleted.
     """
 
     def __init__(self, channel):
@@ -59,14 +60,15 @@ class ModelServiceStub(object):
 class ModelServiceServicer(object):
     """ModelService reads the models of the catalog and their inputs. Reading is free.
 
-    Responses come from a cache for each API key. observe_time shows the age of a record. A record is
-    returned from the cache for 10 minutes. After 1 minute it is also refreshed in the background. An
-    older record is refreshed before the call returns.
+    Responses come from a cache for each API key. observe_time shows the age of a record. If a record
+    is at most 10 minutes old, the cached record is returned. If it is older than 1 minute, it is
+    also refreshed in the background. A record that is older than 10 minutes is refreshed before the
+    call returns.
 
-    The catalog may be unavailable, ask to slow down or return an unreadable response. Records that
-    are up to 24 hours old are then returned, and the catalog is asked at most every 10 seconds. If the
-    catalog rejects an API key or denies it access, all records of the key are deleted. If a model no
-    longer exists, its record is deleted.
+    While the catalog is unavailable, asks to slow down or returns unreadable responses, records that
+    are up to 24 hours old are returned, and requests are sent to the catalog at most every 10
+    seconds. If the catalog rejects an API key or denies it access, all records of the key are
+    deleted. If a model no longer exists, its record is deleted.
     """
 
     def ListModels(self, request, context):
@@ -74,7 +76,7 @@ class ModelServiceServicer(object):
         models that the caller's team may not use. Operators see all models.
 
         Errors:
-        - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list.
+        - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by ListModels.
         - UNAUTHENTICATED, UNAVAILABLE, RESOURCE_EXHAUSTED: as for GetAccount.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -118,14 +120,15 @@ def add_ModelServiceServicer_to_server(servicer, server):
 class ModelService(object):
     """ModelService reads the models of the catalog and their inputs. Reading is free.
 
-    Responses come from a cache for each API key. observe_time shows the age of a record. A record is
-    returned from the cache for 10 minutes. After 1 minute it is also refreshed in the background. An
-    older record is refreshed before the call returns.
+    Responses come from a cache for each API key. observe_time shows the age of a record. If a record
+    is at most 10 minutes old, the cached record is returned. If it is older than 1 minute, it is
+    also refreshed in the background. A record that is older than 10 minutes is refreshed before the
+    call returns.
 
-    The catalog may be unavailable, ask to slow down or return an unreadable response. Records that
-    are up to 24 hours old are then returned, and the catalog is asked at most every 10 seconds. If the
-    catalog rejects an API key or denies it access, all records of the key are deleted. If a model no
-    longer exists, its record is deleted.
+    While the catalog is unavailable, asks to slow down or returns unreadable responses, records that
+    are up to 24 hours old are returned, and requests are sent to the catalog at most every 10
+    seconds. If the catalog rejects an API key or denies it access, all records of the key are
+    deleted. If a model no longer exists, its record is deleted.
     """
 
     @staticmethod

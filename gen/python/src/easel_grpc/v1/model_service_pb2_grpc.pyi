@@ -29,14 +29,15 @@ GRPC_VERSION: str
 class ModelServiceStub:
     """ModelService reads the models of the catalog and their inputs. Reading is free.
 
-    Responses come from a cache for each API key. observe_time shows the age of a record. A record is
-    returned from the cache for 10 minutes. After 1 minute it is also refreshed in the background. An
-    older record is refreshed before the call returns.
+    Responses come from a cache for each API key. observe_time shows the age of a record. If a record
+    is at most 10 minutes old, the cached record is returned. If it is older than 1 minute, it is
+    also refreshed in the background. A record that is older than 10 minutes is refreshed before the
+    call returns.
 
-    The catalog may be unavailable, ask to slow down or return an unreadable response. Records that
-    are up to 24 hours old are then returned, and the catalog is asked at most every 10 seconds. If the
-    catalog rejects an API key or denies it access, all records of the key are deleted. If a model no
-    longer exists, its record is deleted.
+    While the catalog is unavailable, asks to slow down or returns unreadable responses, records that
+    are up to 24 hours old are returned, and requests are sent to the catalog at most every 10
+    seconds. If the catalog rejects an API key or denies it access, all records of the key are
+    deleted. If a model no longer exists, its record is deleted.
     """
 
     @_typing.overload
@@ -48,7 +49,7 @@ class ModelServiceStub:
     models that the caller's team may not use. Operators see all models.
 
     Errors:
-      - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list.
+      - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by ListModels.
       - UNAUTHENTICATED, UNAVAILABLE, RESOURCE_EXHAUSTED: as for GetAccount.
     """
     GetModel: _grpc.UnaryUnaryMultiCallable[_model_service_pb2.GetModelRequest, _model_service_pb2.GetModelResponse]
@@ -65,14 +66,15 @@ class ModelServiceStub:
 class ModelServiceAsyncStub(ModelServiceStub):
     """ModelService reads the models of the catalog and their inputs. Reading is free.
 
-    Responses come from a cache for each API key. observe_time shows the age of a record. A record is
-    returned from the cache for 10 minutes. After 1 minute it is also refreshed in the background. An
-    older record is refreshed before the call returns.
+    Responses come from a cache for each API key. observe_time shows the age of a record. If a record
+    is at most 10 minutes old, the cached record is returned. If it is older than 1 minute, it is
+    also refreshed in the background. A record that is older than 10 minutes is refreshed before the
+    call returns.
 
-    The catalog may be unavailable, ask to slow down or return an unreadable response. Records that
-    are up to 24 hours old are then returned, and the catalog is asked at most every 10 seconds. If the
-    catalog rejects an API key or denies it access, all records of the key are deleted. If a model no
-    longer exists, its record is deleted.
+    While the catalog is unavailable, asks to slow down or returns unreadable responses, records that
+    are up to 24 hours old are returned, and requests are sent to the catalog at most every 10
+    seconds. If the catalog rejects an API key or denies it access, all records of the key are
+    deleted. If a model no longer exists, its record is deleted.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -81,7 +83,7 @@ class ModelServiceAsyncStub(ModelServiceStub):
     models that the caller's team may not use. Operators see all models.
 
     Errors:
-      - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list.
+      - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by ListModels.
       - UNAUTHENTICATED, UNAVAILABLE, RESOURCE_EXHAUSTED: as for GetAccount.
     """
     GetModel: _aio.UnaryUnaryMultiCallable[_model_service_pb2.GetModelRequest, _model_service_pb2.GetModelResponse]  # type: ignore[assignment]
@@ -97,14 +99,15 @@ class ModelServiceAsyncStub(ModelServiceStub):
 class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
     """ModelService reads the models of the catalog and their inputs. Reading is free.
 
-    Responses come from a cache for each API key. observe_time shows the age of a record. A record is
-    returned from the cache for 10 minutes. After 1 minute it is also refreshed in the background. An
-    older record is refreshed before the call returns.
+    Responses come from a cache for each API key. observe_time shows the age of a record. If a record
+    is at most 10 minutes old, the cached record is returned. If it is older than 1 minute, it is
+    also refreshed in the background. A record that is older than 10 minutes is refreshed before the
+    call returns.
 
-    The catalog may be unavailable, ask to slow down or return an unreadable response. Records that
-    are up to 24 hours old are then returned, and the catalog is asked at most every 10 seconds. If the
-    catalog rejects an API key or denies it access, all records of the key are deleted. If a model no
-    longer exists, its record is deleted.
+    While the catalog is unavailable, asks to slow down or returns unreadable responses, records that
+    are up to 24 hours old are returned, and requests are sent to the catalog at most every 10
+    seconds. If the catalog rejects an API key or denies it access, all records of the key are
+    deleted. If a model no longer exists, its record is deleted.
     """
 
     @_abc_1.abstractmethod
@@ -117,7 +120,7 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
         models that the caller's team may not use. Operators see all models.
 
         Errors:
-          - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list.
+          - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by ListModels.
           - UNAUTHENTICATED, UNAVAILABLE, RESOURCE_EXHAUSTED: as for GetAccount.
         """
 

@@ -5,22 +5,22 @@
 CLASSES: dict[str, str] = {
     "InvalidRequest": "The request violates a rule. Fix the request.",
     "Unauthenticated": "The API key or token is missing or not accepted.",
-    "PermissionDenied": "The caller may not do this.",
+    "PermissionDenied": "The caller does not have permission for this call.",
     "NotFound": "There is no such render or model for this caller.",
     "InsufficientBalance": "The balance does not cover the price.",
-    "PriceAboveLimit": "The price is above the limit of the order.",
-    "BudgetExceeded": "The team's budget has no room for the price until it is reset.",
+    "PriceAboveLimit": "The price is above the order's limit.",
+    "BudgetExceeded": "The team's budget does not cover the price. The error has the time when the budget is reset.",
     "DailyCapReached": "The API key has reached its daily cap in the catalog.",
     "IdempotencyKeyReused": "The idempotency key was used for another order.",
     "OutcomeUnknown": "The catalog may or may not have accepted the order. Keep its idempotency key.",
     "NotReady": "The render is not finished, or its result is not available yet.",
-    "NoContent": "The render has no file and will have none.",
-    "ContentChanged": "The file changed since the download started.",
-    "Unavailable": "Easel or the catalog can't answer now.",
-    "ServerFault": "The server, or its configuration, has to be fixed.",
-    "Timeout": "The caller's timeout expired. The error has the cause from the last heartbeat.",
+    "NoContent": "The render has no file and never will.",
+    "ContentChanged": "The file has changed since the download started.",
+    "Unavailable": "Easel or the catalog is temporarily unavailable.",
+    "ServerFault": "The call failed for a reason that the server's operator must fix.",
+    "Timeout": "The call's timeout has passed. After a watch, the error has the last heartbeat.",
     "RenderFailed": "The render was paid but has no result, or it was deleted.",
-    "Damaged": "Bytes of a download do not match the checksum of the server."
+    "Damaged": "Bytes of a download are damaged or missing."
   }
 
 # The class of each reason, and whether a retry helps: yes, no, or if_told (only with RetryInfo).

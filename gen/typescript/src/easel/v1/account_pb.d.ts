@@ -12,15 +12,16 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 export declare const file_easel_v1_account: GenFile;
 
 /**
- * Account is the catalog account that the API key of a call belongs to. All API keys of the account
- * share its balance, as does the catalog's own studio.
+ * Account is the catalog account to which the API key of a call belongs. All API keys of the
+ * account share its balance. Renders that are ordered in the catalog's interactive studio also use
+ * it.
  *
  * @generated from message easel.v1.Account
  */
 export declare type Account = Message<"easel.v1.Account"> & {
   /**
-   * Remaining balance in euro cents. If unset, the balance is unknown, not zero: the catalog sent
-   * no readable amount, or the caller may not see it.
+   * Remaining balance in euro cents. Unset if the catalog sent no readable amount, or if the caller
+   * may not see the balance. Unset does not mean zero.
    *
    * If the server has a callers file, only operators may see the balance.
    *
@@ -37,7 +38,7 @@ export declare type Account = Message<"easel.v1.Account"> & {
 
   /**
    * Time when the catalog returned this record, by Easel's clock. If the caller may not see the
-   * balance, it is the time when its budgets were read.
+   * balance, it is the time when the ledger returned the budgets.
    *
    * @generated from field: google.protobuf.Timestamp observe_time = 3;
    */
@@ -55,15 +56,15 @@ export declare type Account = Message<"easel.v1.Account"> & {
 
   /**
    * Budgets of the caller's team: one for each window that has a limit. The daily budget comes
-   * first. Empty without limits.
+   * first. Empty if there are no limits.
    *
    * @generated from field: repeated easel.v1.Budget budgets = 5;
    */
   budgets: Budget[];
 
   /**
-   * Names of omitted fields, which are empty. The server omits "upstream_fields" if the response
-   * would exceed 4 MiB, the limit of gRPC clients.
+   * Names of fields that the server left empty. It omits "upstream_fields" if the response would
+   * exceed 4 MiB, the default limit of gRPC clients.
    *
    * @generated from field: repeated string omitted_fields = 6;
    */
@@ -146,7 +147,7 @@ export declare const BudgetSchema: GenMessage<Budget>;
 
 /**
  * UsageRow is the number and the cost of the orders that have the same values in all dimensions.
- * Everything about an order, including a later refund, counts at the time when it was placed.
+ * All amounts of an order, including a later refund, count at the time when the order was placed.
  * Orders that the catalog rejected are not counted.
  *
  * @generated from message easel.v1.UsageRow
@@ -176,7 +177,7 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
   caller: string;
 
   /**
-   * ID of the model. Empty if the rows are not grouped by model.
+   * ID of the model, or empty if the rows are not grouped by model.
    *
    * @generated from field: string model_id = 4;
    */
@@ -229,8 +230,7 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
   /**
    * Quoted prices of orders whose cost is not known yet, in euro cents.
    *
-   * An order without a budget and without max_cost_cents has no quote, so nothing is reserved for
-   * it.
+   * For an order without a budget and without max_cost_cents, no price is quoted or reserved.
    *
    * @generated from field: int64 reserved_cents = 11;
    */
@@ -239,9 +239,9 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
   /**
    * Amount that counts as spent although the catalog has not confirmed it, in euro cents.
    *
-   * It comes from renders that failed or were deleted without a known refund, and from renders that
-   * finished without a readable price. A render with a known price also counts in
-   * cost_cents; a render without one does not.
+   * It is the price of renders that failed or were deleted without a known refund, and of renders
+   * that finished without a readable price. If the catalog sent the price of a render, the price is
+   * also part of cost_cents.
    *
    * @generated from field: int64 unconfirmed_cents = 12;
    */
@@ -301,7 +301,7 @@ export declare const BudgetWindowSchema: GenEnum<BudgetWindow>;
  */
 export enum UsageDimension {
   /**
-   * Never used.
+   * Not allowed in a request.
    *
    * @generated from enum value: USAGE_DIMENSION_UNSPECIFIED = 0;
    */

@@ -41,8 +41,8 @@ export const ListUsageResponseSchema = /*@__PURE__*/
   messageDesc(file_easel_v1_account_service, 3);
 
 /**
- * AccountService reads the account of an API key from the catalog, and usage from the ledger.
- * GenerationService describes the ledger.
+ * AccountService returns the account of an API key from the catalog, and usage from the ledger. The
+ * comment of GenerationService describes the ledger.
  *
  * @generated from service easel.v1.AccountService
  */

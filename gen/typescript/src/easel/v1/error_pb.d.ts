@@ -11,24 +11,25 @@ export declare const file_easel_v1_error: GenFile;
 
 /**
  * ErrorReason is the machine-readable reason of an error. Every error of Easel has
- * google.rpc.ErrorInfo with the domain "easel" and the name of one of these values as its reason. A
- * reason has one gRPC code. Over REST, it has the HTTP status that gRPC maps to this code, unless
- * its comment names another one. A reason that is not listed here comes from a newer server: handle
- * it by its code.
+ * google.rpc.ErrorInfo with the domain "easel" and the name of one of these values as its reason.
+ * Each reason has one gRPC code. Over REST, its HTTP status is the usual one for this code, unless
+ * the comment of the reason names another status. If a reason is not listed here, it comes from a
+ * newer server: handle the error by its code.
  *
  * Before a retry, wait for the delay in RetryInfo. Without RetryInfo, back off.
  *
  * google.rpc.RequestInfo has the trace ID of the call, which is also in the operator's logs and
- * traces. Over gRPC it is missing if the call was rejected before its message was read, such as a
- * call without a credential.
+ * traces. Over gRPC, it is missing if the call was rejected before its message was read, for
+ * example because it has no credential.
  *
  * Some errors have only a code, because they do not come from Easel. The gRPC library rejects some
- * calls itself, such as a message that is too large. A proxy in front of Easel can also return
- * errors.
+ * calls itself, such as a call whose message is too large. A proxy in front of Easel can also
+ * return errors.
  *
- * If a response of the catalog is the cause, the metadata of ErrorInfo has its HTTP status as
- * upstream_status. It has the catalog's own code, in upper case, as upstream_code, if the code is
- * at most 64 characters of [A-Z0-9_.-].
+ * If a response from the catalog caused the error, the metadata of ErrorInfo has the HTTP status of
+ * this response as upstream_status. If the response has an error code, the metadata has that code
+ * in upper case as upstream_code, unless the code has more than 64 characters or characters outside
+ * [A-Z0-9_.-].
  *
  * For an order, order_outcome in the metadata of ErrorInfo takes precedence over the advice here.
  * See CreateGeneration. A retry of an order must have the same idempotency_key.
@@ -94,9 +95,9 @@ export enum ErrorReason {
   CREDENTIAL_MISSING = 10,
 
   /**
-   * UNAUTHENTICATED. The authorization does not have the form "Bearer ...", is sent twice, or
-   * exceeds 4,096 bytes (8,192 for a token of the callers file). Not retryable: fix the
-   * authorization.
+   * UNAUTHENTICATED. The authorization header does not have the form "Bearer ...", is sent twice,
+   * or has more than 4,096 bytes (8,192 bytes if the server has a callers file). Not retryable: fix
+   * the header.
    *
    * @generated from enum value: CREDENTIAL_MALFORMED = 11;
    */
@@ -129,8 +130,8 @@ export enum ErrorReason {
   UPSTREAM_FORBIDDEN = 14,
 
   /**
-   * PERMISSION_DENIED. The caller's team may not use this model. Its older orders of the model
-   * remain readable. Not retryable: ask the operator.
+   * PERMISSION_DENIED. The caller's team may not use this model. Renders that the team ordered
+   * earlier remain readable. Not retryable: ask the operator.
    *
    * @generated from enum value: MODEL_NOT_ALLOWED = 15;
    */
@@ -194,8 +195,8 @@ export enum ErrorReason {
   API_KEY_DAILY_CAP = 33,
 
   /**
-   * ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable: to read that
-   * order, send its model and inputs.
+   * ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable: to get the
+   * render of that order, send its model and inputs with the key.
    *
    * @generated from enum value: IDEMPOTENCY_KEY_REUSED = 34;
    */
@@ -226,7 +227,7 @@ export enum ErrorReason {
   GENERATION_ACTIVE = 37,
 
   /**
-   * FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay of RetryInfo. To
+   * FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay in RetryInfo. To
    * avoid this error, wait for the render first, or set wait_timeout.
    *
    * @generated from enum value: CONTENT_NOT_READY = 40;
@@ -257,8 +258,8 @@ export enum ErrorReason {
   CONTENT_INTERRUPTED = 43,
 
   /**
-   * DATA_LOSS, over REST 412. The result has another etag than the caller sent, or has changed
-   * during the download. Retryable: from the first byte, without an etag.
+   * DATA_LOSS, over REST 412. The etag of the result differs from the etag that the caller sent, or
+   * the result changed during the download. Retryable: from the first byte, without an etag.
    *
    * @generated from enum value: CONTENT_CHANGED = 44;
    */
@@ -279,9 +280,9 @@ export enum ErrorReason {
   UPSTREAM_UNAVAILABLE = 51,
 
   /**
-   * INTERNAL. The catalog returned a redirect. Redirects are followed only for the bytes of a
-   * result, and only to hosts that the operator has named. Not retryable: the operator has to check
-   * the base URL, or name the host.
+   * INTERNAL. The catalog returned a redirect. Easel follows redirects only for the bytes of a
+   * result, and only to hosts in EASEL_CONTENT_HOSTS. Not retryable: the operator has to check the
+   * base URL, or add the host.
    *
    * @generated from enum value: UPSTREAM_REDIRECT_REFUSED = 52;
    */
@@ -318,8 +319,8 @@ export enum ErrorReason {
   ISSUER_UNAVAILABLE = 62,
 
   /**
-   * RESOURCE_EXHAUSTED. The server is full or, with QuotaFailure, the quota of the caller is used
-   * up. This call has sent no order. Retryable.
+   * RESOURCE_EXHAUSTED. The server has too many calls or, with QuotaFailure, the caller has reached
+   * its own limit. This call has sent no order. Retryable.
    *
    * @generated from enum value: OVERLOADED = 70;
    */
@@ -342,7 +343,7 @@ export enum ErrorReason {
   READER_TOO_SLOW = 72,
 
   /**
-   * UNAVAILABLE. The server is stopping. Retryable: after the delay of RetryInfo.
+   * UNAVAILABLE. The server is stopping. Retryable: after the delay in RetryInfo.
    *
    * @generated from enum value: SERVER_DRAINING = 73;
    */
@@ -350,7 +351,7 @@ export enum ErrorReason {
 
   /**
    * UNAVAILABLE. The stream has reached the maximum age that the operator has set, or the caller's
-   * token has expired. Retryable: after the delay of RetryInfo, with a valid token.
+   * token has expired. Retryable: after the delay in RetryInfo, with a valid token.
    *
    * @generated from enum value: STREAM_MAX_AGE = 74;
    */
@@ -419,7 +420,8 @@ export enum ErrorReason {
   DEADLINE_EXCEEDED = 91,
 
   /**
-   * INTERNAL. A fault of this server or its ledger, which the log describes. Possibly retryable.
+   * INTERNAL. This server or its ledger has failed. The server's log has the details. Possibly
+   * retryable.
    *
    * @generated from enum value: INTERNAL = 92;
    */
@@ -441,8 +443,8 @@ export enum ErrorReason {
   INVALID_ARGUMENT = 94,
 
   /**
-   * RESOURCE_EXHAUSTED, only over REST. The response is too large for the REST form. Not retryable:
-   * ask for smaller pages.
+   * RESOURCE_EXHAUSTED, only over REST. The response is too large for REST. Not retryable: request
+   * smaller pages.
    *
    * @generated from enum value: RESOURCE_EXHAUSTED = 95;
    */

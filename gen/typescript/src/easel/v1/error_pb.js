@@ -18,24 +18,25 @@ export const ErrorReasonSchema = /*@__PURE__*/
 
 /**
  * ErrorReason is the machine-readable reason of an error. Every error of Easel has
- * google.rpc.ErrorInfo with the domain "easel" and the name of one of these values as its reason. A
- * reason has one gRPC code. Over REST, it has the HTTP status that gRPC maps to this code, unless
- * its comment names another one. A reason that is not listed here comes from a newer server: handle
- * it by its code.
+ * google.rpc.ErrorInfo with the domain "easel" and the name of one of these values as its reason.
+ * Each reason has one gRPC code. Over REST, its HTTP status is the usual one for this code, unless
+ * the comment of the reason names another status. If a reason is not listed here, it comes from a
+ * newer server: handle the error by its code.
  *
  * Before a retry, wait for the delay in RetryInfo. Without RetryInfo, back off.
  *
  * google.rpc.RequestInfo has the trace ID of the call, which is also in the operator's logs and
- * traces. Over gRPC it is missing if the call was rejected before its message was read, such as a
- * call without a credential.
+ * traces. Over gRPC, it is missing if the call was rejected before its message was read, for
+ * example because it has no credential.
  *
  * Some errors have only a code, because they do not come from Easel. The gRPC library rejects some
- * calls itself, such as a message that is too large. A proxy in front of Easel can also return
- * errors.
+ * calls itself, such as a call whose message is too large. A proxy in front of Easel can also
+ * return errors.
  *
- * If a response of the catalog is the cause, the metadata of ErrorInfo has its HTTP status as
- * upstream_status. It has the catalog's own code, in upper case, as upstream_code, if the code is
- * at most 64 characters of [A-Z0-9_.-].
+ * If a response from the catalog caused the error, the metadata of ErrorInfo has the HTTP status of
+ * this response as upstream_status. If the response has an error code, the metadata has that code
+ * in upper case as upstream_code, unless the code has more than 64 characters or characters outside
+ * [A-Z0-9_.-].
  *
  * For an order, order_outcome in the metadata of ErrorInfo takes precedence over the advice here.
  * See CreateGeneration. A retry of an order must have the same idempotency_key.

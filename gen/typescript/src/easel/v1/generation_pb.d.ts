@@ -101,8 +101,8 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
   failureMessage: string;
 
   /**
-   * Time of the order, from the catalog if it sends a readable time. Otherwise it is the time when
-   * this process placed the order. Unset if both are unknown.
+   * Time of the order, from the catalog if it sends a readable time. Otherwise, the time when this
+   * process placed the order. Unset if both are unknown.
    *
    * @generated from field: google.protobuf.Timestamp create_time = 11;
    */
@@ -111,8 +111,8 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
   /**
    * Time when the render became terminal. Unset while it is not terminal.
    *
-   * The time is from the catalog if it sends a readable time. Otherwise it is the time when this
-   * process first saw the terminal state.
+   * The time is from the catalog if it sends a readable time. Otherwise, it is the time when this
+   * process first received the terminal state.
    *
    * @generated from field: google.protobuf.Timestamp terminal_time = 12;
    */
@@ -126,8 +126,8 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
   observeTime?: Timestamp | undefined;
 
   /**
-   * Digest of the fields of the catalog's record, without the times of polls. It is the same on
-   * every replica. Send it to WatchGeneration as known_etag.
+   * Digest of the catalog's record. It changes only if the record changes, and is the same on every
+   * replica. Send it to WatchGeneration as known_etag.
    *
    * @generated from field: string etag = 14;
    */
@@ -165,11 +165,11 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
   labels: { [key: string]: string };
 
   /**
-   * Names of omitted fields, which are empty. The server omits fields if the response would exceed
-   * 4 MiB, the limit of gRPC clients. Not part of the etag.
+   * Names of fields that the server left empty, because the response would otherwise exceed 4 MiB,
+   * the default limit of gRPC clients. Not part of the etag.
    *
    * The server omits "upstream_fields" first, then "inputs", then "text". A list also omits long
-   * fields, which GetGeneration returns.
+   * fields; GetGeneration returns them.
    *
    * @generated from field: repeated string omitted_fields = 19;
    */
@@ -339,8 +339,8 @@ export enum State {
   REFUNDED = 5,
 
   /**
-   * Deleted from the catalog, or never in it. The catalog does not distinguish the two. Terminal.
-   * Only watches, waits, and lists that ask for it return this state.
+   * Deleted from the catalog, or never in the catalog, which does not distinguish the two.
+   * Terminal. Only watches, waits, and lists whose filter has this state return it.
    *
    * @generated from enum value: STATE_DELETED = 6;
    */

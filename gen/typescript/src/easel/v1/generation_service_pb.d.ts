@@ -27,7 +27,7 @@ export declare type QuoteGenerationRequest = Message<"easel.v1.QuoteGenerationRe
   modelId: string;
 
   /**
-   * Input values by the names of the model's input fields. At most 20,000 values, including nested
+   * Input values, by name of the model's input field. At most 20,000 values, including nested
    * values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
    *
    * @generated from field: google.protobuf.Struct inputs = 2;
@@ -83,7 +83,7 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
   modelId: string;
 
   /**
-   * Input values by the names of the model's input fields. At most 20,000 values, including nested
+   * Input values, by name of the model's input field. At most 20,000 values, including nested
    * values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
    *
    * @generated from field: google.protobuf.Struct inputs = 2;
@@ -99,8 +99,8 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
   inputsJson: string;
 
   /**
-   * Identifies this order. Create a new key for each new order, such as a UUID, and store it before
-   * the first call. Send it until the outcome is known.
+   * Key that identifies this order, such as a UUID. Create a new key for each new order, store it
+   * before the first call, and send it with each retry.
    *
    * 1 to 255 visible ASCII characters, unique under the API key. If the server has one API key for
    * many callers, each owner has its own keys: two teams that choose the same key place two orders.
@@ -224,7 +224,7 @@ export declare type GetGenerationResponse = Message<"easel.v1.GetGenerationRespo
 export declare const GetGenerationResponseSchema: GenMessage<GetGenerationResponse>;
 
 /**
- * ListGenerationsRequest asks for one page of renders.
+ * ListGenerationsRequest requests one page of renders.
  *
  * @generated from message easel.v1.ListGenerationsRequest
  */
@@ -282,7 +282,7 @@ export declare type GenerationFilter = Message<"easel.v1.GenerationFilter"> & {
   states: State[];
 
   /**
-   * Labels that the order must have. It may have others too. Over REST, use
+   * Labels that the order must have. The order may also have other labels. Over REST, use
    * filter.labels[name]=value for each label.
    *
    * @generated from field: map<string, string> labels = 3;
@@ -333,7 +333,7 @@ export declare type ListGenerationsResponse = Message<"easel.v1.ListGenerationsR
 export declare const ListGenerationsResponseSchema: GenMessage<ListGenerationsResponse>;
 
 /**
- * WaitGenerationRequest identifies a render and the goal of the wait.
+ * WaitGenerationRequest identifies a render, and the state for which the call waits.
  *
  * @generated from message easel.v1.WaitGenerationRequest
  */
@@ -355,7 +355,7 @@ export declare type WaitGenerationRequest = Message<"easel.v1.WaitGenerationRequ
   timeout?: Duration | undefined;
 
   /**
-   * State of the render at which the watch ends.
+   * State of the render at which the wait ends.
    *
    * @generated from field: easel.v1.WatchUntil until = 3;
    */
@@ -369,13 +369,14 @@ export declare type WaitGenerationRequest = Message<"easel.v1.WaitGenerationRequ
 export declare const WaitGenerationRequestSchema: GenMessage<WaitGenerationRequest>;
 
 /**
- * WaitGenerationResponse contains the newest state.
+ * WaitGenerationResponse contains the latest state.
  *
  * @generated from message easel.v1.WaitGenerationResponse
  */
 export declare type WaitGenerationResponse = Message<"easel.v1.WaitGenerationResponse"> & {
   /**
-   * The render at the goal, or in its newest state when the timeout expired.
+   * The render in its latest state. If the timeout has expired, the awaited state is not reached
+   * yet.
    *
    * @generated from field: easel.v1.Generation generation = 1;
    */
@@ -403,7 +404,7 @@ export declare type WatchGenerationRequest = Message<"easel.v1.WatchGenerationRe
   generationId: string;
 
   /**
-   * Goal of the watch.
+   * State of the render at which the watch ends.
    *
    * @generated from field: easel.v1.WatchUntil until = 2;
    */
@@ -460,7 +461,7 @@ export declare type WatchGenerationResponse = Message<"easel.v1.WatchGenerationR
     case: "update";
   } | {
     /**
-     * Nothing has changed.
+     * Sent while nothing changes.
      *
      * @generated from field: easel.v1.Heartbeat heartbeat = 2;
      */
@@ -476,7 +477,7 @@ export declare type WatchGenerationResponse = Message<"easel.v1.WatchGenerationR
     case: "content";
   } | {
     /**
-     * The server is about to end the stream before the goal is reached.
+     * Sent before the server ends a stream whose watch is not complete.
      *
      * @generated from field: easel.v1.StreamClosing closing = 4;
      */
@@ -572,8 +573,8 @@ export declare type Heartbeat = Message<"easel.v1.Heartbeat"> & {
   lastError: string;
 
   /**
-   * Typical time until such a render finishes, estimated from earlier renders of the same model
-   * under the same API key. Unset without earlier renders.
+   * Estimated time until the render finishes, from earlier renders of the same model under the same
+   * API key. Unset if there were no earlier renders.
    *
    * @generated from field: google.protobuf.Duration typical_remaining = 6;
    */
@@ -601,7 +602,7 @@ export declare type StreamClosing = Message<"easel.v1.StreamClosing"> & {
 
   /**
    * Time to wait before the caller watches again. It differs between callers, so that they do not
-   * all return at the same time.
+   * all reconnect at the same time.
    *
    * @generated from field: google.protobuf.Duration retry_delay = 2;
    */
@@ -631,15 +632,15 @@ export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerations
   generationIds: string[];
 
   /**
-   * Goal of the watch of each named render. Ignored without named renders.
+   * State at which the watch of a named render ends. Ignored if generation_ids is empty.
    *
    * @generated from field: easel.v1.WatchUntil until = 2;
    */
   until: WatchUntil;
 
   /**
-   * Maximum time without a message on the whole stream before a heartbeat is sent, 1 to 60 s. If
-   * unset, 15 s.
+   * Maximum time without a message on the stream before a heartbeat is sent, 1 to 60 s. If unset,
+   * 15 s.
    *
    * @generated from field: google.protobuf.Duration heartbeat_interval = 3;
    */
@@ -647,14 +648,14 @@ export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerations
 
   /**
    * The etags of the last updates that the caller has, by render ID, up to 1000. Renders that have
-   * not changed since are not sent again.
+   * not changed since then are not sent again.
    *
    * If no render has changed, the stream starts with caught_up, which counts all renders of the
    * stream. With named renders, the etags of other renders are ignored. Without named renders, each
-   * render in known_etags that the catalog no longer lists is read once. If it still exists, it is
-   * included. Otherwise it is reported with STATE_DELETED, as is a render of another owner. Each of
-   * these reads counts as a poll, so omit settled renders that are no longer of interest. Renders
-   * that filter excludes are ignored.
+   * render in known_etags that the catalog no longer lists is read once. If the render still
+   * exists, the stream includes it. Otherwise, or if it belongs to another owner, the stream
+   * reports it with STATE_DELETED. Each of these reads counts as a poll, so omit settled renders
+   * that are no longer of interest. Renders that filter excludes are ignored.
    *
    * Over REST, use knownEtags[id]=etag in a query for each render, or send many in the body of a
    * POST.
@@ -683,8 +684,8 @@ export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerations
 export declare const WatchGenerationsRequestSchema: GenMessage<WatchGenerationsRequest>;
 
 /**
- * WatchGenerationsResponse is one message of a watch of many renders. Its field numbers are those
- * of WatchGenerationResponse. This stream has no result bytes.
+ * WatchGenerationsResponse is one message of a watch of many renders. Its fields have the same
+ * numbers as in WatchGenerationResponse. The stream does not send the bytes of results.
  *
  * @generated from message easel.v1.WatchGenerationsResponse
  */
@@ -704,7 +705,7 @@ export declare type WatchGenerationsResponse = Message<"easel.v1.WatchGeneration
     case: "update";
   } | {
     /**
-     * Nothing has changed on the whole stream.
+     * Sent while no render of the stream changes.
      *
      * @generated from field: easel.v1.Heartbeat heartbeat = 2;
      */
@@ -712,7 +713,7 @@ export declare type WatchGenerationsResponse = Message<"easel.v1.WatchGeneration
     case: "heartbeat";
   } | {
     /**
-     * The server is about to end the stream before the goal is reached.
+     * Sent before the server ends a stream whose watch is not complete.
      *
      * @generated from field: easel.v1.StreamClosing closing = 4;
      */
@@ -720,7 +721,7 @@ export declare type WatchGenerationsResponse = Message<"easel.v1.WatchGeneration
     case: "closing";
   } | {
     /**
-     * The first state of every render was sent.
+     * Sent after the first state of every render.
      *
      * @generated from field: easel.v1.CaughtUp caught_up = 6;
      */
@@ -743,8 +744,8 @@ export declare type WatchGenerationsResponse = Message<"easel.v1.WatchGeneration
 export declare const WatchGenerationsResponseSchema: GenMessage<WatchGenerationsResponse>;
 
 /**
- * CaughtUp reports that the caller now has a state of every render of the stream. Some of the
- * states may be those of known_etags. All later updates are changes.
+ * CaughtUp reports that the caller now has a state of every render in the stream, from an update or
+ * from known_etags. All later updates are changes.
  *
  * @generated from message easel.v1.CaughtUp
  */
@@ -752,8 +753,8 @@ export declare type CaughtUp = Message<"easel.v1.CaughtUp"> & {
   /**
    * Number of renders of the stream at this point.
    *
-   * With named renders, it counts all renders that filter does not exclude, even those with
-   * STATE_DELETED. Without named renders, it counts the existing renders.
+   * With named renders, the number includes renders with STATE_DELETED, but no renders that filter
+   * excludes. Without named renders, it includes only existing renders.
    *
    * @generated from field: int32 generation_count = 1;
    */
@@ -797,7 +798,7 @@ export declare type DownloadGenerationRequest = Message<"easel.v1.DownloadGenera
 
   /**
    * The ContentInfo.etag of the bytes that the caller already has. If the result has a different
-   * etag, the call fails with CONTENT_CHANGED. If empty, any result is accepted.
+   * etag, the call fails with CONTENT_CHANGED. If empty, the etag is not checked.
    *
    * @generated from field: string etag = 4;
    */
@@ -908,16 +909,16 @@ export declare type ContentInfo = Message<"easel.v1.ContentInfo"> & {
   sizeBytes?: bigint | undefined;
 
   /**
-   * File name made of the ID of the render and the media type. It is safe to create in a directory,
-   * because it has no path and no control characters.
+   * File name, derived from the render's ID and the media type. It is safe as the name of a new
+   * file, because it contains no path and no control characters.
    *
    * @generated from field: string file_name = 3;
    */
   fileName: string;
 
   /**
-   * Identifies these bytes. To resume a download, send it as DownloadGenerationRequest.etag. Empty
-   * if the catalog sends nothing that identifies the bytes.
+   * Identifier of these bytes. To resume a download, send it as DownloadGenerationRequest.etag.
+   * Empty if the catalog sends nothing that identifies the bytes.
    *
    * @generated from field: string etag = 4;
    */
@@ -1016,7 +1017,7 @@ export declare type DeleteGenerationResponse = Message<"easel.v1.DeleteGeneratio
 export declare const DeleteGenerationResponseSchema: GenMessage<DeleteGenerationResponse>;
 
 /**
- * WatchUntil is the goal of a watch or wait.
+ * WatchUntil is the state of a render at which a watch or wait ends.
  *
  * @generated from enum easel.v1.WatchUntil
  */
@@ -1169,16 +1170,16 @@ export declare const ContentSourceSchema: GenEnum<ContentSource>;
  * The server records each order in its ledger, with the owner, the caller and the labels. A durable
  * ledger is in a file or in PostgreSQL. A server with a callers file always has a durable ledger. A
  * ledger in memory (EASEL_LEDGER_URL) loses everything when the server stops. It also deletes
- * finished orders after 24 hours, or earlier if it has more than 100,000. A deleted order has no
- * labels and is missing from usage and from lists by owner or label. Its render is visible only to
- * callers who can see every render of the API key. Only the catalog remembers its idempotency_key,
- * so with a ledger in memory order_outcome is never "not_placed".
+ * finished orders after 24 hours, or earlier if it has more than 100,000 orders. After an order is
+ * deleted, its render has no labels and is missing from usage and from lists by owner or label.
+ * Only callers that can see every render of the API key can see it. Only the catalog remembers its
+ * idempotency_key, so with a ledger in memory, order_outcome is never "not_placed".
  *
  * Every error has google.rpc.ErrorInfo with the domain "easel" and a reason. Every call can return
  * these errors, which are not repeated below:
  *   - UNAUTHENTICATED: the call has no API key, or the catalog rejects the API key.
- *   - INVALID_ARGUMENT, INVALID_REQUEST: the request breaks a rule of this contract. BadRequest lists
- *     the first ten violations.
+ *   - INVALID_ARGUMENT, INVALID_REQUEST: the request breaks a rule of this contract. BadRequest
+ *     lists the first ten violations.
  *   - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
  *   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
  *   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
@@ -1214,10 +1215,11 @@ export declare const GenerationService: GenService<{
    * API key. Once an order may have been sent to the catalog, Easel keeps trying until the caller's
    * deadline and for at most another minute. It does so even if the caller disconnects.
    *
-   * Failed attempts are retried until the caller's deadline. If the deadline passes first, the
-   * error describes the last response of the catalog. An order that was not sent is withdrawn before
-   * the deadline, so that its outcome can be recorded: one second before, or a tenth of the caller's
-   * time if that is shorter.
+   * Failed attempts are retried until the caller's deadline. If the deadline passes before an
+   * attempt succeeds, the error describes the last response from the catalog. If the order has not
+   * been sent one second before the deadline, it is withdrawn, so that its outcome can be recorded.
+   * If a tenth of the call's time is less than a second, the order is withdrawn that time before
+   * the deadline.
    *
    * Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
    * the ledger:
@@ -1232,8 +1234,9 @@ export declare const GenerationService: GenService<{
    * library. It can also come from the server's library, which rejects a message above the size
    * limit before anything is sent to the catalog.
    *
-   * A definite rejection is a 400, 401, 402, 403, 404, 413 or 422 in the form of the catalog's own
-   * errors and without a code about the idempotency key. A 409 with API_KEY_DAILY_CAP is one too.
+   * A rejection is definite if its HTTP status is 400, 401, 402, 403, 404, 413 or 422, its body has
+   * the form of the catalog's own errors, and its error code is not about the idempotency key. A
+   * 409 with the code API_KEY_DAILY_CAP is also definite.
    *
    * Errors:
    *   - INVALID_ARGUMENT, UPSTREAM_INVALID_INPUT: as for QuoteGeneration.
@@ -1248,12 +1251,12 @@ export declare const GenerationService: GenService<{
    *     reset_time (start of the next window, RFC 3339), remaining_cents and price_cents.
    *   - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
    *   - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
-   *     With a forwarded API key, it may also belong to an order of unknown outcome whose inputs
-   *     had other bytes, because only the first bytes are ever sent.
+   *     With a forwarded API key, this includes an order whose outcome is unknown and whose inputs
+   *     had different bytes, because a retry must have the same bytes as the first attempt.
    *   - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
    *     idempotency_key.
-   *   - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent
-   *     nothing.
+   *   - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent no
+   *     order.
    *   - UNAVAILABLE, SUBMISSION_OUTCOME_UNKNOWN: it is unknown whether the catalog accepted the
    *     order. With RetryInfo, send the same idempotency_key again. Without RetryInfo it is too
    *     late to resend the order: check the account before you order again. An order can be resent
@@ -1268,13 +1271,13 @@ export declare const GenerationService: GenService<{
   },
   /**
    * GetGeneration returns one render. If the render is being watched under the same API key, the
-   * response comes from the watch. It then costs no request to the catalog. observe_time shows its
-   * age, and max_staleness limits the age. While the catalog does not respond, the response has the
-   * last known state.
+   * response comes from the watch, without a request to the catalog. observe_time shows the age of
+   * the response, and max_staleness limits it. While the catalog does not respond, the response has
+   * the last known state.
    *
    * Errors:
-   *   - NOT_FOUND, GENERATION_NOT_FOUND, with ResourceInfo: there is no such render. A render of
-   *     another API key is not found either.
+   *   - NOT_FOUND, GENERATION_NOT_FOUND, with ResourceInfo: there is no such render, or it belongs
+   *     to another API key or another owner.
    *
    * @generated from rpc easel.v1.GenerationService.GetGeneration
    */
@@ -1284,23 +1287,23 @@ export declare const GenerationService: GenService<{
     output: typeof GetGenerationResponseSchema;
   },
   /**
-   * ListGenerations returns the renders that were ordered through Easel, the newest order first. A
+   * ListGenerations returns the renders that were ordered through Easel, latest order first. A
    * caller sees the renders of its owner, and an operator sees the renders of all owners. A caller
    * that forwards an API key sees the renders that were ordered with this API key.
    *
-   * Each render has the state that the ledger has recorded. Result and inputs come from the
-   * catalog's list, which is up to a second old. They are missing if that list does not have the
-   * render, or if the catalog does not respond. Deleted renders are listed only if the filter asks
-   * for STATE_DELETED.
+   * Each render has the state that the ledger has recorded. The result and the inputs come from the
+   * catalog's list, which is up to a second old. They are missing if the catalog's list does not
+   * have the render, or if the catalog does not respond. Deleted renders are listed only if the
+   * filter has STATE_DELETED.
    *
-   * Some callers can see every render of an API key: operators, callers that forward it, and all
-   * callers of a server without a callers file. For them, a list without labels in the filter ends
-   * with renders that the catalog lists and the ledger does not know. These renders have no owner
-   * and are in the catalog's order. The last pages fail if the catalog does not respond.
+   * Some callers can see every render of an API key: operators, callers that forward the API key,
+   * and all callers of a server without a callers file. If their filter has no labels, the list
+   * ends with the renders that are in the catalog's list but not in the ledger. These renders have
+   * no owner and are in the catalog's order. The last pages fail if the catalog does not respond.
    *
    * Errors:
-   *   - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list with the same
-   *     filter, or filter.owner was set by a caller that is not an operator.
+   *   - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
+   *     filter, or a caller that is not an operator has set filter.owner.
    *
    * @generated from rpc easel.v1.GenerationService.ListGenerations
    */
@@ -1310,10 +1313,10 @@ export declare const GenerationService: GenService<{
     output: typeof ListGenerationsResponseSchema;
   },
   /**
-   * WaitGeneration returns when the render reaches the goal or when the timeout expires. After a
-   * timeout it returns OK with the newest state: check Generation.terminal. Failures of the catalog
-   * do not end a wait. All waits and watches of a render under one API key share the same polls. To
-   * wait longer than a minute, use WatchGeneration.
+   * WaitGeneration returns when the render is terminal or, with WATCH_UNTIL_SETTLED, settled. When
+   * the timeout expires first, it returns OK with the latest state, so check Generation.terminal.
+   * Failures of the catalog do not end a wait. All waits and watches of a render under one API key
+   * share the same polls. To wait longer than a minute, use WatchGeneration.
    *
    * Errors:
    *   - NOT_FOUND, GENERATION_NOT_FOUND: as for GetGeneration.
@@ -1326,26 +1329,27 @@ export declare const GenerationService: GenService<{
     output: typeof WaitGenerationResponseSchema;
   },
   /**
-   * WatchGeneration sends the newest state of a render immediately and after each change. The
-   * stream ends with OK when, and only when, the goal is reached. Changes that arrive faster than
-   * the caller reads are merged; the last one is never lost. While nothing changes, heartbeats
-   * report the condition of the catalog.
+   * WatchGeneration sends the latest state of a render immediately and after each change. The
+   * stream ends with OK only when the render is terminal or, with WATCH_UNTIL_SETTLED, settled. If
+   * changes arrive faster than the caller reads, the stream skips intermediate states, but never
+   * the last one. While nothing changes, heartbeats report the condition of the catalog.
    *
-   * Failures of the catalog never end a watch: heartbeats report them. Ending a watch never affects
-   * the render or its price. Over REST, a watch is a stream of server-sent events (Accept:
-   * text/event-stream) or of JSON lines (Accept: application/x-ndjson).
+   * Failures of the catalog never end a watch: heartbeats report them. A caller may end a watch at
+   * any time, which never affects the render or its price. Over REST, a watch is a stream of
+   * server-sent events (Accept: text/event-stream) or of JSON lines (Accept: application/x-ndjson).
    *
    * Errors:
    *   - NOT_FOUND, GENERATION_NOT_FOUND, only before the first message: there is no such render.
    *   - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
-   *     the server stops, or the stream has reached its maximum age.
+   *     the server is stopping, or the stream has reached its maximum age.
    *   - UNAUTHENTICATED: the catalog rejects the caller's own API key, or the server no longer
    *     accepts the caller's token.
    *   - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
    *
    * Watch again after every error except NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
-   * INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a retry does not fix. Wait for
-   * the delay in closing or RetryInfo, or back off, and send the last etag as known_etag.
+   * INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a retry does not fix. Before
+   * that, wait for the delay in closing or RetryInfo, or back off. Send the last etag as
+   * known_etag.
    *
    * @generated from rpc easel.v1.GenerationService.WatchGeneration
    */
@@ -1355,24 +1359,24 @@ export declare const GenerationService: GenService<{
     output: typeof WatchGenerationResponseSchema;
   },
   /**
-   * WatchGenerations watches many renders on one stream. These are the named renders, or all
-   * renders that the catalog lists for the API key, including new ones. Each render behaves as in
-   * WatchGeneration.
+   * WatchGenerations watches many renders on one stream: the renders that the request names or, if
+   * it names none, all renders that the catalog lists for the API key, including new ones. Each
+   * render behaves as in WatchGeneration.
    *
-   * With named renders, the stream ends with OK when all of them have reached the goal.
+   * With named renders, the stream ends with OK when all of them are terminal or, with
+   * WATCH_UNTIL_SETTLED, settled.
    *
-   * Without named renders, the stream has no goal and does not end. It follows each render until
-   * its cost is final. It reports a deletion by another client of the catalog only while the render
-   * is not terminal. The catalog lists only recent renders, so a render that is missing from its
-   * list may still exist.
+   * Without named renders, the stream never ends with OK. It follows each render until its cost is
+   * final. If another client of the catalog deletes a render, the stream reports the deletion only
+   * if the render was not terminal. The catalog lists only recent renders, so a render that is
+   * missing from its list may still exist.
    *
    * An ID that the catalog does not know does not end the stream; it is reported with
    * STATE_DELETED. The stream has the same errors as WatchGeneration. To resume it, send
    * known_etags. Over REST, use POST to send many IDs and etags in the body.
    *
    * Errors:
-   *   - INVALID_ARGUMENT, INVALID_REQUEST: filter.owner was set by a caller that is not an
-   *     operator.
+   *   - INVALID_ARGUMENT, INVALID_REQUEST: a caller that is not an operator has set filter.owner.
    *
    * @generated from rpc easel.v1.GenerationService.WatchGenerations
    */
@@ -1392,8 +1396,9 @@ export declare const GenerationService: GenService<{
    * deleted the render. With copies, a text result can also be downloaded as a file.
    * DeleteGeneration deletes the copy too, unless the operator keeps the copies of the team.
    *
-   * Over REST, the response is the bare bytes, with Range, ETag and Content-Length. If reading
-   * fails after the headers were sent, the connection is aborted.
+   * Over REST, the body of the response has only the bytes. The headers Range, ETag and
+   * Content-Length are supported. If reading fails after the headers were sent, the connection is
+   * aborted.
    *
    * Errors:
    *   - FAILED_PRECONDITION, CONTENT_NOT_READY, with RetryInfo: the render is not finished. See

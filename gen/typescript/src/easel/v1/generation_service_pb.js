@@ -201,7 +201,7 @@ export const WatchUntilSchema = /*@__PURE__*/
   enumDesc(file_easel_v1_generation_service, 0);
 
 /**
- * WatchUntil is the goal of a watch or wait.
+ * WatchUntil is the state of a render at which a watch or wait ends.
  *
  * @generated from enum easel.v1.WatchUntil
  */
@@ -256,16 +256,16 @@ export const ContentSource = /*@__PURE__*/
  * The server records each order in its ledger, with the owner, the caller and the labels. A durable
  * ledger is in a file or in PostgreSQL. A server with a callers file always has a durable ledger. A
  * ledger in memory (EASEL_LEDGER_URL) loses everything when the server stops. It also deletes
- * finished orders after 24 hours, or earlier if it has more than 100,000. A deleted order has no
- * labels and is missing from usage and from lists by owner or label. Its render is visible only to
- * callers who can see every render of the API key. Only the catalog remembers its idempotency_key,
- * so with a ledger in memory order_outcome is never "not_placed".
+ * finished orders after 24 hours, or earlier if it has more than 100,000 orders. After an order is
+ * deleted, its render has no labels and is missing from usage and from lists by owner or label.
+ * Only callers that can see every render of the API key can see it. Only the catalog remembers its
+ * idempotency_key, so with a ledger in memory, order_outcome is never "not_placed".
  *
  * Every error has google.rpc.ErrorInfo with the domain "easel" and a reason. Every call can return
  * these errors, which are not repeated below:
  *   - UNAUTHENTICATED: the call has no API key, or the catalog rejects the API key.
- *   - INVALID_ARGUMENT, INVALID_REQUEST: the request breaks a rule of this contract. BadRequest lists
- *     the first ten violations.
+ *   - INVALID_ARGUMENT, INVALID_REQUEST: the request breaks a rule of this contract. BadRequest
+ *     lists the first ten violations.
  *   - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
  *   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
  *   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.

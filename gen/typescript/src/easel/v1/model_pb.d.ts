@@ -25,21 +25,21 @@ export declare type Model = Message<"easel.v1.Model"> & {
   modelId: string;
 
   /**
-   * Name for people. Empty if the catalog sends none.
+   * Name to display. Empty if the catalog sends none.
    *
    * @generated from field: string display_name = 2;
    */
   displayName: string;
 
   /**
-   * Description for people. Empty if the catalog sends none.
+   * Description to display. Empty if the catalog sends none.
    *
    * @generated from field: string description = 3;
    */
   description: string;
 
   /**
-   * Kind of result.
+   * Kind of result of the model's renders.
    *
    * @generated from field: easel.v1.OutputKind output_kind = 4;
    */
@@ -69,12 +69,11 @@ export declare type Model = Message<"easel.v1.Model"> & {
   upstreamFields?: JsonObject | undefined;
 
   /**
-   * Names of omitted fields, which are empty. The server omits a field if the message would exceed
-   * 4 MiB, the limit of gRPC clients. It also omits long lists.
+   * Names of fields that the server left empty, because the message would exceed 4 MiB, the
+   * default limit of gRPC clients, or because a list has more than 1000 items.
    *
-   * The fields are "upstream_fields", "input_fields", or a field of an input field, such as
-   * "input_fields.allowed_values". A field of an input field may be empty in only some input
-   * fields. A list is too long if it has more than 1000 items.
+   * The names are "upstream_fields", "input_fields", or the name of a field of InputField, such as
+   * "input_fields.allowed_values". Such a field may be empty in only some of the input fields.
    *
    * @generated from field: repeated string omitted_fields = 8;
    */
@@ -101,14 +100,14 @@ export declare type InputField = Message<"easel.v1.InputField"> & {
   name: string;
 
   /**
-   * Name for people. Empty if the catalog sends none.
+   * Name to display. Empty if the catalog sends none.
    *
    * @generated from field: string display_name = 2;
    */
   displayName: string;
 
   /**
-   * Description for people. Empty if the catalog sends none.
+   * Description to display. Empty if the catalog sends none.
    *
    * @generated from field: string description = 3;
    */
@@ -145,14 +144,14 @@ export declare type InputField = Message<"easel.v1.InputField"> & {
   allowedValues: Value[];
 
   /**
-   * Minimum value, inclusive. Unset without a limit.
+   * Minimum value, inclusive. Unset if there is no limit.
    *
    * @generated from field: optional double minimum = 8;
    */
   minimum?: number | undefined;
 
   /**
-   * Maximum value, inclusive. Unset without a limit.
+   * Maximum value, inclusive. Unset if there is no limit.
    *
    * @generated from field: optional double maximum = 9;
    */
@@ -179,7 +178,7 @@ export declare const InputFieldSchema: GenMessage<InputField>;
  */
 export enum OutputKind {
   /**
-   * The catalog's record does not specify it.
+   * The catalog's record does not specify the kind.
    *
    * @generated from enum value: OUTPUT_KIND_UNSPECIFIED = 0;
    */

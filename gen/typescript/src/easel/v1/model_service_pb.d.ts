@@ -12,7 +12,7 @@ import type { Model } from "./model_pb.js";
 export declare const file_easel_v1_model_service: GenFile;
 
 /**
- * ListModelsRequest asks for one page of models.
+ * ListModelsRequest requests one page of models.
  *
  * @generated from message easel.v1.ListModelsRequest
  */
@@ -109,14 +109,15 @@ export declare const GetModelResponseSchema: GenMessage<GetModelResponse>;
 /**
  * ModelService reads the models of the catalog and their inputs. Reading is free.
  *
- * Responses come from a cache for each API key. observe_time shows the age of a record. A record is
- * returned from the cache for 10 minutes. After 1 minute it is also refreshed in the background. An
- * older record is refreshed before the call returns.
+ * Responses come from a cache for each API key. observe_time shows the age of a record. If a record
+ * is at most 10 minutes old, the cached record is returned. If it is older than 1 minute, it is
+ * also refreshed in the background. A record that is older than 10 minutes is refreshed before the
+ * call returns.
  *
- * The catalog may be unavailable, ask to slow down or return an unreadable response. Records that
- * are up to 24 hours old are then returned, and the catalog is asked at most every 10 seconds. If the
- * catalog rejects an API key or denies it access, all records of the key are deleted. If a model no
- * longer exists, its record is deleted.
+ * While the catalog is unavailable, asks to slow down or returns unreadable responses, records that
+ * are up to 24 hours old are returned, and requests are sent to the catalog at most every 10
+ * seconds. If the catalog rejects an API key or denies it access, all records of the key are
+ * deleted. If a model no longer exists, its record is deleted.
  *
  * @generated from service easel.v1.ModelService
  */
@@ -126,7 +127,7 @@ export declare const ModelService: GenService<{
    * models that the caller's team may not use. Operators see all models.
    *
    * Errors:
-   *   - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by this list.
+   *   - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by ListModels.
    *   - UNAUTHENTICATED, UNAVAILABLE, RESOURCE_EXHAUSTED: as for GetAccount.
    *
    * @generated from rpc easel.v1.ModelService.ListModels

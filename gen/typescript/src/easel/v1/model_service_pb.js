@@ -42,14 +42,15 @@ export const GetModelResponseSchema = /*@__PURE__*/
 /**
  * ModelService reads the models of the catalog and their inputs. Reading is free.
  *
- * Responses come from a cache for each API key. observe_time shows the age of a record. A record is
- * returned from the cache for 10 minutes. After 1 minute it is also refreshed in the background. An
- * older record is refreshed before the call returns.
+ * Responses come from a cache for each API key. observe_time shows the age of a record. If a record
+ * is at most 10 minutes old, the cached record is returned. If it is older than 1 minute, it is
+ * also refreshed in the background. A record that is older than 10 minutes is refreshed before the
+ * call returns.
  *
- * The catalog may be unavailable, ask to slow down or return an unreadable response. Records that
- * are up to 24 hours old are then returned, and the catalog is asked at most every 10 seconds. If the
- * catalog rejects an API key or denies it access, all records of the key are deleted. If a model no
- * longer exists, its record is deleted.
+ * While the catalog is unavailable, asks to slow down or returns unreadable responses, records that
+ * are up to 24 hours old are returned, and requests are sent to the catalog at most every 10
+ * seconds. If the catalog rejects an API key or denies it access, all records of the key are
+ * deleted. If a model no longer exists, its record is deleted.
  *
  * @generated from service easel.v1.ModelService
  */

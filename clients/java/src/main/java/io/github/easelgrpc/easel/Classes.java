@@ -1,7 +1,7 @@
 // Code generated from clients/reasons.json by make generate. DO NOT EDIT.
 package io.github.easelgrpc.easel;
 
-/** Makes the exception of a class. */
+/** Creates the exception for an error class. */
 final class Classes {
   private Classes() {}
 

@@ -1,7 +1,7 @@
 // Code generated from clients/reasons.json by make generate. DO NOT EDIT.
 package io.github.easelgrpc.easel;
 
-/** The caller may not do this. */
+/** The caller does not have permission for this call. */
 public final class PermissionDeniedException extends EaselException {
   private static final long serialVersionUID = 1;
 
