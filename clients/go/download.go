@@ -37,9 +37,9 @@ type FetchOptions struct {
 	Progress func(doneBytes, allBytes int64) // called after each chunk; allBytes is zero if unknown
 }
 
-// Download writes a render's file to w. If a stream fails, Download resumes at the next byte with a new stream. It verifies
-// the CRC-32C of each chunk, the file's size and, if one stream sent the entire file, the SHA-256. If Download returns an error,
-// w may contain a part of the file.
+// Download writes a render's file to w. If a stream fails, Download resumes at the next byte with a new stream. It verifies the
+// CRC-32C of each chunk, the file's size and, if one stream sent the entire file, the SHA-256. If Download returns an error, w
+// may contain a part of the file.
 func (c *Client) Download(ctx context.Context, generationID string, w io.Writer, options ...CallOption) error {
 	_, err := c.fetch(ctx, generationID, FetchOptions{}, options, func(string) (io.Writer, error) { return w, nil })
 	return err
@@ -87,8 +87,8 @@ func (c *Client) fetch(ctx context.Context, generationID string, options FetchOp
 	}
 }
 
-// resumable returns an error if the download can't continue. With an etag, the server ensures that the remaining bytes belong to
-// the same content. Without an etag, the download restarts at its first byte, which requires a file that it can truncate.
+// resumable returns an error if the download can't continue. With an etag, the server ensures that the remaining bytes belong
+// to the same content. Without an etag, the download restarts at its first byte, which requires a file that it can truncate.
 func (d *download) resumable() error {
 	if d.request.GetEtag() != "" || d.request.GetReadOffset() == 0 {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// DownloadFile downloads a render's file to path. It writes to a temporary file in the same directory, and renames the file when
-// it is complete. After an error, it removes the temporary file. If path exists and is not a regular file, the error is
+// DownloadFile downloads a render's file to path. It writes to a temporary file in the same directory, and renames the file
+// when it is complete. After an error, it removes the temporary file. If path exists and is not a regular file, the error is
 // [ErrNotRegular].
 func (c *Client) DownloadFile(ctx context.Context, generationID, path string, options ...CallOption) error {
 	if err := checkRegular(path); err != nil {
@@ -54,8 +54,8 @@ func checkRegular(path string) error {
 	return nil
 }
 
-// WriteFile writes data to path. Like DownloadFile, it renames a temporary file. If keep is true, it does not replace an existing
-// file, and returns fs.ErrExist.
+// WriteFile writes data to path. Like DownloadFile, it renames a temporary file. If keep is true, it does not replace an
+// existing file, and returns fs.ErrExist.
 func WriteFile(path string, data []byte, keep bool) error {
 	part := &partFile{}
 	w, err := part.open(path, "", keep)

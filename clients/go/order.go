@@ -109,9 +109,9 @@ func ofOrder(err error, key string, before Outcome) Outcome {
 	return e.OrderOutcome
 }
 
-// Run places an order, waits until the render is finished, and returns the render. If the render did not succeed, the error is a
-// *RenderFailedError. Each error after the order was sent contains the idempotency key. If you send the same order with this key
-// again, it is not charged again.
+// Run places an order, waits until the render is finished, and returns the render. If the render did not succeed, the error is
+// a *RenderFailedError. Each error after the order was sent contains the idempotency key. If you send the same order with this
+// key again, it is not charged again.
 func (c *Client) Run(ctx context.Context, order Order) (*Render, error) {
 	placed, err := c.Order(ctx, order)
 	if err != nil {

@@ -42,7 +42,8 @@ type limits struct {
 	attempts int
 }
 
-// The default limits. Watches, waits and downloads have no total time. Their 100 attempts last about 15 minutes during an outage.
+// The default limits. Watches, waits and downloads have no total time. Their 100 attempts last about 15 minutes during an
+// outage.
 var (
 	orderLimits  = limits{15 * time.Minute, 100}
 	streamLimits = limits{0, 100}
@@ -74,8 +75,8 @@ func Attempts(n int) CallOption { return func(c *call) { c.attempts = n } }
 
 type callKey struct{}
 
-// begin applies the options of a call and of the client to a context. The context's deadline, if any, replaces the default total
-// time.
+// begin applies the options of a call and of the client to a context. The context's deadline, if any, replaces the default
+// total time.
 func (c *Client) begin(ctx context.Context, defaults limits, options []CallOption) (context.Context, *call, context.CancelFunc) {
 	o := &call{limits: defaults}
 	if c.timeout > 0 && o.timeout > 0 {
@@ -100,7 +101,7 @@ type attempts struct {
 	failures  int
 	since     time.Time // start of the failures; zero while the server responds
 	warned    bool
-	last      error      // latest error that the context did not cause
+	last      error      // latest error other than the end of the context
 	heartbeat *Heartbeat // latest heartbeat of a watch
 }
 
@@ -143,8 +144,8 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 	return nil
 }
 
-// unary is the interceptor for unary calls. It converts each error to its class, and retries reads and calls with resend. Orders
-// are retried by Order instead.
+// unary is the interceptor for unary calls. It converts each error to its class, and retries reads and calls with resend.
+// Orders are retried by Order instead.
 func (c *Client) unary(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	o, ok := ctx.Value(callKey{}).(*call)
 	if !ok && isRead(method) {

@@ -92,10 +92,10 @@ export class Attempts {
   readonly #timeoutMs: number;
   readonly #most: number;
   #end = 0;
-  #spent = { asked: 0, unasked: 0 }; // failed attempts since the last response
+  #spent = { asked: 0, unasked: 0 }; // number of failures since the last response, with and without a requested delay
   #failingSince: number | undefined = performance.now(); // undefined after a response
   #warned = false;
-  #last: EaselError | undefined; // last error that the timeout or the signal did not cause
+  #last: EaselError | undefined; // last error other than the timeout or the abort by the signal
   #outcome: OrderOutcome | undefined; // outcome of an order over all attempts; undefined for other calls
 
   constructor(

@@ -232,7 +232,7 @@ class Site {
   }
 }
 
-/** Reports whether the response to a call is late, or missing when its caller leaves. */
+/** Reports whether a call gets its response late, or not at all within two seconds. */
 async function isSlow(easel: Easel) {
   const began = performance.now();
   await easel.get("gen_1", { signal: AbortSignal.timeout(2000) }).catch((error: unknown) => assert.ok(error instanceof Timeout));

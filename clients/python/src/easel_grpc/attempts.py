@@ -106,7 +106,7 @@ class Attempts:
         self.failures = 0
         self.heartbeat: Heartbeat | None = None
         self.outcome: OrderOutcome | None = "not_placed_by_this_call" if key else None
-        self._last: Error | None = None  # last error that the timeout did not cause
+        self._last: Error | None = None  # last error other than the timeout
         self._spent = {True: 0, False: 0}  # number of failures since the last response, with and without a requested retry
         self._failing_since: float | None = time.monotonic()  # None after a response
         self._warned = False

@@ -40,7 +40,7 @@ final class Attempts {
   private final CountDownLatch ended = new CountDownLatch(1); // any thread may count it down
   private Deadline deadline; // null means that only the Context limits the call
   private Failure.Subject subject;
-  private Failure before; // last failure that the timeout did not cause; null before the first failure
+  private Failure before; // last failure other than the timeout; null before the first failure
   private int failures;
   private int unasked; // failed attempts since the last response, without a delay from the server
   private int asked; // failed attempts since the last response, with a delay from the server
