@@ -88,7 +88,7 @@ const (
 	UpstreamCondition_UPSTREAM_CONDITION_UNSPECIFIED UpstreamCondition = 0
 	// The last poll succeeded.
 	UpstreamCondition_UPSTREAM_CONDITION_HEALTHY UpstreamCondition = 1
-	// The catalog asked to slow down. Polls pause for as long as it asked.
+	// The catalog asked to slow down. Polls pause for the time that it requested.
 	UpstreamCondition_UPSTREAM_CONDITION_THROTTLED UpstreamCondition = 2
 	// The catalog does not respond, or returns errors. Polls continue at a lower rate.
 	UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE UpstreamCondition = 3
@@ -474,7 +474,7 @@ func (x *CreateGenerationRequest) GetLabels() map[string]string {
 // CreateGenerationResponse contains the render of the order.
 type CreateGenerationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The render. A repeated request returns the same render in the newest state that can be read.
+	// The render. A repeated request returns the same render in the latest state that can be read.
 	Generation *Generation `protobuf:"bytes,1,opt,name=generation,proto3" json:"generation,omitempty"`
 	// Whether the idempotency_key was used before. If true, this call ordered nothing, and the render
 	// belongs to the earlier order.
@@ -1786,7 +1786,7 @@ func (x *DownloadGenerationResponse) GetChunk() *ContentChunk {
 // ContentChunk is a part of a result.
 type ContentChunk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Position of the first byte of data in the whole result.
+	// Position of the first byte of data in the complete result.
 	Offset int64 `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
 	// The bytes, at most 256 KiB. They may be empty in a chunk that has info or summary.
 	Data []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
@@ -1794,7 +1794,7 @@ type ContentChunk struct {
 	Crc32C uint32 `protobuf:"fixed32,3,opt,name=crc32c,proto3" json:"crc32c,omitempty"`
 	// Description of the result. Only the first chunk has it.
 	Info *ContentInfo `protobuf:"bytes,4,opt,name=info,proto3" json:"info,omitempty"`
-	// Summary of the bytes. Only the last chunk has it, and only if the whole result was read from
+	// Summary of the bytes. Only the last chunk has it, and only if the complete result was read from
 	// the first byte to the last.
 	Summary       *ContentSummary `protobuf:"bytes,5,opt,name=summary,proto3" json:"summary,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1871,7 +1871,7 @@ type ContentInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Media type from the catalog. "application/octet-stream" if the catalog sends none.
 	ContentType string `protobuf:"bytes,1,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
-	// Size of the whole result in bytes. Unset if the catalog does not send it.
+	// Size of the complete result in bytes. Unset if the catalog does not send it.
 	SizeBytes *int64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3,oneof" json:"size_bytes,omitempty"`
 	// File name, derived from the render's ID and the media type. It is safe as the name of a new
 	// file, because it contains no path and no control characters.
@@ -1951,12 +1951,12 @@ func (x *ContentInfo) GetSource() ContentSource {
 	return ContentSource_CONTENT_SOURCE_UNSPECIFIED
 }
 
-// ContentSummary allows a caller to verify the whole result.
+// ContentSummary allows a caller to verify the complete result.
 type ContentSummary struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Size of the whole result in bytes.
+	// Size of the complete result in bytes.
 	SizeBytes int64 `protobuf:"varint,1,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
-	// SHA-256 of the whole result in lower-case hexadecimal.
+	// SHA-256 of the complete result in lower-case hexadecimal.
 	Sha256        string `protobuf:"bytes,2,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -70,7 +70,7 @@ type GenerationServiceClient interface {
 	// request with the same idempotency_key and under the same API key, within 12 hours. The order is
 	// charged only once. Easel itself resends an order only with the same idempotency_key, bytes and
 	// API key. Once an order may have been sent to the catalog, Easel keeps trying until the caller's
-	// deadline and for at most another minute. It does so even if the caller disconnects.
+	// deadline, and for at most another minute, even if the caller disconnects.
 	//
 	// Failed attempts are retried until the caller's deadline. If the deadline passes before an
 	// attempt succeeds, the error describes the last response from the catalog. If the order has not
@@ -196,7 +196,7 @@ type GenerationServiceClient interface {
 	//   - INVALID_ARGUMENT, INVALID_REQUEST: a caller that is not an operator has set filter.owner.
 	WatchGenerations(ctx context.Context, in *WatchGenerationsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchGenerationsResponse], error)
 	// DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
-	// chunk has summary if the whole result was read. If a request to the catalog is interrupted,
+	// chunk has summary if the complete result was read. If a request to the catalog is interrupted,
 	// Easel resumes it and the stream continues. The stream ends with OK only if every requested byte
 	// was sent.
 	//
@@ -395,7 +395,7 @@ type GenerationServiceServer interface {
 	// request with the same idempotency_key and under the same API key, within 12 hours. The order is
 	// charged only once. Easel itself resends an order only with the same idempotency_key, bytes and
 	// API key. Once an order may have been sent to the catalog, Easel keeps trying until the caller's
-	// deadline and for at most another minute. It does so even if the caller disconnects.
+	// deadline, and for at most another minute, even if the caller disconnects.
 	//
 	// Failed attempts are retried until the caller's deadline. If the deadline passes before an
 	// attempt succeeds, the error describes the last response from the catalog. If the order has not
@@ -521,7 +521,7 @@ type GenerationServiceServer interface {
 	//   - INVALID_ARGUMENT, INVALID_REQUEST: a caller that is not an operator has set filter.owner.
 	WatchGenerations(*WatchGenerationsRequest, grpc.ServerStreamingServer[WatchGenerationsResponse]) error
 	// DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
-	// chunk has summary if the whole result was read. If a request to the catalog is interrupted,
+	// chunk has summary if the complete result was read. If a request to the catalog is interrupted,
 	// Easel resumes it and the stream continues. The stream ends with OK only if every requested byte
 	// was sent.
 	//

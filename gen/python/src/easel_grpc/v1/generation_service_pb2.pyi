@@ -62,7 +62,7 @@ class _UpstreamConditionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Ups
     UPSTREAM_CONDITION_HEALTHY: _UpstreamCondition.ValueType  # 1
     """The last poll succeeded."""
     UPSTREAM_CONDITION_THROTTLED: _UpstreamCondition.ValueType  # 2
-    """The catalog asked to slow down. Polls pause for as long as it asked."""
+    """The catalog asked to slow down. Polls pause for the time that it requested."""
     UPSTREAM_CONDITION_UNREACHABLE: _UpstreamCondition.ValueType  # 3
     """The catalog does not respond, or returns errors. Polls continue at a lower rate."""
     UPSTREAM_CONDITION_CREDENTIAL_REJECTED: _UpstreamCondition.ValueType  # 4
@@ -76,7 +76,7 @@ UPSTREAM_CONDITION_UNSPECIFIED: UpstreamCondition.ValueType  # 0
 UPSTREAM_CONDITION_HEALTHY: UpstreamCondition.ValueType  # 1
 """The last poll succeeded."""
 UPSTREAM_CONDITION_THROTTLED: UpstreamCondition.ValueType  # 2
-"""The catalog asked to slow down. Polls pause for as long as it asked."""
+"""The catalog asked to slow down. Polls pause for the time that it requested."""
 UPSTREAM_CONDITION_UNREACHABLE: UpstreamCondition.ValueType  # 3
 """The catalog does not respond, or returns errors. Polls continue at a lower rate."""
 UPSTREAM_CONDITION_CREDENTIAL_REJECTED: UpstreamCondition.ValueType  # 4
@@ -303,7 +303,7 @@ class CreateGenerationResponse(_message.Message):
     """
     @_builtins.property
     def generation(self) -> _generation_pb2.Generation:
-        """The render. A repeated request returns the same render in the newest state that can be read."""
+        """The render. A repeated request returns the same render in the latest state that can be read."""
 
     def __init__(
         self,
@@ -1037,7 +1037,7 @@ class ContentChunk(_message.Message):
     INFO_FIELD_NUMBER: _builtins.int
     SUMMARY_FIELD_NUMBER: _builtins.int
     offset: _builtins.int
-    """Position of the first byte of data in the whole result."""
+    """Position of the first byte of data in the complete result."""
     data: _builtins.bytes
     """The bytes, at most 256 KiB. They may be empty in a chunk that has info or summary."""
     crc32c: _builtins.int
@@ -1048,7 +1048,7 @@ class ContentChunk(_message.Message):
 
     @_builtins.property
     def summary(self) -> Global___ContentSummary:
-        """Summary of the bytes. Only the last chunk has it, and only if the whole result was read from
+        """Summary of the bytes. Only the last chunk has it, and only if the complete result was read from
         the first byte to the last.
         """
 
@@ -1083,7 +1083,7 @@ class ContentInfo(_message.Message):
     content_type: _builtins.str
     """Media type from the catalog. "application/octet-stream" if the catalog sends none."""
     size_bytes: _builtins.int
-    """Size of the whole result in bytes. Unset if the catalog does not send it."""
+    """Size of the complete result in bytes. Unset if the catalog does not send it."""
     file_name: _builtins.str
     """File name, derived from the render's ID and the media type. It is safe as the name of a new
     file, because it contains no path and no control characters.
@@ -1117,16 +1117,16 @@ Global___ContentInfo: _TypeAlias = ContentInfo  # noqa: Y015
 
 @_typing.final
 class ContentSummary(_message.Message):
-    """ContentSummary allows a caller to verify the whole result."""
+    """ContentSummary allows a caller to verify the complete result."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SIZE_BYTES_FIELD_NUMBER: _builtins.int
     SHA256_FIELD_NUMBER: _builtins.int
     size_bytes: _builtins.int
-    """Size of the whole result in bytes."""
+    """Size of the complete result in bytes."""
     sha256: _builtins.str
-    """SHA-256 of the whole result in lower-case hexadecimal."""
+    """SHA-256 of the complete result in lower-case hexadecimal."""
     def __init__(
         self,
         *,

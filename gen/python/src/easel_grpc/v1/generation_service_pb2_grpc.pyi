@@ -70,7 +70,7 @@ class GenerationServiceStub:
     request with the same idempotency_key and under the same API key, within 12 hours. The order is
     charged only once. Easel itself resends an order only with the same idempotency_key, bytes and
     API key. Once an order may have been sent to the catalog, Easel keeps trying until the caller's
-    deadline and for at most another minute. It does so even if the caller disconnects.
+    deadline, and for at most another minute, even if the caller disconnects.
 
     Failed attempts are retried until the caller's deadline. If the deadline passes before an
     attempt succeeds, the error describes the last response from the catalog. If the order has not
@@ -202,7 +202,7 @@ class GenerationServiceStub:
     """
     DownloadGeneration: _grpc.UnaryStreamMultiCallable[_generation_service_pb2.DownloadGenerationRequest, _generation_service_pb2.DownloadGenerationResponse]
     """DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
-    chunk has summary if the whole result was read. If a request to the catalog is interrupted,
+    chunk has summary if the complete result was read. If a request to the catalog is interrupted,
     Easel resumes it and the stream continues. The stream ends with OK only if every requested byte
     was sent.
 
@@ -278,7 +278,7 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     request with the same idempotency_key and under the same API key, within 12 hours. The order is
     charged only once. Easel itself resends an order only with the same idempotency_key, bytes and
     API key. Once an order may have been sent to the catalog, Easel keeps trying until the caller's
-    deadline and for at most another minute. It does so even if the caller disconnects.
+    deadline, and for at most another minute, even if the caller disconnects.
 
     Failed attempts are retried until the caller's deadline. If the deadline passes before an
     attempt succeeds, the error describes the last response from the catalog. If the order has not
@@ -410,7 +410,7 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     """
     DownloadGeneration: _aio.UnaryStreamMultiCallable[_generation_service_pb2.DownloadGenerationRequest, _generation_service_pb2.DownloadGenerationResponse]  # type: ignore[assignment]
     """DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
-    chunk has summary if the whole result was read. If a request to the catalog is interrupted,
+    chunk has summary if the complete result was read. If a request to the catalog is interrupted,
     Easel resumes it and the stream continues. The stream ends with OK only if every requested byte
     was sent.
 
@@ -495,7 +495,7 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         request with the same idempotency_key and under the same API key, within 12 hours. The order is
         charged only once. Easel itself resends an order only with the same idempotency_key, bytes and
         API key. Once an order may have been sent to the catalog, Easel keeps trying until the caller's
-        deadline and for at most another minute. It does so even if the caller disconnects.
+        deadline, and for at most another minute, even if the caller disconnects.
 
         Failed attempts are retried until the caller's deadline. If the deadline passes before an
         attempt succeeds, the error describes the last response from the catalog. If the order has not
@@ -663,7 +663,7 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_generation_service_pb2.DownloadGenerationResponse], _abc.AsyncIterator[_generation_service_pb2.DownloadGenerationResponse]]:
         """DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
-        chunk has summary if the whole result was read. If a request to the catalog is interrupted,
+        chunk has summary if the complete result was read. If a request to the catalog is interrupted,
         Easel resumes it and the stream continues. The stream ends with OK only if every requested byte
         was sent.
 

@@ -150,7 +150,7 @@ export declare const CreateGenerationRequestSchema: GenMessage<CreateGenerationR
  */
 export declare type CreateGenerationResponse = Message<"easel.v1.CreateGenerationResponse"> & {
   /**
-   * The render. A repeated request returns the same render in the newest state that can be read.
+   * The render. A repeated request returns the same render in the latest state that can be read.
    *
    * @generated from field: easel.v1.Generation generation = 1;
    */
@@ -846,7 +846,7 @@ export declare const DownloadGenerationResponseSchema: GenMessage<DownloadGenera
  */
 export declare type ContentChunk = Message<"easel.v1.ContentChunk"> & {
   /**
-   * Position of the first byte of data in the whole result.
+   * Position of the first byte of data in the complete result.
    *
    * @generated from field: int64 offset = 1;
    */
@@ -874,7 +874,7 @@ export declare type ContentChunk = Message<"easel.v1.ContentChunk"> & {
   info?: ContentInfo | undefined;
 
   /**
-   * Summary of the bytes. Only the last chunk has it, and only if the whole result was read from
+   * Summary of the bytes. Only the last chunk has it, and only if the complete result was read from
    * the first byte to the last.
    *
    * @generated from field: easel.v1.ContentSummary summary = 5;
@@ -902,7 +902,7 @@ export declare type ContentInfo = Message<"easel.v1.ContentInfo"> & {
   contentType: string;
 
   /**
-   * Size of the whole result in bytes. Unset if the catalog does not send it.
+   * Size of the complete result in bytes. Unset if the catalog does not send it.
    *
    * @generated from field: optional int64 size_bytes = 2;
    */
@@ -940,20 +940,20 @@ export declare type ContentInfo = Message<"easel.v1.ContentInfo"> & {
 export declare const ContentInfoSchema: GenMessage<ContentInfo>;
 
 /**
- * ContentSummary allows a caller to verify the whole result.
+ * ContentSummary allows a caller to verify the complete result.
  *
  * @generated from message easel.v1.ContentSummary
  */
 export declare type ContentSummary = Message<"easel.v1.ContentSummary"> & {
   /**
-   * Size of the whole result in bytes.
+   * Size of the complete result in bytes.
    *
    * @generated from field: int64 size_bytes = 1;
    */
   sizeBytes: bigint;
 
   /**
-   * SHA-256 of the whole result in lower-case hexadecimal.
+   * SHA-256 of the complete result in lower-case hexadecimal.
    *
    * @generated from field: string sha256 = 2;
    */
@@ -1071,7 +1071,7 @@ export enum UpstreamCondition {
   HEALTHY = 1,
 
   /**
-   * The catalog asked to slow down. Polls pause for as long as it asked.
+   * The catalog asked to slow down. Polls pause for the time that it requested.
    *
    * @generated from enum value: UPSTREAM_CONDITION_THROTTLED = 2;
    */
@@ -1213,7 +1213,7 @@ export declare const GenerationService: GenService<{
    * request with the same idempotency_key and under the same API key, within 12 hours. The order is
    * charged only once. Easel itself resends an order only with the same idempotency_key, bytes and
    * API key. Once an order may have been sent to the catalog, Easel keeps trying until the caller's
-   * deadline and for at most another minute. It does so even if the caller disconnects.
+   * deadline, and for at most another minute, even if the caller disconnects.
    *
    * Failed attempts are retried until the caller's deadline. If the deadline passes before an
    * attempt succeeds, the error describes the last response from the catalog. If the order has not
@@ -1387,7 +1387,7 @@ export declare const GenerationService: GenService<{
   },
   /**
    * DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
-   * chunk has summary if the whole result was read. If a request to the catalog is interrupted,
+   * chunk has summary if the complete result was read. If a request to the catalog is interrupted,
    * Easel resumes it and the stream continues. The stream ends with OK only if every requested byte
    * was sent.
    *
