@@ -73,7 +73,7 @@ func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 			receiver.URL, write(t, webhookSecret), auth.Hash("ops-token"))),
 		"EASEL_LEDGER_URL": "sqlite:" + file,
 	})
-	book, err := ledger.Open(t.Context(), ledger.Config{URL: env["EASEL_LEDGER_URL"], Catalog: box.catalog()}) // creates the schema
+	led, err := ledger.Open(t.Context(), ledger.Config{URL: env["EASEL_LEDGER_URL"], Catalog: box.catalog()}) // creates the schema
 	if err == nil {
 		err = led.Close()
 	}

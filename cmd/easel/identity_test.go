@@ -181,8 +181,7 @@ func (c *changing) walkAdmin(authorization string) (changing int) {
 		for _, method := range writing {
 			for _, listener := range []string{"admin", "metrics"} {
 				code := c.send(c.served.addr(listener), method, path, authorization)
-				reading := listener == "admin" && reads.MatchString(method+" "+path)
-				if !reading && !slices.Contains(untaken, code) {
+				if !slices.Contains(untaken, code) {
 					c.Errorf("%s %s of %s under %q is answered with %d", method, path, listener, authorization, code)
 				}
 			}

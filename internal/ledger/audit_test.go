@@ -42,7 +42,7 @@ func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		var mu sync.Mutex
 		var told []string
-		l := openWith(t, ledger.Config{URL: url, Outbox: saying(0), Audited: func(_ context.Context, a ledger.AuditLine) {
+		l := openWith(t, ledger.Config{URL: url, Events: saying(0), Audited: func(_ context.Context, a ledger.AuditLine) {
 			mu.Lock()
 			defer mu.Unlock()
 			told = append(told, string(a.Action))

@@ -27,7 +27,7 @@ func TestACopyOfATeamThatIsUnknownHereStays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, url string) {
-				l := openWith(t, ledger.Config{URL: url, Contents: true, Outbox: &ledger.Outbox{
+				l := openWith(t, ledger.Config{URL: url, Contents: true, Events: &ledger.EventConfig{
 					Teams:      func() map[string]ledger.Team { return row.teams },
 					Generation: func(ledger.Order, *string) string { return "{}" }, Budget: func(ledger.Budget) string { return "{}" },
 				}})
@@ -63,7 +63,7 @@ func TestACopyOfATeamThatIsUnknownHereStays(t *testing.T) {
 // wanting opens a ledger with generations whose results are to be copied.
 func wanting(t *testing.T, url string, generations ...string) *ledger.Ledger {
 	t.Helper()
-	l := openWith(t, ledger.Config{URL: url, Outbox: saying(0), Contents: true})
+	l := openWith(t, ledger.Config{URL: url, Events: saying(0), Contents: true})
 	for _, id := range generations {
 		conclude(t, l, write(t, l, request(id)), lifecycle.Named, id)
 		observe(t, l, id, lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9), Whole: true})

@@ -20,7 +20,7 @@ import (
 // lived fills a ledger with the given number of orders, and closes it.
 func lived(t *testing.T, url string, orders int) {
 	t.Helper()
-	l := openWith(t, ledger.Config{URL: url, Outbox: &ledger.Outbox{
+	l := openWith(t, ledger.Config{URL: url, Events: &ledger.EventConfig{
 		Teams:      func() map[string]ledger.Team { return map[string]ledger.Team{"team1": {Subscribed: true}} },
 		Generation: func(ledger.Order, *string) string { return `{"text":"a ‚'word'"}` }, Budget: func(ledger.Budget) string { return "{}" },
 	}})
@@ -101,7 +101,7 @@ func TestAnInterruptedCopyLeavesNothing(t *testing.T) {
 		lived(t, from, 40)
 		for _, at := range []string{"movements", "audit"} { // in the middle, and after the last table
 			interrupted, cancel := context.WithCancel(t.Context())
-			if _, _, err := copyBook(interrupted, from, to, func(table string, rows int64) {
+			if _, _, err := copyLedger(interrupted, from, to, func(table string, rows int64) {
 				if table == at && (rows > 0 || at == "audit") {
 					cancel()
 				}

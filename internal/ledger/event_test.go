@@ -28,7 +28,7 @@ func eventConfig(limits ledger.Limits) *ledger.EventConfig {
 
 func openTelling(t *testing.T, url string, o *ledger.EventConfig) *ledger.Ledger {
 	t.Helper()
-	return openWith(t, ledger.Config{URL: url, RefundWindow: time.Hour, Outbox: o})
+	return openWith(t, ledger.Config{URL: url, RefundWindow: time.Hour, Events: o})
 }
 
 // events returns all written events in short form, oldest first.

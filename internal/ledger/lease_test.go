@@ -31,7 +31,7 @@ func turnClockBack(t *testing.T, l *ledger.Ledger, by time.Duration) {
 // and reports by kind whether it succeeded.
 func leased(t *testing.T, url string) (l *ledger.Ledger, takes func() map[string]bool) {
 	t.Helper()
-	l = openTelling(t, url, outbox(ledger.Limits{}))
+	l = openTelling(t, url, eventConfig(ledger.Limits{}))
 	write(t, l, request("called"))
 	resumed := request("resumed")
 	resumed.Namespace, resumed.Owner, resumed.Caller = "print", "print", "printer"

@@ -16,7 +16,7 @@ import (
 func TestReplicasThatGetTheSameOrdersDoNotLockEachOther(t *testing.T) {
 	url := proctest.Database(t)
 	const rounds, keys = 15, 10
-	replicas := []*ledger.Ledger{openTelling(t, url, outbox(ledger.Limits{})), openTelling(t, url, outbox(ledger.Limits{}))}
+	replicas := []*ledger.Ledger{openTelling(t, url, eventConfig(ledger.Limits{})), openTelling(t, url, eventConfig(ledger.Limits{}))}
 	for round := range rounds {
 		var all sync.WaitGroup
 		for _, n := range append(rand.Perm(keys), rand.Perm(keys)...) {

@@ -20,7 +20,7 @@ func (s *stack) tellsEvents(r *replica, owners ...string) (texts *[]string) {
 	for _, owner := range owners {
 		teams[owner] = ledger.Team{Subscribed: true}
 	}
-	s.reopen(&ledger.Outbox{
+	s.reopen(&ledger.EventConfig{
 		Teams: func() map[string]ledger.Team { return teams },
 		Generation: func(_ ledger.Order, text *string) string {
 			if text == nil {

@@ -297,7 +297,7 @@ func TestAnOutcomeThatTheLedgerDoesNotHoldIsUnknown(t *testing.T) { // fault T4
 }
 
 func TestAStoppedReplicaOverwritesNothing(t *testing.T) { // fault T9
-	inShop(t, 1000, func(s *shop) {
+	inStack(t, 1000, func(s *stack) {
 		stopped := s.replica()
 		stopped.answers(func(*http.Request, *http.Response) (*http.Response, error) {
 			time.Sleep(2 * time.Minute)

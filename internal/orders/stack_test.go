@@ -57,18 +57,18 @@ func (s *stack) open() {
 	s.ledger = l
 }
 
-// reopen closes the ledger, and opens it with an outbox.
-func (s *shop) reopen(outbox *ledger.Outbox) {
+// reopen closes the ledger, and opens it with events.
+func (s *stack) reopen(events *ledger.EventConfig) {
 	s.Helper()
 	if err := s.ledger.Close(); err != nil {
 		s.Fatal(err)
 	}
-	s.outbox = outbox
+	s.events = events
 	s.open()
 }
 
-// inShop runs a test in a shop whose account has the given balance.
-func inShop(t *testing.T, balance int64, test func(*shop)) {
+// inStack runs a test in a stack whose account has the given balance.
+func inStack(t *testing.T, balance int64, test func(*stack)) {
 	t.Helper()
 	inStackOf(t, sandbox.Config{}, balance, test)
 }

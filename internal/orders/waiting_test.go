@@ -38,10 +38,10 @@ func (e *eventLog) take() []string {
 func (s *stack) withEvents() (events *eventLog) {
 	s.Helper()
 	events = &eventLog{}
-	s.reopen(&ledger.Outbox{
+	s.reopen(&ledger.EventConfig{
 		Teams: func() map[string]ledger.Team { return nil },
 		Generation: func(o ledger.Order, _ *string) string {
-			events.add(fmt.Sprint(o.Status, " ", o.IsGone()))
+			events.add(fmt.Sprint(o.Status, " ", o.IsDeleted()))
 			return "{}"
 		},
 		Budget: func(ledger.Budget) string { return "{}" },

@@ -114,7 +114,7 @@ func withdraw(t *testing.T, url string, away bool) {
 		}()
 		if away {
 			for ctx.Err() == nil { // polls until the order is written
-				if written, err := c.book.List(ctx, ledger.Filter{Unresolved: true}, ledger.Position{}, 1); err == nil && len(written) == 1 {
+				if written, err := c.ledger.List(ctx, ledger.Filter{Unresolved: true}, ledger.Position{}, 1); err == nil && len(written) == 1 {
 					break
 				}
 			}
@@ -147,7 +147,7 @@ func withdraw(t *testing.T, url string, away bool) {
 	_ = c.Close(t.Context())
 	_ = c.ledger.Close()
 	unlock()
-	lapse(t, url)
+	proctest.Exec(t, url, `UPDATE orders SET leased_until = 0, retry_time = 0`) // ends all leases
 	if resent := slices.Contains(resumed(t, url, q.url), key); resent != away {
 		t.Errorf("the next process sends the order: %v, want %v", resent, away)
 	}

@@ -98,8 +98,8 @@ func TestEveryFailedOrderSaysWhatIsKnownOfIt(t *testing.T) { // fault A10
 	}
 }
 
-// heldStack returns a stack with a shared API key. Its callers are named, and their tokens are equal to their names.
-func heldStack(t *testing.T, names []string, change ...func(*options)) *stack {
+// sharedStack returns a stack with a shared API key. Its callers are named, and their tokens are equal to their names.
+func sharedStack(t *testing.T, names []string, change ...func(*options)) *stack {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "callers")
 	writeCallers(t, file, "", names...)

@@ -228,7 +228,7 @@ func firstToken(token string) string {
 	},
 	{
 		name:   "an order of this process may be missing at once",
-		edits:  []edit{{watchDir, "generation.justCreated", "now.Sub(e.created) < lifecycle.VisibleAfter", "false"}, {watchDir, "generation.exists", "e.ordered || !e.listing.seenAt.IsZero() || e.state.State != 0 && !e.goneByNotFound()", "false"}},
+		edits:  []edit{{watchDir, "generation.justCreated", "now.Sub(e.created) < lifecycle.VisibleAfter", "false"}, {watchDir, "generation.exists", "e.ordered || !e.listing.seenAt.IsZero() || e.state.State != 0 && !e.isPresumedDeleted()", "false"}},
 		jobs:   seeds("only-U10", 1, 2, 3),
 		breaks: []string{"failures of the catalog end no watch", "no state is delivered that the catalog never had"},
 	},
@@ -261,7 +261,7 @@ func firstToken(token string) string {
 	{
 		name: "polls run on the first caller's context",
 		edits: []edit{
-			{watchDir, "Hub.Watch", "h.cfg.Observer.TraceRef(ctx)", "h.cfg.Observer.TraceRef(rememberFirst(h, ctx))"},
+			{watchDir, "Hub.Watch", "h.cfg.Tracer.TraceRef(ctx)", "h.cfg.Tracer.TraceRef(rememberFirst(h, ctx))"},
 			{watchDir, "poller.execute", "context.WithTimeout(h.ctx, pollTimeout)", "context.WithTimeout(firstContext(h), pollTimeout)"},
 			addition(watchDir, `import (
 	"context"

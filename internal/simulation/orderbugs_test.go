@@ -28,7 +28,7 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "an order is sent while the ledger is away",
-		edits:  []edit{{ordersDir, "placing.write", "return nil, p.unasked(err)", "asks := p.request; return p.begin(ctx, ledger.Order{Order: lifecycle.Order{Claims: 1}, ID: asks.UpstreamKey, Owner: asks.Owner, ModelID: asks.ModelID, UpstreamKey: asks.UpstreamKey, APIKey: asks.APIKey}, asked), nil"}},
+		edits:  []edit{{ordersDir, "placing.write", "return nil, p.unasked(err)", "asks := p.request; return p.begin(ctx, ledger.Order{Order: lifecycle.Order{Leases: 1}, ID: asks.UpstreamKey, Owner: asks.Owner, ModelID: asks.ModelID, UpstreamKey: asks.UpstreamKey, APIKey: asks.APIKey}, asked), nil"}},
 		jobs:   append(seeds("ledger-T4f", 1, 2, 3), seeds("ledger-T4c", 1, 2, 3)...),
 		breaks: []string{"only orders in the ledger are sent, by one replica at a time"},
 	},
@@ -57,8 +57,8 @@ var orderBugs = []bug{
 		breaks: []string{"only orders in the ledger are sent, by one replica at a time"},
 	},
 	{
-		name:   "a claim lasts by the clock of the process",
-		edits:  []edit{{ledgerDir, "Ledger.claim", "tx.exec(`UPDATE orders SET held = 0, claims = $1, claimed_until = {now} + $2 WHERE id = $3`, o.Claims, ClaimTime.Microseconds(), o.ID)", `tx.exec("UPDATE orders SET claims = $1, claimed_until = $2 WHERE id = $3", o.Claims, time.Now().Add(ClaimTime).UnixMicro(), o.ID)`}},
+		name:   "a lease lasts by the clock of the process",
+		edits:  []edit{{ledgerDir, "Ledger.recordLease", "tx.exec(`UPDATE orders SET held = 0, leases = $1, leased_until = {now} + $2 WHERE id = $3`, o.Leases, OrderLease.Microseconds(), o.ID)", `tx.exec("UPDATE orders SET leases = $1, leased_until = $2 WHERE id = $3", o.Leases, time.Now().Add(OrderLease).UnixMicro(), o.ID)`}},
 		jobs:   append(seeds("ledger-T3", 6, 1, 2, 3, 4, 5), seeds("ledger-T1r", 1, 2, 3, 4)...),
 		breaks: []string{"only orders in the ledger are sent, by one replica at a time", "the outcome of an order is known a minute after the catalog recovers"},
 	},
@@ -86,7 +86,7 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "an order that nobody comes back for waits for long",
-		edits:  []edit{{ledgerDir, "retryDelay", "min(retryAfter<<min(claims-1, 10), retryAtMost)", "10 * time.Minute"}},
+		edits:  []edit{{ledgerDir, "retryDelay", "min(retryAfter<<min(leases-1, 10), retryAtMost)", "10 * time.Minute"}},
 		jobs:   seeds("ledger-T3l", 1, 2, 3, 4),
 		breaks: []string{"the outcome of an order is known a minute after the catalog recovers"},
 	},
@@ -222,7 +222,7 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "an event is written by who tells its owner alone",
-		edits:  []edit{{ledgerDir, "transaction.tellGeneration", "len(types) == 0 || t.l.outbox == nil || after.isForwarded()", "t.l.outbox == nil || len(types) == 0 || !t.l.IsSubscriber(after.Owner)"}},
+		edits:  []edit{{ledgerDir, "transaction.tellGeneration", "len(types) == 0 || t.l.events == nil || after.isForwarded()", "t.l.events == nil || len(types) == 0 || !t.l.IsSubscriber(after.Owner)"}},
 		jobs:   seeds("events-only-M5", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"every recorded event arrives, and no other"},
 	},
