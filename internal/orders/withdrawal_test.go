@@ -203,7 +203,7 @@ func TestAnOrderWithALostLeaseIsUnknownToItsCaller(t *testing.T) { // fault A10
 		defer cancel()
 		go func() {
 			time.Sleep(5 * time.Second)
-			proctest.Exec(t, "sqlite:"+file, `UPDATE orders SET claims = claims + 1`) // as if another process had acquired the claim
+			proctest.Exec(t, "sqlite:"+file, `UPDATE orders SET leases = leases + 1`) // as if another process had acquired the lease
 		}()
 		_, err := c.Create(ctx, testCredential, plainOrder)
 		if told, ok := errors.AsType[*orders.Error](err); !ok || told.Outcome != orders.Unknown {

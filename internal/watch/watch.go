@@ -163,7 +163,7 @@ type Stats struct {
 	Replicas   int                                  `json:"replicas"` // number of replicas that divide the poll rate
 	Ready      float64                              `json:"-"`        // lowest number of polls that a poller may send immediately
 	Rate       float64                              `json:"-"`        // lowest rate of a poller, in polls per second
-	Stalest    time.Duration                        `json:"stalest"`        // longest time that an active generation has waited for a response
+	Stalest    time.Duration                        `json:"stalest"`  // longest time that an active generation has waited for a response
 
 	Reads       int64 `json:"reads"`     // number of polls of one generation
 	Sweeps      int64 `json:"sweeps"`    // number of polls of the list
