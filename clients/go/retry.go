@@ -112,7 +112,7 @@ func (c *Client) attempt(o *call, method, generationID, key string) *attempts {
 // pause waits before the next attempt, for the longer of the back-off and the delay that the server requests. It returns
 // an error if the context is done first, the requested delay is too long, the attempts are used up, or the client is closed.
 func (a *attempts) pause(ctx context.Context, told time.Duration, err error) error {
-	if errors.Is(err, grpc.ErrClientConnClosing) && ctx.Err() == nil { //nolint:staticcheck // the code alone does not distinguish it from a retryable error
+	if errors.Is(err, grpc.ErrClientConnClosing) && ctx.Err() == nil { //nolint:staticcheck // the code does not distinguish it from a retryable error
 		return err
 	}
 	deadline, bounded := ctx.Deadline()

@@ -22,8 +22,8 @@ type Orders struct {
 	Ledger *ledger.Ledger
 	// Catalog reads the generation that an operator records, with the shared API key.
 	Catalog *catalog.Client
-	// SharedKey is the shared API key; nil if callers use their own. Without it, only the age of an order shows that nobody will
-	// resend it: the order must be older than the resend window.
+	// SharedKey is the shared API key; nil if callers use their own. Without it, only the age of an order shows that it will not
+	// be resent: the order must be older than the resend window.
 	SharedKey *catalog.Credential
 	// Contents stores copies of results, which are deleted with erased orders. Nil means that there are no copies.
 	Contents *content.Results

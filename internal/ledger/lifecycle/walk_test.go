@@ -70,7 +70,7 @@ type world struct {
 
 	toldPlaced, toldNot [mostRows]bool
 	toldFree            bool           // whether a caller received not_placed although there was an order
-	sent                [mostRows]bool // by row, whether an attempt was sent
+	sent                [mostRows]bool // whether the order of each row was sent
 }
 
 // backup is a copy of the ledger.

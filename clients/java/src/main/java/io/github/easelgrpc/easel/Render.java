@@ -10,7 +10,7 @@ import java.util.OptionalLong;
 /** One state of a render. */
 public final class Render {
   private final Generation raw;
-  private final Heartbeat heard; // last heartbeat of the watch that received this state; null if there was none
+  private final Heartbeat heard; // last heartbeat of the watch that received this state; null before the first heartbeat
 
   Render(Generation raw, Heartbeat heard) {
     this.raw = raw;
