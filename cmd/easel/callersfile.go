@@ -28,13 +28,17 @@ func loadCallers(ctx context.Context, path string, led *ledger.Ledger, notifier 
 // fileProblems returns the problems with the files that a callers file names. These files are checked only at startup. Later, a
 // broken file must not prevent a change to the callers file, such as the removal of a token.
 func fileProblems(list *auth.List) (problems []string) {
+	check := func(whose string, receiver *auth.Events) {
+		if receiver == nil {
+			return
+		}
+		if err := events.CheckSecrets(receiver.SecretFile); err != nil {
+			problems = append(problems, fmt.Sprintf("secret_file of %s: %v", whose, err))
+		}
+	}
+	check("total", list.Total.Events)
 	for name, team := range list.Teams {
-		if team.Events == nil {
-			continue
-		}
-		if err := events.CheckSecrets(team.Events.SecretFile); err != nil {
-			problems = append(problems, fmt.Sprintf("secret_file of the team %s: %v", name, err))
-		}
+		check("the team "+name, team.Events)
 	}
 	for name, issuer := range list.Issuers {
 		if err := issuer.Check(); err != nil {
@@ -89,17 +93,26 @@ func (n *notifier) eventConfig() *ledger.EventConfig {
 func (n *notifier) take(list *auth.List) {
 	teams := map[string]events.Team{}
 	for _, caller := range list.Callers {
-		teams[caller.Owner()] = events.Team{Limits: service.LimitsOf(caller.Team)}
+		teams[caller.Owner()] = n.team(caller.Owner(), auth.Team{Budget: caller.Team.Budget})
 	}
 	for name, team := range list.Teams {
-		one := events.Team{Limits: service.LimitsOf(team), Retention: time.Duration(team.RetentionDays) * 24 * time.Hour, KeepDeleted: team.KeepDeleted}
-		if team.Events != nil {
-			one.URL, one.SecretFile = team.Events.URL, team.Events.SecretFile
-			for _, outcome := range []string{events.OutcomeSent, events.OutcomeFailed, events.OutcomeGivenUp} {
-				n.count(name, outcome, 0)
-			}
-		}
-		teams[name] = one
+		teams[name] = n.team(name, team)
 	}
+	teams[ledger.AllOwners] = n.team(ledger.AllOwners, list.Total)
 	n.teams.Set(teams)
+}
+
+// team returns the configuration of an owner's events. The event counts of a receiver start at 0.
+func (n *notifier) team(owner string, team auth.Team) events.Team {
+	one := events.Team{
+		Limits: service.LimitsOf(team.Budget), Thresholds: slices.Sorted(slices.Values(team.Thresholds)),
+		Retention: time.Duration(team.RetentionDays) * 24 * time.Hour, KeepDeleted: team.KeepDeleted,
+	}
+	if team.Events != nil {
+		one.URL, one.SecretFile = team.Events.URL, team.Events.SecretFile
+		for _, outcome := range []string{events.OutcomeSent, events.OutcomeFailed, events.OutcomeGivenUp} {
+			n.count(owner, outcome, 0)
+		}
+	}
+	return one
 }

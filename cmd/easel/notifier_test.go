@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/easel-grpc/easel/internal/auth"
+	"github.com/easel-grpc/easel/internal/ledger"
 )
 
 func TestCountsOfATeamStartAtZero(t *testing.T) {
@@ -14,12 +15,19 @@ func TestCountsOfATeamStartAtZero(t *testing.T) {
 			counted = append(counted, team+" "+outcome)
 		}
 	}}
-	list, err := auth.Parse([]byte("teams: {studio: {events: {url: \"https://studio.example/\", secret_file: /secret}}, print: {}}\ncallers: []\n"))
+	list, err := auth.Parse([]byte("teams: {studio: {events: {url: \"https://studio.example/\", secret_file: /secret}}, print: {}}\ncallers: [{name: x}]\n" +
+		"total: {daily_cents: 100, thresholds: [90, 50], events: {url: \"https://ops.example/\", secret_file: /secret}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	notifier.take(list)
-	if want := []string{"studio sent", "studio failed", "studio given_up"}; !slices.Equal(counted, want) {
+	if want := []string{"studio sent", "studio failed", "studio given_up", "* sent", "* failed", "* given_up"}; !slices.Equal(counted, want) {
 		t.Errorf("counted are %q", counted)
+	}
+	if total := notifier.teams.Known()[ledger.AllOwners]; !slices.Equal(total.Thresholds, []int64{50, 90}) || *total.Limits.DailyCents != 100 || !total.Subscribed {
+		t.Errorf("the total budget is notified by %+v", total)
+	}
+	if team := notifier.teams.Known()["studio"]; team.Thresholds != nil {
+		t.Errorf("the team without thresholds has %v", team.Thresholds)
 	}
 }

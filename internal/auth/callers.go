@@ -21,6 +21,8 @@ type Team struct {
 	// Weight is the team's share of the catalog, relative to other owners. Zero means 1.
 	Weight float64
 	Budget `yaml:"budget"`
+	// Labels has the rules about the labels of the team's orders.
+	Labels Labels
 	// Models are patterns of the models that the team may list, read, quote and order. Nil means every model.
 	Models []string
 	// RetentionDays is the number of days after which the content of settled orders is erased. Zero means never.
@@ -35,6 +37,16 @@ type Team struct {
 type Budget struct {
 	DailyCents   *int64 `yaml:"daily_cents"`
 	MonthlyCents *int64 `yaml:"monthly_cents"`
+	// Thresholds are the percentages of a limit at which an event is sent, in the order of the file. Nil means the default.
+	Thresholds []int64
+}
+
+// Labels has the rules about the labels of a team's orders.
+type Labels struct {
+	// Required are the names of the labels that each order must have.
+	Required []string
+	// Budgets are the budgets of each value of a label, by the name of the label.
+	Budgets map[string]Budget
 }
 
 // IsLimited reports whether the budget has a limit.
@@ -77,7 +89,7 @@ type List struct {
 	Callers []*Caller
 	Issuers map[string]*Issuer
 	Teams   map[string]Team
-	// Total has the budget of all callers together. Its other fields are empty.
+	// Total has the budget of all callers together, and the receiver of its events. Its other fields are empty.
 	Total Team
 
 	owners       map[string]Team // teams by name; a caller without a team is an entry of its own

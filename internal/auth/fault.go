@@ -101,10 +101,11 @@ func described(path []string) (s *jsonschema.Schema, rule string) {
 		case s.Items2020 != nil:
 			s = s.Items2020
 		default:
-			s = s.AdditionalProperties.(*jsonschema.Schema) // value of a team
+			s = s.AdditionalProperties.(*jsonschema.Schema) // value of a team, or budget of a label
 		}
-		text = cmp.Or(s.Description, text)
-		s = cmp.Or(s.Ref, s)
+		target := cmp.Or(s.Ref, s)
+		text = cmp.Or(s.Description, target.Description, text)
+		s = target
 	}
 	return s, "wrong " + name + ": " + strings.TrimSuffix(text, ".")
 }

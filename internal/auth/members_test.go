@@ -41,6 +41,8 @@ func TestParseAcceptsWhatTheSchemaAndTheNamesAllow(t *testing.T) {
 		team(`models: ["*", "a/**", "**", "a?[^b-c]d", "\\*", "a]", "[\\]]", "/**", "a/b"]`),
 		team("events: {url: 'https://a.example/x?y=1', secret_file: s}"), team("events: {url: 'http://localhost:80', secret_file: /a/b}"), team("events: {url: 'http://127.0.0.1:1/', secret_file: s}"),
 		team("events: {url: 'http://[::1]:1/', secret_file: s}"), team("events: {url: 'https://[2001:db8::1]/', secret_file: s}"), team("events: {url: 'https://10.0.0.1:8443/a@b', secret_file: s}"),
+		team("budget: {thresholds: [50, 80, 100]}"), team("budget: {daily_cents: 1, thresholds: [1]}"), "total: {thresholds: [100, 1], events: {url: 'https://a', secret_file: s}}\ncallers: []",
+		team("labels: {}"), team("labels: {required: [project, cost.center_1-a]}"), team("labels: {budgets: {}}"), team("labels: {budgets: {project: {}, job: {daily_cents: 0, monthly_cents: 7}}}"),
 		"total: {}\ncallers: []", "total: {daily_cents: 0, monthly_cents: 7}\ncallers: []", caller("budget: {daily_cents: 7}"), caller("budget: {}"),
 		caller(""), caller("operator: false"), caller("tokens: []"), caller("certificates: [a, 'spiffe://b/c', '*.internal']"),
 		issuer("jwks_file: k"), issuer("jwks_url: 'https://a.example/keys?x=y'"), issuer("jwks_url: 'http://127.0.0.1:1/', ca_file: c, token_file: t"), issuer("jwks_url: 'https://[2001:db8::1]:6443/openid/v1/jwks'"),
@@ -55,6 +57,9 @@ func TestParseAcceptsWhatTheSchemaAndTheNamesAllow(t *testing.T) {
 		team("budget: {daily_cents: -1}"), team("budget: {daily_cents: 1.5}"), team("budget: {daily_cents: '1'}"), team("budget: {monthly_cents: 1000000000001}"),
 		team("budget: {monthly_cents: }"), team("models: a"), team("models: [7]"), team("models: ['']"), team("models: ['a[']"), team("models: ['[]']"),
 		team(`models: ['a\']`), team("models: ['[-a]']"), team("models: ['[a-]']"), team("models: ['a[/**']"),
+		team("budget: {thresholds: []}"), team("budget: {thresholds: [0]}"), team("budget: {thresholds: [101]}"), team("budget: {thresholds: [50, 50]}"), team("budget: {thresholds: ['50']}"), team("budget: {thresholds: 50}"), team("budget: {thresholds: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]}"),
+		"total: {events: {}}\ncallers: []", team("labels: "), team("labels: [project]"), team("labels: {project: {}}"), team("labels: {required: []}"), team("labels: {required: [Project]}"), team("labels: {required: [a, a]}"), team("labels: {required: project}"),
+		team("labels: {budgets: {project: }}"), team("labels: {budgets: {project: 7}}"), team("labels: {budgets: {project: {daily_cents: -1}}}"), team("labels: {budgets: {project: {thresholds: [50]}}}"), team("labels: {budgets: [project]}"),
 		team("events: 7"), team("events: {}"), team("events: {url: 'https://a'}"), team("events: {secret_file: s}"), team("events: {url: 'https://a', secret_file: ''}"), team("events: {url: 'https://a', secret_file: 7}"),
 		team("events: {url: 'https://a', secret_file: s, token: t}"), team("events: {url: a, secret_file: s}"), team("events: {url: 'http://a.example/', secret_file: s}"), team("events: {url: 'ftp://localhost/', secret_file: s}"),
 		team("events: {url: 'https://', secret_file: s}"), team("events: {url: 'https:///x', secret_file: s}"), team("events: {url: 'https://me:pw@a/', secret_file: s}"), team("events: {url: 'https://a/#b', secret_file: s}"),
@@ -75,7 +80,7 @@ func TestParseAcceptsWhatTheSchemaAndTheNamesAllow(t *testing.T) {
 		judge(text, false)
 	}
 	for _, text := range []string{ // these rules are not in the schema
-		caller("team: nowhere"), "teams: {a: {}}\ncallers: [{name: a}]", "callers: [{name: a}, {name: a}]",
+		team("labels: {budgets: {Project: {}}}"), team("labels: {budgets: {'a=b': {}}}"), caller("team: nowhere"), "teams: {a: {}}\ncallers: [{name: a}]", "callers: [{name: a}, {name: a}]",
 		"callers: [{name: a, tokens: [<one>]}, {name: b, tokens: [<one>]}]", "callers: [{name: a, certificates: [x]}, {name: b, certificates: [X]}]",
 		caller("subjects: [s]"), caller("issuer: i"), "issuers: [{issuer: i, audience: a, jwks_file: k}, {issuer: i, audience: b, jwks_file: k}]\ncallers: []",
 		"issuers: [{issuer: i, audience: a, jwks_file: k}, {issuer: j, audience: a, jwks_file: k}]\ncallers: [{name: a, subjects: [s]}]",

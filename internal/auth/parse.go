@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,7 +19,7 @@ import (
 type parser struct {
 	root yaml.Node
 	file struct { // the members are described in deploy/callers.schema.json
-		Total   Budget
+		Total   total
 		Issuers []*Issuer
 		Teams   map[string]Team
 		Callers []caller
@@ -27,6 +28,15 @@ type parser struct {
 	names  map[string]*Caller
 	faults Faults
 }
+
+// total is the budget of all callers together, with the receiver of its events.
+type total struct {
+	Budget `yaml:",inline"`
+	Events *Events
+}
+
+// labelName matches the names of labels in the contract.
+var labelName = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,62}$`)
 
 // caller is an entry of the file for one caller.
 type caller struct {
@@ -81,7 +91,7 @@ func (p *parser) read(text []byte) error {
 
 // fill builds the list from the decoded file. It adds a fault for each name and credential that is repeated or unknown.
 func (p *parser) fill() {
-	p.list.Total.Budget = p.file.Total
+	p.list.Total.Budget, p.list.Total.Events = p.file.Total.Budget, p.file.Total.Events
 	for n, issuer := range p.file.Issuers {
 		if p.list.Issuers[issuer.Name] != nil {
 			p.fault(fmt.Sprintf("issuers/%d/issuer", n), "this issuer is listed twice; remove one of the two")
@@ -92,10 +102,20 @@ func (p *parser) fill() {
 	}
 	for name, team := range p.file.Teams {
 		team.Name = name
+		p.checkLabels(team)
 		p.list.Teams[name], p.list.owners[name] = team, team
 	}
 	for n, entry := range p.file.Callers {
 		p.addCaller(fmt.Sprintf("callers/%d/", n), entry)
+	}
+}
+
+// checkLabels adds a fault for each label with a budget that no order can have.
+func (p *parser) checkLabels(team Team) {
+	for name := range team.Labels.Budgets {
+		if !labelName.MatchString(name) {
+			p.fault("teams/"+team.Name+"/labels/budgets/"+name, "invalid name of a label; use up to 63 lower-case letters, digits, '_', '.' and '-', with a letter first")
+		}
 	}
 }
 

@@ -109,6 +109,21 @@ callers:
 		{"an issuer twice", "issuers:\n  - {issuer: i, audience: a, jwks_file: k}\n  - {issuer: i, audience: b, jwks_file: k}\ncallers: [{name: a, issuer: hunter2}]\n", []int{3, 4}, []string{"this issuer is listed twice", "unknown issuer of subjects"}},
 		{"subjects without an issuer", "callers:\n  - {name: a, subjects: [hunter2]}\n", []int{2}, []string{"unknown issuer of subjects; add one"}},
 		{"subjects of one of two issuers", "issuers: [{issuer: i, audience: a, jwks_file: k}, {issuer: j, audience: a, jwks_file: k}]\ncallers:\n  - {name: a, subjects: [hunter2]}\n", []int{3}, []string{"set the issuer of the caller"}},
+		{"labels and thresholds", `
+teams:
+  a:
+    budget: {daily_cents: "12", thresholds: [0]}
+    labels:
+      required: [hunter2 project]
+      budgets:
+        project: {monthly_cents: -1, thresholds: [50]}
+total: {events: {url: hunter2}}
+callers: []
+`, []int{4, 4, 6, 8, 8, 9, 9}, []string{
+			"wrong daily_cents: A whole number of cents", "wrong thresholds: A list of 1 to 10 whole percentages", "wrong required: A list of 1 to 16 names", "unknown member; the members here are daily_cents, monthly_cents",
+			"wrong monthly_cents: A whole number of cents", "secret_file is missing", "wrong url: The address",
+		}},
+		{"a label that no order has", "teams:\n  a:\n    labels:\n      budgets:\n        Project: {}\ncallers: []\n", []int{5}, []string{"invalid name of a label; use up to 63"}},
 		{"budgets and models", `
 teams:
   a:

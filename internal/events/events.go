@@ -18,15 +18,18 @@ import (
 type Team struct {
 	// URL is the address of the receiver, or empty without a receiver. SecretFile is the file with the signing secrets.
 	URL, SecretFile string
-	// Limits are the budgets of the team.
-	Limits ledger.Limits
+	// Limits are the budgets of the team. Thresholds are the percentages of them at which it is notified, ascending. Nil means
+	// the default.
+	Limits     ledger.Limits
+	Thresholds []int64
 	// Retention is the time after which the content of the team's orders is erased. Zero means never.
 	Retention time.Duration
 	// KeepDeleted means that copies of results are kept if the team deletes the generations in the catalog.
 	KeepDeleted bool
 }
 
-// Teams contains the current teams by name. The zero value is empty.
+// Teams contains the current teams by name, and the receiver of the total budget's events under [ledger.AllOwners]. The zero
+// value is empty.
 type Teams struct {
 	inForce atomic.Pointer[map[string]Team]
 	known   atomic.Pointer[map[string]ledger.Team]
@@ -36,7 +39,7 @@ type Teams struct {
 func (t *Teams) Set(teams map[string]Team) {
 	known := make(map[string]ledger.Team, len(teams))
 	for name, team := range teams {
-		known[name] = ledger.Team{Limits: team.Limits, Subscribed: team.URL != "", Retention: team.Retention, KeepDeleted: team.KeepDeleted}
+		known[name] = ledger.Team{Limits: team.Limits, Thresholds: team.Thresholds, Subscribed: team.URL != "", Retention: team.Retention, KeepDeleted: team.KeepDeleted}
 	}
 	t.inForce.Store(&teams)
 	t.known.Store(&known)

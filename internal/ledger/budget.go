@@ -2,27 +2,33 @@ package ledger
 
 import (
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// reserve reserves the price of a new order in the budgets of its owner. It returns an error if these budgets or the total
-// budget have no room. Amounts are also counted without a limit, because a limit may be set later in the period.
+// reserve reserves the price of a new order in the budgets of its owner and its label values. It returns an error if these
+// budgets or the total budget have no room. The owner's amounts are also counted without a limit, because a limit may be set
+// later in the period.
 func reserve(tx *transaction, o Order, r Request) error {
-	if o.ReservedCents == 0 && r.Limits == (Limits{}) {
+	if o.ReservedCents == 0 && r.Limits == (Limits{}) && len(r.LabelLimits) == 0 {
 		return reserveTotal(tx, o, r.Total)
 	}
 	changed, err := count(tx, o.ID, lifecycle.Money{ReservedCents: o.ReservedCents}, 0, 0)
 	if err != nil {
 		return err
 	}
-	for _, b := range r.Limits.periods(o.Time) {
-		used, _ := b.find(o.Owner, changed)
-		if err := exceeded(o, b, used.spent+used.reserved, false); err != nil {
-			return err
+	limits := r.budgets()
+	for _, label := range slices.Sorted(maps.Keys(limits)) {
+		for _, b := range limits[label].periods(o.Time) {
+			used, _ := b.find(o.Owner, label, changed)
+			if err := exceeded(o, b, used.spent+used.reserved, BudgetError{Label: label}); err != nil {
+				return err
+			}
 		}
 	}
-	if err := tx.tellBudgets(o, changed); err != nil {
+	if err := tx.tellOwner(o, changed); err != nil {
 		return err
 	}
 	return reserveTotal(tx, o, r.Total)
@@ -41,28 +47,31 @@ func reserveTotal(tx *transaction, o Order, total Limits) error {
 			return err
 		}
 	}
-	periods, used := total.periods(o.Time), [2]int64{}
-	if err := tx.row([]any{&used[0], &used[1]}, usedByAll, periods[0].Start.UnixMicro(), periods[1].Start.UnixMicro()); err != nil {
+	periods := total.periods(o.Time)
+	used, err := collect(tx, scanUsage, usedByAll, periods[0].Start.UnixMicro(), periods[1].Start.UnixMicro())
+	if err != nil {
 		return err
 	}
-	for n, b := range periods {
-		if err := exceeded(o, b, used[n], true); err != nil {
+	for _, b := range periods {
+		all, _ := b.find(AllOwners, "", used)
+		if err := exceeded(o, b, all.spent+all.reserved, BudgetError{Total: true}); err != nil {
 			return err
 		}
 	}
-	return nil
+	return tx.tellBudgets(AllOwners, periods, used)
 }
 
-// usedByAll returns the cents that all owners have used in a day and in a month. It reads them through the index of periods.
-const usedByAll = `SELECT (SELECT CAST(COALESCE(SUM(spent_cents + reserved_cents), 0) AS BIGINT) FROM budgets WHERE period = 'day' AND start_time = $1),
-	(SELECT CAST(COALESCE(SUM(spent_cents + reserved_cents), 0) AS BIGINT) FROM budgets WHERE period = 'month' AND start_time = $2)`
+// usedByAll returns the usage of all owners in a day and in a month. It reads them through the index of periods.
+const usedByAll = `SELECT '` + AllOwners + `', '', period, CAST(SUM(spent_cents) AS BIGINT), CAST(SUM(reserved_cents) AS BIGINT), MAX(CASE owner WHEN '` + AllOwners + `' THEN told_percent ELSE 0 END)
+	FROM budgets WHERE label = '' AND (period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2) GROUP BY period`
 
-// exceeded returns an error if a budget has no room for an order. The used cents include those of the order.
-func exceeded(o Order, b Budget, used int64, total bool) error {
+// exceeded completes and returns an error if a budget has no room for an order. The used cents include those of the order.
+func exceeded(o Order, b Budget, used int64, e BudgetError) error {
 	if used <= b.LimitCents {
 		return nil
 	}
-	return &BudgetError{Period: b.Period, Reset: b.Reset, PriceCents: o.ReservedCents, RemainingCents: max(0, b.LimitCents-(used-o.ReservedCents)), Total: total}
+	e.Period, e.Reset, e.PriceCents, e.RemainingCents = b.Period, b.Reset, o.ReservedCents, max(0, b.LimitCents-(used-o.ReservedCents))
+	return &e
 }
 
 // move is a change of an order's money. It updates the row of the order, and then the budgets of its day and month, which also
@@ -99,7 +108,7 @@ func (t *transaction) move(m move) error {
 	if err != nil {
 		return err
 	}
-	return t.tellBudgets(o, changed)
+	return t.tellOwner(o, changed)
 }
 
 func (t *transaction) moveRow(m move) error {
@@ -118,13 +127,14 @@ func (t *transaction) moveRow(m move) error {
 	return err
 }
 
-// addToBudgets adds amounts to the budgets of an order's month and day, in this order. All transactions lock the budgets of an
-// owner in the same order.
-const addToBudgets = `INSERT INTO budgets (owner, period, start_time, orders, reserved_cents, spent_cents, unconfirmed_cents, refunded_cents)
-	SELECT owner, period, CASE period WHEN 'day' THEN order_time / 86400000000 * 86400000000 ELSE {month of order_time} END,
+// addToBudgets adds amounts to the budgets of an order's month and day, in this order. It changes the budgets of the owner and
+// of the order's label values. All transactions lock the owner's budget of a period before the label values' budgets.
+const addToBudgets = `INSERT INTO budgets (owner, label, period, start_time, orders, reserved_cents, spent_cents, unconfirmed_cents, refunded_cents)
+	SELECT owner, label, period, CASE period WHEN 'day' THEN order_time / 86400000000 * 86400000000 ELSE {month of order_time} END,
 		CAST($1 AS BIGINT), CAST($2 AS BIGINT), CAST($3 AS BIGINT), CAST($4 AS BIGINT), CAST($5 AS BIGINT)
-	FROM orders, (SELECT 'day' AS period UNION ALL SELECT 'month') AS periods WHERE id = $6 ORDER BY period DESC
-	ON CONFLICT (owner, period, start_time) DO UPDATE SET orders = budgets.orders + excluded.orders, reserved_cents = budgets.reserved_cents + excluded.reserved_cents,
+	FROM orders, (SELECT 'day' AS period UNION ALL SELECT 'month') AS periods,
+		(SELECT '' AS label UNION ALL SELECT name || '=' || value FROM labels WHERE order_id = $6 AND budgeted = 1) AS counted WHERE id = $6 ORDER BY period DESC, label
+	ON CONFLICT (owner, label, period, start_time) DO UPDATE SET orders = budgets.orders + excluded.orders, reserved_cents = budgets.reserved_cents + excluded.reserved_cents,
 	spent_cents = budgets.spent_cents + excluded.spent_cents, unconfirmed_cents = budgets.unconfirmed_cents + excluded.unconfirmed_cents,
 	refunded_cents = budgets.refunded_cents + excluded.refunded_cents
 	RETURNING ` + usageColumns

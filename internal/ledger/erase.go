@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Erase erases the content of orders with a known outcome: labels, records and events. It marks the copies of their results for
+// Erase erases the content of orders with a known outcome: labels without a budget, records and events. It marks the copies of their results for
 // deletion. It keeps the data that prevents a second charge, the money with its journal, and pending events. It returns the
 // number of orders that were not erased before.
 func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err error) {
@@ -72,7 +72,7 @@ func erase(tx *transaction, all []Order) (erased []Order, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := tx.exec(`DELETE FROM labels WHERE order_id {in ids}`, list); err != nil {
+	if _, err := tx.exec(`DELETE FROM labels WHERE order_id {in ids} AND budgeted = 0`, list); err != nil {
 		return nil, err
 	}
 	if err := doomContents(tx, slices.Collect(maps.Keys(placed))...); err != nil {

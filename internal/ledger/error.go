@@ -72,6 +72,8 @@ type BudgetError struct {
 	PriceCents, RemainingCents int64
 	// Total means that it is the budget of all owners together.
 	Total bool
+	// Label is the name and the value of the label whose budget it is, such as project=apollo. It is empty for other budgets.
+	Label string
 }
 
 func (e *BudgetError) Error() string {

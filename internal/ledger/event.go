@@ -74,8 +74,11 @@ func scanEvent(row scanner, e *Event) error {
 // eventTypes maps states to the types of their events.
 var eventTypes = map[lifecycle.Status]string{lifecycle.Succeeded: EventSucceeded, lifecycle.Failed: EventFailed, lifecycle.Refunded: EventRefunded}
 
-// thresholds are the percentages of a budget's limit at which the owner is notified.
-var thresholds = []int64{80, 100}
+// DefaultThresholds are the percentages of a budget's limit at which the owner is notified, unless its team has others.
+var DefaultThresholds = []int64{80, 100}
+
+// AllOwners is the owner of the events about the budget of all owners together. It is not a valid name of a team or caller.
+const AllOwners = "*"
 
 // tellGeneration writes the events that a change of an order causes.
 func (t *transaction) tellGeneration(before, after Order, text *string) error {
@@ -119,30 +122,43 @@ func (o Order) as(eventType string) Order {
 	return o
 }
 
-// tellBudgets writes the events of budgets that have reached a threshold. Each threshold is reported once.
-func (t *transaction) tellBudgets(o Order, changed []usage) error {
-	if t.l.events == nil {
+// tellOwner writes the events of the owner's budgets, without those of label values.
+func (t *transaction) tellOwner(o Order, changed []usage) error {
+	return t.tellBudgets(o.Owner, t.l.teams()[o.Owner].Limits.periods(o.Time), changed)
+}
+
+// tellBudgets writes the events of the budgets of an owner that have reached a threshold. Each threshold is reported once.
+func (t *transaction) tellBudgets(owner string, periods []Budget, used []usage) error {
+	if t.l.outbox == nil {
 		return nil
 	}
-	for _, b := range t.l.teams()[o.Owner].Limits.periods(o.Time) {
-		u, ok := b.find(o.Owner, changed)
+	for _, b := range periods {
+		u, ok := b.find(owner, "", used)
 		if !ok || b.LimitCents == unlimited {
 			continue
 		}
-		if err := t.tellBudget(o.Owner, b.with(u), u.notified); err != nil {
+		if err := t.tellBudget(owner, b.with(u), u.notified); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// tellThreshold records the highest threshold that was reported. The budget of all owners has no other row.
+const tellThreshold = `INSERT INTO budgets (owner, period, start_time, told_percent) VALUES ($1, $2, $3, $4)
+	ON CONFLICT (owner, label, period, start_time) DO UPDATE SET told_percent = excluded.told_percent WHERE budgets.told_percent < excluded.told_percent`
+
 func (t *transaction) tellBudget(owner string, b Budget, notified int64) error {
+	thresholds := t.l.teams()[owner].Thresholds
+	if thresholds == nil {
+		thresholds = DefaultThresholds
+	}
 	used := b.SpentCents + b.ReservedCents
 	for _, percent := range thresholds {
 		if percent <= notified || used <= 0 || used*100 < b.LimitCents*percent {
 			continue
 		}
-		if _, err := t.exec(`UPDATE budgets SET told_percent = $1 WHERE owner = $2 AND period = $3 AND start_time = $4 AND told_percent < $1`, percent, owner, b.Period, b.Start.UnixMicro()); err != nil {
+		if _, err := t.exec(tellThreshold, owner, b.Period, b.Start.UnixMicro(), percent); err != nil {
 			return err
 		}
 		subject := fmt.Sprintf("%s.%s", b.Period, b.Start.Format(time.DateOnly))

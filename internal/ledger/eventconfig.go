@@ -5,8 +5,8 @@ import "time"
 // EventConfig describes the owners that are notified of events, and builds the data of events. Every event is written. It is
 // delivered only if the process that writes it knows a receiver of the owner. The functions are called within transactions, so
 // they must not use the ledger or block.
-type EventConfig struct {
-	// Teams are the owners that this process knows, by name.
+type Outbox struct {
+	// Teams are the owners that this process knows, by name. [AllOwners] has the settings of the total budget's events.
 	Teams func() map[string]Team
 	// Generation returns the data of an event about an order's generation, as JSON. text is the text of the result, or nil.
 	Generation func(o Order, text *string) string
@@ -17,6 +17,7 @@ type EventConfig struct {
 // Team is the configuration of one owner in this process.
 type Team struct {
 	Limits     Limits
+	Thresholds []int64       // percentages of the limits at which the owner is notified, ascending; nil means [DefaultThresholds]
 	Subscribed bool          // the owner receives events
 	Retention  time.Duration // time after which the content of orders is erased; zero means never
 	// KeepDeleted means that the copy of a result is kept when the owner deletes the generation in the catalog.

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
@@ -107,6 +109,9 @@ func (l *Ledger) Write(ctx context.Context, r Request) (written Order, free bool
 		if free, err = tx.insert(o); err != nil || !free {
 			return err
 		}
+		if err = tx.markBudgeted(o.ID, r.LabelLimits); err != nil {
+			return err
+		}
 		written = *o
 		if err := reserve(tx, *o, r); err != nil || r.Agreed == nil {
 			return err
@@ -163,7 +168,16 @@ func (t *transaction) insert(o *Order) (free bool, err error) {
 	return free, err
 }
 
-// Renew extends a lease by [OrderLease] and reports whether another attempt may be sent under it. The holder calls it before
+// markBudgeted marks the labels of a new order whose values have budgets.
+func (t *transaction) markBudgeted(id string, limits map[string]Limits) error {
+	if len(limits) == 0 {
+		return nil
+	}
+	_, err := t.exec(`UPDATE labels SET budgeted = 1 WHERE name {in ids} AND order_id = $2`, asList(slices.Collect(maps.Keys(limits))), id)
+	return err
+}
+
+// Renew extends a lease by [ClaimTime] and reports whether another attempt may be sent under it. The holder calls it before
 // each attempt. left is the time in which the attempt must be sent.
 func (l *Ledger) Renew(ctx context.Context, id string, lease int, apiKey string) (may bool, left time.Duration, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
@@ -372,8 +386,8 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 		return err
 	}
 	placed := number(next.State == lifecycle.Placed) - number(o.State == lifecycle.Placed) // change of the number of placed orders
-	if next.State == lifecycle.Refused && !next.Resolved && next.Leases == 1 {             // nothing reads the labels of a rejected order
-		if _, err := tx.exec(`DELETE FROM labels WHERE order_id = $1`, o.ID); err != nil {
+	if next.State == lifecycle.Refused && !next.Resolved && next.Claims == 1 {             // only budgets read the labels of a rejected order
+		if _, err := tx.exec(`DELETE FROM labels WHERE order_id = $1 AND budgeted = 0`, o.ID); err != nil {
 			return err
 		}
 	}

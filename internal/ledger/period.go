@@ -43,23 +43,27 @@ func limit(cents *int64) int64 {
 // LeftCents returns the cents that may still be spent or reserved.
 func (b Budget) LeftCents() int64 { return max(0, b.LimitCents-b.SpentCents-b.ReservedCents) }
 
-// usage contains the amounts that count toward a budget of an owner.
+// labelKey returns the name of a label value in the budgets, such as project=apollo. The name of a label contains no =.
+func labelKey(name, value string) string { return name + "=" + value }
+
+// usage contains the amounts that count toward a budget of an owner. label is a [labelKey], or empty for the budget of the
+// owner.
 type usage struct {
-	owner, period             string
+	owner, label, period      string
 	spent, reserved, notified int64
 }
 
 // usageColumns are the columns that scanUsage scans.
-const usageColumns = `budgets.owner, budgets.period, budgets.spent_cents, budgets.reserved_cents, budgets.told_percent`
+const usageColumns = `budgets.owner, budgets.label, budgets.period, budgets.spent_cents, budgets.reserved_cents, budgets.told_percent`
 
 func scanUsage(row scanner, u *usage) error {
-	return row.Scan(&u.owner, &u.period, &u.spent, &u.reserved, &u.notified)
+	return row.Scan(&u.owner, &u.label, &u.period, &u.spent, &u.reserved, &u.notified)
 }
 
-// find returns the usage of this budget for an owner.
-func (b Budget) find(owner string, used []usage) (found usage, ok bool) {
+// find returns the usage of this budget for an owner and a label value.
+func (b Budget) find(owner, label string, used []usage) (found usage, ok bool) {
 	for _, u := range used {
-		if u.owner == owner && u.period == b.Period {
+		if u.owner == owner && u.label == label && u.period == b.Period {
 			return u, true
 		}
 	}
@@ -70,7 +74,7 @@ func (b Budget) find(owner string, used []usage) (found usage, ok bool) {
 func (l Limits) budgets(owner string, at time.Time, used []usage) (all []Budget) {
 	for _, b := range l.periods(at) {
 		if b.LimitCents != unlimited {
-			u, _ := b.find(owner, used)
+			u, _ := b.find(owner, "", used)
 			all = append(all, b.with(u))
 		}
 	}

@@ -31,6 +31,8 @@ type Request struct {
 	Limits Limits
 	// Total is the spending limit of all owners together.
 	Total Limits
+	// LabelLimits are the spending limits of label values, by the name of the label. The order has each of these labels.
+	LabelLimits map[string]Limits
 	// Agreed is called at the end of the transaction that writes the order. It checks that the caller, the model and the limits
 	// are unchanged. An error aborts the transaction. It may be nil.
 	Agreed func() error
@@ -62,6 +64,16 @@ type Order struct {
 	Erased bool
 
 	placed int64 // time when the generation was recorded, in microseconds; zero without a generation
+}
+
+// budgets returns the limits of the budgets in which a new order is reserved: the limits of the owner under "", and the limits
+// of label values under [labelKey].
+func (r Request) budgets() map[string]Limits {
+	all := map[string]Limits{"": r.Limits}
+	for name, limits := range r.LabelLimits {
+		all[labelKey(name, r.Labels[name])] = limits
+	}
+	return all
 }
 
 // money returns the amounts that follow from the recorded state.

@@ -65,7 +65,7 @@ func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error
 
 // The totals of placed orders, and the orders of unknown outcome. An owner in the second query may not have a budget yet.
 const (
-	knownSums   = `SELECT owner, orders, spent_cents + refunded_cents AS spent, refunded_cents, reserved_cents, unconfirmed_cents, 0 AS unknown, CAST(NULL AS BIGINT) AS oldest FROM budgets WHERE period = 'month'`
+	knownSums   = `SELECT owner, orders, spent_cents + refunded_cents AS spent, refunded_cents, reserved_cents, unconfirmed_cents, 0 AS unknown, CAST(NULL AS BIGINT) AS oldest FROM budgets WHERE period = 'month' AND label = '' AND owner <> '` + AllOwners + `'`
 	unknownSums = `SELECT owner, 0 AS orders, 0 AS spent, 0 AS refunded_cents, 0 AS reserved_cents, 0 AS unconfirmed_cents, 1 AS unknown, order_time AS oldest FROM orders WHERE state = {open}`
 )
 
@@ -88,7 +88,7 @@ func (l *Ledger) summarizeOwners(tx *transaction, known bool, now time.Time) (al
 		return nil, err
 	}
 	for name := range l.teams() {
-		if !slices.ContainsFunc(all, func(o OwnerSummary) bool { return o.Owner == name }) {
+		if name != AllOwners && !slices.ContainsFunc(all, func(o OwnerSummary) bool { return o.Owner == name }) {
 			all = append(all, OwnerSummary{Owner: name})
 		}
 	}
@@ -106,10 +106,10 @@ func (l *Ledger) summarizeBudgets(tx *transaction, owners []OwnerSummary, now ti
 	return err
 }
 
-// used returns the usage of the day and month budgets of a time that match a condition.
+// used returns the usage of the owners' day and month budgets of a time that match a condition.
 func (t *transaction) used(now time.Time, condition string, args ...any) ([]usage, error) {
 	periods := Limits{}.periods(now)
-	return collect(t, scanUsage, `SELECT `+usageColumns+` FROM budgets WHERE (period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2) AND `+condition,
+	return collect(t, scanUsage, `SELECT `+usageColumns+` FROM budgets WHERE label = '' AND (period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2) AND `+condition,
 		slices.Concat([]any{periods[0].Start.UnixMicro(), periods[1].Start.UnixMicro()}, args)...)
 }
 

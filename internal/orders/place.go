@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"reflect"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -33,14 +34,9 @@ type Request struct {
 // Terms are the limits on the orders of an owner.
 type Terms struct {
 	Limits  ledger.Limits
-	Total   ledger.Limits // limits of all owners together
-	Refused bool          // the model is not allowed
-}
-
-func (t Terms) equal(other Terms) bool {
-	same := func(a, b *int64) bool { return a == b || a != nil && b != nil && *a == *b }
-	return t.Refused == other.Refused && same(t.Limits.DailyCents, other.Limits.DailyCents) && same(t.Limits.MonthlyCents, other.Limits.MonthlyCents) &&
-		same(t.Total.DailyCents, other.Total.DailyCents) && same(t.Total.MonthlyCents, other.Total.MonthlyCents)
+	Total   ledger.Limits            // limits of all owners together
+	Labels  map[string]ledger.Limits // limits of the order's label values, by the name of the label; nil without such limits
+	Refused bool                     // the model is not allowed
 }
 
 // terms returns the current terms. They are empty if there is no function Terms.
@@ -212,12 +208,12 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	if err != nil {
 		return nil, p.refuse(ctx, err)
 	}
-	p.request.Limits, p.request.Total = terms.Limits, terms.Total
+	p.request.Limits, p.request.Total, p.request.LabelLimits = terms.Limits, terms.Total, terms.Labels
 	if p.request.PriceCents, err = p.price(ctx); err != nil {
 		return nil, p.refuse(ctx, err)
 	}
 	p.request.Agreed = func() error {
-		if now, err := p.asked.terms(); err != nil || now.equal(terms) {
+		if now, err := p.asked.terms(); err != nil || reflect.DeepEqual(now, terms) {
 			return err
 		}
 		return errTermsChanged
@@ -245,7 +241,7 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 // returns 0.
 func (p *placing) price(ctx context.Context) (int64, error) {
 	most := p.asked.MaxCostCents
-	if most == nil && p.request.Limits == (ledger.Limits{}) && p.request.Total == (ledger.Limits{}) {
+	if most == nil && p.request.Limits == (ledger.Limits{}) && p.request.Total == (ledger.Limits{}) && len(p.request.LabelLimits) == 0 {
 		return 0, nil
 	}
 	quote, err := p.quote(ctx)

@@ -24,7 +24,7 @@ func (s *accounts) GetAccount(ctx context.Context, _ *easelv1.GetAccountRequest)
 			return nil, err
 		}
 	}
-	budgets, err := s.cfg.Orders.Ledger.Budgets(ctx, *orderer(ctx), LimitsOf(auth.Of(ctx).Limits))
+	budgets, err := s.cfg.Orders.Ledger.Budgets(ctx, *orderer(ctx), LimitsOf(auth.Of(ctx).Limits.Budget))
 	if err != nil {
 		return nil, err
 	}

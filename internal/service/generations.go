@@ -102,7 +102,7 @@ func (s *generations) place(ctx context.Context, req *easelv1.CreateGenerationRe
 	return s.cfg.Orders.Place(ctx, caller.APIKey, orders.Request{
 		Caller: caller.Caller, ModelID: req.GetModelId(), Inputs: inputs,
 		IdempotencyKey: req.GetIdempotencyKey(), UpstreamKey: auth.Of(ctx).APIKey.IdempotencyKey(req.GetIdempotencyKey()),
-		MaxCostCents: req.MaxCostCents, Labels: req.GetLabels(), Terms: s.terms(ctx, req.GetModelId()),
+		MaxCostCents: req.MaxCostCents, Labels: req.GetLabels(), Terms: s.terms(ctx, req),
 		OrderID: orderID(ctx),
 	})
 }
@@ -234,19 +234,55 @@ func (s *generations) finished(ctx context.Context, id string) error {
 // missing reports whether the catalog has no such record.
 func missing(err error) bool { return catalog.KindOf(err) == catalog.KindNotFound }
 
-// LimitsOf returns the budgets of a team.
-func LimitsOf(team auth.Team) ledger.Limits {
-	return ledger.Limits{DailyCents: team.DailyCents, MonthlyCents: team.MonthlyCents}
+// LimitsOf returns the limits of a budget.
+func LimitsOf(b auth.Budget) ledger.Limits {
+	return ledger.Limits{DailyCents: b.DailyCents, MonthlyCents: b.MonthlyCents}
 }
 
-// terms returns a function that looks up the caller's current limits in the callers file, for an order from a model.
-func (s *Service) terms(ctx context.Context, model string) func() (orders.Terms, error) {
+// terms returns a function that looks up the caller's current limits for an order in the callers file. The function returns an
+// error if the order lacks a label that the team requires.
+func (s *Service) terms(ctx context.Context, req *easelv1.CreateGenerationRequest) func() (orders.Terms, error) {
 	caller := auth.Of(ctx)
 	return func() (orders.Terms, error) {
 		newer, err := s.Renewed(caller)
 		if err != nil {
 			return orders.Terms{}, err
 		}
-		return orders.Terms{Limits: LimitsOf(newer.Limits), Total: LimitsOf(newer.Total), Refused: !newer.MayUse(model)}, nil
+		rules := newer.Limits.Labels
+		if err := missingLabels(rules.Required, req.GetLabels()); err != nil {
+			return orders.Terms{}, err
+		}
+		return orders.Terms{
+			Limits: LimitsOf(newer.Limits.Budget), Total: LimitsOf(newer.Total.Budget), Labels: labelLimits(rules.Budgets, req.GetLabels()),
+			Refused: !newer.MayUse(req.GetModelId()),
+		}, nil
 	}
+}
+
+// missingLabels returns an error that names the required labels without a value, or nil.
+func missingLabels(required []string, labels map[string]string) error {
+	var missing []Violation
+	for _, name := range required {
+		if labels[name] == "" {
+			missing = append(missing, Violation{Field: "labels." + name, Description: "is required by your team; set this label to the value that the order is for"})
+		}
+	}
+	if missing == nil {
+		return nil
+	}
+	return InvalidRequest(missing...)
+}
+
+// labelLimits returns the limits of the budgets that an order's labels have, by the name of the label, or nil.
+func labelLimits(budgets map[string]auth.Budget, labels map[string]string) (limits map[string]ledger.Limits) {
+	for name, budget := range budgets {
+		if labels[name] == "" {
+			continue
+		}
+		if limits == nil {
+			limits = map[string]ledger.Limits{}
+		}
+		limits[name] = LimitsOf(budget)
+	}
+	return limits
 }

@@ -213,6 +213,11 @@ func budgetExceeded(e *ledger.BudgetError) *status.Status {
 		"remaining_cents": strconv.FormatInt(e.RemainingCents, 10),
 		"price_cents":     strconv.FormatInt(e.PriceCents, 10),
 	}
+	if name, value, labeled := strings.Cut(e.Label, "="); labeled {
+		text = fmt.Sprintf("the budget of the label %s=%q for this %s has %d cents left, and the order costs %d; wait until %s, or ask the operator for a larger budget", name, value, e.Period, e.RemainingCents, e.PriceCents, e.Reset.UTC().Format(time.RFC3339))
+		subject, description = "label", "the budget of the label's value for this "+e.Period
+		metadata["label_name"], metadata["label_value"] = name, value
+	}
 	if e.Total { // a team may not see the remaining budget of all teams
 		text = fmt.Sprintf("the budget of all teams for this %s is too small for the order, which costs %d cents; wait until %s, or ask the operator for a larger budget", e.Period, e.PriceCents, e.Reset.UTC().Format(time.RFC3339))
 		subject, description = "total", "the budget of all teams for this "+e.Period

@@ -41,7 +41,7 @@ func (w *world) callersText(budget int64, guestToken, guestTeam string) string {
 		case name == thrifty:
 			teams += fmt.Sprintf("  %s: {budget: {daily_cents: %d, monthly_cents: %d}}\n", name, budget, monthlyBudget(budget))
 		case i%2 == 1:
-			teams += fmt.Sprintf("  %s: {budget: {monthly_cents: 1000000}}\n", name)
+			teams += fmt.Sprintf("  %s: {budget: {monthly_cents: 1000000}, labels: {required: [who], budgets: {who: {monthly_cents: 1000000}}}}\n", name)
 		default:
 			teams += fmt.Sprintf("  %s: {budget: {}}\n", name)
 		}

@@ -70,9 +70,9 @@ var journal = []string{
 		INSERT INTO simulated_orders SELECT {now}, NEW.` + strings.Join(noted, ", NEW.") + `; END`,
 	`CREATE TRIGGER simulated_update AFTER UPDATE ON orders BEGIN
 		INSERT INTO simulated_orders SELECT {now}, NEW.` + strings.Join(noted, ", NEW.") + `; END`,
-	`CREATE TRIGGER simulated_new_budget AFTER INSERT ON budgets BEGIN
+	`CREATE TRIGGER simulated_new_budget AFTER INSERT ON budgets WHEN NEW.label = '' BEGIN
 		INSERT INTO simulated_budgets SELECT {now}, NEW.owner, NEW.period, NEW.start_time, NEW.spent_cents, NEW.reserved_cents; END`,
-	`CREATE TRIGGER simulated_budget AFTER UPDATE ON budgets BEGIN
+	`CREATE TRIGGER simulated_budget AFTER UPDATE ON budgets WHEN NEW.label = '' BEGIN
 		INSERT INTO simulated_budgets SELECT {now}, NEW.owner, NEW.period, NEW.start_time, NEW.spent_cents, NEW.reserved_cents; END`,
 }
 

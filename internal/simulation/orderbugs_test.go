@@ -103,6 +103,12 @@ var orderBugs = []bug{
 		breaks: []string{"the sums of orders equal the budgets"},
 	},
 	{
+		name:   "a label's budget is not released",
+		edits:  []edit{{ledgerDir, "Ledger.conclude", "tx.exec(_, o.ID)", "tx.exec(\"DELETE FROM labels WHERE order_id = $1\", o.ID)"}},
+		jobs:   seeds("teams-short", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"the ledger equals its journal"},
+	},
+	{
 		name:   "a refund is not recorded",
 		edits:  []edit{{lifecycleDir, "Observed.Money", "g.Refunded", "false"}},
 		jobs:   seeds("ledger-S3", 1, 2, 3),
@@ -313,7 +319,7 @@ func (t *transaction) tellLater(before, after Order, text *string) error {
 	},
 	{
 		name:   "the threshold of a month is not told",
-		edits:  []edit{{ledgerDir, "transaction.tellBudgets", "t.l.teams()[o.Owner].Limits.periods(o.Time)", "t.l.teams()[o.Owner].Limits.periods(o.Time)[:1]"}},
+		edits:  []edit{{ledgerDir, "transaction.tellOwner", "l.periods(o.Time)", "l.periods(o.Time)[:1]"}},
 		jobs:   seeds("events-short", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"every recorded event arrives, and no other"},
 	},

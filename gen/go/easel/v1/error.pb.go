@@ -49,8 +49,8 @@ type ErrorReason int32
 const (
 	// Never sent.
 	ErrorReason_ERROR_REASON_UNSPECIFIED ErrorReason = 0
-	// INVALID_ARGUMENT. The request breaks a rule of this contract; BadRequest names up to ten
-	// fields. Not retryable: fix the request.
+	// INVALID_ARGUMENT. The request breaks a rule of this contract, or an order lacks a label that its
+	// team requires; BadRequest names up to ten fields. Not retryable: fix the request.
 	ErrorReason_INVALID_REQUEST ErrorReason = 1
 	// INVALID_ARGUMENT. The catalog rejects an input or the model; BadRequest names the field. Not
 	// retryable: fix the field. GetModel lists the inputs of a model.
@@ -102,9 +102,10 @@ const (
 	// FAILED_PRECONDITION. The price exceeds max_cost_cents; the metadata has price_cents and
 	// max_cost_cents. Retryable: with a higher limit.
 	ErrorReason_PRICE_ABOVE_LIMIT ErrorReason = 31
-	// RESOURCE_EXHAUSTED, over REST 402. The budget of the team does not cover the price.
-	// QuotaFailure has the details, and the metadata has window, reset_time, remaining_cents and
-	// price_cents. Retryable: after reset_time; there is no RetryInfo.
+	// RESOURCE_EXHAUSTED, over REST 402. The budget of the team, or of the value of a label, does not
+	// cover the price. QuotaFailure has the details, and the metadata has window, reset_time,
+	// remaining_cents and price_cents, and for a label label_name and label_value. Retryable: after
+	// reset_time; there is no RetryInfo.
 	ErrorReason_BUDGET_EXCEEDED ErrorReason = 32
 	// RESOURCE_EXHAUSTED. The API key has reached the daily cap that the catalog has set;
 	// QuotaFailure has the details. Retryable: on the next day; there is no RetryInfo.

@@ -109,6 +109,8 @@ CREATE TABLE labels (
   value       TEXT NOT NULL,
   order_owner TEXT NOT NULL,
   label_time  BIGINT NOT NULL,
+  -- 1: the order counts toward the budget of this value. Erasing the order keeps the row.
+  budgeted    INTEGER NOT NULL DEFAULT 0 CHECK (budgeted IN (0, 1)),
   PRIMARY KEY (order_id, name)
 );
 CREATE INDEX labels_owner ON labels (order_owner, name, value, label_time, order_id);
@@ -130,7 +132,10 @@ CREATE TABLE movements (
 );
 
 CREATE TABLE budgets (
+  -- The owner; '*' is a row of the budget of all owners, which has only told_percent.
   owner             TEXT NOT NULL,
+  -- Name and value of a label, such as project=apollo; empty for the budget of the owner.
+  label             TEXT NOT NULL DEFAULT '',
   period            TEXT NOT NULL,
   start_time        BIGINT NOT NULL,
   -- Number of orders with a generation.
@@ -142,10 +147,10 @@ CREATE TABLE budgets (
   refunded_cents    BIGINT NOT NULL DEFAULT 0,
   -- Highest threshold that was reported in an event, in percent of the limit.
   told_percent      BIGINT NOT NULL DEFAULT 0,
-  PRIMARY KEY (owner, period, start_time),
+  PRIMARY KEY (owner, label, period, start_time),
   CONSTRAINT budgets_period CHECK (period IN ('day', 'month'))
 ) WITH (fillfactor = 50);
-CREATE INDEX budgets_time ON budgets (period, start_time);
+CREATE INDEX budgets_time ON budgets (period, start_time) WHERE label = '';
 
 -- Sums of placed orders by day (UTC), so that a report does not read orders. Triggers on orders write them.
 -- The collation sorts by bytes, like the pages of a report.
@@ -182,7 +187,7 @@ CREATE TABLE events (
   problem    TEXT NOT NULL DEFAULT '',
   event_time BIGINT NOT NULL,
   CONSTRAINT events_state CHECK (state IN (0, 1, 2, 3)),
-  CONSTRAINT events_percent CHECK (percent IN (0, 80, 100)),
+  CONSTRAINT events_percent CHECK (percent BETWEEN 0 AND 100),
   CONSTRAINT events_attempts CHECK (attempts >= 0)
 );
 CREATE INDEX events_subject ON events (owner, subject, position);

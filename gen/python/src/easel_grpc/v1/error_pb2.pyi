@@ -25,8 +25,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_UNSPECIFIED: _ErrorReason.ValueType  # 0
     """Never sent."""
     INVALID_REQUEST: _ErrorReason.ValueType  # 1
-    """INVALID_ARGUMENT. The request breaks a rule of this contract; BadRequest names up to ten
-    fields. Not retryable: fix the request.
+    """INVALID_ARGUMENT. The request breaks a rule of this contract, or an order lacks a label that its
+    team requires; BadRequest names up to ten fields. Not retryable: fix the request.
     """
     UPSTREAM_INVALID_INPUT: _ErrorReason.ValueType  # 2
     """INVALID_ARGUMENT. The catalog rejects an input or the model; BadRequest names the field. Not
@@ -94,9 +94,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     max_cost_cents. Retryable: with a higher limit.
     """
     BUDGET_EXCEEDED: _ErrorReason.ValueType  # 32
-    """RESOURCE_EXHAUSTED, over REST 402. The budget of the team does not cover the price.
-    QuotaFailure has the details, and the metadata has window, reset_time, remaining_cents and
-    price_cents. Retryable: after reset_time; there is no RetryInfo.
+    """RESOURCE_EXHAUSTED, over REST 402. The budget of the team, or of the value of a label, does not
+    cover the price. QuotaFailure has the details, and the metadata has window, reset_time,
+    remaining_cents and price_cents, and for a label label_name and label_value. Retryable: after
+    reset_time; there is no RetryInfo.
     """
     API_KEY_DAILY_CAP: _ErrorReason.ValueType  # 33
     """RESOURCE_EXHAUSTED. The API key has reached the daily cap that the catalog has set;
@@ -248,8 +249,8 @@ class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
 ERROR_REASON_UNSPECIFIED: ErrorReason.ValueType  # 0
 """Never sent."""
 INVALID_REQUEST: ErrorReason.ValueType  # 1
-"""INVALID_ARGUMENT. The request breaks a rule of this contract; BadRequest names up to ten
-fields. Not retryable: fix the request.
+"""INVALID_ARGUMENT. The request breaks a rule of this contract, or an order lacks a label that its
+team requires; BadRequest names up to ten fields. Not retryable: fix the request.
 """
 UPSTREAM_INVALID_INPUT: ErrorReason.ValueType  # 2
 """INVALID_ARGUMENT. The catalog rejects an input or the model; BadRequest names the field. Not
@@ -317,9 +318,10 @@ PRICE_ABOVE_LIMIT: ErrorReason.ValueType  # 31
 max_cost_cents. Retryable: with a higher limit.
 """
 BUDGET_EXCEEDED: ErrorReason.ValueType  # 32
-"""RESOURCE_EXHAUSTED, over REST 402. The budget of the team does not cover the price.
-QuotaFailure has the details, and the metadata has window, reset_time, remaining_cents and
-price_cents. Retryable: after reset_time; there is no RetryInfo.
+"""RESOURCE_EXHAUSTED, over REST 402. The budget of the team, or of the value of a label, does not
+cover the price. QuotaFailure has the details, and the metadata has window, reset_time,
+remaining_cents and price_cents, and for a label label_name and label_value. Retryable: after
+reset_time; there is no RetryInfo.
 """
 API_KEY_DAILY_CAP: ErrorReason.ValueType  # 33
 """RESOURCE_EXHAUSTED. The API key has reached the daily cap that the catalog has set;

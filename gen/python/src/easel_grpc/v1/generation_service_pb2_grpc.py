@@ -177,9 +177,12 @@ class GenerationServiceServicer(object):
         sent. The metadata has price_cents and max_cost_cents.
         - RESOURCE_EXHAUSTED, API_KEY_DAILY_CAP, without RetryInfo: the API key has reached its daily
         cap.
+        - INVALID_ARGUMENT, INVALID_REQUEST: the order lacks a label that the caller's team requires.
+        BadRequest names it as `labels.<name>`.
         - RESOURCE_EXHAUSTED, BUDGET_EXCEEDED, with QuotaFailure and without RetryInfo: the budget of
         the caller's team does not cover the price. The metadata has window ("day" or "month"),
-        reset_time (start of the next window, RFC 3339), remaining_cents and price_cents.
+        reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. If it is
+        the budget of a label's value, the metadata also has label_name and label_value.
         - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
         - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
         With a forwarded API key, this includes an order whose outcome is unknown and whose inputs

@@ -45,8 +45,8 @@ export enum ErrorReason {
   ERROR_REASON_UNSPECIFIED = 0,
 
   /**
-   * INVALID_ARGUMENT. The request breaks a rule of this contract; BadRequest names up to ten
-   * fields. Not retryable: fix the request.
+   * INVALID_ARGUMENT. The request breaks a rule of this contract, or an order lacks a label that its
+   * team requires; BadRequest names up to ten fields. Not retryable: fix the request.
    *
    * @generated from enum value: INVALID_REQUEST = 1;
    */
@@ -178,9 +178,10 @@ export enum ErrorReason {
   PRICE_ABOVE_LIMIT = 31,
 
   /**
-   * RESOURCE_EXHAUSTED, over REST 402. The budget of the team does not cover the price.
-   * QuotaFailure has the details, and the metadata has window, reset_time, remaining_cents and
-   * price_cents. Retryable: after reset_time; there is no RetryInfo.
+   * RESOURCE_EXHAUSTED, over REST 402. The budget of the team, or of the value of a label, does not
+   * cover the price. QuotaFailure has the details, and the metadata has window, reset_time,
+   * remaining_cents and price_cents, and for a label label_name and label_value. Retryable: after
+   * reset_time; there is no RetryInfo.
    *
    * @generated from enum value: BUDGET_EXCEEDED = 32;
    */

@@ -1,0 +1,191 @@
+package ledger_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+)
+
+// labeled returns an order for a project whose values have a daily budget.
+func labeled(key, project string, daily int64) ledger.Request {
+	r := request(key)
+	r.Labels = map[string]string{"project": project, "job": "7"}
+	r.LabelLimits = map[string]ledger.Limits{"project": {DailyCents: &daily}}
+	return r
+}
+
+// wantNoDifference verifies the ledger.
+func wantNoDifference(t *testing.T, url string) {
+	t.Helper()
+	if _, differences := verify(t, url); len(differences) > 0 {
+		t.Error(differences)
+	}
+}
+
+func TestLabelBudgetIsNeverExceeded(t *testing.T) { // fault T5
+	onEach(t, func(t *testing.T, url string) {
+		replicas := []*ledger.Ledger{open(t, url)}
+		if strings.HasPrefix(url, "postgres") {
+			replicas = append(replicas, open(t, url), open(t, url))
+		}
+		var placed, rejected atomic.Int64
+		var all sync.WaitGroup
+		for n := range 40 {
+			all.Go(func() {
+				o, free, err := replicas[n%len(replicas)].Write(t.Context(), labeled(fmt.Sprint("k", n), []string{"apollo", "gemini"}[n%2], 40))
+				if full, ok := errors.AsType[*ledger.BudgetError](err); ok {
+					if full.Total || full.Period != "day" || full.PriceCents != 11 || full.RemainingCents != 7 || !slices.Contains([]string{"project=apollo", "project=gemini"}, full.Label) {
+						t.Errorf("the rejection is %+v", full)
+					}
+					rejected.Add(1)
+				} else if err != nil || !free {
+					t.Errorf("%s: free %v, %v", o.ID, free, err)
+				} else {
+					placed.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if placed.Load() != 6 || rejected.Load() != 34 {
+			t.Errorf("%d orders of 11 cents are placed for two projects with 40 cents each, and %d are rejected", placed.Load(), rejected.Load())
+		}
+		wantNoDifference(t, url)
+	})
+}
+
+func TestMoneyReturnsToTheLabelBudget(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, l *ledger.Ledger, o ledger.Order){
+		"after a refund": func(t *testing.T, l *ledger.Ledger, o ledger.Order) {
+			conclude(t, l, o, lifecycle.Named, "g1")
+			observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Failed, CostCents: cents(9)}, lifecycle.Observation{Status: lifecycle.Refunded, CostCents: cents(9)})
+		},
+		"after a rejection": func(t *testing.T, l *ledger.Ledger, o ledger.Order) {
+			conclude(t, l, o, lifecycle.TurnedAway, "")
+		},
+		"after an operator's decision": func(t *testing.T, l *ledger.Ledger, o ledger.Order) {
+			conclude(t, l, o, lifecycle.Uncertain, "")
+			if _, possible, err := l.Resolve(t.Context(), o.ID, "another API key", ledger.Resolution{By: ada}); !possible || err != nil {
+				t.Fatal(possible, err)
+			}
+		},
+		"after the order was erased": func(t *testing.T, l *ledger.Ledger, o ledger.Order) {
+			conclude(t, l, o, lifecycle.Named, "g1")
+			observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9)})
+			placed, _, err := l.Get(t.Context(), o.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, err := l.Erase(t.Context(), placed); n != 1 || err != nil {
+				t.Fatal(n, err)
+			}
+			if kept := l.Ask(t, "SELECT COUNT(*) FROM labels WHERE order_id = '"+o.ID+"'"); kept != "1" {
+				t.Errorf("%s labels are kept", kept)
+			}
+			observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Refunded, CostCents: cents(9)})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, url string) {
+				l := open(t, url)
+				o := write(t, l, labeled("k", "apollo", 11))
+				if _, _, err := l.Write(t.Context(), labeled("too many", "apollo", 11)); err == nil {
+					t.Error("a second order fits the budget")
+				}
+				if _, free, err := l.Write(t.Context(), labeled("other", "gemini", 11)); !free || err != nil {
+					t.Errorf("another project: free %v, %v", free, err)
+				}
+				end(t, l, o)
+				if _, free, err := l.Write(t.Context(), labeled("again", "apollo", 11)); !free || err != nil {
+					t.Errorf("the next order: free %v, %v", free, err)
+				}
+				wantNoDifference(t, url)
+			})
+		})
+	}
+}
+
+func TestLabelBudgetsAreApartFromOthers(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := openTelling(t, url, outbox(ledger.Limits{DailyCents: cents(100)}))
+		r := labeled("k", "apollo", 1000)
+		r.Total = ledger.Limits{DailyCents: cents(22)} // counted once for the owner and not again for its label
+		r.LabelLimits["job"] = ledger.Limits{MonthlyCents: cents(1000)}
+		write(t, l, r)
+		r.IdempotencyKey = "k2"
+		write(t, l, r)
+		if all, err := l.Budgets(t.Context(), "studio", ledger.Limits{DailyCents: cents(100)}); err != nil || len(all) != 1 || all[0].ReservedCents != 22 {
+			t.Errorf("the budgets of the team are %+v, %v", all, err)
+		}
+		if s, err := l.Summary(t.Context(), true); err != nil || len(s.Owners) != 1 || s.Owners[0].ReservedCents != 22 {
+			t.Errorf("the summary is %+v, %v", s.Owners, err)
+		}
+		wantNoDifference(t, url)
+		for statement, want := range map[string]string{
+			"UPDATE budgets SET reserved_cents = 5 WHERE label = 'project=apollo' AND period = 'day'": "reserved amount with the label project=apollo is 5, but the journal has 22",
+			"DELETE FROM budgets WHERE label = 'job=7'":                                               "reserved amount with the label job=7 is 0, but the journal has 22",
+		} {
+			l.Exec(t, statement)
+			if _, differences := verify(t, url); !strings.Contains(strings.Join(differences, "\n"), want) {
+				t.Errorf("%s: %q", statement, differences)
+			}
+		}
+	})
+}
+
+// percentages returns the thresholds of an owner's events, in ascending order.
+func percentages(t *testing.T, l *ledger.Ledger, owner string) (all []int64) {
+	t.Helper()
+	found, err := l.Events(t.Context(), ledger.EventFilter{Owner: owner}, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range found {
+		all = append(all, e.Percent)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestThresholdsAreThoseOfTheTeamAndOfTheTotal(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		o := outbox(ledger.Limits{})
+		team, total := ledger.Limits{DailyCents: cents(22)}, ledger.Limits{DailyCents: cents(44)}
+		o.Teams = func() map[string]ledger.Team {
+			return map[string]ledger.Team{
+				"studio":         {Limits: team, Thresholds: []int64{50, 100}, Subscribed: true},
+				"print":          {Limits: team},
+				ledger.AllOwners: {Limits: total, Thresholds: []int64{25, 75}, Subscribed: true},
+			}
+		}
+		l := openTelling(t, url, o)
+		for n, owner := range []string{"studio", "print", "studio"} {
+			r := request(fmt.Sprint("k", n))
+			r.Owner, r.Namespace, r.Limits, r.Total = owner, owner, team, total
+			write(t, l, r)
+		}
+		for owner, want := range map[string][]int64{"studio": {50, 100}, "print": nil, ledger.AllOwners: {25, 75}} {
+			if got := percentages(t, l, owner); !slices.Equal(got, want) {
+				t.Errorf("%s is notified at %v, want %v", owner, got, want)
+			}
+		}
+		if due := dueEvents(t, l, ledger.AllOwners); len(due) != 1 { // the other one follows it
+			t.Errorf("the deliveries of the total budget are %q", due)
+		}
+		l.Exec(t, "DELETE FROM jobs")
+		l.Exec(t, "DELETE FROM events") // after seven days
+		r := request("last")
+		r.Owner, r.Namespace, r.Total = "shop", "shop", total
+		write(t, l, r)
+		if got := percentages(t, l, ledger.AllOwners); len(got) != 0 {
+			t.Errorf("a threshold is reported again: %v", got)
+		}
+		wantNoDifference(t, url)
+	})
+}
