@@ -209,9 +209,11 @@ func (f *facade) openJobs(ctx context.Context) error {
 	return nil
 }
 
-func (f *facade) openServices(context.Context) (err error) {
+func (f *facade) openServices(ctx context.Context) (err error) {
+	feed := events.NewFeed(f.ledger, f.logger)
+	f.start(ctx, stopJobs, feed.Run)
 	f.services, err = service.New(service.Config{
-		Catalog: f.client, Hub: f.hub, Orders: f.placing, Contents: f.contents, MaxStreamAge: f.MaxStreamAge, MaxInputs: f.MaxInputs,
+		Feed: feed, Catalog: f.client, Hub: f.hub, Orders: f.placing, Contents: f.contents, MaxStreamAge: f.MaxStreamAge, MaxInputs: f.MaxInputs,
 		Auth: auth.Config{
 			SharedKey: f.sharedKey, Callers: f.known, Certificates: f.TLSClientCAFile != "",
 			AllowAnonymous: f.AllowAnonymous || f.unguarded(), // an unguarded server is reachable only from this machine: see guard

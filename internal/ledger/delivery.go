@@ -61,13 +61,6 @@ func (t *transaction) giveUp(owner string, d delivery) error {
 	return err
 }
 
-// ForgetEvents deletes, in steps, events that are old and not pending.
-func (l *Ledger) ForgetEvents(ctx context.Context) error {
-	_, err := l.changeInSteps(ctx, `DELETE FROM events WHERE id IN (SELECT id FROM events WHERE state <> {pending} AND event_time >= $1
-		AND event_time <= (SELECT {now}) - $3 ORDER BY event_time LIMIT $2) RETURNING event_time`, KeepEvents.Microseconds())
-	return err
-}
-
 // EventFilter selects events.
 type EventFilter struct {
 	// Owner is the owner of the events. Empty means all owners.

@@ -49,7 +49,7 @@ func (t *transaction) compareDatabase() error {
 func (t *transaction) mark() (held int64, err error) {
 	if err := t.execAll(
 		`UPDATE facts SET name = '`+formerFact+`' || CAST({now} AS TEXT) WHERE name = '`+storeFact+`'`,
-		`DELETE FROM facts WHERE name IN ('`+adoptedFact+`', '`+databaseFact+`')`,
+		`DELETE FROM facts WHERE name IN ('`+adoptedFact+`', '`+databaseFact+`', '`+feedFact+`')`,
 		`INSERT INTO facts (name, value) VALUES ('`+copiedFact+`', CAST({now} AS TEXT)) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
 	); err != nil {
 		return 0, err

@@ -69,6 +69,22 @@ func (s eventStreams) watchGenerations(w http.ResponseWriter, r *http.Request, _
 		})
 }
 
+// watchEvents serves the events of the caller's owner as a stream of events. The ID of each is the resume_token, so that an
+// EventSource that reconnects continues after the last one.
+func (s eventStreams) watchEvents(w http.ResponseWriter, r *http.Request, _ map[string]string) {
+	req := &easelv1.WatchEventsRequest{}
+	follow(s.mux, w, r, eventsPath, easelv1.GenerationService_WatchEvents_FullMethodName,
+		func(ctx context.Context) (grpc.ServerStreamingClient[easelv1.WatchEventsResponse], error) {
+			if err := query(r, req); err != nil {
+				return nil, err
+			}
+			if last := r.Header.Get("Last-Event-ID"); last != "" && utf8.ValidString(last) {
+				req.ResumeToken = last
+			}
+			return s.client.WatchEvents(ctx, req)
+		})
+}
+
 // follow sends a streaming call and writes each message as an event, until the call ends or the client disconnects. A
 // disconnect cancels the call.
 func follow[M any](mux *runtime.ServeMux, w http.ResponseWriter, r *http.Request, path, method string,
@@ -215,30 +231,33 @@ func (e *eventWriter) write(p []byte) error {
 	return e.flush()
 }
 
-// eventName returns the kind of a message, which is the JSON name of the field that its oneof "event" has.
+// eventName returns the kind of a message, which is the JSON name of the field that its only oneof has.
 func eventName(m proto.Message) string {
 	message := m.ProtoReflect()
-	if kind := message.Descriptor().Oneofs().ByName("event"); kind != nil {
-		if field := message.WhichOneof(kind); field != nil {
+	if kinds := message.Descriptor().Oneofs(); kinds.Len() > 0 {
+		if field := message.WhichOneof(kinds.Get(0)); field != nil {
 			return field.JSONName()
 		}
 	}
 	return "message" // this build does not know the kind
 }
 
-// eventID returns the ID of an event: the etag of an update. A client sends it when it reconnects. The events of a watch of many
-// generations have no IDs.
+// eventID returns the value that a client sends as Last-Event-ID when it reconnects. It is the etag of an update, or the token of
+// the feed of events. The events of a watch of many generations have no IDs.
 func eventID(m proto.Message) string {
-	one, ok := m.(*easelv1.WatchGenerationResponse)
-	if !ok {
-		return ""
+	id := ""
+	switch one := m.(type) {
+	case *easelv1.WatchGenerationResponse:
+		id = one.GetUpdate().GetGeneration().GetEtag()
+	case *easelv1.WatchEventsResponse:
+		id = one.GetResumeToken()
 	}
 	return strings.Map(func(c rune) rune {
 		if c < ' ' {
 			return -1 // a line break would end the field
 		}
 		return c
-	}, one.GetUpdate().GetGeneration().GetEtag())
+	}, id)
 }
 
 // closingDelay returns the time that a client should wait before it reconnects. It returns false unless the message closes the

@@ -63,6 +63,7 @@ func handleStreams(mux *runtime.ServeMux, streams eventStreams, files downloads)
 		{http.MethodGet, watchPath, streams.watchGeneration},
 		{http.MethodGet, watchAllPath, streams.watchGenerations},
 		{http.MethodPost, watchAllPath, streams.watchGenerations},
+		{http.MethodGet, eventsPath, streams.watchEvents},
 		{http.MethodGet, contentPath, files.serve},
 		{http.MethodHead, contentPath, files.serve},
 		{http.MethodDelete, waitPath, methodNotAllowed(mux)},
@@ -80,6 +81,7 @@ func noHeader(string) (string, bool) { return "", false }
 
 // Routes that have handlers in this package.
 const (
+	eventsPath   = "/v1/events:watch"
 	waitPath     = "/v1/generations/{generation_id}:wait"
 	watchPath    = "/v1/generations/{generation_id}:watch"
 	watchAllPath = "/v1/generations:watch"

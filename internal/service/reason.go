@@ -45,12 +45,14 @@ var codesOf = map[easelv1.ErrorReason]codes.Code{
 	easelv1.ErrorReason_SUBMISSION_IN_PROGRESS:     codes.Aborted,
 	easelv1.ErrorReason_SUBMISSION_OUTCOME_UNKNOWN: codes.Unavailable,
 	easelv1.ErrorReason_GENERATION_ACTIVE:          codes.FailedPrecondition,
+	easelv1.ErrorReason_ORDER_EXPIRED:              codes.FailedPrecondition,
 
 	easelv1.ErrorReason_CONTENT_NOT_READY:        codes.FailedPrecondition,
 	easelv1.ErrorReason_NO_CONTENT:               codes.FailedPrecondition,
 	easelv1.ErrorReason_READ_OFFSET_OUT_OF_RANGE: codes.OutOfRange,
 	easelv1.ErrorReason_CONTENT_INTERRUPTED:      codes.Unavailable,
 	easelv1.ErrorReason_CONTENT_CHANGED:          codes.DataLoss,
+	easelv1.ErrorReason_RESUME_TOKEN_EXPIRED:     codes.OutOfRange,
 
 	easelv1.ErrorReason_UPSTREAM_RATE_LIMITED:       codes.ResourceExhausted,
 	easelv1.ErrorReason_UPSTREAM_UNAVAILABLE:        codes.Unavailable,

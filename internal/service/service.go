@@ -19,6 +19,7 @@ import (
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/content"
+	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/watch"
 )
@@ -36,6 +37,9 @@ type Config struct {
 
 	// Orders places orders through the ledger. Required.
 	Orders *orders.Orders
+
+	// Feed has the events of the ledger. Required.
+	Feed *events.Feed
 
 	// Contents reads results. Nil means that results are read only from the catalog.
 	Contents *content.Results
@@ -65,6 +69,9 @@ type Service struct {
 	copies *modelCache
 	askAt  atomic.Int64 // time until which open watches do not query the ledger, in Unix nanoseconds
 
+	draining chan struct{} // closed by Drain
+	drain    sync.Once
+
 	mu     sync.Mutex
 	random *rand.Rand // source of the jitter
 }
@@ -91,8 +98,8 @@ func (s *Service) below(limit time.Duration) time.Duration {
 
 // New creates the services.
 func New(cfg Config) (*Service, error) {
-	if cfg.Catalog == nil || cfg.Hub == nil || cfg.Orders == nil {
-		return nil, errors.New("service: Catalog, Hub and Orders are required")
+	if cfg.Catalog == nil || cfg.Hub == nil || cfg.Orders == nil || cfg.Feed == nil {
+		return nil, errors.New("service: Catalog, Hub, Orders and Feed are required")
 	}
 	if cfg.Contents == nil {
 		cfg.Contents = content.New(content.Config{Catalog: cfg.Catalog})
@@ -107,7 +114,7 @@ func New(cfg Config) (*Service, error) {
 		cfg.Seed = rand.Uint64()
 	}
 	cfg.Auth.Catalog = cfg.Catalog
-	s := &Service{Authenticator: auth.New(cfg.Auth), cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 0))}
+	s := &Service{Authenticator: auth.New(cfg.Auth), cfg: cfg, random: rand.New(rand.NewPCG(cfg.Seed, 0)), draining: make(chan struct{})}
 	s.copies = newModelCache(cfg.Catalog, copyCapacity)
 	return s, nil
 }
@@ -119,9 +126,12 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	easelv1.RegisterGenerationServiceServer(r, &generations{Service: s})
 }
 
-// Drain notifies every open watch and wait of the shutdown and ends them. Downloads continue until the server's own
+// Drain notifies every open watch, wait and event stream of the shutdown and ends them. Downloads continue until the server's own
 // deadline.
-func (s *Service) Drain() { s.cfg.Hub.Drain() }
+func (s *Service) Drain() {
+	s.drain.Do(func() { close(s.draining) })
+	s.cfg.Hub.Drain()
+}
 
 // Close cancels the background reads. Call it after the server has stopped, because later calls that need a read
 // fail.

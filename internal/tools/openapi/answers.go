@@ -39,6 +39,7 @@ var particular = map[protoreflect.Name][]int{
 	"WaitGeneration":     {404},
 	"WatchGeneration":    {404},
 	"WatchGenerations":   {404},
+	"WatchEvents":        {416},
 	"DownloadGeneration": {404, 412, 416},
 	"DeleteGeneration":   {404},
 }

@@ -319,6 +319,34 @@ func request_GenerationService_WatchGenerations_1(ctx context.Context, marshaler
 	return stream, metadata, nil
 }
 
+var filter_GenerationService_WatchEvents_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
+
+func request_GenerationService_WatchEvents_0(ctx context.Context, marshaler runtime.Marshaler, client extEaselv1.GenerationServiceClient, req *http.Request, pathParams map[string]string) (extEaselv1.GenerationService_WatchEventsClient, runtime.ServerMetadata, error) {
+	var (
+		protoReq extEaselv1.WatchEventsRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_GenerationService_WatchEvents_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	stream, err := client.WatchEvents(ctx, &protoReq)
+	if err != nil {
+		return nil, metadata, err
+	}
+	header, err := stream.Header()
+	if err != nil {
+		return nil, metadata, err
+	}
+	metadata.HeaderMD = header
+	return stream, metadata, nil
+}
+
 var filter_GenerationService_DownloadGeneration_0 = &utilities.DoubleArray{Encoding: map[string]int{"generation_id": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
 
 func request_GenerationService_DownloadGeneration_0(ctx context.Context, marshaler runtime.Marshaler, client extEaselv1.GenerationServiceClient, req *http.Request, pathParams map[string]string) (extEaselv1.GenerationService_DownloadGenerationClient, runtime.ServerMetadata, error) {
@@ -537,6 +565,13 @@ func RegisterGenerationServiceHandlerServer(ctx context.Context, mux *runtime.Se
 		return
 	})
 
+	mux.Handle(http.MethodGet, pattern_GenerationService_WatchEvents_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		err := status.Error(codes.Unimplemented, "streaming calls are not yet supported in the in-process transport")
+		_, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+		return
+	})
+
 	mux.Handle(http.MethodGet, pattern_GenerationService_DownloadGeneration_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		err := status.Error(codes.Unimplemented, "streaming calls are not yet supported in the in-process transport")
 		_, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
@@ -739,6 +774,23 @@ func RegisterGenerationServiceHandlerClient(ctx context.Context, mux *runtime.Se
 		}
 		forward_GenerationService_WatchGenerations_1(annotatedContext, mux, outboundMarshaler, w, req, func() (proto.Message, error) { return resp.Recv() }, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_GenerationService_WatchEvents_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/easel.v1.GenerationService/WatchEvents", runtime.WithHTTPPathPattern("/v1/events:watch"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_GenerationService_WatchEvents_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_GenerationService_WatchEvents_0(annotatedContext, mux, outboundMarshaler, w, req, func() (proto.Message, error) { return resp.Recv() }, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodGet, pattern_GenerationService_DownloadGeneration_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -785,6 +837,7 @@ var (
 	pattern_GenerationService_WatchGeneration_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "generations", "generation_id"}, "watch"))
 	pattern_GenerationService_WatchGenerations_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "generations"}, "watch"))
 	pattern_GenerationService_WatchGenerations_1   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "generations"}, "watch"))
+	pattern_GenerationService_WatchEvents_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"v1", "events"}, "watch"))
 	pattern_GenerationService_DownloadGeneration_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"v1", "generations", "generation_id", "content"}, ""))
 	pattern_GenerationService_DeleteGeneration_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2}, []string{"v1", "generations", "generation_id"}, ""))
 )
@@ -798,6 +851,7 @@ var (
 	forward_GenerationService_WatchGeneration_0    = runtime.ForwardResponseStream
 	forward_GenerationService_WatchGenerations_0   = runtime.ForwardResponseStream
 	forward_GenerationService_WatchGenerations_1   = runtime.ForwardResponseStream
+	forward_GenerationService_WatchEvents_0        = runtime.ForwardResponseStream
 	forward_GenerationService_DownloadGeneration_0 = runtime.ForwardResponseStream
 	forward_GenerationService_DeleteGeneration_0   = runtime.ForwardResponseMessage
 )

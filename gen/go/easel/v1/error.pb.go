@@ -122,7 +122,11 @@ const (
 	// FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable: when it is
 	// terminal, or with force.
 	ErrorReason_GENERATION_ACTIVE ErrorReason = 37
-	// FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay in RetryInfo. To
+	// FAILED_PRECONDITION. The expire_time of the order has passed, and the order is not sent any
+	// longer; order_outcome says whether it may exist. Retryable: if it was not placed, as a new
+	// order.
+	ErrorReason_ORDER_EXPIRED ErrorReason = 38
+	// FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay of RetryInfo. To
 	// avoid this error, wait for the render first, or set wait_timeout.
 	ErrorReason_CONTENT_NOT_READY ErrorReason = 40
 	// FAILED_PRECONDITION. The render has no file and never will; the metadata has its state. Not
@@ -136,6 +140,9 @@ const (
 	// DATA_LOSS, over REST 412. The etag of the result differs from the etag that the caller sent, or
 	// the result changed during the download. Retryable: from the first byte, without an etag.
 	ErrorReason_CONTENT_CHANGED ErrorReason = 44
+	// OUT_OF_RANGE. Events after the resume_token may have been deleted; the metadata has
+	// oldest_time, the time of the oldest event that is left. Retryable: without resume_token.
+	ErrorReason_RESUME_TOKEN_EXPIRED ErrorReason = 45
 	// RESOURCE_EXHAUSTED. The rate limit of the catalog is reached. Retryable.
 	ErrorReason_UPSTREAM_RATE_LIMITED ErrorReason = 50
 	// UNAVAILABLE. The catalog does not respond. Retryable.
@@ -231,11 +238,13 @@ var (
 		35: "SUBMISSION_IN_PROGRESS",
 		36: "SUBMISSION_OUTCOME_UNKNOWN",
 		37: "GENERATION_ACTIVE",
+		38: "ORDER_EXPIRED",
 		40: "CONTENT_NOT_READY",
 		41: "NO_CONTENT",
 		42: "READ_OFFSET_OUT_OF_RANGE",
 		43: "CONTENT_INTERRUPTED",
 		44: "CONTENT_CHANGED",
+		45: "RESUME_TOKEN_EXPIRED",
 		50: "UPSTREAM_RATE_LIMITED",
 		51: "UPSTREAM_UNAVAILABLE",
 		52: "UPSTREAM_REDIRECT_REFUSED",
@@ -286,11 +295,13 @@ var (
 		"SUBMISSION_IN_PROGRESS":       35,
 		"SUBMISSION_OUTCOME_UNKNOWN":   36,
 		"GENERATION_ACTIVE":            37,
+		"ORDER_EXPIRED":                38,
 		"CONTENT_NOT_READY":            40,
 		"NO_CONTENT":                   41,
 		"READ_OFFSET_OUT_OF_RANGE":     42,
 		"CONTENT_INTERRUPTED":          43,
 		"CONTENT_CHANGED":              44,
+		"RESUME_TOKEN_EXPIRED":         45,
 		"UPSTREAM_RATE_LIMITED":        50,
 		"UPSTREAM_UNAVAILABLE":         51,
 		"UPSTREAM_REDIRECT_REFUSED":    52,
@@ -350,7 +361,7 @@ var File_easel_v1_error_proto protoreflect.FileDescriptor
 
 const file_easel_v1_error_proto_rawDesc = "" +
 	"\n" +
-	"\x14easel/v1/error.proto\x12\beasel.v1*\x9a\n" +
+	"\x14easel/v1/error.proto\x12\beasel.v1*\xc7\n" +
 	"\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
@@ -376,13 +387,15 @@ const file_easel_v1_error_proto_rawDesc = "" +
 	"\x16IDEMPOTENCY_KEY_REUSED\x10\"\x12\x1a\n" +
 	"\x16SUBMISSION_IN_PROGRESS\x10#\x12\x1e\n" +
 	"\x1aSUBMISSION_OUTCOME_UNKNOWN\x10$\x12\x15\n" +
-	"\x11GENERATION_ACTIVE\x10%\x12\x15\n" +
+	"\x11GENERATION_ACTIVE\x10%\x12\x11\n" +
+	"\rORDER_EXPIRED\x10&\x12\x15\n" +
 	"\x11CONTENT_NOT_READY\x10(\x12\x0e\n" +
 	"\n" +
 	"NO_CONTENT\x10)\x12\x1c\n" +
 	"\x18READ_OFFSET_OUT_OF_RANGE\x10*\x12\x17\n" +
 	"\x13CONTENT_INTERRUPTED\x10+\x12\x13\n" +
-	"\x0fCONTENT_CHANGED\x10,\x12\x19\n" +
+	"\x0fCONTENT_CHANGED\x10,\x12\x18\n" +
+	"\x14RESUME_TOKEN_EXPIRED\x10-\x12\x19\n" +
 	"\x15UPSTREAM_RATE_LIMITED\x102\x12\x18\n" +
 	"\x14UPSTREAM_UNAVAILABLE\x103\x12\x1d\n" +
 	"\x19UPSTREAM_REDIRECT_REFUSED\x104\x12\x1e\n" +

@@ -394,7 +394,13 @@ type CreateGenerationRequest struct {
 	// Labels do not identify the order. A repeated request does not change the labels of the first
 	// request. A name has up to 63 lower-case letters, digits, '_', '.' and '-', and starts with a
 	// letter. A value has up to 256 bytes without U+0000.
-	Labels        map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Time after which the order is not sent to the catalog, by the ledger's clock. If unset, there is
+	// no such time. After it, a call with this idempotency_key fails with ORDER_EXPIRED, unless the
+	// order was placed. Nothing is sent after it by any replica, also after a restart.
+	//
+	// It is not part of the order's identity: the time of the first request applies.
+	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -467,6 +473,13 @@ func (x *CreateGenerationRequest) GetMaxCostCents() int64 {
 func (x *CreateGenerationRequest) GetLabels() map[string]string {
 	if x != nil {
 		return x.Labels
+	}
+	return nil
+}
+
+func (x *CreateGenerationRequest) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
 	}
 	return nil
 }
@@ -1651,6 +1664,444 @@ func (x *CaughtUp) GetGenerationCount() int32 {
 	return 0
 }
 
+// WatchEventsRequest selects events and the first of them.
+type WatchEventsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The resume_token of the last message that the caller has processed. The stream continues after
+	// it. If empty, start_time applies. Over REST, the header Last-Event-ID may contain it.
+	ResumeToken string `protobuf:"bytes,1,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
+	// Time of the first event, if resume_token is empty. The stream starts with the first event
+	// written at this time or later that is still kept. If unset, it starts with the next event.
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	// Filter of the events. If unset, all events of the owner are sent.
+	Filter *EventFilter `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
+	// Maximum time without a message before a heartbeat is sent, 1 to 60 s. If unset, 15 s.
+	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,4,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *WatchEventsRequest) Reset() {
+	*x = WatchEventsRequest{}
+	mi := &file_easel_v1_generation_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchEventsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchEventsRequest) ProtoMessage() {}
+
+func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_easel_v1_generation_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
+func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *WatchEventsRequest) GetResumeToken() string {
+	if x != nil {
+		return x.ResumeToken
+	}
+	return ""
+}
+
+func (x *WatchEventsRequest) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *WatchEventsRequest) GetFilter() *EventFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *WatchEventsRequest) GetHeartbeatInterval() *durationpb.Duration {
+	if x != nil {
+		return x.HeartbeatInterval
+	}
+	return nil
+}
+
+// EventFilter selects events.
+type EventFilter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types of the events, such as "easel.generation.succeeded". Empty matches all types. See
+	// Event.type.
+	Types []string `protobuf:"bytes,1,rep,name=types,proto3" json:"types,omitempty"`
+	// Owner of the events. Only an operator may set it. If empty, an operator receives the events of
+	// all owners.
+	Owner         string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EventFilter) Reset() {
+	*x = EventFilter{}
+	mi := &file_easel_v1_generation_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EventFilter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EventFilter) ProtoMessage() {}
+
+func (x *EventFilter) ProtoReflect() protoreflect.Message {
+	mi := &file_easel_v1_generation_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EventFilter.ProtoReflect.Descriptor instead.
+func (*EventFilter) Descriptor() ([]byte, []int) {
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *EventFilter) GetTypes() []string {
+	if x != nil {
+		return x.Types
+	}
+	return nil
+}
+
+func (x *EventFilter) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+// WatchEventsResponse is one message of the stream of events.
+type WatchEventsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The message.
+	//
+	// Types that are valid to be assigned to Message:
+	//
+	//	*WatchEventsResponse_Event
+	//	*WatchEventsResponse_Heartbeat
+	//	*WatchEventsResponse_CaughtUp
+	//	*WatchEventsResponse_Closing
+	Message isWatchEventsResponse_Message `protobuf_oneof:"message"`
+	// Time when the message was created, by Easel's clock.
+	EmitTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=emit_time,json=emitTime,proto3" json:"emit_time,omitempty"`
+	// Continues the stream after this message: see WatchEventsRequest.resume_token. Store it when the
+	// message was processed. Every message has it.
+	ResumeToken   string `protobuf:"bytes,6,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchEventsResponse) Reset() {
+	*x = WatchEventsResponse{}
+	mi := &file_easel_v1_generation_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchEventsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchEventsResponse) ProtoMessage() {}
+
+func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_easel_v1_generation_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
+func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *WatchEventsResponse) GetMessage() isWatchEventsResponse_Message {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *WatchEventsResponse) GetEvent() *Event {
+	if x != nil {
+		if x, ok := x.Message.(*WatchEventsResponse_Event); ok {
+			return x.Event
+		}
+	}
+	return nil
+}
+
+func (x *WatchEventsResponse) GetHeartbeat() *EventHeartbeat {
+	if x != nil {
+		if x, ok := x.Message.(*WatchEventsResponse_Heartbeat); ok {
+			return x.Heartbeat
+		}
+	}
+	return nil
+}
+
+func (x *WatchEventsResponse) GetCaughtUp() *EventsCaughtUp {
+	if x != nil {
+		if x, ok := x.Message.(*WatchEventsResponse_CaughtUp); ok {
+			return x.CaughtUp
+		}
+	}
+	return nil
+}
+
+func (x *WatchEventsResponse) GetClosing() *StreamClosing {
+	if x != nil {
+		if x, ok := x.Message.(*WatchEventsResponse_Closing); ok {
+			return x.Closing
+		}
+	}
+	return nil
+}
+
+func (x *WatchEventsResponse) GetEmitTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.EmitTime
+	}
+	return nil
+}
+
+func (x *WatchEventsResponse) GetResumeToken() string {
+	if x != nil {
+		return x.ResumeToken
+	}
+	return ""
+}
+
+type isWatchEventsResponse_Message interface {
+	isWatchEventsResponse_Message()
+}
+
+type WatchEventsResponse_Event struct {
+	// An event.
+	Event *Event `protobuf:"bytes,1,opt,name=event,proto3,oneof"`
+}
+
+type WatchEventsResponse_Heartbeat struct {
+	// No event has been written for the heartbeat_interval.
+	Heartbeat *EventHeartbeat `protobuf:"bytes,2,opt,name=heartbeat,proto3,oneof"`
+}
+
+type WatchEventsResponse_CaughtUp struct {
+	// The caller has all events up to now. Sent once.
+	CaughtUp *EventsCaughtUp `protobuf:"bytes,3,opt,name=caught_up,json=caughtUp,proto3,oneof"`
+}
+
+type WatchEventsResponse_Closing struct {
+	// The server is about to end the stream.
+	Closing *StreamClosing `protobuf:"bytes,4,opt,name=closing,proto3,oneof"`
+}
+
+func (*WatchEventsResponse_Event) isWatchEventsResponse_Message() {}
+
+func (*WatchEventsResponse_Heartbeat) isWatchEventsResponse_Message() {}
+
+func (*WatchEventsResponse_CaughtUp) isWatchEventsResponse_Message() {}
+
+func (*WatchEventsResponse_Closing) isWatchEventsResponse_Message() {}
+
+// Event reports a change of a render or of a budget. It has the same ID and type as the webhook.
+type Event struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// ID of the event. A repeated event has the same ID, so that the receiver can ignore it.
+	EventId string `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// Type of the event: "easel.generation.succeeded", "easel.generation.failed",
+	// "easel.generation.refunded", "easel.generation.deleted" or "easel.budget.threshold".
+	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	// Time when the event was written, in the same transaction as the change.
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// Owner of the render or of the budget.
+	Owner string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
+	// The render as recorded at the time of the event, without its inputs. Unset for a budget.
+	Generation *Generation `protobuf:"bytes,5,opt,name=generation,proto3" json:"generation,omitempty"`
+	// The budget at the time of the event. Unset for a render.
+	Budget        *Budget `protobuf:"bytes,6,opt,name=budget,proto3" json:"budget,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Event) Reset() {
+	*x = Event{}
+	mi := &file_easel_v1_generation_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Event) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Event) ProtoMessage() {}
+
+func (x *Event) ProtoReflect() protoreflect.Message {
+	mi := &file_easel_v1_generation_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Event.ProtoReflect.Descriptor instead.
+func (*Event) Descriptor() ([]byte, []int) {
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Event) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *Event) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Event) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
+	}
+	return nil
+}
+
+func (x *Event) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Event) GetGeneration() *Generation {
+	if x != nil {
+		return x.Generation
+	}
+	return nil
+}
+
+func (x *Event) GetBudget() *Budget {
+	if x != nil {
+		return x.Budget
+	}
+	return nil
+}
+
+// EventHeartbeat reports that the stream is alive.
+type EventHeartbeat struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EventHeartbeat) Reset() {
+	*x = EventHeartbeat{}
+	mi := &file_easel_v1_generation_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EventHeartbeat) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EventHeartbeat) ProtoMessage() {}
+
+func (x *EventHeartbeat) ProtoReflect() protoreflect.Message {
+	mi := &file_easel_v1_generation_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EventHeartbeat.ProtoReflect.Descriptor instead.
+func (*EventHeartbeat) Descriptor() ([]byte, []int) {
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{23}
+}
+
+// EventsCaughtUp marks the point after which events are sent as they are written.
+type EventsCaughtUp struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EventsCaughtUp) Reset() {
+	*x = EventsCaughtUp{}
+	mi := &file_easel_v1_generation_service_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EventsCaughtUp) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EventsCaughtUp) ProtoMessage() {}
+
+func (x *EventsCaughtUp) ProtoReflect() protoreflect.Message {
+	mi := &file_easel_v1_generation_service_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EventsCaughtUp.ProtoReflect.Descriptor instead.
+func (*EventsCaughtUp) Descriptor() ([]byte, []int) {
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{24}
+}
+
 // DownloadGenerationRequest identifies a result and the part to send.
 type DownloadGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1674,7 +2125,7 @@ type DownloadGenerationRequest struct {
 
 func (x *DownloadGenerationRequest) Reset() {
 	*x = DownloadGenerationRequest{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[19]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1686,7 +2137,7 @@ func (x *DownloadGenerationRequest) String() string {
 func (*DownloadGenerationRequest) ProtoMessage() {}
 
 func (x *DownloadGenerationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[19]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1699,7 +2150,7 @@ func (x *DownloadGenerationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadGenerationRequest.ProtoReflect.Descriptor instead.
 func (*DownloadGenerationRequest) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{19}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DownloadGenerationRequest) GetGenerationId() string {
@@ -1748,7 +2199,7 @@ type DownloadGenerationResponse struct {
 
 func (x *DownloadGenerationResponse) Reset() {
 	*x = DownloadGenerationResponse{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[20]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +2211,7 @@ func (x *DownloadGenerationResponse) String() string {
 func (*DownloadGenerationResponse) ProtoMessage() {}
 
 func (x *DownloadGenerationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[20]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +2224,7 @@ func (x *DownloadGenerationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadGenerationResponse.ProtoReflect.Descriptor instead.
 func (*DownloadGenerationResponse) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{20}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DownloadGenerationResponse) GetChunk() *ContentChunk {
@@ -1803,7 +2254,7 @@ type ContentChunk struct {
 
 func (x *ContentChunk) Reset() {
 	*x = ContentChunk{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[21]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1815,7 +2266,7 @@ func (x *ContentChunk) String() string {
 func (*ContentChunk) ProtoMessage() {}
 
 func (x *ContentChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[21]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1828,7 +2279,7 @@ func (x *ContentChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentChunk.ProtoReflect.Descriptor instead.
 func (*ContentChunk) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{21}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ContentChunk) GetOffset() int64 {
@@ -1888,7 +2339,7 @@ type ContentInfo struct {
 
 func (x *ContentInfo) Reset() {
 	*x = ContentInfo{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[22]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1900,7 +2351,7 @@ func (x *ContentInfo) String() string {
 func (*ContentInfo) ProtoMessage() {}
 
 func (x *ContentInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[22]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1913,7 +2364,7 @@ func (x *ContentInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentInfo.ProtoReflect.Descriptor instead.
 func (*ContentInfo) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{22}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ContentInfo) GetContentType() string {
@@ -1964,7 +2415,7 @@ type ContentSummary struct {
 
 func (x *ContentSummary) Reset() {
 	*x = ContentSummary{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[23]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1976,7 +2427,7 @@ func (x *ContentSummary) String() string {
 func (*ContentSummary) ProtoMessage() {}
 
 func (x *ContentSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[23]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1989,7 +2440,7 @@ func (x *ContentSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentSummary.ProtoReflect.Descriptor instead.
 func (*ContentSummary) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{23}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ContentSummary) GetSizeBytes() int64 {
@@ -2023,7 +2474,7 @@ type DeleteGenerationRequest struct {
 
 func (x *DeleteGenerationRequest) Reset() {
 	*x = DeleteGenerationRequest{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[24]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2035,7 +2486,7 @@ func (x *DeleteGenerationRequest) String() string {
 func (*DeleteGenerationRequest) ProtoMessage() {}
 
 func (x *DeleteGenerationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[24]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2048,7 +2499,7 @@ func (x *DeleteGenerationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteGenerationRequest.ProtoReflect.Descriptor instead.
 func (*DeleteGenerationRequest) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{24}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DeleteGenerationRequest) GetGenerationId() string {
@@ -2081,7 +2532,7 @@ type DeleteGenerationResponse struct {
 
 func (x *DeleteGenerationResponse) Reset() {
 	*x = DeleteGenerationResponse{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[25]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2093,7 +2544,7 @@ func (x *DeleteGenerationResponse) String() string {
 func (*DeleteGenerationResponse) ProtoMessage() {}
 
 func (x *DeleteGenerationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[25]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2106,14 +2557,14 @@ func (x *DeleteGenerationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteGenerationResponse.ProtoReflect.Descriptor instead.
 func (*DeleteGenerationResponse) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{25}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{31}
 }
 
 var File_easel_v1_generation_service_proto protoreflect.FileDescriptor
 
 const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\n" +
-	"!easel/v1/generation_service.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x19easel/v1/generation.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe0\x02\n" +
+	"!easel/v1/generation_service.proto\x12\beasel.v1\x1a\x1bbuf/validate/validate.proto\x1a\x16easel/v1/account.proto\x1a\x19easel/v1/generation.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe0\x02\n" +
 	"\x16QuoteGenerationRequest\x12\xc1\x01\n" +
 	"\bmodel_id\x18\x01 \x01(\tB\xa5\x01\xbaH\xa1\x01\xba\x01\x9d\x01\n" +
 	"\bmodel_id\x12Mmust be 1 to 256 bytes without control characters; ListModels returns the IDs\x1aBthis.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$') && size(bytes(this)) <= 256R\amodelId\x127\n" +
@@ -2124,7 +2575,7 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\x06inputs\n" +
 	"\vinputs_json\x10\x01\"@\n" +
 	"\x17QuoteGenerationResponse\x12%\n" +
-	"\x05quote\x18\x01 \x01(\v2\x0f.easel.v1.QuoteR\x05quote\"\xed\a\n" +
+	"\x05quote\x18\x01 \x01(\v2\x0f.easel.v1.QuoteR\x05quote\"\xaa\b\n" +
 	"\x17CreateGenerationRequest\x12\xc1\x01\n" +
 	"\bmodel_id\x18\x01 \x01(\tB\xa5\x01\xbaH\xa1\x01\xba\x01\x9d\x01\n" +
 	"\bmodel_id\x12Mmust be 1 to 256 bytes without control characters; ListModels returns the IDs\x1aBthis.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$') && size(bytes(this)) <= 256R\amodelId\x127\n" +
@@ -2138,7 +2589,9 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\x06labels\x18\x06 \x03(\v2-.easel.v1.CreateGenerationRequest.LabelsEntryB\xdf\x01\xbaH\xdb\x01\x9a\x01\xd7\x01\x10\x10\"\x91\x01\xba\x01\x8d\x01\n" +
 	"\n" +
 	"label_name\x12Umust be up to 63 lower-case letters, digits, '_', '.' and '-', starting with a letter\x1a(this.matches('^[a-z][a-z0-9_.-]{0,62}$')*?\xba\x017\n" +
-	"\x04text\x12\x17must not contain U+0000\x1a\x16!this.matches('\\\\x00')r\x03(\x80\x02R\x06labels\x1a9\n" +
+	"\x04text\x12\x17must not contain U+0000\x1a\x16!this.matches('\\\\x00')r\x03(\x80\x02R\x06labels\x12;\n" +
+	"\vexpire_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\x1c\xbaH\x19\"\x17\n" +
@@ -2242,7 +2695,37 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\temit_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\bemitTimeB\a\n" +
 	"\x05eventJ\x04\b\x03\x10\x04R\acontent\"5\n" +
 	"\bCaughtUp\x12)\n" +
-	"\x10generation_count\x18\x01 \x01(\x05R\x0fgenerationCount\"\xbd\x03\n" +
+	"\x10generation_count\x18\x01 \x01(\x05R\x0fgenerationCount\"\x85\x02\n" +
+	"\x12WatchEventsRequest\x12+\n" +
+	"\fresume_token\x18\x01 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\vresumeToken\x129\n" +
+	"\n" +
+	"start_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x12-\n" +
+	"\x06filter\x18\x03 \x01(\v2\x15.easel.v1.EventFilterR\x06filter\x12X\n" +
+	"\x12heartbeat_interval\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x02\b<2\x02\b\x01R\x11heartbeatInterval\"U\n" +
+	"\vEventFilter\x12&\n" +
+	"\x05types\x18\x01 \x03(\tB\x10\xbaH\r\x92\x01\n" +
+	"\x10\x10\x18\x01\"\x04r\x02(@R\x05types\x12\x1e\n" +
+	"\x05owner\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x05owner\"\xcd\x02\n" +
+	"\x13WatchEventsResponse\x12'\n" +
+	"\x05event\x18\x01 \x01(\v2\x0f.easel.v1.EventH\x00R\x05event\x128\n" +
+	"\theartbeat\x18\x02 \x01(\v2\x18.easel.v1.EventHeartbeatH\x00R\theartbeat\x127\n" +
+	"\tcaught_up\x18\x03 \x01(\v2\x18.easel.v1.EventsCaughtUpH\x00R\bcaughtUp\x123\n" +
+	"\aclosing\x18\x04 \x01(\v2\x17.easel.v1.StreamClosingH\x00R\aclosing\x127\n" +
+	"\temit_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\bemitTime\x12!\n" +
+	"\fresume_token\x18\x06 \x01(\tR\vresumeTokenB\t\n" +
+	"\amessage\"\xe9\x01\n" +
+	"\x05Event\x12\x19\n" +
+	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\x12;\n" +
+	"\vcreate_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"createTime\x12\x14\n" +
+	"\x05owner\x18\x04 \x01(\tR\x05owner\x124\n" +
+	"\n" +
+	"generation\x18\x05 \x01(\v2\x14.easel.v1.GenerationR\n" +
+	"generation\x12(\n" +
+	"\x06budget\x18\x06 \x01(\v2\x10.easel.v1.BudgetR\x06budget\"\x10\n" +
+	"\x0eEventHeartbeat\"\x10\n" +
+	"\x0eEventsCaughtUp\"\xbd\x03\n" +
 	"\x19DownloadGenerationRequest\x12\xe2\x01\n" +
 	"\rgeneration_id\x18\x01 \x01(\tB\xbc\x01\xbaH\xb8\x01\xba\x01\xb4\x01\n" +
 	"\rgeneration_id\x12Zmust be 1 to 256 visible ASCII characters without slash and backslash, and not '.' or '..'\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x12(\n" +
@@ -2297,7 +2780,8 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\rContentSource\x12\x1e\n" +
 	"\x1aCONTENT_SOURCE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16CONTENT_SOURCE_CATALOG\x10\x01\x12\x17\n" +
-	"\x13CONTENT_SOURCE_COPY\x10\x022\xcc\t\n" +
+	"\x13CONTENT_SOURCE_COPY\x10\x022\xb7\n" +
+	"\n" +
 	"\x11GenerationService\x12{\n" +
 	"\x0fQuoteGeneration\x12 .easel.v1.QuoteGenerationRequest\x1a!.easel.v1.QuoteGenerationResponse\"#\x82\xd3\xe4\x93\x02\x1a:\x01*\"\x15/v1/generations:quote\x90\x02\x01\x12x\n" +
 	"\x10CreateGeneration\x12!.easel.v1.CreateGenerationRequest\x1a\".easel.v1.CreateGenerationResponse\"\x1d\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/v1/generations\x90\x02\x02\x12|\n" +
@@ -2305,7 +2789,8 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\x0fListGenerations\x12 .easel.v1.ListGenerationsRequest\x1a!.easel.v1.ListGenerationsResponse\"\x1a\x82\xd3\xe4\x93\x02\x11\x12\x0f/v1/generations\x90\x02\x01\x12\x84\x01\n" +
 	"\x0eWaitGeneration\x12\x1f.easel.v1.WaitGenerationRequest\x1a .easel.v1.WaitGenerationResponse\"/\x82\xd3\xe4\x93\x02&\x12$/v1/generations/{generation_id}:wait\x90\x02\x01\x12\x8a\x01\n" +
 	"\x0fWatchGeneration\x12 .easel.v1.WatchGenerationRequest\x1a!.easel.v1.WatchGenerationResponse\"0\x82\xd3\xe4\x93\x02'\x12%/v1/generations/{generation_id}:watch\x90\x02\x010\x01\x12\x99\x01\n" +
-	"\x10WatchGenerations\x12!.easel.v1.WatchGenerationsRequest\x1a\".easel.v1.WatchGenerationsResponse\"<\x82\xd3\xe4\x93\x023Z\x1a:\x01*\"\x15/v1/generations:watch\x12\x15/v1/generations:watch\x90\x02\x010\x01\x12\x95\x01\n" +
+	"\x10WatchGenerations\x12!.easel.v1.WatchGenerationsRequest\x1a\".easel.v1.WatchGenerationsResponse\"<\x82\xd3\xe4\x93\x023Z\x1a:\x01*\"\x15/v1/generations:watch\x12\x15/v1/generations:watch\x90\x02\x010\x01\x12i\n" +
+	"\vWatchEvents\x12\x1c.easel.v1.WatchEventsRequest\x1a\x1d.easel.v1.WatchEventsResponse\"\x1b\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/events:watch\x90\x02\x010\x01\x12\x95\x01\n" +
 	"\x12DownloadGeneration\x12#.easel.v1.DownloadGenerationRequest\x1a$.easel.v1.DownloadGenerationResponse\"2\x82\xd3\xe4\x93\x02)\x12'/v1/generations/{generation_id}/content\x90\x02\x010\x01\x12\x85\x01\n" +
 	"\x10DeleteGeneration\x12!.easel.v1.DeleteGenerationRequest\x1a\".easel.v1.DeleteGenerationResponse\"*\x82\xd3\xe4\x93\x02!*\x1f/v1/generations/{generation_id}\x90\x02\x02B\xac\x01\n" +
 	"\x1cio.github.easelgrpc.easel.v1B\x16GenerationServiceProtoP\x01Z3github.com/easel-grpc/easel/gen/go/easel/v1;easelv1\xa2\x02\x03EXX\xaa\x02\bEasel.V1\xca\x02\bEasel\\V1\xe2\x02\x14Easel\\V1\\GPBMetadata\xea\x02\tEasel::V1b\x06proto3"
@@ -2323,7 +2808,7 @@ func file_easel_v1_generation_service_proto_rawDescGZIP() []byte {
 }
 
 var file_easel_v1_generation_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_easel_v1_generation_service_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_easel_v1_generation_service_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_easel_v1_generation_service_proto_goTypes = []any{
 	(WatchUntil)(0),                    // 0: easel.v1.WatchUntil
 	(UpstreamCondition)(0),             // 1: easel.v1.UpstreamCondition
@@ -2348,89 +2833,110 @@ var file_easel_v1_generation_service_proto_goTypes = []any{
 	(*WatchGenerationsRequest)(nil),    // 20: easel.v1.WatchGenerationsRequest
 	(*WatchGenerationsResponse)(nil),   // 21: easel.v1.WatchGenerationsResponse
 	(*CaughtUp)(nil),                   // 22: easel.v1.CaughtUp
-	(*DownloadGenerationRequest)(nil),  // 23: easel.v1.DownloadGenerationRequest
-	(*DownloadGenerationResponse)(nil), // 24: easel.v1.DownloadGenerationResponse
-	(*ContentChunk)(nil),               // 25: easel.v1.ContentChunk
-	(*ContentInfo)(nil),                // 26: easel.v1.ContentInfo
-	(*ContentSummary)(nil),             // 27: easel.v1.ContentSummary
-	(*DeleteGenerationRequest)(nil),    // 28: easel.v1.DeleteGenerationRequest
-	(*DeleteGenerationResponse)(nil),   // 29: easel.v1.DeleteGenerationResponse
-	nil,                                // 30: easel.v1.CreateGenerationRequest.LabelsEntry
-	nil,                                // 31: easel.v1.GenerationFilter.LabelsEntry
-	nil,                                // 32: easel.v1.WatchGenerationsRequest.KnownEtagsEntry
-	(*structpb.Struct)(nil),            // 33: google.protobuf.Struct
-	(*Quote)(nil),                      // 34: easel.v1.Quote
-	(*Generation)(nil),                 // 35: easel.v1.Generation
-	(*durationpb.Duration)(nil),        // 36: google.protobuf.Duration
-	(State)(0),                         // 37: easel.v1.State
-	(*timestamppb.Timestamp)(nil),      // 38: google.protobuf.Timestamp
+	(*WatchEventsRequest)(nil),         // 23: easel.v1.WatchEventsRequest
+	(*EventFilter)(nil),                // 24: easel.v1.EventFilter
+	(*WatchEventsResponse)(nil),        // 25: easel.v1.WatchEventsResponse
+	(*Event)(nil),                      // 26: easel.v1.Event
+	(*EventHeartbeat)(nil),             // 27: easel.v1.EventHeartbeat
+	(*EventsCaughtUp)(nil),             // 28: easel.v1.EventsCaughtUp
+	(*DownloadGenerationRequest)(nil),  // 29: easel.v1.DownloadGenerationRequest
+	(*DownloadGenerationResponse)(nil), // 30: easel.v1.DownloadGenerationResponse
+	(*ContentChunk)(nil),               // 31: easel.v1.ContentChunk
+	(*ContentInfo)(nil),                // 32: easel.v1.ContentInfo
+	(*ContentSummary)(nil),             // 33: easel.v1.ContentSummary
+	(*DeleteGenerationRequest)(nil),    // 34: easel.v1.DeleteGenerationRequest
+	(*DeleteGenerationResponse)(nil),   // 35: easel.v1.DeleteGenerationResponse
+	nil,                                // 36: easel.v1.CreateGenerationRequest.LabelsEntry
+	nil,                                // 37: easel.v1.GenerationFilter.LabelsEntry
+	nil,                                // 38: easel.v1.WatchGenerationsRequest.KnownEtagsEntry
+	(*structpb.Struct)(nil),            // 39: google.protobuf.Struct
+	(*Quote)(nil),                      // 40: easel.v1.Quote
+	(*timestamppb.Timestamp)(nil),      // 41: google.protobuf.Timestamp
+	(*Generation)(nil),                 // 42: easel.v1.Generation
+	(*durationpb.Duration)(nil),        // 43: google.protobuf.Duration
+	(State)(0),                         // 44: easel.v1.State
+	(*Budget)(nil),                     // 45: easel.v1.Budget
 }
 var file_easel_v1_generation_service_proto_depIdxs = []int32{
-	33, // 0: easel.v1.QuoteGenerationRequest.inputs:type_name -> google.protobuf.Struct
-	34, // 1: easel.v1.QuoteGenerationResponse.quote:type_name -> easel.v1.Quote
-	33, // 2: easel.v1.CreateGenerationRequest.inputs:type_name -> google.protobuf.Struct
-	30, // 3: easel.v1.CreateGenerationRequest.labels:type_name -> easel.v1.CreateGenerationRequest.LabelsEntry
-	35, // 4: easel.v1.CreateGenerationResponse.generation:type_name -> easel.v1.Generation
-	36, // 5: easel.v1.GetGenerationRequest.max_staleness:type_name -> google.protobuf.Duration
-	35, // 6: easel.v1.GetGenerationResponse.generation:type_name -> easel.v1.Generation
-	11, // 7: easel.v1.ListGenerationsRequest.filter:type_name -> easel.v1.GenerationFilter
-	37, // 8: easel.v1.GenerationFilter.states:type_name -> easel.v1.State
-	31, // 9: easel.v1.GenerationFilter.labels:type_name -> easel.v1.GenerationFilter.LabelsEntry
-	35, // 10: easel.v1.ListGenerationsResponse.generations:type_name -> easel.v1.Generation
-	36, // 11: easel.v1.WaitGenerationRequest.timeout:type_name -> google.protobuf.Duration
-	0,  // 12: easel.v1.WaitGenerationRequest.until:type_name -> easel.v1.WatchUntil
-	35, // 13: easel.v1.WaitGenerationResponse.generation:type_name -> easel.v1.Generation
-	0,  // 14: easel.v1.WatchGenerationRequest.until:type_name -> easel.v1.WatchUntil
-	36, // 15: easel.v1.WatchGenerationRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	17, // 16: easel.v1.WatchGenerationResponse.update:type_name -> easel.v1.GenerationUpdate
-	18, // 17: easel.v1.WatchGenerationResponse.heartbeat:type_name -> easel.v1.Heartbeat
-	25, // 18: easel.v1.WatchGenerationResponse.content:type_name -> easel.v1.ContentChunk
-	19, // 19: easel.v1.WatchGenerationResponse.closing:type_name -> easel.v1.StreamClosing
-	38, // 20: easel.v1.WatchGenerationResponse.emit_time:type_name -> google.protobuf.Timestamp
-	35, // 21: easel.v1.GenerationUpdate.generation:type_name -> easel.v1.Generation
-	38, // 22: easel.v1.Heartbeat.observe_time:type_name -> google.protobuf.Timestamp
-	38, // 23: easel.v1.Heartbeat.next_poll_time:type_name -> google.protobuf.Timestamp
-	1,  // 24: easel.v1.Heartbeat.upstream_condition:type_name -> easel.v1.UpstreamCondition
-	36, // 25: easel.v1.Heartbeat.typical_remaining:type_name -> google.protobuf.Duration
-	2,  // 26: easel.v1.StreamClosing.reason:type_name -> easel.v1.StreamClosingReason
-	36, // 27: easel.v1.StreamClosing.retry_delay:type_name -> google.protobuf.Duration
-	0,  // 28: easel.v1.WatchGenerationsRequest.until:type_name -> easel.v1.WatchUntil
-	36, // 29: easel.v1.WatchGenerationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	32, // 30: easel.v1.WatchGenerationsRequest.known_etags:type_name -> easel.v1.WatchGenerationsRequest.KnownEtagsEntry
-	11, // 31: easel.v1.WatchGenerationsRequest.filter:type_name -> easel.v1.GenerationFilter
-	17, // 32: easel.v1.WatchGenerationsResponse.update:type_name -> easel.v1.GenerationUpdate
-	18, // 33: easel.v1.WatchGenerationsResponse.heartbeat:type_name -> easel.v1.Heartbeat
-	19, // 34: easel.v1.WatchGenerationsResponse.closing:type_name -> easel.v1.StreamClosing
-	22, // 35: easel.v1.WatchGenerationsResponse.caught_up:type_name -> easel.v1.CaughtUp
-	38, // 36: easel.v1.WatchGenerationsResponse.emit_time:type_name -> google.protobuf.Timestamp
-	36, // 37: easel.v1.DownloadGenerationRequest.wait_timeout:type_name -> google.protobuf.Duration
-	25, // 38: easel.v1.DownloadGenerationResponse.chunk:type_name -> easel.v1.ContentChunk
-	26, // 39: easel.v1.ContentChunk.info:type_name -> easel.v1.ContentInfo
-	27, // 40: easel.v1.ContentChunk.summary:type_name -> easel.v1.ContentSummary
-	3,  // 41: easel.v1.ContentInfo.source:type_name -> easel.v1.ContentSource
-	4,  // 42: easel.v1.GenerationService.QuoteGeneration:input_type -> easel.v1.QuoteGenerationRequest
-	6,  // 43: easel.v1.GenerationService.CreateGeneration:input_type -> easel.v1.CreateGenerationRequest
-	8,  // 44: easel.v1.GenerationService.GetGeneration:input_type -> easel.v1.GetGenerationRequest
-	10, // 45: easel.v1.GenerationService.ListGenerations:input_type -> easel.v1.ListGenerationsRequest
-	13, // 46: easel.v1.GenerationService.WaitGeneration:input_type -> easel.v1.WaitGenerationRequest
-	15, // 47: easel.v1.GenerationService.WatchGeneration:input_type -> easel.v1.WatchGenerationRequest
-	20, // 48: easel.v1.GenerationService.WatchGenerations:input_type -> easel.v1.WatchGenerationsRequest
-	23, // 49: easel.v1.GenerationService.DownloadGeneration:input_type -> easel.v1.DownloadGenerationRequest
-	28, // 50: easel.v1.GenerationService.DeleteGeneration:input_type -> easel.v1.DeleteGenerationRequest
-	5,  // 51: easel.v1.GenerationService.QuoteGeneration:output_type -> easel.v1.QuoteGenerationResponse
-	7,  // 52: easel.v1.GenerationService.CreateGeneration:output_type -> easel.v1.CreateGenerationResponse
-	9,  // 53: easel.v1.GenerationService.GetGeneration:output_type -> easel.v1.GetGenerationResponse
-	12, // 54: easel.v1.GenerationService.ListGenerations:output_type -> easel.v1.ListGenerationsResponse
-	14, // 55: easel.v1.GenerationService.WaitGeneration:output_type -> easel.v1.WaitGenerationResponse
-	16, // 56: easel.v1.GenerationService.WatchGeneration:output_type -> easel.v1.WatchGenerationResponse
-	21, // 57: easel.v1.GenerationService.WatchGenerations:output_type -> easel.v1.WatchGenerationsResponse
-	24, // 58: easel.v1.GenerationService.DownloadGeneration:output_type -> easel.v1.DownloadGenerationResponse
-	29, // 59: easel.v1.GenerationService.DeleteGeneration:output_type -> easel.v1.DeleteGenerationResponse
-	51, // [51:60] is the sub-list for method output_type
-	42, // [42:51] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	39, // 0: easel.v1.QuoteGenerationRequest.inputs:type_name -> google.protobuf.Struct
+	40, // 1: easel.v1.QuoteGenerationResponse.quote:type_name -> easel.v1.Quote
+	39, // 2: easel.v1.CreateGenerationRequest.inputs:type_name -> google.protobuf.Struct
+	36, // 3: easel.v1.CreateGenerationRequest.labels:type_name -> easel.v1.CreateGenerationRequest.LabelsEntry
+	41, // 4: easel.v1.CreateGenerationRequest.expire_time:type_name -> google.protobuf.Timestamp
+	42, // 5: easel.v1.CreateGenerationResponse.generation:type_name -> easel.v1.Generation
+	43, // 6: easel.v1.GetGenerationRequest.max_staleness:type_name -> google.protobuf.Duration
+	42, // 7: easel.v1.GetGenerationResponse.generation:type_name -> easel.v1.Generation
+	11, // 8: easel.v1.ListGenerationsRequest.filter:type_name -> easel.v1.GenerationFilter
+	44, // 9: easel.v1.GenerationFilter.states:type_name -> easel.v1.State
+	37, // 10: easel.v1.GenerationFilter.labels:type_name -> easel.v1.GenerationFilter.LabelsEntry
+	42, // 11: easel.v1.ListGenerationsResponse.generations:type_name -> easel.v1.Generation
+	43, // 12: easel.v1.WaitGenerationRequest.timeout:type_name -> google.protobuf.Duration
+	0,  // 13: easel.v1.WaitGenerationRequest.until:type_name -> easel.v1.WatchUntil
+	42, // 14: easel.v1.WaitGenerationResponse.generation:type_name -> easel.v1.Generation
+	0,  // 15: easel.v1.WatchGenerationRequest.until:type_name -> easel.v1.WatchUntil
+	43, // 16: easel.v1.WatchGenerationRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	17, // 17: easel.v1.WatchGenerationResponse.update:type_name -> easel.v1.GenerationUpdate
+	18, // 18: easel.v1.WatchGenerationResponse.heartbeat:type_name -> easel.v1.Heartbeat
+	31, // 19: easel.v1.WatchGenerationResponse.content:type_name -> easel.v1.ContentChunk
+	19, // 20: easel.v1.WatchGenerationResponse.closing:type_name -> easel.v1.StreamClosing
+	41, // 21: easel.v1.WatchGenerationResponse.emit_time:type_name -> google.protobuf.Timestamp
+	42, // 22: easel.v1.GenerationUpdate.generation:type_name -> easel.v1.Generation
+	41, // 23: easel.v1.Heartbeat.observe_time:type_name -> google.protobuf.Timestamp
+	41, // 24: easel.v1.Heartbeat.next_poll_time:type_name -> google.protobuf.Timestamp
+	1,  // 25: easel.v1.Heartbeat.upstream_condition:type_name -> easel.v1.UpstreamCondition
+	43, // 26: easel.v1.Heartbeat.typical_remaining:type_name -> google.protobuf.Duration
+	2,  // 27: easel.v1.StreamClosing.reason:type_name -> easel.v1.StreamClosingReason
+	43, // 28: easel.v1.StreamClosing.retry_delay:type_name -> google.protobuf.Duration
+	0,  // 29: easel.v1.WatchGenerationsRequest.until:type_name -> easel.v1.WatchUntil
+	43, // 30: easel.v1.WatchGenerationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	38, // 31: easel.v1.WatchGenerationsRequest.known_etags:type_name -> easel.v1.WatchGenerationsRequest.KnownEtagsEntry
+	11, // 32: easel.v1.WatchGenerationsRequest.filter:type_name -> easel.v1.GenerationFilter
+	17, // 33: easel.v1.WatchGenerationsResponse.update:type_name -> easel.v1.GenerationUpdate
+	18, // 34: easel.v1.WatchGenerationsResponse.heartbeat:type_name -> easel.v1.Heartbeat
+	19, // 35: easel.v1.WatchGenerationsResponse.closing:type_name -> easel.v1.StreamClosing
+	22, // 36: easel.v1.WatchGenerationsResponse.caught_up:type_name -> easel.v1.CaughtUp
+	41, // 37: easel.v1.WatchGenerationsResponse.emit_time:type_name -> google.protobuf.Timestamp
+	41, // 38: easel.v1.WatchEventsRequest.start_time:type_name -> google.protobuf.Timestamp
+	24, // 39: easel.v1.WatchEventsRequest.filter:type_name -> easel.v1.EventFilter
+	43, // 40: easel.v1.WatchEventsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	26, // 41: easel.v1.WatchEventsResponse.event:type_name -> easel.v1.Event
+	27, // 42: easel.v1.WatchEventsResponse.heartbeat:type_name -> easel.v1.EventHeartbeat
+	28, // 43: easel.v1.WatchEventsResponse.caught_up:type_name -> easel.v1.EventsCaughtUp
+	19, // 44: easel.v1.WatchEventsResponse.closing:type_name -> easel.v1.StreamClosing
+	41, // 45: easel.v1.WatchEventsResponse.emit_time:type_name -> google.protobuf.Timestamp
+	41, // 46: easel.v1.Event.create_time:type_name -> google.protobuf.Timestamp
+	42, // 47: easel.v1.Event.generation:type_name -> easel.v1.Generation
+	45, // 48: easel.v1.Event.budget:type_name -> easel.v1.Budget
+	43, // 49: easel.v1.DownloadGenerationRequest.wait_timeout:type_name -> google.protobuf.Duration
+	31, // 50: easel.v1.DownloadGenerationResponse.chunk:type_name -> easel.v1.ContentChunk
+	32, // 51: easel.v1.ContentChunk.info:type_name -> easel.v1.ContentInfo
+	33, // 52: easel.v1.ContentChunk.summary:type_name -> easel.v1.ContentSummary
+	3,  // 53: easel.v1.ContentInfo.source:type_name -> easel.v1.ContentSource
+	4,  // 54: easel.v1.GenerationService.QuoteGeneration:input_type -> easel.v1.QuoteGenerationRequest
+	6,  // 55: easel.v1.GenerationService.CreateGeneration:input_type -> easel.v1.CreateGenerationRequest
+	8,  // 56: easel.v1.GenerationService.GetGeneration:input_type -> easel.v1.GetGenerationRequest
+	10, // 57: easel.v1.GenerationService.ListGenerations:input_type -> easel.v1.ListGenerationsRequest
+	13, // 58: easel.v1.GenerationService.WaitGeneration:input_type -> easel.v1.WaitGenerationRequest
+	15, // 59: easel.v1.GenerationService.WatchGeneration:input_type -> easel.v1.WatchGenerationRequest
+	20, // 60: easel.v1.GenerationService.WatchGenerations:input_type -> easel.v1.WatchGenerationsRequest
+	23, // 61: easel.v1.GenerationService.WatchEvents:input_type -> easel.v1.WatchEventsRequest
+	29, // 62: easel.v1.GenerationService.DownloadGeneration:input_type -> easel.v1.DownloadGenerationRequest
+	34, // 63: easel.v1.GenerationService.DeleteGeneration:input_type -> easel.v1.DeleteGenerationRequest
+	5,  // 64: easel.v1.GenerationService.QuoteGeneration:output_type -> easel.v1.QuoteGenerationResponse
+	7,  // 65: easel.v1.GenerationService.CreateGeneration:output_type -> easel.v1.CreateGenerationResponse
+	9,  // 66: easel.v1.GenerationService.GetGeneration:output_type -> easel.v1.GetGenerationResponse
+	12, // 67: easel.v1.GenerationService.ListGenerations:output_type -> easel.v1.ListGenerationsResponse
+	14, // 68: easel.v1.GenerationService.WaitGeneration:output_type -> easel.v1.WaitGenerationResponse
+	16, // 69: easel.v1.GenerationService.WatchGeneration:output_type -> easel.v1.WatchGenerationResponse
+	21, // 70: easel.v1.GenerationService.WatchGenerations:output_type -> easel.v1.WatchGenerationsResponse
+	25, // 71: easel.v1.GenerationService.WatchEvents:output_type -> easel.v1.WatchEventsResponse
+	30, // 72: easel.v1.GenerationService.DownloadGeneration:output_type -> easel.v1.DownloadGenerationResponse
+	35, // 73: easel.v1.GenerationService.DeleteGeneration:output_type -> easel.v1.DeleteGenerationResponse
+	64, // [64:74] is the sub-list for method output_type
+	54, // [54:64] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_easel_v1_generation_service_proto_init() }
@@ -2438,6 +2944,7 @@ func file_easel_v1_generation_service_proto_init() {
 	if File_easel_v1_generation_service_proto != nil {
 		return
 	}
+	file_easel_v1_account_proto_init()
 	file_easel_v1_generation_proto_init()
 	file_easel_v1_generation_service_proto_msgTypes[2].OneofWrappers = []any{}
 	file_easel_v1_generation_service_proto_msgTypes[12].OneofWrappers = []any{
@@ -2452,14 +2959,20 @@ func file_easel_v1_generation_service_proto_init() {
 		(*WatchGenerationsResponse_Closing)(nil),
 		(*WatchGenerationsResponse_CaughtUp)(nil),
 	}
-	file_easel_v1_generation_service_proto_msgTypes[22].OneofWrappers = []any{}
+	file_easel_v1_generation_service_proto_msgTypes[21].OneofWrappers = []any{
+		(*WatchEventsResponse_Event)(nil),
+		(*WatchEventsResponse_Heartbeat)(nil),
+		(*WatchEventsResponse_CaughtUp)(nil),
+		(*WatchEventsResponse_Closing)(nil),
+	}
+	file_easel_v1_generation_service_proto_msgTypes[28].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_easel_v1_generation_service_proto_rawDesc), len(file_easel_v1_generation_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   29,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

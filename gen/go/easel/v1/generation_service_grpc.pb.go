@@ -26,6 +26,7 @@ const (
 	GenerationService_WaitGeneration_FullMethodName     = "/easel.v1.GenerationService/WaitGeneration"
 	GenerationService_WatchGeneration_FullMethodName    = "/easel.v1.GenerationService/WatchGeneration"
 	GenerationService_WatchGenerations_FullMethodName   = "/easel.v1.GenerationService/WatchGenerations"
+	GenerationService_WatchEvents_FullMethodName        = "/easel.v1.GenerationService/WatchEvents"
 	GenerationService_DownloadGeneration_FullMethodName = "/easel.v1.GenerationService/DownloadGeneration"
 	GenerationService_DeleteGeneration_FullMethodName   = "/easel.v1.GenerationService/DeleteGeneration"
 )
@@ -110,6 +111,8 @@ type GenerationServiceClient interface {
 	//     reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. If it is
 	//     the budget of a label's value, the metadata also has label_name and label_value.
 	//   - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
+	//   - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. With
+	//     order_outcome "unknown", an operator has to check the account.
 	//   - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
 	//     With a forwarded API key, this includes an order whose outcome is unknown and whose inputs
 	//     had different bytes, because a retry must have the same bytes as the first attempt.
@@ -198,6 +201,26 @@ type GenerationServiceClient interface {
 	// Errors:
 	//   - INVALID_ARGUMENT, INVALID_REQUEST: a caller that is not an operator has set filter.owner.
 	WatchGenerations(ctx context.Context, in *WatchGenerationsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchGenerationsResponse], error)
+	// WatchEvents sends the durable events of the caller's owner: the events that webhooks deliver,
+	// from the same rows of the ledger. An operator receives the events of all owners.
+	//
+	// Each event is sent at least once. The events of one render are sent in order. With a
+	// resume_token, the stream continues after the message that carried the token, also on another
+	// replica. Events are kept for 7 days. A ledger in memory loses them when the server stops.
+	//
+	// The stream has no goal and does not end. Over REST, it is a stream of server-sent events whose
+	// IDs are the tokens, so that a browser resumes by itself, or of JSON lines.
+	//
+	// Errors:
+	//   - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token belongs to another owner or is made up,
+	//     or filter.owner was set by a caller that is not an operator.
+	//   - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
+	//   - UNIMPLEMENTED, UNIMPLEMENTED: the caller uses its own API key. Events are written only for
+	//     orders under the API key of the server.
+	//   - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
+	//     the server stops, or the stream has reached its maximum age.
+	//   - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
+	WatchEvents(ctx context.Context, in *WatchEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEventsResponse], error)
 	// DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
 	// chunk has summary if the complete result was read. If a request to the catalog is interrupted,
 	// Easel resumes it and the stream continues. The stream ends with OK only if every requested byte
@@ -329,9 +352,28 @@ func (c *generationServiceClient) WatchGenerations(ctx context.Context, in *Watc
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type GenerationService_WatchGenerationsClient = grpc.ServerStreamingClient[WatchGenerationsResponse]
 
+func (c *generationServiceClient) WatchEvents(ctx context.Context, in *WatchEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEventsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &GenerationService_ServiceDesc.Streams[2], GenerationService_WatchEvents_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchEventsRequest, WatchEventsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type GenerationService_WatchEventsClient = grpc.ServerStreamingClient[WatchEventsResponse]
+
 func (c *generationServiceClient) DownloadGeneration(ctx context.Context, in *DownloadGenerationRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DownloadGenerationResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &GenerationService_ServiceDesc.Streams[2], GenerationService_DownloadGeneration_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &GenerationService_ServiceDesc.Streams[3], GenerationService_DownloadGeneration_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -438,6 +480,8 @@ type GenerationServiceServer interface {
 	//     reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. If it is
 	//     the budget of a label's value, the metadata also has label_name and label_value.
 	//   - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
+	//   - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. With
+	//     order_outcome "unknown", an operator has to check the account.
 	//   - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
 	//     With a forwarded API key, this includes an order whose outcome is unknown and whose inputs
 	//     had different bytes, because a retry must have the same bytes as the first attempt.
@@ -526,6 +570,26 @@ type GenerationServiceServer interface {
 	// Errors:
 	//   - INVALID_ARGUMENT, INVALID_REQUEST: a caller that is not an operator has set filter.owner.
 	WatchGenerations(*WatchGenerationsRequest, grpc.ServerStreamingServer[WatchGenerationsResponse]) error
+	// WatchEvents sends the durable events of the caller's owner: the events that webhooks deliver,
+	// from the same rows of the ledger. An operator receives the events of all owners.
+	//
+	// Each event is sent at least once. The events of one render are sent in order. With a
+	// resume_token, the stream continues after the message that carried the token, also on another
+	// replica. Events are kept for 7 days. A ledger in memory loses them when the server stops.
+	//
+	// The stream has no goal and does not end. Over REST, it is a stream of server-sent events whose
+	// IDs are the tokens, so that a browser resumes by itself, or of JSON lines.
+	//
+	// Errors:
+	//   - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token belongs to another owner or is made up,
+	//     or filter.owner was set by a caller that is not an operator.
+	//   - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
+	//   - UNIMPLEMENTED, UNIMPLEMENTED: the caller uses its own API key. Events are written only for
+	//     orders under the API key of the server.
+	//   - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
+	//     the server stops, or the stream has reached its maximum age.
+	//   - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
+	WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error
 	// DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
 	// chunk has summary if the complete result was read. If a request to the catalog is interrupted,
 	// Easel resumes it and the stream continues. The stream ends with OK only if every requested byte
@@ -589,6 +653,9 @@ func (UnimplementedGenerationServiceServer) WatchGeneration(*WatchGenerationRequ
 }
 func (UnimplementedGenerationServiceServer) WatchGenerations(*WatchGenerationsRequest, grpc.ServerStreamingServer[WatchGenerationsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchGenerations not implemented")
+}
+func (UnimplementedGenerationServiceServer) WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchEvents not implemented")
 }
 func (UnimplementedGenerationServiceServer) DownloadGeneration(*DownloadGenerationRequest, grpc.ServerStreamingServer[DownloadGenerationResponse]) error {
 	return status.Error(codes.Unimplemented, "method DownloadGeneration not implemented")
@@ -729,6 +796,17 @@ func _GenerationService_WatchGenerations_Handler(srv interface{}, stream grpc.Se
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type GenerationService_WatchGenerationsServer = grpc.ServerStreamingServer[WatchGenerationsResponse]
 
+func _GenerationService_WatchEvents_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchEventsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(GenerationServiceServer).WatchEvents(m, &grpc.GenericServerStream[WatchEventsRequest, WatchEventsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type GenerationService_WatchEventsServer = grpc.ServerStreamingServer[WatchEventsResponse]
+
 func _GenerationService_DownloadGeneration_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(DownloadGenerationRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -799,6 +877,11 @@ var GenerationService_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "WatchGenerations",
 			Handler:       _GenerationService_WatchGenerations_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "WatchEvents",
+			Handler:       _GenerationService_WatchEvents_Handler,
 			ServerStreams: true,
 		},
 		{

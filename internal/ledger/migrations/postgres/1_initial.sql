@@ -186,10 +186,15 @@ CREATE TABLE events (
   attempts   BIGINT NOT NULL DEFAULT 0,
   problem    TEXT NOT NULL DEFAULT '',
   event_time BIGINT NOT NULL,
+  -- Position in the feed of events; null until one transaction at a time assigns the next ones to committed events.
+  feed_position BIGINT,
   CONSTRAINT events_state CHECK (state IN (0, 1, 2, 3)),
   CONSTRAINT events_percent CHECK (percent BETWEEN 0 AND 100),
   CONSTRAINT events_attempts CHECK (attempts >= 0)
 );
+CREATE UNIQUE INDEX events_feed ON events (feed_position);
+CREATE INDEX events_feed_owner ON events (owner, feed_position);
+CREATE INDEX events_unnumbered ON events (position, event_time) WHERE feed_position IS NULL;
 CREATE INDEX events_subject ON events (owner, subject, position);
 CREATE INDEX events_owner ON events (owner, event_time);
 CREATE INDEX events_given_up ON events (owner) WHERE state = 2;

@@ -118,6 +118,11 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable: when it is
     terminal, or with force.
     """
+    ORDER_EXPIRED: _ErrorReason.ValueType  # 38
+    """FAILED_PRECONDITION. The expire_time of the order has passed, and the order is not sent any
+    longer; order_outcome says whether it may exist. Retryable: if it was not placed, as a new
+    order.
+    """
     CONTENT_NOT_READY: _ErrorReason.ValueType  # 40
     """FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay in RetryInfo. To
     avoid this error, wait for the render first, or set wait_timeout.
@@ -135,6 +140,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     CONTENT_CHANGED: _ErrorReason.ValueType  # 44
     """DATA_LOSS, over REST 412. The etag of the result differs from the etag that the caller sent, or
     the result changed during the download. Retryable: from the first byte, without an etag.
+    """
+    RESUME_TOKEN_EXPIRED: _ErrorReason.ValueType  # 45
+    """OUT_OF_RANGE. Events after the resume_token may have been deleted; the metadata has
+    oldest_time, the time of the oldest event that is left. Retryable: without resume_token.
     """
     UPSTREAM_RATE_LIMITED: _ErrorReason.ValueType  # 50
     """RESOURCE_EXHAUSTED. The rate limit of the catalog is reached. Retryable."""
@@ -342,6 +351,11 @@ GENERATION_ACTIVE: ErrorReason.ValueType  # 37
 """FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable: when it is
 terminal, or with force.
 """
+ORDER_EXPIRED: ErrorReason.ValueType  # 38
+"""FAILED_PRECONDITION. The expire_time of the order has passed, and the order is not sent any
+longer; order_outcome says whether it may exist. Retryable: if it was not placed, as a new
+order.
+"""
 CONTENT_NOT_READY: ErrorReason.ValueType  # 40
 """FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay in RetryInfo. To
 avoid this error, wait for the render first, or set wait_timeout.
@@ -359,6 +373,10 @@ CONTENT_INTERRUPTED: ErrorReason.ValueType  # 43
 CONTENT_CHANGED: ErrorReason.ValueType  # 44
 """DATA_LOSS, over REST 412. The etag of the result differs from the etag that the caller sent, or
 the result changed during the download. Retryable: from the first byte, without an etag.
+"""
+RESUME_TOKEN_EXPIRED: ErrorReason.ValueType  # 45
+"""OUT_OF_RANGE. Events after the resume_token may have been deleted; the metadata has
+oldest_time, the time of the oldest event that is left. Retryable: without resume_token.
 """
 UPSTREAM_RATE_LIMITED: ErrorReason.ValueType  # 50
 """RESOURCE_EXHAUSTED. The rate limit of the catalog is reached. Retryable."""

@@ -4,6 +4,7 @@ isort:skip_file
 """
 
 from collections import abc as _abc
+from easel_grpc.v1 import account_pb2 as _account_pb2
 from easel_grpc.v1 import generation_pb2 as _generation_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
@@ -229,6 +230,7 @@ class CreateGenerationRequest(_message.Message):
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
     MAX_COST_CENTS_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
+    EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     model_id: _builtins.str
     """ID of the model. 1 to 256 bytes without control characters."""
     inputs_json: _builtins.str
@@ -269,6 +271,15 @@ class CreateGenerationRequest(_message.Message):
         letter. A value has up to 256 bytes without U+0000.
         """
 
+    @_builtins.property
+    def expire_time(self) -> _timestamp_pb2.Timestamp:
+        """Time after which the order is not sent to the catalog, by the ledger's clock. If unset, there is
+        no such time. After it, a call with this idempotency_key fails with ORDER_EXPIRED, unless the
+        order was placed. Nothing is sent after it by any replica, also after a restart.
+
+        It is not part of the order's identity: the time of the first request applies.
+        """
+
     def __init__(
         self,
         *,
@@ -278,10 +289,11 @@ class CreateGenerationRequest(_message.Message):
         idempotency_key: _builtins.str = ...,
         max_cost_cents: _builtins.int | None = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        expire_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_cost_cents", b"_max_cost_cents", "inputs", b"inputs", "max_cost_cents", b"max_cost_cents"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_cost_cents", b"_max_cost_cents", "expire_time", b"expire_time", "inputs", b"inputs", "max_cost_cents", b"max_cost_cents"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_cost_cents", b"_max_cost_cents", "idempotency_key", b"idempotency_key", "inputs", b"inputs", "inputs_json", b"inputs_json", "labels", b"labels", "max_cost_cents", b"max_cost_cents", "model_id", b"model_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_cost_cents", b"_max_cost_cents", "expire_time", b"expire_time", "idempotency_key", b"idempotency_key", "inputs", b"inputs", "inputs_json", b"inputs_json", "labels", b"labels", "max_cost_cents", b"max_cost_cents", "model_id", b"model_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_cost_cents: _TypeAlias = _typing.Literal["max_cost_cents"]  # noqa: Y015
     _WhichOneofArgType__max_cost_cents: _TypeAlias = _typing.Literal["_max_cost_cents", b"_max_cost_cents"]  # noqa: Y015
@@ -952,6 +964,222 @@ class CaughtUp(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CaughtUp: _TypeAlias = CaughtUp  # noqa: Y015
+
+@_typing.final
+class WatchEventsRequest(_message.Message):
+    """WatchEventsRequest selects events and the first of them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESUME_TOKEN_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_INTERVAL_FIELD_NUMBER: _builtins.int
+    resume_token: _builtins.str
+    """The resume_token of the last message that the caller has processed. The stream continues after
+    it. If empty, start_time applies. Over REST, the header Last-Event-ID may contain it.
+    """
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp:
+        """Time of the first event, if resume_token is empty. The stream starts with the first event
+        written at this time or later that is still kept. If unset, it starts with the next event.
+        """
+
+    @_builtins.property
+    def filter(self) -> Global___EventFilter:
+        """Filter of the events. If unset, all events of the owner are sent."""
+
+    @_builtins.property
+    def heartbeat_interval(self) -> _duration_pb2.Duration:
+        """Maximum time without a message before a heartbeat is sent, 1 to 60 s. If unset, 15 s."""
+
+    def __init__(
+        self,
+        *,
+        resume_token: _builtins.str = ...,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        filter: Global___EventFilter | None = ...,
+        heartbeat_interval: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "heartbeat_interval", b"heartbeat_interval", "start_time", b"start_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "heartbeat_interval", b"heartbeat_interval", "resume_token", b"resume_token", "start_time", b"start_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchEventsRequest: _TypeAlias = WatchEventsRequest  # noqa: Y015
+
+@_typing.final
+class EventFilter(_message.Message):
+    """EventFilter selects events."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TYPES_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
+    owner: _builtins.str
+    """Owner of the events. Only an operator may set it. If empty, an operator receives the events of
+    all owners.
+    """
+    @_builtins.property
+    def types(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Types of the events, such as "easel.generation.succeeded". Empty matches all types. See
+        Event.type.
+        """
+
+    def __init__(
+        self,
+        *,
+        types: _abc.Iterable[_builtins.str] | None = ...,
+        owner: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["owner", b"owner", "types", b"types"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EventFilter: _TypeAlias = EventFilter  # noqa: Y015
+
+@_typing.final
+class WatchEventsResponse(_message.Message):
+    """WatchEventsResponse is one message of the stream of events."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVENT_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_FIELD_NUMBER: _builtins.int
+    CAUGHT_UP_FIELD_NUMBER: _builtins.int
+    CLOSING_FIELD_NUMBER: _builtins.int
+    EMIT_TIME_FIELD_NUMBER: _builtins.int
+    RESUME_TOKEN_FIELD_NUMBER: _builtins.int
+    resume_token: _builtins.str
+    """Continues the stream after this message: see WatchEventsRequest.resume_token. Store it when the
+    message was processed. Every message has it.
+    """
+    @_builtins.property
+    def event(self) -> Global___Event:
+        """An event."""
+
+    @_builtins.property
+    def heartbeat(self) -> Global___EventHeartbeat:
+        """No event has been written for the heartbeat_interval."""
+
+    @_builtins.property
+    def caught_up(self) -> Global___EventsCaughtUp:
+        """The caller has all events up to now. Sent once."""
+
+    @_builtins.property
+    def closing(self) -> Global___StreamClosing:
+        """The server is about to end the stream."""
+
+    @_builtins.property
+    def emit_time(self) -> _timestamp_pb2.Timestamp:
+        """Time when the message was created, by Easel's clock."""
+
+    def __init__(
+        self,
+        *,
+        event: Global___Event | None = ...,
+        heartbeat: Global___EventHeartbeat | None = ...,
+        caught_up: Global___EventsCaughtUp | None = ...,
+        closing: Global___StreamClosing | None = ...,
+        emit_time: _timestamp_pb2.Timestamp | None = ...,
+        resume_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["caught_up", b"caught_up", "closing", b"closing", "emit_time", b"emit_time", "event", b"event", "heartbeat", b"heartbeat", "message", b"message"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caught_up", b"caught_up", "closing", b"closing", "emit_time", b"emit_time", "event", b"event", "heartbeat", b"heartbeat", "message", b"message", "resume_token", b"resume_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["event", "heartbeat", "caught_up", "closing"]  # noqa: Y015
+    _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
+
+Global___WatchEventsResponse: _TypeAlias = WatchEventsResponse  # noqa: Y015
+
+@_typing.final
+class Event(_message.Message):
+    """Event reports a change of a render or of a budget. It has the same ID and type as the webhook."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EVENT_ID_FIELD_NUMBER: _builtins.int
+    TYPE_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    BUDGET_FIELD_NUMBER: _builtins.int
+    event_id: _builtins.str
+    """ID of the event. A repeated event has the same ID, so that the receiver can ignore it."""
+    type: _builtins.str
+    """Type of the event: "easel.generation.succeeded", "easel.generation.failed",
+    "easel.generation.refunded", "easel.generation.deleted" or "easel.budget.threshold".
+    """
+    owner: _builtins.str
+    """Owner of the render or of the budget."""
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """Time when the event was written, in the same transaction as the change."""
+
+    @_builtins.property
+    def generation(self) -> _generation_pb2.Generation:
+        """The render as recorded at the time of the event, without its inputs. Unset for a budget."""
+
+    @_builtins.property
+    def budget(self) -> _account_pb2.Budget:
+        """The budget at the time of the event. Unset for a render."""
+
+    def __init__(
+        self,
+        *,
+        event_id: _builtins.str = ...,
+        type: _builtins.str = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        owner: _builtins.str = ...,
+        generation: _generation_pb2.Generation | None = ...,
+        budget: _account_pb2.Budget | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "create_time", b"create_time", "generation", b"generation"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget", b"budget", "create_time", b"create_time", "event_id", b"event_id", "generation", b"generation", "owner", b"owner", "type", b"type"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Event: _TypeAlias = Event  # noqa: Y015
+
+@_typing.final
+class EventHeartbeat(_message.Message):
+    """EventHeartbeat reports that the stream is alive."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EventHeartbeat: _TypeAlias = EventHeartbeat  # noqa: Y015
+
+@_typing.final
+class EventsCaughtUp(_message.Message):
+    """EventsCaughtUp marks the point after which events are sent as they are written."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EventsCaughtUp: _TypeAlias = EventsCaughtUp  # noqa: Y015
 
 @_typing.final
 class DownloadGenerationRequest(_message.Message):

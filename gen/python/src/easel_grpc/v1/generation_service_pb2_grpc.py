@@ -88,6 +88,11 @@ class GenerationServiceStub(object):
                 request_serializer=easel_dot_v1_dot_generation__service__pb2.WatchGenerationsRequest.SerializeToString,
                 response_deserializer=easel_dot_v1_dot_generation__service__pb2.WatchGenerationsResponse.FromString,
                 _registered_method=True)
+        self.WatchEvents = channel.unary_stream(
+                '/easel.v1.GenerationService/WatchEvents',
+                request_serializer=easel_dot_v1_dot_generation__service__pb2.WatchEventsRequest.SerializeToString,
+                response_deserializer=easel_dot_v1_dot_generation__service__pb2.WatchEventsResponse.FromString,
+                _registered_method=True)
         self.DownloadGeneration = channel.unary_stream(
                 '/easel.v1.GenerationService/DownloadGeneration',
                 request_serializer=easel_dot_v1_dot_generation__service__pb2.DownloadGenerationRequest.SerializeToString,
@@ -184,6 +189,8 @@ class GenerationServiceServicer(object):
         reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. If it is
         the budget of a label's value, the metadata also has label_name and label_value.
         - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
+        - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. With
+        order_outcome "unknown", an operator has to check the account.
         - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
         With a forwarded API key, this includes an order whose outcome is unknown and whose inputs
         had different bytes, because a retry must have the same bytes as the first attempt.
@@ -301,6 +308,31 @@ class GenerationServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WatchEvents(self, request, context):
+        """WatchEvents sends the durable events of the caller's owner: the events that webhooks deliver,
+        from the same rows of the ledger. An operator receives the events of all owners.
+
+        Each event is sent at least once. The events of one render are sent in order. With a
+        resume_token, the stream continues after the message that carried the token, also on another
+        replica. Events are kept for 7 days. A ledger in memory loses them when the server stops.
+
+        The stream has no goal and does not end. Over REST, it is a stream of server-sent events whose
+        IDs are the tokens, so that a browser resumes by itself, or of JSON lines.
+
+        Errors:
+        - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token belongs to another owner or is made up,
+        or filter.owner was set by a caller that is not an operator.
+        - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
+        - UNIMPLEMENTED, UNIMPLEMENTED: the caller uses its own API key. Events are written only for
+        orders under the API key of the server.
+        - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
+        the server stops, or the stream has reached its maximum age.
+        - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DownloadGeneration(self, request, context):
         """DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
         chunk has summary if the complete result was read. If a request to the catalog is interrupted,
@@ -381,6 +413,11 @@ def add_GenerationServiceServicer_to_server(servicer, server):
                     servicer.WatchGenerations,
                     request_deserializer=easel_dot_v1_dot_generation__service__pb2.WatchGenerationsRequest.FromString,
                     response_serializer=easel_dot_v1_dot_generation__service__pb2.WatchGenerationsResponse.SerializeToString,
+            ),
+            'WatchEvents': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchEvents,
+                    request_deserializer=easel_dot_v1_dot_generation__service__pb2.WatchEventsRequest.FromString,
+                    response_serializer=easel_dot_v1_dot_generation__service__pb2.WatchEventsResponse.SerializeToString,
             ),
             'DownloadGeneration': grpc.unary_stream_rpc_method_handler(
                     servicer.DownloadGeneration,
@@ -601,6 +638,33 @@ class GenerationService(object):
             '/easel.v1.GenerationService/WatchGenerations',
             easel_dot_v1_dot_generation__service__pb2.WatchGenerationsRequest.SerializeToString,
             easel_dot_v1_dot_generation__service__pb2.WatchGenerationsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/easel.v1.GenerationService/WatchEvents',
+            easel_dot_v1_dot_generation__service__pb2.WatchEventsRequest.SerializeToString,
+            easel_dot_v1_dot_generation__service__pb2.WatchEventsResponse.FromString,
             options,
             channel_credentials,
             insecure,

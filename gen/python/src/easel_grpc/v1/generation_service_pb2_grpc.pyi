@@ -110,6 +110,8 @@ class GenerationServiceStub:
         reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. If it is
         the budget of a label's value, the metadata also has label_name and label_value.
       - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
+      - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. With
+        order_outcome "unknown", an operator has to check the account.
       - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
         With a forwarded API key, this includes an order whose outcome is unknown and whose inputs
         had different bytes, because a retry must have the same bytes as the first attempt.
@@ -202,6 +204,27 @@ class GenerationServiceStub:
 
     Errors:
       - INVALID_ARGUMENT, INVALID_REQUEST: a caller that is not an operator has set filter.owner.
+    """
+    WatchEvents: _grpc.UnaryStreamMultiCallable[_generation_service_pb2.WatchEventsRequest, _generation_service_pb2.WatchEventsResponse]
+    """WatchEvents sends the durable events of the caller's owner: the events that webhooks deliver,
+    from the same rows of the ledger. An operator receives the events of all owners.
+
+    Each event is sent at least once. The events of one render are sent in order. With a
+    resume_token, the stream continues after the message that carried the token, also on another
+    replica. Events are kept for 7 days. A ledger in memory loses them when the server stops.
+
+    The stream has no goal and does not end. Over REST, it is a stream of server-sent events whose
+    IDs are the tokens, so that a browser resumes by itself, or of JSON lines.
+
+    Errors:
+      - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token belongs to another owner or is made up,
+        or filter.owner was set by a caller that is not an operator.
+      - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
+      - UNIMPLEMENTED, UNIMPLEMENTED: the caller uses its own API key. Events are written only for
+        orders under the API key of the server.
+      - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
+        the server stops, or the stream has reached its maximum age.
+      - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
     """
     DownloadGeneration: _grpc.UnaryStreamMultiCallable[_generation_service_pb2.DownloadGenerationRequest, _generation_service_pb2.DownloadGenerationResponse]
     """DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
@@ -321,6 +344,8 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
         reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. If it is
         the budget of a label's value, the metadata also has label_name and label_value.
       - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
+      - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. With
+        order_outcome "unknown", an operator has to check the account.
       - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
         With a forwarded API key, this includes an order whose outcome is unknown and whose inputs
         had different bytes, because a retry must have the same bytes as the first attempt.
@@ -413,6 +438,27 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
 
     Errors:
       - INVALID_ARGUMENT, INVALID_REQUEST: a caller that is not an operator has set filter.owner.
+    """
+    WatchEvents: _aio.UnaryStreamMultiCallable[_generation_service_pb2.WatchEventsRequest, _generation_service_pb2.WatchEventsResponse]  # type: ignore[assignment]
+    """WatchEvents sends the durable events of the caller's owner: the events that webhooks deliver,
+    from the same rows of the ledger. An operator receives the events of all owners.
+
+    Each event is sent at least once. The events of one render are sent in order. With a
+    resume_token, the stream continues after the message that carried the token, also on another
+    replica. Events are kept for 7 days. A ledger in memory loses them when the server stops.
+
+    The stream has no goal and does not end. Over REST, it is a stream of server-sent events whose
+    IDs are the tokens, so that a browser resumes by itself, or of JSON lines.
+
+    Errors:
+      - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token belongs to another owner or is made up,
+        or filter.owner was set by a caller that is not an operator.
+      - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
+      - UNIMPLEMENTED, UNIMPLEMENTED: the caller uses its own API key. Events are written only for
+        orders under the API key of the server.
+      - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
+        the server stops, or the stream has reached its maximum age.
+      - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
     """
     DownloadGeneration: _aio.UnaryStreamMultiCallable[_generation_service_pb2.DownloadGenerationRequest, _generation_service_pb2.DownloadGenerationResponse]  # type: ignore[assignment]
     """DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
@@ -541,6 +587,8 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
             reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. If it is
             the budget of a label's value, the metadata also has label_name and label_value.
           - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
+          - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. With
+            order_outcome "unknown", an operator has to check the account.
           - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
             With a forwarded API key, this includes an order whose outcome is unknown and whose inputs
             had different bytes, because a retry must have the same bytes as the first attempt.
@@ -663,6 +711,33 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
           - INVALID_ARGUMENT, INVALID_REQUEST: a caller that is not an operator has set filter.owner.
+        """
+
+    @_abc_1.abstractmethod
+    def WatchEvents(
+        self,
+        request: _generation_service_pb2.WatchEventsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_generation_service_pb2.WatchEventsResponse], _abc.AsyncIterator[_generation_service_pb2.WatchEventsResponse]]:
+        """WatchEvents sends the durable events of the caller's owner: the events that webhooks deliver,
+        from the same rows of the ledger. An operator receives the events of all owners.
+
+        Each event is sent at least once. The events of one render are sent in order. With a
+        resume_token, the stream continues after the message that carried the token, also on another
+        replica. Events are kept for 7 days. A ledger in memory loses them when the server stops.
+
+        The stream has no goal and does not end. Over REST, it is a stream of server-sent events whose
+        IDs are the tokens, so that a browser resumes by itself, or of JSON lines.
+
+        Errors:
+          - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token belongs to another owner or is made up,
+            or filter.owner was set by a caller that is not an operator.
+          - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
+          - UNIMPLEMENTED, UNIMPLEMENTED: the caller uses its own API key. Events are written only for
+            orders under the API key of the server.
+          - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
+            the server stops, or the stream has reached its maximum age.
+          - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
         """
 
     @_abc_1.abstractmethod

@@ -228,7 +228,16 @@ export enum ErrorReason {
   GENERATION_ACTIVE = 37,
 
   /**
-   * FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay in RetryInfo. To
+   * FAILED_PRECONDITION. The expire_time of the order has passed, and the order is not sent any
+   * longer; order_outcome says whether it may exist. Retryable: if it was not placed, as a new
+   * order.
+   *
+   * @generated from enum value: ORDER_EXPIRED = 38;
+   */
+  ORDER_EXPIRED = 38,
+
+  /**
+   * FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay of RetryInfo. To
    * avoid this error, wait for the render first, or set wait_timeout.
    *
    * @generated from enum value: CONTENT_NOT_READY = 40;
@@ -265,6 +274,14 @@ export enum ErrorReason {
    * @generated from enum value: CONTENT_CHANGED = 44;
    */
   CONTENT_CHANGED = 44,
+
+  /**
+   * OUT_OF_RANGE. Events after the resume_token may have been deleted; the metadata has
+   * oldest_time, the time of the oldest event that is left. Retryable: without resume_token.
+   *
+   * @generated from enum value: RESUME_TOKEN_EXPIRED = 45;
+   */
+  RESUME_TOKEN_EXPIRED = 45,
 
   /**
    * RESOURCE_EXHAUSTED. The rate limit of the catalog is reached. Retryable.

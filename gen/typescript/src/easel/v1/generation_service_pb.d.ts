@@ -6,6 +6,7 @@ import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobu
 import type { JsonObject, Message } from "@bufbuild/protobuf";
 import type { Generation, Quote, State } from "./generation_pb.js";
 import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import type { Budget } from "./account_pb.js";
 
 /**
  * Describes the file easel/v1/generation_service.proto.
@@ -135,6 +136,17 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
    * @generated from field: map<string, string> labels = 6;
    */
   labels: { [key: string]: string };
+
+  /**
+   * Time after which the order is not sent to the catalog, by the ledger's clock. If unset, there is
+   * no such time. After it, a call with this idempotency_key fails with ORDER_EXPIRED, unless the
+   * order was placed. Nothing is sent after it by any replica, also after a restart.
+   *
+   * It is not part of the order's identity: the time of the first request applies.
+   *
+   * @generated from field: google.protobuf.Timestamp expire_time = 7;
+   */
+  expireTime?: Timestamp | undefined;
 };
 
 /**
@@ -768,6 +780,229 @@ export declare type CaughtUp = Message<"easel.v1.CaughtUp"> & {
 export declare const CaughtUpSchema: GenMessage<CaughtUp>;
 
 /**
+ * WatchEventsRequest selects events and the first of them.
+ *
+ * @generated from message easel.v1.WatchEventsRequest
+ */
+export declare type WatchEventsRequest = Message<"easel.v1.WatchEventsRequest"> & {
+  /**
+   * The resume_token of the last message that the caller has processed. The stream continues after
+   * it. If empty, start_time applies. Over REST, the header Last-Event-ID may contain it.
+   *
+   * @generated from field: string resume_token = 1;
+   */
+  resumeToken: string;
+
+  /**
+   * Time of the first event, if resume_token is empty. The stream starts with the first event
+   * written at this time or later that is still kept. If unset, it starts with the next event.
+   *
+   * @generated from field: google.protobuf.Timestamp start_time = 2;
+   */
+  startTime?: Timestamp | undefined;
+
+  /**
+   * Filter of the events. If unset, all events of the owner are sent.
+   *
+   * @generated from field: easel.v1.EventFilter filter = 3;
+   */
+  filter?: EventFilter | undefined;
+
+  /**
+   * Maximum time without a message before a heartbeat is sent, 1 to 60 s. If unset, 15 s.
+   *
+   * @generated from field: google.protobuf.Duration heartbeat_interval = 4;
+   */
+  heartbeatInterval?: Duration | undefined;
+};
+
+/**
+ * Describes the message easel.v1.WatchEventsRequest.
+ * Use `create(WatchEventsRequestSchema)` to create a new message.
+ */
+export declare const WatchEventsRequestSchema: GenMessage<WatchEventsRequest>;
+
+/**
+ * EventFilter selects events.
+ *
+ * @generated from message easel.v1.EventFilter
+ */
+export declare type EventFilter = Message<"easel.v1.EventFilter"> & {
+  /**
+   * Types of the events, such as "easel.generation.succeeded". Empty matches all types. See
+   * Event.type.
+   *
+   * @generated from field: repeated string types = 1;
+   */
+  types: string[];
+
+  /**
+   * Owner of the events. Only an operator may set it. If empty, an operator receives the events of
+   * all owners.
+   *
+   * @generated from field: string owner = 2;
+   */
+  owner: string;
+};
+
+/**
+ * Describes the message easel.v1.EventFilter.
+ * Use `create(EventFilterSchema)` to create a new message.
+ */
+export declare const EventFilterSchema: GenMessage<EventFilter>;
+
+/**
+ * WatchEventsResponse is one message of the stream of events.
+ *
+ * @generated from message easel.v1.WatchEventsResponse
+ */
+export declare type WatchEventsResponse = Message<"easel.v1.WatchEventsResponse"> & {
+  /**
+   * The message.
+   *
+   * @generated from oneof easel.v1.WatchEventsResponse.message
+   */
+  message: {
+    /**
+     * An event.
+     *
+     * @generated from field: easel.v1.Event event = 1;
+     */
+    value: Event;
+    case: "event";
+  } | {
+    /**
+     * No event has been written for the heartbeat_interval.
+     *
+     * @generated from field: easel.v1.EventHeartbeat heartbeat = 2;
+     */
+    value: EventHeartbeat;
+    case: "heartbeat";
+  } | {
+    /**
+     * The caller has all events up to now. Sent once.
+     *
+     * @generated from field: easel.v1.EventsCaughtUp caught_up = 3;
+     */
+    value: EventsCaughtUp;
+    case: "caughtUp";
+  } | {
+    /**
+     * The server is about to end the stream.
+     *
+     * @generated from field: easel.v1.StreamClosing closing = 4;
+     */
+    value: StreamClosing;
+    case: "closing";
+  } | { case: undefined; value?: undefined };
+
+  /**
+   * Time when the message was created, by Easel's clock.
+   *
+   * @generated from field: google.protobuf.Timestamp emit_time = 5;
+   */
+  emitTime?: Timestamp | undefined;
+
+  /**
+   * Continues the stream after this message: see WatchEventsRequest.resume_token. Store it when the
+   * message was processed. Every message has it.
+   *
+   * @generated from field: string resume_token = 6;
+   */
+  resumeToken: string;
+};
+
+/**
+ * Describes the message easel.v1.WatchEventsResponse.
+ * Use `create(WatchEventsResponseSchema)` to create a new message.
+ */
+export declare const WatchEventsResponseSchema: GenMessage<WatchEventsResponse>;
+
+/**
+ * Event reports a change of a render or of a budget. It has the same ID and type as the webhook.
+ *
+ * @generated from message easel.v1.Event
+ */
+export declare type Event = Message<"easel.v1.Event"> & {
+  /**
+   * ID of the event. A repeated event has the same ID, so that the receiver can ignore it.
+   *
+   * @generated from field: string event_id = 1;
+   */
+  eventId: string;
+
+  /**
+   * Type of the event: "easel.generation.succeeded", "easel.generation.failed",
+   * "easel.generation.refunded", "easel.generation.deleted" or "easel.budget.threshold".
+   *
+   * @generated from field: string type = 2;
+   */
+  type: string;
+
+  /**
+   * Time when the event was written, in the same transaction as the change.
+   *
+   * @generated from field: google.protobuf.Timestamp create_time = 3;
+   */
+  createTime?: Timestamp | undefined;
+
+  /**
+   * Owner of the render or of the budget.
+   *
+   * @generated from field: string owner = 4;
+   */
+  owner: string;
+
+  /**
+   * The render as recorded at the time of the event, without its inputs. Unset for a budget.
+   *
+   * @generated from field: easel.v1.Generation generation = 5;
+   */
+  generation?: Generation | undefined;
+
+  /**
+   * The budget at the time of the event. Unset for a render.
+   *
+   * @generated from field: easel.v1.Budget budget = 6;
+   */
+  budget?: Budget | undefined;
+};
+
+/**
+ * Describes the message easel.v1.Event.
+ * Use `create(EventSchema)` to create a new message.
+ */
+export declare const EventSchema: GenMessage<Event>;
+
+/**
+ * EventHeartbeat reports that the stream is alive.
+ *
+ * @generated from message easel.v1.EventHeartbeat
+ */
+export declare type EventHeartbeat = Message<"easel.v1.EventHeartbeat"> & {
+};
+
+/**
+ * Describes the message easel.v1.EventHeartbeat.
+ * Use `create(EventHeartbeatSchema)` to create a new message.
+ */
+export declare const EventHeartbeatSchema: GenMessage<EventHeartbeat>;
+
+/**
+ * EventsCaughtUp marks the point after which events are sent as they are written.
+ *
+ * @generated from message easel.v1.EventsCaughtUp
+ */
+export declare type EventsCaughtUp = Message<"easel.v1.EventsCaughtUp"> & {
+};
+
+/**
+ * Describes the message easel.v1.EventsCaughtUp.
+ * Use `create(EventsCaughtUpSchema)` to create a new message.
+ */
+export declare const EventsCaughtUpSchema: GenMessage<EventsCaughtUp>;
+
+/**
  * DownloadGenerationRequest identifies a result and the part to send.
  *
  * @generated from message easel.v1.DownloadGenerationRequest
@@ -1253,6 +1488,8 @@ export declare const GenerationService: GenService<{
    *     reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. If it is
    *     the budget of a label's value, the metadata also has label_name and label_value.
    *   - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
+   *   - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. With
+   *     order_outcome "unknown", an operator has to check the account.
    *   - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
    *     With a forwarded API key, this includes an order whose outcome is unknown and whose inputs
    *     had different bytes, because a retry must have the same bytes as the first attempt.
@@ -1387,6 +1624,34 @@ export declare const GenerationService: GenService<{
     methodKind: "server_streaming";
     input: typeof WatchGenerationsRequestSchema;
     output: typeof WatchGenerationsResponseSchema;
+  },
+  /**
+   * WatchEvents sends the durable events of the caller's owner: the events that webhooks deliver,
+   * from the same rows of the ledger. An operator receives the events of all owners.
+   *
+   * Each event is sent at least once. The events of one render are sent in order. With a
+   * resume_token, the stream continues after the message that carried the token, also on another
+   * replica. Events are kept for 7 days. A ledger in memory loses them when the server stops.
+   *
+   * The stream has no goal and does not end. Over REST, it is a stream of server-sent events whose
+   * IDs are the tokens, so that a browser resumes by itself, or of JSON lines.
+   *
+   * Errors:
+   *   - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token belongs to another owner or is made up,
+   *     or filter.owner was set by a caller that is not an operator.
+   *   - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
+   *   - UNIMPLEMENTED, UNIMPLEMENTED: the caller uses its own API key. Events are written only for
+   *     orders under the API key of the server.
+   *   - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
+   *     the server stops, or the stream has reached its maximum age.
+   *   - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
+   *
+   * @generated from rpc easel.v1.GenerationService.WatchEvents
+   */
+  watchEvents: {
+    methodKind: "server_streaming";
+    input: typeof WatchEventsRequestSchema;
+    output: typeof WatchEventsResponseSchema;
   },
   /**
    * DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last

@@ -1,0 +1,167 @@
+package events
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+)
+
+const (
+	feedInterval = 500 * time.Millisecond // between two reads of new events
+	feedPage     = 100                    // events that a reader reads at once
+	feedBuffer   = 100                    // new events that wait for a reader; a slower reader reads pages
+)
+
+// Feed passes new events of the ledger to its readers, those of all processes. One query serves all readers: only a reader that is
+// behind has queries of its own.
+type Feed struct {
+	ledger *ledger.Ledger
+	logger *slog.Logger
+
+	mu       sync.Mutex
+	readers  map[*FeedReader]struct{}
+	follows  bool  // position is that of the last event that was passed to the readers
+	position int64 // see follows
+	failing  bool  // the last read failed
+}
+
+// NewFeed returns a feed. It does nothing until [Feed.Run].
+func NewFeed(book *ledger.Ledger, logger *slog.Logger) *Feed {
+	return &Feed{ledger: book, logger: logger, readers: map[*FeedReader]struct{}{}}
+}
+
+// Run reads new events while there are readers, until ctx is done.
+func (f *Feed) Run(ctx context.Context) {
+	ticks := time.NewTicker(feedInterval)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return
+		}
+		for more := f.hasReaders(); more; {
+			more = f.read(ctx)
+		}
+	}
+}
+
+func (f *Feed) hasReaders() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.follows = f.follows && len(f.readers) > 0
+	return len(f.readers) > 0
+}
+
+// read passes the next events to the readers, and reports whether there may be more. Its first read only finds the last position, from
+// which the readers that came before are behind.
+func (f *Feed) read(ctx context.Context) (more bool) {
+	last, err := f.ledger.NumberEvents(ctx)
+	var next []ledger.FeedEvent
+	if err == nil && f.follows && last > f.position {
+		next, err = f.ledger.Feed(ctx, nil, f.position, feedPage)
+	}
+	f.note(ctx, err)
+	if err != nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.follows {
+		f.follows, f.position = true, last
+		for r := range f.readers {
+			r.fallBehind()
+		}
+	}
+	for _, e := range next {
+		f.position = e.Position
+		for r := range f.readers {
+			r.add(e)
+		}
+	}
+	return len(next) == feedPage
+}
+
+// note logs the first of several failures.
+func (f *Feed) note(ctx context.Context, err error) {
+	if failed := err != nil; failed != f.failing {
+		if f.failing = failed; failed && ctx.Err() == nil {
+			f.logger.WarnContext(ctx, "event feed unavailable; retrying", "error", err)
+		}
+	}
+}
+
+// FeedReader reads the events of one owner. One goroutine uses it.
+type FeedReader struct {
+	feed  *Feed
+	owner *string // nil means all owners
+
+	// Ready has a value when [FeedReader.Next] may return events. Its capacity is 1.
+	Ready chan struct{}
+
+	waiting []ledger.FeedEvent
+	behind  bool // not all events after its position are in waiting
+}
+
+// Reader returns a reader of the events of an owner, or of all owners if owner is nil. The caller must close it.
+func (f *Feed) Reader(owner *string) *FeedReader {
+	r := &FeedReader{feed: f, owner: owner, Ready: make(chan struct{}, 1), behind: true}
+	r.Ready <- struct{}{}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.readers[r] = struct{}{}
+	return r
+}
+
+// Close ends the reader.
+func (r *FeedReader) Close() {
+	r.feed.mu.Lock()
+	defer r.feed.mu.Unlock()
+	delete(r.feed.readers, r)
+}
+
+// Next returns the next events after a position, and reports whether the reader then has all events up to now. It does not wait.
+func (r *FeedReader) Next(ctx context.Context, position int64) (next []ledger.FeedEvent, isCurrent bool, err error) {
+	r.feed.mu.Lock()
+	behind := r.behind
+	next, r.waiting, r.behind = r.waiting, nil, false
+	r.feed.mu.Unlock()
+	if !behind {
+		return next, true, nil
+	}
+	next, err = r.feed.ledger.Feed(ctx, r.owner, position, feedPage) // also the events that were waiting
+	if isCurrent = err == nil && len(next) < feedPage; !isCurrent {
+		r.feed.mu.Lock()
+		defer r.feed.mu.Unlock()
+		r.fallBehind()
+	}
+	return next, isCurrent, err
+}
+
+// fallBehind makes the next call of Next read a page; the mutex of the feed is held.
+func (r *FeedReader) fallBehind() {
+	r.behind, r.waiting = true, nil
+	r.ready()
+}
+
+// add adds an event, unless it belongs to another owner; the mutex of the feed is held.
+func (r *FeedReader) add(e ledger.FeedEvent) {
+	switch {
+	case r.owner != nil && *r.owner != e.Owner, r.behind:
+	case len(r.waiting) == feedBuffer:
+		r.fallBehind()
+	default:
+		r.waiting = append(r.waiting, e)
+		r.ready()
+	}
+}
+
+func (r *FeedReader) ready() {
+	select {
+	case r.Ready <- struct{}{}:
+	default:
+	}
+}

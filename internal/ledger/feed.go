@@ -1,0 +1,131 @@
+package ledger
+
+import (
+	"context"
+	"time"
+)
+
+// The facts of the feed of events.
+const (
+	feedFact        = "feed"          // ID of the feed
+	positionFact    = "feed_position" // position of the last event that has one
+	deletedFact     = "feed_deleted"  // highest position of a deleted event
+	numberedAtOnce  = 500             // maximum number of events that get their positions in one transaction
+	unnumberedEvent = `SELECT EXISTS (SELECT 1 FROM events WHERE feed_position IS NULL), COALESCE((SELECT CAST(value AS BIGINT) FROM facts WHERE name = '` + positionFact + `'), 0)`
+)
+
+// FeedEvent is an event with its position in the feed.
+type FeedEvent struct {
+	ID, Owner, Type, Data string
+	// Time is the time when the event was written.
+	Time     time.Time
+	Position int64
+}
+
+// FeedState describes the feed.
+type FeedState struct {
+	// ID changes when the positions may have another meaning: in a copy of the ledger, and in a new ledger in memory.
+	ID string
+	// Deleted is the highest position of a deleted event. A reader that has stopped before it may miss events.
+	Deleted int64
+	// Last is the position of the last event that has one.
+	Last int64
+	// Oldest is the time of the oldest event that is left, zero without events.
+	Oldest time.Time
+}
+
+// NumberEvents assigns the next positions to committed events, those of a subject in their order, and returns the last
+// position. Sequence numbers do not follow the order of commits, so a reader of sequence numbers could skip the event of a
+// transaction that commits late. Only one transaction numbers at a time.
+func (l *Ledger) NumberEvents(ctx context.Context) (last int64, err error) {
+	for {
+		more := false
+		if err = l.askOne(ctx, []any{&more, &last}, unnumberedEvent); err != nil || !more {
+			return last, err
+		}
+		if err = l.tx(ctx, func(tx *transaction) error { return tx.numberEvents() }); err != nil {
+			return last, err
+		}
+	}
+}
+
+func (t *transaction) numberEvents() error {
+	if _, err := t.exec(`INSERT INTO facts (name, value) VALUES ($1, '0') ON CONFLICT (name) DO NOTHING`, positionFact); err != nil {
+		return err
+	}
+	var last int64
+	if err := t.row([]any{&last}, `SELECT CAST(value AS BIGINT) FROM facts WHERE name = $1 {lock}`, positionFact); err != nil {
+		return err
+	}
+	rows, err := t.exec(`UPDATE events SET feed_position = $1 + numbered.n FROM (
+		SELECT id, ROW_NUMBER() OVER (ORDER BY position, event_time, id) AS n FROM events WHERE feed_position IS NULL ORDER BY position, event_time, id LIMIT $2) AS numbered
+		WHERE events.id = numbered.id`, last, numberedAtOnce)
+	if err == nil {
+		_, err = t.exec(`UPDATE facts SET value = CAST(CAST(value AS BIGINT) + $1 AS TEXT) WHERE name = $2`, rows, positionFact)
+	}
+	return err
+}
+
+// Feed returns the events of an owner, or of all owners if owner is nil, after a position, in the order of their positions.
+func (l *Ledger) Feed(ctx context.Context, owner *string, after int64, most int) ([]FeedEvent, error) {
+	c := ofFeed(owner)
+	c.add("feed_position > %s ORDER BY feed_position LIMIT %s", after, most)
+	return ask(ctx, l, func(row scanner, e *FeedEvent) error {
+		return row.Scan(&e.ID, &e.Owner, &e.Type, &e.Data, moment{&e.Time}, &e.Position)
+	}, `SELECT id, owner, type, data, event_time, feed_position FROM events WHERE `+c.String(), c.args...)
+}
+
+// FeedStart returns the position before the first event of an owner, or of all owners if owner is nil, that was written at or
+// after a time.
+func (l *Ledger) FeedStart(ctx context.Context, owner *string, since time.Time) (position int64, err error) {
+	last, err := l.NumberEvents(ctx)
+	if err != nil {
+		return 0, err
+	}
+	c := ofFeed(owner)
+	c.add("event_time >= %s", since.UnixMicro())
+	err = l.askOne(ctx, []any{&position}, `SELECT COALESCE(MIN(feed_position) - 1, `+c.with("%s", last)+`) FROM events WHERE `+c.String(), c.args...)
+	return position, err
+}
+
+// ofFeed returns the condition of the events of an owner, or of all owners if owner is nil.
+func ofFeed(owner *string) *clauses {
+	c := &clauses{}
+	if owner != nil {
+		c.add("owner = %s", *owner)
+	}
+	return c
+}
+
+// FeedState returns the state of the feed. The first call gives the feed an ID: the suggested one.
+func (l *Ledger) FeedState(ctx context.Context, suggested string) (s FeedState, err error) {
+	if s.Last, err = l.NumberEvents(ctx); err != nil {
+		return s, err
+	}
+	err = l.askOne(ctx, []any{&s.ID, &s.Deleted, moment{&s.Oldest}}, `SELECT COALESCE((SELECT value FROM facts WHERE name = '`+feedFact+`'), ''),
+		COALESCE((SELECT CAST(value AS BIGINT) FROM facts WHERE name = '`+deletedFact+`'), 0), COALESCE((SELECT MIN(event_time) FROM events), 0)`)
+	if err == nil && s.ID == "" {
+		s.ID, err = l.tie(ctx, feedFact, suggested)
+	}
+	return s, err
+}
+
+// ForgetEvents deletes, in steps, old events that are not pending.
+func (l *Ledger) ForgetEvents(ctx context.Context) error {
+	_, err := l.inSteps(ctx, func(tx *transaction, from int64) (times []int64, err error) {
+		var highest int64
+		err = tx.query(func(row scanner) error {
+			var at, position int64
+			err := row.Scan(&at, &position)
+			times, highest = append(times, at), max(highest, position)
+			return err
+		}, `DELETE FROM events WHERE id IN (SELECT id FROM events WHERE state <> {pending} AND event_time >= $1
+			AND event_time <= (SELECT {now}) - $3 ORDER BY event_time LIMIT $2) RETURNING event_time, COALESCE(feed_position, 0)`, from, stepRows, KeepEvents.Microseconds())
+		if err == nil && highest > 0 {
+			_, err = tx.exec(`INSERT INTO facts (name, value) VALUES ($1, CAST(CAST($2 AS BIGINT) AS TEXT)) ON CONFLICT (name) DO UPDATE SET
+				value = CASE WHEN CAST(facts.value AS BIGINT) < CAST(excluded.value AS BIGINT) THEN excluded.value ELSE facts.value END`, deletedFact, highest)
+		}
+		return times, err
+	})
+	return err
+}

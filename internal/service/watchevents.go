@@ -1,0 +1,234 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/auth"
+	"github.com/easel-grpc/easel/internal/events"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/watch"
+)
+
+const defaultEventHeartbeat = 15 * time.Second
+
+// WatchEvents sends the events of the caller's owner, or of all owners to an operator.
+func (s *generations) WatchEvents(req *easelv1.WatchEventsRequest, stream grpc.ServerStreamingServer[easelv1.WatchEventsResponse]) error {
+	ctx := stream.Context()
+	if !auth.Of(ctx).SharesAPIKey() {
+		return Fail(easelv1.ErrorReason_UNIMPLEMENTED, "events are written only for orders under the API key of the server; watch the renders instead")
+	}
+	owner, err := eventOwner(ctx, req.GetFilter())
+	if err != nil {
+		return err
+	}
+	w := &watchOfEvents{service: s, out: s.sender(stream), known: s.StillKnown(ctx), owner: owner, types: req.GetFilter().GetTypes()}
+	if err = w.begin(ctx, req); err != nil {
+		return err
+	}
+	w.heartbeat = defaultEventHeartbeat
+	if every := req.GetHeartbeatInterval(); every != nil {
+		w.heartbeat = every.AsDuration()
+	}
+	err = s.closes(w.run(ctx, s.until(ctx)))
+	if closing := closingMessage(err); closing != nil {
+		_ = w.send(&easelv1.WatchEventsResponse{Message: &easelv1.WatchEventsResponse_Closing{Closing: closing}})
+	}
+	return err
+}
+
+// eventOwner returns the owner whose events the caller receives. Nil means all owners.
+func eventOwner(ctx context.Context, filter *easelv1.EventFilter) (*string, error) {
+	owner := viewer(ctx)
+	if asked := filter.GetOwner(); asked != "" {
+		if owner != nil {
+			return nil, InvalidRequest(Violation{Field: "filter.owner", Description: "only an operator may select an owner; without owner the stream has your own events"})
+		}
+		owner = &asked
+	}
+	return owner, nil
+}
+
+// watchOfEvents sends the events of one owner.
+type watchOfEvents struct {
+	service   *generations
+	out       deadlineSender
+	known     func() error // checks whether the caller is still authorized
+	owner     *string      // nil means all owners
+	types     []string     // empty means all types
+	heartbeat time.Duration
+
+	feed     string // ID of the feed
+	position int64  // position of the last event that was sent or filtered out
+	caughtUp bool
+}
+
+// begin sets the position after which the stream starts.
+func (w *watchOfEvents) begin(ctx context.Context, req *easelv1.WatchEventsRequest) error {
+	book := w.service.cfg.Orders.Ledger
+	state, err := book.FeedState(ctx, rand.Text())
+	if err != nil {
+		return err
+	}
+	switch w.feed, w.position = state.ID, state.Last; {
+	case req.GetResumeToken() != "":
+		return w.resume(req.GetResumeToken(), state)
+	case req.GetStartTime() != nil:
+		w.position, err = book.FeedStart(ctx, w.owner, req.GetStartTime().AsTime())
+	}
+	return err
+}
+
+// resume sets the position of a token.
+func (w *watchOfEvents) resume(token string, state ledger.FeedState) error {
+	text, _ := base64.RawURLEncoding.DecodeString(token)
+	feed, rest, _ := strings.Cut(string(text), ".")
+	digits, _, _ := strings.Cut(rest, ".")
+	position, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || token != w.token(feed, position) {
+		return InvalidRequest(Violation{Field: "resume_token", Description: "is not a token of these events: send the last token of the same owner, or none"})
+	}
+	if feed != state.ID || position < state.Deleted || position > state.Last {
+		metadata := map[string]string{}
+		if !state.Oldest.IsZero() {
+			metadata["oldest_time"] = state.Oldest.Format(time.RFC3339Nano)
+		}
+		return NewStatus(easelv1.ErrorReason_RESUME_TOKEN_EXPIRED, "events after the resume_token may be deleted; start again without it", metadata).Err()
+	}
+	w.position = position
+	return nil
+}
+
+// token returns the token of a position. The digest binds it to the owner.
+func (w *watchOfEvents) token(feed string, position int64) string {
+	owner := "all"
+	if w.owner != nil {
+		owner = "one " + *w.owner
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %q", feed, position, owner))
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s.%d.%s", feed, position, hex.EncodeToString(sum[:8])))
+}
+
+// run sends events until the stream ends.
+func (w *watchOfEvents) run(ctx context.Context, until time.Time) error {
+	reader := w.service.cfg.Feed.Reader(w.owner)
+	defer reader.Close()
+	age, stop := context.WithCancel(ctx)
+	if !until.IsZero() {
+		age, stop = context.WithDeadline(ctx, until)
+	}
+	defer stop()
+	silence := time.NewTimer(w.heartbeat)
+	defer silence.Stop()
+	for {
+		select {
+		case <-reader.Ready:
+			sent, err := w.next(ctx, reader)
+			if err != nil {
+				return err
+			}
+			if sent {
+				silence.Reset(w.heartbeat)
+			}
+		case <-silence.C:
+			if err := w.beat(); err != nil {
+				return err
+			}
+			silence.Reset(w.heartbeat)
+		case <-w.service.draining:
+			return watch.ErrDraining
+		case <-age.Done():
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return watch.ErrExpired
+		}
+	}
+}
+
+// next sends the next events, and reports whether it has sent a message. If the ledger is unavailable, it sends nothing.
+func (w *watchOfEvents) next(ctx context.Context, reader *events.FeedReader) (sent bool, err error) {
+	all, isCurrent, err := reader.Next(ctx, w.position)
+	if err != nil {
+		return false, w.wait(ctx, err)
+	}
+	if err := w.known(); err != nil {
+		return false, err
+	}
+	for _, e := range all {
+		if e.Position <= w.position {
+			continue // read twice
+		}
+		w.position = e.Position
+		if len(w.types) > 0 && !slices.Contains(w.types, e.Type) {
+			continue
+		}
+		if err := w.send(&easelv1.WatchEventsResponse{Message: &easelv1.WatchEventsResponse_Event{Event: eventMessage(e)}}); err != nil {
+			return sent, err
+		}
+		sent = true
+	}
+	if isCurrent && !w.caughtUp {
+		w.caughtUp, sent = true, true
+		err = w.send(&easelv1.WatchEventsResponse{Message: &easelv1.WatchEventsResponse_CaughtUp{CaughtUp: &easelv1.EventsCaughtUp{}}})
+	}
+	return sent, err
+}
+
+// ledgerPause is the time between two reads of a ledger that does not answer.
+const ledgerPause = time.Second
+
+// wait waits before another read of an unavailable ledger. The stream goes on.
+func (w *watchOfEvents) wait(ctx context.Context, failed error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if ledger.IsFault(failed) {
+		return failed
+	}
+	select {
+	case <-time.After(ledgerPause):
+	case <-ctx.Done():
+	case <-w.service.draining:
+	}
+	return nil
+}
+
+func (w *watchOfEvents) beat() error {
+	if err := w.known(); err != nil {
+		return err
+	}
+	return w.send(&easelv1.WatchEventsResponse{Message: &easelv1.WatchEventsResponse_Heartbeat{Heartbeat: &easelv1.EventHeartbeat{}}})
+}
+
+func (w *watchOfEvents) send(m *easelv1.WatchEventsResponse) error {
+	m.EmitTime, m.ResumeToken = timestamppb.Now(), w.token(w.feed, w.position)
+	return w.out.send(m)
+}
+
+// eventMessage returns an event with the render or the budget that its data describes.
+func eventMessage(e ledger.FeedEvent) *easelv1.Event {
+	m := &easelv1.Event{EventId: e.ID, Type: e.Type, CreateTime: timestamppb.New(e.Time), Owner: e.Owner}
+	decode := protojson.UnmarshalOptions{DiscardUnknown: true}
+	if e.Type == ledger.EventBudget {
+		m.Budget = &easelv1.Budget{}
+		_ = decode.Unmarshal([]byte(e.Data), m.GetBudget()) // written by [EventData.Budget]
+		return m
+	}
+	m.Generation = &easelv1.Generation{}
+	_ = decode.Unmarshal([]byte(e.Data), m.GetGeneration()) // written by [EventData.Generation]
+	return m
+}
