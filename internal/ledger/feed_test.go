@@ -1,0 +1,176 @@
+package ledger_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// eventRow is the statement that writes the event of a subject with a position.
+func eventRow(owner, subject string, position int, age time.Duration) string {
+	return fmt.Sprintf(`INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time) VALUES ('%s-%d', '%s', 'easel.generation.failed', '%s', %d, 0, '{}', 3, %d)`,
+		subject, position, owner, subject, position, time.Now().Add(-age).UnixMicro())
+}
+
+func feed(t *testing.T, l *ledger.Ledger, owner *string, after int64) (ids []string, last int64) {
+	t.Helper()
+	if _, err := l.NumberEvents(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all, err := l.Feed(t.Context(), owner, after, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last = after
+	for _, e := range all {
+		if e.Position <= last {
+			t.Errorf("%s has the position %d after %d", e.ID, e.Position, last)
+		}
+		ids, last = append(ids, e.ID), e.Position
+	}
+	return ids, last
+}
+
+func TestTheFeedHasEachEventOnceInTheOrderOfItsSubject(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		for n := 3; n > 0; n-- { // written in another order than their times
+			change(t, url, eventRow("studio", "a", n, time.Duration(n)*time.Minute))
+			change(t, url, eventRow("print", "b", n, time.Hour))
+		}
+		studio := "studio"
+		ids, _ := feed(t, l, &studio, 0)
+		if want := []string{"a-1", "a-2", "a-3"}; !slices.Equal(ids, want) {
+			t.Errorf("the feed of an owner has %q", ids)
+		}
+		all, last := feed(t, l, nil, 0)
+		if len(all) != 6 {
+			t.Errorf("the feed has %q", all)
+		}
+		change(t, url, eventRow("studio", "a", 4, 24*time.Hour))
+		if ids, _ = feed(t, l, nil, last); !slices.Equal(ids, []string{"a-4"}) {
+			t.Errorf("later it has %q", ids)
+		}
+	})
+}
+
+func TestTheFeedSkipsNoEventThatIsCommittedLate(t *testing.T) {
+	url := proctest.Database(t)
+	l := open(t, url)
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	early, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = early.Rollback() }()
+	if _, err := early.ExecContext(t.Context(), eventRow("studio", "early", 1, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	change(t, url, eventRow("studio", "late", 1, 0))
+	ids, last := feed(t, l, nil, 0)
+	if !slices.Equal(ids, []string{"late-1"}) {
+		t.Errorf("while the earlier event is not committed, the feed has %q", ids)
+	}
+	if err := early.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if ids, _ = feed(t, l, nil, last); !slices.Equal(ids, []string{"early-1"}) {
+		t.Errorf("after the commit the feed continues with %q", ids)
+	}
+}
+
+func TestTwoProcessesNumberEventsOnce(t *testing.T) {
+	url := proctest.Database(t)
+	one, other := open(t, url), open(t, url)
+	for n := range 1200 {
+		change(t, url, eventRow("studio", fmt.Sprint("s", n), 1, 0))
+	}
+	numbered := make(chan error, 2)
+	for _, l := range []*ledger.Ledger{one, other} {
+		go func() {
+			_, err := l.NumberEvents(context.WithoutCancel(t.Context()))
+			numbered <- err
+		}()
+	}
+	for range 2 {
+		if err := <-numbered; err != nil {
+			t.Error(err)
+		}
+	}
+	all, err := one.Feed(t.Context(), nil, 0, 2000)
+	if err != nil || len(all) != 1200 || all[len(all)-1].Position != 1200 {
+		t.Errorf("%d events have positions: %v", len(all), err)
+	}
+}
+
+func TestADeletedEventIsKnownByItsPosition(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		change(t, url, eventRow("studio", "old", 1, ledger.KeepEvents+time.Hour))
+		change(t, url, eventRow("studio", "new", 1, 0))
+		feed(t, l, nil, 0)
+		if err := l.ForgetEvents(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		state, err := l.FeedState(t.Context(), "first")
+		if err != nil || state.Deleted == 0 || state.Last != 2 || time.Since(state.Oldest) > time.Hour {
+			t.Errorf("the state is %+v, %v", state, err)
+		}
+		if again, _ := l.FeedState(t.Context(), "second"); state.ID != "first" || again.ID != "first" {
+			t.Errorf("the feed is called %q, and then %q", state.ID, again.ID)
+		}
+	})
+}
+
+func TestARestoredLedgerHasAnotherFeed(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		before, err := l.FeedState(t.Context(), "before")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ledger.Restored(t.Context(), url, ledger.By{Actor: "test"}); err != nil {
+			t.Fatal(err)
+		}
+		after, err := open(t, url).FeedState(t.Context(), "after")
+		if err != nil || before.ID == after.ID {
+			t.Errorf("the feed is called %q before and %q after: %v", before.ID, after.ID, err)
+		}
+	})
+}
+
+func TestTheFeedStartsAtATime(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		for n, age := range []time.Duration{3 * time.Hour, 2 * time.Hour, time.Hour} {
+			change(t, url, eventRow("studio", fmt.Sprint("s", n), 1, age))
+		}
+		at, err := l.FeedStart(t.Context(), nil, time.Now().Add(-150*time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ids, _ := feed(t, l, nil, at); strings.Join(ids, " ") != "s1-1 s2-1" {
+			t.Errorf("the feed starts with %q", ids)
+		}
+		if at, err = l.FeedStart(t.Context(), nil, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if ids, _ := feed(t, l, nil, at); len(ids) != 0 {
+			t.Errorf("after the last event there is %q", ids)
+		}
+	})
+}
