@@ -252,3 +252,47 @@ func TestAQuietStreamOutlivesTheWriteLimit(t *testing.T) { // fault N3
 		}
 	})
 }
+
+func TestTheIDOfAnEventIsTheTokenThatContinuesAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		studio := servertest.NewStudio()
+		var asked []string
+		studio.Events = func(req *easelv1.WatchEventsRequest, stream grpc.ServerStreamingServer[easelv1.WatchEventsResponse]) error {
+			asked = append(asked, req.GetResumeToken())
+			if req.GetFilter().GetTypes()[0] != "easel.generation.failed" {
+				t.Errorf("the request is %v", req)
+			}
+			for _, m := range []*easelv1.WatchEventsResponse{
+				{Message: &easelv1.WatchEventsResponse_Event{Event: &easelv1.Event{EventId: "evt_1"}}, ResumeToken: "t1"},
+				{Message: &easelv1.WatchEventsResponse_CaughtUp{CaughtUp: &easelv1.CaughtUp{}}, ResumeToken: "t1"},
+				{Message: &easelv1.WatchEventsResponse_Heartbeat{Heartbeat: &easelv1.Heartbeat{}}, ResumeToken: "t2"},
+				{Message: &easelv1.WatchEventsResponse_Closing{Closing: servertest.ClosingEvent(7 * time.Second).GetClosing()}, ResumeToken: "t2"},
+			} {
+				if err := stream.Send(m); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		s := serve(t, studio)
+		const path = "/v1/events:watch?resumeToken=url&filter.types=easel.generation.failed"
+		_, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, path, "", "Accept: text/event-stream", "Last-Event-ID: t0"))
+		events := readEvents(t, strings.NewReader(body))
+		want := []event{{retry: "2000"}, {name: "event", id: "t1"}, {name: "caughtUp", id: "t1"}, {name: "heartbeat", id: "t2"}, {name: "closing", id: "t2", retry: "7000"}, {name: "done"}}
+		if len(events) != len(want) {
+			t.Fatalf("events: %v", events)
+		}
+		for n, e := range events {
+			if e.name != want[n].name || e.id != want[n].id || e.retry != want[n].retry {
+				t.Errorf("event %d is %+v, want %+v", n, e, want[n])
+			}
+		}
+		_, body = servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, path, ""))
+		if lines := strings.Split(strings.TrimSpace(body), "\n"); len(lines) != 4 || !strings.Contains(lines[0], `"eventId":"evt_1"`) || !strings.Contains(lines[0], `"resumeToken":"t1"`) {
+			t.Errorf("the lines are %s", body)
+		}
+		if strings.Join(asked, " ") != "t0 url" {
+			t.Errorf("the streams were asked to continue after %q", asked)
+		}
+	})
+}

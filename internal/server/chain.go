@@ -21,6 +21,7 @@ import (
 var longLived = map[string]bool{
 	easelv1.GenerationService_WatchGeneration_FullMethodName:    true,
 	easelv1.GenerationService_WatchGenerations_FullMethodName:   true,
+	easelv1.GenerationService_WatchEvents_FullMethodName:        true,
 	easelv1.GenerationService_WaitGeneration_FullMethodName:     true,
 	easelv1.GenerationService_DownloadGeneration_FullMethodName: true,
 }

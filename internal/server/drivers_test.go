@@ -26,6 +26,8 @@ type caller interface {
 	watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error
 	// watchMany passes each message to the function each until the watch ends, or until each returns false.
 	watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) (more bool)) error
+	// events passes each message to the function each until the stream ends, or until each returns false.
+	events(ctx context.Context, req *easelv1.WatchEventsRequest, each func(*easelv1.WatchEventsResponse) (more bool)) error
 	// download returns the received bytes, even if the download fails.
 	download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error)
 }
@@ -139,6 +141,19 @@ func (c grpcCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerations
 	stream, err := easelv1.NewGenerationServiceClient(c.grpc).WatchGenerations(c.keyed(ctx), req)
 	for err == nil {
 		var m *easelv1.WatchGenerationsResponse
+		if m, err = stream.Recv(); err == nil && !each(m) {
+			return nil
+		}
+	}
+	return unlessEOF(err)
+}
+
+func (c grpcCaller) events(ctx context.Context, req *easelv1.WatchEventsRequest, each func(*easelv1.WatchEventsResponse) bool) error {
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	stream, err := easelv1.NewGenerationServiceClient(c.grpc).WatchEvents(c.keyed(ctx), req)
+	for err == nil {
+		var m *easelv1.WatchEventsResponse
 		if m, err = stream.Recv(); err == nil && !each(m) {
 			return nil
 		}

@@ -70,6 +70,7 @@ var errorTable = []row{
 	{name: "402 on a quote", call: "quote", fault: answer(402, `{}`), code: codes.FailedPrecondition, reason: "INSUFFICIENT_BALANCE", http: 402, detail: &errdetails.PreconditionFailure{}},
 	{name: "404 on a delete", call: "delete", fault: answer(404, `{}`), code: codes.NotFound, reason: "GENERATION_NOT_FOUND", http: 404, detail: &errdetails.ResourceInfo{}},
 	{name: "a page of another report", call: "usage", fault: answer(500, ``), code: codes.InvalidArgument, reason: "INVALID_REQUEST", http: 400, fields: []string{"page_token"}},
+	{name: "events of a forwarded API key", call: "events", fault: answer(500, ``), code: codes.Unimplemented, reason: "UNIMPLEMENTED", http: 501},
 	{name: "a key that stands for another order", call: "create", fault: answer(422, `{"code":"IDEMPOTENCY_KEY_REUSED"}`), code: codes.AlreadyExists, reason: "IDEMPOTENCY_KEY_REUSED", http: 409},
 }
 
@@ -91,6 +92,7 @@ var errorCalls = map[string]struct{ method, route string }{
 	"wait":       {"GenerationService/WaitGeneration", "GET /generations/{id}"},
 	"watch":      {"GenerationService/WatchGeneration", "GET /generations/{id}"},
 	"watch many": {"GenerationService/WatchGenerations", "GET /generations"},
+	"events":     {"GenerationService/WatchEvents", ""},
 	"content":    {"GenerationService/DownloadGeneration", "GET /generations/{id}/content"},
 	"delete":     {"GenerationService/DeleteGeneration", "DELETE /generations/{id}"},
 }
@@ -155,6 +157,8 @@ func (r row) make(t *testing.T, c caller, id string) error {
 		return c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: elsewhere}, func(*easelv1.WatchGenerationResponse) {})
 	case "watch many":
 		return c.watchMany(ctx, &easelv1.WatchGenerationsRequest{}, toTheEnd)
+	case "events":
+		return c.events(ctx, &easelv1.WatchEventsRequest{}, func(*easelv1.WatchEventsResponse) bool { return true })
 	case "content":
 		_, err := c.download(ctx, &easelv1.DownloadGenerationRequest{GenerationId: id})
 		return err

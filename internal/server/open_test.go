@@ -81,7 +81,7 @@ func TestNoCallIsOpenByAccident(t *testing.T) {
 		}
 	}
 	slices.Sort(open)
-	if !slices.Equal(open, openCalls) || refused != 13 {
+	if !slices.Equal(open, openCalls) || refused != 14 {
 		t.Errorf("%d calls reject a caller without a credential; these do not:\n%s", refused, strings.Join(open, "\n"))
 	}
 }

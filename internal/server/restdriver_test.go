@@ -79,13 +79,17 @@ func (c restCaller) watch(ctx context.Context, req *easelv1.WatchGenerationReque
 }
 
 func (c restCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) bool) error {
-	return c.manyLines(c.request(ctx, "GenerationService/WatchGenerations", req), each)
+	return messages(c, c.request(ctx, "GenerationService/WatchGenerations", req), &easelv1.WatchGenerationsResponse{}, each)
 }
 
-// manyLines passes each message of a watch of many to the function each, until each returns false.
-func (c restCaller) manyLines(r *http.Request, each func(*easelv1.WatchGenerationsResponse) bool) error {
+func (c restCaller) events(ctx context.Context, req *easelv1.WatchEventsRequest, each func(*easelv1.WatchEventsResponse) bool) error {
+	return messages(c, c.request(ctx, "GenerationService/WatchEvents", req), &easelv1.WatchEventsResponse{}, each)
+}
+
+// messages passes each message of a stream to the function each, until each returns false. empty is a message of the stream.
+func messages[M proto.Message](c restCaller, r *http.Request, empty M, each func(M) bool) error {
 	err := c.lines(r, func(line []byte) error {
-		m := &easelv1.WatchGenerationsResponse{}
+		m, _ := empty.ProtoReflect().New().Interface().(M)
 		if err := protojson.Unmarshal(line, m); err != nil {
 			return fmt.Errorf("the line %s: %w", line, err)
 		}
@@ -114,7 +118,7 @@ func (c postCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerations
 	}
 	r.Header.Set("Authorization", "Bearer "+c.key)
 	r.Header.Set("Content-Type", "application/json")
-	return c.manyLines(r, each)
+	return messages(c.restCaller, r, &easelv1.WatchGenerationsResponse{}, each)
 }
 
 // lines passes each line of a stream to the function each until the stream ends.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/rest"
@@ -121,6 +122,8 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	record, stopRecording := context.WithCancel(context.Background())
 	var recording sync.WaitGroup
 	recording.Go(func() { o.service.Orders.Announce(record) })
+	o.service.Feed = events.NewFeed(s.ledger, slog.New(slog.DiscardHandler))
+	recording.Go(func() { o.service.Feed.Run(record) })
 	services, err := service.New(o.service)
 	must(err)
 	o.server.Service = services

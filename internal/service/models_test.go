@@ -15,6 +15,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
@@ -41,7 +42,7 @@ func withModelCatalog(t *testing.T, test func(s *modelCatalog)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		services, err := New(Config{Catalog: client, Hub: new(watch.Hub), Orders: noOrders()})
+		services, err := New(Config{Catalog: client, Hub: new(watch.Hub), Orders: noOrders(), Feed: new(events.Feed)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,7 +29,7 @@ const defaultEventHeartbeat = 15 * time.Second
 func (s *generations) WatchEvents(req *easelv1.WatchEventsRequest, stream grpc.ServerStreamingServer[easelv1.WatchEventsResponse]) error {
 	ctx := stream.Context()
 	if !auth.Of(ctx).SharesAPIKey() {
-		return Fail(easelv1.ErrorReason_UNIMPLEMENTED, "events are written only for orders under the API key of the server; watch the renders instead")
+		return Fail(easelv1.ErrorReason_UNIMPLEMENTED, "WatchEvents has no events of orders with a forwarded API key; use WatchGenerations")
 	}
 	owner, err := eventOwner(ctx, req.GetFilter())
 	if err != nil {
@@ -183,7 +183,7 @@ func (w *watchOfEvents) next(ctx context.Context, reader *events.FeedReader) (se
 	}
 	if isCurrent && !w.caughtUp {
 		w.caughtUp, sent = true, true
-		err = w.send(&easelv1.WatchEventsResponse{Message: &easelv1.WatchEventsResponse_CaughtUp{CaughtUp: &easelv1.EventsCaughtUp{}}})
+		err = w.send(&easelv1.WatchEventsResponse{Message: &easelv1.WatchEventsResponse_CaughtUp{CaughtUp: &easelv1.CaughtUp{}}})
 	}
 	return sent, err
 }
@@ -211,7 +211,7 @@ func (w *watchOfEvents) beat() error {
 	if err := w.known(); err != nil {
 		return err
 	}
-	return w.send(&easelv1.WatchEventsResponse{Message: &easelv1.WatchEventsResponse_Heartbeat{Heartbeat: &easelv1.EventHeartbeat{}}})
+	return w.send(&easelv1.WatchEventsResponse{Message: &easelv1.WatchEventsResponse_Heartbeat{Heartbeat: &easelv1.Heartbeat{}}})
 }
 
 func (w *watchOfEvents) send(m *easelv1.WatchEventsResponse) error {

@@ -39,6 +39,7 @@ type Studio struct {
 	Model       func(context.Context, *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error)
 	Watch       func(*easelv1.WatchGenerationRequest, WatchStream) error
 	WatchAll    func(*easelv1.WatchGenerationsRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error
+	Events      func(*easelv1.WatchEventsRequest, grpc.ServerStreamingServer[easelv1.WatchEventsResponse]) error
 	OpenContent func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error)
 
 	// Draining is closed by Drain.
@@ -135,6 +136,11 @@ func (s *Studio) WatchGeneration(req *easelv1.WatchGenerationRequest, stream Wat
 // WatchGenerations sends the messages of WatchAll.
 func (s *Studio) WatchGenerations(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
 	return s.WatchAll(req, stream)
+}
+
+// WatchEvents sends the messages of Events.
+func (s *Studio) WatchEvents(req *easelv1.WatchEventsRequest, stream grpc.ServerStreamingServer[easelv1.WatchEventsResponse]) error {
+	return s.Events(req, stream)
 }
 
 // Content returns the content of OpenContent.

@@ -135,7 +135,7 @@ func (a answers) write(operation *openapi3.Operation, method protoreflect.Method
 
 // events sets the content of a stream: an event or a line for each message.
 func events(operation *openapi3.Operation, method protoreflect.MethodDescriptor) {
-	text := "A stream, open until the goal is reached. As server-sent events each message is the data of an event named after its member, with the etag as id; \"done\" and \"failure\" end it. As JSON lines each message is a line."
+	text := "A stream, open until the goal is reached. As server-sent events each message is the data of an event named after its member, with the etag or the resumeToken as id; \"done\" and \"failure\" end it. As JSON lines each message is a line."
 	response := operation.Responses.Status(http.StatusOK).Value
 	response.Description = &text
 	line := &openapi3.Schema{AnyOf: openapi3.SchemaRefs{

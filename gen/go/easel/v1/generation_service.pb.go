@@ -394,13 +394,7 @@ type CreateGenerationRequest struct {
 	// Labels do not identify the order. A repeated request does not change the labels of the first
 	// request. A name has up to 63 lower-case letters, digits, '_', '.' and '-', and starts with a
 	// letter. A value has up to 256 bytes without U+0000.
-	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Time after which the order is not sent to the catalog, by the ledger's clock. If unset, there is
-	// no such time. After it, a call with this idempotency_key fails with ORDER_EXPIRED, unless the
-	// order was placed. Nothing is sent after it by any replica, also after a restart.
-	//
-	// It is not part of the order's identity: the time of the first request applies.
-	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
+	Labels        map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -473,13 +467,6 @@ func (x *CreateGenerationRequest) GetMaxCostCents() int64 {
 func (x *CreateGenerationRequest) GetLabels() map[string]string {
 	if x != nil {
 		return x.Labels
-	}
-	return nil
-}
-
-func (x *CreateGenerationRequest) GetExpireTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.ExpireTime
 	}
 	return nil
 }
@@ -1863,7 +1850,7 @@ func (x *WatchEventsResponse) GetEvent() *Event {
 	return nil
 }
 
-func (x *WatchEventsResponse) GetHeartbeat() *EventHeartbeat {
+func (x *WatchEventsResponse) GetHeartbeat() *Heartbeat {
 	if x != nil {
 		if x, ok := x.Message.(*WatchEventsResponse_Heartbeat); ok {
 			return x.Heartbeat
@@ -1872,7 +1859,7 @@ func (x *WatchEventsResponse) GetHeartbeat() *EventHeartbeat {
 	return nil
 }
 
-func (x *WatchEventsResponse) GetCaughtUp() *EventsCaughtUp {
+func (x *WatchEventsResponse) GetCaughtUp() *CaughtUp {
 	if x != nil {
 		if x, ok := x.Message.(*WatchEventsResponse_CaughtUp); ok {
 			return x.CaughtUp
@@ -1914,13 +1901,13 @@ type WatchEventsResponse_Event struct {
 }
 
 type WatchEventsResponse_Heartbeat struct {
-	// No event has been written for the heartbeat_interval.
-	Heartbeat *EventHeartbeat `protobuf:"bytes,2,opt,name=heartbeat,proto3,oneof"`
+	// No message was sent for the heartbeat_interval. The heartbeat has no fields.
+	Heartbeat *Heartbeat `protobuf:"bytes,2,opt,name=heartbeat,proto3,oneof"`
 }
 
 type WatchEventsResponse_CaughtUp struct {
-	// The caller has all events up to now. Sent once.
-	CaughtUp *EventsCaughtUp `protobuf:"bytes,3,opt,name=caught_up,json=caughtUp,proto3,oneof"`
+	// The caller has received all earlier events. Sent once, without generation_count.
+	CaughtUp *CaughtUp `protobuf:"bytes,3,opt,name=caught_up,json=caughtUp,proto3,oneof"`
 }
 
 type WatchEventsResponse_Closing struct {
@@ -2028,80 +2015,6 @@ func (x *Event) GetBudget() *Budget {
 	return nil
 }
 
-// EventHeartbeat reports that the stream is alive.
-type EventHeartbeat struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *EventHeartbeat) Reset() {
-	*x = EventHeartbeat{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[23]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *EventHeartbeat) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*EventHeartbeat) ProtoMessage() {}
-
-func (x *EventHeartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[23]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use EventHeartbeat.ProtoReflect.Descriptor instead.
-func (*EventHeartbeat) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{23}
-}
-
-// EventsCaughtUp marks the point after which events are sent as they are written.
-type EventsCaughtUp struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *EventsCaughtUp) Reset() {
-	*x = EventsCaughtUp{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[24]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *EventsCaughtUp) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*EventsCaughtUp) ProtoMessage() {}
-
-func (x *EventsCaughtUp) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[24]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use EventsCaughtUp.ProtoReflect.Descriptor instead.
-func (*EventsCaughtUp) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{24}
-}
-
 // DownloadGenerationRequest identifies a result and the part to send.
 type DownloadGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2125,7 +2038,7 @@ type DownloadGenerationRequest struct {
 
 func (x *DownloadGenerationRequest) Reset() {
 	*x = DownloadGenerationRequest{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[25]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2137,7 +2050,7 @@ func (x *DownloadGenerationRequest) String() string {
 func (*DownloadGenerationRequest) ProtoMessage() {}
 
 func (x *DownloadGenerationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[25]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2150,7 +2063,7 @@ func (x *DownloadGenerationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadGenerationRequest.ProtoReflect.Descriptor instead.
 func (*DownloadGenerationRequest) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{25}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DownloadGenerationRequest) GetGenerationId() string {
@@ -2199,7 +2112,7 @@ type DownloadGenerationResponse struct {
 
 func (x *DownloadGenerationResponse) Reset() {
 	*x = DownloadGenerationResponse{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[26]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2211,7 +2124,7 @@ func (x *DownloadGenerationResponse) String() string {
 func (*DownloadGenerationResponse) ProtoMessage() {}
 
 func (x *DownloadGenerationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[26]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2224,7 +2137,7 @@ func (x *DownloadGenerationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownloadGenerationResponse.ProtoReflect.Descriptor instead.
 func (*DownloadGenerationResponse) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{26}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DownloadGenerationResponse) GetChunk() *ContentChunk {
@@ -2254,7 +2167,7 @@ type ContentChunk struct {
 
 func (x *ContentChunk) Reset() {
 	*x = ContentChunk{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[27]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2266,7 +2179,7 @@ func (x *ContentChunk) String() string {
 func (*ContentChunk) ProtoMessage() {}
 
 func (x *ContentChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[27]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2279,7 +2192,7 @@ func (x *ContentChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentChunk.ProtoReflect.Descriptor instead.
 func (*ContentChunk) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{27}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ContentChunk) GetOffset() int64 {
@@ -2339,7 +2252,7 @@ type ContentInfo struct {
 
 func (x *ContentInfo) Reset() {
 	*x = ContentInfo{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[28]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2351,7 +2264,7 @@ func (x *ContentInfo) String() string {
 func (*ContentInfo) ProtoMessage() {}
 
 func (x *ContentInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[28]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2364,7 +2277,7 @@ func (x *ContentInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentInfo.ProtoReflect.Descriptor instead.
 func (*ContentInfo) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{28}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ContentInfo) GetContentType() string {
@@ -2415,7 +2328,7 @@ type ContentSummary struct {
 
 func (x *ContentSummary) Reset() {
 	*x = ContentSummary{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[29]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2427,7 +2340,7 @@ func (x *ContentSummary) String() string {
 func (*ContentSummary) ProtoMessage() {}
 
 func (x *ContentSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[29]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2440,7 +2353,7 @@ func (x *ContentSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentSummary.ProtoReflect.Descriptor instead.
 func (*ContentSummary) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{29}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ContentSummary) GetSizeBytes() int64 {
@@ -2474,7 +2387,7 @@ type DeleteGenerationRequest struct {
 
 func (x *DeleteGenerationRequest) Reset() {
 	*x = DeleteGenerationRequest{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[30]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2486,7 +2399,7 @@ func (x *DeleteGenerationRequest) String() string {
 func (*DeleteGenerationRequest) ProtoMessage() {}
 
 func (x *DeleteGenerationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[30]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2499,7 +2412,7 @@ func (x *DeleteGenerationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteGenerationRequest.ProtoReflect.Descriptor instead.
 func (*DeleteGenerationRequest) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{30}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *DeleteGenerationRequest) GetGenerationId() string {
@@ -2532,7 +2445,7 @@ type DeleteGenerationResponse struct {
 
 func (x *DeleteGenerationResponse) Reset() {
 	*x = DeleteGenerationResponse{}
-	mi := &file_easel_v1_generation_service_proto_msgTypes[31]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2544,7 +2457,7 @@ func (x *DeleteGenerationResponse) String() string {
 func (*DeleteGenerationResponse) ProtoMessage() {}
 
 func (x *DeleteGenerationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_easel_v1_generation_service_proto_msgTypes[31]
+	mi := &file_easel_v1_generation_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2557,7 +2470,7 @@ func (x *DeleteGenerationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteGenerationResponse.ProtoReflect.Descriptor instead.
 func (*DeleteGenerationResponse) Descriptor() ([]byte, []int) {
-	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{31}
+	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{29}
 }
 
 var File_easel_v1_generation_service_proto protoreflect.FileDescriptor
@@ -2575,7 +2488,7 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\x06inputs\n" +
 	"\vinputs_json\x10\x01\"@\n" +
 	"\x17QuoteGenerationResponse\x12%\n" +
-	"\x05quote\x18\x01 \x01(\v2\x0f.easel.v1.QuoteR\x05quote\"\xaa\b\n" +
+	"\x05quote\x18\x01 \x01(\v2\x0f.easel.v1.QuoteR\x05quote\"\xed\a\n" +
 	"\x17CreateGenerationRequest\x12\xc1\x01\n" +
 	"\bmodel_id\x18\x01 \x01(\tB\xa5\x01\xbaH\xa1\x01\xba\x01\x9d\x01\n" +
 	"\bmodel_id\x12Mmust be 1 to 256 bytes without control characters; ListModels returns the IDs\x1aBthis.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$') && size(bytes(this)) <= 256R\amodelId\x127\n" +
@@ -2589,9 +2502,7 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\x06labels\x18\x06 \x03(\v2-.easel.v1.CreateGenerationRequest.LabelsEntryB\xdf\x01\xbaH\xdb\x01\x9a\x01\xd7\x01\x10\x10\"\x91\x01\xba\x01\x8d\x01\n" +
 	"\n" +
 	"label_name\x12Umust be up to 63 lower-case letters, digits, '_', '.' and '-', starting with a letter\x1a(this.matches('^[a-z][a-z0-9_.-]{0,62}$')*?\xba\x017\n" +
-	"\x04text\x12\x17must not contain U+0000\x1a\x16!this.matches('\\\\x00')r\x03(\x80\x02R\x06labels\x12;\n" +
-	"\vexpire_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"expireTime\x1a9\n" +
+	"\x04text\x12\x17must not contain U+0000\x1a\x16!this.matches('\\\\x00')r\x03(\x80\x02R\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\x1c\xbaH\x19\"\x17\n" +
@@ -2705,11 +2616,11 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\vEventFilter\x12&\n" +
 	"\x05types\x18\x01 \x03(\tB\x10\xbaH\r\x92\x01\n" +
 	"\x10\x10\x18\x01\"\x04r\x02(@R\x05types\x12\x1e\n" +
-	"\x05owner\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x05owner\"\xcd\x02\n" +
+	"\x05owner\x18\x02 \x01(\tB\b\xbaH\x05r\x03(\x80\x02R\x05owner\"\xc2\x02\n" +
 	"\x13WatchEventsResponse\x12'\n" +
-	"\x05event\x18\x01 \x01(\v2\x0f.easel.v1.EventH\x00R\x05event\x128\n" +
-	"\theartbeat\x18\x02 \x01(\v2\x18.easel.v1.EventHeartbeatH\x00R\theartbeat\x127\n" +
-	"\tcaught_up\x18\x03 \x01(\v2\x18.easel.v1.EventsCaughtUpH\x00R\bcaughtUp\x123\n" +
+	"\x05event\x18\x01 \x01(\v2\x0f.easel.v1.EventH\x00R\x05event\x123\n" +
+	"\theartbeat\x18\x02 \x01(\v2\x13.easel.v1.HeartbeatH\x00R\theartbeat\x121\n" +
+	"\tcaught_up\x18\x03 \x01(\v2\x12.easel.v1.CaughtUpH\x00R\bcaughtUp\x123\n" +
 	"\aclosing\x18\x04 \x01(\v2\x17.easel.v1.StreamClosingH\x00R\aclosing\x127\n" +
 	"\temit_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\bemitTime\x12!\n" +
 	"\fresume_token\x18\x06 \x01(\tR\vresumeTokenB\t\n" +
@@ -2723,9 +2634,7 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x05 \x01(\v2\x14.easel.v1.GenerationR\n" +
 	"generation\x12(\n" +
-	"\x06budget\x18\x06 \x01(\v2\x10.easel.v1.BudgetR\x06budget\"\x10\n" +
-	"\x0eEventHeartbeat\"\x10\n" +
-	"\x0eEventsCaughtUp\"\xbd\x03\n" +
+	"\x06budget\x18\x06 \x01(\v2\x10.easel.v1.BudgetR\x06budget\"\xbd\x03\n" +
 	"\x19DownloadGenerationRequest\x12\xe2\x01\n" +
 	"\rgeneration_id\x18\x01 \x01(\tB\xbc\x01\xbaH\xb8\x01\xba\x01\xb4\x01\n" +
 	"\rgeneration_id\x12Zmust be 1 to 256 visible ASCII characters without slash and backslash, and not '.' or '..'\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x12(\n" +
@@ -2808,7 +2717,7 @@ func file_easel_v1_generation_service_proto_rawDescGZIP() []byte {
 }
 
 var file_easel_v1_generation_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_easel_v1_generation_service_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_easel_v1_generation_service_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_easel_v1_generation_service_proto_goTypes = []any{
 	(WatchUntil)(0),                    // 0: easel.v1.WatchUntil
 	(UpstreamCondition)(0),             // 1: easel.v1.UpstreamCondition
@@ -2837,106 +2746,103 @@ var file_easel_v1_generation_service_proto_goTypes = []any{
 	(*EventFilter)(nil),                // 24: easel.v1.EventFilter
 	(*WatchEventsResponse)(nil),        // 25: easel.v1.WatchEventsResponse
 	(*Event)(nil),                      // 26: easel.v1.Event
-	(*EventHeartbeat)(nil),             // 27: easel.v1.EventHeartbeat
-	(*EventsCaughtUp)(nil),             // 28: easel.v1.EventsCaughtUp
-	(*DownloadGenerationRequest)(nil),  // 29: easel.v1.DownloadGenerationRequest
-	(*DownloadGenerationResponse)(nil), // 30: easel.v1.DownloadGenerationResponse
-	(*ContentChunk)(nil),               // 31: easel.v1.ContentChunk
-	(*ContentInfo)(nil),                // 32: easel.v1.ContentInfo
-	(*ContentSummary)(nil),             // 33: easel.v1.ContentSummary
-	(*DeleteGenerationRequest)(nil),    // 34: easel.v1.DeleteGenerationRequest
-	(*DeleteGenerationResponse)(nil),   // 35: easel.v1.DeleteGenerationResponse
-	nil,                                // 36: easel.v1.CreateGenerationRequest.LabelsEntry
-	nil,                                // 37: easel.v1.GenerationFilter.LabelsEntry
-	nil,                                // 38: easel.v1.WatchGenerationsRequest.KnownEtagsEntry
-	(*structpb.Struct)(nil),            // 39: google.protobuf.Struct
-	(*Quote)(nil),                      // 40: easel.v1.Quote
-	(*timestamppb.Timestamp)(nil),      // 41: google.protobuf.Timestamp
-	(*Generation)(nil),                 // 42: easel.v1.Generation
-	(*durationpb.Duration)(nil),        // 43: google.protobuf.Duration
-	(State)(0),                         // 44: easel.v1.State
-	(*Budget)(nil),                     // 45: easel.v1.Budget
+	(*DownloadGenerationRequest)(nil),  // 27: easel.v1.DownloadGenerationRequest
+	(*DownloadGenerationResponse)(nil), // 28: easel.v1.DownloadGenerationResponse
+	(*ContentChunk)(nil),               // 29: easel.v1.ContentChunk
+	(*ContentInfo)(nil),                // 30: easel.v1.ContentInfo
+	(*ContentSummary)(nil),             // 31: easel.v1.ContentSummary
+	(*DeleteGenerationRequest)(nil),    // 32: easel.v1.DeleteGenerationRequest
+	(*DeleteGenerationResponse)(nil),   // 33: easel.v1.DeleteGenerationResponse
+	nil,                                // 34: easel.v1.CreateGenerationRequest.LabelsEntry
+	nil,                                // 35: easel.v1.GenerationFilter.LabelsEntry
+	nil,                                // 36: easel.v1.WatchGenerationsRequest.KnownEtagsEntry
+	(*structpb.Struct)(nil),            // 37: google.protobuf.Struct
+	(*Quote)(nil),                      // 38: easel.v1.Quote
+	(*Generation)(nil),                 // 39: easel.v1.Generation
+	(*durationpb.Duration)(nil),        // 40: google.protobuf.Duration
+	(State)(0),                         // 41: easel.v1.State
+	(*timestamppb.Timestamp)(nil),      // 42: google.protobuf.Timestamp
+	(*Budget)(nil),                     // 43: easel.v1.Budget
 }
 var file_easel_v1_generation_service_proto_depIdxs = []int32{
-	39, // 0: easel.v1.QuoteGenerationRequest.inputs:type_name -> google.protobuf.Struct
-	40, // 1: easel.v1.QuoteGenerationResponse.quote:type_name -> easel.v1.Quote
-	39, // 2: easel.v1.CreateGenerationRequest.inputs:type_name -> google.protobuf.Struct
-	36, // 3: easel.v1.CreateGenerationRequest.labels:type_name -> easel.v1.CreateGenerationRequest.LabelsEntry
-	41, // 4: easel.v1.CreateGenerationRequest.expire_time:type_name -> google.protobuf.Timestamp
-	42, // 5: easel.v1.CreateGenerationResponse.generation:type_name -> easel.v1.Generation
-	43, // 6: easel.v1.GetGenerationRequest.max_staleness:type_name -> google.protobuf.Duration
-	42, // 7: easel.v1.GetGenerationResponse.generation:type_name -> easel.v1.Generation
-	11, // 8: easel.v1.ListGenerationsRequest.filter:type_name -> easel.v1.GenerationFilter
-	44, // 9: easel.v1.GenerationFilter.states:type_name -> easel.v1.State
-	37, // 10: easel.v1.GenerationFilter.labels:type_name -> easel.v1.GenerationFilter.LabelsEntry
-	42, // 11: easel.v1.ListGenerationsResponse.generations:type_name -> easel.v1.Generation
-	43, // 12: easel.v1.WaitGenerationRequest.timeout:type_name -> google.protobuf.Duration
-	0,  // 13: easel.v1.WaitGenerationRequest.until:type_name -> easel.v1.WatchUntil
-	42, // 14: easel.v1.WaitGenerationResponse.generation:type_name -> easel.v1.Generation
-	0,  // 15: easel.v1.WatchGenerationRequest.until:type_name -> easel.v1.WatchUntil
-	43, // 16: easel.v1.WatchGenerationRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	17, // 17: easel.v1.WatchGenerationResponse.update:type_name -> easel.v1.GenerationUpdate
-	18, // 18: easel.v1.WatchGenerationResponse.heartbeat:type_name -> easel.v1.Heartbeat
-	31, // 19: easel.v1.WatchGenerationResponse.content:type_name -> easel.v1.ContentChunk
-	19, // 20: easel.v1.WatchGenerationResponse.closing:type_name -> easel.v1.StreamClosing
-	41, // 21: easel.v1.WatchGenerationResponse.emit_time:type_name -> google.protobuf.Timestamp
-	42, // 22: easel.v1.GenerationUpdate.generation:type_name -> easel.v1.Generation
-	41, // 23: easel.v1.Heartbeat.observe_time:type_name -> google.protobuf.Timestamp
-	41, // 24: easel.v1.Heartbeat.next_poll_time:type_name -> google.protobuf.Timestamp
-	1,  // 25: easel.v1.Heartbeat.upstream_condition:type_name -> easel.v1.UpstreamCondition
-	43, // 26: easel.v1.Heartbeat.typical_remaining:type_name -> google.protobuf.Duration
-	2,  // 27: easel.v1.StreamClosing.reason:type_name -> easel.v1.StreamClosingReason
-	43, // 28: easel.v1.StreamClosing.retry_delay:type_name -> google.protobuf.Duration
-	0,  // 29: easel.v1.WatchGenerationsRequest.until:type_name -> easel.v1.WatchUntil
-	43, // 30: easel.v1.WatchGenerationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	38, // 31: easel.v1.WatchGenerationsRequest.known_etags:type_name -> easel.v1.WatchGenerationsRequest.KnownEtagsEntry
-	11, // 32: easel.v1.WatchGenerationsRequest.filter:type_name -> easel.v1.GenerationFilter
-	17, // 33: easel.v1.WatchGenerationsResponse.update:type_name -> easel.v1.GenerationUpdate
-	18, // 34: easel.v1.WatchGenerationsResponse.heartbeat:type_name -> easel.v1.Heartbeat
-	19, // 35: easel.v1.WatchGenerationsResponse.closing:type_name -> easel.v1.StreamClosing
-	22, // 36: easel.v1.WatchGenerationsResponse.caught_up:type_name -> easel.v1.CaughtUp
-	41, // 37: easel.v1.WatchGenerationsResponse.emit_time:type_name -> google.protobuf.Timestamp
-	41, // 38: easel.v1.WatchEventsRequest.start_time:type_name -> google.protobuf.Timestamp
-	24, // 39: easel.v1.WatchEventsRequest.filter:type_name -> easel.v1.EventFilter
-	43, // 40: easel.v1.WatchEventsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	26, // 41: easel.v1.WatchEventsResponse.event:type_name -> easel.v1.Event
-	27, // 42: easel.v1.WatchEventsResponse.heartbeat:type_name -> easel.v1.EventHeartbeat
-	28, // 43: easel.v1.WatchEventsResponse.caught_up:type_name -> easel.v1.EventsCaughtUp
-	19, // 44: easel.v1.WatchEventsResponse.closing:type_name -> easel.v1.StreamClosing
-	41, // 45: easel.v1.WatchEventsResponse.emit_time:type_name -> google.protobuf.Timestamp
-	41, // 46: easel.v1.Event.create_time:type_name -> google.protobuf.Timestamp
-	42, // 47: easel.v1.Event.generation:type_name -> easel.v1.Generation
-	45, // 48: easel.v1.Event.budget:type_name -> easel.v1.Budget
-	43, // 49: easel.v1.DownloadGenerationRequest.wait_timeout:type_name -> google.protobuf.Duration
-	31, // 50: easel.v1.DownloadGenerationResponse.chunk:type_name -> easel.v1.ContentChunk
-	32, // 51: easel.v1.ContentChunk.info:type_name -> easel.v1.ContentInfo
-	33, // 52: easel.v1.ContentChunk.summary:type_name -> easel.v1.ContentSummary
-	3,  // 53: easel.v1.ContentInfo.source:type_name -> easel.v1.ContentSource
-	4,  // 54: easel.v1.GenerationService.QuoteGeneration:input_type -> easel.v1.QuoteGenerationRequest
-	6,  // 55: easel.v1.GenerationService.CreateGeneration:input_type -> easel.v1.CreateGenerationRequest
-	8,  // 56: easel.v1.GenerationService.GetGeneration:input_type -> easel.v1.GetGenerationRequest
-	10, // 57: easel.v1.GenerationService.ListGenerations:input_type -> easel.v1.ListGenerationsRequest
-	13, // 58: easel.v1.GenerationService.WaitGeneration:input_type -> easel.v1.WaitGenerationRequest
-	15, // 59: easel.v1.GenerationService.WatchGeneration:input_type -> easel.v1.WatchGenerationRequest
-	20, // 60: easel.v1.GenerationService.WatchGenerations:input_type -> easel.v1.WatchGenerationsRequest
-	23, // 61: easel.v1.GenerationService.WatchEvents:input_type -> easel.v1.WatchEventsRequest
-	29, // 62: easel.v1.GenerationService.DownloadGeneration:input_type -> easel.v1.DownloadGenerationRequest
-	34, // 63: easel.v1.GenerationService.DeleteGeneration:input_type -> easel.v1.DeleteGenerationRequest
-	5,  // 64: easel.v1.GenerationService.QuoteGeneration:output_type -> easel.v1.QuoteGenerationResponse
-	7,  // 65: easel.v1.GenerationService.CreateGeneration:output_type -> easel.v1.CreateGenerationResponse
-	9,  // 66: easel.v1.GenerationService.GetGeneration:output_type -> easel.v1.GetGenerationResponse
-	12, // 67: easel.v1.GenerationService.ListGenerations:output_type -> easel.v1.ListGenerationsResponse
-	14, // 68: easel.v1.GenerationService.WaitGeneration:output_type -> easel.v1.WaitGenerationResponse
-	16, // 69: easel.v1.GenerationService.WatchGeneration:output_type -> easel.v1.WatchGenerationResponse
-	21, // 70: easel.v1.GenerationService.WatchGenerations:output_type -> easel.v1.WatchGenerationsResponse
-	25, // 71: easel.v1.GenerationService.WatchEvents:output_type -> easel.v1.WatchEventsResponse
-	30, // 72: easel.v1.GenerationService.DownloadGeneration:output_type -> easel.v1.DownloadGenerationResponse
-	35, // 73: easel.v1.GenerationService.DeleteGeneration:output_type -> easel.v1.DeleteGenerationResponse
-	64, // [64:74] is the sub-list for method output_type
-	54, // [54:64] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	37, // 0: easel.v1.QuoteGenerationRequest.inputs:type_name -> google.protobuf.Struct
+	38, // 1: easel.v1.QuoteGenerationResponse.quote:type_name -> easel.v1.Quote
+	37, // 2: easel.v1.CreateGenerationRequest.inputs:type_name -> google.protobuf.Struct
+	34, // 3: easel.v1.CreateGenerationRequest.labels:type_name -> easel.v1.CreateGenerationRequest.LabelsEntry
+	39, // 4: easel.v1.CreateGenerationResponse.generation:type_name -> easel.v1.Generation
+	40, // 5: easel.v1.GetGenerationRequest.max_staleness:type_name -> google.protobuf.Duration
+	39, // 6: easel.v1.GetGenerationResponse.generation:type_name -> easel.v1.Generation
+	11, // 7: easel.v1.ListGenerationsRequest.filter:type_name -> easel.v1.GenerationFilter
+	41, // 8: easel.v1.GenerationFilter.states:type_name -> easel.v1.State
+	35, // 9: easel.v1.GenerationFilter.labels:type_name -> easel.v1.GenerationFilter.LabelsEntry
+	39, // 10: easel.v1.ListGenerationsResponse.generations:type_name -> easel.v1.Generation
+	40, // 11: easel.v1.WaitGenerationRequest.timeout:type_name -> google.protobuf.Duration
+	0,  // 12: easel.v1.WaitGenerationRequest.until:type_name -> easel.v1.WatchUntil
+	39, // 13: easel.v1.WaitGenerationResponse.generation:type_name -> easel.v1.Generation
+	0,  // 14: easel.v1.WatchGenerationRequest.until:type_name -> easel.v1.WatchUntil
+	40, // 15: easel.v1.WatchGenerationRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	17, // 16: easel.v1.WatchGenerationResponse.update:type_name -> easel.v1.GenerationUpdate
+	18, // 17: easel.v1.WatchGenerationResponse.heartbeat:type_name -> easel.v1.Heartbeat
+	29, // 18: easel.v1.WatchGenerationResponse.content:type_name -> easel.v1.ContentChunk
+	19, // 19: easel.v1.WatchGenerationResponse.closing:type_name -> easel.v1.StreamClosing
+	42, // 20: easel.v1.WatchGenerationResponse.emit_time:type_name -> google.protobuf.Timestamp
+	39, // 21: easel.v1.GenerationUpdate.generation:type_name -> easel.v1.Generation
+	42, // 22: easel.v1.Heartbeat.observe_time:type_name -> google.protobuf.Timestamp
+	42, // 23: easel.v1.Heartbeat.next_poll_time:type_name -> google.protobuf.Timestamp
+	1,  // 24: easel.v1.Heartbeat.upstream_condition:type_name -> easel.v1.UpstreamCondition
+	40, // 25: easel.v1.Heartbeat.typical_remaining:type_name -> google.protobuf.Duration
+	2,  // 26: easel.v1.StreamClosing.reason:type_name -> easel.v1.StreamClosingReason
+	40, // 27: easel.v1.StreamClosing.retry_delay:type_name -> google.protobuf.Duration
+	0,  // 28: easel.v1.WatchGenerationsRequest.until:type_name -> easel.v1.WatchUntil
+	40, // 29: easel.v1.WatchGenerationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	36, // 30: easel.v1.WatchGenerationsRequest.known_etags:type_name -> easel.v1.WatchGenerationsRequest.KnownEtagsEntry
+	11, // 31: easel.v1.WatchGenerationsRequest.filter:type_name -> easel.v1.GenerationFilter
+	17, // 32: easel.v1.WatchGenerationsResponse.update:type_name -> easel.v1.GenerationUpdate
+	18, // 33: easel.v1.WatchGenerationsResponse.heartbeat:type_name -> easel.v1.Heartbeat
+	19, // 34: easel.v1.WatchGenerationsResponse.closing:type_name -> easel.v1.StreamClosing
+	22, // 35: easel.v1.WatchGenerationsResponse.caught_up:type_name -> easel.v1.CaughtUp
+	42, // 36: easel.v1.WatchGenerationsResponse.emit_time:type_name -> google.protobuf.Timestamp
+	42, // 37: easel.v1.WatchEventsRequest.start_time:type_name -> google.protobuf.Timestamp
+	24, // 38: easel.v1.WatchEventsRequest.filter:type_name -> easel.v1.EventFilter
+	40, // 39: easel.v1.WatchEventsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	26, // 40: easel.v1.WatchEventsResponse.event:type_name -> easel.v1.Event
+	18, // 41: easel.v1.WatchEventsResponse.heartbeat:type_name -> easel.v1.Heartbeat
+	22, // 42: easel.v1.WatchEventsResponse.caught_up:type_name -> easel.v1.CaughtUp
+	19, // 43: easel.v1.WatchEventsResponse.closing:type_name -> easel.v1.StreamClosing
+	42, // 44: easel.v1.WatchEventsResponse.emit_time:type_name -> google.protobuf.Timestamp
+	42, // 45: easel.v1.Event.create_time:type_name -> google.protobuf.Timestamp
+	39, // 46: easel.v1.Event.generation:type_name -> easel.v1.Generation
+	43, // 47: easel.v1.Event.budget:type_name -> easel.v1.Budget
+	40, // 48: easel.v1.DownloadGenerationRequest.wait_timeout:type_name -> google.protobuf.Duration
+	29, // 49: easel.v1.DownloadGenerationResponse.chunk:type_name -> easel.v1.ContentChunk
+	30, // 50: easel.v1.ContentChunk.info:type_name -> easel.v1.ContentInfo
+	31, // 51: easel.v1.ContentChunk.summary:type_name -> easel.v1.ContentSummary
+	3,  // 52: easel.v1.ContentInfo.source:type_name -> easel.v1.ContentSource
+	4,  // 53: easel.v1.GenerationService.QuoteGeneration:input_type -> easel.v1.QuoteGenerationRequest
+	6,  // 54: easel.v1.GenerationService.CreateGeneration:input_type -> easel.v1.CreateGenerationRequest
+	8,  // 55: easel.v1.GenerationService.GetGeneration:input_type -> easel.v1.GetGenerationRequest
+	10, // 56: easel.v1.GenerationService.ListGenerations:input_type -> easel.v1.ListGenerationsRequest
+	13, // 57: easel.v1.GenerationService.WaitGeneration:input_type -> easel.v1.WaitGenerationRequest
+	15, // 58: easel.v1.GenerationService.WatchGeneration:input_type -> easel.v1.WatchGenerationRequest
+	20, // 59: easel.v1.GenerationService.WatchGenerations:input_type -> easel.v1.WatchGenerationsRequest
+	23, // 60: easel.v1.GenerationService.WatchEvents:input_type -> easel.v1.WatchEventsRequest
+	27, // 61: easel.v1.GenerationService.DownloadGeneration:input_type -> easel.v1.DownloadGenerationRequest
+	32, // 62: easel.v1.GenerationService.DeleteGeneration:input_type -> easel.v1.DeleteGenerationRequest
+	5,  // 63: easel.v1.GenerationService.QuoteGeneration:output_type -> easel.v1.QuoteGenerationResponse
+	7,  // 64: easel.v1.GenerationService.CreateGeneration:output_type -> easel.v1.CreateGenerationResponse
+	9,  // 65: easel.v1.GenerationService.GetGeneration:output_type -> easel.v1.GetGenerationResponse
+	12, // 66: easel.v1.GenerationService.ListGenerations:output_type -> easel.v1.ListGenerationsResponse
+	14, // 67: easel.v1.GenerationService.WaitGeneration:output_type -> easel.v1.WaitGenerationResponse
+	16, // 68: easel.v1.GenerationService.WatchGeneration:output_type -> easel.v1.WatchGenerationResponse
+	21, // 69: easel.v1.GenerationService.WatchGenerations:output_type -> easel.v1.WatchGenerationsResponse
+	25, // 70: easel.v1.GenerationService.WatchEvents:output_type -> easel.v1.WatchEventsResponse
+	28, // 71: easel.v1.GenerationService.DownloadGeneration:output_type -> easel.v1.DownloadGenerationResponse
+	33, // 72: easel.v1.GenerationService.DeleteGeneration:output_type -> easel.v1.DeleteGenerationResponse
+	63, // [63:73] is the sub-list for method output_type
+	53, // [53:63] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_easel_v1_generation_service_proto_init() }
@@ -2965,14 +2871,14 @@ func file_easel_v1_generation_service_proto_init() {
 		(*WatchEventsResponse_CaughtUp)(nil),
 		(*WatchEventsResponse_Closing)(nil),
 	}
-	file_easel_v1_generation_service_proto_msgTypes[28].OneofWrappers = []any{}
+	file_easel_v1_generation_service_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_easel_v1_generation_service_proto_rawDesc), len(file_easel_v1_generation_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   35,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -111,8 +111,6 @@ type GenerationServiceClient interface {
 	//     reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. If it is
 	//     the budget of a label's value, the metadata also has label_name and label_value.
 	//   - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
-	//   - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. With
-	//     order_outcome "unknown", an operator has to check the account.
 	//   - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
 	//     With a forwarded API key, this includes an order whose outcome is unknown and whose inputs
 	//     had different bytes, because a retry must have the same bytes as the first attempt.
@@ -215,8 +213,8 @@ type GenerationServiceClient interface {
 	//   - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token belongs to another owner or is made up,
 	//     or filter.owner was set by a caller that is not an operator.
 	//   - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
-	//   - UNIMPLEMENTED, UNIMPLEMENTED: the caller uses its own API key. Events are written only for
-	//     orders under the API key of the server.
+	//   - UNIMPLEMENTED, UNIMPLEMENTED: the caller forwards its own API key. Easel writes events only
+	//     for orders under the API key of the server. Use WatchGenerations instead.
 	//   - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
 	//     the server stops, or the stream has reached its maximum age.
 	//   - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
@@ -480,8 +478,6 @@ type GenerationServiceServer interface {
 	//     reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. If it is
 	//     the budget of a label's value, the metadata also has label_name and label_value.
 	//   - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
-	//   - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. With
-	//     order_outcome "unknown", an operator has to check the account.
 	//   - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
 	//     With a forwarded API key, this includes an order whose outcome is unknown and whose inputs
 	//     had different bytes, because a retry must have the same bytes as the first attempt.
@@ -584,8 +580,8 @@ type GenerationServiceServer interface {
 	//   - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token belongs to another owner or is made up,
 	//     or filter.owner was set by a caller that is not an operator.
 	//   - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
-	//   - UNIMPLEMENTED, UNIMPLEMENTED: the caller uses its own API key. Events are written only for
-	//     orders under the API key of the server.
+	//   - UNIMPLEMENTED, UNIMPLEMENTED: the caller forwards its own API key. Easel writes events only
+	//     for orders under the API key of the server. Use WatchGenerations instead.
 	//   - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
 	//     the server stops, or the stream has reached its maximum age.
 	//   - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.

@@ -118,11 +118,6 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable: when it is
     terminal, or with force.
     """
-    ORDER_EXPIRED: _ErrorReason.ValueType  # 38
-    """FAILED_PRECONDITION. The expire_time of the order has passed, and the order is not sent any
-    longer; order_outcome says whether it may exist. Retryable: if it was not placed, as a new
-    order.
-    """
     CONTENT_NOT_READY: _ErrorReason.ValueType  # 40
     """FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay in RetryInfo. To
     avoid this error, wait for the render first, or set wait_timeout.
@@ -350,11 +345,6 @@ retry, and an operator has to check the account.
 GENERATION_ACTIVE: ErrorReason.ValueType  # 37
 """FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable: when it is
 terminal, or with force.
-"""
-ORDER_EXPIRED: ErrorReason.ValueType  # 38
-"""FAILED_PRECONDITION. The expire_time of the order has passed, and the order is not sent any
-longer; order_outcome says whether it may exist. Retryable: if it was not placed, as a new
-order.
 """
 CONTENT_NOT_READY: ErrorReason.ValueType  # 40
 """FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay in RetryInfo. To

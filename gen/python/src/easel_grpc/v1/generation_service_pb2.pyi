@@ -230,7 +230,6 @@ class CreateGenerationRequest(_message.Message):
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
     MAX_COST_CENTS_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
-    EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     model_id: _builtins.str
     """ID of the model. 1 to 256 bytes without control characters."""
     inputs_json: _builtins.str
@@ -271,15 +270,6 @@ class CreateGenerationRequest(_message.Message):
         letter. A value has up to 256 bytes without U+0000.
         """
 
-    @_builtins.property
-    def expire_time(self) -> _timestamp_pb2.Timestamp:
-        """Time after which the order is not sent to the catalog, by the ledger's clock. If unset, there is
-        no such time. After it, a call with this idempotency_key fails with ORDER_EXPIRED, unless the
-        order was placed. Nothing is sent after it by any replica, also after a restart.
-
-        It is not part of the order's identity: the time of the first request applies.
-        """
-
     def __init__(
         self,
         *,
@@ -289,11 +279,10 @@ class CreateGenerationRequest(_message.Message):
         idempotency_key: _builtins.str = ...,
         max_cost_cents: _builtins.int | None = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
-        expire_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_cost_cents", b"_max_cost_cents", "expire_time", b"expire_time", "inputs", b"inputs", "max_cost_cents", b"max_cost_cents"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_cost_cents", b"_max_cost_cents", "inputs", b"inputs", "max_cost_cents", b"max_cost_cents"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_cost_cents", b"_max_cost_cents", "expire_time", b"expire_time", "idempotency_key", b"idempotency_key", "inputs", b"inputs", "inputs_json", b"inputs_json", "labels", b"labels", "max_cost_cents", b"max_cost_cents", "model_id", b"model_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_cost_cents", b"_max_cost_cents", "idempotency_key", b"idempotency_key", "inputs", b"inputs", "inputs_json", b"inputs_json", "labels", b"labels", "max_cost_cents", b"max_cost_cents", "model_id", b"model_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_cost_cents: _TypeAlias = _typing.Literal["max_cost_cents"]  # noqa: Y015
     _WhichOneofArgType__max_cost_cents: _TypeAlias = _typing.Literal["_max_cost_cents", b"_max_cost_cents"]  # noqa: Y015
@@ -1062,12 +1051,12 @@ class WatchEventsResponse(_message.Message):
         """An event."""
 
     @_builtins.property
-    def heartbeat(self) -> Global___EventHeartbeat:
-        """No event has been written for the heartbeat_interval."""
+    def heartbeat(self) -> Global___Heartbeat:
+        """No message was sent for the heartbeat_interval. The heartbeat has no fields."""
 
     @_builtins.property
-    def caught_up(self) -> Global___EventsCaughtUp:
-        """The caller has all events up to now. Sent once."""
+    def caught_up(self) -> Global___CaughtUp:
+        """The caller has received all earlier events. Sent once, without generation_count."""
 
     @_builtins.property
     def closing(self) -> Global___StreamClosing:
@@ -1081,8 +1070,8 @@ class WatchEventsResponse(_message.Message):
         self,
         *,
         event: Global___Event | None = ...,
-        heartbeat: Global___EventHeartbeat | None = ...,
-        caught_up: Global___EventsCaughtUp | None = ...,
+        heartbeat: Global___Heartbeat | None = ...,
+        caught_up: Global___CaughtUp | None = ...,
         closing: Global___StreamClosing | None = ...,
         emit_time: _timestamp_pb2.Timestamp | None = ...,
         resume_token: _builtins.str = ...,
@@ -1146,40 +1135,6 @@ class Event(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Event: _TypeAlias = Event  # noqa: Y015
-
-@_typing.final
-class EventHeartbeat(_message.Message):
-    """EventHeartbeat reports that the stream is alive."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    def __init__(
-        self,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___EventHeartbeat: _TypeAlias = EventHeartbeat  # noqa: Y015
-
-@_typing.final
-class EventsCaughtUp(_message.Message):
-    """EventsCaughtUp marks the point after which events are sent as they are written."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    def __init__(
-        self,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___EventsCaughtUp: _TypeAlias = EventsCaughtUp  # noqa: Y015
 
 @_typing.final
 class DownloadGenerationRequest(_message.Message):

@@ -52,6 +52,7 @@ REASONS: dict[str, dict[str, str]] = {
     "READ_OFFSET_OUT_OF_RANGE": {"class": "InvalidRequest", "again": "no"},
     "CONTENT_INTERRUPTED": {"class": "Unavailable", "again": "yes"},
     "CONTENT_CHANGED": {"class": "ContentChanged", "again": "no"},
+    "RESUME_TOKEN_EXPIRED": {"class": "InvalidRequest", "again": "no"},
     "UPSTREAM_RATE_LIMITED": {"class": "Unavailable", "again": "yes"},
     "UPSTREAM_UNAVAILABLE": {"class": "Unavailable", "again": "yes"},
     "UPSTREAM_REDIRECT_REFUSED": {"class": "ServerFault", "again": "no"},
@@ -100,4 +101,4 @@ CODES: dict[str, dict[str, str]] = {
   }
 
 # Codes after which a new watch would fail in the same way.
-WATCH_ENDS: list[str] = ["INVALID_ARGUMENT", "NOT_FOUND", "PERMISSION_DENIED", "FAILED_PRECONDITION", "UNIMPLEMENTED", "UNAUTHENTICATED"]
+WATCH_ENDS: list[str] = ["INVALID_ARGUMENT", "NOT_FOUND", "PERMISSION_DENIED", "FAILED_PRECONDITION", "OUT_OF_RANGE", "UNIMPLEMENTED", "UNAUTHENTICATED"]

@@ -228,15 +228,6 @@ export enum ErrorReason {
   GENERATION_ACTIVE = 37,
 
   /**
-   * FAILED_PRECONDITION. The expire_time of the order has passed, and the order is not sent any
-   * longer; order_outcome says whether it may exist. Retryable: if it was not placed, as a new
-   * order.
-   *
-   * @generated from enum value: ORDER_EXPIRED = 38;
-   */
-  ORDER_EXPIRED = 38,
-
-  /**
    * FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay of RetryInfo. To
    * avoid this error, wait for the render first, or set wait_timeout.
    *

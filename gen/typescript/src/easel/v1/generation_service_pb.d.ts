@@ -136,17 +136,6 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
    * @generated from field: map<string, string> labels = 6;
    */
   labels: { [key: string]: string };
-
-  /**
-   * Time after which the order is not sent to the catalog, by the ledger's clock. If unset, there is
-   * no such time. After it, a call with this idempotency_key fails with ORDER_EXPIRED, unless the
-   * order was placed. Nothing is sent after it by any replica, also after a restart.
-   *
-   * It is not part of the order's identity: the time of the first request applies.
-   *
-   * @generated from field: google.protobuf.Timestamp expire_time = 7;
-   */
-  expireTime?: Timestamp | undefined;
 };
 
 /**
@@ -872,19 +861,19 @@ export declare type WatchEventsResponse = Message<"easel.v1.WatchEventsResponse"
     case: "event";
   } | {
     /**
-     * No event has been written for the heartbeat_interval.
+     * No message was sent for the heartbeat_interval. The heartbeat has no fields.
      *
-     * @generated from field: easel.v1.EventHeartbeat heartbeat = 2;
+     * @generated from field: easel.v1.Heartbeat heartbeat = 2;
      */
-    value: EventHeartbeat;
+    value: Heartbeat;
     case: "heartbeat";
   } | {
     /**
-     * The caller has all events up to now. Sent once.
+     * The caller has received all earlier events. Sent once, without generation_count.
      *
-     * @generated from field: easel.v1.EventsCaughtUp caught_up = 3;
+     * @generated from field: easel.v1.CaughtUp caught_up = 3;
      */
-    value: EventsCaughtUp;
+    value: CaughtUp;
     case: "caughtUp";
   } | {
     /**
@@ -973,34 +962,6 @@ export declare type Event = Message<"easel.v1.Event"> & {
  * Use `create(EventSchema)` to create a new message.
  */
 export declare const EventSchema: GenMessage<Event>;
-
-/**
- * EventHeartbeat reports that the stream is alive.
- *
- * @generated from message easel.v1.EventHeartbeat
- */
-export declare type EventHeartbeat = Message<"easel.v1.EventHeartbeat"> & {
-};
-
-/**
- * Describes the message easel.v1.EventHeartbeat.
- * Use `create(EventHeartbeatSchema)` to create a new message.
- */
-export declare const EventHeartbeatSchema: GenMessage<EventHeartbeat>;
-
-/**
- * EventsCaughtUp marks the point after which events are sent as they are written.
- *
- * @generated from message easel.v1.EventsCaughtUp
- */
-export declare type EventsCaughtUp = Message<"easel.v1.EventsCaughtUp"> & {
-};
-
-/**
- * Describes the message easel.v1.EventsCaughtUp.
- * Use `create(EventsCaughtUpSchema)` to create a new message.
- */
-export declare const EventsCaughtUpSchema: GenMessage<EventsCaughtUp>;
 
 /**
  * DownloadGenerationRequest identifies a result and the part to send.
@@ -1488,8 +1449,6 @@ export declare const GenerationService: GenService<{
    *     reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. If it is
    *     the budget of a label's value, the metadata also has label_name and label_value.
    *   - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
-   *   - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. With
-   *     order_outcome "unknown", an operator has to check the account.
    *   - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
    *     With a forwarded API key, this includes an order whose outcome is unknown and whose inputs
    *     had different bytes, because a retry must have the same bytes as the first attempt.
@@ -1640,8 +1599,8 @@ export declare const GenerationService: GenService<{
    *   - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token belongs to another owner or is made up,
    *     or filter.owner was set by a caller that is not an operator.
    *   - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
-   *   - UNIMPLEMENTED, UNIMPLEMENTED: the caller uses its own API key. Events are written only for
-   *     orders under the API key of the server.
+   *   - UNIMPLEMENTED, UNIMPLEMENTED: the caller forwards its own API key. Easel writes events only
+   *     for orders under the API key of the server. Use WatchGenerations instead.
    *   - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
    *     the server stops, or the stream has reached its maximum age.
    *   - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.

@@ -48,6 +48,7 @@ export const errorTable = {
     "READ_OFFSET_OUT_OF_RANGE": {"class": "InvalidRequest", "again": "no"},
     "CONTENT_INTERRUPTED": {"class": "Unavailable", "again": "yes"},
     "CONTENT_CHANGED": {"class": "ContentChanged", "again": "no"},
+    "RESUME_TOKEN_EXPIRED": {"class": "InvalidRequest", "again": "no"},
     "UPSTREAM_RATE_LIMITED": {"class": "Unavailable", "again": "yes"},
     "UPSTREAM_UNAVAILABLE": {"class": "Unavailable", "again": "yes"},
     "UPSTREAM_REDIRECT_REFUSED": {"class": "ServerFault", "again": "no"},
@@ -92,5 +93,5 @@ export const errorTable = {
     "DATA_LOSS": {"class": "ServerFault", "again": "if_told"},
     "UNAUTHENTICATED": {"class": "Unauthenticated", "again": "if_told"}
   },
-  "watch_ends": ["INVALID_ARGUMENT", "NOT_FOUND", "PERMISSION_DENIED", "FAILED_PRECONDITION", "UNIMPLEMENTED", "UNAUTHENTICATED"]
+  "watch_ends": ["INVALID_ARGUMENT", "NOT_FOUND", "PERMISSION_DENIED", "FAILED_PRECONDITION", "OUT_OF_RANGE", "UNIMPLEMENTED", "UNAUTHENTICATED"]
 };

@@ -1,0 +1,342 @@
+package server_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/service"
+)
+
+// withEvents makes the ledger write events.
+func withEvents(o *options) {
+	o.outbox = &ledger.Outbox{
+		Teams:      func() map[string]ledger.Team { return nil },
+		Generation: service.EventData{}.Generation, Budget: service.EventData{}.Budget,
+	}
+}
+
+// observed records a state of a generation, which writes an event.
+func observed(s *stack, id string, seen lifecycle.Observation) {
+	s.Helper()
+	if _, err := s.ledger.Observe(s.Context(), id, ledger.Observation{Observation: seen}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+var (
+	hasFailed = lifecycle.Observation{Status: lifecycle.Failed}
+	isDeleted = lifecycle.Observation{Deleted: true}
+)
+
+// failedOrder places an order whose render has failed, and returns the generation ID.
+func failedOrder(s *stack, c caller, key string) string {
+	s.Helper()
+	id := create(s.T, c, order(s.T, text, key, "a lake")).GetGenerationId()
+	observed(s, id, hasFailed)
+	return id
+}
+
+// caughtUp returns the events of a stream until it has caught up, and the token of its last message.
+func caughtUp(t *testing.T, c caller, req *easelv1.WatchEventsRequest) (all []*easelv1.Event, token string, err error) {
+	t.Helper()
+	ctx, leave := context.WithTimeout(t.Context(), 20*time.Second)
+	defer leave()
+	err = c.events(ctx, req, func(m *easelv1.WatchEventsResponse) bool {
+		if token = m.GetResumeToken(); token == "" || m.GetEmitTime() == nil {
+			t.Errorf("a message without a token or a time: %v", m)
+		}
+		if m.GetEvent() != nil {
+			all = append(all, m.GetEvent())
+		}
+		return m.GetCaughtUp() == nil
+	})
+	return all, token, err
+}
+
+// eventsOf returns the generation IDs of the events of a stream that must catch up, and the token of its last message.
+func eventsOf(t *testing.T, c caller, req *easelv1.WatchEventsRequest) (ids []string, token string) {
+	t.Helper()
+	all, token, err := caughtUp(t, c, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range all {
+		ids = append(ids, e.GetGeneration().GetGenerationId())
+	}
+	return ids, token
+}
+
+// sinceTheBeginning returns a request for all events.
+func sinceTheBeginning() *easelv1.WatchEventsRequest {
+	return &easelv1.WatchEventsRequest{StartTime: timestamppb.New(time.Now().Add(-time.Hour))}
+}
+
+func TestEventsContinueAfterTheirToken(t *testing.T) {
+	t.Parallel()
+	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
+		poster := as("poster")
+		if ids, _ := eventsOf(t, poster, sinceTheBeginning()); len(ids) != 0 {
+			t.Errorf("before the first event there is %q", ids)
+		}
+		a := failedOrder(s, poster, "a")
+		all, token, err := caughtUp(t, poster, sinceTheBeginning())
+		if err != nil || len(all) != 1 {
+			t.Fatal(all, err)
+		}
+		e, g := all[0], all[0].GetGeneration()
+		if e.GetType() != ledger.EventFailed || !strings.HasPrefix(e.GetEventId(), "evt_") || e.GetOwner() != "studio" || e.GetBudget() != nil || e.GetCreateTime() == nil {
+			t.Errorf("the event is %v", e)
+		}
+		if g.GetGenerationId() != a || g.GetState() != easelv1.State_STATE_FAILED || g.GetCaller() != "poster" || g.GetInputs() != nil {
+			t.Errorf("the render is %v", g)
+		}
+		b, c := failedOrder(s, poster, "b"), failedOrder(s, as("banner"), "c")
+		if ids, _ := eventsOf(t, as("banner"), &easelv1.WatchEventsRequest{ResumeToken: token}); !slices.Equal(ids, []string{b, c}) {
+			t.Errorf("after the token there are %q, want %q", ids, []string{b, c})
+		}
+		observed(s, b, isDeleted)
+		deletions := &easelv1.WatchEventsRequest{ResumeToken: token, Filter: &easelv1.EventFilter{Types: []string{ledger.EventDeleted}}}
+		if ids, _ := eventsOf(t, poster, deletions); !slices.Equal(ids, []string{b}) {
+			t.Errorf("the deletions are %q", ids)
+		}
+		if ids, _ := eventsOf(t, poster, &easelv1.WatchEventsRequest{}); len(ids) != 0 {
+			t.Errorf("without a start there are %q", ids)
+		}
+		newest := make(chan string, 1)
+		err = poster.events(t.Context(), &easelv1.WatchEventsRequest{}, func(m *easelv1.WatchEventsResponse) bool {
+			if m.GetCaughtUp() != nil {
+				go func() { newest <- failedOrder(s, poster, "d") }()
+			}
+			return m.GetEvent() == nil || m.GetEvent().GetGeneration().GetGenerationId() != <-newest
+		})
+		if err != nil {
+			t.Errorf("an open stream: %v", err)
+		}
+	}, withEvents)
+}
+
+func TestEventsBelongToOneOwner(t *testing.T) {
+	t.Parallel()
+	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
+		a, b := failedOrder(s, as("poster"), "a"), failedOrder(s, as("shop"), "b")
+		ofShop := &easelv1.EventFilter{Owner: "shop"}
+		want := map[string][]string{"poster": {a}, "banner": {a}, "shop": {b}, "ops": {a, b}}
+		tokens := map[string]string{}
+		for name, want := range want {
+			var ids []string
+			if ids, tokens[name] = eventsOf(t, as(name), sinceTheBeginning()); !slices.Equal(ids, want) {
+				t.Errorf("the events of %s are %q, want %q", name, ids, want)
+			}
+		}
+		one := sinceTheBeginning()
+		one.Filter = ofShop
+		if ids, _ := eventsOf(t, as("ops"), one); !slices.Equal(ids, []string{b}) {
+			t.Errorf("an operator gets %q of one owner", ids)
+		}
+		for name, row := range map[string]struct {
+			by, field string
+			req       *easelv1.WatchEventsRequest
+		}{
+			"another owner's":           {"shop", "resume_token", &easelv1.WatchEventsRequest{ResumeToken: tokens["poster"]}},
+			"an operator's":             {"shop", "resume_token", &easelv1.WatchEventsRequest{ResumeToken: tokens["ops"]}},
+			"one of all owners' events": {"ops", "resume_token", &easelv1.WatchEventsRequest{ResumeToken: tokens["ops"], Filter: ofShop}},
+			"a made up one":             {"ops", "resume_token", &easelv1.WatchEventsRequest{ResumeToken: "bWFkZSB1cA"}},
+			"a cut one":                 {"ops", "resume_token", &easelv1.WatchEventsRequest{ResumeToken: tokens["ops"][1:]}},
+			"a filter by owner":         {"poster", "filter.owner", &easelv1.WatchEventsRequest{Filter: ofShop}},
+		} {
+			_, _, err := caughtUp(t, as(row.by), row.req)
+			if err == nil {
+				t.Errorf("%s is accepted", name)
+				continue
+			}
+			wantFields(t, wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", 400), row.field)
+		}
+	}, withEvents)
+}
+
+// overVirtualTeams runs a scenario over gRPC and over REST in virtual time, with a shared API key and the caller shop.
+func overVirtualTeams(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
+	for name, form := range forms {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := heldStack(t, []string{"shop"}, append(change, withEvents, func(o *options) { o.memory, o.sandbox.Speed = true, 0.0001 })...)
+				scenario(t, s, form(s, "shop"))
+			})
+		})
+	}
+}
+
+func TestATokenOfDeletedEventsHasExpired(t *testing.T) {
+	t.Parallel()
+	for name, form := range forms {
+		t.Run(name, func(t *testing.T) {
+			url := sqliteLedger(t)
+			s := ledgerStack(t, url, []string{"shop"}, withEvents, func(o *options) { o.sandbox.Speed = 0.01 })
+			c := form(s, "shop")
+			_, early := eventsOf(t, c, &easelv1.WatchEventsRequest{})
+			failedOrder(s, c, "a")
+			_, late := eventsOf(t, c, sinceTheBeginning())
+			forget(s, url)
+			began := time.Now()
+			b := failedOrder(s, c, "b")
+			_, _, err := caughtUp(t, c, &easelv1.WatchEventsRequest{ResumeToken: early})
+			info, _ := detailOf[*errdetails.ErrorInfo](t, wantStatus(t, err, codes.OutOfRange, "RESUME_TOKEN_EXPIRED", 400))
+			oldest, err := time.Parse(time.RFC3339Nano, info.GetMetadata()["oldest_time"])
+			if err != nil || began.Sub(oldest) > time.Second {
+				t.Errorf("the oldest event is of %v: %v", oldest, err)
+			}
+			if ids, _ := eventsOf(t, c, &easelv1.WatchEventsRequest{ResumeToken: late}); !slices.Equal(ids, []string{b}) {
+				t.Errorf("after the deleted event there is %q", ids)
+			}
+		})
+	}
+}
+
+// forget deletes all events of a ledger in a file, as if they were old.
+func forget(s *stack, url string) {
+	s.Helper()
+	db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(url, "sqlite:")+"?_pragma=busy_timeout(5000)")
+	if err == nil {
+		defer db.Close()
+		_, err = db.ExecContext(s.Context(), `UPDATE events SET event_time = 1`)
+	}
+	if err == nil {
+		err = s.ledger.ForgetEvents(s.Context())
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func TestATokenOfAnotherLedgerHasExpired(t *testing.T) {
+	tokens := map[string]string{}
+	overVirtualTeams(t, func(t *testing.T, s *stack, c caller) {
+		_, token := eventsOf(t, c, &easelv1.WatchEventsRequest{})
+		for form, token := range tokens { // the ledger in memory of an earlier server
+			_, _, err := caughtUp(t, c, &easelv1.WatchEventsRequest{ResumeToken: token})
+			if err == nil {
+				t.Errorf("the token of %s is accepted", form)
+			}
+			wantStatus(t, err, codes.OutOfRange, "RESUME_TOKEN_EXPIRED", 400)
+		}
+		tokens[t.Name()] = token
+	})
+}
+
+func TestHeartbeatsOfEventsCarryTheToken(t *testing.T) {
+	overVirtualTeams(t, func(t *testing.T, s *stack, c caller) {
+		var token string
+		var beats []time.Time
+		err := c.events(t.Context(), &easelv1.WatchEventsRequest{HeartbeatInterval: durationpb.New(2 * time.Second)}, func(m *easelv1.WatchEventsResponse) bool {
+			if token = m.GetResumeToken(); m.GetHeartbeat() != nil {
+				beats = append(beats, time.Now())
+			}
+			return len(beats) < 5
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range len(beats) - 1 {
+			if gap := beats[n+1].Sub(beats[n]); gap != 2*time.Second {
+				t.Errorf("%v between two heartbeats", gap)
+			}
+		}
+		id := failedOrder(s, c, "a")
+		if ids, _ := eventsOf(t, c, &easelv1.WatchEventsRequest{ResumeToken: token}); !slices.Equal(ids, []string{id}) {
+			t.Errorf("after the token of a heartbeat there is %q", ids)
+		}
+	})
+}
+
+func TestAStreamOfEventsSaysWhyItEnds(t *testing.T) {
+	const age = time.Minute
+	for reason, row := range map[string]struct {
+		closing easelv1.StreamClosingReason
+		end     func(s *stack)
+	}{
+		"SERVER_DRAINING": {easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING, func(s *stack) { s.stop() }},
+		"STREAM_MAX_AGE":  {easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE, func(*stack) {}},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			overVirtualTeams(t, func(t *testing.T, s *stack, c caller) {
+				var last *easelv1.WatchEventsResponse
+				began := time.Now()
+				err := c.events(t.Context(), &easelv1.WatchEventsRequest{}, func(m *easelv1.WatchEventsResponse) bool {
+					if last = m; m.GetCaughtUp() != nil {
+						row.end(s)
+					}
+					return true
+				})
+				st := wantStatus(t, err, codes.Unavailable, reason, 200)
+				if last.GetClosing().GetReason() != row.closing || retryDelay(st) == 0 || last.GetResumeToken() == "" || time.Since(began) > age {
+					t.Errorf("after %v the last message is %v, and the error %v", time.Since(began), last, st)
+				}
+			}, func(o *options) { o.service.MaxStreamAge = age })
+		})
+	}
+}
+
+func TestAConsumerThatIsKilledSeesEachEventInOrder(t *testing.T) {
+	t.Parallel()
+	const orders = 334 // each with three events
+	s := ledgerStack(t, sqliteLedger(t), []string{"shop"}, withEvents, func(o *options) { o.sandbox.Speed = 0.01 })
+	c := grpcCaller{s, "shop"}
+	var writer sync.WaitGroup
+	defer writer.Wait()
+	writer.Go(func() {
+		for n := range orders {
+			id := failedOrder(s, c, fmt.Sprint(n))
+			observed(s, id, lifecycle.Observation{Status: lifecycle.Refunded})
+			observed(s, id, isDeleted)
+		}
+	})
+	random := rand.New(rand.NewPCG(51, 51)) //nolint:gosec // a test repeats its choices
+	req := sinceTheBeginning()
+	seen, ids, repeated := map[string][]string{}, map[string]bool{}, 0
+	ctx, leave := context.WithTimeout(t.Context(), time.Minute)
+	defer leave()
+	for len(ids) < 3*orders {
+		left := random.IntN(40)
+		err := c.events(ctx, req, func(m *easelv1.WatchEventsResponse) bool {
+			if e := m.GetEvent(); ids[e.GetEventId()] {
+				repeated++
+			} else if e != nil {
+				ids[e.GetEventId()] = true
+				id := e.GetGeneration().GetGenerationId()
+				seen[id] = append(seen[id], strings.TrimPrefix(e.GetType(), "easel.generation."))
+			}
+			if left--; left < 0 && random.IntN(2) == 0 {
+				return false // killed before the token was stored
+			}
+			req = &easelv1.WatchEventsRequest{ResumeToken: m.GetResumeToken()}
+			return left >= 0 && len(ids) < 3*orders
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(ids) != 3*orders || repeated == 0 {
+		t.Errorf("the consumer has seen %d events, and %d again", len(ids), repeated)
+	}
+	for id, types := range seen {
+		if strings.Join(types, " ") != "failed refunded deleted" {
+			t.Errorf("the events of %s are %q", id, types)
+		}
+	}
+}
