@@ -23,7 +23,7 @@ type Feed struct {
 
 	mu       sync.Mutex
 	readers  map[*FeedReader]struct{}
-	follows  bool  // position is that of the last event that was passed to the readers
+	follows  bool  // position has the position of the last event that was passed to the readers
 	position int64 // see follows
 	failing  bool  // the last read failed
 }
@@ -132,7 +132,7 @@ func (r *FeedReader) Next(ctx context.Context, position int64) (next []ledger.Fe
 	if !behind {
 		return next, true, nil
 	}
-	next, err = r.feed.ledger.Feed(ctx, r.owner, position, feedPage) // also the events that were waiting
+	next, err = r.feed.ledger.Feed(ctx, r.owner, position, feedPage) // includes the events that were waiting
 	if isCurrent = err == nil && len(next) < feedPage; !isCurrent {
 		r.feed.mu.Lock()
 		defer r.feed.mu.Unlock()
@@ -141,7 +141,7 @@ func (r *FeedReader) Next(ctx context.Context, position int64) (next []ledger.Fe
 	return next, isCurrent, err
 }
 
-// fallBehind makes the next call of Next read a page; the mutex of the feed is held.
+// fallBehind removes the waiting events, so that the next call of Next reads a page. The mutex of the feed is held.
 func (r *FeedReader) fallBehind() {
 	r.behind, r.waiting = true, nil
 	r.ready()

@@ -97,7 +97,7 @@ func ofFeed(owner *string) *clauses {
 	return c
 }
 
-// FeedState returns the state of the feed. The first call gives the feed an ID: the suggested one.
+// FeedState returns the state of the feed. The first call sets the ID of the feed to the suggested one.
 func (l *Ledger) FeedState(ctx context.Context, suggested string) (s FeedState, err error) {
 	if s.Last, err = l.NumberEvents(ctx); err != nil {
 		return s, err

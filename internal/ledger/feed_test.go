@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// eventRow is the statement that writes the event of a subject with a position.
+// eventRow returns the statement that writes the event of a subject with a position.
 func eventRow(owner, subject string, position int, age time.Duration) string {
 	return fmt.Sprintf(`INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time) VALUES ('%s-%d', '%s', 'easel.generation.failed', '%s', %d, 0, '{}', 3, %d)`,
 		subject, position, owner, subject, position, time.Now().Add(-age).UnixMicro())

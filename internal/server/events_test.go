@@ -23,7 +23,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// withEvents makes the ledger write events.
+// withEvents sets the outbox, without which the ledger writes no events.
 func withEvents(o *options) {
 	o.outbox = &ledger.Outbox{
 		Teams:      func() map[string]ledger.Team { return nil },

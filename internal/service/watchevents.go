@@ -191,7 +191,7 @@ func (w *watchOfEvents) next(ctx context.Context, reader *events.FeedReader) (se
 // ledgerPause is the time between two reads of a ledger that does not answer.
 const ledgerPause = time.Second
 
-// wait waits before another read of an unavailable ledger. The stream goes on.
+// wait waits before another read of an unavailable ledger. The stream continues.
 func (w *watchOfEvents) wait(ctx context.Context, failed error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
