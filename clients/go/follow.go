@@ -14,7 +14,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Message is a received message of a watch: a WatchGenerationResponse or a WatchGenerationsResponse.
+// Message is a received message of a watch: a WatchGenerationResponse, a WatchGenerationsResponse or a WatchEventsResponse.
 type Message interface {
 	proto.Message
 	GetClosing() *easelv1.StreamClosing

@@ -98,12 +98,16 @@ type Budget struct {
 func accountOf(a *easelv1.Account) *Account {
 	account := &Account{BalanceCents: a.BalanceCents, CurrencyCode: a.GetCurrencyCode(), ObserveTime: timeOf(a.GetObserveTime()), Raw: a}
 	for _, b := range a.GetBudgets() {
-		account.Budgets = append(account.Budgets, Budget{
-			strings.TrimPrefix(b.GetWindow().String(), "BUDGET_WINDOW_"), b.GetLimitCents(), b.GetSpentCents(), b.GetReservedCents(),
-			timeOf(b.GetStartTime()), timeOf(b.GetResetTime()),
-		})
+		account.Budgets = append(account.Budgets, budgetOf(b))
 	}
 	return account
+}
+
+func budgetOf(b *easelv1.Budget) Budget {
+	return Budget{
+		strings.TrimPrefix(b.GetWindow().String(), "BUDGET_WINDOW_"), b.GetLimitCents(), b.GetSpentCents(), b.GetReservedCents(),
+		timeOf(b.GetStartTime()), timeOf(b.GetResetTime()),
+	}
 }
 
 // Heartbeat is a message that a watch receives while there are no updates.

@@ -28,6 +28,7 @@ import (
 type (
 	watchStream    = grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]
 	downloadStream = grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]
+	eventStream    = grpc.ServerStreamingServer[easelv1.WatchEventsResponse]
 	manyStream     = grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
 )
 
@@ -38,6 +39,7 @@ type script struct {
 	watches   []func(*easelv1.WatchGenerationRequest, watchStream) error
 	downloads []func(*easelv1.DownloadGenerationRequest, downloadStream) error
 	many      []func(*easelv1.WatchGenerationsRequest, manyStream) error
+	events    []func(*easelv1.WatchEventsRequest, eventStream) error
 	lists     []func(*easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error)
 	health    *health.Server
 	mu        sync.Mutex
@@ -70,6 +72,10 @@ func (s *script) DownloadGeneration(request *easelv1.DownloadGenerationRequest, 
 
 func (s *script) WatchGenerations(request *easelv1.WatchGenerationsRequest, stream manyStream) error {
 	return s.many[s.next(len(s.many))](request, stream)
+}
+
+func (s *script) WatchEvents(request *easelv1.WatchEventsRequest, stream eventStream) error {
+	return s.events[s.next(len(s.events))](request, stream)
 }
 
 // play serves a script over in-memory connections until the test ends, and returns a client.

@@ -75,7 +75,7 @@ func TestWatchYieldsEachStateOnceOverAllStreams(t *testing.T) {
 func TestWatchStopsIfARetryCannotHelp(t *testing.T) {
 	stop := map[codes.Code]bool{
 		codes.NotFound: true, codes.Unauthenticated: true, codes.PermissionDenied: true,
-		codes.InvalidArgument: true, codes.FailedPrecondition: true, codes.Unimplemented: true,
+		codes.InvalidArgument: true, codes.FailedPrecondition: true, codes.OutOfRange: true, codes.Unimplemented: true,
 	}
 	watches := map[string]func(context.Context, *easel.Client) error{
 		"Watch": func(ctx context.Context, client *easel.Client) error {

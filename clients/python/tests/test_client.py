@@ -100,6 +100,7 @@ class Script(v1.GenerationServiceServicer, v1.AccountServiceServicer):
     ListUsage = next
     WatchGeneration = each
     WatchGenerations = each
+    WatchEvents = each
     DownloadGeneration = each
 
 
@@ -147,6 +148,7 @@ WATCHES: tuple[tuple[str, tuple[Any, ...], Any], ...] = (
     ("watch", ("gen_1",), update("e1", State.QUEUED)),
     ("watch_many", (["gen_1"],), one_of_many("gen_1", "e1")),
     ("watch_many", (), one_of_many("gen_1", "e1")),
+    ("events", (), v1.WatchEventsResponse(event=v1.Event(event_id="evt_1"), resume_token="t1")),
 )
 
 
@@ -662,7 +664,23 @@ class ClientTest(unittest.TestCase):
             one.ClearField("known_etags")
         self.assertEqual([request] * 4, script.requests)
 
-    def test_watch_of_all_forgets_deleted_renders(self) -> None:
+    def test_events_continue_after_the_last_message(self) -> None:
+        failed = v1.Event(event_id="a", type="easel.generation.failed", owner="studio", generation=generation("gen_1", "e1", State.FAILED))
+        budget = v1.Event(event_id="b", budget=v1.Budget(limit_cents=100))
+        script, client = self.play(
+            sending(v1.WatchEventsResponse(event=failed, resume_token="t1"), v1.WatchEventsResponse(heartbeat=v1.Heartbeat(), resume_token="t2"), Failure("UNAVAILABLE")),
+            sending(v1.WatchEventsResponse(caught_up=v1.CaughtUp(), resume_token="t3")),
+            sending(v1.WatchEventsResponse(event=budget, resume_token="t4"), STAY),
+        )
+        start = datetime(2026, 11, 30, tzinfo=timezone.utc)
+        one, two = client.call("events", "t0", start=start, types=["easel.generation.failed"], owner="studio", first=2)
+        self.assertEqual(("a", "gen_1", None, "t1"), (one.event_id, one.render.generation_id, one.budget, one.resume_token))
+        self.assertEqual(("b", None, 100, "t4"), (two.event_id, two.render, two.budget.limit_cents, two.resume_token))
+        self.assertEqual(["t0", "t2", "t3"], [request.resume_token for request in script.requests])
+        first = script.requests[0]
+        self.assertEqual((start, ["easel.generation.failed"], "studio"), (first.start_time.ToDatetime(timezone.utc), list(first.filter.types), first.filter.owner))
+
+    def test_watch_of_all_forgets_what_was_deleted(self) -> None:
         script, client = self.play(
             sending(one_of_many("a", "a1"), one_of_many("b", "b1")),
             sending(one_of_many("a", "a2", State.DELETED)),
@@ -729,8 +747,8 @@ class ClientTest(unittest.TestCase):
                 client.call("watch", "gen_1", heartbeat=heartbeat)
             self.assertEqual([heartbeat], [one.heartbeat_interval.ToTimedelta().total_seconds() for one in script.requests])
 
-    def test_watch_stops_if_a_retry_cannot_help(self) -> None:
-        final = {"NOT_FOUND", "UNAUTHENTICATED", "PERMISSION_DENIED", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNIMPLEMENTED"}
+    def test_watch_stops_where_a_repeat_can_not_mend_it(self) -> None:
+        final = {"NOT_FOUND", "UNAUTHENTICATED", "PERMISSION_DENIED", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "OUT_OF_RANGE", "UNIMPLEMENTED"}
         for name, args, message in WATCHES:
             for code in grpc.StatusCode:
                 if code == grpc.StatusCode.OK:

@@ -9,8 +9,8 @@ import { connection, endpoint, type Place } from "./connection.js";
 import { download } from "./download.js";
 import * as v1 from "./easel/v1/index.js";
 import { RenderFailed, type About } from "./errors.js";
-import { values, withRaw, type Account, type ContentInfo, type Model, type Order, type Quote, type Render, type State, type UsageDimension, type UsageRow, type WatchUntil } from "./values.js";
-import { defaultHeartbeatMs, watchMany, watchOne, type Watch } from "./watch.js";
+import { values, withRaw, type Account, type ContentInfo, type EaselEvent, type Model, type Order, type Quote, type Render, type State, type UsageDimension, type UsageRow, type WatchUntil } from "./values.js";
+import { defaultHeartbeatMs, watchEvents, watchMany, watchOne, type Watch } from "./watch.js";
 
 export type { Hooks, Limits, Logger } from "./attempts.js";
 export { version, type Place } from "./connection.js";
@@ -82,7 +82,19 @@ export interface WatchManyOptions extends StreamOptions, Filter {
   knownEtags?: Record<string, string>;
 }
 
-/** Options for usage. */
+/** Options of events. */
+export interface EventsOptions extends StreamOptions {
+  /** The token of the last event that the caller has processed. start is then ignored. */
+  resumeToken?: string;
+  /** The time of the first event. Default: the next event. */
+  start?: Date;
+  /** Default: all types. */
+  types?: string[];
+  /** Only for operators. */
+  owner?: string;
+}
+
+/** Options of usage. */
 export interface UsageOptions extends CallOptions {
   start?: Date;
   end?: Date;
@@ -210,7 +222,23 @@ export class Easel {
     return watchMany(this.generations, request, this.#attempts("stream", "WatchGenerations", options));
   }
 
-  /** Yields rows with the number and the cost of orders, from all pages. */
+  /**
+   * Yields the durable events of the caller's owner: each at least once, and those of one render in order. Errors are handled as in
+   * watch, and it continues after the last event. If events after the token may have been deleted, it throws an error with the
+   * reason RESUME_TOKEN_EXPIRED.
+   */
+  events(options: EventsOptions = {}): Watch<EaselEvent> {
+    const { resumeToken = "", start, types = [], owner = "", heartbeatMs = defaultHeartbeatMs } = options;
+    const request = create(v1.WatchEventsRequestSchema, {
+      resumeToken,
+      ...(start && { startTime: timestampFromDate(start) }),
+      filter: { types, owner },
+      heartbeatInterval: durationFromMs(heartbeatMs),
+    });
+    return watchEvents(this.generations, request, this.#attempts("stream", "WatchEvents", options));
+  }
+
+  /** Yields the numbers and costs of orders, from all pages. */
   usage(options: UsageOptions = {}): AsyncGenerator<UsageRow, void, undefined> {
     const { start, end, by = ["MODEL"], label = "" } = options;
     const times = { ...(start && { startTime: timestampFromDate(start) }), ...(end && { endTime: timestampFromDate(end) }) };

@@ -98,7 +98,22 @@ export interface Account {
   raw: v1.Account;
 }
 
-/** A model of the catalog. Easel.models may omit the input fields; Easel.model returns them. */
+/** A change of a render or of a budget. It has the same ID and type as the webhook. */
+export interface EaselEvent {
+  eventId: string;
+  type: string;
+  createTime?: Date;
+  owner: string;
+  /** Undefined for a budget. */
+  render?: Render;
+  /** Undefined for a render. */
+  budget?: Budget;
+  /** Continues after this event. Store it when the event was processed. */
+  resumeToken: string;
+  raw: v1.Event;
+}
+
+/** A model of the catalog. Easel.model always has its input fields. */
 export interface Model {
   modelId: string;
   displayName: string;
@@ -171,6 +186,10 @@ export interface ContentInfo {
 export const values = {
   account: (raw: v1.Account | undefined) => read(v1.AccountSchema, raw) as unknown as Account,
   contentInfo: (raw: v1.ContentInfo) => read(v1.ContentInfoSchema, raw) as unknown as ContentInfo,
+  event: (raw: v1.Event, resumeToken: string) => {
+    const { generation, ...event } = read(v1.EventSchema, raw);
+    return withRaw({ ...event, ...(generation === undefined ? {} : { render: generation }), resumeToken }, raw) as unknown as EaselEvent;
+  },
   heartbeat: (raw: v1.Heartbeat) => read(v1.HeartbeatSchema, raw) as unknown as Heartbeat,
   model: (raw: v1.Model | undefined) => read(v1.ModelSchema, raw) as unknown as Model,
   quote: (raw: v1.Quote | undefined) => read(v1.QuoteSchema, raw) as unknown as Quote,

@@ -5,7 +5,7 @@ import { longest, type Attempts } from "./attempts.js";
 import { State } from "./easel/v1/index.js";
 import type * as v1 from "./easel/v1/index.js";
 import { errorTable } from "./easel/v1/reasons.js";
-import { values, type Render } from "./values.js";
+import { values, type EaselEvent, type Render } from "./values.js";
 
 /** An iterator over states. It ends when the watch is complete, the caller leaves the loop or calls stop. A signal ends it with an error. */
 export class Watch<T> implements AsyncIterableIterator<T> {
@@ -70,7 +70,31 @@ export const watchMany = (generations: Generations, request: v1.WatchGenerations
     });
   });
 
-/** The etag of each generation in a watch of many generations, up to mostEtags. */
+/** Yields the events of an owner. Each stream continues after the last message. */
+export const watchEvents = (generations: Generations, request: v1.WatchEventsRequest, attempts: Attempts): Watch<EaselEvent> =>
+  new Watch((stopped) =>
+    follow(attempts, stopped, {
+      start: (signal) => updates(generations.watchEvents(request, { ...attempts.options, signal }), request),
+      newer: ({ message, resumeToken }: v1.WatchEventsResponse) => {
+        if (message.case !== "event") return undefined;
+        attempts.failures = 0;
+        return values.event(message.value, resumeToken);
+      },
+      hasGoal: false,
+      heartbeatMs: request.heartbeatInterval ? durationMs(request.heartbeatInterval) : defaultHeartbeatMs,
+    }),
+  );
+
+/** Yields the messages of a stream of events in the form of a watch, and stores the token of each in the request. */
+async function* updates(stream: AsyncIterable<v1.WatchEventsResponse>, request: v1.WatchEventsRequest): AsyncGenerator<{ event: WatchEvent<v1.WatchEventsResponse> }> {
+  for await (const response of stream) {
+    request.resumeToken = response.resumeToken;
+    const { message } = response;
+    yield { event: message.case === "heartbeat" || message.case === "closing" ? message : { case: "update", value: response } };
+  }
+}
+
+/** The etags of the latest updates in a watch of many generations. */
 class Etags {
   readonly named: boolean;
   readonly #known: Map<string, string>; // etag by ID; the generation that changed least recently is first

@@ -27,6 +27,8 @@ import {
   type DownloadGenerationRequest,
   type DownloadGenerationResponseSchema,
   type ListGenerationsRequest,
+  type WatchEventsRequest,
+  type WatchEventsResponseSchema,
   type WatchGenerationRequest,
   type WatchGenerationsRequest,
   type WatchGenerationsResponseSchema,
@@ -55,6 +57,7 @@ function play<I extends object, O>(...answers: Answer<I, O>[]) {
       createGeneration: (request, context) => next(request, context) as never,
       watchGeneration: stream,
       watchGenerations: stream,
+      watchEvents: stream,
       downloadGeneration: stream,
       listGenerations: (request, context) => next(request, context) as never,
     });
@@ -113,7 +116,7 @@ const watches: Record<string, Open> = {
 /** Returns the name that the client's errors use for a code. */
 const named = (code: Code) => Code[code].replace(/(?<=[a-z])(?=[A-Z])/g, "_").toUpperCase().replace("CANCELED", "CANCELLED");
 
-const final = [Code.NotFound, Code.Unauthenticated, Code.PermissionDenied, Code.InvalidArgument, Code.FailedPrecondition, Code.Unimplemented];
+const final = [Code.NotFound, Code.Unauthenticated, Code.PermissionDenied, Code.InvalidArgument, Code.FailedPrecondition, Code.OutOfRange, Code.Unimplemented];
 
 /** Returns an answer that sends the bytes from the requested offset up to the given one, and then throws end if it is set. */
 const pieces = (to: number, spoil: (chunk: Chunk) => void = () => {}, end?: ConnectError) =>
@@ -638,6 +641,43 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     assert.deepEqual(requests.map(({ filter, generationIds }) => [filter?.modelId, ...generationIds]), Array(3).fill(["studio/haiku", "gen_1", "gen_2"]));
     assert.ok(delays.length === 2 && delays[0]! >= 2000, String(delays));
     assert.deepEqual(seen, { gen_2: "e0" });
+  });
+
+  test("events continue after the last message", async () => {
+    type Sent = MessageInitShape<typeof WatchEventsResponseSchema>;
+    const told = (...messages: (Sent | ConnectError)[]) =>
+      async function* () {
+        for (const message of messages) {
+          if (message instanceof ConnectError) throw message;
+          yield message;
+        }
+      };
+    const failed: Sent = { message: { case: "event", value: { eventId: "a", generation: { generationId: "gen_1", state: State.FAILED } } }, resumeToken: "t1" };
+    const heartbeat: Sent = { message: { case: "heartbeat", value: {} }, resumeToken: "t2" };
+    const budget: Sent = { message: { case: "event", value: { eventId: "b", budget: { limitCents: 100n } } }, resumeToken: "t3" };
+    const asked: string[] = [];
+    const noted = (answer: () => AsyncIterable<Sent>) => (request: WatchEventsRequest) => {
+      asked.push(request.resumeToken);
+      return answer();
+    };
+    const { easel, requests } = play<WatchEventsRequest, AsyncIterable<Sent>>(
+      noted(told(failed, heartbeat, failure(Code.Unavailable))),
+      noted(told(budget)),
+      noted(told(failure(Code.OutOfRange, "RESUME_TOKEN_EXPIRED"))),
+    );
+    const seen: unknown[] = [];
+    const reading = async () => {
+      for await (const event of easel.events({ resumeToken: "t0", start: new Date(1000), types: ["easel.generation.failed"], owner: "studio" }))
+        seen.push([event.eventId, event.render?.generationId, event.budget?.limitCents, event.resumeToken]);
+    };
+    await assert.rejects(reading(), { reason: "RESUME_TOKEN_EXPIRED" });
+    assert.deepEqual(seen, [
+      ["a", "gen_1", undefined, "t1"],
+      ["b", undefined, 100, "t3"],
+    ]);
+    assert.deepEqual(asked, ["t0", "t2", "t3"]);
+    assert.equal(requests[0]?.startTime?.seconds, 1n);
+    assert.deepEqual([requests[0]?.filter?.types, requests[0]?.filter?.owner], [["easel.generation.failed"], "studio"]);
   });
 
   test("watchMany rejects a string instead of ids", () => {

@@ -32,6 +32,7 @@ from easel_grpc.errors import Unavailable as Unavailable
 from easel_grpc.values import Account as Account
 from easel_grpc.values import Budget as Budget
 from easel_grpc.values import BudgetWindow as BudgetWindow
+from easel_grpc.values import Event as Event
 from easel_grpc.values import FileResult as FileResult
 from easel_grpc.values import InputField as InputField
 from easel_grpc.values import InputFieldType as InputFieldType

@@ -19,7 +19,7 @@ from easel_grpc.base import Base, Call
 from easel_grpc.connection import APIKey, Connection
 from easel_grpc.download import Download, Target
 from easel_grpc.requests import Inputs, ListOptions, Made, OrderOptions, Which
-from easel_grpc.values import Account, Model, Order, Quote, Render, State, UsageDimension, UsageRow, WatchUntil
+from easel_grpc.values import Account, Event, Model, Order, Quote, Render, State, UsageDimension, UsageRow, WatchUntil
 from easel_grpc.watch import GenerationProgress, Progress
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ T = TypeVar("T")
 ENDS = (grpc.RpcError, grpc.aio.UsageError, asyncio.CancelledError)
 
 
-class Client(Base["Watch[Render]"]):
-    """The client for asyncio. See easel_grpc.Client. on_key may also be a coroutine function, which the client awaits."""
+class Client(Base["Watch[Render]", "Watch[Event]"]):
+    """The client for asyncio; see easel_grpc.Client. on_key may be a coroutine function, which the order awaits."""
 
     _event = asyncio.Event
 

@@ -16,13 +16,14 @@ from easel_grpc.attempts import ORDER, READ, STREAM, Attempts, Hooks, Kind, Limi
 from easel_grpc.connection import Connection, connection
 from easel_grpc.requests import Inputs, Key, ListOptions, Which
 from easel_grpc.values import Account, Heartbeat, Model, Order, Quote, Render, UsageDimension, UsageRow, WatchUntil, of
-from easel_grpc.watch import GenerationProgress, GenerationsProgress, Progress
+from easel_grpc.watch import EventsProgress, GenerationProgress, GenerationsProgress, Progress
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 T = TypeVar("T")
 Renders = TypeVar("Renders")
+Events = TypeVar("Events")
 
 
 @dataclass
@@ -35,8 +36,8 @@ class Call(Generic[T]):
     value: Callable[[Any], T]
 
 
-class Base(ABC, Generic[Renders]):
-    """The base of both clients. The clients differ in their channels and in the types of their watches."""
+class Base(ABC, Generic[Renders, Events]):
+    """The base of both clients, which differ in their channels and in the types of their watches."""
 
     _event: ClassVar[type]  # threading.Event or asyncio.Event
 
@@ -68,7 +69,7 @@ class Base(ABC, Generic[Renders]):
         """Opens a channel that adds the API key to its calls."""
 
     @abstractmethod
-    def _watch(self, call: Callable[..., Any], progress: Progress[Render]) -> Renders:
+    def _watch(self, call: Callable[..., Any], progress: Progress[Any]) -> Any:
         """Starts a watch."""
 
     def watch(
@@ -81,7 +82,8 @@ class Base(ABC, Generic[Renders]):
         """
         request = requests.watch(render, until, known_etag, heartbeat)
         attempts = self._attempts(STREAM, "WatchGeneration", limits, generation_id=request.generation_id)
-        return self._watch(self.generations.WatchGeneration, GenerationProgress(request, attempts))
+        watch: Renders = self._watch(self.generations.WatchGeneration, GenerationProgress(request, attempts))
+        return watch
 
     def watch_many(
         self, renders: Iterable[Which] = (), *, until: WatchUntil = WatchUntil.TERMINAL, known_etags: Mapping[str, str] | None = None,
@@ -95,7 +97,22 @@ class Base(ABC, Generic[Renders]):
         """
         request = requests.watch_many(renders, until, known_etags or {}, requests.chosen(model, (), labels or {}, owner), heartbeat)
         attempts = self._attempts(STREAM, "WatchGenerations", limits)
-        return self._watch(self.generations.WatchGenerations, GenerationsProgress(request, attempts))
+        watch: Renders = self._watch(self.generations.WatchGenerations, GenerationsProgress(request, attempts))
+        return watch
+
+    def events(
+        self, resume_token: str = "", *, start: datetime | None = None, types: Iterable[str] = (), owner: str = "", heartbeat: float = 10,
+        **limits: Unpack[Limits],
+    ) -> Events:  # fmt: skip
+        """Yields the durable events of the caller's owner: each at least once, and those of one render in order.
+
+        It continues after resume_token, otherwise at start, otherwise with the next event. It handles errors like watch, and
+        continues after the last event. If events after the token may have been deleted, it raises an error with the reason
+        RESUME_TOKEN_EXPIRED. owner is only for operators.
+        """
+        request = requests.events(resume_token, start, types, owner, heartbeat)
+        events: Events = self._watch(self.generations.WatchEvents, EventsProgress(request, self._attempts(STREAM, "WatchEvents", limits)))
+        return events
 
     def _attempts(self, kind: Kind, method: str, limits: Limits, *, key: str = "", generation_id: str = "") -> Attempts:
         return Attempts(self._hooks, kind, method, limits_of(limits), key=key, generation_id=generation_id)

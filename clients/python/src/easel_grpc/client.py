@@ -17,7 +17,7 @@ from easel_grpc.base import Base, Call
 from easel_grpc.connection import APIKey, Connection
 from easel_grpc.download import Download, Target
 from easel_grpc.requests import Inputs, ListOptions, Made, OrderOptions, Which
-from easel_grpc.values import Account, Model, Order, Quote, Render, State, UsageDimension, UsageRow, WatchUntil
+from easel_grpc.values import Account, Event, Model, Order, Quote, Render, State, UsageDimension, UsageRow, WatchUntil
 from easel_grpc.watch import GenerationProgress, Progress
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Client(Base["Watch[Render]"]):
+class Client(Base["Watch[Render]", "Watch[Event]"]):
     """The client for threads. It orders each render once, watches it, and verifies the file that it downloads.
 
     An address is host:port, http://host:port or https://host:port. The default is EASEL_ADDR, or localhost:50051 if that is

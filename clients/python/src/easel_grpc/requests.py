@@ -79,6 +79,16 @@ def watch_many(
     return request
 
 
+def events(resume_token: str, start: datetime | None, types: Iterable[str], owner: str, heartbeat: float) -> v1.WatchEventsRequest:
+    if isinstance(types, str):  # for a type checker, a str is an Iterable of str
+        raise TypeError("types must be a list of types")
+    request = v1.WatchEventsRequest(resume_token=resume_token, filter=v1.EventFilter(types=types, owner=owner))
+    request.heartbeat_interval.FromTimedelta(timedelta(seconds=heartbeat))
+    if start:
+        request.start_time.FromDatetime(start)
+    return request
+
+
 def chosen(model: str, states: Iterable[State], labels: Mapping[str, str], owner: str) -> v1.GenerationFilter:
     return v1.GenerationFilter(model_id=model, states=map(v1.State.ValueType, states), labels=labels, owner=owner)
 

@@ -170,6 +170,23 @@ class Account:
     raw: v1.Account = field(repr=False, compare=False)
 
 
+@dataclass(frozen=True)
+class Event:
+    """A change of a render or of a budget. It has the same ID and type as the webhook.
+
+    Store resume_token when the event was processed. Client.events continues after it.
+    """
+
+    event_id: str
+    type: str
+    create_time: datetime | None
+    owner: str
+    render: Render | None
+    budget: Budget | None
+    resume_token: str
+    raw: v1.Event = field(repr=False, compare=False)
+
+
 class OutputKind(Named):
     """The kind of a model's results."""
 
@@ -260,6 +277,17 @@ def of(kind: Callable[..., T], raw: Message, **more: Any) -> T:
     """Converts a message to a value."""
     fields = raw.DESCRIPTOR.fields_by_name.items()
     return kind(**{name: _read(raw, one) for name, one in fields}, raw=raw, **more)
+
+
+def event_of(message: v1.WatchEventsResponse) -> Event:
+    """Converts the event in a message."""
+    raw = message.event
+    return Event(
+        raw.event_id, raw.type, _read(raw, raw.DESCRIPTOR.fields_by_name["create_time"]), raw.owner,
+        of(Render, raw.generation) if raw.HasField("generation") else None,
+        of(Budget, raw.budget) if raw.HasField("budget") else None,
+        message.resume_token, raw,
+    )  # fmt: skip
 
 
 def _read(raw: Message, one: Any) -> Any:

@@ -9,7 +9,7 @@ from easel_grpc import v1
 from easel_grpc.attempts import LONGEST, Attempts
 from easel_grpc.errors import Unavailable, seconds_of
 from easel_grpc.v1.reasons import WATCH_ENDS
-from easel_grpc.values import Heartbeat, Render, of
+from easel_grpc.values import Event, Heartbeat, Render, event_of, of
 
 MOST_ETAGS = 10_000  # maximum number of etags that a watch stores
 MOST_KNOWN_ETAGS = 1000  # maximum number of etags in a request
@@ -42,6 +42,10 @@ class Progress(Generic[T]):
             self.attempts.heartbeat = of(Heartbeat, message.heartbeat)
             if self.attempts.hooks.on_heartbeat:
                 self.attempts.hooks.on_heartbeat(self.attempts.heartbeat)
+        return self.state(message)
+
+    def state(self, message: Any) -> T | None:
+        """Returns the new state in a message, or None without a new state."""
         return self.newer(message.update) if message.HasField("update") else None
 
     def newer(self, update: Any) -> T | None:
@@ -92,6 +96,19 @@ class GenerationsProgress(Progress[Render]):
             return None
         self.attempts.failures = 0
         return of(Render, update.generation)
+
+
+class EventsProgress(Progress[Event]):
+    """The progress of the events of an owner."""
+
+    has_goal = False
+
+    def state(self, message: v1.WatchEventsResponse) -> Event | None:
+        self.request.resume_token = message.resume_token
+        if not message.HasField("event"):
+            return None
+        self.attempts.failures = 0
+        return event_of(message)
 
 
 class _Etags:

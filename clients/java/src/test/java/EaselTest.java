@@ -68,6 +68,11 @@ final class EaselTest {
         }
 
         @Override
+        public void watchEvents(WatchEventsRequest request, StreamObserver<WatchEventsResponse> to) {
+          answer(request, to);
+        }
+
+        @Override
         public void listGenerations(ListGenerationsRequest request, StreamObserver<ListGenerationsResponse> to) {
           answer(request, to);
         }
@@ -356,7 +361,29 @@ final class EaselTest {
   }
 
   @Test
-  void watchManySendsTheLatestEtags() throws IOException {
+  void eventsContinueAfterTheLastMessage() throws IOException {
+    var failed = io.github.easelgrpc.easel.v1.Event.newBuilder().setEventId("a").setGeneration(Generation.newBuilder().setGenerationId("gen_1"));
+    var budget = io.github.easelgrpc.easel.v1.Event.newBuilder().setEventId("b").setBudget(Budget.newBuilder().setLimitCents(100));
+    var heartbeat = WatchEventsResponse.newBuilder().setHeartbeat(io.github.easelgrpc.easel.v1.Heartbeat.getDefaultInstance()).setResumeToken("t2").build();
+    try (var test = new Scripted(
+        request -> List.of(WatchEventsResponse.newBuilder().setEvent(failed).setResumeToken("t1").build(), heartbeat, unavailable()),
+        request -> List.of(WatchEventsResponse.newBuilder().setEvent(budget).setResumeToken("t3").build()),
+        failing(Status.Code.OUT_OF_RANGE, "RESUME_TOKEN_EXPIRED", -1));
+        var events = test.easel.events(new EventQuery().resumeToken("t0").start(java.time.Instant.ofEpochSecond(1)).types("easel.generation.failed").owner("studio"))) {
+      var left = events.iterator();
+      var first = left.next();
+      equal(List.of("a", "gen_1", "t1", false), List.of(first.eventId(), first.render().orElseThrow().generationId(), first.resumeToken(), first.budget().isPresent()));
+      var second = left.next();
+      equal(List.of("b", 100L, "t3", false), List.of(second.eventId(), second.budget().orElseThrow().limitCents(), second.resumeToken(), second.render().isPresent()));
+      equal(ErrorReason.RESUME_TOKEN_EXPIRED, fails(InvalidRequestException.class, left::next).reason());
+      equal(List.of("t0", "t2", "t3"), test.requests.stream().map(request -> ((WatchEventsRequest) request).getResumeToken()).toList());
+      var request = (WatchEventsRequest) test.requests.get(0);
+      equal(List.of(1L, List.of("easel.generation.failed"), "studio"), List.of(request.getStartTime().getSeconds(), List.copyOf(request.getFilter().getTypesList()), request.getFilter().getOwner()));
+    }
+  }
+
+  @Test
+  void watchManySendsTheEtagsUpdatedLast() throws IOException {
     var updates = new ArrayList<Object>(IntStream.range(0, 1001).mapToObj(i -> update("gen_" + i, "e1", State.STATE_RUNNING)).toList());
     updates.add(1000, update("gen_0", "e2", State.STATE_RUNNING)); // before the last update
     updates.add(unavailable());

@@ -25,9 +25,13 @@ public record Account(
   }
 
   static Account of(io.github.easelgrpc.easel.v1.Account raw) {
-    var budgets = raw.getBudgetsList().stream().map(one -> new Budget(Names.of(one.getWindow(), "BUDGET_WINDOW_", Window.UNKNOWN), one.getLimitCents(),
-        one.getSpentCents(), one.getReservedCents(), Times.instant(one.getStartTime()), Times.instant(one.getResetTime()), one)).toList();
+    var budgets = raw.getBudgetsList().stream().map(Account::budget).toList();
     return new Account(raw.hasBalanceCents() ? OptionalLong.of(raw.getBalanceCents()) : OptionalLong.empty(), raw.getCurrencyCode(), budgets,
         raw.hasObserveTime() ? Optional.of(Times.instant(raw.getObserveTime())) : Optional.empty(), raw);
+  }
+
+  static Budget budget(io.github.easelgrpc.easel.v1.Budget raw) {
+    return new Budget(Names.of(raw.getWindow(), "BUDGET_WINDOW_", Window.UNKNOWN), raw.getLimitCents(), raw.getSpentCents(), raw.getReservedCents(),
+        Times.instant(raw.getStartTime()), Times.instant(raw.getResetTime()), raw);
   }
 }

@@ -204,6 +204,20 @@ public final class Easel implements AutoCloseable {
         .putAllKnownEtags(options.knownEtags).setFilter(options.filter.filter).setHeartbeatInterval(options.heartbeat).build());
   }
 
+  /** Reads the events from now on: see {@link #events(EventQuery)}. */
+  public Watch<Event> events() {
+    return events(new EventQuery());
+  }
+
+  /**
+   * Reads the durable events of the caller's owner: each at least once, and those of one render in order. It has no goal, reconnects
+   * after failures, and continues after the last event. If events after the token may have been deleted, it throws an exception with
+   * the reason RESUME_TOKEN_EXPIRED.
+   */
+  public Watch<Event> events(EventQuery query) {
+    return new EventsWatch(this, query.request.build());
+  }
+
   /** Returns the matching renders, latest first. Each page is read when it is needed. */
   public Iterable<Render> list(Filter filter) {
     var calls = read("ListGenerations", "");

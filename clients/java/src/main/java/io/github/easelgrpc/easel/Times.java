@@ -15,6 +15,10 @@ final class Times {
     return Duration.ofSeconds(seconds, duration.getNanos());
   }
 
+  static Timestamp timestamp(Instant time) {
+    return Timestamp.newBuilder().setSeconds(time.getEpochSecond()).setNanos(time.getNano()).build();
+  }
+
   static Instant instant(Timestamp time) {
     return Instant.ofEpochSecond(time.getSeconds(), time.getNanos());
   }

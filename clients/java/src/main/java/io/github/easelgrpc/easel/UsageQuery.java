@@ -1,6 +1,5 @@
 package io.github.easelgrpc.easel;
 
-import com.google.protobuf.Timestamp;
 import io.github.easelgrpc.easel.v1.ListUsageRequest;
 import java.time.Instant;
 
@@ -27,17 +26,13 @@ public final class UsageQuery {
 
   /** Sets the start of the period. Orders at this time are included. */
   public UsageQuery start(Instant time) {
-    request.setStartTime(timestamp(time));
+    request.setStartTime(Times.timestamp(time));
     return this;
   }
 
   /** Sets the end of the period. Orders at this time are excluded. */
   public UsageQuery end(Instant time) {
-    request.setEndTime(timestamp(time));
+    request.setEndTime(Times.timestamp(time));
     return this;
-  }
-
-  private static Timestamp timestamp(Instant time) {
-    return Timestamp.newBuilder().setSeconds(time.getEpochSecond()).setNanos(time.getNano()).build();
   }
 }

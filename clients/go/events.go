@@ -1,0 +1,70 @@
+package easel
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+// EventQuery selects events and the first of them. The zero value selects all events from now on.
+type EventQuery struct {
+	ResumeToken string    // token of the last event that the caller has processed; Start is then ignored
+	Start       time.Time // time of the first event
+	Types       []string  // empty means all types
+	Owner       string    // only for operators
+}
+
+// Event reports a change of a render or of a budget. It has the same ID and type as the webhook.
+type Event struct {
+	ID, Type    string
+	Time        time.Time // time when the event was written
+	Owner       string
+	Render      *Render // nil for a budget
+	Budget      *Budget // nil for a render
+	ResumeToken string  // continues after this event; store it when the event was processed
+	Raw         *easelv1.Event
+}
+
+// Events yields the durable events of the caller's owner: each event at least once, and those of one render in order. It handles
+// failures like Watch and continues after the last event. The loop ends only with an error and no event. A token whose events
+// may have been deleted ends it with the reason RESUME_TOKEN_EXPIRED.
+func (c *Client) Events(ctx context.Context, query EventQuery, options ...CallOption) iter.Seq2[*Event, error] {
+	return func(yield func(*Event, error) bool) {
+		ctx, o, cancel := c.begin(ctx, streamLimits, options)
+		defer cancel()
+		next := &easelv1.WatchEventsRequest{
+			ResumeToken: query.ResumeToken, StartTime: timestampOf(query.Start), HeartbeatInterval: durationpb.New(c.heartbeat),
+			Filter: &easelv1.EventFilter{Types: query.Types, Owner: query.Owner},
+		}
+		w := watch[*easelv1.WatchEventsResponse, Event]{attempts: c.attempt(o, "WatchEvents", "", ""), endless: true}
+		w.open = func(ctx context.Context) (stream[*easelv1.WatchEventsResponse], error) {
+			return c.Generations.WatchEvents(ctx, next)
+		}
+		w.take = func(message *easelv1.WatchEventsResponse) *Event {
+			next.ResumeToken = message.GetResumeToken()
+			return eventOf(message)
+		}
+		follow(ctx, w, yield)
+	}
+}
+
+// eventOf returns the event in a message, or nil if the message has none.
+func eventOf(message *easelv1.WatchEventsResponse) *Event {
+	e := message.GetEvent()
+	if e == nil {
+		return nil
+	}
+	event := &Event{ID: e.GetEventId(), Type: e.GetType(), Time: timeOf(e.GetCreateTime()), Owner: e.GetOwner(), ResumeToken: message.GetResumeToken(), Raw: e}
+	if e.Generation != nil {
+		event.Render = renderOf(e.GetGeneration())
+	}
+	if e.Budget != nil {
+		budget := budgetOf(e.GetBudget())
+		event.Budget = &budget
+	}
+	return event
+}

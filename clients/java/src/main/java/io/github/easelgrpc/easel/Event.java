@@ -1,0 +1,24 @@
+package io.github.easelgrpc.easel;
+
+import io.github.easelgrpc.easel.v1.WatchEventsResponse;
+import java.time.Instant;
+import java.util.Optional;
+
+/**
+ * A change of a render or of a budget. It has the same ID and type as the webhook.
+ *
+ * @param render absent for a budget
+ * @param budget absent for a render
+ * @param resumeToken continues after this event; store it when the event was processed
+ */
+public record Event(
+    String eventId, String type, Instant createTime, String owner, Optional<Render> render, Optional<Account.Budget> budget, String resumeToken,
+    io.github.easelgrpc.easel.v1.Event raw) {
+
+  static Event of(WatchEventsResponse message) {
+    var raw = message.getEvent();
+    return new Event(raw.getEventId(), raw.getType(), Times.instant(raw.getCreateTime()), raw.getOwner(),
+        raw.hasGeneration() ? Optional.of(new Render(raw.getGeneration(), null)) : Optional.empty(),
+        raw.hasBudget() ? Optional.of(Account.budget(raw.getBudget())) : Optional.empty(), message.getResumeToken(), raw);
+  }
+}
