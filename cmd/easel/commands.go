@@ -23,7 +23,7 @@ type commands struct {
 	Orders  ordersCmd  `cmd:"" group:"run" help:"List the orders in the ledger, or record the outcome of an order."`
 	Ledger  ledgerCmd  `cmd:"" group:"run" help:"Verify, back up, copy or migrate a ledger."`
 	Content contentCmd `cmd:"" group:"run" help:"Verify the copies of results, or copy a result again."`
-	Events  eventsCmd  `cmd:"" group:"run" help:"List the events sent to teams, or send them again."`
+	Events  eventsCmd  `cmd:"" group:"run" help:"List the events sent to teams, follow them, or send them again."`
 	Health  cli.Health `cmd:"" group:"run" help:"Check whether a server is serving."`
 	Doctor  doctorCmd  `cmd:"" group:"run" help:"Check a catalog at no cost, and print which values Easel cannot read and how to fix that."`
 

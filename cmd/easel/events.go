@@ -9,8 +9,9 @@ import (
 )
 
 type eventsCmd struct {
-	List   eventsListCmd   `cmd:"" help:"List the events of teams, including undelivered events."`
-	Replay eventsReplayCmd `cmd:"" help:"Resend a team's events."`
+	List   eventsListCmd    `cmd:"" help:"List the events of teams, including undelivered events."`
+	Follow cli.FollowEvents `cmd:"" help:"Print each event of your renders and budgets as it is written."`
+	Replay eventsReplayCmd  `cmd:"" help:"Resend a team's events."`
 }
 
 type eventsListCmd struct {

@@ -87,6 +87,9 @@ func grammar() Grammar {
 	return Grammar{Commands: func() any {
 		return &struct {
 			Health Health `cmd:""`
+			Events struct {
+				Follow FollowEvents `cmd:""`
+			} `cmd:""`
 			Commands
 		}{}
 	}}

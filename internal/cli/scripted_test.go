@@ -36,9 +36,10 @@ type scripted struct {
 	get      func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error)
 	list     func(*easelv1.ListGenerationsRequest) *easelv1.ListGenerationsResponse
 	remove   func(*easelv1.DeleteGenerationRequest) error
-	watch    func(*easelv1.WatchGenerationRequest, oneStream) error
-	watchAll func(*easelv1.WatchGenerationsRequest, manyStream) error
-	download func(*easelv1.DownloadGenerationRequest, downloadStream) error
+	watch    func(*easelv1.WatchGenerationRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error
+	watchAll func(*easelv1.WatchGenerationsRequest, grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error
+	events   func(*easelv1.WatchEventsRequest, grpc.ServerStreamingServer[easelv1.WatchEventsResponse]) error
+	download func(*easelv1.DownloadGenerationRequest, grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error
 }
 
 func (s *scripted) GetAccount(context.Context, *easelv1.GetAccountRequest) (*easelv1.GetAccountResponse, error) {
@@ -96,7 +97,11 @@ func (s *scripted) WatchGenerations(r *easelv1.WatchGenerationsRequest, stream m
 	return s.watchAll(r, stream)
 }
 
-func (s *scripted) DownloadGeneration(r *easelv1.DownloadGenerationRequest, stream downloadStream) error {
+func (s *scripted) WatchEvents(r *easelv1.WatchEventsRequest, stream grpc.ServerStreamingServer[easelv1.WatchEventsResponse]) error {
+	return s.events(r, stream)
+}
+
+func (s *scripted) DownloadGeneration(r *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
 	return s.download(r, stream)
 }
 

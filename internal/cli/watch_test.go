@@ -132,6 +132,40 @@ func TestALostWatchGoesOnFromWhatIsKnown(t *testing.T) {
 	})
 }
 
+func TestAWatchReconnectsOnEveryErrorThatMayPass(t *testing.T) {
+	for _, code := range []codes.Code{
+		codes.Unavailable, codes.Internal, codes.Unknown, codes.Aborted, codes.ResourceExhausted,
+		codes.DeadlineExceeded, codes.Canceled, codes.AlreadyExists, codes.DataLoss,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			dial := watchScript(t,
+				func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(code, "") },
+				func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(code, "") },
+				func(_ *easelv1.WatchGenerationRequest, s oneStream) error { sendState(s, succeeded); return nil })
+			if got := easelRun(t.Context(), dial, "watch", "gen_1"); got.exit != ExitOK {
+				t.Errorf("%v: exit %d\n%s", code, got.exit, got.stderr)
+			}
+		})
+	}
+}
+
+func TestAWatchEndsOnErrorsThatStay(t *testing.T) {
+	for code, exit := range map[codes.Code]int{
+		codes.NotFound: ExitNotFound, codes.Unauthenticated: ExitCredential,
+		codes.PermissionDenied: ExitCredential, codes.InvalidArgument: ExitUsage,
+		codes.FailedPrecondition: ExitFailure, codes.Unimplemented: ExitFailure,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			dial := watchScript(t,
+				func(*easelv1.WatchGenerationRequest, oneStream) error { return failing(code, "") },
+				func(_ *easelv1.WatchGenerationRequest, s oneStream) error { sendState(s, succeeded); return nil })
+			if got := easelRun(t.Context(), dial, "watch", "gen_1"); got.exit != exit {
+				t.Errorf("%v: exit %d, want %d\n%s", code, got.exit, exit, got.stderr)
+			}
+		})
+	}
+}
+
 func TestSilenceForThreeHeartbeatsIsALostStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var began, lost time.Time

@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"context"
+
+	easel "github.com/easel-grpc/easel/clients/go"
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/terminal"
+)
+
+// FollowEvents is the 'easel events follow' command.
+type FollowEvents struct {
+	callFlags
+	ResumeToken string   `placeholder:"TOKEN" help:"Continue after this token. With -o json, each event is printed with its token."`
+	Since       moment   `placeholder:"DATE" help:"Start with the events of this day (2026-11-01, UTC) or time (RFC 3339). Default: the next event."`
+	Type        []string `placeholder:"TYPE" help:"Only events of this type, such as easel.generation.succeeded. Separate several types with commas."`
+	Owner       string   `placeholder:"OWNER" help:"Only events of this owner. Only for operators."`
+}
+
+// Run prints each event as it is written, until the command is interrupted.
+func (c *FollowEvents) Run(ctx context.Context, s *session) error {
+	query := easel.EventQuery{ResumeToken: c.ResumeToken, Start: c.Since.start, Types: c.Type, Owner: c.Owner}
+	for event, err := range s.Events(ctx, query) {
+		if err != nil {
+			return err
+		}
+		s.Print(s.eventLine(event))
+	}
+	return s.Err()
+}
+
+// eventLine returns the line of an event: as JSON like over REST, or as text.
+func (s *session) eventLine(e *easel.Event) string {
+	subject := terminal.OneLine(e.Raw.GetGeneration().GetGenerationId())
+	if e.Budget != nil {
+		subject = terminal.OneLine(e.Budget.Window)
+	}
+	switch {
+	case s.json:
+		return compactJSON(&easelv1.WatchEventsResponse{Message: &easelv1.WatchEventsResponse_Event{Event: e.Raw}, ResumeToken: e.ResumeToken})
+	case s.quiet:
+		return subject
+	}
+	return joinNonEmpty(formatTime(e.Raw.GetCreateTime()), terminal.OneLine(e.Type), subject, terminal.OneLine(e.Owner))
+}

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+)
+
+func TestEventsAreFollowedPastALostConnection(t *testing.T) {
+	written := time.Date(2026, 11, 30, 6, 0, 0, 0, time.UTC)
+	event := func(id, token string) *easelv1.WatchEventsResponse {
+		return &easelv1.WatchEventsResponse{ResumeToken: token, Message: &easelv1.WatchEventsResponse_Event{Event: &easelv1.Event{
+			EventId: id, Type: "easel.generation.failed", CreateTime: timestamppb.New(written), Owner: "studio", Generation: &easelv1.Generation{GenerationId: "gen_" + id},
+		}}}
+	}
+	for name, tt := range map[string]struct {
+		flags []string
+		check func(t *testing.T, lines []string)
+	}{
+		"as a table": {nil, func(t *testing.T, lines []string) {
+			t.Helper()
+			if !strings.Contains(lines[0], "easel.generation.failed") || !strings.Contains(lines[1], "gen_b") || !strings.Contains(lines[1], "studio") {
+				t.Errorf("printed %q", lines)
+			}
+		}},
+		"only the renders": {[]string{"-q"}, func(t *testing.T, lines []string) {
+			t.Helper()
+			if strings.Join(lines, " ") != "gen_a gen_b" {
+				t.Errorf("printed %q", lines)
+			}
+		}},
+		"as JSON": {[]string{"-o", "json"}, func(t *testing.T, lines []string) {
+			t.Helper()
+			m := &easelv1.WatchEventsResponse{}
+			if err := protojson.Unmarshal([]byte(lines[1]), m); err != nil || m.GetResumeToken() != "t2" || m.GetEvent().GetEventId() != "b" {
+				t.Errorf("printed %q: %v", lines[1], err)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var asked []*easelv1.WatchEventsRequest
+				dial := (&scripted{events: func(r *easelv1.WatchEventsRequest, s grpc.ServerStreamingServer[easelv1.WatchEventsResponse]) error {
+					switch asked = append(asked, r); len(asked) {
+					case 1:
+						_ = s.Send(event("a", "t1"))
+						return failing(codes.Unavailable, "")
+					case 2:
+						_ = s.Send(event("b", "t2"))
+					}
+					return failing(codes.OutOfRange, "RESUME_TOKEN_EXPIRED")
+				}}).serve(t)
+				got := easelRun(t.Context(), dial, append([]string{"events", "follow", "--resume-token", "t0", "--since", "2026-11-29", "--type", "x,y", "--owner", "studio"}, tt.flags...)...)
+				lines := linesOf(got.stdout)
+				if len(lines) != 2 || len(asked) != 2 || asked[0].GetResumeToken() != "t0" || asked[1].GetResumeToken() != "t1" {
+					t.Fatalf("printed %q after %v\n%s", lines, asked, got.stderr)
+				}
+				if f := asked[0].GetFilter(); len(f.GetTypes()) != 2 || f.GetOwner() != "studio" || asked[0].GetStartTime().AsTime().Day() != 29 {
+					t.Errorf("asked for %v", asked[0])
+				}
+				if tt.check(t, lines); got.exit == ExitOK || !strings.Contains(got.stderr, "RESUME_TOKEN_EXPIRED") && !strings.Contains(got.stderr, "scripted") {
+					t.Errorf("exit code %d with\n%s", got.exit, got.stderr)
+				}
+			})
+		})
+	}
+}
