@@ -88,6 +88,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 // returns when the servers have drained.
 func (f *facade) serve(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
+	defer context.AfterFunc(ctx, f.beginStop)()
 	group.Go(func() error { return f.front.Serve(ctx) })
 	if f.account != nil {
 		group.Go(func() error { return f.account(ctx) })

@@ -23,11 +23,15 @@ const (
 	stages
 )
 
-// callShare is the percentage of the drain timeout that is for calls. The stages have the rest.
+// callShare is the percentage of the drain timeout that is for calls.
 const callShare = 75
 
-// stageNames contains the name of each stage for the log.
-var stageNames = [stages]string{"orders", "hub", "jobs", "ledger", "telemetry"}
+// shutdown contains the name of each stage for the log, and the percentage of the drain timeout after which the stop continues
+// even if the stage has not ended. A stage that ends early leaves its time to the next stage.
+var shutdown = [stages]struct {
+	name  string
+	share time.Duration
+}{{"orders", 85}, {"hub", 88}, {"jobs", 91}, {"ledger", 93}, {"telemetry", 95}}
 
 // telemetryMinimum is the minimum time for the last export. It may exceed a drain timeout below 10 s.
 const telemetryMinimum = time.Second
@@ -38,6 +42,9 @@ type background struct {
 	limit  time.Duration // drain timeout
 	logger *slog.Logger
 	ends   [stages][]func(context.Context) error
+
+	once  sync.Once
+	began time.Time // start of the shutdown
 }
 
 // start starts works, and cancels their context in the stage until.
@@ -60,25 +67,26 @@ func (b *background) closeAt(at stage, end func(context.Context) error) {
 	b.ends[at] = append(b.ends[at], end)
 }
 
-// stop runs the stages in order. Each stage may use half of the time that remains. If it does not end in that time, stop logs that
-// and runs the next stage.
+// beginStop records the start of the shutdown. Only the first call has an effect.
+func (b *background) beginStop() { b.once.Do(func() { b.began = time.Now() }) }
+
+// stop runs the stages in order. If a stage does not end in time, stop logs that and runs the next stage.
 func (b *background) stop(ctx context.Context) {
-	began := time.Now()
-	deadline := began.Add(b.limit * (100 - callShare) / 100)
+	b.beginStop()
 	for at := range stages {
-		limit := time.Until(deadline) / 2
-		if at == stopTelemetry {
-			limit = max(limit, telemetryMinimum)
-		}
-		if err := b.stopStage(context.WithoutCancel(ctx), at, limit); err != nil {
-			b.logger.Warn("stage not stopped", "stage", stageNames[at], "error", err)
+		if err := b.stopStage(context.WithoutCancel(ctx), at); err != nil {
+			b.logger.Warn("stage not stopped", "stage", shutdown[at].name, "error", err)
 		} else if b.logger != nil { // nil if startup failed before there was a logger
-			b.logger.Debug("stage stopped", "stage", stageNames[at], "elapsed_ms", time.Since(began).Milliseconds())
+			b.logger.Debug("stage stopped", "stage", shutdown[at].name, "elapsed_ms", time.Since(b.began).Milliseconds())
 		}
 	}
 }
 
-func (b *background) stopStage(ctx context.Context, at stage, limit time.Duration) error {
+func (b *background) stopStage(ctx context.Context, at stage) error {
+	limit := time.Until(b.began.Add(b.limit * shutdown[at].share / 100))
+	if at == stopTelemetry {
+		limit = max(limit, telemetryMinimum)
+	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	done := make(chan error, 1)
