@@ -129,7 +129,7 @@ func (t *transaction) tellOwner(o Order, changed []usage) error {
 
 // tellBudgets writes the events of the budgets of an owner that have reached a threshold. Each threshold is reported once.
 func (t *transaction) tellBudgets(owner string, periods []Budget, used []usage) error {
-	if t.l.outbox == nil {
+	if t.l.events == nil {
 		return nil
 	}
 	for _, b := range periods {

@@ -5,7 +5,7 @@ import "time"
 // EventConfig describes the owners that are notified of events, and builds the data of events. Every event is written. It is
 // delivered only if the process that writes it knows a receiver of the owner. The functions are called within transactions, so
 // they must not use the ledger or block.
-type Outbox struct {
+type EventConfig struct {
 	// Teams are the owners that this process knows, by name. [AllOwners] has the settings of the total budget's events.
 	Teams func() map[string]Team
 	// Generation returns the data of an event about an order's generation, as JSON. text is the text of the result, or nil.

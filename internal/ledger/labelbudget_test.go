@@ -113,7 +113,7 @@ func TestMoneyReturnsToTheLabelBudget(t *testing.T) {
 
 func TestLabelBudgetsAreApartFromOthers(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		l := openTelling(t, url, outbox(ledger.Limits{DailyCents: cents(100)}))
+		l := openTelling(t, url, eventConfig(ledger.Limits{DailyCents: cents(100)}))
 		r := labeled("k", "apollo", 1000)
 		r.Total = ledger.Limits{DailyCents: cents(22)} // counted once for the owner and not again for its label
 		r.LabelLimits["job"] = ledger.Limits{MonthlyCents: cents(1000)}
@@ -155,7 +155,7 @@ func percentages(t *testing.T, l *ledger.Ledger, owner string) (all []int64) {
 
 func TestThresholdsAreThoseOfTheTeamAndOfTheTotal(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		o := outbox(ledger.Limits{})
+		o := eventConfig(ledger.Limits{})
 		team, total := ledger.Limits{DailyCents: cents(22)}, ledger.Limits{DailyCents: cents(44)}
 		o.Teams = func() map[string]ledger.Team {
 			return map[string]ledger.Team{

@@ -177,7 +177,7 @@ func (t *transaction) markBudgeted(id string, limits map[string]Limits) error {
 	return err
 }
 
-// Renew extends a lease by [ClaimTime] and reports whether another attempt may be sent under it. The holder calls it before
+// Renew extends a lease by [OrderLease] and reports whether another attempt may be sent under it. The holder calls it before
 // each attempt. left is the time in which the attempt must be sent.
 func (l *Ledger) Renew(ctx context.Context, id string, lease int, apiKey string) (may bool, left time.Duration, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
@@ -386,7 +386,7 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 		return err
 	}
 	placed := number(next.State == lifecycle.Placed) - number(o.State == lifecycle.Placed) // change of the number of placed orders
-	if next.State == lifecycle.Refused && !next.Resolved && next.Claims == 1 {             // only budgets read the labels of a rejected order
+	if next.State == lifecycle.Refused && !next.Resolved && next.Leases == 1 {             // only budgets read the labels of a rejected order
 		if _, err := tx.exec(`DELETE FROM labels WHERE order_id = $1 AND budgeted = 0`, o.ID); err != nil {
 			return err
 		}

@@ -55,8 +55,8 @@ var comparisons = []comparison{{
 	journal: `SELECT order_id, COALESCE(owner, ''), '', 0, '', CASE kind WHEN {reserve} THEN cents WHEN {release} THEN -cents ELSE 0 END, CASE kind WHEN {charge} THEN cents ELSE 0 END,
 		CASE kind WHEN {refund} THEN cents ELSE 0 END FROM movements LEFT JOIN orders ON id = order_id`,
 }, {
-	amounts: []string{"number of orders", "spent amount", "reserved amount", "unconfirmed amount", "refunded amount"},
-	book:    `SELECT '', owner, period, start_time, CASE label WHEN '' THEN '' ELSE ' with the label ' || label END, orders, spent_cents, reserved_cents, unconfirmed_cents, refunded_cents FROM budgets`,
+	amounts:  []string{"number of orders", "spent amount", "reserved amount", "unconfirmed amount", "refunded amount"},
+	recorded: `SELECT '', owner, period, start_time, CASE label WHEN '' THEN '' ELSE ' with the label ' || label END, orders, spent_cents, reserved_cents, unconfirmed_cents, refunded_cents FROM budgets`,
 	journal: `SELECT '', owner, period, CASE period WHEN 'day' THEN order_time / 86400000000 * 86400000000 ELSE {month of order_time} END, place, CASE state WHEN {placed} THEN 1 ELSE 0 END, ` + spentCents + `, reserved_cents, unconfirmed_cents, refunded_cents
 		FROM (SELECT id AS counted, '' AS place FROM orders UNION ALL SELECT order_id, ' with the label ' || name || '=' || value FROM labels WHERE budgeted = 1) AS places
 		JOIN orders ON id = counted, (SELECT 'day' AS period UNION ALL SELECT 'month') AS periods`,

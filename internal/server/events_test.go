@@ -23,9 +23,9 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// withEvents sets the outbox, without which the ledger writes no events.
+// withEvents configures the ledger to write events.
 func withEvents(o *options) {
-	o.outbox = &ledger.Outbox{
+	o.events = &ledger.EventConfig{
 		Teams:      func() map[string]ledger.Team { return nil },
 		Generation: service.EventData{}.Generation, Budget: service.EventData{}.Budget,
 	}
@@ -175,7 +175,7 @@ func overVirtualTeams(t *testing.T, scenario func(t *testing.T, s *stack, c call
 	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := heldStack(t, []string{"shop"}, append(change, withEvents, func(o *options) { o.memory, o.sandbox.Speed = true, 0.0001 })...)
+				s := sharedStack(t, []string{"shop"}, append(change, withEvents, func(o *options) { o.memory, o.sandbox.Speed = true, 0.0001 })...)
 				scenario(t, s, form(s, "shop"))
 			})
 		})

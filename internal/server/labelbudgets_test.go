@@ -23,7 +23,7 @@ func overLabelBudgets(t *testing.T, scenario func(t *testing.T, s *stack, c call
 					writeCallers(t, file, fmt.Sprintf("studio: {labels: {required: [project], budgets: {project: {daily_cents: %d}}}}", cents), "poster, team: studio")
 				}
 				limit(5)
-				s := heldStackFrom(t, file, func(o *options) { o.ledger = database(t) })
+				s := sharedStackFrom(t, file, func(o *options) { o.ledger = database(t) })
 				scenario(t, s, as(s, "poster"), limit)
 			})
 		}

@@ -127,7 +127,7 @@ func (r *replica) boot() error {
 func (r *replica) frontend(ctx context.Context, p *process) (*server.Server, error) {
 	w := r.world
 	cfg := service.Config{
-		Feed: events.NewFeed(p.book, slog.New(slog.DiscardHandler)), Catalog: p.client, Hub: p.hub, Orders: p.orders, MaxStreamAge: w.plan.StreamAge, Seed: w.seed("service " + p.name),
+		Feed: events.NewFeed(p.ledger, slog.New(slog.DiscardHandler)), Catalog: p.client, Hub: p.hub, Orders: p.orders, MaxStreamAge: w.plan.StreamAge, Seed: w.seed("service " + p.name),
 	}
 	if w.plan.Held {
 		held := catalog.Shared(w.currentSharedKey)
