@@ -122,7 +122,7 @@ const (
 	// FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable: when it is
 	// terminal, or with force.
 	ErrorReason_GENERATION_ACTIVE ErrorReason = 37
-	// FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay of RetryInfo. To
+	// FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay in RetryInfo. To
 	// avoid this error, wait for the render first, or set wait_timeout.
 	ErrorReason_CONTENT_NOT_READY ErrorReason = 40
 	// FAILED_PRECONDITION. The render has no file and never will; the metadata has its state. Not

@@ -228,7 +228,7 @@ export enum ErrorReason {
   GENERATION_ACTIVE = 37,
 
   /**
-   * FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay of RetryInfo. To
+   * FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay in RetryInfo. To
    * avoid this error, wait for the render first, or set wait_timeout.
    *
    * @generated from enum value: CONTENT_NOT_READY = 40;
