@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -75,23 +74,6 @@ func startAttacked(t *testing.T, encrypted bool) attacked {
 	served := proctest.Serve(t, env)
 	a.grpc, a.rest, a.admin, a.pid = served.Address(t, "grpc"), served.Address(t, "http"), served.Address(t, "admin"), served.Pid()
 	return a
-}
-
-// resident returns the server's current and highest resident memory, in bytes.
-func (a attacked) resident(t *testing.T) (now, highest int) {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.pid))
-	if err != nil {
-		t.Skipf("this system does not report the memory of a process: %v", err)
-	}
-	for name, into := range map[string]*int{"VmRSS": &now, "VmHWM": &highest} {
-		kilobytes, err := strconv.Atoi(proctest.Find(t, name+`:\s+(\d+) kB`, string(text)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		*into = kilobytes << 10
-	}
-	return now, highest
 }
 
 // bystander sends calls over gRPC and REST until it is stopped. Every call must succeed.
@@ -315,7 +297,7 @@ func (a attacked) withstand(t *testing.T, e enemy, one func(enemy, net.Conn) int
 	for beside.calls.Load() < 200 && !t.Failed() {
 		time.Sleep(time.Millisecond)
 	}
-	before, _ := a.resident(t)
+	before, _ := proctest.Memory(t, a.pid)
 	undisturbed := beside.calls.Load()
 	beside.slowest.Store(0)
 	began := time.Now()
@@ -326,7 +308,7 @@ func (a attacked) withstand(t *testing.T, e enemy, one func(enemy, net.Conn) int
 	}
 	served := beside.calls.Load() - undisturbed
 	beside.stop()
-	_, highest := a.resident(t)
+	_, highest := proctest.Memory(t, a.pid)
 	t.Logf("%d got through in %v, memory %.1f%+.1f MiB, %d other calls, the slowest %v", done, took.Round(time.Millisecond),
 		float64(before)/(1<<20), float64(highest-before)/(1<<20), served, time.Duration(beside.slowest.Load()))
 	if done < least {

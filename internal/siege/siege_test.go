@@ -276,7 +276,7 @@ func (s *siege) alongside(a assault) {
 	stop()
 	working.Wait()
 	left := s.measure(length / 4)
-	_, highest := s.resident(s.t)
+	_, highest := proctest.Memory(s.t, s.pid)
 	s.t.Logf("quiet / attacked / after it: neighbour p99 %v / %v / %v; %d of the attack; memory %d MB, %+d MB at most; processors %v",
 		quiet, attacked, left, through.Load(), before>>20, (highest-before)>>20, worked)
 	s.judge(a, quiet, max(attacked, left), through.Load(), highest-before, worked)
@@ -304,6 +304,6 @@ func (s *siege) forgetPeak() (now int) {
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.pid), []byte("5"), 0o200); err != nil {
 		s.t.Logf("can't reset the peak memory, which is now measured since the start: %v", err)
 	}
-	now, _ = s.resident(s.t)
+	now, _ = proctest.Memory(s.t, s.pid)
 	return now
 }
