@@ -104,6 +104,10 @@ var catalog = []*model{
 				name: "palette", label: "Palette", kind: "array", help: "Colours such as #1d3557; the first one is the ground.",
 				min: bound(2), max: bound(8), items: &field{name: "colour", label: "Colour", kind: "string", min: bound(7), max: bound(7)},
 			},
+			{
+				name: "photo", label: "Photo", kind: "string", max: bound(16 << 20),
+				help: "Photo as a data URI. It tests large inputs, and does not change the picture.",
+			},
 			formatField, seedField,
 		},
 		price:  func(v paint.Values) int64 { return imagePrice(v, 2, v.Number("density")) },
