@@ -18,6 +18,7 @@ import (
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"github.com/tidwall/gjson"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -122,7 +123,8 @@ func readWhole(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, err
 		return body, nil
 	}
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, service.Fail(easelv1.ErrorReason_REQUEST_TOO_LARGE, fmt.Sprintf("the body is larger than %d bytes; send smaller inputs", large.Limit))
+		text := fmt.Sprintf("the body is larger than %d bytes, the EASEL_MAX_INPUTS of this server plus 256 KiB; send smaller inputs", large.Limit)
+		return nil, service.Fail(easelv1.ErrorReason_REQUEST_TOO_LARGE, text, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "inputs", Description: text}}})
 	}
 	if network, ok := errors.AsType[net.Error](err); ok && network.Timeout() {
 		return nil, service.Fail(easelv1.ErrorReason_REQUEST_BODY_TIMEOUT, fmt.Sprintf("the request did not arrive within %v", RequestTimeout))

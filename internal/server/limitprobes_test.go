@@ -63,7 +63,10 @@ func probeInputs(t *testing.T, c caller, limit int) {
 		resp := &easelv1.CreateGenerationResponse{}
 		err := c.call(t.Context(), "GenerationService/CreateGeneration", order, resp)
 		if n > 1 {
-			wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)
+			st := wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)
+			if !strings.HasPrefix(st.Message(), "inputs") || !strings.Contains(st.Message(), fmt.Sprintf("at most %d bytes as JSON, the EASEL_MAX_INPUTS", limit)) {
+				t.Errorf("the message is %q", st.Message())
+			}
 		} else if err != nil || resp.GetGeneration().GetGenerationId() != fmt.Sprint("gen_key-", n) {
 			t.Errorf("inputs of %d bytes are answered with %v", limit, err)
 		}

@@ -32,8 +32,8 @@ func FuzzInputsReachTheCatalogWithTheirValues(f *testing.F) { // fault I2
 		}
 		var got any
 		decoder := json.NewDecoder(bytes.NewReader(sent))
-		if err := decoder.Decode(&got); err != nil || checkInputsJSON(string(sent)) != nil {
-			t.Fatalf("%q became %q: %v, %v", text, sent, err, checkInputsJSON(string(sent)))
+		if err := decoder.Decode(&got); err != nil || checkInputsJSON(string(sent), sent) != nil {
+			t.Fatalf("%q became %q: %v, %v", text, sent, err, checkInputsJSON(string(sent), sent))
 		}
 		if diff := cmp.Diff(any(inputs.AsMap()), got); diff != "" {
 			t.Errorf("%q became %q: %s", text, sent, diff)

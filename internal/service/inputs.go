@@ -55,7 +55,7 @@ func (s *generations) inputs(req interface {
 },
 ) (json.RawMessage, error) {
 	limit := cmp.Or(s.cfg.MaxInputs, DefaultMaxInputs)
-	tooLarge := fmt.Sprintf("must have at most %d bytes as JSON", limit)
+	tooLarge := fmt.Sprintf("must have at most %d bytes as JSON, the EASEL_MAX_INPUTS of this server; send less", limit)
 	if len(req.GetInputsJson()) > limit {
 		return nil, InvalidRequest(Violation{Field: "inputs_json", Description: tooLarge})
 	}
@@ -75,10 +75,11 @@ func inputsBytes(inputs *structpb.Struct, text string) (json.RawMessage, error) 
 		}
 		return appendObject(nil, inputs, &position{name: "inputs"}, 1)
 	}
-	if err := checkInputsJSON(text); err != nil {
+	whole := json.RawMessage(text)
+	if err := checkInputsJSON(text, whole); err != nil {
 		return nil, InvalidRequest(Violation{Field: "inputs_json", Description: err.Error()})
 	}
-	return json.RawMessage(text), nil
+	return whole, nil
 }
 
 // valuesIn returns the number of values in an object, including nested values.
@@ -195,9 +196,9 @@ func appendText(dst []byte, text string) ([]byte, error) {
 	return append(dst, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...), err
 }
 
-// checkInputsJSON returns an error if text is not one JSON object that all parsers interpret alike.
-func checkInputsJSON(text string) error {
-	whole := []byte(text)
+// checkInputsJSON returns an error if text is not one JSON object that all parsers interpret alike. whole has the bytes of text,
+// which may be too large to copy often.
+func checkInputsJSON(text string, whole []byte) error {
 	switch {
 	case !utf8.ValidString(text):
 		return errors.New("is not valid UTF-8")
@@ -207,7 +208,8 @@ func checkInputsJSON(text string) error {
 	if _, depth := measure(whole); depth > maxDepth { // encoding/json reports very deep nesting as a syntax error
 		return errors.New(TooDeep)
 	}
-	if wrong, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(whole, new(json.RawMessage))); ok {
+	if !json.Valid(whole) {
+		wrong, _ := errors.AsType[*json.SyntaxError](json.Unmarshal(whole, new(json.RawMessage)))
 		return fmt.Errorf("is not valid JSON after %d bytes", wrong.Offset)
 	}
 	if hasLoneSurrogate(whole) {
