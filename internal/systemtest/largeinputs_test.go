@@ -1,0 +1,117 @@
+package systemtest
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	render "github.com/easel-grpc/easel/clients/go"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// maxInputs is the highest value of EASEL_MAX_INPUTS.
+const maxInputs = 16 << 20
+
+var photos = flag.Int("photos", 4, "concurrent orders of 16 MiB in TestPhotosAreOrderedConcurrently")
+
+// maxPhotoMemory is the maximum growth of the server's resident memory for each concurrent order, in bytes.
+const maxPhotoMemory = 256 << 20
+
+// largeInputs returns inputs with a photo that have exactly the given number of bytes as JSON.
+func largeInputs(bytes int) string {
+	const head, tail = `{"prompt":"a lake","size":"64x40","photo":"data:image/jpeg;base64,`, `"}`
+	return head + strings.Repeat("A", bytes-len(head)-len(tail)) + tail
+}
+
+// startForPhotos starts a server that accepts the largest inputs, in front of a sandbox, and a client.
+func startForPhotos(t *testing.T) (server *proctest.Process, client *render.Client) {
+	t.Helper()
+	const key = "sandbox_live_of_large_inputs"
+	box := start(t, nil, printsKey, "sandbox", "--addr", "127.0.0.1:0", "--speed", "50", "--key", key)
+	server = proctest.Serve(t, map[string]string{
+		"EASEL_UPSTREAM_URL": proctest.Find(t, `EASEL_UPSTREAM_URL=(\S+)`, box.Stdout.String()), "EASEL_MAX_INPUTS": fmt.Sprint(maxInputs),
+		"EASEL_UPSTREAM_KEY_FILE": fileOf(t, key), "EASEL_ALLOW_ANONYMOUS": "true", "EASEL_LEDGER_URL": sqliteLedger(t),
+	})
+	client, err := render.New(t.Context(), render.WithAddress(server.Address(t, "grpc")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return server, client
+}
+
+func TestPhotoOfTheMaximumSizeIsOrdered(t *testing.T) {
+	t.Parallel()
+	server, client := startForPhotos(t)
+	addr := server.Address(t, "http")
+	if _, err := client.Order(t.Context(), render.Order{Model: "studio/abstract", InputsJSON: largeInputs(maxInputs), Key: "grpc"}); err != nil {
+		t.Errorf("over gRPC: %v", err)
+	}
+	if text, err := placeByREST(t.Context(), addr, "rest", largeInputs(maxInputs)); err != nil || !strings.Contains(text, `"generationId"`) {
+		t.Errorf("over REST: %.300s, %v", text, err)
+	}
+	tooLarge := largeInputs(maxInputs + 1)
+	var invalid *render.InvalidRequestError
+	if _, err := client.Order(t.Context(), render.Order{Model: "studio/abstract", InputsJSON: tooLarge, Key: "large-grpc"}); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "inputs_json: must be at most 16777216 bytes") {
+		t.Errorf("a byte more over gRPC: %v", err)
+	}
+	for name, row := range map[string]struct{ inputs, reason string }{
+		"a byte more": {tooLarge, "INVALID_REQUEST"}, "a MiB more": {largeInputs(maxInputs + 1<<20), "REQUEST_TOO_LARGE"},
+	} {
+		text, err := placeByREST(t.Context(), addr, "large-rest", row.inputs)
+		for _, want := range []string{`"` + row.reason + `"`, `"field":"inputs"`, "EASEL_MAX_INPUTS"} {
+			if err != nil || !strings.Contains(strings.ReplaceAll(text, `": "`, `":"`), want) {
+				t.Errorf("%s over REST: no %s in %.500s, %v", name, want, text, err)
+			}
+		}
+	}
+}
+
+// TestPhotosAreOrderedConcurrently measures the memory for docs/operators.md, with -photos 50.
+func TestPhotosAreOrderedConcurrently(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it sends large orders")
+	}
+	server, client := startForPhotos(t)
+	inputs := largeInputs(maxInputs)
+	before, _ := proctest.Memory(t, server.Pid())
+	began := time.Now()
+	var all sync.WaitGroup
+	for n := range *photos {
+		all.Go(func() {
+			if _, err := client.Order(t.Context(), render.Order{Model: "studio/abstract", InputsJSON: inputs, Key: fmt.Sprint("k", n)}); err != nil {
+				t.Errorf("order %d: %v", n, err)
+			}
+		})
+	}
+	all.Wait()
+	_, highest := proctest.Memory(t, server.Pid())
+	t.Logf("%d concurrent orders of %d MiB in %v: %d MB resident before, at most %d MB", *photos, maxInputs>>20, time.Since(began).Round(time.Second), before/1e6, highest/1e6)
+	if highest-before > *photos*maxPhotoMemory {
+		t.Errorf("the memory has grown by %d MB", (highest-before)/1e6)
+	}
+}
+
+// placeByREST places an order by REST, and returns the body of the response.
+func placeByREST(ctx context.Context, addr, key, inputs string) (text string, err error) {
+	body := `{"modelId":"studio/abstract","idempotencyKey":"` + key + `","inputs":` + inputs + "}"
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/v1/generations", strings.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	whole, err := io.ReadAll(answer.Body)
+	return string(whole), err
+}
