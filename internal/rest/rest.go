@@ -22,6 +22,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/crossorigin"
+	"github.com/easel-grpc/easel/internal/rest/console"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -82,9 +83,10 @@ func securityHeaders(next http.Handler) http.Handler {
 	})
 }
 
-// handlePages adds the pages and the OpenAPI document to the routes.
+// handlePages adds the console, the other pages and the OpenAPI document to the routes.
 func handlePages(gateway *runtime.ServeMux, config Config) error {
 	pages := map[string]http.Handler{}
+	maps.Copy(pages, console.Handlers())
 	maps.Copy(pages, config.Pages)
 	if len(config.OpenAPI) > 0 {
 		pages["/openapi.json"] = document(config.OpenAPI)

@@ -1,0 +1,144 @@
+// Calls of the REST form of Easel, and its event streams.
+
+export const token = {
+  get: () => sessionStorage.getItem('easel.token'),
+  set: (value) => sessionStorage.setItem('easel.token', value),
+  drop: () => sessionStorage.removeItem('easel.token'),
+};
+
+// Failure is an error in the contract's words: google.rpc.Status with its details.
+export class Failure extends Error {
+  constructor(status, http, trace) {
+    super(status.message || `HTTP ${http}`);
+    const detail = (name) => (status.details ?? []).find((d) => d['@type'].endsWith(`google.rpc.${name}`)) ?? {};
+    const info = detail('ErrorInfo');
+    this.http = http;
+    this.reason = info.reason ?? '';
+    this.metadata = info.metadata ?? {};
+    this.violations = detail('BadRequest').fieldViolations ?? [];
+    const delay = detail('RetryInfo').retryDelay;
+    this.retrySeconds = delay === undefined ? undefined : parseFloat(delay);
+    this.requestId = detail('RequestInfo').requestId ?? trace;
+  }
+
+  get unauthenticated() { return this.http === 401; }
+
+  // Whether the same stream would fail again, by the rules of WatchGeneration.
+  get permanent() { return [400, 401, 402, 403, 404, 405, 412].includes(this.http); }
+}
+
+// A connection that fails has no status. The outcome of an order on it is unknown.
+const unreachable = (problem) => new Failure({ message: `Easel can't be reached: ${problem.message}` }, 0);
+const traceOf = (response) => response.headers.get('traceparent')?.split('-')[1];
+
+async function request(path, { method = 'GET', body, headers = {}, signal } = {}) {
+  if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
+  if (body) headers['Content-Type'] = 'application/json';
+  let response;
+  try {
+    response = await fetch(path, { method, headers, signal, body: body && JSON.stringify(body) });
+  } catch (problem) {
+    if (signal?.aborted) throw problem;
+    throw unreachable(problem);
+  }
+  if (response.ok) return response;
+  const status = await response.json().catch(() => ({}));
+  const failure = new Failure(status, response.status, traceOf(response));
+  if (failure.unauthenticated) document.dispatchEvent(new CustomEvent('signedout', { detail: failure }));
+  throw failure;
+}
+
+// call sends a unary call, and returns the response with the trace ID of the call.
+export async function call(path, options) {
+  const response = await request(path, options);
+  const trace = traceOf(response);
+  try {
+    return { ...await response.json(), trace };
+  } catch (problem) {
+    throw unreachable(problem);
+  }
+}
+
+export const content = async (id, options) => (await request(`/v1/generations/${encodeURIComponent(id)}/content`, options)).blob();
+
+// query returns the query string of the fields that are set. A list repeats its name.
+export function query(fields) {
+  const all = new URLSearchParams();
+  for (const [name, value] of Object.entries(fields)) for (const one of [value].flat()) if (one) all.append(name, one);
+  return all.size ? `?${all}` : '';
+}
+
+// pages calls a list until its last page.
+export async function pages(path, fields, member) {
+  const all = [];
+  for (let pageToken = ''; ;) {
+    const page = await call(path + query({ ...fields, pageSize: 1000, pageToken }));
+    all.push(...page[member]);
+    if (!(pageToken = page.nextPageToken)) return all;
+  }
+}
+
+const silence = 45_000; // three heartbeats
+const statusOfCode = { 3: 400, 5: 404, 7: 403, 9: 400, 12: 405, 16: 401 };
+
+// events reads one event stream until it ends. It calls receive with the name and the data of each event.
+async function events(path, options, receive) {
+  const quiet = new AbortController();
+  let alarm = setTimeout(() => quiet.abort(), silence);
+  try {
+    const signal = AbortSignal.any([options.signal, quiet.signal]);
+    const response = await request(path, { ...options, signal, headers: { Accept: 'text/event-stream' } });
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let text = ''; ;) {
+      const { value, done } = await reader.read();
+      if (done) throw new Failure({ message: 'The stream was cut off' }, 0);
+      clearTimeout(alarm);
+      alarm = setTimeout(() => quiet.abort(), silence);
+      const blocks = (text + value).split('\n\n');
+      text = blocks.pop();
+      for (const block of blocks) {
+        const field = (name) => block.split('\n').find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2);
+        const name = field('event');
+        if (name === 'done') return;
+        if (name === 'failure') {
+          const status = JSON.parse(field('data'));
+          const failure = new Failure(status, statusOfCode[status.code] ?? 503);
+          if (failure.unauthenticated) document.dispatchEvent(new CustomEvent('signedout', { detail: failure }));
+          throw failure;
+        }
+        if (name) receive(name, JSON.parse(field('data')));
+      }
+    }
+  } finally {
+    clearTimeout(alarm);
+    quiet.abort();
+  }
+}
+
+// watch follows an event stream over all interruptions, until it ends with OK or fails permanently. state reports "live" or the
+// error of an interruption. path is a function, so that a resumed stream can send the last etag.
+export async function watch(path, signal, receive, state = () => {}) {
+  for (let failures = 0; !signal.aborted;) {
+    let delay;
+    try {
+      return await events(path(), { signal }, (name, data) => {
+        failures = 0;
+        if (name === 'closing') delay = parseFloat(data.closing.retryDelay);
+        state('live');
+        receive(name, data);
+      });
+    } catch (problem) {
+      if (signal.aborted) return;
+      if (problem.permanent) throw problem;
+      state(problem);
+      const backoff = Math.min(15, 2 ** failures++) * (0.5 + Math.random() / 2);
+      await pause(delay ?? problem.retrySeconds ?? backoff, signal);
+    }
+  }
+}
+
+// pause waits for a number of seconds, or until the signal.
+export const pause = (seconds, signal) => new Promise((resolve) => {
+  const timer = setTimeout(resolve, seconds * 1000);
+  signal?.addEventListener('abort', () => { clearTimeout(timer); resolve(); }, { once: true });
+});

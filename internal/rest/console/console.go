@@ -1,0 +1,57 @@
+// Package console serves the console at /console: the gallery of renders, the order form, single renders, and money. It consists of
+// static files, and its scripts use only the public REST form and its event streams. The token of the caller stays in the
+// sessionStorage of the browser's tab.
+package console
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"fmt"
+	"net/http"
+	"path"
+	"time"
+)
+
+// Path is the path of the console's page. Its files are below it.
+const Path = "/console"
+
+// Policy is the Content-Security-Policy of the console. Pictures are shown from memory (blob:), because a request for them needs the
+// token.
+const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// mediaTypes are the media types of the files, by extension.
+var mediaTypes = map[string]string{
+	".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
+}
+
+//go:embed *.html *.css *.js *.svg
+var files embed.FS
+
+// Handlers returns the handlers of the console, by path, for GET and HEAD.
+func Handlers() map[string]http.Handler {
+	handlers := map[string]http.Handler{}
+	entries, _ := files.ReadDir(".") // it is embedded
+	for _, entry := range entries {
+		body, _ := files.ReadFile(entry.Name())
+		handlers[path.Join(Path, entry.Name())] = serve(mediaTypes[path.Ext(entry.Name())], body)
+	}
+	handlers[Path] = handlers[path.Join(Path, "index.html")]
+	delete(handlers, path.Join(Path, "index.html"))
+	return handlers
+}
+
+// serve returns a handler of bytes that are the same for all clients. A browser that has the bytes revalidates them, and does not
+// download them again.
+func serve(mediaType string, body []byte) http.Handler {
+	tag := fmt.Sprintf(`"%x"`, sha256.Sum256(body))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Content-Type", mediaType)
+		header.Set("Content-Security-Policy", Policy)
+		header.Set("Cache-Control", "no-cache")
+		header.Set("ETag", tag)
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
+	})
+}

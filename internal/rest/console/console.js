@@ -1,0 +1,75 @@
+// The console: signing in, and the way from an address to a view.
+import { call, token } from './api.js';
+import { $, h, problemBox } from './parts.js';
+import { gallery } from './gallery.js';
+import { order } from './order.js';
+import { render } from './render.js';
+import { money } from './money.js';
+
+const views = { gallery: [gallery, 'Gallery'], order: [order, 'Order'], render: [render, 'Render'], money: [money, 'Money'] };
+let current = new AbortController(); // ends the calls and streams of the view that is shown
+
+// live shows the condition of the view's event stream: "live", an error, or nothing if the view has none.
+function live(state) {
+  const shown = $('#live');
+  shown.hidden = !state;
+  shown.className = state === 'live' ? 'on' : 'off';
+  shown.title = state?.message ?? '';
+  const text = state === 'live' ? 'Live' : 'Reconnecting';
+  if (state && shown.textContent !== text) shown.textContent = text;
+}
+
+function open() {
+  current.abort();
+  current = new AbortController();
+  live();
+  const signedIn = token.get() !== null;
+  $('nav').hidden = $('#leave').hidden = !signedIn;
+  if (!signedIn) return signIn();
+  const [, name, ...rest] = location.hash.split('/');
+  const [view, title] = views[name] ?? views.gallery;
+  const { signal } = current;
+  document.title = `${title} – Easel`;
+  for (const link of document.querySelectorAll('nav a')) {
+    if (link.textContent === title) link.setAttribute('aria-current', 'page');
+    else link.removeAttribute('aria-current');
+  }
+  $('#main').replaceChildren(view(signal, (state) => signal.aborted || live(state), decodeURIComponent(rest.join('/'))));
+  ($('#main h1') ?? $('#main')).focus({ preventScroll: true });
+  scrollTo(0, 0);
+  return undefined;
+}
+
+// signIn asks for the token, and checks it with a call that costs nothing.
+function signIn(problem) {
+  const field = h('input', { id: 'token', type: 'password', autocomplete: 'off', spellcheck: 'false', 'aria-describedby': 'token-note' });
+  const form = h('form.signin.panel', { onsubmit: async (event) => {
+    event.preventDefault();
+    token.set(field.value.trim());
+    try {
+      await call('/v1/models?pageSize=1');
+    } catch (failure) {
+      if (failure.unauthenticated) return; // the form is shown again
+    }
+    open();
+  } },
+  h('h1', {}, 'Sign in'),
+  problem && problemBox(problem),
+  h('div.field', {}, h('label', { for: 'token' }, 'Token or API key'), field,
+    h('p.note', { id: 'token-note' }, 'From the operator of this server. This tab keeps it until it is closed.')),
+  h('button.primary', { type: 'submit' }, 'Sign in'));
+  document.title = 'Sign in – Easel';
+  $('#main').replaceChildren(form);
+  field.focus();
+}
+
+document.addEventListener('signedout', ({ detail }) => {
+  if (token.get() === null) return;
+  token.drop();
+  open();
+  signIn(detail);
+});
+$('#leave').addEventListener('click', () => { token.drop(); open(); });
+$('.skip').addEventListener('click', (event) => { event.preventDefault(); $('#main').focus(); });
+addEventListener('hashchange', open);
+open();

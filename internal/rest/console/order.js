@@ -1,0 +1,236 @@
+// The order form, made from the input fields of a model.
+import { call, pages, pause, watch } from './api.js';
+import { $, badge, cents, choice, duration, h, money, preview, problemBox, say, select, stateName } from './parts.js';
+
+export const traces = new Map(); // trace IDs of the orders of this page, by render
+
+// An order is kept under its idempotency key until its outcome is known, also when the page is loaded again.
+const pending = {
+  get: () => JSON.parse(sessionStorage.getItem('easel.order')),
+  set: (order) => sessionStorage.setItem('easel.order', JSON.stringify(order)),
+  drop: () => sessionStorage.removeItem('easel.order'),
+};
+
+const retried = [0, 409, 429, 503, 504];
+
+// place sends an order until its outcome is known. It repeats the same order under the same idempotency key.
+async function place(signal, interrupted) {
+  for (let failures = 0; ;) {
+    const order = pending.get();
+    try {
+      const placed = await call('/v1/generations', { method: 'POST', body: order.body, headers: { 'Idempotency-Key': order.key } });
+      pending.drop();
+      traces.set(placed.generation.generationId, placed.trace);
+      return placed.generation;
+    } catch (problem) {
+      const outcome = problem.metadata.order_outcome ?? 'unknown';
+      if (outcome === 'not_placed' || (outcome === 'not_placed_by_this_call' && !order.uncertain)) {
+        pending.drop();
+        throw problem;
+      }
+      pending.set({ ...order, uncertain: true });
+      const over = problem.reason === 'SUBMISSION_OUTCOME_UNKNOWN' && problem.retrySeconds === undefined;
+      if (over || !retried.includes(problem.http)) throw problem;
+      interrupted(problem);
+      await pause(problem.retrySeconds ?? Math.min(30, 2 ** failures++), signal);
+      if (signal.aborted) throw problem;
+    }
+  }
+}
+
+const plain = /^-?(0|[1-9]\d*)(\.\d+)?$/; // a number as in JSON; its digits are sent unchanged
+
+// field creates the control of an input field. read returns the value as JSON, or undefined if it is empty or the default.
+function field(f, changed) {
+  const id = `input-${f.name}`;
+  const name = f.displayName || f.name;
+  const kind = f.type.replace('INPUT_FIELD_TYPE_', '');
+  const number = kind === 'INTEGER' || kind === 'NUMBER';
+  const fallback = f.defaultValue;
+  const attributes = { id, name: f.name, required: f.required === true, 'aria-describedby': `${id}-note`, oninput: changed };
+  let control, read;
+  if (f.allowedValues.length) {
+    const values = f.allowedValues.map((v) => [JSON.stringify(v), String(v)]);
+    let value = fallback === undefined ? (f.required ? values[0][0] : '') : JSON.stringify(fallback);
+    const short = values.length < 7 && values.map(([, text]) => text).join('').length < 42;
+    if (fallback === undefined && !f.required) values.unshift(['', 'none']);
+    const choose = (v) => { value = v; changed(); };
+    control = short ? choice(name, values, value, choose, id) : select(values, value, { ...attributes, oninput: (e) => choose(e.target.value) });
+    read = () => value || undefined;
+  } else if (kind === 'BOOLEAN') {
+    control = h('input', { ...attributes, required: false, type: 'checkbox', checked: fallback === true });
+    read = () => String(control.checked);
+  } else if (number) {
+    const step = kind === 'INTEGER' ? '1' : 'any';
+    const limits = { step, min: String(f.minimum ?? ''), max: String(f.maximum ?? '') };
+    const typed = h('input', { ...attributes, ...limits, type: 'number', value: String(fallback ?? '') });
+    control = typed;
+    if (f.maximum - f.minimum <= 1e4) {
+      const span = f.maximum - f.minimum;
+      const slider = h('input', { ...limits, type: 'range', step: kind === 'INTEGER' ? '1' : String(span / 100), 'aria-label': name, value: String(fallback ?? f.minimum) });
+      slider.oninput = () => { typed.value = Number(Number(slider.value).toFixed(4)); changed(); };
+      typed.oninput = () => { slider.value = typed.value; changed(); };
+      control = h('div.ranged', {}, slider, typed);
+    }
+    read = () => (typed.value === '' ? undefined : plain.test(typed.value) ? typed.value : String(Number(typed.value)));
+  } else if (kind === 'STRING') {
+    const long = f.name === 'prompt' || (f.upstreamFields?.maxLength ?? 0) > 200;
+    control = long ? h('textarea', { ...attributes, rows: 4, dir: 'auto' }, String(fallback ?? '')) : h('input', { ...attributes, value: String(fallback ?? ''), dir: 'auto' });
+    read = () => (control.value === '' ? undefined : JSON.stringify(control.value));
+  } else { // an object, a list, or a type that is newer than this page
+    control = h('textarea', { ...attributes, rows: 3, placeholder: 'JSON' }, fallback === undefined ? '' : JSON.stringify(fallback));
+    read = () => control.value.trim() || undefined;
+  }
+  const error = h('p.error', { id: `${id}-error` });
+  const range = number && f.minimum !== undefined && f.maximum !== undefined && f.maximum < 1e9 && `${f.minimum} to ${f.maximum}`;
+  const note = h('p.note', { id: `${id}-note` }, [f.description, range].filter(Boolean).join(' '));
+  const element = h('div.field', {}, h('label', { for: id }, name, f.required ? h('i', {}, 'required') : ''), control, note, error);
+  return {
+    name: f.name, element,
+    filled: () => !f.required || read() !== undefined,
+    json: () => { const value = read(); return value === undefined || value === JSON.stringify(fallback) ? undefined : value; },
+    fail: (text) => {
+      error.textContent = text;
+      const inner = $('textarea, select, input', element);
+      inner.setAttribute('aria-invalid', String(Boolean(text)));
+      inner.setAttribute('aria-errormessage', error.id);
+    },
+  };
+}
+
+// labelsFrom returns the labels of a text such as "project=spring, page=3".
+const labelsFrom = (text) => Object.fromEntries(text.split(',').map((l) => l.split('=').map((s) => s.trim())).filter(([name, value]) => name && value));
+
+export function order(signal, live, wanted) {
+  const fieldset = h('div.fields', {});
+  const about = h('p.note', {});
+  const price = h('output.price', {}, '–');
+  const afford = h('p.note', {});
+  const ceiling = h('input', { id: 'ceiling', inputMode: 'decimal', placeholder: 'the price', 'aria-describedby': 'ceiling-note' });
+  const labels = h('input', { id: 'labels', placeholder: 'project=spring', dir: 'auto' });
+  const submit = h('button.primary', { type: 'submit' }, 'Order');
+  const outcome = h('div.outcome', { 'aria-live': 'polite' });
+  const models = h('div.field', {});
+  let model, fields = [], quoted, timer, asking;
+
+  const inputsJson = () => `{${fields.map((f) => [f.name, f.json()]).filter(([, v]) => v !== undefined).map(([n, v]) => `${JSON.stringify(n)}:${v}`).join(',')}}`;
+  const explain = (problem) => {
+    for (const f of fields) f.fail(problem?.violations.find((v) => v.field === `inputs.${f.name}`)?.description ?? '');
+  };
+
+  // quote asks for the price of the inputs, a moment after they were changed last.
+  const quote = () => {
+    clearTimeout(timer);
+    asking?.abort();
+    quoted = undefined;
+    price.classList.add('old');
+    timer = setTimeout(async () => {
+      if (!model || !fields.every((f) => f.filled())) {
+        price.textContent = '–';
+        afford.textContent = 'The price follows as soon as the required inputs are there.';
+        return;
+      }
+      asking = new AbortController();
+      try {
+        const { quote: q } = await call('/v1/generations:quote', { method: 'POST', body: { modelId: model.modelId, inputsJson: inputsJson() }, signal: asking.signal });
+        quoted = Number(q.priceCents);
+        price.textContent = money(quoted);
+        afford.textContent = q.balanceCents === undefined ? 'Charged when the order is accepted.' : q.affordable ? `${money(q.balanceCents)} in the account.` : `The balance of ${money(q.balanceCents)} does not cover it.`;
+        explain();
+      } catch (problem) {
+        if (problem.name === 'AbortError') return;
+        price.textContent = '–';
+        afford.textContent = problem.message;
+        explain(problem);
+      }
+      price.classList.remove('old');
+    }, 350);
+  };
+
+  const open = async (id) => {
+    try {
+      ({ model } = await call(`/v1/models/${id}`, { signal }));
+    } catch (problem) {
+      if (!signal.aborted) fieldset.replaceChildren(problemBox(problem, () => open(id)));
+      return;
+    }
+    about.textContent = model.description;
+    fields = model.inputFields.map((f) => field(f, quote));
+    fieldset.replaceChildren(...fields.map((f) => f.element));
+    quote();
+  };
+
+  // progress follows a placed order to its result.
+  const progress = (g) => {
+    const began = Date.now();
+    const bar = h('progress', { 'aria-label': 'Progress' });
+    const text = h('p.meta', {});
+    const result = h('figure', {});
+    let remaining;
+    const draw = () => {
+      const elapsed = Date.now() - began;
+      text.replaceChildren(badge(g.state), h('span', {}, money(g.costCents)), h('span', {}, duration(elapsed)));
+      if (remaining) bar.value = Math.min(0.97, elapsed / (elapsed + Math.max(200, remaining - Date.now())));
+    };
+    const ticking = setInterval(draw, 200);
+    signal.addEventListener('abort', () => clearInterval(ticking));
+    outcome.replaceChildren(bar, text, result, h('a.button', { href: `#/render/${encodeURIComponent(g.generationId)}` }, 'Open the render'));
+    outcome.scrollIntoView({ block: 'nearest' });
+    draw();
+    const path = () => `/v1/generations/${encodeURIComponent(g.generationId)}:watch?heartbeatInterval=1s&knownEtag=${encodeURIComponent(g.etag)}`;
+    const received = (name, data) => {
+      if (name === 'heartbeat' && data.heartbeat.typicalRemaining) remaining = Date.now() + parseFloat(data.heartbeat.typicalRemaining) * 1000;
+      if (name !== 'update') return;
+      g = data.update.generation;
+      draw();
+      if (!g.terminal) return;
+      clearInterval(ticking);
+      bar.remove();
+      result.replaceChildren(preview(g));
+      say(`The render has ${stateName(g.state)}`);
+    };
+    watch(path, signal, received, live).catch((problem) => outcome.append(problemBox(problem)));
+  };
+
+  const send = async () => {
+    submit.disabled = true;
+    outcome.replaceChildren(h('p.note', {}, 'Ordering …'));
+    try {
+      progress(await place(signal, (problem) => outcome.replaceChildren(problemBox(problem),
+        h('p.note', {}, 'It is not known yet whether the order was placed. It is sent again under the same idempotency key, so it is charged only once.'))));
+    } catch (problem) {
+      explain(problem);
+      const uncertain = pending.get();
+      outcome.replaceChildren(problemBox(problem, uncertain ? send : undefined), uncertain ? h('div', {},
+        h('p.note', {}, 'The order may exist. Sending it again under the same idempotency key is safe. Check the gallery before giving it up.'),
+        h('button.quiet', { type: 'button', onclick: () => { pending.drop(); outcome.replaceChildren(); } }, 'Give up this order')) : '');
+    }
+    submit.disabled = false;
+  };
+
+  const form = h('form.order', { onsubmit: (event) => {
+    event.preventDefault();
+    if (submit.disabled || pending.get()) return;
+    const limit = ceiling.value ? cents(ceiling.value) : quoted;
+    ceiling.setCustomValidity(ceiling.value && limit === undefined ? 'An amount such as 0.50' : '');
+    if (!form.reportValidity()) return;
+    pending.set({ key: crypto.randomUUID(), body: { modelId: model.modelId, inputsJson: inputsJson(), labels: labelsFrom(labels.value), ...(limit !== undefined && { maxCostCents: String(limit) }) } });
+    send();
+  } },
+  h('div.inputs', {}, models, about, fieldset),
+  h('aside.panel', { 'aria-label': 'Price and order' },
+    h('h2', {}, 'Price'), price, afford,
+    h('div.field', {}, h('label', { for: 'ceiling' }, 'Ceiling in euros'), ceiling, h('p.note', { id: 'ceiling-note' }, 'The order is refused if it costs more.')),
+    h('div.field', {}, h('label', { for: 'labels' }, 'Labels'), labels),
+    submit, outcome));
+
+  pages('/v1/models', {}, 'models').then((all) => {
+    if (!all.length) return models.append(h('p.hint', {}, 'There is no model that you may order from.'));
+    const selected = all.find((m) => m.modelId === wanted) ?? all[0];
+    models.append(h('label', { for: 'model' }, 'Model'), select(all.map((m) => [m.modelId, m.displayName || m.modelId]), selected.modelId,
+      { id: 'model', onchange: (e) => open(e.target.value) }));
+    return open(selected.modelId);
+  }).catch((problem) => models.append(problemBox(problem)));
+  if (pending.get()) send();
+  return h('section', {}, h('div.title', {}, h('h1', { tabIndex: -1 }, 'Order')), form);
+}

@@ -1,0 +1,122 @@
+// One render: its result, its inputs, its time line, and the same order as a command or program.
+import { call, content, watch } from './api.js';
+import { age, at, badge, choice, copyButton, duration, h, isPicture, labelsOf, money, picture, problemBox, promptOf, say, stateName } from './parts.js';
+import { traces } from './order.js';
+
+const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`; // for a shell
+
+function python(value) {
+  if (Array.isArray(value)) return `[${value.map(python).join(', ')}]`;
+  if (value && typeof value === 'object') return `{${Object.entries(value).map(([k, v]) => `${JSON.stringify(k)}: ${python(v)}`).join(', ')}}`;
+  return { true: 'True', false: 'False', null: 'None' }[String(value)] ?? JSON.stringify(value);
+}
+
+const programs = {
+  curl: (g, order) => `curl --fail-with-body -sS ${location.origin}/v1/generations \\
+  -H "Authorization: Bearer $EASEL_API_KEY" \\
+  -H "Idempotency-Key: $(uuidgen)" \\
+  -H "Content-Type: application/json" \\
+  -d ${quoted(JSON.stringify(order))}`,
+  grpcurl: (g, order) => `grpcurl -plaintext -H "authorization: Bearer $EASEL_API_KEY" \\
+  -d ${quoted(JSON.stringify(order)).replace(/}'$/, `,"idempotencyKey":"'$(uuidgen)'"}'`)} \\
+  "$EASEL_ADDR" easel.v1.GenerationService/CreateGeneration`,
+  Python: (g) => `import uuid
+import easel_grpc as easel
+
+client = easel.Client()  # from EASEL_ADDR and EASEL_API_KEY
+order = client.order(${JSON.stringify(g.modelId)}, ${python(g.inputs ?? {})}, key=str(uuid.uuid4()))
+for render in client.watch(order):
+    print(render.state, render.text)`,
+};
+
+// example shows the same order in each language.
+function example(g) {
+  const code = h('code', {});
+  let name = 'curl';
+  const show = () => { code.textContent = programs[name](g, { modelId: g.modelId, inputs: g.inputs ?? {} }); };
+  show();
+  return h('section.example', { 'aria-label': 'The same order as a program' },
+    h('div.title', {}, h('h2', {}, 'The same order'), choice('Language', Object.keys(programs).map((p) => [p, p]), name, (to) => { name = to; show(); }), copyButton(() => code.textContent)),
+    h('pre', { tabIndex: 0 }, code));
+}
+
+function result(g) {
+  if (g.text) return h('blockquote.large', { dir: 'auto' }, g.text.text);
+  if (g.failureMessage) return h('p.hint.bad', { dir: 'auto' }, g.failureMessage);
+  if (!g.file) return h('p.hint', {}, g.terminal ? `This render has ${stateName(g.state)} and has no result.` : h('span.busy', { 'aria-hidden': 'true' }), g.terminal ? '' : 'The result appears here.');
+  if (!isPicture(g)) return h('p.hint', {}, g.file.contentType ?? 'A file');
+  const image = h('img', { alt: promptOf(g) });
+  image.onload = () => image.classList.add('drawn');
+  picture(g.generationId).then((url) => { image.src = url; }, (problem) => image.replaceWith(problemBox(problem)));
+  return image;
+}
+
+async function save(g) {
+  const url = URL.createObjectURL(await content(g.generationId));
+  const extension = (g.file?.contentType ?? '').split('/')[1]?.split(/[;+]/)[0] ?? (g.text ? 'txt' : 'bin');
+  h('a', { href: url, download: `${g.generationId}.${extension}` }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 60_000);
+}
+
+// timeline lists the steps of a render. seen has the time at which this page saw it run.
+function timeline(g, seen, remaining) {
+  const steps = [['ordered', g.createTime], ['running', seen], [g.terminal ? stateName(g.state) : 'finished', g.terminalTime]]
+    .filter(([name, time]) => time || (name === 'finished' && !g.terminal));
+  return h('ol.timeline', {}, steps.map(([name, time], n) => h(time ? 'li.done' : 'li', {},
+    h('b', {}, name), time ? at(time) : h('span', {}, remaining === undefined ? 'not yet' : `typically ${duration(remaining * 1000)} more`),
+    n > 0 && time && steps[n - 1][1] && h('span.soft', {}, `after ${duration(new Date(time) - new Date(steps[n - 1][1]))}`))));
+}
+
+const row = (name, ...values) => [h('dt', {}, name), h('dd', { dir: 'auto' }, ...values)];
+
+export function render(signal, live, id) {
+  const view = h('section', {}, h('p.note', {}, 'Loading …'));
+  let g, trace, running, remaining, shown;
+
+  const draw = () => {
+    const heading = h('h1', { tabIndex: -1, dir: 'auto' }, promptOf(g) || g.generationId);
+    if (shown !== g.etag) view.replaceChildren(
+      h('p.crumb', {}, h('a', { href: '#/gallery' }, 'Gallery')),
+      h('div.render', {},
+        h('div', {}, h('figure.large', {}, result(g)), example(g)),
+        h('aside.panel', {}, heading,
+          h('p.meta', {}, badge(g.state), h('strong', {}, money(g.costCents)), age(g.createTime)),
+          h('div.steps', {}),
+          h('div.actions', {}, g.state === 'STATE_SUCCEEDED' && h('button', { type: 'button', onclick: () => save(g).catch((p) => view.prepend(problemBox(p))) }, 'Download'),
+            h('a.button.quiet', { href: `#/order/${g.modelId}` }, 'Order from this model')),
+          h('h2', {}, 'Inputs'),
+          h('dl', {}, Object.entries(g.inputs ?? {}).map(([name, value]) => row(name, typeof value === 'string' ? value : JSON.stringify(value)))),
+          h('h2', {}, 'Record'),
+          h('dl', {}, row('model', g.modelId), g.owner && row('owner', g.owner), g.caller && row('caller', g.caller),
+            Object.keys(g.labels ?? {}).length > 0 && row('labels', labelsOf(g)),
+            row('render', h('code', {}, g.generationId)),
+            traces.has(id) && row('order trace', h('code', {}, traces.get(id))),
+            row('last request', h('code', {}, trace ?? '–'))))));
+    shown = g.etag;
+    view.querySelector('.steps').replaceChildren(timeline(g, running, remaining));
+    document.title = `${promptOf(g) || id} – Easel`;
+  };
+
+  const received = (name, data) => {
+    const left = data.heartbeat?.typicalRemaining;
+    if (left) remaining = parseFloat(left);
+    if (name === 'update') {
+      if (!data.update.initial) say(`The render has changed: ${stateName(data.update.generation.state)}`);
+      g = { ...data.update.generation, labels: g.labels, caller: g.caller, owner: g.owner };
+      if (g.state === 'STATE_RUNNING') running ??= g.observeTime;
+    }
+    if (name === 'update' || left) draw();
+  };
+  const path = () => `/v1/generations/${encodeURIComponent(id)}:watch?until=WATCH_UNTIL_SETTLED&heartbeatInterval=2s&knownEtag=${encodeURIComponent(g.etag)}`;
+  const open = async () => {
+    try {
+      ({ generation: g, trace } = await call(`/v1/generations/${encodeURIComponent(id)}`, { signal }));
+      draw();
+      await watch(path, signal, received, live);
+    } catch (problem) {
+      if (!signal.aborted) view.replaceChildren(h('h1', { tabIndex: -1 }, 'Render'), problemBox(problem, open));
+    }
+  };
+  open();
+  return view;
+}

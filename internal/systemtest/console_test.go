@@ -1,0 +1,290 @@
+package systemtest
+
+import (
+	"bytes"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"image/png"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	_ "modernc.org/sqlite" // the ledger of the screenshots
+
+	"github.com/easel-grpc/easel/internal/auth"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// consoleCallers are the teams and callers of the console's tests. The token of a caller is its name with "-token".
+const consoleCallers = `teams: {studio: {budget: {daily_cents: 1500, monthly_cents: 20000}}, print: {budget: {daily_cents: 5}}}
+callers:
+  - {name: ops, team: studio, operator: true, tokens: [%q]}
+  - {name: poster, team: studio, tokens: [%q]}
+  - {name: flyers, team: print, tokens: [%q]}
+`
+
+func writeConsoleCallers(t *testing.T, file, text string) {
+	t.Helper()
+	text = fmt.Sprintf(text, auth.Hash("ops-token"), auth.Hash("poster-token"), auth.Hash("flyers-token"))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// studio is a sandbox with a server that a console talks to.
+type studio struct {
+	t       *testing.T
+	rest    string
+	callers string // file
+	flags   []string
+	process *proctest.Process
+}
+
+func openStudio(t *testing.T, flags ...string) *studio {
+	t.Helper()
+	chromium(t)
+	s := &studio{t: t, rest: "127.0.0.1:0", callers: filepath.Join(t.TempDir(), "callers.yaml")}
+	writeConsoleCallers(t, s.callers, consoleCallers)
+	s.flags = append([]string{"--callers", s.callers, "--db", filepath.Join(t.TempDir(), "studio.db"), "--seed", "7"}, flags...)
+	s.start()
+	return s
+}
+
+// start starts the server. A second start uses the address of the first.
+func (s *studio) start() {
+	s.t.Helper()
+	s.process = start(s.t, nil, proctest.DevReady, append(proctest.Dev(s.flags...), "--http-addr", s.rest)...)
+	s.rest = proctest.DevClients(s.t, s.process.Stdout.String())["REST"]
+}
+
+// order orders a render over REST.
+func (s *studio) order(caller, model string, inputs map[string]any, labels map[string]string) {
+	s.t.Helper()
+	body, err := json.Marshal(map[string]any{"modelId": model, "inputs": inputs, "labels": labels, "idempotencyKey": auth.Hash(fmt.Sprint(caller, model, inputs))})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, "http://"+s.rest+"/v1/generations", bytes.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+caller+"-token")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(answer.Body)
+		s.t.Fatalf("%s: %s", answer.Status, text)
+	}
+}
+
+// signIn opens the console and signs in as a caller.
+func (s *studio) signIn(caller, scheme string) *browser {
+	s.t.Helper()
+	b := openBrowser(s.t, scheme)
+	b.call(nil, "Page.navigate", map[string]any{"url": "http://" + s.rest + "/console"})
+	b.write("field for the token", `document.querySelector('#token')`, caller+"-token")
+	b.press("button to sign in", `document.querySelector('.signin button')`)
+	b.until("live gallery", `document.querySelector('#live').textContent === 'Live'`)
+	return b
+}
+
+// calm checks that the page caused no error except the expected ones, and no request to another host.
+func (s *studio) calm(b *browser, expected ...string) {
+	s.t.Helper()
+complaints:
+	for _, complaint := range b.complaints() {
+		for _, text := range expected {
+			if strings.Contains(complaint, text) {
+				continue complaints
+			}
+		}
+		s.t.Errorf("the browser complains: %s", complaint)
+	}
+	if others := b.foreignRequests(s.rest); len(others) > 0 {
+		s.t.Errorf("the console asked %q", others)
+	}
+}
+
+const (
+	aCard       = `[...document.querySelectorAll('.card')].find(c => c.innerText.includes('%s'))`
+	orderButton = `document.querySelector('.order .primary')`
+	promptInput = `document.querySelector('#input-prompt')`
+)
+
+func TestTheConsoleOrdersARenderThatBecomesAPicture(t *testing.T) {
+	t.Parallel()
+	s := openStudio(t, "--speed", "5")
+	b := s.signIn("poster", "light")
+	b.press("way out of an empty gallery", `document.querySelector('.hint a')`)
+	b.write("prompt", promptInput, "夕暮れの静かな海、Möwen über dem Watt")
+	b.write("label", `document.querySelector('#labels')`, "project=spring")
+	b.until("price", `/€0\.\d\d/.test(document.querySelector('output.price').textContent)`)
+	b.press("button to order", orderButton)
+	b.until("picture", `document.querySelector('.outcome img.drawn')`)
+	if kept := b.value(`Object.keys(sessionStorage).concat(Object.keys(localStorage), document.cookie).join()`); kept != "easel.token," {
+		t.Errorf("the browser keeps %v", kept)
+	}
+	b.press("link to the render", `document.querySelector('.outcome a')`)
+	b.until("large picture", `document.querySelector('.large img.drawn')`)
+	b.until("end of the time line", `document.querySelector('.timeline li.done:last-child b').textContent === 'succeeded'`)
+	b.until("inputs", `document.querySelector('.render dl').innerText.includes('夕暮れの静かな海')`)
+	b.until("command", `document.querySelector('pre').textContent.startsWith('curl') && !document.querySelector('pre').textContent.includes('poster-token')`)
+	b.press("link to the gallery", `document.querySelector('nav a')`)
+	b.until("card", fmt.Sprintf(aCard, "Möwen")+`?.querySelector('img.drawn')`)
+	b.until("label", fmt.Sprintf(aCard, "Möwen")+`.innerText.includes('spring')`)
+	b.press("link to money", `document.querySelector('nav a[href="#/money"]')`)
+	b.until("budgets", `document.querySelectorAll('.budget').length === 2`)
+	b.until("chart", `document.querySelector('.chart rect')`)
+	s.calm(b)
+}
+
+func TestTheConsoleSaysWhyABudgetRefusesAnOrder(t *testing.T) {
+	t.Parallel()
+	s := openStudio(t)
+	b := s.signIn("flyers", "dark")
+	b.press("link to order", `document.querySelector('nav a[href="#/order"]')`)
+	b.write("prompt", promptInput, "a poster")
+	b.until("price", `/€0\.\d\d/.test(document.querySelector('output.price').textContent)`)
+	b.press("button to order", orderButton)
+	b.until("reason", `document.querySelector('.problem')?.innerText.includes('BUDGET_EXCEEDED')`)
+	b.until("amounts", `/remaining €0\.05/.test(document.querySelector('.problem').innerText)`)
+	if b.value(`sessionStorage.getItem('easel.order')`) != nil {
+		t.Error("an order that was not placed is kept")
+	}
+	s.calm(b, "status of 402")
+}
+
+func TestTheConsoleAsksForAnotherTokenWhenItsTokenIsWithdrawn(t *testing.T) {
+	t.Parallel()
+	s := openStudio(t)
+	b := s.signIn("flyers", "light")
+	writeConsoleCallers(t, s.callers, strings.Replace(consoleCallers, "name: flyers, team: print", "name: other, team: studio", 1))
+	writeConsoleCallers(t, s.callers, "callers: [{name: ops, tokens: [%q]}, {name: poster, tokens: [%q]}]\n#%q")
+	b.until("form to sign in", `document.querySelector('#token') && document.querySelector('.problem').innerText.includes('CALLER_UNKNOWN')`)
+	if b.value(`sessionStorage.getItem('easel.token')`) != nil {
+		t.Error("a withdrawn token is kept")
+	}
+	s.calm(b, "status of 401")
+}
+
+func TestTheConsoleContinuesAfterARestartOfTheServer(t *testing.T) {
+	t.Parallel()
+	s := openStudio(t, "--speed", "20")
+	b := s.signIn("poster", "light")
+	s.order("poster", "studio/haiku", map[string]any{"prompt": "before"}, nil)
+	b.until("text of the first render", fmt.Sprintf(aCard, "before")+`?.querySelector('blockquote')`)
+	s.process.Stop()
+	b.until("notice", `document.querySelector('#live').textContent === 'Reconnecting'`)
+	s.start()
+	b.until("connection", `document.querySelector('#live').textContent === 'Live'`)
+	s.order("poster", "studio/haiku", map[string]any{"prompt": "after"}, nil)
+	b.until("text of the second render", fmt.Sprintf(aCard, "after")+`?.querySelector('blockquote')`)
+	s.calm(b, "ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "status of 503")
+}
+
+// TestScreenshotsOfTheConsole writes the screenshots into the directory EASEL_SCREENSHOTS, if it is set: see make screenshots.
+func TestScreenshotsOfTheConsole(t *testing.T) {
+	directory := os.Getenv("EASEL_SCREENSHOTS")
+	if directory == "" {
+		t.Skip("EASEL_SCREENSHOTS is not set")
+	}
+	s := openStudio(t, "--speed", "40", "--balance", "80.00")
+	for n, prompt := range []string{
+		"a calm sea at dusk", "Nebel über dem Tal, kurz vor Sonnenaufgang", "desert night, many stars", "snow on the high moor", "Ein Wald nach dem Regen",
+		"storm over the strait", "forest at dawn", "mountains, first light", "ein See im Herbst, windstill", "sunset behind the dunes", "a sea of clouds", "Winter am Fjord",
+	} {
+		s.order("poster", "studio/landscape", map[string]any{"prompt": prompt, "size": "640x400"}, map[string]string{"project": []string{"spring", "atlas", "cards"}[n%3]})
+		if n%2 == 0 {
+			s.order("poster", "studio/haiku", map[string]any{"prompt": prompt}, map[string]string{"project": "cards"})
+		}
+		if n%3 == 0 {
+			s.order("ops", "studio/abstract", map[string]any{"prompt": "ink, " + prompt, "size": "640x400"}, map[string]string{"project": "atlas"})
+		}
+	}
+	s.order("poster", "studio/landscape", map[string]any{"prompt": "a lake [fail]"}, map[string]string{"project": "spring"})
+	b := s.signIn("ops", "light")
+	b.until("end of all renders", `document.querySelectorAll('.card').length > 20 && !document.querySelector('.card .queued, .card .running')`)
+	s.process.Stop()
+	spreadOrders(t, s.flags[3]+".ledger", 14)
+	s.start()
+	s.order("poster", "studio/landscape", map[string]any{"prompt": "Ebbe im Watt, letzte Sonne", "size": "640x400"}, map[string]string{"project": "spring"})
+	for _, scheme := range []string{"light", "dark"} {
+		b := s.signIn("ops", scheme)
+		for _, width := range []int{1440, 800} {
+			b.call(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": map[int]int{1440: 900, 800: 1000}[width], "deviceScaleFactor": 1, "mobile": false})
+			s.shoot(b, filepath.Join(directory, fmt.Sprintf("console-%%s-%d-%s.png", width, scheme)))
+		}
+		s.calm(b)
+	}
+}
+
+// spreadOrders moves the orders of a ledger to different days, because a chart of one day shows little.
+func spreadOrders(t *testing.T, file string, days int) {
+	t.Helper()
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, statement := range []string{
+		fmt.Sprintf(`UPDATE orders SET order_time = order_time - 86400000000 * (rowid * 5 %% %d)`, days),
+		`DELETE FROM rollups`,
+		`INSERT INTO rollups SELECT order_time / 86400000000 * 86400000000, owner, caller, model_id, COUNT(*), SUM(status IN (3, 5)), SUM(COALESCE(cost_cents, 0)),
+			SUM(refunded_cents), SUM(reserved_cents), SUM(unconfirmed_cents) FROM orders WHERE state = 2 GROUP BY 1, 2, 3, 4`,
+	} {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// shoot writes a screenshot of each view. file has %s in place of the name of the view.
+func (s *studio) shoot(b *browser, file string) {
+	visit := func(address string) { b.value(`void (location.hash = '` + address + `')`) }
+	pictures := `[...document.querySelectorAll('.card img')].filter(i => i.getBoundingClientRect().top < innerHeight).every(i => i.complete && i.classList.contains('drawn'))`
+	visit("#/gallery")
+	b.until("gallery", `document.querySelectorAll('.card').length > 20 && document.querySelector('#live').textContent === 'Live' && `+pictures)
+	save(b, fmt.Sprintf(file, "gallery"))
+	b.press("first render with a picture", fmt.Sprintf(aCard, "Ebbe im Watt"))
+	b.until("render", `document.querySelector('.large img.drawn')`)
+	save(b, fmt.Sprintf(file, "render"))
+	visit("#/order/studio/landscape")
+	b.write("prompt", promptInput, "Nordlicht über dem Fjord, ruhiges Wasser")
+	b.until("price", `/€0\.\d\d/.test(document.querySelector('output.price').textContent) && !document.querySelector('.price.old')`)
+	save(b, fmt.Sprintf(file, "order"))
+	visit("#/money")
+	b.until("money", `document.querySelectorAll('.budget').length === 2 && document.querySelector('.chart rect') && document.querySelector('tfoot')`)
+	save(b, fmt.Sprintf(file, "money"))
+}
+
+// maxScreenshotBytes is the largest screenshot for the README.
+const maxScreenshotBytes = 300 << 10
+
+// save writes a screenshot with the best compression, after the transitions of the page.
+func save(b *browser, file string) {
+	b.t.Helper()
+	b.until("still page", `Promise.all(document.getAnimations().map(a => a.effect.getComputedTiming().iterations === Infinity || a.finished)).then(() => true)`)
+	var shot struct{ Data []byte }
+	b.call(&shot, "Page.captureScreenshot", nil)
+	picture, err := png.Decode(bytes.NewReader(shot.Data))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, picture); err != nil {
+		b.t.Fatal(err)
+	}
+	if out.Len() > maxScreenshotBytes {
+		b.t.Errorf("%s has %d bytes", file, out.Len())
+	}
+	if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
