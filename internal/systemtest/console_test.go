@@ -2,14 +2,18 @@ package systemtest
 
 import (
 	"bytes"
+	"cmp"
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/color"
 	"image/png"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -214,9 +218,10 @@ func TestScreenshotsOfTheConsole(t *testing.T) {
 	s.process.Stop()
 	spreadOrders(t, s.flags[3]+".ledger", 14)
 	s.start()
-	s.order("poster", "studio/landscape", map[string]any{"prompt": "Ebbe im Watt, letzte Sonne", "size": "640x400"}, map[string]string{"project": "spring"})
+	s.order("poster", "studio/landscape", map[string]any{"prompt": "Ebbe im Watt, letzte Sonne", "size": "1024x640"}, map[string]string{"project": "spring"})
 	for _, scheme := range []string{"light", "dark"} {
 		b := s.signIn("ops", scheme)
+		b.call(nil, "Emulation.setScrollbarsHidden", map[string]any{"hidden": true})
 		for _, width := range []int{1440, 800} {
 			b.call(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": map[int]int{1440: 900, 800: 1000}[width], "deviceScaleFactor": 1, "mobile": false})
 			s.shoot(b, filepath.Join(directory, fmt.Sprintf("console-%%s-%d-%s.png", width, scheme)))
@@ -267,10 +272,10 @@ func (s *studio) shoot(b *browser, file string) {
 // maxScreenshotBytes is the largest screenshot for the README.
 const maxScreenshotBytes = 300 << 10
 
-// save writes a screenshot with the best compression, after the transitions of the page.
+// save writes a screenshot with 256 colors and the best compression, after the transitions of the page.
 func save(b *browser, file string) {
 	b.t.Helper()
-	b.until("still page", `Promise.all(document.getAnimations().map(a => a.effect.getComputedTiming().iterations === Infinity || a.finished)).then(() => true)`)
+	b.value(`Promise.all(document.getAnimations().filter(a => a.effect.getComputedTiming().iterations !== Infinity).map(a => a.finished)).then(() => {})`)
 	var shot struct{ Data []byte }
 	b.call(&shot, "Page.captureScreenshot", nil)
 	picture, err := png.Decode(bytes.NewReader(shot.Data))
@@ -278,7 +283,7 @@ func save(b *browser, file string) {
 		b.t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, picture); err != nil {
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, paletted(picture)); err != nil {
 		b.t.Fatal(err)
 	}
 	if out.Len() > maxScreenshotBytes {
@@ -287,4 +292,70 @@ func save(b *browser, file string) {
 	if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
 		b.t.Fatal(err)
 	}
+}
+
+// colorCount is a color of a picture with the number of its pixels.
+type colorCount struct {
+	color [3]uint8
+	count int
+}
+
+// paletted returns a picture with at most 256 colors, by median cut. The most frequent color stands for the others of its box, so
+// that the colors of areas stay exact.
+func paletted(picture image.Image) *image.Paletted {
+	counts := map[[3]uint8]int{}
+	bounds := picture.Bounds()
+	at := func(x, y int) [3]uint8 {
+		r, g, b, _ := picture.At(x, y).RGBA()
+		return [3]uint8{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8)}
+	}
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			counts[at(x, y)]++
+		}
+	}
+	var all []colorCount
+	for c, n := range counts {
+		all = append(all, colorCount{c, n})
+	}
+	slices.SortFunc(all, func(a, b colorCount) int { return slices.Compare(a.color[:], b.color[:]) })
+	index := map[[3]uint8]uint8{}
+	out := image.NewPaletted(bounds, nil)
+	for n, box := range boxes(all, 256) {
+		frequent := slices.MaxFunc(box, func(a, b colorCount) int { return cmp.Compare(a.count, b.count) }).color
+		out.Palette = append(out.Palette, color.RGBA{frequent[0], frequent[1], frequent[2], 255})
+		for _, c := range box {
+			index[c.color] = uint8(n)
+		}
+	}
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			out.SetColorIndex(x, y, index[at(x, y)])
+		}
+	}
+	return out
+}
+
+// boxes divides colors into at most most boxes. It halves the box with the widest range of a channel first.
+func boxes(all []colorCount, most int) [][]colorCount {
+	divided := [][]colorCount{all}
+	for len(divided) < most {
+		widest, channel, width := 0, 0, 0
+		for n, box := range divided {
+			for c := range 3 {
+				by := func(a, b colorCount) int { return cmp.Compare(a.color[c], b.color[c]) }
+				if span := int(slices.MaxFunc(box, by).color[c]) - int(slices.MinFunc(box, by).color[c]); span > width {
+					widest, channel, width = n, c, span
+				}
+			}
+		}
+		if width == 0 {
+			break
+		}
+		box := divided[widest]
+		slices.SortStableFunc(box, func(a, b colorCount) int { return cmp.Compare(a.color[channel], b.color[channel]) })
+		divided[widest] = box[:len(box)/2]
+		divided = append(divided, box[len(box)/2:])
+	}
+	return divided
 }

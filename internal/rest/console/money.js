@@ -25,7 +25,7 @@ function budget(b) {
 function svg(name, attributes = {}, ...children) {
   const element = document.createElementNS('http://www.w3.org/2000/svg', name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
-  element.append(...children.flat());
+  element.append(...children.flat(3));
   return element;
 }
 

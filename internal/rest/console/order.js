@@ -52,7 +52,7 @@ function field(f, changed) {
   if (f.allowedValues.length) {
     const values = f.allowedValues.map((v) => [JSON.stringify(v), String(v)]);
     let value = fallback === undefined ? (f.required ? values[0][0] : '') : JSON.stringify(fallback);
-    const short = values.length < 7 && values.map(([, text]) => text).join('').length < 42;
+    const short = values.length < 7 && values.map(([, text]) => text).join('').length < 32;
     if (fallback === undefined && !f.required) values.unshift(['', 'none']);
     const choose = (v) => { value = v; changed(); };
     control = short ? choice(name, values, value, choose, id) : select(values, value, { ...attributes, oninput: (e) => choose(e.target.value) });
