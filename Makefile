@@ -32,7 +32,7 @@ LANGUAGES ?= python typescript java
 .DEFAULT_GOAL := help
 .PHONY: help build grpcurl demo run test test-race test-system test-clients test-attacks test-replicas test-content test-postgres torture simulate simulate-bugs one-order bench bench-counts bench-schedule \
   check lint prose tidy licences page-licences breaking vulnerabilities reproducible generate version packages image fmt clean \
-  package-python package-typescript package-java client-python client-python-oldest client-python-newest client-typescript client-java client-rust
+  screenshots package-python package-typescript package-java client-python client-python-oldest client-python-newest client-typescript client-java client-rust
 
 # need COMMAND,PURPOSE,PACKAGE fails with a one-line message if a command is missing.
 need = command -v $(1) >/dev/null || { echo "$(1) is not on this machine, and $(2) need it: install $(3) or newer" >&2; exit 1; }
@@ -290,6 +290,10 @@ generate: .build/protodeps .build/tools ## Generate gen/ from proto/
 	@# after a change, because another gzip may produce other bytes.
 	@sed '$$ { /^\/\/# sourceMappingURL=/d; }' .build/tools/page/node_modules/@scalar/api-reference/dist/browser/standalone.js > .build/scalar.js
 	@gzip -dc internal/rest/page/scalar.js.gz | cmp -s - .build/scalar.js || gzip -9nc .build/scalar.js > internal/rest/page/scalar.js.gz
+
+screenshots: ## Write the screenshots of the console into docs/images (needs Chromium)
+	@$(call need,chromium,screenshots,Chromium)
+	EASEL_SCREENSHOTS='$(CURDIR)/docs/images' $(GO) test -count=1 ./internal/systemtest -run TestScreenshotsOfTheConsole
 
 image: ## Build the container image easel:VERSION (needs Docker)
 	docker build -f deploy/Dockerfile --build-arg VERSION='$(VERSION)' --build-arg REVISION='$(REVISION)' -t 'easel:$(VERSION)' .

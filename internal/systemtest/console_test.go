@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"image/draw"
 	"image/png"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -202,7 +204,7 @@ func TestScreenshotsOfTheConsole(t *testing.T) {
 	s := openStudio(t, "--speed", "40", "--balance", "80.00")
 	for n, prompt := range []string{
 		"a calm sea at dusk", "Nebel über dem Tal, kurz vor Sonnenaufgang", "desert night, many stars", "snow on the high moor", "Ein Wald nach dem Regen",
-		"storm over the strait", "forest at dawn", "mountains, first light", "ein See im Herbst, windstill", "sunset behind the dunes", "a sea of clouds", "Winter am Fjord",
+		"storm over the strait", "forest at dawn", "mountains, first light", "ein See im Herbst, windstill", "sunset behind the dunes", "夕暮れの静かな海", "Winter am Fjord",
 	} {
 		s.order("poster", "studio/landscape", map[string]any{"prompt": prompt, "size": "640x400"}, map[string]string{"project": []string{"spring", "atlas", "cards"}[n%3]})
 		if n%2 == 0 {
@@ -296,66 +298,100 @@ func save(b *browser, file string) {
 
 // colorCount is a color of a picture with the number of its pixels.
 type colorCount struct {
-	color [3]uint8
+	color color.RGBA
 	count int
 }
 
-// paletted returns a picture with at most 256 colors, by median cut. The most frequent color stands for the others of its box, so
-// that the colors of areas stay exact.
+func (c colorCount) channel(n int) int { return int([]uint8{c.color.R, c.color.G, c.color.B}[n]) }
+
+// paletted returns a picture with at most 256 colors, dithered. The most frequent colors, which are those of areas, stay exact. The
+// others are chosen by median cut.
 func paletted(picture image.Image) *image.Paletted {
-	counts := map[[3]uint8]int{}
+	counts := map[color.RGBA]int{}
 	bounds := picture.Bounds()
-	at := func(x, y int) [3]uint8 {
-		r, g, b, _ := picture.At(x, y).RGBA()
-		return [3]uint8{uint8(r >> 8), uint8(g >> 8), uint8(b >> 8)}
-	}
 	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
 		for x := bounds.Min.X; x < bounds.Max.X; x++ {
-			counts[at(x, y)]++
+			counts[color.RGBAModel.Convert(picture.At(x, y)).(color.RGBA)]++
 		}
 	}
 	var all []colorCount
 	for c, n := range counts {
 		all = append(all, colorCount{c, n})
 	}
-	slices.SortFunc(all, func(a, b colorCount) int { return slices.Compare(a.color[:], b.color[:]) })
-	index := map[[3]uint8]uint8{}
+	slices.SortFunc(all, func(a, b colorCount) int {
+		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(a.color.R, b.color.R), cmp.Compare(a.color.G, b.color.G), cmp.Compare(a.color.B, b.color.B))
+	})
+	const exact = 40
 	out := image.NewPaletted(bounds, nil)
-	for n, box := range boxes(all, 256) {
-		frequent := slices.MaxFunc(box, func(a, b colorCount) int { return cmp.Compare(a.count, b.count) }).color
-		out.Palette = append(out.Palette, color.RGBA{frequent[0], frequent[1], frequent[2], 255})
-		for _, c := range box {
-			index[c.color] = uint8(n)
-		}
+	for _, c := range all[:min(exact, len(all))] {
+		out.Palette = append(out.Palette, c.color)
 	}
-	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
-		for x := bounds.Min.X; x < bounds.Max.X; x++ {
-			out.SetColorIndex(x, y, index[at(x, y)])
-		}
+	for _, box := range boxes(all[min(exact, len(all)):], 256-exact) {
+		out.Palette = append(out.Palette, mean(box))
 	}
+	draw.FloydSteinberg.Draw(out, bounds, picture, bounds.Min)
 	return out
 }
 
-// boxes divides colors into at most most boxes. It halves the box with the widest range of a channel first.
-func boxes(all []colorCount, most int) [][]colorCount {
-	divided := [][]colorCount{all}
-	for len(divided) < most {
-		widest, channel, width := 0, 0, 0
-		for n, box := range divided {
-			for c := range 3 {
-				by := func(a, b colorCount) int { return cmp.Compare(a.color[c], b.color[c]) }
-				if span := int(slices.MaxFunc(box, by).color[c]) - int(slices.MinFunc(box, by).color[c]); span > width {
-					widest, channel, width = n, c, span
-				}
+// colorBox is a box of colors, with the channel in which it is widest and the weight of this width.
+type colorBox struct {
+	colors  []colorCount
+	channel int
+	weight  float64
+}
+
+func newColorBox(colors []colorCount) colorBox {
+	box, pixels := colorBox{colors: colors}, 0
+	for _, c := range colors {
+		pixels += c.count
+	}
+	for n := range 3 {
+		by := func(a, b colorCount) int { return cmp.Compare(a.channel(n), b.channel(n)) }
+		span := slices.MaxFunc(colors, by).channel(n) - slices.MinFunc(colors, by).channel(n)
+		if weight := float64(span) * math.Sqrt(float64(pixels)); weight > box.weight {
+			box.channel, box.weight = n, weight
+		}
+	}
+	return box
+}
+
+// boxes divides colors into at most most boxes. It halves the box with the largest weight first.
+func boxes(all []colorCount, most int) (divided [][]colorCount) {
+	if len(all) == 0 {
+		return nil
+	}
+	parts := []colorBox{newColorBox(all)}
+	for len(parts) < most {
+		n := 0
+		for i := range parts {
+			if parts[i].weight > parts[n].weight {
+				n = i
 			}
 		}
-		if width == 0 {
+		box := parts[n]
+		if box.weight == 0 {
 			break
 		}
-		box := divided[widest]
-		slices.SortStableFunc(box, func(a, b colorCount) int { return cmp.Compare(a.color[channel], b.color[channel]) })
-		divided[widest] = box[:len(box)/2]
-		divided = append(divided, box[len(box)/2:])
+		slices.SortStableFunc(box.colors, func(a, b colorCount) int { return cmp.Compare(a.channel(box.channel), b.channel(box.channel)) })
+		half := len(box.colors) / 2
+		parts[n] = newColorBox(box.colors[:half])
+		parts = append(parts, newColorBox(box.colors[half:]))
+	}
+	for _, box := range parts {
+		divided = append(divided, box.colors)
 	}
 	return divided
+}
+
+// mean returns the mean color of the pixels of a box.
+func mean(box []colorCount) color.Color {
+	var sums [3]int
+	pixels := 0
+	for _, c := range box {
+		pixels += c.count
+		for n := range sums {
+			sums[n] += c.channel(n) * c.count
+		}
+	}
+	return color.RGBA{uint8(sums[0] / pixels), uint8(sums[1] / pixels), uint8(sums[2] / pixels), 255}
 }

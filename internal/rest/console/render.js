@@ -78,7 +78,7 @@ export function render(signal, live, id) {
     if (shown !== g.etag) view.replaceChildren(
       h('p.crumb', {}, h('a', { href: '#/gallery' }, 'Gallery')),
       h('div.render', {},
-        h('div', {}, h('figure.large', {}, result(g)), example(g)),
+        h('figure.large', {}, result(g)),
         h('aside.panel', {}, heading,
           h('p.meta', {}, badge(g.state), h('strong', {}, money(g.costCents)), age(g.createTime)),
           h('div.steps', {}),
@@ -91,7 +91,8 @@ export function render(signal, live, id) {
             Object.keys(g.labels ?? {}).length > 0 && row('labels', labelsOf(g)),
             row('render', h('code', {}, g.generationId)),
             traces.has(id) && row('order trace', h('code', {}, traces.get(id))),
-            row('last request', h('code', {}, trace ?? '–'))))));
+            row('last request', h('code', {}, trace ?? '–')))),
+        example(g)));
     shown = g.etag;
     view.querySelector('.steps').replaceChildren(timeline(g, running, remaining));
     document.title = `${promptOf(g) || id} – Easel`;
