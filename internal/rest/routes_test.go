@@ -14,7 +14,7 @@ import (
 )
 
 // openPages lists the paths of the HTTP port that need no credential.
-var openPages = []string{"/", "/openapi.json"}
+var openPages = []string{"/", "/console", "/openapi.json"}
 
 // routes returns the REST routes of the contract, as "METHOD /template".
 func routes() (all []string) {

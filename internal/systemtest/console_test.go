@@ -134,7 +134,7 @@ func TestTheConsoleOrdersARenderThatBecomesAPicture(t *testing.T) {
 	b.until("price", `/€0\.\d\d/.test(document.querySelector('output.price').textContent)`)
 	b.press("button to order", orderButton)
 	b.until("picture", `document.querySelector('.outcome img.drawn')`)
-	if kept := b.value(`Object.keys(sessionStorage).concat(Object.keys(localStorage), document.cookie).join()`); kept != "easel.token," {
+	if kept := b.value(`Object.keys(sessionStorage).sort().concat(Object.keys(localStorage), document.cookie).join()`); kept != "easel.session,easel.token," {
 		t.Errorf("the browser keeps %v", kept)
 	}
 	b.press("link to the render", `document.querySelector('.outcome a')`)
@@ -192,6 +192,33 @@ func TestTheConsoleContinuesAfterARestartOfTheServer(t *testing.T) {
 	b.until("connection", `document.querySelector('#live').textContent === 'Live'`)
 	s.order("poster", "studio/haiku", map[string]any{"prompt": "after"}, nil)
 	b.until("text of the second render", fmt.Sprintf(aCard, "after")+`?.querySelector('blockquote')`)
+	s.calm(b, "ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "status of 503")
+}
+
+func TestTheConsoleSendsAnOrderOfUnknownOutcomeAgain(t *testing.T) {
+	t.Parallel()
+	s := openStudio(t, "--speed", "20")
+	b := s.signIn("poster", "light")
+	b.value(`void (location.hash = '#/order/studio/haiku')`)
+	b.write("prompt", promptInput, "first snow")
+	b.until("price", `/€0\.\d\d/.test(document.querySelector('output.price').textContent)`)
+	s.process.Stop()
+	b.press("button to order", orderButton)
+	b.until("explanation", `document.querySelector('.outcome')?.innerText.includes('same idempotency key')`)
+	key := b.value(`JSON.parse(sessionStorage.getItem('easel.order')).key`)
+	b.value(`void (location.hash = '#/money')`)
+	b.until("money", `document.querySelector('.figures')`)
+	if kept := b.value(`JSON.parse(sessionStorage.getItem('easel.order')).key`); kept != key {
+		t.Errorf("the idempotency key %v became %v", key, kept)
+	}
+	s.start()
+	b.value(`void (location.hash = '#/order/studio/haiku')`)
+	b.until("text", `document.querySelector('.outcome blockquote')`)
+	if kept := b.value(`sessionStorage.getItem('easel.order')`); kept != nil {
+		t.Errorf("the browser keeps %v although the outcome is known", kept)
+	}
+	b.value(`void (location.hash = '#/gallery')`)
+	b.until("one card", `document.querySelectorAll('.card').length === 1 && document.querySelector('#live').textContent === 'Live'`)
 	s.calm(b, "ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "status of 503")
 }
 
@@ -304,7 +331,7 @@ type colorCount struct {
 
 func (c colorCount) channel(n int) int { return int([]uint8{c.color.R, c.color.G, c.color.B}[n]) }
 
-// paletted returns a picture with at most 256 colors, dithered. The most frequent colors, which are those of areas, stay exact. The
+// paletted returns a dithered picture with at most 256 colors. The most frequent colors, such as the background, stay exact. The
 // others are chosen by median cut.
 func paletted(picture image.Image) *image.Paletted {
 	counts := map[color.RGBA]int{}

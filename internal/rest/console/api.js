@@ -3,8 +3,14 @@
 export const token = {
   get: () => sessionStorage.getItem('easel.token'),
   set: (value) => sessionStorage.setItem('easel.token', value),
-  drop: () => sessionStorage.removeItem('easel.token'),
+  drop: () => ['easel.token', 'easel.session'].forEach((name) => sessionStorage.removeItem(name)),
 };
+
+// randomKey returns an idempotency key. A page that came over plain HTTP has no randomUUID.
+export const randomKey = () => crypto.randomUUID?.() ?? [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, '0')).join('');
+
+// session identifies one sign-in, so that no order is sent again under another token.
+export const session = () => sessionStorage.getItem('easel.session') ?? (sessionStorage.setItem('easel.session', randomKey()), session());
 
 // Failure is an error in the contract's words: google.rpc.Status with its details.
 export class Failure extends Error {

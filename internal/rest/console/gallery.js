@@ -69,21 +69,24 @@ export function gallery(signal, live) {
   };
 
   // more shows the next page of the list.
-  let loading = false;
+  let loading;
   const more = async (run) => {
-    if (loading) return;
-    loading = true;
+    if (loading === run) return;
+    loading = run;
     try {
       const page = await call(`/v1/generations${query({ ...filterFields(true), pageSize, pageToken: nextPage })}`, { signal: run });
+      if (run.aborted) return;
       for (const g of page.generations) if (!cards.has(g.generationId)) show(g, g.createTime ?? '');
       nextPage = page.nextPageToken;
       notice.replaceChildren();
     } catch (problem) {
-      if (!run.aborted) notice.replaceChildren(problemBox(problem, start));
+      if (run.aborted) return;
+      notice.replaceChildren(problemBox(problem, start));
       nextPage = '';
-    } finally {
-      loading = false;
     }
+    loading = undefined;
+    reached.unobserve(end); // the end may still be visible
+    reached.observe(end);
     if (!cards.size && !notice.childElementCount) notice.replaceChildren(Object.values(chosen).some(Boolean) ? nothing() : empty());
   };
 
@@ -98,7 +101,6 @@ export function gallery(signal, live) {
   }, live).catch((problem) => run.aborted || notice.replaceChildren(problemBox(problem, start)));
 
   const reached = new IntersectionObserver(([entry]) => { if (entry.isIntersecting && nextPage) more(current.signal); }, { rootMargin: '600px' });
-  reached.observe(end);
   signal.addEventListener('abort', () => reached.disconnect());
 
   const choose = (member) => (event) => { chosen[member] = event.target.value; start(); };

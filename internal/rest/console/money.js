@@ -87,7 +87,9 @@ export function money(signal) {
   const numbers = h('div', {});
   const label = h('input', { 'aria-label': 'Name of the label', placeholder: 'label, such as project', value: chosen.label, hidden: chosen.by !== 'LABEL', onchange: () => { chosen.label = label.value.trim(); load(); } });
   let redraw = () => {};
-  new ResizeObserver(() => redraw()).observe(drawing);
+  const resized = new ResizeObserver(() => redraw());
+  resized.observe(drawing);
+  signal.addEventListener('abort', () => resized.disconnect());
 
   const account = async () => {
     try {
@@ -99,8 +101,9 @@ export function money(signal) {
   };
 
   const load = async () => {
+    redraw = () => {};
     if (chosen.by === 'LABEL' && !chosen.label) {
-      drawing.replaceChildren(h('p.hint', {}, 'Name the label by whose values the orders are grouped.'));
+      drawing.replaceChildren(h('p.hint', {}, 'Enter the name of a label. The orders are grouped by its values.'));
       numbers.replaceChildren();
       return label.focus();
     }

@@ -1,5 +1,5 @@
 // The order form, made from the input fields of a model.
-import { call, pages, pause, watch } from './api.js';
+import { call, pages, pause, randomKey, session, watch } from './api.js';
 import { $, badge, cents, choice, duration, h, money, preview, problemBox, say, select, stateName } from './parts.js';
 
 export const traces = new Map(); // trace IDs of the orders of this page, by render
@@ -106,7 +106,7 @@ export function order(signal, live, wanted) {
   const about = h('p.note', {});
   const price = h('output.price', {}, '–');
   const afford = h('p.note', {});
-  const ceiling = h('input', { id: 'ceiling', inputMode: 'decimal', placeholder: 'the price', 'aria-describedby': 'ceiling-note' });
+  const ceiling = h('input', { id: 'ceiling', inputMode: 'decimal', oninput: () => ceiling.setCustomValidity(''), placeholder: 'the price', 'aria-describedby': 'ceiling-note' });
   const labels = h('input', { id: 'labels', placeholder: 'project=spring', dir: 'auto' });
   const submit = h('button.primary', { type: 'submit' }, 'Order');
   const outcome = h('div.outcome', { 'aria-live': 'polite' });
@@ -189,9 +189,10 @@ export function order(signal, live, wanted) {
       result.replaceChildren(preview(g));
       say(`The render has ${stateName(g.state)}`);
     };
-    watch(path, signal, received, live).catch((problem) => outcome.append(problemBox(problem)));
+    watch(path, signal, received, live).then(() => live()).catch((problem) => outcome.append(problemBox(problem)));
   };
 
+  const giveUp = () => h('button.quiet', { type: 'button', onclick: () => { pending.drop(); outcome.replaceChildren(); } }, 'Give up this order');
   const send = async () => {
     submit.disabled = true;
     outcome.replaceChildren(h('p.note', {}, 'Ordering …'));
@@ -202,8 +203,7 @@ export function order(signal, live, wanted) {
       explain(problem);
       const uncertain = pending.get();
       outcome.replaceChildren(problemBox(problem, uncertain ? send : undefined), uncertain ? h('div', {},
-        h('p.note', {}, 'The order may exist. Sending it again under the same idempotency key is safe. Check the gallery before giving it up.'),
-        h('button.quiet', { type: 'button', onclick: () => { pending.drop(); outcome.replaceChildren(); } }, 'Give up this order')) : '');
+        h('p.note', {}, 'The order may exist. Sending it again under the same idempotency key is safe. Check the gallery before giving it up.'), giveUp()) : '');
     }
     submit.disabled = false;
   };
@@ -213,8 +213,9 @@ export function order(signal, live, wanted) {
     if (submit.disabled || pending.get()) return;
     const limit = ceiling.value ? cents(ceiling.value) : quoted;
     ceiling.setCustomValidity(ceiling.value && limit === undefined ? 'An amount such as 0.50' : '');
+    if (!ceiling.value && limit === undefined) ceiling.setCustomValidity('Wait for the price, or set a ceiling.');
     if (!form.reportValidity()) return;
-    pending.set({ key: crypto.randomUUID(), body: { modelId: model.modelId, inputsJson: inputsJson(), labels: labelsFrom(labels.value), ...(limit !== undefined && { maxCostCents: String(limit) }) } });
+    pending.set({ key: randomKey(), session: session(), body: { modelId: model.modelId, inputsJson: inputsJson(), labels: labelsFrom(labels.value), maxCostCents: String(limit) } });
     send();
   } },
   h('div.inputs', {}, models, about, fieldset),
@@ -231,6 +232,8 @@ export function order(signal, live, wanted) {
       { id: 'model', onchange: (e) => open(e.target.value) }));
     return open(selected.modelId);
   }).catch((problem) => models.append(problemBox(problem)));
-  if (pending.get()) send();
+  if (pending.get()?.session === session()) send();
+  else if (pending.get()) outcome.append(h('p.note', {}, 'The outcome of an order from before you signed in is not known. Send it again only if you are the same caller: another one would pay for it too.'),
+    h('button', { type: 'button', onclick: send }, 'Send it again'), giveUp());
   return h('section', {}, h('div.title', {}, h('h1', { tabIndex: -1 }, 'Order')), form);
 }

@@ -114,6 +114,7 @@ export function render(signal, live, id) {
       ({ generation: g, trace } = await call(`/v1/generations/${encodeURIComponent(id)}`, { signal }));
       draw();
       await watch(path, signal, received, live);
+      live();
     } catch (problem) {
       if (!signal.aborted) view.replaceChildren(h('h1', { tabIndex: -1 }, 'Render'), problemBox(problem, open));
     }
