@@ -128,12 +128,15 @@ func TestTheConsoleOrdersARenderThatBecomesAPicture(t *testing.T) {
 	t.Parallel()
 	s := openStudio(t, "--speed", "5")
 	b := s.signIn("poster", "light")
+	b.until("hint", `document.querySelector('.hint')`)
+	b.picture("console-empty")
 	b.press("way out of an empty gallery", `document.querySelector('.hint a')`)
 	b.write("prompt", promptInput, "夕暮れの静かな海、Möwen über dem Watt")
 	b.write("label", `document.querySelector('#labels')`, "project=spring")
 	b.until("price", `/€0\.\d\d/.test(document.querySelector('output.price').textContent)`)
 	b.press("button to order", orderButton)
 	b.until("picture", `document.querySelector('.outcome img.drawn')`)
+	b.picture("console-placed")
 	if kept := b.value(`Object.keys(sessionStorage).sort().concat(Object.keys(localStorage), document.cookie).join()`); kept != "easel.session,easel.token," {
 		t.Errorf("the browser keeps %v", kept)
 	}
@@ -161,6 +164,7 @@ func TestTheConsoleSaysWhyABudgetRefusesAnOrder(t *testing.T) {
 	b.press("button to order", orderButton)
 	b.until("reason", `document.querySelector('.problem')?.innerText.includes('BUDGET_EXCEEDED')`)
 	b.until("amounts", `/remaining €0\.05/.test(document.querySelector('.problem').innerText)`)
+	b.picture("console-refused")
 	if b.value(`sessionStorage.getItem('easel.order')`) != nil {
 		t.Error("an order that was not placed is kept")
 	}
@@ -171,9 +175,9 @@ func TestTheConsoleAsksForAnotherTokenWhenItsTokenIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	s := openStudio(t)
 	b := s.signIn("flyers", "light")
-	writeConsoleCallers(t, s.callers, strings.Replace(consoleCallers, "name: flyers, team: print", "name: other, team: studio", 1))
-	writeConsoleCallers(t, s.callers, "callers: [{name: ops, tokens: [%q]}, {name: poster, tokens: [%q]}]\n#%q")
+	writeConsoleCallers(t, s.callers, strings.Replace(consoleCallers, "  - {name: flyers", "  # - {name: flyers", 1))
 	b.until("form to sign in", `document.querySelector('#token') && document.querySelector('.problem').innerText.includes('CALLER_UNKNOWN')`)
+	b.picture("console-withdrawn")
 	if b.value(`sessionStorage.getItem('easel.token')`) != nil {
 		t.Error("a withdrawn token is kept")
 	}
@@ -205,6 +209,7 @@ func TestTheConsoleSendsAnOrderOfUnknownOutcomeAgain(t *testing.T) {
 	s.process.Stop()
 	b.press("button to order", orderButton)
 	b.until("explanation", `document.querySelector('.outcome')?.innerText.includes('same idempotency key')`)
+	b.picture("console-unknown")
 	key := b.value(`JSON.parse(sessionStorage.getItem('easel.order')).key`)
 	b.value(`void (location.hash = '#/money')`)
 	b.until("money", `document.querySelector('.figures')`)
