@@ -148,10 +148,32 @@ func TestTheConsoleOrdersARenderThatBecomesAPicture(t *testing.T) {
 	b.press("link to the gallery", `document.querySelector('nav a')`)
 	b.until("card", fmt.Sprintf(aCard, "Möwen")+`?.querySelector('img.drawn')`)
 	b.until("label", fmt.Sprintf(aCard, "Möwen")+`.innerText.includes('spring')`)
+	for label, want := range map[string]string{"project=autumn": `document.querySelector('.hint')?.innerText.includes('No render matches')`, "project=spring": fmt.Sprintf(aCard, "Möwen")} {
+		b.value(`(field => { field.value = '` + label + `'; field.dispatchEvent(new Event('change')) })(document.querySelector('[aria-label=Label]'))`)
+		b.until("renders with "+label, want)
+	}
 	b.press("link to money", `document.querySelector('nav a[href="#/money"]')`)
 	b.until("budgets", `document.querySelectorAll('.budget').length === 2`)
 	b.until("chart", `document.querySelector('.chart rect')`)
+	fits(b, "gallery", "order/studio/landscape", "money")
 	s.calm(b)
+}
+
+// fits checks that each view fits a narrow window, and that each of its fields has a name.
+func fits(b *browser, views ...string) {
+	b.t.Helper()
+	b.call(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 700, "height": 900, "deviceScaleFactor": 1, "mobile": false})
+	for _, view := range views {
+		b.value(`void (location.hash = '#/` + view + `')`)
+		b.until("content of "+view, `document.querySelector('.card, #input-seed, tfoot')`)
+		if excess := b.value(`document.documentElement.scrollWidth - document.documentElement.clientWidth`); excess != 0.0 {
+			b.t.Errorf("%s is %v pixels too wide", view, excess)
+		}
+		if nameless := b.value(`[...document.querySelectorAll('main input, main select, main textarea')].filter(e => !e.labels.length && !e.ariaLabel).map(e => e.outerHTML).join()`); nameless != "" {
+			b.t.Errorf("%s has fields without a name: %v", view, nameless)
+		}
+		b.picture("console-narrow-" + strings.ReplaceAll(view, "/", "-"))
+	}
 }
 
 func TestTheConsoleSaysWhyABudgetRefusesAnOrder(t *testing.T) {
