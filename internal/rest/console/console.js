@@ -49,9 +49,11 @@ function signIn(problem) {
     try {
       await call('/v1/models?pageSize=1');
     } catch (failure) {
-      if (failure.unauthenticated) return; // the form is shown again
+      token.drop();
+      return signIn(failure);
     }
-    open();
+    document.dispatchEvent(new Event('signedin'));
+    return open();
   } },
   h('h1', {}, 'Sign in'),
   problem && problemBox(problem),

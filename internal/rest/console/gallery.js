@@ -1,8 +1,9 @@
-// The gallery: all renders, newest first, live.
+// The gallery: all renders, newest first, live. An operator sees the renders of all owners.
 import { call, pages, query, watch } from './api.js';
 import { $, age, badge, h, labelsOf, money, preview, problemBox, promptOf, say, select, stateName } from './parts.js';
 
-const chosen = { state: '', model: '', label: '' }; // kept while the page is open
+const chosen = { owner: '', model: '', state: '', label: '' }; // kept until another caller signs in
+document.addEventListener('signedin', () => Object.keys(chosen).forEach((member) => { chosen[member] = ''; }));
 const states = ['QUEUED', 'RUNNING', 'SUCCEEDED', 'FAILED', 'REFUNDED'].map((name) => `STATE_${name}`);
 const pageSize = 60;
 
@@ -10,20 +11,20 @@ function card(g) {
   return h('li', {}, h('a.card', { href: `#/render/${encodeURIComponent(g.generationId)}` },
     h('figure', {}, preview(g)),
     h('p.prompt', { dir: 'auto' }, promptOf(g) || g.generationId),
-    h('p.meta', {}, badge(g.state), h('span', {}, money(g.costCents)), age(g.createTime)),
-    h('p.meta.who', {}, h('span', {}, g.modelId), g.caller && h('span', {}, g.caller), labelsOf(g))));
+    h('p.meta', {}, badge(g.state), h(g.state === 'STATE_REFUNDED' ? 's' : 'span', {}, money(g.costCents)), age(g.createTime)),
+    h('p.meta.who', {}, h('span', {}, g.modelId), g.owner && h('span.owner', {}, g.owner), g.caller && h('span', {}, g.caller), labelsOf(g))));
 }
 
 const empty = () => h('div.hint', {}, h('h2', {}, 'No renders yet'),
   h('p', {}, 'A render appears here as soon as it is ordered, by this console or by any program.'),
   h('a.button', { href: '#/order' }, 'Order the first render'));
-const nothing = () => h('div.hint', {}, h('h2', {}, 'No render matches'), h('p', {}, 'Choose another state, model or label.'));
+const nothing = () => h('div.hint', {}, h('h2', {}, 'No render matches'), h('p', {}, 'Change the filter above.'));
 
 // filterFields returns the query fields of the filter. A stream takes no states, because they change.
 function filterFields(withStates) {
   const [name, ...value] = chosen.label.split('=');
   return {
-    'filter.modelId': chosen.model, 'filter.states': withStates ? chosen.state : '',
+    'filter.owner': chosen.owner, 'filter.modelId': chosen.model, 'filter.states': withStates ? chosen.state : '',
     ...(value.length && { [`filter.labels[${name.trim()}]`]: value.join('=').trim() }),
   };
 }
@@ -57,13 +58,9 @@ export function gallery(signal, live) {
     if (known?.etag === g.etag) return;
     const item = card(g);
     const focused = known?.item.contains(document.activeElement);
+    item.dataset.order = known?.item.dataset.order ?? order;
     if (known) known.item.replaceWith(item);
-    else {
-      const next = [...list.children].find((other) => other.dataset.order < order);
-      item.dataset.order = order;
-      list.insertBefore(item, next ?? null);
-    }
-    item.dataset.order ??= known.item.dataset.order;
+    else list.insertBefore(item, [...list.children].find((other) => other.dataset.order < order) ?? null);
     if (focused) item.firstChild.focus();
     cards.set(g.generationId, { item, etag: g.etag });
   };
@@ -103,12 +100,16 @@ export function gallery(signal, live) {
   const reached = new IntersectionObserver(([entry]) => { if (entry.isIntersecting && nextPage) more(current.signal); }, { rootMargin: '600px' });
   signal.addEventListener('abort', () => reached.disconnect());
 
-  const choose = (member) => (event) => { chosen[member] = event.target.value; start(); };
-  filters.append(
-    select([['', 'Every state'], ...states.map((s) => [s, stateName(s)])], chosen.state, { 'aria-label': 'State', onchange: choose('state') }),
-    h('input', { 'aria-label': 'Label', placeholder: 'label=value', value: chosen.label, pattern: '[a-z][a-z0-9_.\\-]*=.*', onchange: choose('label') }));
-  pages('/v1/models', {}, 'models').then((models) => filters.prepend(select(
-    [['', 'Every model'], ...models.map((m) => [m.modelId, m.displayName || m.modelId])], chosen.model, { 'aria-label': 'Model', onchange: choose('model') })), () => {});
+  const choose = (member) => ({ target }) => { if (target.reportValidity()) { chosen[member] = target.value; start(); } };
+  const filter = (member, name, options) => select([['', `Every ${member}`], ...options], chosen[member], { 'aria-label': name, onchange: choose(member) });
+  filters.append(filter('state', 'State', states.map((s) => [s, stateName(s)])), h('input', { 'aria-label': 'Label', placeholder: 'label=value',
+    title: 'A label such as project=spring', value: chosen.label, pattern: '[a-z][a-z0-9_.\\-]*=.*', onchange: choose('label') }));
+  pages('/v1/models', {}, 'models').then((models) => $('[aria-label=State]', filters).before(filter('model', 'Model', models.map((m) => [m.modelId, m.displayName || m.modelId]))), () => {});
+  pages('/v1/usage', { groupBy: 'USAGE_DIMENSION_OWNER' }, 'rows').then((rows) => {
+    if (rows.length < 2) return; // only an operator has the orders of several owners
+    filters.prepend(filter('owner', 'Owner', rows.map(({ owner }) => [owner, owner])));
+    list.classList.add('owners');
+  }, () => {});
   start();
   return view;
 }

@@ -77,7 +77,7 @@ function table(series, heading) {
 // csv returns the rows as RFC 4180. A text that a spreadsheet would take for a formula begins with an apostrophe.
 function csv(rows) {
   const members = ['day', memberOf[chosen.by], 'orderCount', 'failedCount', 'unknownCount', 'costCents', 'refundedCents', 'reservedCents', 'unconfirmedCents', 'currencyCode'];
-  const cell = (text) => `"${String(text).replace(/^[=+\-@]/, "'$&").replaceAll('"', '""')}"`;
+  const cell = (text) => `"${String(text).replace(/^[=+\-@\t\r]/, "'$&").replaceAll('"', '""')}"`;
   return [members, ...rows.map((row) => members.map((m) => row[m]))].map((line) => line.map(cell).join(',')).join('\r\n');
 }
 
@@ -94,7 +94,7 @@ export function money(signal) {
   const account = async () => {
     try {
       const { account: a } = await call('/v1/account', { signal });
-      figures.replaceChildren(...(a.balanceCents === undefined ? [] : [h('div.figure', {}, h('h2', {}, 'Balance'), h('p.price', {}, euros(a.balanceCents)), h('p.note', {}, 'Of the account of the API key.'))]), ...a.budgets.map(budget));
+      figures.replaceChildren(...(a.balanceCents === undefined ? [] : [h('div.figure', {}, h('h2', {}, 'Balance'), h('p.price', {}, euros(a.balanceCents)), h('p.note', {}, 'In the catalog, for all callers of this API key.'))]), ...a.budgets.map(budget));
     } catch (problem) {
       if (!signal.aborted) figures.replaceChildren(problemBox(problem, account));
     }

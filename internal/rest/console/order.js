@@ -82,7 +82,7 @@ function field(f, changed) {
     read = () => control.value.trim() || undefined;
   }
   const error = h('p.error', { id: `${id}-error` });
-  const range = number && f.minimum !== undefined && f.maximum !== undefined && f.maximum < 1e9 && `${f.minimum} to ${f.maximum}`;
+  const range = number && f.minimum !== undefined && f.maximum !== undefined && f.maximum < 1e9 && `${f.minimum} to ${f.maximum}.`;
   const note = h('p.note', { id: `${id}-note` }, [f.description, range].filter(Boolean).join(' '));
   const element = h('div.field', {}, h('label', { for: id }, name, f.required ? h('i', {}, 'required') : ''), control, note, error);
   return {
@@ -107,7 +107,7 @@ export function order(signal, live, wanted) {
   const price = h('output.price', {}, '–');
   const afford = h('p.note', {});
   const ceiling = h('input', { id: 'ceiling', inputMode: 'decimal', oninput: () => ceiling.setCustomValidity(''), placeholder: 'the price', 'aria-describedby': 'ceiling-note' });
-  const labels = h('input', { id: 'labels', placeholder: 'project=spring', dir: 'auto' });
+  const labels = h('input', { id: 'labels', placeholder: 'project=spring', dir: 'auto', title: 'Labels such as project=spring, page=3', pattern: '( *[a-z][a-z0-9_.\\-]* *=[^,]+(,|$))*' });
   const submit = h('button.primary', { type: 'submit' }, 'Order');
   const outcome = h('div.outcome', { 'aria-live': 'polite' });
   const models = h('div.field', {});

@@ -27,8 +27,8 @@ const clock = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle:
 export const at = (time) => h('time', { datetime: time, title: time }, clock.format(new Date(time)));
 export function duration(milliseconds) {
   const seconds = Math.max(0, milliseconds / 1000);
-  for (const [unit, length] of [['d', 86400], ['h', 3600], ['min', 60]]) if (seconds >= length) return `${Math.floor(seconds / length)} ${unit}`;
-  return `${seconds < 10 ? seconds.toFixed(1) : Math.floor(seconds)} s`;
+  for (const [unit, length] of [['d', 86400], ['h', 3600], ['min', 60]]) if (seconds >= length) return `${Math.floor(seconds / length)}\u00a0${unit}`;
+  return `${seconds < 10 ? seconds.toFixed(1) : Math.floor(seconds)}\u00a0s`;
 }
 
 const sinceText = (time) => (Date.now() - new Date(time) < 10_000 ? 'now' : duration(Date.now() - new Date(time)));
@@ -79,6 +79,8 @@ export const select = (options, selected, properties) => h('select', properties,
 // Blob URLs of results, the latest last. The oldest are revoked.
 const pictures = new Map();
 const maxPictures = 150;
+const forget = (id) => { pictures.get(id).then(URL.revokeObjectURL, () => {}); pictures.delete(id); };
+document.addEventListener('signedin', () => [...pictures.keys()].forEach(forget));
 const maxThumbnailBytes = 12 << 20;
 
 export async function picture(id) {
@@ -92,11 +94,7 @@ export async function picture(id) {
     pictures.delete(id);
     throw problem;
   }
-  if (pictures.size > maxPictures) {
-    const [oldest, made] = pictures.entries().next().value;
-    pictures.delete(oldest);
-    made.then(URL.revokeObjectURL, () => {});
-  }
+  if (pictures.size > maxPictures) forget(pictures.keys().next().value);
   return url;
 }
 

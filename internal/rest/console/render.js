@@ -1,5 +1,5 @@
 // One render: its result, its inputs, its time line, and the same order as a command or program.
-import { call, content, watch } from './api.js';
+import { call, content, randomKey, watch } from './api.js';
 import { age, at, badge, choice, copyButton, duration, h, isPicture, labelsOf, money, picture, problemBox, promptOf, say, stateName } from './parts.js';
 import { traces } from './order.js';
 
@@ -14,26 +14,26 @@ function python(value) {
 const programs = {
   curl: (g, order) => `curl --fail-with-body -sS ${location.origin}/v1/generations \\
   -H "Authorization: Bearer $EASEL_API_KEY" \\
-  -H "Idempotency-Key: $(uuidgen)" \\
+  -H "Idempotency-Key: ${order.idempotencyKey}" \\
   -H "Content-Type: application/json" \\
-  -d ${quoted(JSON.stringify(order))}`,
-  grpcurl: (g, order) => `grpcurl -plaintext -H "authorization: Bearer $EASEL_API_KEY" \\
-  -d ${quoted(JSON.stringify(order)).replace(/}'$/, `,"idempotencyKey":"'$(uuidgen)'"}'`)} \\
+  -d ${quoted(JSON.stringify({ ...order, idempotencyKey: undefined }))}`,
+  grpcurl: (g, order) => `grpcurl ${location.protocol === 'https:' ? '' : '-plaintext '}-H "authorization: Bearer $EASEL_API_KEY" \\
+  -d ${quoted(JSON.stringify(order))} \\
   "$EASEL_ADDR" easel.v1.GenerationService/CreateGeneration`,
-  Python: (g) => `import uuid
-import easel_grpc as easel
+  Python: (g, order) => `import easel_grpc as easel
 
 client = easel.Client()  # from EASEL_ADDR and EASEL_API_KEY
-order = client.order(${JSON.stringify(g.modelId)}, ${python(g.inputs ?? {})}, key=str(uuid.uuid4()))
+order = client.order(${JSON.stringify(g.modelId)}, ${python(order.inputs)}, key="${order.idempotencyKey}"${g.labels && Object.keys(g.labels).length ? `, labels=${python(g.labels)}` : ''})
 for render in client.watch(order):
     print(render.state, render.text)`,
 };
 
-// example shows the same order in each language.
+// example shows the same order in each language, under a new idempotency key.
 function example(g) {
   const code = h('code', {});
   let name = 'curl';
-  const show = () => { code.textContent = programs[name](g, { modelId: g.modelId, inputs: g.inputs ?? {} }); };
+  const order = { modelId: g.modelId, inputs: g.inputs ?? {}, labels: g.labels, idempotencyKey: randomKey() };
+  const show = () => { code.textContent = programs[name](g, order); };
   show();
   return h('section.example', { 'aria-label': 'The same order as a program' },
     h('div.title', {}, h('h2', {}, 'The same order'), choice('Language', Object.keys(programs).map((p) => [p, p]), name, (to) => { name = to; show(); }), copyButton(() => code.textContent)),
@@ -80,7 +80,7 @@ export function render(signal, live, id) {
       h('div.render', {},
         h('figure.large', {}, result(g)),
         h('aside.panel', {}, heading,
-          h('p.meta', {}, badge(g.state), h('strong', {}, money(g.costCents)), age(g.createTime)),
+          h('p.meta', {}, badge(g.state), h(g.state === 'STATE_REFUNDED' ? 's' : 'strong', {}, money(g.costCents)), age(g.createTime)),
           h('div.steps', {}),
           h('div.actions', {}, g.state === 'STATE_SUCCEEDED' && h('button', { type: 'button', onclick: () => save(g).catch((p) => view.prepend(problemBox(p))) }, 'Download'),
             h('a.button.quiet', { href: `#/order/${g.modelId}` }, 'Order from this model')),
@@ -90,8 +90,7 @@ export function render(signal, live, id) {
           h('dl', {}, row('model', g.modelId), g.owner && row('owner', g.owner), g.caller && row('caller', g.caller),
             Object.keys(g.labels ?? {}).length > 0 && row('labels', labelsOf(g)),
             row('render', h('code', {}, g.generationId)),
-            traces.has(id) && row('order trace', h('code', {}, traces.get(id))),
-            row('last request', h('code', {}, trace ?? '–')))),
+            row('trace ID', h('code', {}, traces.get(id) ?? trace ?? '–')))), // of the order if this page placed it, otherwise of the read
         example(g)));
     shown = g.etag;
     view.querySelector('.steps').replaceChildren(timeline(g, running, remaining));
