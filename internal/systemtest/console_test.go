@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"database/sql"
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"image"
@@ -14,10 +15,13 @@ import (
 	"math"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	_ "modernc.org/sqlite" // the ledger of the screenshots
 
@@ -131,7 +135,7 @@ func TestTheConsoleOrdersARenderThatBecomesAPicture(t *testing.T) {
 	b.until("hint", `document.querySelector('.hint')`)
 	b.picture("console-empty")
 	b.press("way out of an empty gallery", `document.querySelector('.hint a')`)
-	b.write("prompt", promptInput, "夕暮れの静かな海、Möwen über dem Watt")
+	b.write("prompt", promptInput, "夕暮れの静かな海、Möwen über'm Watt")
 	b.write("label", `document.querySelector('#labels')`, "project=spring")
 	b.until("price", `/€0\.\d\d/.test(document.querySelector('output.price').textContent)`)
 	b.press("button to order", orderButton)
@@ -144,13 +148,16 @@ func TestTheConsoleOrdersARenderThatBecomesAPicture(t *testing.T) {
 	b.until("large picture", `document.querySelector('.large img.drawn')`)
 	b.until("end of the time line", `document.querySelector('.timeline li.done:last-child b').textContent === 'succeeded'`)
 	b.until("inputs", `document.querySelector('.render dl').innerText.includes('夕暮れの静かな海')`)
-	b.until("command", `document.querySelector('pre').textContent.startsWith('curl') && !document.querySelector('pre').textContent.includes('poster-token')`)
+	s.sameOrder(b)
 	b.press("link to the gallery", `document.querySelector('nav a')`)
 	b.until("card", fmt.Sprintf(aCard, "Möwen")+`?.querySelector('img.drawn')`)
 	b.until("label", fmt.Sprintf(aCard, "Möwen")+`.innerText.includes('spring')`)
-	for label, want := range map[string]string{"project=autumn": `document.querySelector('.hint')?.innerText.includes('No render matches')`, "project=spring": fmt.Sprintf(aCard, "Möwen")} {
-		b.value(`(field => { field.value = '` + label + `'; field.dispatchEvent(new Event('change')) })(document.querySelector('[aria-label=Label]'))`)
-		b.until("renders with "+label, want)
+	for _, filter := range []struct{ label, want string }{
+		{"project=autumn", `document.querySelector('.hint')?.innerText.includes('No render matches')`},
+		{"project=spring", fmt.Sprintf(aCard, "Möwen")},
+	} {
+		b.value(`(field => { field.value = '` + filter.label + `'; field.dispatchEvent(new Event('change')) })(document.querySelector('[aria-label=Label]'))`)
+		b.until("renders with "+filter.label, filter.want)
 	}
 	b.press("link to money", `document.querySelector('nav a[href="#/money"]')`)
 	b.until("budgets", `document.querySelectorAll('.budget').length === 2`)
@@ -159,7 +166,39 @@ func TestTheConsoleOrdersARenderThatBecomesAPicture(t *testing.T) {
 	s.calm(b)
 }
 
-// fits checks that each view fits a narrow window, and that each of its fields has a name.
+// sameOrder runs the programs that a render shows, as far as they need nothing but a shell and Python.
+func (s *studio) sameOrder(b *browser) {
+	s.t.Helper()
+	const code = `document.querySelector('pre').textContent`
+	b.until("command", code+`.startsWith('curl')`)
+	if out, err := runShell(s.t, fmt.Sprint(b.value(code)), "EASEL_API_KEY=poster-token"); err != nil || !strings.Contains(out, "夕暮れの静かな海、Möwen über'm Watt") || !strings.Contains(out, `"project":"spring"`) {
+		s.t.Errorf("curl: %v\n%s", err, out)
+	}
+	b.press("choice of grpcurl", `[...document.querySelectorAll('.example label')].find(l => l.innerText === 'grpcurl')`)
+	out, err := runShell(s.t, "grpcurl() { while [ \"$1\" != -d ]; do shift; done; printf %s \"$2\"; }\n"+fmt.Sprint(b.value(code)))
+	var order struct {
+		ModelID, IdempotencyKey string
+		Inputs                  struct{ Prompt string }
+	}
+	if unreadable := json.Unmarshal([]byte(out), &order); err != nil || unreadable != nil || order.ModelID != "studio/landscape" || order.IdempotencyKey == "" || !strings.HasSuffix(order.Inputs.Prompt, "über'm Watt") {
+		s.t.Errorf("grpcurl: %v, %v\n%s", err, unreadable, out)
+	}
+	b.press("choice of Python", `[...document.querySelectorAll('.example label')].find(l => l.innerText === 'Python')`)
+	if out, err := runShell(s.t, `printf %s "$PROGRAM" | `+tool(s.t, "python3")+" -c 'import ast, sys; ast.parse(sys.stdin.read())'", fmt.Sprint("PROGRAM=", b.value(code))); err != nil {
+		s.t.Errorf("Python: %v\n%s", err, out)
+	}
+}
+
+// runShell runs a script with additional variables, and returns its output.
+func runShell(t *testing.T, script string, variables ...string) (string, error) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "sh", "-c", script)
+	command.Env = append(os.Environ(), variables...)
+	out, err := command.CombinedOutput()
+	return string(out), err
+}
+
+// fits checks that each view fits a narrow window, and that each of its controls and pictures has a name for a screen reader.
 func fits(b *browser, views ...string) {
 	b.t.Helper()
 	b.call(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 700, "height": 900, "deviceScaleFactor": 1, "mobile": false})
@@ -169,11 +208,157 @@ func fits(b *browser, views ...string) {
 		if excess := b.value(`document.documentElement.scrollWidth - document.documentElement.clientWidth`); excess != 0.0 {
 			b.t.Errorf("%s is %v pixels too wide", view, excess)
 		}
-		if nameless := b.value(`[...document.querySelectorAll('main input, main select, main textarea')].filter(e => !e.labels.length && !e.ariaLabel).map(e => e.outerHTML).join()`); nameless != "" {
-			b.t.Errorf("%s has fields without a name: %v", view, nameless)
-		}
+		b.wantNames(view)
 		b.picture("console-narrow-" + strings.ReplaceAll(view, "/", "-"))
 	}
+}
+
+// wantNames checks the names that a screen reader says.
+func (b *browser) wantNames(view string) {
+	b.t.Helper()
+	var tree struct {
+		Nodes []struct {
+			Ignored    bool
+			Role, Name struct{ Value any }
+		}
+	}
+	b.call(&tree, "Accessibility.getFullAXTree", nil)
+	named := 0
+	for _, node := range tree.Nodes {
+		spoken := slices.Contains([]any{"button", "link", "textbox", "combobox", "radio", "checkbox", "slider", "spinbutton", "image", "navigation", "heading"}, node.Role.Value)
+		if named++; !node.Ignored && spoken && fmt.Sprint(node.Name.Value) == "" {
+			b.t.Errorf("%s has a %v without a name", view, node.Role.Value)
+		}
+	}
+	if named < 20 {
+		b.t.Errorf("%s has only %d nodes", view, named)
+	}
+}
+
+// key presses a key, such as Tab or Enter.
+func (b *browser) key(name string) {
+	b.t.Helper()
+	code := map[string]int{"Tab": 9, "Enter": 13}[name]
+	text := map[string]string{"Enter": "\r"}[name]
+	b.call(nil, "Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": name, "code": name, "windowsVirtualKeyCode": code, "text": text})
+	b.call(nil, "Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": name, "code": name, "windowsVirtualKeyCode": code})
+}
+
+// tab presses Tab until an element has the focus, and checks that the focus is visible on each element before it.
+func (b *browser) tab(what, element string) {
+	b.t.Helper()
+	for range 30 {
+		b.key("Tab")
+		if b.value(`document.activeElement === `+element) == true {
+			return
+		}
+		if b.value(`document.activeElement === document.body || document.activeElement.matches(':focus-visible')`) != true {
+			b.t.Errorf("the focus is invisible on %v", b.value(`document.activeElement.outerHTML`))
+		}
+	}
+	b.t.Fatalf("the %s has no place in the order of the focus", what)
+}
+
+func TestTheConsoleWorksWithTheKeyboard(t *testing.T) {
+	t.Parallel()
+	s := openStudio(t, "--speed", "20")
+	b := openBrowser(t, "light")
+	b.call(nil, "Page.navigate", map[string]any{"url": "http://" + s.rest + "/console"})
+	b.until("focus on the token", `document.activeElement?.id === 'token'`)
+	b.call(nil, "Input.insertText", map[string]any{"text": "poster-token"})
+	b.key("Enter")
+	b.until("focus on the heading", `document.activeElement?.matches('h1') && document.activeElement.innerText === 'Gallery'`)
+	b.value(`void (location.hash = '#/order/studio/haiku')`)
+	b.until("focus on the heading", `document.activeElement?.matches('h1') && document.activeElement.innerText === 'Order'`)
+	b.until("form", promptInput)
+	b.tab("prompt", promptInput)
+	b.call(nil, "Input.insertText", map[string]any{"text": "first snow"})
+	b.until("price", `/€0\.\d\d/.test(document.querySelector('output.price').textContent)`)
+	b.tab("ceiling", `document.querySelector('#ceiling')`)
+	b.tab("labels", `document.querySelector('#labels')`)
+	b.tab("button to order", orderButton)
+	b.key("Enter")
+	b.until("announcement", `document.querySelector('#said[aria-live]').textContent.includes('succeeded')`)
+	b.tab("link to the render", `document.querySelector('.outcome a')`)
+	b.key("Enter")
+	b.until("focus on the render", `document.querySelector('.render blockquote') && document.title.startsWith('first snow')`)
+	b.wantNames("render")
+	s.calm(b)
+}
+
+func TestTheConsoleShowsAnOperatorTheRendersOfAllOwners(t *testing.T) {
+	t.Parallel()
+	s := openStudio(t, "--speed", "20")
+	s.order("poster", "studio/haiku", map[string]any{"prompt": "of the studio"}, nil)
+	s.order("flyers", "studio/haiku", map[string]any{"prompt": "of the printers"}, nil)
+	b := s.signIn("ops", "light")
+	owner := `document.querySelector('[aria-label=Owner]')`
+	b.until("two cards", `document.querySelectorAll('.card').length === 2`)
+	b.until("filter by owner", owner)
+	b.until("owner of a render", fmt.Sprintf(aCard, "printers")+`.querySelector('.owner').checkVisibility()`)
+	b.value(`(field => { field.value = 'print'; field.dispatchEvent(new Event('change')) })(` + owner + `)`)
+	b.until("renders of one owner", `document.querySelectorAll('.card').length === 1 && `+fmt.Sprintf(aCard, "printers"))
+	b.press("button to sign out", `document.querySelector('#leave')`)
+	b.write("field for the token", `document.querySelector('#token')`, "poster-token")
+	b.press("button to sign in", `document.querySelector('.signin button')`)
+	b.until("own renders", fmt.Sprintf(aCard, "of the studio")+` && document.querySelectorAll('.card').length === 1`)
+	b.until("filter by model", `document.querySelector('[aria-label=Model]')`)
+	if b.value(owner) != nil {
+		t.Error("a caller that is not an operator can choose an owner")
+	}
+	s.calm(b)
+}
+
+func TestTheConsoleSavesUsageAsCSV(t *testing.T) {
+	t.Parallel()
+	s := openStudio(t, "--speed", "20")
+	labels := []string{`=HYPERLINK("x")`, "+49 30", "-5", "@home", "Blatt \"A\", Rand", "日本", "plain"}
+	for _, label := range labels {
+		s.order("poster", "studio/haiku", map[string]any{"prompt": label}, map[string]string{"project": label})
+	}
+	b := s.signIn("poster", "light")
+	directory := t.TempDir()
+	b.call(nil, "Browser.setDownloadBehavior", map[string]any{"behavior": "allow", "downloadPath": directory})
+	b.value(`void (location.hash = '#/money')`)
+	b.press("grouping by label", `document.querySelector('.choice input[value=LABEL]')`)
+	b.write("name of the label", `document.querySelector('[aria-label="Name of the label"]')`, "project")
+	b.key("Enter")
+	b.until("rows", `document.querySelectorAll('tbody tr').length === `+strconv.Itoa(len(labels)))
+	b.press("link to the file", `document.querySelector('a[download]')`)
+	rows := downloadedCSV(t, directory)
+	want := [][]string{{"day", "labelValue", "orderCount", "failedCount", "unknownCount", "costCents", "refundedCents", "reservedCents", "unconfirmedCents", "currencyCode"}}
+	for _, label := range labels {
+		if strings.ContainsAny(label[:1], "=+-@") {
+			label = "'" + label
+		}
+		want = append(want, []string{rows[1][0], label, "1", "0", "0", "1", "0", "0", "0", "EUR"})
+	}
+	byLabel := func(a, b []string) int { return cmp.Compare(a[1], b[1]) }
+	slices.SortFunc(rows[1:], byLabel)
+	slices.SortFunc(want[1:], byLabel)
+	if _, err := time.Parse(time.DateOnly, rows[1][0]); err != nil || !slices.EqualFunc(rows, want, slices.Equal) {
+		t.Errorf("%v; the file has %q instead of %q", err, rows, want)
+	}
+	s.calm(b)
+}
+
+// downloadedCSV waits for a file in a directory, and returns its lines.
+func downloadedCSV(t *testing.T, directory string) [][]string {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) { // the browser renames the whole file
+		files, err := filepath.Glob(filepath.Join(directory, "easel-usage-*.csv"))
+		if err != nil || len(files) == 0 {
+			continue
+		}
+		text, err := os.ReadFile(files[0])
+		rows, broken := csv.NewReader(bytes.NewReader(text)).ReadAll()
+		if err != nil || broken != nil || bytes.Count(text, []byte("\n")) != bytes.Count(text, []byte("\r\n")) || len(rows) < 2 {
+			t.Fatalf("%v, %v: %q", err, broken, text)
+		}
+		return rows
+	}
+	t.Fatal("the browser saved no file")
+	return nil
 }
 
 func TestTheConsoleSaysWhyABudgetRefusesAnOrder(t *testing.T) {
@@ -269,21 +454,29 @@ func TestScreenshotsOfTheConsole(t *testing.T) {
 		}
 	}
 	s.order("poster", "studio/landscape", map[string]any{"prompt": "a lake [fail]"}, map[string]string{"project": "spring"})
+	s.order("flyers", "studio/haiku", map[string]any{"prompt": "thaw"}, nil)
 	b := s.signIn("ops", "light")
 	b.until("end of all renders", `document.querySelectorAll('.card').length > 20 && !document.querySelector('.card .queued, .card .running')`)
 	s.process.Stop()
 	spreadOrders(t, s.flags[3]+".ledger", 14)
 	s.start()
 	s.order("poster", "studio/landscape", map[string]any{"prompt": "Ebbe im Watt, letzte Sonne", "size": "1024x640"}, map[string]string{"project": "spring"})
-	for _, scheme := range []string{"light", "dark"} {
-		b := s.signIn("ops", scheme)
+	for _, shot := range screenshots {
+		b := s.signIn("ops", shot.scheme)
 		b.call(nil, "Emulation.setScrollbarsHidden", map[string]any{"hidden": true})
-		for _, width := range []int{1440, 800} {
-			b.call(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": map[int]int{1440: 900, 800: 1000}[width], "deviceScaleFactor": 1, "mobile": false})
-			s.shoot(b, filepath.Join(directory, fmt.Sprintf("console-%%s-%d-%s.png", width, scheme)))
-		}
+		b.call(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": shot.width, "height": shot.height, "deviceScaleFactor": 1, "mobile": false})
+		b.show(shot.view)
+		save(b, filepath.Join(directory, fmt.Sprintf("console-%s-%d-%s.png", shot.view, shot.width, shot.scheme)))
 		s.calm(b)
 	}
+}
+
+// screenshots are the windows of the screenshots: one for each view, and together both widths and both schemes.
+var screenshots = []struct {
+	view, scheme  string
+	width, height int
+}{
+	{"gallery", "light", 1440, 900}, {"render", "dark", 1440, 900}, {"order", "dark", 800, 1000}, {"money", "light", 800, 1000},
 }
 
 // spreadOrders moves the orders of a ledger to different days, because a chart of one day shows little.
@@ -306,23 +499,24 @@ func spreadOrders(t *testing.T, file string, days int) {
 	}
 }
 
-// shoot writes a screenshot of each view. file has %s in place of the name of the view.
-func (s *studio) shoot(b *browser, file string) {
-	visit := func(address string) { b.value(`void (location.hash = '` + address + `')`) }
-	pictures := `[...document.querySelectorAll('.card img')].filter(i => i.getBoundingClientRect().top < innerHeight).every(i => i.complete && i.classList.contains('drawn'))`
-	visit("#/gallery")
-	b.until("gallery", `document.querySelectorAll('.card').length > 20 && document.querySelector('#live').textContent === 'Live' && `+pictures)
-	save(b, fmt.Sprintf(file, "gallery"))
-	b.press("first render with a picture", fmt.Sprintf(aCard, "Ebbe im Watt"))
-	b.until("render", `document.querySelector('.large img.drawn')`)
-	save(b, fmt.Sprintf(file, "render"))
-	visit("#/order/studio/landscape")
-	b.write("prompt", promptInput, "Nordlicht über dem Fjord, ruhiges Wasser")
-	b.until("price", `/€0\.\d\d/.test(document.querySelector('output.price').textContent) && !document.querySelector('.price.old')`)
-	save(b, fmt.Sprintf(file, "order"))
-	visit("#/money")
-	b.until("money", `document.querySelectorAll('.budget').length === 2 && document.querySelector('.chart rect') && document.querySelector('tfoot')`)
-	save(b, fmt.Sprintf(file, "money"))
+// show shows a view, and waits until it is complete.
+func (b *browser) show(view string) {
+	b.t.Helper()
+	switch view {
+	case "gallery":
+		b.until("gallery", `document.querySelectorAll('.card').length > 20 && document.querySelector('#live').textContent === 'Live'`)
+		b.until("pictures", `[...document.querySelectorAll('.card img')].filter(i => i.getBoundingClientRect().top < innerHeight).every(i => i.complete && i.classList.contains('drawn'))`)
+	case "render":
+		b.press("render with a picture", fmt.Sprintf(aCard, "Ebbe im Watt"))
+		b.until("render", `document.querySelector('.large img.drawn')`)
+	case "order":
+		b.value(`void (location.hash = '#/order/studio/landscape')`)
+		b.write("prompt", promptInput, "Nordlicht über dem Fjord, ruhiges Wasser")
+		b.until("price", `/€0\.\d\d/.test(document.querySelector('output.price').textContent) && !document.querySelector('.price.old')`)
+	case "money":
+		b.value(`void (location.hash = '#/money')`)
+		b.until("money", `document.querySelectorAll('.budget').length === 2 && document.querySelector('.chart rect') && document.querySelector('tfoot')`)
+	}
 }
 
 // maxScreenshotBytes is the largest screenshot for the README.
