@@ -134,6 +134,7 @@ func (c *devCmd) printBanner(w io.Writer, s *server.Server, catalog, self string
 
   gRPC      %[1]s
   REST      http://%[2]s
+  console   http://%[2]s/console
   status    http://%[3]s (metrics at /metrics)
   catalog   http://%[4]s
   key       %[5]s (%[6]s)
