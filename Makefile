@@ -291,9 +291,10 @@ generate: .build/protodeps .build/tools ## Generate gen/ from proto/
 	@sed '$$ { /^\/\/# sourceMappingURL=/d; }' .build/tools/page/node_modules/@scalar/api-reference/dist/browser/standalone.js > .build/scalar.js
 	@gzip -dc internal/rest/page/scalar.js.gz | cmp -s - .build/scalar.js || gzip -9nc .build/scalar.js > internal/rest/page/scalar.js.gz
 
-screenshots: ## Write the screenshots of the console into docs/images (needs Chromium)
+screenshots: ## Write the pictures of the console and the command line into docs/images (needs Chromium)
 	@$(call need,chromium,screenshots,Chromium)
-	EASEL_SCREENSHOTS='$(CURDIR)/docs/images' $(GO) test -count=1 ./internal/systemtest -run TestScreenshotsOfTheConsole
+	@$(call need,script,the recording,util-linux)
+	EASEL_SCREENSHOTS='$(CURDIR)/docs/images' $(GO) test -count=1 ./internal/systemtest -run 'ScreenshotsOfTheConsole|RecordingOfTheCommandLine'
 
 image: ## Build the container image easel:VERSION (needs Docker)
 	docker build -f deploy/Dockerfile --build-arg VERSION='$(VERSION)' --build-arg REVISION='$(REVISION)' -t 'easel:$(VERSION)' .
