@@ -309,6 +309,23 @@ func TestTheConsoleShowsAnOperatorTheRendersOfAllOwners(t *testing.T) {
 	s.calm(b)
 }
 
+func TestTheConsoleShowsOlderRendersOnScrolling(t *testing.T) {
+	t.Parallel()
+	const renders, page = 70, 60
+	s := openStudio(t, "--speed", "20")
+	for n := range renders {
+		s.order("poster", "studio/haiku", map[string]any{"prompt": fmt.Sprintf("render %d.", n)}, nil)
+	}
+	b := s.signIn("poster", "light")
+	prompts := `[...document.querySelectorAll('.prompt')].map(p => parseInt(p.innerText.split(' ')[1]))`
+	if shown := b.value(prompts + `.length`); shown != float64(page) {
+		t.Errorf("the gallery begins with %v renders", shown)
+	}
+	b.value(`scrollTo(0, document.body.scrollHeight)`)
+	b.until("all renders, newest first", prompts+`.join() === [...Array(`+strconv.Itoa(renders)+`).keys()].reverse().join()`)
+	s.calm(b)
+}
+
 func TestTheConsoleSavesUsageAsCSV(t *testing.T) {
 	t.Parallel()
 	s := openStudio(t, "--speed", "20")
