@@ -97,9 +97,14 @@ func (s *studio) order(caller, model string, inputs map[string]any, labels map[s
 // signIn opens the console and signs in as a caller.
 func (s *studio) signIn(caller, scheme string) *browser {
 	s.t.Helper()
+	return s.signInWith(caller+"-token", scheme)
+}
+
+func (s *studio) signInWith(token, scheme string) *browser {
+	s.t.Helper()
 	b := openBrowser(s.t, scheme)
 	b.call(nil, "Page.navigate", map[string]any{"url": "http://" + s.rest + "/console"})
-	b.write("field for the token", `document.querySelector('#token')`, caller+"-token")
+	b.write("field for the token", `document.querySelector('#token')`, token)
 	b.press("button to sign in", `document.querySelector('.signin button')`)
 	b.until("live gallery", `document.querySelector('#live').textContent === 'Live'`)
 	return b
@@ -163,6 +168,30 @@ func TestTheConsoleOrdersARenderThatBecomesAPicture(t *testing.T) {
 	b.until("budgets", `document.querySelectorAll('.budget').length === 2`)
 	b.until("chart", `document.querySelector('.chart rect')`)
 	fits(b, "gallery", "order/studio/landscape", "money")
+	s.calm(b)
+}
+
+// TestTheConsoleOrdersWithAnAPIKey does what the README says: no callers file, and the API key that easel dev prints.
+func TestTheConsoleOrdersWithAnAPIKey(t *testing.T) {
+	t.Parallel()
+	chromium(t)
+	dev := start(t, nil, proctest.DevReady, proctest.Dev("--speed", "20")...)
+	printed := proctest.DevClients(t, dev.Stdout.String())
+	s := &studio{t: t, rest: proctest.Find(t, `console +http://(\S+)/console\n`, dev.Stdout.String())}
+	b := openBrowser(t, "light")
+	b.call(nil, "Page.navigate", map[string]any{"url": "http://" + s.rest + "/console"})
+	b.write("field for the token", `document.querySelector('#token')`, "sandbox_live_wrong")
+	b.press("button to sign in", `document.querySelector('.signin button')`)
+	b.until("refusal", `document.querySelector('.signin .problem')?.innerText.includes('UPSTREAM_CREDENTIAL_REJECTED')`)
+	s.calm(b, "status of 401")
+	b = s.signInWith(printed["EASEL_API_KEY"], "light")
+	b.press("link to order", `document.querySelector('nav a[href="#/order"]')`)
+	b.write("prompt", promptInput, "a calm sea at dusk")
+	b.until("price and balance", `/€0\.\d\d/.test(document.querySelector('output.price').textContent) && document.querySelector('.order').innerText.includes('in the account')`)
+	b.press("button to order", orderButton)
+	b.until("picture", `document.querySelector('.outcome img.drawn')`)
+	b.value(`void (location.hash = '#/money')`)
+	b.until("balance and chart", `document.querySelector('.figures').innerText.includes('Balance') && document.querySelector('.chart rect')`)
 	s.calm(b)
 }
 
