@@ -4,9 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
-
-	"github.com/easel-grpc/easel/internal/ledger"
 )
 
 // restore replaces the ledger with an older copy.
@@ -59,28 +56,6 @@ func TestARestoredLedgerGetsForgottenOrdersBackByTheirRepeats(t *testing.T) {
 		}
 		if known, err := r.place("studio", "known", "a harbour"); err != nil || !known.Replayed || s.audit() != 2 {
 			s.Errorf("the order before the backup is %+v, %v, %d charges", known, err, s.audit())
-		}
-	})
-}
-
-// An order whose outcome is unknown in the older ledger may have been placed or rejected since the backup.
-func TestARestoredLedgerFindsOutWhatItHasAsUnknown(t *testing.T) {
-	inStack(t, 1000, func(s *stack) {
-		r := s.replica()
-		r.answers(lost)
-		if _, err := r.place("studio", "k", "a harbour"); err == nil {
-			s.Fatal("the order returned no error")
-		}
-		if err := r.orders.Close(s.Context()); err != nil {
-			s.Error(err)
-		}
-		older := s.backup()
-		s.replica().recover(time.Minute)
-		newer := s.list(ledger.Filter{})
-		s.restore(older)
-		s.replica().recover(time.Minute)
-		if again := s.list(ledger.Filter{}); len(newer) != 1 || len(again) != 1 || again[0].Generation != newer[0].Generation || s.audit() != 1 {
-			s.Errorf("it was %+v and is %+v, %d charges", newer, again, s.audit())
 		}
 	})
 }

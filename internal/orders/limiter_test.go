@@ -132,29 +132,6 @@ func TestAnOrderThatCannotWaitIsToldAtOnceAndNeverLeaves(t *testing.T) {
 	})
 }
 
-func TestADailyCapCostsFewOrders(t *testing.T) { // fault U9
-	synctest.Test(t, func(t *testing.T) {
-		upstream := &busyCatalog{refusal: step{status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`}, until: time.Now().Add(90 * time.Second)}
-		c := newTestClient(t, upstream)
-		for range 10 {
-			for _, e := range placeMany(t, c, 20, time.Minute, func(o *order) { o.IdempotencyKey += fmt.Sprint("-", time.Now().UnixNano()) }) {
-				if catalog.KindOf(e) != catalog.KindDailyCap {
-					t.Fatalf("the caller received %+v", e)
-				}
-			}
-			time.Sleep(time.Second)
-		}
-		if n := upstream.posts.Load(); n > 20 { // only the orders in flight when the cap was reached
-			t.Errorf("%d posts of 200 orders", n)
-		}
-		before := upstream.posts.Load()
-		time.Sleep(2 * time.Minute)
-		if failed := placeMany(t, c, 20, time.Minute, func(o *order) { o.IdempotencyKey += "next" }); len(failed) > 19 || upstream.posts.Load() == before {
-			t.Errorf("the cap is over, and all %d are refused", len(failed))
-		}
-	})
-}
-
 func TestAnOrderThatWaitsKeepsItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := &busyCatalog{refusal: step{status: 429}, retryAfter: "100", until: time.Now().Add(100 * time.Second)}
