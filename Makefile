@@ -194,7 +194,7 @@ torture: ## Kill the real program 1,200 times over 10,000 orders, then with a le
 	$(GO) test ./internal/torture -count=1 -v -run WhateverIsKilledAndCut -timeout 20m \
 	  -orders 10000 -kills 1000 -catalog-kills 200 -cuts 5000 -limit 18m
 	$(GO) test ./internal/torture -count=1 -v -run TheLedgerEquals -timeout 25m \
-	  -ledger-orders 10000 -ledger-kills 300 -ledger-catalog-kills 60 -database-kills 40 -stalls 30 -ledger-cuts 2000 -limit 20m
+	  -orders 10000 -kills 600 -catalog-kills 120 -database-kills 40 -stalls 30 -cuts 6000 -limit 20m
 
 simulate: ## Simulate HOURS (default: 10000) of the complete stack with faults, from seed SEED (default: 1)
 	@mkdir -p .build

@@ -95,14 +95,6 @@ func StartPostgres(t testing.TB) *Postgres {
 	return p
 }
 
-// StartPostgresWith is like [StartPostgres], but with the given settings and with fsync.
-func StartPostgresWith(t testing.TB, settings ...string) *Postgres {
-	t.Helper()
-	p := orSkip(t, func() (*Postgres, error) { return NewPostgres(settings...) })
-	t.Cleanup(p.Remove)
-	return p
-}
-
 func orSkip(t testing.TB, start func() (*Postgres, error)) *Postgres {
 	t.Helper()
 	if os.Getenv(postgresSwitch) == "" {

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -260,15 +259,4 @@ func (w *world) missing() (names []string) {
 		}
 	}
 	return names
-}
-
-// table returns a table of the number of times that each fault has happened.
-func (w *world) table() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var text strings.Builder
-	for _, f := range w.faults {
-		fmt.Fprintf(&text, "\n  %-50s %6d", f.name, w.tally[f.name])
-	}
-	return text.String()
 }

@@ -3,11 +3,11 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,12 +23,15 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/auth"
+	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/content"
 	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/promises"
+	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
 // gallery is a complete Easel installation with a store for copies, whose processes are killed. It has replicas that
@@ -157,7 +160,7 @@ func (g *gallery) awaitCopies(want int, within time.Duration) {
 	for copied := g.copied(); copied < want; copied = g.copied() {
 		switch {
 		case time.Now().After(end):
-			g.Fatalf("%d of %d results are copied after %v: %s\n%s", copied, want, within, g.waiting(), g.replicas[0].tail())
+			g.Fatalf("%d of %d results are copied after %v\n%s", copied, want, within, g.replicas[0].tail())
 		case copied > last:
 			last, grown = copied, time.Now()
 		case time.Since(grown) > 5*time.Second:
@@ -190,15 +193,6 @@ func (g *gallery) comeBack() {
 	if err := asking.Wait(); err != nil {
 		g.Error(err)
 	}
-}
-
-// waiting describes some of the results that have not been copied.
-func (g *gallery) waiting() string {
-	var said sql.NullString
-	if err := g.db.QueryRowContext(g.Context(), `SELECT STRING_AGG(kind || ' ' || fence || ' ' || problem, '; ') FROM (SELECT * FROM jobs WHERE kind IN ('copy', 'delete') LIMIT 5) AS c`).Scan(&said); err != nil {
-		return err.Error()
-	}
-	return said.String
 }
 
 // storm kills Easel's processes, the store and the catalog in turn while results are copied.
@@ -249,30 +243,22 @@ func (g *gallery) wanted(ids ...string) map[string]string {
 
 // upstream returns a result's digest. It reads the result from the catalog without the counting proxy.
 func (g *gallery) upstream(id string) (digest string, err error) {
-	at := "http://" + g.catalog.http + "/api/v1/api/catalog/generations/" + id
-	if g.results[id]%10 != 0 {
-		at += "/content"
-	}
-	r, err := http.NewRequestWithContext(g.ctx, http.MethodGet, at, nil)
+	client, err := catalog.New(catalog.Config{BaseURL: "http://" + g.catalog.http + sandbox.BasePath, Transport: http.DefaultTransport})
 	if err != nil {
 		return "", err
 	}
-	r.Header.Set("Authorization", "Bearer "+key)
-	answer, err := http.DefaultClient.Do(r)
+	cred := catalog.Forwarded(catalog.NewSecret(key))
+	result, err := client.Generation(g.ctx, cred, id)
+	if err != nil || result.Text != nil {
+		return digestOf([]byte(*cmp.Or(result.Text, new("")))), err
+	}
+	file, err := client.Content(g.ctx, cred, id, 0, "")
 	if err != nil {
 		return "", err
 	}
-	defer answer.Body.Close()
-	data, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != http.StatusOK {
-		return "", errors.Join(err, fmt.Errorf("%s is answered with %s", at, answer.Status))
-	}
-	if strings.HasSuffix(at, "/content") {
-		return digestOf(data), nil
-	}
-	said := struct{ TextOutput string }{}
-	err = json.Unmarshal(data, &said)
-	return digestOf([]byte(said.TextOutput)), err
+	defer file.Body.Close()
+	data, err := io.ReadAll(file.Body)
+	return digestOf(data), err
 }
 
 func digestOf(data []byte) string {
@@ -331,7 +317,7 @@ func (g *gallery) downloadAll(wanted map[string]string) (copies int) {
 	return copies
 }
 
-// orderAll places count orders, watches each to its end, and returns the generation IDs.
+// orderAll places count orders, waits for the end of each, and returns the generation IDs.
 func (g *gallery) orderAll(from, count int) []string {
 	g.Helper()
 	ids, ordering := make([]string, count), errgroup.Group{}
@@ -339,7 +325,7 @@ func (g *gallery) orderAll(from, count int) []string {
 	for n := range ids {
 		ordering.Go(func() (err error) {
 			if ids[n], err = g.order(from + n); err == nil {
-				err = g.watchToTheEnd(ids[n])
+				err = g.waitForEnd(ids[n])
 			}
 			return err
 		})
@@ -350,24 +336,17 @@ func (g *gallery) orderAll(from, count int) []string {
 	return ids
 }
 
-// watchToTheEnd watches a generation until it has succeeded, and retries while processes are killed.
-func (g *gallery) watchToTheEnd(id string) error {
+// waitForEnd waits until a generation has succeeded, and retries while processes are killed.
+func (g *gallery) waitForEnd(id string) error {
 	ctx, cancel := context.WithTimeout(g.ctx, 5*time.Minute)
 	defer cancel()
 	for {
-		stream, err := g.client().WatchGeneration(ctx, &easelv1.WatchGenerationRequest{GenerationId: id})
-		last := easelv1.State_STATE_UNSPECIFIED
-		for err == nil {
-			var m *easelv1.WatchGenerationResponse
-			if m, err = stream.Recv(); m.GetUpdate() != nil {
-				last = m.GetUpdate().GetGeneration().GetState()
-			}
-		}
-		switch {
-		case errors.Is(err, io.EOF) && last == easelv1.State_STATE_SUCCEEDED:
+		answer, err := g.client().WaitGeneration(ctx, &easelv1.WaitGenerationRequest{GenerationId: id, Timeout: durationpb.New(30 * time.Second)})
+		switch state := answer.GetGeneration().GetState(); {
+		case state == easelv1.State_STATE_SUCCEEDED:
 			return nil
-		case ctx.Err() != nil, !retryable(err):
-			return fmt.Errorf("the watch of %s ends with %v: %w", id, last, err)
+		case ctx.Err() != nil, err != nil && !retryable(err):
+			return fmt.Errorf("the wait for %s ends with %v: %w", id, state, err)
 		}
 		pauseFor(ctx, 100*time.Millisecond)
 	}
