@@ -195,7 +195,7 @@ func TestABucketIsAStore(t *testing.T) {
 	}
 }
 
-// discard is an S3 server that accepts objects and stores nothing.
+// discard serves S3 requests: it accepts objects and stores nothing.
 func discard(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	w.Header().Set("ETag", `"`+strings.Repeat("0", 32)+`"`)
