@@ -71,7 +71,7 @@ func (s *studio) start() {
 	s.rest = proctest.DevClients(s.t, s.process.Stdout.String())["REST"]
 }
 
-// order orders a render over REST.
+// order orders a render over REST. It repeats an order that an overloaded server rejects.
 func (s *studio) order(caller, model string, inputs map[string]any, labels map[string]string) {
 	s.t.Helper()
 	body, err := json.Marshal(map[string]any{"modelId": model, "inputs": inputs, "labels": labels, "idempotencyKey": auth.Hash(fmt.Sprint(caller, model, inputs))})
@@ -88,6 +88,11 @@ func (s *studio) order(caller, model string, inputs map[string]any, labels map[s
 		s.t.Fatal(err)
 	}
 	defer answer.Body.Close()
+	if answer.StatusCode == http.StatusTooManyRequests { // a busy machine
+		time.Sleep(time.Second) // the delay of RetryInfo
+		s.order(caller, model, inputs, labels)
+		return
+	}
 	if answer.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(answer.Body)
 		s.t.Fatalf("%s: %s", answer.Status, text)
