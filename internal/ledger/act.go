@@ -20,7 +20,7 @@ const (
 	ActFetch    Action = "content.fetch"
 )
 
-// By identifies who performed an action, and from where.
+// By identifies the actor of an action, and the place where the action was requested.
 type By struct {
 	// Actor is the name of the operator, or "anonymous" for an operator without a name. For an automatic change it is the
 	// cause, such as a file.
@@ -34,13 +34,13 @@ type Act struct {
 	By
 
 	Action  Action
-	Subject string // object of the action; empty means the complete ledger
+	Subject string // object of the action, such as an order; empty means the complete ledger
 	// Was and Became are the values before and after, encoded as JSON. Nil means no value. They must not contain secrets or the
 	// content of orders.
 	Was, Became any
 }
 
-// Deletion returns the act for a request to delete another owner's generation in the catalog.
+// Deletion returns the act that audits an operator's request to delete another owner's generation.
 func Deletion(by By, generation, owner, state string) Act {
 	type known struct {
 		Owner string `json:"owner,omitempty"`
@@ -50,7 +50,7 @@ func Deletion(by By, generation, owner, state string) Act {
 	return Act{By: by, Action: ActDelete, Subject: generation, Was: known{Owner: owner, State: state}, Became: known{Asked: "deleted"}}
 }
 
-// AuditLine is a line of the audit log. The database only allows new lines, and rejects changes of existing ones.
+// AuditLine is a line of the audit log. The database rejects changes to existing lines.
 type AuditLine struct {
 	By
 

@@ -8,8 +8,8 @@ import (
 	"fmt"
 )
 
-// Audit writes a line to the audit log. For an action outside the ledger's transactions, the caller writes the line first, and
-// aborts the action if that fails.
+// Audit writes a line to the audit log. Call Audit before an action outside the ledger, and do not start the action if Audit
+// fails.
 func (l *Ledger) Audit(ctx context.Context, act Act) error {
 	err := l.tx(ctx, func(tx *transaction) error { return tx.audit(act) })
 	if doubt, ok := errors.AsType[*Doubt](err); ok { // nothing depends on the line yet, because the action has not started

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// calm is the time without a failed query after which an unavailable database counts as available again. A read-only or full
-// database fails only some queries, so one success is not enough.
+// calm is the time without failed queries after which an unavailable database counts as available. A read-only or full database
+// fails only some queries, so one success is not enough.
 const calm = 5 * time.Second
 
 // availability logs when the database becomes unavailable, and when it is available again.

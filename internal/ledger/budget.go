@@ -36,8 +36,8 @@ func reserve(tx *transaction, o Order, r Request) error {
 
 // reserveTotal checks that the total budget of all owners has room for an order whose price is already reserved. With such a
 // budget, transactions that write orders commit one at a time, so that each sees the earlier reservations. The check comes
-// last, because all owners wait for its lock. The sums are read in a separate query after the lock, so that they include orders
-// that were committed before.
+// last, because all owners wait for its lock. The sums are read in a separate query after the lock, so that they include all
+// orders committed before it.
 func reserveTotal(tx *transaction, o Order, total Limits) error {
 	if total == (Limits{}) {
 		return nil
@@ -74,24 +74,24 @@ func exceeded(o Order, b Budget, used int64, e BudgetError) error {
 	return &e
 }
 
-// move is a change of an order's money. It updates the row of the order, and then the budgets of its day and month, which also
-// count placed orders. The budgets come last because other transactions wait for their rows.
+// move is a change to an order's money. It updates the order's row, and then the budgets for the order's day and month. The
+// budgets are last because other transactions wait for their rows.
 type move struct {
 	order  Order
 	to     lifecycle.Money
 	actor  string // operator who caused the change; empty for Easel
-	placed int    // change of the number of placed orders in the budgets
+	placed int    // change in the number of placed orders in the budgets
 
-	changes    string // assignments of other columns; each %s is an argument
+	changes    string // assignments to further columns; each %s stands for one of args
 	args       []any
-	unless     string // condition under which nothing is changed; each %s is an argument
+	unless     string // condition under which the row is not changed; each %s stands for one of unlessArgs
 	unlessArgs []any
 }
 
 // errMoved means that the row of an order was changed after it was read.
 var errMoved = errors.New("order changed by another transaction")
 
-// move applies a change of money. Triggers on the row write the lines of the journal.
+// move applies a change to an order's money. Triggers on the table write the journal.
 func (t *transaction) move(m move) error {
 	if err := t.moveRow(m); err != nil {
 		return err
@@ -139,7 +139,7 @@ const addToBudgets = `INSERT INTO budgets (owner, label, period, start_time, ord
 	refunded_cents = budgets.refunded_cents + excluded.refunded_cents
 	RETURNING ` + usageColumns
 
-// count adds amounts to the budgets of an order's month and day. It returns the changed budgets.
+// count adds amounts to the budgets for an order's month and day. It returns the changed budgets.
 func count(tx *transaction, id string, by lifecycle.Money, spent int64, placed int) ([]usage, error) {
 	return collect(tx, scanUsage, addToBudgets, placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents, id)
 }

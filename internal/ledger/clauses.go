@@ -13,13 +13,12 @@ type clauses struct {
 	args []any
 }
 
-// add adds a condition. Each %s in it is an argument.
+// add adds a condition. Each %s in it stands for one of args.
 func (c *clauses) add(condition string, args ...any) {
 	c.all = append(c.all, c.with(condition, args...))
 }
 
-// with inserts the names of arguments into a part of a query, and adds the arguments. Each %s in the part is an
-// argument.
+// with appends args to the arguments of the query, and returns text with each %s replaced by a placeholder such as $1.
 func (c *clauses) with(text string, args ...any) string {
 	names := make([]any, len(args))
 	for n := range args {
@@ -32,15 +31,15 @@ func (c *clauses) with(text string, args ...any) string {
 // String returns the conditions joined by AND.
 func (c *clauses) String() string { return strings.Join(c.all, " AND ") }
 
-// take returns the clauses joined by commas and removes them. The arguments stay.
+// take returns the clauses joined by commas, and removes them. The arguments remain.
 func (c *clauses) take() string {
 	list := strings.Join(c.all, ", ")
 	c.all = nil
 	return list
 }
 
-// asList encodes a list as one argument of a statement. The placeholders {ids} and {in ids} expect strings, and {in times}
-// expects numbers.
+// asList encodes a list as a JSON array, so that it is one argument of a statement. The placeholders {ids} and {in ids} expect
+// strings, and {in times} expects numbers.
 func asList[T any](all []T) string {
 	if all == nil { // JSON would encode nil as null
 		return "[]"
@@ -57,7 +56,7 @@ func number(truth bool) int {
 	return 0
 }
 
-// fromMicros converts a time of the ledger. Zero means no time.
+// fromMicros converts microseconds from the ledger to a time. Zero becomes the zero time.
 func fromMicros(micros int64) time.Time {
 	if micros == 0 {
 		return time.Time{}
@@ -68,7 +67,7 @@ func fromMicros(micros int64) time.Time {
 // scanner scans a row.
 type scanner interface{ Scan(into ...any) error }
 
-// moment scans a time of the ledger.
+// moment scans a column that contains a time in microseconds.
 type moment struct{ into *time.Time }
 
 // Scan implements [sql.Scanner].

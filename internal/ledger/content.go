@@ -21,7 +21,7 @@ func (s ContentState) String() string {
 	return [...]string{"waiting", "copied", "failed", "to be deleted"}[s]
 }
 
-// The kinds of the jobs that copy a result and that delete a copy. The ref of such a job is the generation.
+// The kinds of jobs that copy a result or delete a copy. The ref of such a job is the ID of the generation.
 const (
 	CopyJob   = "copy"
 	DeleteJob = "delete"
@@ -31,7 +31,7 @@ const (
 type Content struct {
 	Generation, Owner string
 	State             ContentState
-	// Problem is the reason of the last failure.
+	// Problem is the reason for the last failure.
 	Problem string
 	// Record is the ledger's record of the generation, empty if it was erased.
 	Record string
@@ -52,7 +52,7 @@ type StoredCopy struct {
 	Time              time.Time
 }
 
-// selectContents is the start of a query for contents, which scanContent scans.
+// selectContents is the start of a query whose rows scanContent scans.
 const selectContents = `SELECT generation_id, owner, state, COALESCE((SELECT problem FROM jobs WHERE kind = '` + CopyJob + `' AND ref = generation_id), problem), object, size_bytes, sha256, content_type, etag, copied_time,
 	COALESCE((SELECT record FROM orders WHERE generation_id = contents.generation_id AND namespace <> api_key), '') FROM contents WHERE `
 
@@ -60,8 +60,8 @@ func scanContent(row scanner, c *Content) error {
 	return row.Scan(&c.Generation, &c.Owner, &c.State, &c.Problem, &c.Object, &c.Size, &c.SHA256, &c.ContentType, &c.Etag, moment{&c.Time}, &c.Record)
 }
 
-// followContent requests a copy of the result if [Ledger.wantsCopy] returns true. After a deletion by a call of Easel, it marks
-// the copy for deletion, unless the team keeps copies.
+// followContent requests a copy of the result if [Ledger.wantsCopy] returns true. If a call to Easel has deleted the
+// generation, it marks the copy for deletion, unless the owner keeps copies.
 func (t *transaction) followContent(before, after Order) error {
 	switch {
 	case after.isForwarded():
@@ -87,9 +87,9 @@ func (l *Ledger) Content(ctx context.Context, generation string) (c Content, fou
 	return all[0], true, nil
 }
 
-// ContentCopied records a copy, deletes its job, and makes the event of the success due. It returns [ErrLeaseLost] if another
-// process has the job, or if the copy is no longer requested. The job is deleted in the same transaction, because a later
-// request for another copy needs a new job.
+// ContentCopied records a copy, deletes its job, and makes the success event of the generation due. It returns [ErrLeaseLost]
+// if another process has leased the job, or if the copy is no longer requested. The job is deleted in the same transaction,
+// because a later request for another copy needs a new job.
 func (l *Ledger) ContentCopied(ctx context.Context, j Job, made StoredCopy) error {
 	return l.tx(ctx, func(tx *transaction) error {
 		if err := tx.endContent(j, `state = {copied}, problem = '', object = $2, size_bytes = $3, sha256 = $4, content_type = $5, etag = $6, copied_time = {now}`,
@@ -100,15 +100,14 @@ func (l *Ledger) ContentCopied(ctx context.Context, j Job, made StoredCopy) erro
 	})
 }
 
-// CopyAbandoned returns the change that records that a result can't be copied. If there is an earlier copy, that copy is used
-// again.
+// CopyAbandoned returns a change that records that a result can't be copied. If there is an earlier copy, it is used instead.
 func CopyAbandoned(j Job, problem string) Change {
 	return func(tx *transaction) error {
 		return tx.endContent(j, `state = CASE WHEN object <> '' THEN {copied} ELSE {not copied} END, problem = $2`, storable(problem))
 	}
 }
 
-// endContent ends the request for a copy, and lets the event of the success be delivered.
+// endContent completes the request for a copy, and makes the success event of the generation due.
 func (t *transaction) endContent(j Job, changes string, args ...any) error {
 	rows, err := t.exec(`UPDATE contents SET `+changes+` WHERE generation_id = $1 AND state = {waiting}`, slices.Concat([]any{j.Ref}, args)...)
 	switch {
@@ -120,7 +119,7 @@ func (t *transaction) endContent(j Job, changes string, args ...any) error {
 	return t.deliverNow(j.Owner, j.Ref)
 }
 
-// ContentIsLost records that a copy is missing in the store, and requests another copy.
+// ContentIsLost records that a copy is missing from the store, and requests another copy.
 func (l *Ledger) ContentIsLost(ctx context.Context, c Content) error {
 	return l.tx(ctx, func(tx *transaction) error {
 		rows, err := tx.exec(`UPDATE contents SET state = {waiting} WHERE generation_id = $1 AND object = $2 AND state = {copied}`, c.Generation, c.Object)
@@ -132,7 +131,7 @@ func (l *Ledger) ContentIsLost(ctx context.Context, c Content) error {
 }
 
 // DiscardContent marks the copy of a generation for deletion, because the catalog no longer has the generation. It does nothing
-// if the copy belongs to another owner, or if its team keeps copies. A nil owner means any owner.
+// if the copy belongs to another owner, or if its owner keeps copies. A nil owner means any owner.
 func (l *Ledger) DiscardContent(ctx context.Context, owner *string, generation string) error {
 	return l.tx(ctx, func(tx *transaction) error {
 		owners, err := collect(tx, scanText, `SELECT owner FROM contents WHERE generation_id = $1`, generation)
@@ -153,7 +152,7 @@ func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (ha
 		if has = rows > 0; err != nil || !has {
 			return err
 		}
-		// An attempt in progress must not end this request, so the attempt loses its lease.
+		// The new fence takes the lease from an attempt in progress, so that the attempt can't complete this request.
 		if _, err := tx.exec(addCopies+`generation_id = $1 ON CONFLICT (kind, ref) DO UPDATE SET begin_time = {now}, run_time = {now}, fence = jobs.fence + 1, attempts = 0, problem = '' WHERE jobs.attempts > 0`, generation); err != nil {
 			return err
 		}
@@ -163,10 +162,11 @@ func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (ha
 	return has && err == nil, err
 }
 
-// addCopies and addDeletions are statements that write the jobs of contents. A condition on the contents is appended.
+// addCopies and addDeletions are the starts of statements that write copy jobs and delete jobs. Callers append a condition on
+// the table contents.
 var (
 	addCopies = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + CopyJob + `', generation_id, owner, '', {now}, {now} FROM contents WHERE `
-	// A process may still be copying the result, so the deletion waits until the lease of that process ends.
+	// A process may still be copying the result, so the deletion waits until that process's lease has ended.
 	addDeletions = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + DeleteJob + `', generation_id, owner, '', {now}, COALESCE((SELECT run_time FROM jobs AS copying
 		WHERE copying.kind = '` + CopyJob + `' AND copying.ref = generation_id AND copying.fence > 0 AND copying.run_time BETWEEN {now} AND {now} + ` + micro(JobLease) + `), {now}) FROM contents WHERE `
 )
@@ -190,8 +190,8 @@ func doomContents(tx *transaction, generations ...string) error {
 	return nil
 }
 
-// ownObject is the condition under which this ledger may delete an object in the store. Objects from before the ledger was
-// copied may belong to the original ledger, until an operator adopts them.
+// ownObject is the condition under which this ledger may delete an object in the store. An object that is older than this copy
+// of the ledger may belong to the original ledger, unless an operator has adopted it.
 const ownObject = `(object = '' OR EXISTS (SELECT 1 FROM facts WHERE name = '` + adoptedFact + `') OR object LIKE (SELECT value || '/%' FROM facts WHERE name = '` + storeFact + `'))`
 
 // MayDelete reports whether the copy of a generation is marked for deletion and may be deleted by this ledger.
@@ -200,7 +200,7 @@ func (l *Ledger) MayDelete(ctx context.Context, generation string) (may bool, er
 	return may, err
 }
 
-// CopiesDeleted returns the change that deletes the row of a deleted copy.
+// CopiesDeleted returns a change that deletes the row of a deleted copy.
 func CopiesDeleted(generation string) Change {
 	return func(tx *transaction) error {
 		_, err := tx.exec(`DELETE FROM contents WHERE generation_id = $1 AND state = {doomed}`, generation)
@@ -208,7 +208,7 @@ func CopiesDeleted(generation string) Change {
 	}
 }
 
-// DoomedCount returns the number of copies that are marked for deletion, and the number of those that this ledger may delete.
+// DoomedCount counts the copies that are marked for deletion. own counts only the copies that this ledger may delete.
 func (l *Ledger) DoomedCount(ctx context.Context) (count, own int64, err error) {
 	err = l.askOne(ctx, []any{&count, &own}, `SELECT COUNT(*), COUNT(CASE WHEN `+ownObject+` THEN 1 END) FROM contents WHERE state = {doomed}`)
 	return count, own, err
@@ -225,14 +225,14 @@ func (l *Ledger) CopiesAfter(ctx context.Context, generation string, most int) (
 	return ask(ctx, l, scanContent, selectContents+`generation_id > $1 AND state = {copied} ORDER BY generation_id LIMIT $2`, generation, most)
 }
 
-// ContentSummary has the totals of the copies.
+// ContentSummary contains the totals for copies of results.
 type ContentSummary struct {
 	Waiting int64         `json:"waiting"` // results that are not copied yet
 	Failed  int64         `json:"failed"`  // results whose copying was abandoned
 	Oldest  time.Duration `json:"oldest"`  // age of the oldest result that is not copied yet
 }
 
-// Queries for the totals of copies. Each counts in an index.
+// Queries for the totals of copies. Each query counts the entries of an index.
 const (
 	waitingCopies = `SELECT COUNT(*), COALESCE({now} - MIN(begin_time), 0) FROM jobs WHERE kind = '` + CopyJob + `'`
 	failedCount   = `SELECT COUNT(*) FROM contents WHERE state = {not copied}`

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// copiedTables are the tables that a copy contains, sorted so that each follows the tables that it refers to. Leases and live
-// replicas are not copied. Jobs are derived from the copied rows.
+// copiedTables are the tables that [Copy] copies. Each table follows the tables that it refers to. Leases and live replicas are
+// not copied. Jobs are derived from the copied rows.
 var copiedTables = []string{"facts", "orders", "labels", "movements", "budgets", "rollups", "events", "contents", "audit"}
 
 // insertBatch is the maximum number of rows in one INSERT.
@@ -22,9 +22,10 @@ type Copied struct {
 	Rows int64
 }
 
-// Copy copies a ledger into a new one, of the same or another kind. No process may use either ledger. It writes and verifies
-// the copy in one transaction each, and then seals the old ledger. It calls done repeatedly with the number of rows copied from
-// a table. The audit of the new ledger records the user.
+// Copy copies a ledger to a new one, of the same or another kind. No other process may use either ledger. Copy writes the copy
+// in one transaction, verifies it in another one, and then seals the old ledger against servers. It calls differs for each
+// difference, and does not seal the old ledger if there is one. It calls done repeatedly with the number of rows that were
+// copied from a table so far. The audit log of the new ledger names by.
 func Copy(ctx context.Context, from, to string, by By, done func(table string, rows int64), differs func(Difference)) (copied Copied, err error) {
 	source, err := openUnused(ctx, from)
 	if err != nil {
@@ -48,7 +49,7 @@ func Copy(ctx context.Context, from, to string, by By, done func(table string, r
 		if copied.Verified, err = target.Verify(ctx, differs); err != nil || copied.Differences > 0 {
 			return err
 		}
-		part = "the copy is complete, but FROM could not be sealed, so start no server on it"
+		part = "the copy is complete, but FROM could not be sealed, so do not start a server on FROM"
 		return old.seal(by)
 	})
 	if err != nil {
@@ -57,7 +58,7 @@ func Copy(ctx context.Context, from, to string, by By, done func(table string, r
 	return copied, nil
 }
 
-// named adds the name of the ledger to its error, instead of the name of the setting.
+// named replaces the name of the setting at the start of an error with part, which says which ledger the error is about.
 func named(part string, err error) error {
 	return fmt.Errorf("%s: %s", part, strings.TrimPrefix(unusable(err).Error(), "EASEL_LEDGER_URL: "))
 }
@@ -84,7 +85,7 @@ func openTarget(ctx context.Context, url string) (*Ledger, error) {
 	return l, nil
 }
 
-// keepOut prevents other processes from writing to the ledger during a copy. It rejects a sealed ledger.
+// keepOut prevents other processes from writing to the ledger during a copy. It returns an error if the ledger is sealed.
 func (t *transaction) keepOut() error {
 	if t.l.IsShared() { // lock before the first query, which sets the snapshot
 		if _, err := t.exec(`LOCK TABLE ` + strings.Join(copiedTables, ", ") + ` IN SHARE MODE NOWAIT`); err != nil {
@@ -129,7 +130,7 @@ func (l *Ledger) copyFrom(old *transaction, by By, done func(table string, rows 
 	return rows, err
 }
 
-// isNew rejects a ledger that has rows, and deletes the facts of a new ledger.
+// isNew returns an error if the ledger has rows. It deletes the facts that opening a new ledger has written.
 func (t *transaction) isNew() error {
 	for _, table := range copiedTables[1:] {
 		used := false
@@ -179,7 +180,7 @@ func (t *transaction) copyTable(old *transaction, table string, done func(table 
 	return copied, err
 }
 
-// columns returns the columns of a table, without generated ones.
+// columns returns the columns of a table, except generated columns.
 func (t *transaction) columns(table string) ([]string, error) {
 	query := `SELECT name FROM pragma_table_info($1)`
 	if t.l.IsShared() {
@@ -188,7 +189,7 @@ func (t *transaction) columns(table string) ([]string, error) {
 	return collect(t, scanText, query, table)
 }
 
-// withoutTriggers disables the triggers of the table orders. It returns the statements that enable them again.
+// withoutTriggers disables the triggers on the table orders. It returns the statements that restore them.
 func (t *transaction) withoutTriggers() (resume []string, err error) {
 	if t.l.IsShared() {
 		return []string{`ALTER TABLE orders ENABLE TRIGGER USER`}, t.execAll(`ALTER TABLE orders DISABLE TRIGGER USER`)

@@ -10,8 +10,8 @@ import (
 	modernc "modernc.org/sqlite"
 )
 
-// refusal is an error of the database in one line, with the setting and the remedy. The messages of both databases never
-// contain a password.
+// refusal is a database error in one line, with the name of the setting and a remedy. Neither database puts a password in its
+// messages.
 type refusal struct {
 	cure string
 	err  error
@@ -23,7 +23,7 @@ func (r *refusal) Error() string {
 
 func (r *refusal) Unwrap() error { return r.err }
 
-// unusable adds the setting and the remedy to a database error. It returns other errors unchanged.
+// unusable adds the name of the setting and a remedy to a database error. It returns other errors unchanged.
 func unusable(err error) error {
 	if cure := cureOf(err); cure != "" {
 		return &refusal{cure, err}
@@ -43,7 +43,7 @@ func cureOf(err error) string {
 	case errors.As(err, &server):
 		return orElse(cures[server.Code])
 	case errors.As(err, &connection) && !errors.Is(err, context.Canceled), errors.As(err, &dial) && !errors.Is(err, context.DeadlineExceeded):
-		return "PostgreSQL can't be reached: check host, port and sslmode, and that it listens there"
+		return "PostgreSQL can't be reached: check that it is running, and check host, port and sslmode"
 	}
 	return ""
 }
@@ -55,7 +55,7 @@ func orElse(cure string) string {
 	return cure
 }
 
-// contradicts reports whether a constraint of the database has rejected a change.
+// contradicts reports whether an error means that a constraint of the database has rejected a change.
 func contradicts(err error) bool {
 	if file, ok := errors.AsType[*modernc.Error](err); ok {
 		return file.Code()&0xff == sqliteConstraint
@@ -71,7 +71,7 @@ var sqliteCodes = map[int]string{
 	3: "rights", 5: "busy", 6: "busy", 8: "readonly", 10: "disk", 11: "damaged", 13: "53100", 14: "path", 23: "rights", 26: "damaged",
 }
 
-// The remedies for errors. The keys are PostgreSQL's error codes, and names for SQLite's.
+// cures contains the remedies for database errors. The keys are the error codes of PostgreSQL and the names in sqliteCodes.
 var cures = map[string]string{
 	"busy":     "another process uses the file, and SQLite supports only one: stop the other process, or use a postgres:// ledger for replicas",
 	"readonly": "ledger is read-only: allow this user to write to the file and its directory",
@@ -82,7 +82,7 @@ var cures = map[string]string{
 
 	"53100": "disk of the ledger is full: free some space",
 	"53300": "PostgreSQL has no free connection: raise max_connections; each replica uses up to 16",
-	"28P01": "PostgreSQL rejects the user or the password: correct them",
+	"28P01": "PostgreSQL rejects the user or the password: correct them in the URL",
 	"28000": "PostgreSQL denies this user access from this host: correct the user or pg_hba.conf",
 	"3D000": "database not found: correct the name, or create it with CREATE DATABASE",
 	"42501": "permission denied: make this user the owner of the database, or run easel ledger migrate as the owner and grant this user read and write access to the tables",

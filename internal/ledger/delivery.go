@@ -14,7 +14,7 @@ func (l *Ledger) Event(ctx context.Context, id string) (e Event, found bool, err
 	return all[0], true, nil
 }
 
-// Delivered returns the change that records the delivery of an event, after the given number of attempts.
+// Delivered returns a change that records the delivery of an event and the number of attempts.
 func Delivered(id string, attempts int64) Change {
 	return func(tx *transaction) error {
 		_, err := tx.exec(`UPDATE events SET state = {sent}, attempts = $1, problem = '' WHERE id = $2`, attempts, id)
@@ -22,12 +22,12 @@ func Delivered(id string, attempts int64) Change {
 	}
 }
 
-// overdue selects deliveries that have exceeded their time, are first in their line, and are not leased by a process.
+// overdue selects the delivery jobs that are older than [DeliverTimeout], first in their line, and not leased.
 var overdue = `SELECT ref, line, begin_time, attempts, problem FROM jobs AS due WHERE kind = '` + DeliverJob + `' AND owner = $1 AND begin_time >= $2 AND begin_time <= (SELECT {now}) - ` + micro(DeliverTimeout) + `
 	AND ` + isPast("run_time", micro(JobLease)) + ` AND ` + firstInLine + ` ORDER BY begin_time LIMIT $3 {take}`
 
-// GiveUp abandons, in steps, the events of an owner that were not delivered in time. The next event of the same subject then
-// starts with its full time. GiveUp returns the number of events, even after an error.
+// GiveUp abandons, in steps, an owner's events that were not delivered within [DeliverTimeout]. This restarts the timeout of
+// later events about the same subjects. GiveUp returns the number of abandoned events, even if it also returns an error.
 func (l *Ledger) GiveUp(ctx context.Context, owner string) (events int, err error) {
 	return l.inSteps(ctx, func(tx *transaction, from int64) (times []int64, err error) {
 		all, err := collect(tx, func(row scanner, d *delivery) error {
@@ -49,7 +49,7 @@ type delivery struct {
 	begin, attempts      int64
 }
 
-// giveUp abandons the event of a delivery.
+// giveUp abandons an event, and restarts the timeout of later events in its line.
 func (t *transaction) giveUp(owner string, d delivery) error {
 	_, err := t.exec(`UPDATE events SET state = {given up}, attempts = $1, problem = $2 WHERE id = $3`, d.attempts, d.problem, d.event)
 	if err == nil {
@@ -97,9 +97,9 @@ type EventPosition struct {
 	Position int64  `json:"position"`
 }
 
-// Replay sets events to pending again, in one step. They keep their ids. It takes the next events of an owner after a position
-// that match the filter. It returns their number, and the position for the next step, or nil after the last step. Each step
-// that changes an event is audited.
+// Replay makes a batch of an owner's events pending again: the next events after a position that match the filter. They keep
+// their IDs. Replay returns the number of changed events, and the position for the next call. next is nil after the last batch.
+// Each batch that changes an event is audited.
 func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition, by By) (events int64, next *EventPosition, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		c := f.clauses()
@@ -131,8 +131,8 @@ func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition,
 	return events, next, err
 }
 
-// DeliverKept requests the delivery of an owner's kept events, unless they are older than [DeliverTimeout]. Kept events were
-// written by a process that knew no receiver of the owner.
+// DeliverKept requests the delivery of an owner's kept events, unless they are older than [DeliverTimeout]. A kept event was
+// written by a process that had no receiver for the owner.
 func (l *Ledger) DeliverKept(ctx context.Context, owner string) error {
 	for events := int64(stepRows); events == stepRows; {
 		err := l.tx(ctx, func(tx *transaction) (err error) {

@@ -57,8 +57,8 @@ var postgres = dialect{
 	idle: 5 * time.Minute,
 }
 
-// A SQLite transaction locks the complete file. It starts with BEGIN IMMEDIATE, and only one connection writes. The clock is
-// that of the one process that uses the file.
+// A SQLite transaction locks the complete file. It starts with BEGIN IMMEDIATE, and only one connection writes. The database's
+// clock is the clock of the only process that uses the file.
 var sqlite = dialect{
 	driver:   "sqlite",
 	kind:     sqliteKind,
@@ -76,7 +76,7 @@ func init() {
 // sqliteOptions make a file durable: the journal is flushed before a commit returns. Deleted data is overwritten with zeros.
 const sqliteOptions = "?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=journal_size_limit(67108864)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)&_pragma=secure_delete(ON)"
 
-// The options and the number of the read-only connections.
+// The options and the number of SQLite's read-only connections.
 const (
 	sqliteReading = "?_pragma=busy_timeout(5000)&_pragma=query_only(ON)"
 	sqliteReaders = 4
@@ -85,17 +85,17 @@ const (
 // location describes how a ledger is opened.
 type location struct {
 	dialect
-	// writing and reading are the DSNs of the pools for writing and for reading; reading is empty if there is no separate pool.
-	// offline is the DSN for commands, without timeouts; empty if no DSN has timeouts.
+	// writing and reading are the DSNs of the pools that write and read. reading is empty if one pool does both. offline is the
+	// DSN for commands, without timeouts. It is empty if writing has no timeouts.
 	writing, reading, offline string
 	// file is the path of a SQLite file, or empty.
 	file string
 }
 
-// InMemory is the URL of a ledger that exists as long as its process. It uses SQLite over one connection that stays open.
+// InMemory is the URL of a ledger that exists only while its process runs. It uses SQLite over one connection that stays open.
 const InMemory = "memory"
 
-// sqliteInMemory is SQLite's name for such a database.
+// sqliteInMemory is SQLite's name for a database in memory.
 const sqliteInMemory = ":memory:"
 
 // IsDurable reports whether a URL or a [Kind] names a ledger that outlives its process.
@@ -113,9 +113,9 @@ func Meaning(url string) string {
 	case !IsDurable(url):
 		return "in memory: orders are lost when the process stops, and are not shared between processes"
 	case Kind(url) == "sqlite":
-		return "in a file: orders are kept, for one process"
+		return "in a file: orders survive a restart; only one process can use them"
 	}
-	return "in a database: orders are kept, for any number of processes"
+	return "in a database: orders survive a restart; any number of processes can use them"
 }
 
 // Check returns an error if a URL is invalid. The error does not contain the password.

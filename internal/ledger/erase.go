@@ -11,7 +11,7 @@ import (
 
 // Erase erases the content of orders with a known outcome: labels without a budget, records and events. It marks the copies of their results for
 // deletion. It keeps the data that prevents a second charge, the money with its journal, and pending events. It returns the
-// number of orders that were not erased before.
+// number of newly erased orders.
 func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err error) {
 	return l.EraseFor(ctx, nil, all...)
 }
@@ -81,11 +81,11 @@ func erase(tx *transaction, all []Order) (erased []Order, err error) {
 	return erased, eraseEvents(tx, list, placed)
 }
 
-// ofErased selects the events of orders by the ids of these orders.
+// ofErased is the condition for the events about the orders with the given ids.
 const ofErased = `(owner, subject) IN (SELECT owner, generation_id FROM orders WHERE id {in ids})`
 
-// eraseEvents deletes the events of orders. Pending events are kept without the erased content. Without an event configuration
-// they are deleted too, because no event is delivered.
+// eraseEvents deletes the events about orders. Pending events are kept, but without the erased content. A ledger without an
+// event configuration deletes pending events too, because it delivers none.
 func eraseEvents(tx *transaction, ids string, placed map[string]Order) error {
 	events := tx.l.events
 	if events != nil {
@@ -103,19 +103,19 @@ func eraseEvents(tx *transaction, ids string, placed map[string]Order) error {
 	return err
 }
 
-// asErased returns the order as an event of the given type presents it, without the erased content.
+// asErased returns the order for an event of the given type, without the erased content.
 func (o Order) asErased(eventType string) Order {
 	o = o.as(eventType)
 	o.Labels, o.Record, o.Erased = nil, "", true
 	return o
 }
 
-// erasable selects the orders of an owner that are old enough, have a final outcome, and are not erased. The index with the
-// same condition skips all other orders.
+// erasable selects the orders of an owner that are old enough, have a final outcome, and are not erased. An index with the same
+// condition contains only these orders.
 const erasable = `owner = $1 AND erased = 0 AND (state = {refused} OR state = {placed} AND settled = 1) AND order_time <= (SELECT {now}) - $2 ORDER BY order_time, id LIMIT $3`
 
-// Retain erases, in steps, the orders with a final outcome that are older than their owner's retention. It only covers owners
-// that this process knows. It returns the number of orders, even after an error.
+// Retain erases, in steps, the orders with a final outcome that are older than their owner's retention. It covers only the
+// owners in this process's configuration. It returns the number of erased orders, even if it also returns an error.
 func (l *Ledger) Retain(ctx context.Context) (erased int64, err error) {
 	for owner, team := range l.teams() {
 		for left := team.Retention > 0; left && err == nil; {

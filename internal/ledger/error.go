@@ -18,7 +18,7 @@ func (e *Unavailable) Error() string { return "ledger unavailable: " + e.Err.Err
 // Unwrap returns the error of the database.
 func (e *Unavailable) Unwrap() error { return e.Err }
 
-// Doubt is the error of a commit with an unknown result. The changes may be recorded or not.
+// Doubt is the error of a commit with an unknown result. The changes may or may not be recorded.
 type Doubt struct{ Err error }
 
 func (e *Doubt) Error() string {
@@ -29,7 +29,7 @@ func (e *Doubt) Error() string {
 func (e *Doubt) Unwrap() error { return e.Err }
 
 // Contradiction is the error of a change that violates a constraint of the database. Nothing was recorded. It indicates a
-// defect of the stored data or of this program.
+// defect in the stored data or in Easel.
 type Contradiction struct{ Err error }
 
 func (e *Contradiction) Error() string { return "change contradicts the ledger: " + e.Err.Error() }
@@ -65,12 +65,12 @@ var ErrTooManyRefused = errors.New("too many recent orders of this owner were re
 
 // BudgetError reports that a budget has no room for the price of an order.
 type BudgetError struct {
-	// Period is "day" or "month". It ends at Reset.
+	// Period is "day" or "month". The period ends at Reset.
 	Period string
 	Reset  time.Time
-	// PriceCents is the price of the order. RemainingCents is the rest of the budget, which is less.
+	// PriceCents is the price of the order. RemainingCents is the unused part of the budget, which is less than the price.
 	PriceCents, RemainingCents int64
-	// Total means that it is the budget of all owners together.
+	// Total means that the exceeded budget is the total budget of all owners.
 	Total bool
 	// Label is the name and the value of the label whose budget it is, such as project=apollo. It is empty for other budgets.
 	Label string

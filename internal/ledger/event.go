@@ -18,8 +18,8 @@ const (
 	// KeepEvents is the time for which the ledger keeps an event that is not pending.
 	KeepEvents = 7 * 24 * time.Hour
 
-	// copyTimeout is the time for which the event of a success waits for the copy of the result, because the receiver may read
-	// it.
+	// copyTimeout is the maximum time for which a success event waits for the copy of the result. The receiver can then read
+	// the copy.
 	copyTimeout = time.Minute
 )
 
@@ -40,7 +40,7 @@ const (
 	EventPending EventState = iota
 	EventSent
 	EventGivenUp
-	EventKept // the process that wrote it knew no receiver of its owner
+	EventKept // the process that wrote the event had no receiver for its owner
 )
 
 func (s EventState) String() string { return [...]string{"pending", "sent", "given up", "kept"}[s] }
@@ -49,7 +49,8 @@ func (s EventState) String() string { return [...]string{"pending", "sent", "giv
 type Event struct {
 	// ID is the same for each delivery of the event.
 	ID, Owner, Type string
-	// Subject is the generation or the budget. Events of one subject are delivered one at a time, in order.
+	// Subject is the generation or the budget that the event is about. Events about one subject are delivered one at a time, in
+	// order.
 	Subject string
 	// Percent is the threshold in percent, if the event is about a budget.
 	Percent int64
@@ -63,7 +64,7 @@ type Event struct {
 	Problem string
 }
 
-// selectEvents is the start of a query for events, which scanEvent scans.
+// selectEvents is the start of a query whose rows scanEvent scans.
 const selectEvents = `SELECT id, owner, type, subject, percent, data, event_time, state, COALESCE((SELECT attempts FROM jobs WHERE kind = '` + DeliverJob + `' AND ref = e.id), attempts),
 	COALESCE((SELECT problem FROM jobs WHERE kind = '` + DeliverJob + `' AND ref = e.id), problem) FROM events AS e WHERE `
 
@@ -80,7 +81,7 @@ var DefaultThresholds = []int64{80, 100}
 // AllOwners is the owner of the events about the budget of all owners together. It is not a valid name of a team or caller.
 const AllOwners = "*"
 
-// tellGeneration writes the events that a change of an order causes.
+// tellGeneration writes the events that a change to an order causes.
 func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	var types []string
 	if after.Status > before.Status && after.Status != lifecycle.Refunded && eventTypes[after.Status] != "" {
@@ -107,8 +108,8 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	return nil
 }
 
-// as returns the order as an event of the given type presents it. This may differ from the row, because a state may be recorded
-// after a deletion.
+// as returns the order for an event of the given type. The state in the event may differ from the state in the row, because a
+// state may be recorded after a deletion.
 func (o Order) as(eventType string) Order {
 	if o.DeletedByCall = eventType == EventDeleted; o.DeletedByCall {
 		return o
@@ -169,7 +170,8 @@ func (t *transaction) tellBudget(owner string, b Budget, notified int64) error {
 	return nil
 }
 
-// addDeliveries is a statement that writes the jobs of events. A condition on the events and inLine are appended.
+// addDeliveries is the start of a statement that writes the jobs that deliver events. Callers append a condition on events, and
+// inLine.
 const (
 	addDeliveries = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + DeliverJob + `', id, owner, subject, {now}, {now} FROM events WHERE `
 	inLine        = ` ORDER BY subject, position`
@@ -185,8 +187,8 @@ func (l *Ledger) eventID(e Event) string {
 	return "evt_" + hex.EncodeToString(sum[:16])
 }
 
-// addEvent writes an event after the other events of its subject. If this process knows a receiver of the owner, it also writes
-// the job that delivers the event after the delay. Kept events of the subject are delivered before it.
+// addEvent writes an event after the earlier events about its subject. If this process has a receiver for the owner, addEvent
+// also writes a job that delivers the event after the delay, and jobs that deliver kept events about the subject before it.
 func (t *transaction) addEvent(e Event, delay time.Duration) error {
 	if e.ID, e.State = t.l.eventID(e), EventKept; t.l.IsSubscriber(e.Owner) {
 		e.State = EventPending
@@ -206,15 +208,15 @@ func (t *transaction) addEvent(e Event, delay time.Duration) error {
 	return t.addJob(Job{Kind: DeliverJob, Ref: e.ID, Owner: e.Owner, Line: e.Subject}, delay)
 }
 
-// deliverNow ends the delay of the event of a success. The event was waiting for the copy of the result.
+// deliverNow makes the success event of a generation due. The event was waiting for the copy of the result.
 func (t *transaction) deliverNow(owner, generation string) error {
 	rows, err := t.exec(`UPDATE jobs SET run_time = {now} WHERE kind = '`+DeliverJob+`' AND ref = $1 AND fence = 0`, t.l.eventID(Event{Owner: owner, Type: EventSucceeded, Subject: generation}))
 	t.jobAdded = t.jobAdded || rows > 0
 	return err
 }
 
-// deliverKept requests the delivery of at most [stepRows] kept events of an owner and a subject, and returns their number. An
-// empty subject means all subjects.
+// deliverKept requests the delivery of at most [stepRows] of an owner's kept events about a subject, and returns their number.
+// An empty subject means all subjects.
 func (t *transaction) deliverKept(owner, subject string) (events int64, err error) {
 	var ids, subjects []string
 	err = t.query(func(row scanner) error {
@@ -230,8 +232,8 @@ func (t *transaction) deliverKept(owner, subject string) (events int64, err erro
 	return t.replay(owner, ids, subjects)
 }
 
-// replay sets events of an owner to pending. It rewrites the jobs of their subjects, so that earlier events are delivered before
-// later ones.
+// replay makes an owner's events pending. It rewrites all delivery jobs for the events' subjects, so that earlier events are
+// delivered before later ones.
 func (t *transaction) replay(owner string, ids, subjects []string) (events int64, err error) {
 	_, err = t.exec(`DELETE FROM jobs WHERE kind = '`+DeliverJob+`' AND owner = $2 AND line {in ids} AND line <> ''`, asList(subjects), owner)
 	if err == nil {

@@ -2,9 +2,9 @@ package ledger
 
 import "time"
 
-// EventConfig describes the owners that are notified of events, and builds the data of events. Every event is written. It is
-// delivered only if the process that writes it knows a receiver of the owner. The functions are called within transactions, so
-// they must not use the ledger or block.
+// EventConfig describes the owners that receive events, and builds the data of events. Every event is written, but an event is
+// kept without being delivered while its owner has no receiver in this configuration. The functions are called within
+// transactions, so they must not use the ledger or block.
 type EventConfig struct {
 	// Teams are the owners that this process knows, by name. [AllOwners] has the settings of the total budget's events.
 	Teams func() map[string]Team

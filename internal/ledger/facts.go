@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Facts of a ledger that is a copy, or that was copied.
+// Facts about copying a ledger.
 const (
 	copiedFact = "copied_time" // time when the ledger became a copy
 	sealedFact = "sealed_time" // time when the ledger was copied into another one
 )
 
-// Facts about the store of results.
+// Facts about the store that contains copies of results.
 const (
 	storeFact   = "store"        // name of the ledger in the store
-	formerFact  = "store until " // prefix of the facts with earlier names; the time of the replacement follows
+	formerFact  = "store until " // prefix of the facts that contain earlier names; followed by the time when the name was replaced
 	adoptedFact = "adopted_time" // time when an operator adopted the results that were copied under earlier names
 )
 

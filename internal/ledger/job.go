@@ -11,13 +11,14 @@ import (
 // JobLease is the length of a job's lease, by the database's clock. A running job renews its lease.
 const JobLease = 20 * time.Second
 
-// maxJobDelay is longer than any delay of a job. A later due time was written while the database's clock was ahead.
+// maxJobDelay is longer than any delay of a job. A due time that is further ahead was written while the database's clock was
+// wrong.
 const maxJobDelay = 25 * time.Hour
 
 // Job is background work that is stored as a row of the ledger.
 type Job struct {
 	ID int64
-	// Fence is the number of leases of the job so far. Only the holder of the latest lease may finish the job.
+	// Fence is the number of times that the job was leased. Only the holder of the latest lease may finish the job.
 	Fence int64
 	// Kind and Ref identify the job. Ref is empty if there is only one job of the kind.
 	Kind, Ref string
@@ -85,7 +86,7 @@ const firstInLine = `(due.line = '' OR NOT EXISTS (SELECT 1 FROM jobs AS earlier
 
 var nextJobs = `SELECT id FROM jobs AS due WHERE kind = $1 AND owner = $2 AND ` + dueJobs("$2") + ` AND ` + firstInLine + ` ORDER BY run_time, id LIMIT $3 {take}`
 
-// TakeJobs leases due jobs of an owner, at most the given number, the longest due first.
+// TakeJobs leases at most the given number of an owner's due jobs, longest overdue first.
 func (l *Ledger) TakeJobs(ctx context.Context, kind, owner string, most int) (jobs []Job, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		ids, err := collect(tx, func(row scanner, id *int64) error { return row.Scan(id) }, nextJobs, kind, owner, most)
@@ -139,7 +140,7 @@ func (t *transaction) endJob(j Job) error {
 	return t.fenced(`DELETE FROM jobs WHERE id = $1 AND fence = $2`, j.ID, j.Fence)
 }
 
-// maxProblem is the maximum length of the problem of a job in bytes.
+// maxProblem is the maximum length of a job's problem, in bytes.
 const maxProblem = 300
 
 // storable converts untrusted text to a string that both databases accept, of at most [maxProblem] bytes.

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// OrderLease is the length of an order's lease that is not renewed, by the database's clock.
+// OrderLease is the length of an order's lease, by the database's clock. The holder can renew the lease.
 const OrderLease = 20 * time.Second
 
-// maxPause is longer than any pause between two attempts of background work.
+// maxPause is longer than any delay between two attempts to resend an order in the background.
 const maxPause = time.Hour
 
 // isPast returns the condition that a time is past. A time that is more than furthest microseconds ahead counts as past too,
-// because the database's clock must have been wrong when it was set. The clock is read for each row after its lock is acquired.
-// Otherwise a lease that another transaction has just written could seem too far ahead.
+// because the database's clock must have been wrong when the time was written. The clock is read for each row after its lock is
+// acquired. Otherwise a lease that another transaction has just written could seem too far ahead.
 func isPast(column, furthest string) string {
 	return fmt.Sprintf("(%[1]s <= {now} OR %[1]s > {now} + %[2]s)", column, furthest)
 }

@@ -33,7 +33,7 @@ type Ledger struct {
 
 	// Counts has the counters of this process since its start.
 	Counts Counts
-	// AccountUnknown is true until Easel knows that the shared API key belongs to the account of the ledger: see
+	// AccountUnknown is true until Easel has verified that the shared API key belongs to the ledger's account: see
 	// [Ledger.BelongsTo]. No order is sent while it is true.
 	AccountUnknown atomic.Bool
 }
@@ -51,7 +51,7 @@ func (l *Ledger) IsDurable() bool { return IsDurable(l.kind) }
 func (l *Ledger) CopyTime() time.Time { return l.copied }
 
 // IsCopy reports whether the ledger is a copy of another ledger. The original may have orders that the copy lacks. So an
-// idempotency key without an order in the copy may still have an order.
+// idempotency key that has no order in the copy may have one in the original.
 func (l *Ledger) IsCopy() bool { return !l.copied.IsZero() }
 
 // IsShared reports whether several processes may use the ledger concurrently.
@@ -72,7 +72,7 @@ func (l *Ledger) Close() (err error) {
 	return err
 }
 
-// teams returns the teams that this process knows, by owner.
+// teams returns the teams in this process's configuration, by owner.
 func (l *Ledger) teams() map[string]Team {
 	if l.events == nil {
 		return nil
@@ -83,17 +83,17 @@ func (l *Ledger) teams() map[string]Team {
 // IsSubscriber reports whether this process has an event receiver for an owner.
 func (l *Ledger) IsSubscriber(owner string) bool { return l.teams()[owner].Subscribed }
 
-// keeps reports whether the copy of a result is kept when its owner deletes the generation. It returns true for a team that
-// this process does not know, because another process may know it. It returns false for anonymous callers and without a callers
-// file.
+// keeps reports whether the copy of a result is kept when its owner deletes the generation. It returns true for a team that is
+// not in this process's configuration, because another process may have a newer configuration. It returns false for anonymous
+// callers, and for everyone if no teams are configured.
 func (l *Ledger) keeps(owner string) bool {
 	teams := l.teams()
 	team, known := teams[owner]
 	return team.KeepDeleted || !known && owner != "" && len(teams) > 0
 }
 
-// wantsCopy reports whether a change of an order requires a copy of its result. This is so if the generation has just succeeded
-// and this process has a store.
+// wantsCopy reports whether a change to an order requires a copy of its result: the generation has just succeeded, and this
+// process has a store.
 func (l *Ledger) wantsCopy(before, after Order) bool {
 	ended := before.Status != lifecycle.Succeeded && after.Status == lifecycle.Succeeded
 	return l.contents && ended && !after.isForwarded() && !after.Erased && (!after.DeletedByCall || l.keeps(after.Owner))

@@ -36,13 +36,14 @@ type Filter struct {
 	Unresolved bool
 	// Unsettled selects placed orders whose charge is not final.
 	Unsettled bool
-	// Held selects orders that were open when the ledger was copied, and that are still on hold.
+	// Held selects orders that were open when the ledger was copied and are still on hold.
 	Held bool
 	// Reserved selects orders with reserved money, with or without an outcome.
 	Reserved bool
 }
 
-// reserved selects orders through the indexes of open and of unsettled orders. Other orders have no reserved money.
+// reserved selects orders with reserved money. It uses the indexes of open and unsettled orders, because other orders reserve
+// no money.
 const reserved = `id IN (SELECT id FROM orders WHERE state = {open} AND reserved_cents > 0
 	UNION ALL SELECT id FROM orders WHERE state = {placed} AND settled = 0 AND reserved_cents > 0)`
 
@@ -89,8 +90,8 @@ func (f Filter) clauses() *clauses {
 	return c
 }
 
-// labels adds the conditions for labels. The first label drives the query, because its rows contain the owner and time of the
-// order.
+// labels adds the conditions for labels. The query starts with the rows of the first label, because they contain the owner and
+// time of the order.
 func (f Filter) labels(c *clauses) {
 	for n, name := range slices.Sorted(maps.Keys(f.Labels)) {
 		if n > 0 {
@@ -118,7 +119,8 @@ func (f Filter) page(after Position, most int) (tables string, c *clauses) {
 	return tables, c
 }
 
-// states adds the condition for the states. If only rare states are selected, it adds the condition of their index too.
+// states adds the condition for the states. If only rare states are selected, it also adds the condition of their partial
+// index, so that the database uses that index.
 func (f Filter) states(c *clauses) {
 	any := &clauses{args: c.args}
 	for _, status := range f.Statuses {

@@ -7,8 +7,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// byName selects orders of all owners by id, generation or idempotency key. Each part uses an index. For idempotency keys that
-// is one lookup in each namespace. Rejected orders have their own index.
+// byName selects orders of all owners by id, generation or idempotency key. Each part uses an index. An idempotency key is
+// looked up once in each namespace. Rejected orders have a separate index.
 const byName = `id IN (
 	SELECT id FROM orders WHERE id = $1
 	UNION ALL SELECT id FROM orders WHERE generation_id = $1
@@ -18,8 +18,8 @@ const byName = `id IN (
 	UNION ALL SELECT id FROM orders WHERE state = {refused} AND idempotency_key = $1)
 	ORDER BY order_time DESC, id DESC LIMIT $2`
 
-// Find returns the latest orders that a name may identify, at most the given number. A name is an order ID, a generation, or an
-// idempotency key, which several owners may have used.
+// Find returns at most the given number of orders that a name may identify, latest first. A name is an order ID, a generation,
+// or an idempotency key, which several owners may have used.
 func (l *Ledger) Find(ctx context.Context, name string, most int) ([]Order, error) {
 	return l.read(ctx, "orders", byName, name, most)
 }
@@ -29,9 +29,9 @@ func (l *Ledger) UnresolvedOwners(ctx context.Context) ([]string, error) {
 	return ask(ctx, l, scanText, `SELECT DISTINCT owner FROM orders WHERE state = {open} ORDER BY owner`)
 }
 
-// ResendUntil returns the end of the resend window of an order, and whether the order is resent. Held, expired and decided
-// orders are not resent, nor are orders of another API key than the current one. If apiKey is empty, every key counts as
-// current.
+// ResendUntil returns the end of an order's resend window, and reports whether the order may be resent. It may not be resent if
+// it has an outcome, is on hold or expired, or was sent under another API key than apiKey. If apiKey is empty, the API key does
+// not matter.
 func (l *Ledger) ResendUntil(o Order, apiKey string) (until time.Time, again bool) {
 	again = o.State == lifecycle.Open && !o.Expired && !o.Held && (apiKey == "" || o.APIKey == apiKey)
 	return o.Time.Add(l.window), again

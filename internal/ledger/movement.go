@@ -11,8 +11,8 @@ type MovementKind int
 // The kinds of movements.
 const (
 	Reserve MovementKind = 1 + iota // reserved for an order
-	Charge                          // reported by the catalog; a negative charge is a reversal
-	Refund                          // reported by the catalog; a negative refund is a reversal
+	Charge                          // charge that the catalog reported; a negative amount reverses an earlier charge
+	Refund                          // refund that the catalog reported; a negative amount reverses an earlier refund
 	Release                         // no longer reserved
 	Resolve                         // decision of an operator; without an amount
 )
@@ -23,7 +23,7 @@ func (k MovementKind) String() string {
 }
 
 // Movement is a line of the journal. Triggers on the table of orders write the lines, in the transaction that changes the
-// money. So no program can change the money without a line.
+// money. So no program can change the money without writing a line.
 type Movement struct {
 	Order string
 	// Number is the number of the movement within the order, starting at 1.
@@ -31,18 +31,18 @@ type Movement struct {
 	Kind   MovementKind
 	Cents  int64
 	Time   time.Time
-	// Actor is the name of the operator. Empty means that Easel recorded a report of the catalog.
+	// Actor is the name of the operator. Empty means that Easel recorded the movement automatically.
 	Actor string
 }
 
-// Movements returns the lines of an order, oldest first.
+// Movements returns the journal lines of an order, oldest first.
 func (l *Ledger) Movements(ctx context.Context, order string) ([]Movement, error) {
 	return ask(ctx, l, func(row scanner, m *Movement) error {
 		return row.Scan(&m.Order, &m.Number, &m.Kind, &m.Cents, moment{&m.Time}, &m.Actor)
 	}, `SELECT order_id, number, kind, cents, move_time, actor FROM movements WHERE order_id = $1 ORDER BY number`, order)
 }
 
-// noteResolution writes the journal line of an operator's decision about an order.
+// noteResolution writes the journal line for an operator's decision about an order.
 func noteResolution(tx *transaction, id, actor string) error {
 	_, err := tx.exec(`INSERT INTO movements (order_id, number, kind, cents, move_time, actor)
 		VALUES ($1, (SELECT COALESCE(MAX(number), 0) + 1 FROM movements WHERE order_id = $1), {resolve}, 0, {now}, $2)`, id, actor)

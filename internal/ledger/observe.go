@@ -31,15 +31,15 @@ type Effect struct {
 	Deleted bool
 }
 
-// Observe records an observed state of a generation, and updates the money of its order. States never go back. Generations
-// without an order are ignored.
+// Observe records an observed state of a generation, and updates the money of its order. An earlier state never replaces a
+// later one. A generation without an order is ignored.
 func (l *Ledger) Observe(ctx context.Context, generation string, seen Observation) (effect Effect, err error) {
 	effects, err := l.ObserveAll(ctx, map[string]Observation{generation: seen})
 	return effects[generation], err
 }
 
-// ObserveAll records observations like [Ledger.Observe], in one transaction: all of them or none. effects contains the
-// generations that have an order.
+// ObserveAll records observations like [Ledger.Observe], in one transaction: all of them or none. effects has an entry for each
+// generation that has an order.
 func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (effects map[string]Effect, err error) {
 	ids := asList(slices.Sorted(maps.Keys(seen)))
 	lock := "{lock}"
@@ -84,7 +84,7 @@ func exceededBy(o Order, cents *int64) int64 {
 // observe records an observation of an order, and reports whether the generation counts as deleted.
 func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Time) (deleted bool, err error) {
 	if soon := now.Sub(time.UnixMicro(o.placed)) < lifecycle.VisibleAfter; seen.NotFound && soon {
-		seen.Observation = lifecycle.Observation{} // too early to prove anything
+		seen.Observation = lifecycle.Observation{} // a new generation may not be visible yet
 	}
 	next := o
 	if seen.Record != "" && !o.Erased && o.Status.MayBecome(seen.Status) {
@@ -111,15 +111,15 @@ func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Ti
 // settleDaily is the age of an order after which it is checked only once a day.
 const settleDaily = 24 * time.Hour
 
-// Due is a generation whose money is due for a check.
+// Due is a generation whose cost is due for a check.
 type Due struct {
 	Generation, Owner string
-	// Last means that the refund window is over. The generation then needs a single read, because a list may be outdated.
+	// Last means that the refund window is over. The generation must then be read individually, because a list may be outdated.
 	Last bool
 }
 
-// doubtFor is the maximum age of orders that are checked daily although they are settled, because money is unconfirmed or the
-// generation is missing. A refund can arrive late, and a generation can reappear.
+// doubtFor is the maximum age of settled orders that are still checked daily. These are orders with unconfirmed money or a
+// missing generation, because a refund can arrive late and a generation can reappear.
 const doubtFor = 30 * 24 * time.Hour
 
 // Due returns generations that are due for a check, least recently observed first. A generation is due if it was not observed

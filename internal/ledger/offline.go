@@ -94,8 +94,7 @@ func changeUnused(ctx context.Context, url string, change func(*transaction) err
 	return unusable(err)
 }
 
-// idleWithin is the maximum time to wait until the sessions of a stopped server have ended. idleAgain is the interval of the
-// checks.
+// idleWithin is the maximum time to wait for a stopped server's sessions to close. idleAgain is the interval between checks.
 const idleWithin, idleAgain = 3 * time.Second, 100 * time.Millisecond
 
 // idle returns an error if a PostgreSQL database has other connections.
@@ -111,7 +110,7 @@ func (l *Ledger) idle(ctx context.Context) error {
 		case err != nil || others == 0:
 			return unusable(err)
 		case time.Now().After(end):
-			return fmt.Errorf("EASEL_LEDGER_URL: the ledger is in use by %d other connections, as %s: stop the servers that use it", others, who)
+			return fmt.Errorf("EASEL_LEDGER_URL: the ledger is in use by %d other connections (user %s): stop the servers that use it", others, who)
 		}
 		select {
 		case <-time.After(idleAgain):
@@ -122,7 +121,7 @@ func (l *Ledger) idle(ctx context.Context) error {
 }
 
 // Migrate updates the schema of a ledger, for servers whose database user must not change tables. Replicas may use the ledger
-// concurrently. Migrate returns the schema number and the names of the applied migrations. The audit records the actor.
+// concurrently. Migrate returns the schema number and the names of the applied migrations. The audit log names the actor.
 func Migrate(ctx context.Context, url string, by By) (version int64, applied []string, err error) {
 	at, err := durable(url)
 	if err != nil {
@@ -147,7 +146,7 @@ func Migrate(ctx context.Context, url string, by By) (version int64, applied []s
 	return version, applied, err
 }
 
-// schema is the audit value of a schema number.
+// schema is a schema number in a line of the audit log.
 type schema struct {
 	Schema int64 `json:"schema"`
 }
@@ -168,7 +167,7 @@ func Backup(ctx context.Context, url, file string, differs func(Difference)) (lo
 	if err != nil {
 		return looked, fmt.Errorf("create backup directory: %w; make sure that this user can write there", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // the complete file was linked elsewhere
+	defer func() { _ = os.RemoveAll(dir) }() // the finished backup has a name outside this directory
 	part := filepath.Join(dir, "ledger.db")
 	if err := vacuumInto(ctx, at, part); err != nil {
 		return looked, err
@@ -183,7 +182,7 @@ func Backup(ctx context.Context, url, file string, differs func(Difference)) (lo
 		return looked, err
 	}
 	if err := errors.Join(synced(part), os.Link(part, file)); err != nil { // unlike a rename, a link never replaces a file
-		return looked, fmt.Errorf("name the backup: %w", err)
+		return looked, fmt.Errorf("move the finished backup to its final name: %w", err)
 	}
 	return looked, synced(filepath.Dir(file))
 }

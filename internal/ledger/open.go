@@ -85,7 +85,7 @@ func (l *Ledger) open(ctx context.Context, at location, config Config) error {
 			return unusable(err)
 		}
 	}
-	if !l.IsDurable() { // its journal is deleted together with its orders
+	if !l.IsDurable() { // a ledger in memory deletes the journal together with the orders
 		if _, err := db.ExecContext(ctx, `DROP TRIGGER movements_kept`); err != nil {
 			return unusable(err)
 		}
@@ -93,7 +93,7 @@ func (l *Ledger) open(ctx context.Context, at location, config Config) error {
 	return l.belong(ctx, config.Catalog)
 }
 
-// take locks a SQLite file for this process, and makes it readable only for this user. If another process has locked it, the
+// take locks a SQLite file for this process, and makes it readable only by this user. If another process has locked it, the
 // error contains the name of the lock file.
 func (l *Ledger) take(file string) error {
 	if file == "" {
@@ -135,7 +135,7 @@ func (l *Ledger) take(file string) error {
 // fileMode is the mode of a ledger's files, which contain prompts and money.
 const fileMode = 0o600
 
-// withSetting adds the setting to errors without it, because a connection can fail at any step.
+// withSetting adds the name of the setting to an error that lacks it, because a connection can fail at any step.
 func withSetting(ctx context.Context, err error) error {
 	if ctx.Err() != nil || strings.Contains(err.Error(), "EASEL_LEDGER_URL") {
 		return err

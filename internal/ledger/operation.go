@@ -16,7 +16,7 @@ import (
 // scope is the instrumentation scope of the spans and the metric.
 const scope = "github.com/easel-grpc/easel/internal/ledger"
 
-// operation is a kind of database operation, with a span and a metric of its duration. The zero value measures nothing.
+// operation is a kind of database operation, with a span and a duration metric. The zero value measures nothing.
 type operation struct {
 	span       string // name of the span, or empty
 	attributes attribute.Set

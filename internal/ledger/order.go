@@ -13,7 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// MostOpen is the maximum number of open orders of one owner that were tried within the resend window.
+// MostOpen is the maximum number of open orders of one owner. Orders that were last tried before the resend window do not
+// count.
 const MostOpen = 10_000
 
 // MostRefused is the maximum number of rejected orders of one owner within [RefusedTime]. It limits the storage, because
@@ -37,8 +38,8 @@ func (l *Ledger) Get(ctx context.Context, id string) (o Order, found bool, err e
 	return o, found, err
 }
 
-// Call finds an order by its idempotency key, before any other check. If the order must be resent, it acquires the lease. If
-// there is no order, the step is [lifecycle.Write], or the error is [ErrTooManyOpen] or [ErrTooManyRefused].
+// Call finds an order by its idempotency key. Use it before any other check. If the order must be resent, Call acquires its
+// lease. If there is no order, the step is [lifecycle.Write], or the error is [ErrTooManyOpen] or [ErrTooManyRefused].
 func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.Step, err error) {
 	if step, found, err := l.lookUp(ctx, r); err != nil || !found {
 		return o, step, err
@@ -58,7 +59,7 @@ func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.S
 	return o, step, err
 }
 
-// isSame reports whether a request equals an order. If the inputs of an open order are not stored, their bytes must be equal
+// isSame reports whether a request matches an order. If the inputs of an open order are not stored, their bytes must be equal
 // too, because a resend must repeat the first attempt exactly.
 func (o Order) isSame(r Request) bool {
 	sendable := o.State == lifecycle.Open && o.Inputs == ""
@@ -66,14 +67,15 @@ func (o Order) isSame(r Request) bool {
 }
 
 // lookUpKey uses the indexes of idempotency keys, open orders and rejected orders. Its limits are constants, because SQLite
-// would prepare a statement with a variable limit each time.
+// would prepare a statement with a variable limit on each execution.
 const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND idempotency_key = $2 AND state <> {refused}),
 	EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND caller <> '' AND idempotency_key = $2 AND namespace <> $1 AND state <> {refused}),
 	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {open} AND retry_time > {now} - $5 LIMIT {most open}) AS unresolved),
 	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {refused} AND order_time > {now} - $6 LIMIT {most refused}) AS refused)`
 
-// lookUp checks in one statement whether an order exists, because usually none does. Without an order, it returns the step for
-// a free key. A key that the caller used in another team is not free. The transaction that writes the order checks this again.
+// lookUp checks whether the idempotency key has an order. It uses a single statement, because most keys have none. If there is
+// no order, it returns the step for a free key. A key that the caller used in another team is not free. The transaction that
+// writes the order repeats this check.
 func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, found bool, err error) {
 	elsewhere, open, refused := false, 0, 0
 	err = l.reading(ctx, func(tx *transaction) error {
@@ -124,8 +126,8 @@ func (l *Ledger) Write(ctx context.Context, r Request) (written Order, free bool
 	return written, free && err == nil, err
 }
 
-// IsFree reports whether an idempotency key has no order, not even one that is being written. It writes an order and rolls
-// back.
+// IsFree reports whether an idempotency key has no order, not even one that is being written. To find out, it writes an order
+// and rolls back.
 func (l *Ledger) IsFree(ctx context.Context, r Request) (free bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		if free, err = tx.insert(newOrder(r)); err != nil {
@@ -200,13 +202,13 @@ func (l *Ledger) RecordProblem(ctx context.Context, id string, lease int, proble
 	})
 }
 
-// Sendable returns the time in which an attempt must be sent, if the lease was acquired when the order was read. It ends with
-// the lease or the resend window.
+// Sendable returns the time left to send an attempt, counted from the moment when the order was read and leased. The time ends
+// with the lease or the resend window, whichever is earlier.
 func (l *Ledger) Sendable(o Order) time.Duration { return min(OrderLease, l.window-o.Age) }
 
-// Resume acquires the lease of an abandoned order that may still be sent and was first sent under this API key. It takes the
-// next owner after last, and the owner's order with the earliest retry time. found is false without such an order. Orders that
-// another transaction has locked are skipped.
+// Resume acquires the lease of an abandoned order that may still be sent and was first sent under this API key. It chooses the
+// next owner after last that has such an order, and that owner's order with the earliest retry time. It skips orders that
+// another transaction has locked. found is false if there is no such order.
 func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, found bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		found = false
@@ -229,8 +231,9 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 	return o, found && err == nil, err
 }
 
-// Expire handles orders that can no longer be resent. Because their outcome stays unknown, the reserved price becomes spent but
-// unconfirmed. Their inputs are deleted. Expire changes at most the given number of orders, and returns their number.
+// Expire handles orders that can no longer be resent. It deletes their inputs. Because their outcome remains unknown, it counts
+// their reserved price as spent but unconfirmed. It changes at most the given number of orders, and returns the number of
+// changed orders.
 func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		all, err := l.orders(tx, "", `state = {open} AND (reserved_cents > 0 OR inputs IS NOT NULL) AND `+lapsed+` AND order_time <= {now} - $1 LIMIT $2 {take}`, l.window.Microseconds(), most)
@@ -248,12 +251,14 @@ func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
 // Conclusion is the outcome of the attempts under a lease.
 type Conclusion struct {
 	Outcome lifecycle.Outcome
-	// Generation is the generation if the outcome is [lifecycle.Named]. CostCents is its charge, or nil if it is unknown.
+	// Generation is the ID of the generation if the outcome is [lifecycle.Named]. CostCents is its charge, or nil if it is
+	// unknown.
 	Generation string
 	CostCents  *int64
 	// Problem is the reason why there is no outcome, for display.
 	Problem string
-	// Written is the order as returned with the lease. If its row is unchanged, the row need not be read again. It may be nil.
+	// Written is the order that was returned with the lease, or nil. If it is set and its row is unchanged, [Ledger.Conclude]
+	// does not read the row again.
 	Written *Order
 
 	actor  string // operator who decided the outcome, or empty
@@ -303,8 +308,9 @@ func (l *Ledger) concludeWritten(ctx context.Context, o Order, c Conclusion) (st
 	return step, err
 }
 
-// leaveKey resolves a conflict of idempotency keys. The key of an order that was recorded as rejected may have been used for a
-// later order, which keeps it. The key of the first order gets a suffix with a space, which no caller can send.
+// leaveKey prevents two orders from having the same idempotency key. The key of an order that was recorded as rejected may have
+// been used for a later order, which keeps the key. The key of the first order then gets a suffix that starts with a space,
+// which no caller can send.
 func (l *Ledger) leaveKey(tx *transaction, o Order) error {
 	other, err := l.sameKey(tx, o)
 	if err == nil && other != nil {
@@ -315,7 +321,7 @@ func (l *Ledger) leaveKey(tx *transaction, o Order) error {
 
 // Resolution is an operator's decision about an order.
 type Resolution struct {
-	// Generation is the generation that the order has placed, or empty.
+	// Generation is the ID of the generation that the order started, or empty if it started none.
 	Generation string
 	// By identifies the operator.
 	By
@@ -323,9 +329,9 @@ type Resolution struct {
 	Forced bool
 }
 
-// Resolve records an operator's decision about an order of unknown outcome: its generation, or "" for none. It is not possible
-// while the order may be resent under the current API key. If apiKey is empty, every key counts as current. A decision can be
-// corrected later. The journal and the audit record the operator.
+// Resolve records an operator's decision about an order whose outcome is unknown: its generation, or "" for none. possible is
+// false while the order may be resent under apiKey. If apiKey is empty, possible is false while it may be resent under any API
+// key. A decision can be corrected later. The journal and the audit record the operator.
 func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution) (before Order, possible bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o, taken, err := l.orderAndHolder(tx, apiKey, id, said.Generation)
@@ -415,7 +421,7 @@ func (l *Ledger) orderAndHolder(tx *transaction, apiKey, id, generation string) 
 	return o, taken, err
 }
 
-// retryDelay returns the delay before the recovery of an order that has had the given number of leases.
+// retryDelay returns the delay before an order that has had the given number of leases is resent in the background.
 func retryDelay(leases int) time.Duration {
 	return min(retryAfter<<min(leases-1, 10), retryAtMost)
 }

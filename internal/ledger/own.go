@@ -14,7 +14,7 @@ type Attribution struct {
 	Owner, Caller, Model string
 	Labels               map[string]string
 	Deleted              bool // the catalog no longer has the generation
-	// Recorded is the etag of the recorded state. It is empty if even the same state could change the order. Only
+	// Recorded is the etag of the recorded state. It is empty if recording the same state again could change the order. Only
 	// [Ledger.Attributions] and [Ledger.RecentlyPlaced] set it.
 	Recorded string
 }
@@ -29,7 +29,8 @@ func (a Attribution) Equal(b Attribution) bool {
 	return a.Owner == b.Owner && a.Caller == b.Caller && a.Model == b.Model && a.Deleted == b.Deleted && maps.Equal(a.Labels, b.Labels)
 }
 
-// The condition on the owner must not use its index, because that would read all orders of the owner. The ids select the rows.
+// The condition on the owner must not use the index on owners, because that would read all orders of the owner. The ids select
+// the rows.
 const (
 	ofGeneration  = `generation_id = $1`
 	ofGenerations = `generation_id {in ids}`
@@ -79,7 +80,7 @@ func (l *Ledger) RecentlyPlaced(ctx context.Context, within time.Duration) (plac
 	return placed, err
 }
 
-// recentlyEnded selects orders under a shared API key by the time when a process first saw their generation end.
+// recentlyEnded selects orders under a shared API key by the time when a process first recorded the end of their generation.
 const recentlyEnded = `ended_time <> 0 AND ended_time > {now} - $1 AND namespace <> api_key ORDER BY ended_time DESC LIMIT $2`
 
 // State is the recorded state of a generation.

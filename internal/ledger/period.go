@@ -20,7 +20,7 @@ type Budget struct {
 	ReservedCents int64 `json:"reservedCents"`
 }
 
-// unlimited is the limit of a budget without a limit.
+// unlimited is the value of [Budget.LimitCents] for a budget without a limit.
 const unlimited = math.MaxInt64
 
 // periods returns the budgets of the day and the month that contain a time, without usage.

@@ -17,9 +17,9 @@ const (
 )
 
 // Prune deletes orders from a ledger in memory, in steps: orders older than a day, and the oldest ones if there are more than
-// kept. It returns their number. Orders of unknown outcome are kept: after a deletion, their keys could be sent again when the
-// catalog has forgotten them. The amounts in the budgets stay. A durable ledger only deletes rejected orders: see
-// [Ledger.ForgetRefused].
+// kept. It returns their number. Orders whose outcome is unknown are kept. Otherwise their callers could resend the idempotency
+// keys after the catalog has forgotten them. The amounts in the budgets remain. A durable ledger only deletes rejected orders:
+// see [Ledger.ForgetRefused].
 func (l *Ledger) Prune(ctx context.Context, kept int) (forgotten int, err error) {
 	if l.IsDurable() {
 		return 0, nil
@@ -46,7 +46,7 @@ func (l *Ledger) ForgetRefused(ctx context.Context) (forgotten int, err error) {
 }
 
 // surplusOrders selects orders with an outcome if there are more than $1. It ranks the orders of each owner from the newest to
-// the oldest and selects the lowest ranks, so an owner with many orders does not displace those of others.
+// the oldest and selects the lowest ranks, so that an owner with many orders does not displace the orders of other owners.
 const surplusOrders = `SELECT id FROM (SELECT id, order_time, ROW_NUMBER() OVER (PARTITION BY owner ORDER BY order_time DESC, id DESC) AS place FROM orders
 	WHERE state <> {open} AND (SELECT COUNT(*) FROM orders WHERE state <> {open}) > $1) AS ranked ORDER BY place, order_time DESC LIMIT -1 OFFSET $1`
 

@@ -16,7 +16,7 @@ const (
 
 var removeStopped = `DELETE FROM replicas WHERE ` + isPast("seen_time + "+micro(replicaTTL), micro(replicaTTL))
 
-// Attend renews the row of a replica that polls the catalog, or removes the row if polls is false. It returns the number of
+// Attend renews the row of a replica if it polls the catalog, and removes the row if polls is false. It returns the number of
 // polling replicas.
 func (l *Ledger) Attend(ctx context.Context, replica string, polls bool) (replicas int, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {

@@ -67,8 +67,8 @@ func (t *transaction) markRestored(by By, action Action) (held int64, err error)
 	}{held}})
 }
 
-// Restored marks a ledger that was restored from a snapshot, a file or a log. No process may use it. Restored returns the
-// number of orders on hold.
+// Restored marks a ledger that was restored from a snapshot, a file or a log. No other process may use the ledger. Restored
+// returns the number of orders on hold.
 func Restored(ctx context.Context, url string, by By) (held int64, err error) {
 	err = changeUnused(ctx, url, func(tx *transaction) error {
 		held, err = tx.markRestored(by, ActRestored)
@@ -77,8 +77,8 @@ func Restored(ctx context.Context, url string, by By) (held int64, err error) {
 	return held, err
 }
 
-// Unseal allows servers to use a ledger again after it was copied. From then on the ledger counts as a copy, because the other
-// one may have been used. Unseal returns the number of orders on hold.
+// Unseal allows servers to use a ledger again after it was copied. From then on the ledger counts as a copy, because orders may
+// have been placed in the other ledger. Unseal returns the number of orders on hold.
 func Unseal(ctx context.Context, url string, by By) (held int64, err error) {
 	err = changeUnused(ctx, url, func(tx *transaction) error {
 		rows, err := tx.exec(`DELETE FROM facts WHERE name = $1`, sealedFact)

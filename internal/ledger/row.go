@@ -14,7 +14,7 @@ type Request struct {
 	Owner, Caller string
 	// IdempotencyKey is the key that the caller sent, and UpstreamKey the key that the catalog receives.
 	IdempotencyKey, UpstreamKey string
-	// APIKey is the SHA-256, in hex, of the API key that sends the order.
+	// APIKey is the SHA-256, in hex, of the API key under which the order is sent.
 	APIKey  string
 	ModelID string
 	// Inputs are the exact bytes for the catalog. If empty, they are not stored.
@@ -60,7 +60,7 @@ type Order struct {
 	// Problem is the reason why the order has no outcome yet, for operators.
 	Problem string
 
-	// Erased means that the labels and the record were erased. They are not written again.
+	// Erased means that the labels and the record were erased. Later observations do not restore them.
 	Erased bool
 
 	placed int64 // time when the generation was recorded, in microseconds; zero without a generation

@@ -81,7 +81,7 @@ func schemaVersion(ctx context.Context, d dialect, db querier) (version int64, e
 	return numberFact(ctx, db, schemaFact)
 }
 
-// compatible returns an error if a later release has changed the ledger so that this release cannot use it.
+// compatible returns an error if a later release has changed the ledger in a way that this release does not support.
 func compatible(ctx context.Context, db querier, known int64) error {
 	needed, err := numberFact(ctx, db, neededFact)
 	if err == nil && needed > known {
@@ -99,8 +99,8 @@ func (l *Ledger) version(ctx context.Context) (version int64, err error) {
 	return version, unusable(err)
 }
 
-// isCurrent returns an error if the database has no ledger, or if the schema is not exactly the one of this release. A later
-// schema may have data that this release does not know.
+// isCurrent returns an error if the database has no ledger, or if its schema is older or newer than this release's schema. A
+// newer schema may have data that this release does not support.
 func (l *Ledger) isCurrent(ctx context.Context) error {
 	have, err := l.version(ctx)
 	if err != nil {

@@ -5,11 +5,12 @@ import (
 	"slices"
 )
 
-// Stores contains the names of a ledger in a store of results. Several ledgers may share a store.
+// Stores contains the names under which a ledger stores copies of results. Several ledgers may share a store.
 type Stores struct {
 	// Name is the current name. It is empty if no process has copied a result yet.
 	Name string
-	// Former contains the names from before the ledger was copied. The original ledger may still have copies under them.
+	// Former contains the earlier names, from before the ledger was copied. The original ledger may still have copies under
+	// them.
 	Former []string
 	// Adopted means that an operator has adopted the copies under the former names.
 	Adopted bool
@@ -61,7 +62,7 @@ func (l *Ledger) AdoptContents(ctx context.Context, by By) (wasCopied bool, err 
 		if _, err := tx.exec(`INSERT INTO facts (name, value) VALUES ('` + adoptedFact + `', CAST({now} AS TEXT)) ON CONFLICT (name) DO NOTHING`); err != nil {
 			return err
 		}
-		// A deletion in progress would keep such a copy, so it loses its lease and starts again.
+		// A delete job in progress does not know about the adoption, so it loses its lease and starts again.
 		if _, err := tx.exec(`UPDATE jobs SET fence = fence + 1, run_time = {now} WHERE kind = '` + DeleteJob + `' AND fence > 0`); err != nil {
 			return err
 		}

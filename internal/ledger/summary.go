@@ -63,13 +63,15 @@ func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error
 	return s, err
 }
 
-// The totals of placed orders, and the orders of unknown outcome. An owner in the second query may not have a budget yet.
+// Queries for the totals of placed orders, and for the orders whose outcome is unknown. An owner in the second query may not
+// have a budget yet.
 const (
 	knownSums   = `SELECT owner, orders, spent_cents + refunded_cents AS spent, refunded_cents, reserved_cents, unconfirmed_cents, 0 AS unknown, CAST(NULL AS BIGINT) AS oldest FROM budgets WHERE period = 'month' AND label = '' AND owner <> '` + AllOwners + `'`
 	unknownSums = `SELECT owner, 0 AS orders, 0 AS spent, 0 AS refunded_cents, 0 AS reserved_cents, 0 AS unconfirmed_cents, 1 AS unknown, order_time AS oldest FROM orders WHERE state = {open}`
 )
 
-// summarizeOwners returns the totals of each owner, sorted by name. If known is false, only orders of unknown outcome count.
+// summarizeOwners returns the totals of each owner, sorted by name. If known is false, it counts only orders whose outcome is
+// unknown.
 func (l *Ledger) summarizeOwners(tx *transaction, known bool, now time.Time) (all []OwnerSummary, err error) {
 	sums := unknownSums
 	if known {
@@ -96,7 +98,7 @@ func (l *Ledger) summarizeOwners(tx *transaction, known bool, now time.Time) (al
 	return all, l.summarizeBudgets(tx, all, now)
 }
 
-// summarizeBudgets sets the budgets that have a limit, with their usage.
+// summarizeBudgets sets the limited budgets of each owner, with their usage.
 func (l *Ledger) summarizeBudgets(tx *transaction, owners []OwnerSummary, now time.Time) error {
 	used, err := tx.used(now, "TRUE")
 	teams := l.teams()

@@ -31,15 +31,16 @@ type transaction struct {
 	audited  []AuditLine
 }
 
-// AnswerTime is the timeout of an operation of the ledger, including its retries.
+// AnswerTime is the timeout for a ledger operation, including its retries.
 const AnswerTime = 5 * time.Second
 
-// maxAttempts is the maximum number of attempts of a transaction that the database aborts because of a conflict.
+// maxAttempts is the maximum number of attempts for a transaction that the database aborts because of a conflict.
 const maxAttempts = 5
 
-// tx runs do in a transaction, and commits it unless do returns an error. Its errors are a closed set: a [*BudgetError],
-// [ErrGenerationTaken], [ErrKeyTaken], [ErrLeaseLost], a [*Disagreed], a [*Contradiction], the error of ctx, an [*Unavailable],
-// a [*Busy], and a [*Doubt]. Only after a [*Doubt] may the changes have been committed. Each retry calls do again.
+// tx runs do in a transaction, and commits it unless do returns an error. Unless do fails in another way, its error is one of
+// these: a [*BudgetError], [ErrGenerationTaken], [ErrKeyTaken], [ErrLeaseLost], a [*Disagreed], a [*Contradiction], the error
+// of ctx, an [*Unavailable], a [*Busy], and a [*Doubt]. If there is an error other than a [*Doubt], nothing was committed. Each
+// retry calls do again.
 func (l *Ledger) tx(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error { return l.once(ctx, l.writes, nil, do) })
 }
@@ -92,7 +93,7 @@ func (l *Ledger) once(ctx context.Context, p *pool, options *sql.TxOptions, do f
 	return err
 }
 
-// publish passes on the audit lines, and wakes the loop of jobs. It is called after the commit.
+// publish passes the audit lines to [Config.Audited], and wakes the loop that runs jobs. It is called after the commit.
 func (t *transaction) publish() {
 	for _, line := range t.audited {
 		if t.l.audited != nil {
@@ -122,8 +123,8 @@ const (
 	sqliteBusy = 5
 )
 
-// mayRetry reports whether a transaction may be attempted again. This is so if the database aborted it because of a conflict,
-// or if it was not sent because the connection was closed. A commit with an unknown result is not repeated.
+// mayRetry reports whether a transaction may be retried: the database aborted it because of a conflict, or it was not sent
+// because the connection was closed. A commit whose result is unknown is not retried.
 func mayRetry(err error) bool {
 	if _, doubt := errors.AsType[*Doubt](err); doubt {
 		return false
@@ -288,7 +289,7 @@ func (t *transaction) QueryContext(ctx context.Context, text string, args ...any
 	return t.querier.QueryContext(ctx, s.text, args...)
 }
 
-// statement returns a statement in the dialect of the database. A prepared one is bound to the transaction.
+// statement returns a statement in the dialect of the database. A prepared statement is bound to the transaction.
 func (t *transaction) statement(ctx context.Context, text string) statement {
 	s := t.pool.statement(text)
 	if tx, ok := t.querier.(*sql.Tx); ok && s.prepared != nil {

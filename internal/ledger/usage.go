@@ -35,7 +35,7 @@ type Usage struct {
 	// Dimensions are the values of the requested dimensions, in the requested order. A day has the form 2026-11-22.
 	Dimensions []string
 	// Orders is the number of placed orders. Failed is the number of placed orders that failed or were refunded. Unknown is the
-	// number of orders of unknown outcome.
+	// number of orders whose outcome is unknown.
 	Orders, Failed, Unknown int64
 	// CostCents includes refunded cents. The other amounts have the same meaning as in [Money].
 	CostCents, RefundedCents, ReservedCents, UnconfirmedCents int64
@@ -55,7 +55,7 @@ type UsageQuery struct {
 	Most  int
 }
 
-// counts are the amounts of one order. The columns of rollups have the same names.
+// counts are the columns for the amounts of one order. The columns of rollups have the same names.
 const counts = `CASE WHEN state = {placed} THEN 1 ELSE 0 END AS orders, CASE WHEN state = {placed} AND status IN ({failed}, {refunded}) THEN 1 ELSE 0 END AS failed,
 	CASE WHEN state = {open} THEN 1 ELSE 0 END AS unknown, COALESCE(cost_cents, 0) AS cost_cents, refunded_cents, reserved_cents, unconfirmed_cents`
 
@@ -63,7 +63,8 @@ const counts = `CASE WHEN state = {placed} THEN 1 ELSE 0 END AS orders, CASE WHE
 const sums = `CAST(SUM(orders) AS BIGINT), CAST(SUM(failed) AS BIGINT), CAST(SUM(unknown) AS BIGINT),
 	CAST(SUM(cost_cents) AS BIGINT), CAST(SUM(refunded_cents) AS BIGINT), CAST(SUM(reserved_cents) AS BIGINT), CAST(SUM(unconfirmed_cents) AS BIGINT)`
 
-// Usage returns totals of orders and money, sorted by dimensions. Later charges and refunds count at the time of the order.
+// Usage returns totals of orders and money, sorted by dimensions. Charges and refunds count at the time of the order, even if
+// they are later.
 func (l *Ledger) Usage(ctx context.Context, q UsageQuery) ([]Usage, error) {
 	statement, args := q.statement()
 	return ask(ctx, l, q.scan, statement, args...)
@@ -107,7 +108,7 @@ func (q UsageQuery) statement() (statement string, args []any) {
 }
 
 // sources returns the query for the amounts. It combines the rollups of complete days, the placed orders of incomplete days,
-// and the orders of unknown outcome. A query by label reads only orders, because rollups have no labels.
+// and the orders whose outcome is unknown. A query by label reads only orders, because rollups have no labels.
 func (q UsageQuery) sources(c *clauses) string {
 	start, end := max(0, q.Start.UnixMicro()), min(q.End.UnixMicro(), endOfTime.UnixMicro())
 	if slices.Contains(q.By, ByLabel) {

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Difference is an amount in the ledger that differs from the sum of the journal or of the orders.
+// Difference is an amount in the ledger that differs from the sum of journal lines or orders.
 type Difference struct {
 	// Order and Owner identify the order, or the owner of the budget or report.
 	Order, Owner string
 	// Period and Start identify the period of a budget or report. Period is empty for an order.
 	Period string
 	Start  time.Time
-	// Amount is the name of the amount, Recorded is its value in the ledger, and Journal is the sum.
+	// Amount is the name of the amount. Recorded is its value in the ledger, and Journal is the sum that it should equal.
 	Amount            string
 	Recorded, Journal int64
 }
@@ -35,8 +35,8 @@ func (d Difference) String() string {
 // Verified is the result of a verification.
 type Verified struct{ Orders, Budgets, Differences int }
 
-// comparison compares amounts in the ledger with sums of other rows. Both queries select an order, an owner, a period, its
-// start, a place in a report, and the amounts.
+// comparison compares recorded amounts with sums over other rows. Both queries select an order, an owner, a period, its start,
+// a place in a report, and the amounts.
 type comparison struct {
 	amounts           []string
 	recorded, journal string
@@ -95,8 +95,8 @@ func Verify(ctx context.Context, url string, differs func(Difference)) (Verified
 	return l.Verify(ctx, differs)
 }
 
-// Verify compares an open ledger like the function [Verify]. It reads a snapshot, without a timeout. In a ledger in memory it
-// compares only the orders, because the budgets include deleted orders.
+// Verify compares an open ledger with its journal, like the function [Verify]. It reads a snapshot, without a timeout. In a
+// ledger in memory it compares only the orders, because the budgets include deleted orders.
 func (l *Ledger) Verify(ctx context.Context, differs func(Difference)) (v Verified, err error) {
 	err = l.once(ctx, l.reads, l.dialect.snapshot, func(tx *transaction) error {
 		err := tx.row([]any{&v.Orders, &v.Budgets}, `SELECT (SELECT COUNT(*) FROM orders), (SELECT COUNT(*) FROM budgets)`)

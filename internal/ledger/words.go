@@ -7,7 +7,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// databaseFact is the fact with the identity of the PostgreSQL database that was opened last.
+// databaseFact is the name of the fact that contains the identity of the PostgreSQL database that was opened last.
 const databaseFact = "database"
 
 // databaseIdentity changes when pg_restore fills a database, because the database or the table gets a new OID.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// VisibleAfter is the time after an order was placed in which reads may not find its generation.
+// VisibleAfter is the time after an order was placed during which reads may not find its generation.
 const VisibleAfter = 30 * time.Second
 
 // Status is the latest state of a generation: see [Status.MayBecome].
@@ -54,7 +54,7 @@ type Observed struct {
 	Refunded bool
 	// FailedTime is the time when the generation was first observed to have failed. Zero means never.
 	FailedTime time.Time
-	// DeletedByCall means that a call of Easel has deleted the generation. It is permanent.
+	// DeletedByCall means that a call to Easel deleted the generation. It is never reset.
 	DeletedByCall bool
 	// Absence contains the evidence of reads that did not find the generation.
 	Absence Absence
@@ -68,10 +68,10 @@ type Observation struct {
 	Status Status
 	// CostCents is the charge, or nil if it is unknown.
 	CostCents *int64
-	// Whole means that a later read would show no more about the charge. A list may omit the charge.
+	// Whole means that a later read would not add details about the charge. A list may omit the charge.
 	Whole bool
-	// Deleted means that a call of Easel has deleted the generation. Together with NotFound, it means that the process has
-	// already found the [Absence] to be lasting.
+	// Deleted means that a call to Easel deleted the generation. If NotFound is also set, it means instead that the observing
+	// process already counts the generation as deleted.
 	Deleted bool
 	// NotFound means that the catalog itself, not a proxy, has responded that the generation does not exist.
 	NotFound bool
@@ -147,7 +147,7 @@ func (g Observed) Money() Money {
 	return m
 }
 
-// Money contains the amounts that an order reserves and costs. The budgets of the day and month of the order count all of them.
+// Money contains the amounts that an order reserves and costs. The budgets for the order's day and month count all of them.
 type Money struct {
 	// ReservedCents is the price, less the charge, while the generation is not settled.
 	ReservedCents int64
@@ -156,8 +156,8 @@ type Money struct {
 	// RefundedCents is the refunded part of the charge.
 	RefundedCents int64
 	// UnconfirmedCents is an amount that counts as spent, although it is uncertain. It is set if a generation failed or was
-	// deleted without an observed refund, or ended without an observed charge. It is also set if the outcome of an order stays
-	// unknown. It includes the charge.
+	// deleted without an observed refund, or ended without an observed charge. It is also set if the outcome of an order
+	// remains unknown. It includes the charge.
 	UnconfirmedCents int64
 }
 
@@ -182,7 +182,7 @@ type Absence struct {
 }
 
 // NotFound returns the absence after another read that did not find the generation. It becomes lasting if the first such read
-// is at least AbsentFor ago, and witnessed is true: another read under the same API key succeeded.
+// is at least AbsentFor ago and witnessed is true. witnessed means that another read under the same API key succeeded.
 func (a Absence) NotFound(now time.Time, witnessed bool) Absence {
 	if a.Since.IsZero() {
 		a.Since = now

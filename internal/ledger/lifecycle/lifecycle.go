@@ -46,12 +46,12 @@ type Outcome int
 const (
 	// Named is a response with the generation.
 	Named Outcome = iota
-	// TurnedAway is a rejection, if no attempt under the lease can have been accepted.
+	// TurnedAway is a rejection by the catalog. No attempt under the lease can have been accepted.
 	TurnedAway
 	// KeyRefused is a rejection by a catalog that checks the idempotency key first, and so proves that it has no order under
 	// the key.
 	KeyRefused
-	// Uncertain is every other result. An attempt may have been accepted, or a resend may be.
+	// Uncertain is every other result. An attempt may have been accepted, or a resend may still be accepted.
 	Uncertain
 )
 
@@ -71,7 +71,7 @@ const (
 	Report
 )
 
-// Answer is the result for a caller. It is returned only after the ledger has recorded the order of the same step.
+// Answer is the result for a caller. It is returned only after the ledger has recorded the order of the step.
 type Answer int
 
 const (
@@ -142,7 +142,7 @@ func (o Order) Resume() Step {
 	return o.resend()
 }
 
-// resend returns the step for a process that could resend an order of unknown outcome.
+// resend returns the step for a process that could resend an order whose outcome is unknown.
 func (o Order) resend() Step {
 	switch {
 	case o.State != Open || o.Leased:
@@ -159,12 +159,12 @@ func (o Order) resend() Step {
 // the same transaction.
 func (o Order) May(lease int) bool { return o.sendable() && o.Leased && o.Leases == lease }
 
-// Left returns the step for a caller that disconnects before an outcome is recorded. The outcome is unknown, even if the
-// sending process knows it. If that process dies, another process resends the order.
+// Left returns the step for a caller that disconnects before an outcome is recorded. The caller receives an unknown outcome,
+// even if the sending process already has the outcome. If that process dies, another process resends the order.
 func (o Order) Left() Step { return o.stay(Nothing, Unknown) }
 
-// Concluded returns the step after the attempts under a lease, which may have ended. If the outcome is [Named], generation is
-// its ID.
+// Concluded returns the step after the attempts under a lease, even if the lease has ended. If the outcome is [Named],
+// generation is its ID.
 func (o Order) Concluded(lease int, outcome Outcome, generation string) Step {
 	switch {
 	case outcome == Named:
@@ -201,9 +201,9 @@ func (o Order) named(generation string) Step {
 	return Step{o, action, Replay}
 }
 
-// Resolve applies an operator's decision about an order of unknown outcome: its generation, or "" if the catalog has none. It
-// is not possible while the order may still be sent without its caller. A known outcome can be changed only if an operator
-// decided it.
+// Resolve applies an operator's decision about an order whose outcome is unknown: its generation, or "" if the catalog has
+// none. It is not possible while the order may still be sent without its caller. A known outcome can be changed only if an
+// operator decided it.
 func (o Order) Resolve(generation string) (next Order, possible bool) {
 	if !o.Resolved && (o.State != Open || o.Leased || o.sendable() && !o.Held) {
 		return o, false

@@ -5,7 +5,7 @@ CREATE TABLE facts (
 -- The minimum schema number that a program must support to use this ledger.
 INSERT INTO facts (name, value) VALUES ('needed_schema', '1');
 
--- The fill factors leave room for the next version of a row in its page.
+-- The fill factors leave room in each page for new versions of its rows.
 CREATE TABLE orders (
   id              TEXT PRIMARY KEY,
   -- Scope of the idempotency key: the owner under a shared API key, otherwise the SHA-256 of the forwarded API key.
@@ -39,7 +39,7 @@ CREATE TABLE orders (
   -- Time when the generation was recorded; 0 if there is none.
   placed_time     BIGINT NOT NULL DEFAULT 0,
   price_cents       BIGINT NOT NULL DEFAULT 0,
-  -- Cents that the budgets reserve until the charge is known.
+  -- Cents that are reserved in the budgets until the charge is known.
   reserved_cents    BIGINT NOT NULL,
   cost_cents        BIGINT,
   refunded_cents    BIGINT NOT NULL DEFAULT 0,
@@ -50,7 +50,7 @@ CREATE TABLE orders (
   status          INTEGER NOT NULL DEFAULT 0,
   record          TEXT,
   observed_time   BIGINT NOT NULL DEFAULT 0,
-  -- Time when the latest terminal state or the deletion was recorded; 0 before.
+  -- Time when the latest terminal state or the deletion was recorded; 0 if neither was.
   ended_time      BIGINT NOT NULL DEFAULT 0,
   -- Time when the generation was first observed to have failed; 0 if never, -1 if it was only observed as refunded.
   failed_time     BIGINT NOT NULL DEFAULT 0,
@@ -175,13 +175,13 @@ CREATE TABLE events (
   id         TEXT PRIMARY KEY,
   owner      TEXT NOT NULL,
   type       TEXT NOT NULL,
-  -- The generation or the budget. Events of one subject are delivered by position.
+  -- The generation or the budget. Events about one subject are delivered in the order of their positions.
   subject    TEXT NOT NULL,
   position   BIGINT NOT NULL,
   -- Threshold of a budget; otherwise 0.
   percent    BIGINT NOT NULL,
   data       TEXT NOT NULL,
-  -- 0: pending; 1: delivered; 2: abandoned; 3: kept, because the process that wrote it knew no receiver.
+  -- 0: pending; 1: delivered; 2: abandoned; 3: kept, because the process that wrote the event had no receiver for its owner.
   state      INTEGER NOT NULL DEFAULT 0,
   attempts   BIGINT NOT NULL DEFAULT 0,
   problem    TEXT NOT NULL DEFAULT '',
@@ -201,8 +201,8 @@ CREATE INDEX events_given_up ON events (owner) WHERE state = 2;
 CREATE INDEX events_kept ON events (owner, event_time) WHERE state = 3;
 CREATE INDEX events_old ON events (event_time) WHERE state <> 0;
 
--- Copies of results, which may outlive those in the catalog. A row is written with the terminal state of the generation, together
--- with the job that copies the result.
+-- Copies of results. A copy may outlive the result in the catalog. A row is written with the terminal state of the generation,
+-- together with the job that copies the result.
 CREATE TABLE contents (
   generation_id TEXT PRIMARY KEY,
   owner         TEXT NOT NULL,
@@ -244,7 +244,7 @@ CREATE TABLE jobs (
   -- Key of the row that the job is about; empty if there is only one job of the kind.
   ref        TEXT NOT NULL,
   owner      TEXT COLLATE "C" NOT NULL,
-  -- Jobs of one owner and line run in the order of their ids. An empty line means any order.
+  -- Jobs of one owner and line run in the order of their ids. Jobs with an empty line run in any order.
   line       TEXT NOT NULL,
   cursor     TEXT NOT NULL DEFAULT '',
   -- begin_time: when the job was written or last succeeded. run_time: time of the next run, or the end of the lease.
@@ -331,7 +331,7 @@ BEGIN
   RETURN NULL;
 END $$;
 
--- These triggers run at commit, so that the rows they lock are locked only briefly.
+-- These triggers run at commit, so that they lock the rows of rollups only briefly.
 CREATE CONSTRAINT TRIGGER orders_rolled_in AFTER INSERT ON orders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.state = 2) EXECUTE FUNCTION write_rollups();
 CREATE CONSTRAINT TRIGGER orders_rolled AFTER UPDATE OF state, status, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents ON orders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
   WHEN ((OLD.state = 2 OR NEW.state = 2) AND (OLD.state, OLD.status IN (3, 5), OLD.reserved_cents, OLD.cost_cents, OLD.refunded_cents, OLD.unconfirmed_cents)
