@@ -37,10 +37,9 @@ const AnswerTime = 5 * time.Second
 // maxAttempts is the maximum number of attempts for a transaction that the database aborts because of a conflict.
 const maxAttempts = 5
 
-// tx runs do in a transaction, and commits it unless do returns an error. Unless do fails in another way, its error is one of
-// these: a [*BudgetError], [ErrGenerationTaken], [ErrKeyTaken], [ErrLeaseLost], a [*Disagreed], a [*Contradiction], the error
-// of ctx, an [*Unavailable], a [*Busy], and a [*Doubt]. If there is an error other than a [*Doubt], nothing was committed. Each
-// retry calls do again.
+// tx runs do in a transaction, and commits it unless do returns an error. It returns only these errors: a [*BudgetError],
+// [ErrGenerationTaken], [ErrKeyTaken], [ErrLeaseLost], a [*Disagreed], a [*Contradiction], the error of ctx, an [*Unavailable],
+// a [*Busy], and a [*Doubt]. If there is an error other than a [*Doubt], nothing was committed. Each retry calls do again.
 func (l *Ledger) tx(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error { return l.once(ctx, l.writes, nil, do) })
 }
