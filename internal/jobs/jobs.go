@@ -1,7 +1,7 @@
 // Package jobs runs the background work that is stored as rows of the ledger, in one loop.
 //
 // A job is written in the transaction that makes it necessary. A process leases the job before it runs it. If the process dies,
-// another one leases the job when the lease ends. Only the latest holder of a lease may finish the job.
+// another process leases the job when the lease ends. Only the latest holder of a lease may finish the job.
 package jobs
 
 import (
@@ -24,7 +24,7 @@ const (
 	stopTimeout  = 2 * time.Second      // time in which running jobs may finish when the process stops
 )
 
-// Kind is a kind of jobs.
+// Kind is a kind of job.
 type Kind struct {
 	Name string
 	// Interval is the time between two runs of a kind that has exactly one job, which [Jobs.Run] writes. Zero means that other
@@ -34,13 +34,13 @@ type Kind struct {
 	Slots int
 	// Catalog is set if the jobs send requests under the shared API key. They start only while [MayAsk] returns true.
 	Catalog *catalog.Client
-	// Room returns the current maximum number of concurrent jobs of an owner in this process. Nil means half of the places that
-	// other owners do not use, at least one.
+	// Room returns the current maximum number of concurrent jobs of an owner in this process. Nil means half of the slots that
+	// other owners do not use, but at least one.
 	Room func(owner string) int
 	// RetryShare determines the delay after a failure: the age of the job divided by RetryShare, between MinRetry and MaxRetry.
 	RetryShare         int
 	MinRetry, MaxRetry time.Duration
-	// Do runs a job once. If it returns an error, the job is retried, and only the Change of the outcome is used.
+	// Do runs a job once. If it returns an error, the job is retried, and only the outcome's Change is used.
 	Do func(context.Context, ledger.Job) (ledger.Outcome, error)
 }
 
@@ -102,8 +102,8 @@ func (j *Jobs) Run(ctx context.Context) {
 	}
 }
 
-// look starts due jobs of a kind, beginning with the owner after the last one. An error of the ledger is ignored, because the
-// next look tries again.
+// look starts due jobs of a kind, beginning with the owner after the last one. A ledger error is ignored, because the next call
+// retries.
 func (j *Jobs) look(ctx, lasting context.Context, k *kind) {
 	if k.Interval > 0 && !k.written {
 		k.written = j.ledger.AddJob(ctx, ledger.Job{Kind: k.Name}) == nil
@@ -115,7 +115,7 @@ func (j *Jobs) look(ctx, lasting context.Context, k *kind) {
 	next, _ := slices.BinarySearchFunc(owners, k.last, func(owner, last string) int { return cmp.Or(strings.Compare(owner, last), -1) })
 	owners = slices.Concat(owners[next:], owners[:next])
 	for n, owner := range owners {
-		if share := (j.free(k) + len(owners) - n - 1) / (len(owners) - n); share > 0 { // the free places are divided among the remaining owners
+		if share := (j.free(k) + len(owners) - n - 1) / (len(owners) - n); share > 0 { // the free slots are divided among the remaining owners
 			j.start(ctx, lasting, k, owner, min(share, j.room(k, owner)))
 		}
 	}
@@ -143,7 +143,7 @@ func (j *Jobs) room(k *kind, owner string) int {
 	return room - own
 }
 
-// start leases due jobs of an owner, at most the given number, and runs them.
+// start leases at most the given number of an owner's due jobs, and runs them.
 func (j *Jobs) start(ctx, lasting context.Context, k *kind, owner string, most int) {
 	if most <= 0 {
 		return
@@ -198,7 +198,8 @@ func (j *Jobs) run(ctx context.Context, k *kind, job ledger.Job, began time.Time
 	}
 }
 
-// renew renews the lease of a job until ctx is done. It cancels the job if the lease is lost or may be lost.
+// renew renews the lease of a job until ctx is done. It cancels the job if the lease is lost, or if it can't be renewed in
+// time.
 func (j *Jobs) renew(ctx context.Context, job ledger.Job, until time.Time, cancel context.CancelCauseFunc) {
 	ticks := time.NewTicker(ledger.JobLease / 3)
 	defer ticks.Stop()

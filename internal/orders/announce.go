@@ -8,11 +8,11 @@ import (
 const (
 	announceInterval = time.Second            // longest time between two reads of the ledger
 	announcePause    = 100 * time.Millisecond // shortest time between two reads
-	visibleTime      = 15 * time.Second       // longer than any transaction, because a row becomes visible only when its transaction commits
+	visibleTime      = 15 * time.Second       // age up to which changes are read again; longer than any transaction, because a change is visible only after its commit
 )
 
-// Announce reads the latest changes of all processes from the ledger and passes them to the hub, until ctx is done. These are
-// generations that ended and, if a watch needs them, new orders.
+// Announce reads the latest changes from the ledger and passes them to the hub, until ctx is done. The changes are the ends of
+// generations and, if a watch needs them, new orders. They may be from any process.
 func (o *Orders) Announce(ctx context.Context) {
 	answered := time.Now()
 	for o.awaitPlaced(ctx) {
@@ -40,7 +40,8 @@ func (o *Orders) announce(ctx context.Context, within time.Duration) error {
 	return err
 }
 
-// awaitPlaced waits until the next read of the ledger. It returns false if ctx is done.
+// awaitPlaced waits until the ledger must be read: this process has placed an order, or announceInterval is over. It returns
+// false if ctx is done first.
 func (o *Orders) awaitPlaced(ctx context.Context) bool {
 	if !sleep(ctx, announcePause) {
 		return false

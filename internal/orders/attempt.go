@@ -27,7 +27,7 @@ func (s *submission) prepare(ctx context.Context, attempt int) (permit *limiter.
 	return permit, err
 }
 
-// acquire waits for the permit of an attempt, and renews the lease while it waits. It returns an error as soon as no further
+// acquire waits for a permit for an attempt, and renews the lease while it waits. It returns an error as soon as no further
 // attempt may start.
 func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 	if s.arrived.IsZero() {
@@ -48,7 +48,7 @@ func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 			if err := s.renew(ctx); err != nil {
 				return nil, err
 			}
-		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // if the wait was cancelled or its deadline was extended, over decides
+		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // otherwise the wait was canceled or its deadline was extended, so over decides
 			return nil, err
 		}
 	}
@@ -62,8 +62,8 @@ func (s *submission) lasts(waiting context.Context) bool {
 	return s.end().After(deadline)
 }
 
-// waits returns the context of a wait for a permit or of a pause. The context is done when the callers' time is over, the last
-// caller leaves, no further attempt may start, or the lease must be renewed.
+// waits returns the context for a wait: for a permit, or for the end of a pause. The context is done when the time of all
+// callers is over, the last caller leaves, no further attempt may start, or the lease must be renewed.
 func (s *submission) waits(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,8 +88,8 @@ func (s *submission) end() time.Time {
 	return s.withdrawAt
 }
 
-// over returns an error if no further attempt may start: the time of all callers is over, the process stops, or no caller waits
-// for an order that was certainly not accepted. It returns the error of the last attempt, or an unknown outcome.
+// over returns an error if no further attempt may start: the time of all callers is over, the process stops, or the order was
+// certainly not accepted and no caller waits for it. It returns the error of the last attempt, or an unknown outcome.
 func (s *submission) over() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +111,7 @@ func (s *submission) begin() {
 
 // renew extends the lease. It returns an error if another process has the lease or the ledger fails.
 func (s *submission) renew(ctx context.Context) error {
-	asked := time.Now() // before the query, because the lease starts during it
+	asked := time.Now() // before the query, because the lease starts while the query runs
 	may, left, err := s.orders.Ledger.Renew(ctx, s.order.ID, s.order.Leases, s.order.APIKey)
 	if err != nil {
 		return inDoubt(err)

@@ -14,7 +14,8 @@ func (o *Orders) Owned(ctx context.Context, owner *string, generationIDs ...stri
 	return o.Ledger.Attributions(ctx, owner, generationIDs...)
 }
 
-// maxCovered limits a watch of everything: it covers at most this number of existing and of unsettled generations.
+// maxCovered is the maximum number of existing generations that a watch of everything covers. The same limit applies to
+// unsettled generations.
 const maxCovered = 10_000
 
 // Existing returns the IDs of the newest generations that match a filter and that the catalog still has.
@@ -36,9 +37,9 @@ func (o *Orders) IsSettled(ctx context.Context, generationID string) (bool, erro
 	return !known || order.Settled, err
 }
 
-// NotFound records that the read of a call did not find a generation. It returns the recorded generation unless that now counts
-// as deleted, because a single read proves nothing. ok is false if it counts as deleted or belongs to another owner. A nil
-// owner means any owner.
+// NotFound records that a call's read did not find a generation. It returns the recorded generation, because a single read does
+// not prove that the generation is deleted. ok is false if the generation now counts as deleted, or belongs to another owner. A
+// nil owner means any owner.
 func (o *Orders) NotFound(ctx context.Context, cred catalog.Credential, owner *string, generationID string, err error) (recorded catalog.Version, ok bool) {
 	found, failed := o.Ledger.Own(ctx, owner, generationID)
 	order, known := found[generationID]
@@ -51,8 +52,8 @@ func (o *Orders) NotFound(ctx context.Context, cred catalog.Credential, owner *s
 	return recordedVersion(order), true
 }
 
-// witnessed records that the read of a call did not find a generation. It reports whether the generation now counts as deleted.
-// It also reads the account to record whether the catalog responds.
+// witnessed records that a call's read did not find a generation, and whether the catalog answers a read of the account. It
+// reports whether the generation now counts as deleted.
 func (o *Orders) witnessed(ctx context.Context, cred catalog.Credential, generationID string) (deleted bool) {
 	_, err := o.Catalog.Account(ctx, cred)
 	deleted, failed := o.absent(ctx, cred, generationID, err == nil)

@@ -12,22 +12,22 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Outcome is the known outcome of an order that a call did not place.
+// Outcome is the outcome of an order in an error of [Orders.Place].
 type Outcome string
 
 // The outcomes.
 const (
-	// Unknown means that the order may exist. A resend with the same idempotency key resolves it.
+	// Unknown means that the order may exist. To resolve it, send the order again with the same idempotency key.
 	Unknown Outcome = "unknown"
 	// NotPlacedByThisCall means that this call has placed no order: nothing was sent to the catalog, or its first attempt was
-	// definitely rejected. The catalog may have an order of another process under the idempotency key.
+	// definitely rejected. Another process may have placed an order under the same idempotency key.
 	NotPlacedByThisCall Outcome = "not_placed_by_this_call"
 	// NotPlaced means that no order exists under the idempotency key, according to a durable ledger. It is never returned if
 	// callers forward their own API keys, which may be used without Easel.
 	NotPlaced Outcome = "not_placed"
 )
 
-// outcomes contains the outcome for each answer of the ledger that does not name a generation.
+// outcomes maps the ledger's answers without a generation to outcomes.
 var outcomes = map[lifecycle.Answer]Outcome{lifecycle.NotPlaced: NotPlaced, lifecycle.Unknown: Unknown}
 
 // Error is an error of [Orders.Place]: the reason why the order was not placed, and its known outcome.
@@ -44,10 +44,10 @@ func (e *Error) Unwrap() error { return e.Err }
 var (
 	// ErrModelNotAllowed means that the owner may not order from the model.
 	ErrModelNotAllowed = errors.New("the team may not order from this model")
-	// ErrAccountUnknown means that it is not known yet whether the shared API key belongs to the account of the ledger.
-	ErrAccountUnknown = errors.New("account of the API key not known yet")
-	// ErrResendWindow means that an order of unknown outcome is too old to be resent. Only the account shows whether the order
-	// was placed.
+	// ErrAccountUnknown means that Easel has not verified yet that the shared API key belongs to the ledger's account.
+	ErrAccountUnknown = errors.New("account of the API key not verified yet")
+	// ErrResendWindow means that an order whose outcome is unknown is too old to be resent. Only the catalog's account shows
+	// whether the order was placed.
 	ErrResendWindow = errors.New("resend window is over: the catalog may have forgotten the idempotency key")
 
 	errRotated = errors.New("order was sent under another API key; use that API key to send it again")
@@ -59,7 +59,7 @@ var (
 // another order under the idempotency key. That order was sent without Easel or by an attempt that no process recorded.
 var leavesOpen = map[catalog.Kind]bool{catalog.KindOutcomeUnknown: true, catalog.KindInProgress: true, catalog.KindKeyReused: true}
 
-// outcomeUnknown converts another error of the catalog into an unknown outcome. It keeps the status, code and message.
+// outcomeUnknown converts a catalog error of another kind into an unknown outcome. It keeps the status, code and message.
 func outcomeUnknown(said *catalog.Error, err error) *catalog.Error {
 	return &catalog.Error{
 		Kind: catalog.KindOutcomeUnknown, Op: catalog.OpCreate, Status: said.Status, Code: said.Code,
@@ -92,8 +92,8 @@ func isDefinite(err error) bool {
 	return ok && e.Own && !e.AboutKey && (definite[e.Status] || e.Status == http.StatusConflict && e.Kind == catalog.KindDailyCap)
 }
 
-// inDoubt returns an unknown outcome if the result of a commit is unknown. It returns any other error of the ledger unchanged,
-// because nothing was recorded.
+// inDoubt converts a ledger error into an unknown outcome if the result of a commit is unknown. It returns any other ledger
+// error unchanged, because nothing was recorded.
 func inDoubt(err error) error {
 	if _, doubt := errors.AsType[*ledger.Doubt](err); doubt {
 		return unknown(err)
@@ -104,7 +104,7 @@ func inDoubt(err error) error {
 // mostProblem is the maximum length of a problem in bytes.
 const mostProblem = 256
 
-// problem returns a short description of an error of the catalog for operators.
+// problem returns a short description of a catalog error for operators.
 func problem(err error) string {
 	e, ok := errors.AsType[*catalog.Error](err)
 	if !ok {

@@ -15,7 +15,7 @@ type Listed struct {
 	// Position is the position in the list.
 	Position ledger.Position
 
-	settled bool // the money is settled
+	settled bool // the cost is final
 }
 
 // List returns the latest generations whose orders match a filter, after a position.
@@ -29,8 +29,8 @@ func (o *Orders) List(ctx context.Context, f ledger.Filter, after ledger.Positio
 	return all, err
 }
 
-// ListedLater records the states in a list of the catalog that are later than the recorded states. It stops after one second.
-// The next list or the settle job records the rest.
+// ListedLater records the states in a catalog list that are later than the recorded states. It stops after one second. The next
+// list or the settle job records the rest.
 func (o *Orders) ListedLater(ctx context.Context, cred catalog.Credential, recorded []Listed, listed *catalog.List) {
 	var later []watch.Sighting
 	for _, r := range recorded {
@@ -45,8 +45,8 @@ func (o *Orders) ListedLater(ctx context.Context, cred catalog.Credential, recor
 	}
 }
 
-// isLater reports whether a listed state is later than the recorded one. An equal state is not later, although the list may
-// have other details. A terminal state without details is skipped if the settle job will read the generation.
+// isLater reports whether a listed state is later than the recorded one. An equal state is not later, even if the list has
+// different details. isLater returns false for a terminal state without details if the settle job will read the generation.
 func (o *Orders) isLater(cred catalog.Credential, recorded Listed, v catalog.Version) bool {
 	later := v.State == catalog.StateRefunded || watch.StatusOf(recorded.State).MayBecome(watch.StatusOf(v.State))
 	if recorded.State == catalog.StateDeleted || v.State == recorded.State || !later {

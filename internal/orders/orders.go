@@ -16,8 +16,8 @@ type Config struct {
 	*Recorder                 // required; has the ledger
 	Catalog   *catalog.Client // required
 	Hub       *watch.Hub      // required; uses the same recorder
-	// Ordered is called after the last attempt of each series of attempts, even if no caller waits anymore. ctx has the values
-	// of the call that started the series. g is the paid generation if err is nil. Ordered may be nil.
+	// Ordered is called after each series of attempts to send an order, even if no caller is waiting any longer. ctx has the
+	// values of the call that started the series. g is the paid generation if err is nil. Ordered may be nil.
 	Ordered func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error)
 	// KeyFirst means that the catalog checks the idempotency key before it checks the order. Its rejection of a resend then
 	// proves that no earlier attempt was accepted.

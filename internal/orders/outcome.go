@@ -47,16 +47,16 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 	s.orders.ordered(ctx, s, err)
 }
 
-// recordProblem stores the error of a failed attempt for operators. It ignores a failure of the ledger, because the next
-// attempt then cannot renew its lease.
+// recordProblem stores the error of a failed attempt for operators. It ignores a ledger failure, because the next attempt then
+// fails to renew the lease.
 func (s *submission) recordProblem(ctx context.Context, err error) {
 	if next := problem(err); next != s.problem && s.orders.Ledger.RecordProblem(ctx, s.order.ID, s.order.Leases, next) == nil {
 		s.problem = next
 	}
 }
 
-// logRefusal logs that the catalog rejects a resend of an order that may exist. It skips a reason that the row of the order
-// already has.
+// logRefusal logs that the catalog rejects a resend of an order that may exist. It does not log a reason that the order's row
+// already contains.
 func (s *submission) logRefusal(ctx context.Context, err error) {
 	refusal, ok := errors.AsType[*catalog.Error](err)
 	if why := problem(err); ok && refusal.Withheld != 0 && why != s.order.Problem {
@@ -64,8 +64,7 @@ func (s *submission) logRefusal(ctx context.Context, err error) {
 	}
 }
 
-// outcome returns the outcome that a caller receives with the error of its order. The field refused means that the ledger has
-// recorded the rejection.
+// outcome returns the outcome that callers receive together with the order's error.
 func (s *submission) outcome() Outcome {
 	switch {
 	case !s.refused || s.progress == doubtful:
@@ -103,7 +102,8 @@ var afterTheKey = map[catalog.Kind]bool{
 	catalog.KindInvalidInput: true, catalog.KindInsufficientFunds: true, catalog.KindNotFound: true, catalog.KindDailyCap: true,
 }
 
-// writeConclusion records an outcome. If the ledger fails, it retries for at most recordWithin, because the lease ends then.
+// writeConclusion records an outcome. If the ledger fails, it retries for at most recordWithin, because the lease ends soon
+// after that.
 func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (step lifecycle.Step, err error) {
 	end := time.Now().Add(recordWithin)
 	for pause := recordPause; ; pause *= 2 {
@@ -118,7 +118,7 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 	return step, err
 }
 
-// named returns the generation that the ledger has for the order. If the catalog has returned another one, it logs the
+// named returns the generation that the ledger has for the order. If the catalog has returned another generation, it logs the
 // contradiction.
 func (s *submission) named(ctx context.Context, g catalog.Generation, step lifecycle.Step) catalog.Generation {
 	if step.Action == lifecycle.Report {

@@ -27,7 +27,7 @@ type Request struct {
 	// Terms returns the current terms of the caller, or an error if it may no longer order. It is called before the order is
 	// quoted, and again in the transaction that writes it. It must not block. Nil allows everything.
 	Terms func() (Terms, error)
-	// OrderID is set to the ledger's ID of the order, if there is one. It may be nil.
+	// OrderID receives the ledger's ID of the order, if the ledger has the order. It may be nil.
 	OrderID *string
 }
 
@@ -39,7 +39,7 @@ type Terms struct {
 	Refused bool                     // the model is not allowed
 }
 
-// terms returns the current terms. They are empty if there is no function Terms.
+// terms returns the current terms. They are empty if r.Terms is nil.
 func (r Request) terms() (Terms, error) {
 	if r.Terms == nil {
 		return Terms{}, nil
@@ -47,7 +47,7 @@ func (r Request) terms() (Terms, error) {
 	return r.Terms()
 }
 
-// rowPause is the interval at which a call reads an order that another process sends.
+// rowPause is the interval between a call's reads of an order that another process sends.
 const rowPause = 200 * time.Millisecond
 
 // Receipt describes an order that was placed.
@@ -94,8 +94,8 @@ func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) 
 	return receipt, nil
 }
 
-// awaitAccount waits until Easel knows that the shared API key belongs to the account of the ledger. It returns false if ctx is
-// done first.
+// awaitAccount waits until Easel has verified that the shared API key belongs to the ledger's account. It returns false if ctx
+// is done first.
 func (o *Orders) awaitAccount(ctx context.Context) bool {
 	for o.Ledger.AccountUnknown.Load() {
 		if !sleep(ctx, rowPause) {
@@ -112,7 +112,7 @@ type placing struct {
 	asked   Request
 	request ledger.Request
 	// uncertain means that this call has waited for an attempt that may have been accepted, or that another process may still
-	// send one. The row does not show this if an operator has declared the order rejected in the meantime.
+	// send an attempt. The order's row no longer shows this if an operator has declared the order rejected in the meantime.
 	uncertain bool
 }
 
@@ -122,7 +122,7 @@ func (p *placing) place(ctx context.Context) (Receipt, error) {
 		asked := time.Now() // before the lease starts
 		order, step, err := p.orders.Ledger.Call(ctx, p.request)
 		p.name(order)
-		var s *submission // submission in this process; nil without a submission
+		var s *submission // nil if this process does not send the order
 		began := false
 		switch {
 		case err != nil:
@@ -185,8 +185,8 @@ func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt
 	return receipt, true, nil
 }
 
-// unasked returns the error of a call that failed in the ledger before it sent anything. If the result of a commit is unknown,
-// the outcome is unknown, because another process may send the order.
+// unasked returns the call's error if the ledger fails before anything was sent. If the result of a commit is unknown, the
+// outcome is unknown, because another process may find the order in the ledger and send it.
 func (p *placing) unasked(err error) error {
 	_, doubt := errors.AsType[*ledger.Doubt](err)
 	switch {
@@ -265,8 +265,8 @@ func (p *placing) quote(ctx context.Context) (quote catalog.Quote, err error) {
 	}
 }
 
-// refuse returns the error of an order that this call did not write. If another call has written an order under the same
-// idempotency key, it returns nil, because the result of that order counts.
+// refuse returns the error for an order that this call did not write. It returns nil if another call has written an order under
+// the same idempotency key, because this call then returns the result of that order.
 func (p *placing) refuse(ctx context.Context, why error) error {
 	free, err := p.orders.Ledger.IsFree(ctx, p.request)
 	switch {
@@ -302,8 +302,8 @@ func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, 
 	return Receipt{}, &Error{Unknown, unknown(errRotated)}
 }
 
-// ledgerRequest converts a request for the ledger. Inputs of an order under a forwarded API key are not stored on disk, because
-// only the caller can resend the order, with the same bytes.
+// ledgerRequest converts a request to a [ledger.Request]. Inputs of an order under a forwarded API key are not stored on disk,
+// because only the caller can resend the order, with the same bytes.
 func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha256.Size]byte) ledger.Request {
 	sum := sha256.Sum256(r.Inputs)
 	request := ledger.Request{
@@ -316,8 +316,8 @@ func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha25
 	return request
 }
 
-// newest returns the state of a generation that an earlier call placed. It reads the catalog, and uses the ledger if that
-// fails. One read that does not find the generation proves nothing.
+// newest returns the latest state of a generation that an earlier call placed. It reads the catalog. If that fails or does not
+// find the generation, it uses the state in the ledger.
 func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt Receipt) catalog.Generation {
 	recorded := receipt.Generation
 	if recorded.State == catalog.StateDeleted {

@@ -20,14 +20,14 @@ func encodeRecord(v catalog.Version) string {
 	return string(text)
 }
 
-// decodeRecord decodes a record of encodeRecord.
+// decodeRecord decodes a record that [encodeRecord] returned.
 func decodeRecord(text string) (v catalog.Version, ok bool) {
 	return v, json.Unmarshal([]byte(text), &v) == nil
 }
 
-// recordedVersion returns the recorded generation of a placed order. The record has fewer details than the complete state, but
-// the etag of the complete state. The time of the observation is at most the current time. Otherwise newer observations would
-// be ignored if the clock of the recording process was ahead.
+// recordedVersion returns the recorded generation of a placed order. The recorded generation has fewer details than the
+// complete state, but the same etag. An observation time in the future is replaced by the current time. Otherwise newer
+// observations would be ignored if the recording process's clock was ahead.
 func recordedVersion(order ledger.Order) catalog.Version {
 	v, seen := decodeRecord(order.Record)
 	if !seen { // never observed, or erased; order.Time is constant, so that the etag is constant
@@ -41,7 +41,7 @@ func recordedVersion(order ledger.Order) catalog.Version {
 		v.CostCents = order.CostCents
 	}
 	switch {
-	case order.IsDeleted(): // with the same etag in every watch
+	case order.IsDeleted(): // the etag is the same in every watch
 		v.State, v.File, v.Text = catalog.StateDeleted, nil, nil
 		v.Etag = catalog.Generation{ID: v.ID, State: v.State}.Etag()
 	case !seen:

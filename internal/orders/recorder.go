@@ -18,17 +18,17 @@ const (
 	mostText       = 64 << 10    // maximum length of a text in an event, in bytes
 	recordBatch    = 100         // maximum number of states in one transaction
 	settleFailures = 3           // a batch or a settle run fails after this number of consecutive orders that could not be recorded
-	recordTimeout  = time.Second // timeout of a transaction of many states; short, because it locks budgets
+	recordTimeout  = time.Second // timeout for a transaction that records many states; short, because the transaction locks budgets
 )
 
-// Recorder records observed states of generations in the ledger. A repeated state changes nothing.
+// Recorder records observed states of generations in the ledger. Recording a state again has no effect.
 type Recorder struct {
 	Ledger *ledger.Ledger
 	Logger *slog.Logger // logs contradictions and charges above the quote
 }
 
-// observation converts a state for the ledger. notFound means that the catalog did not report the deletion, but that reads have
-// not found the generation for long enough.
+// observation converts a state to an observation for the ledger. notFound means that the catalog did not report the deletion,
+// but that reads have not found the generation for long enough.
 func (r *Recorder) observation(cred catalog.Credential, v catalog.Version, notFound bool) ledger.Observation {
 	seen := ledger.Observation{Observation: lifecycle.Observation{Status: watch.StatusOf(v.State), CostCents: v.CostCents, Deleted: v.State == catalog.StateDeleted, NotFound: notFound}}
 	seen.Whole = !cred.IsShared()        // no later read adds details under a forwarded API key
@@ -84,7 +84,7 @@ func (r *Recorder) recordBatch(ctx context.Context, states map[string]ledger.Obs
 			return nil
 		}
 	}
-	failures := 0 // consecutive errors that do not concern one order
+	failures := 0 // consecutive errors that concern more than one order
 	for _, id := range slices.Sorted(maps.Keys(states)) {
 		_, err := r.observe(ctx, id, states[id])
 		recorded[id] = err == nil

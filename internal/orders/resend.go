@@ -22,9 +22,10 @@ const (
 	outagePauseMax = 15 * time.Second // maximum pause between two resends while the catalog does not respond
 )
 
-// ResendAbandoned resends abandoned orders of unknown outcome until ctx is done. Each order is sent by one replica at a time, with its
-// stored idempotency key and bytes, under the API key of its first attempt. Owners take turns. While the catalog does not
-// respond, only one order at a time is sent. No order is sent during a pause of the limiter, or while [jobs.MayAsk] returns false.
+// ResendAbandoned resends abandoned orders whose outcome is unknown, until ctx is done. Each order is sent by one replica at a
+// time, with its stored idempotency key and bytes, under the API key of its first attempt. Owners take turns. While the catalog
+// does not respond, it sends only one order at a time. No order is sent during a pause of the limiter, or while [jobs.MayAsk]
+// returns false.
 func (o *Orders) ResendAbandoned(ctx context.Context, shared catalog.Credential) {
 	r := &recovery{orders: o, shared: shared, slots: make(chan struct{}, recoverAtMost)}
 	defer r.resends.Wait()
@@ -58,7 +59,7 @@ func (r *recovery) next(ctx context.Context) bool {
 	order, found, err := r.orders.Ledger.Resume(ctx, shared.APIKeySum(), r.last)
 	if err != nil || !found {
 		<-r.slots
-		return false // an unavailable ledger shows in the errors of calls
+		return false // calls report an unavailable ledger in their errors
 	}
 	r.last = order.Owner
 	resend := func() {
@@ -76,7 +77,7 @@ func (r *recovery) next(ctx context.Context) bool {
 }
 
 // meetsOutage reports whether a resend failed because the catalog does not respond at all. It reads the account, because the
-// catalog may fail for one order only.
+// catalog may fail only for this order.
 func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	if !isOutage(failed) {
 		return false

@@ -13,15 +13,15 @@ import (
 
 const (
 	settleInterval = 30 * time.Second
-	settleReads    = 5                  // single reads in each run, in addition to one list
+	settleReads    = 5                  // maximum number of single reads in each run, in addition to one list request
 	settleQuiet    = settleInterval / 2 // minimum age of the latest observation of a due order
 	maxSettled     = 1000               // maximum number of orders that one list may settle
 	settleTimeout  = 30 * time.Second   // timeout of one request
 )
 
-// Settle returns the kind of the job that observes unsettled generations of which no process has recorded a state for 15 s, or
-// for a day if the order is older than a day. A run sends at most one list and five single reads, and starts with the oldest
-// observation.
+// Settle returns the kind of the job that observes unsettled generations. A generation is due if no process has observed it for
+// 15 s, or for a day if its order is older than a day. A run sends at most one list request and five single reads. It starts
+// with the generations that were observed least recently.
 func (o *Orders) Settle(shared catalog.Credential) jobs.Kind {
 	return jobs.Kind{
 		Name: "settle", Interval: settleInterval, Slots: 1, Catalog: o.Catalog, MinRetry: settleInterval, MaxRetry: settleInterval,
@@ -132,8 +132,8 @@ func (l *look) observe(ctx context.Context, id string, seen ledger.Observation) 
 	return l.proceed(err)
 }
 
-// proceed returns the error of a state that the ledger did not record only after several consecutive errors. A single error may
-// be due to a locked order.
+// proceed decides whether a run continues after err, the error of recording a state. It returns err only after several
+// consecutive errors, because a single error may be due to a locked order.
 func (l *look) proceed(err error) error {
 	if err == nil {
 		l.failures = 0

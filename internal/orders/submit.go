@@ -17,7 +17,7 @@ const (
 	submitTime    = time.Minute                           // maximum duration of attempts for callers without a deadline, and after the last caller leaves
 	submitBackoff = 200 * time.Millisecond                // delay before the second attempt; doubles
 	submitPause   = 5 * time.Second                       // maximum delay, unless the catalog requests a longer one
-	refusalPause  = 10 * time.Second                      // delay before an order of unknown outcome is resent after a rejection
+	refusalPause  = 10 * time.Second                      // delay before an order whose outcome is unknown is resent after a rejection
 	recordPause   = 50 * time.Millisecond                 // delay before a failed recording of an outcome is retried; doubles
 	recordWithin  = ledger.OrderLease - ledger.AnswerTime // maximum time to record an outcome
 )
@@ -39,7 +39,7 @@ type submission struct {
 	mu         sync.Mutex
 	wake       context.CancelCauseFunc // cancels the current wait; nil while an attempt is in flight
 	waiting    int                     // number of callers
-	withdrawAt time.Time               // time at which an unsent order is withdrawn, early enough to record it
+	withdrawAt time.Time               // time at which an unsent order is withdrawn, early enough to record the withdrawal
 	until      time.Time               // latest deadline of its callers, including disconnected ones
 	last       error                   // error of the last attempt; nil while an attempt is in flight
 
@@ -204,8 +204,8 @@ func (s *submission) join(ctx context.Context) {
 	}
 }
 
-// withdrawTime is the time before the deadline of the last caller at which an unsent order is withdrawn. It leaves time to
-// record the withdrawal. If a tenth of the caller's time is shorter, that is used.
+// withdrawTime is the interval between the withdrawal of an unsent order and the last caller's deadline. It leaves time to
+// record the withdrawal. If a tenth of the caller's remaining time is shorter, withdrawBy uses that instead.
 const withdrawTime = time.Second
 
 func withdrawBy(ctx context.Context) time.Time {
@@ -258,8 +258,8 @@ func (s *submission) open(cause error) error {
 	return &Error{outcomes[s.order.Left().Answer], last}
 }
 
-// answerBy returns the time at which a caller stops waiting for the outcome of an order. It is shortly before its deadline, so
-// that the response still reaches it.
+// answerBy returns the time at which a caller stops waiting for the outcome of an order. It is shortly before the caller's
+// deadline, so that the response arrives in time.
 func answerBy(ctx context.Context) time.Time {
 	deadline, ok := ctx.Deadline()
 	if !ok {
