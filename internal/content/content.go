@@ -189,7 +189,7 @@ type copyBody struct {
 	io.ReadCloser
 
 	at, size int64
-	idle     *time.Timer // runs during a read
+	idle     *time.Timer // runs during a read, and cancels it when storeTimeout is over
 	cancel   context.CancelFunc
 }
 

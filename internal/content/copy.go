@@ -30,7 +30,7 @@ const (
 	textType = "text/plain; charset=utf-8"
 )
 
-// Kinds returns the kinds of the jobs for the store. Without a store the result is empty.
+// Kinds returns the kinds of the jobs that copy results and delete copies. It returns none if there is no store.
 func (r *Results) Kinds() []jobs.Kind {
 	if r.Store == nil {
 		return nil
@@ -111,8 +111,8 @@ func (r *Results) write(ctx context.Context, row ledger.Content, object string) 
 	return made, err
 }
 
-// dropEarlier deletes the objects and remains of aborted writes that earlier runs of copy jobs wrote for a generation. Objects
-// of later runs are kept.
+// dropEarlier deletes the objects that earlier runs of copy jobs wrote for a generation, and the remains of their aborted
+// writes. It keeps the objects of later runs.
 func (r *Results) dropEarlier(ctx context.Context, job ledger.Job) {
 	prefix := objectPrefix(r.Name, job.Ref)
 	for object, err := range r.Store.List(ctx, prefix) {
@@ -134,8 +134,8 @@ func (r *Results) drop(ctx context.Context, object string) {
 	_ = r.Store.Delete(ctx, object)
 }
 
-// objectPrefix returns the prefix of the names of all copies of a generation. store is the name of the ledger. The number of
-// the job's run and a random part follow, so that no copy replaces another one.
+// objectPrefix returns the prefix of the names of all copies of a generation. store is the name of the ledger. In a name, the
+// number of the job's run and a random part follow the prefix, so that no copy replaces another copy.
 func objectPrefix(store, generation string) string {
 	sum := sha256.Sum256([]byte(generation))
 	name := hex.EncodeToString(sum[:])

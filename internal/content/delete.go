@@ -43,8 +43,8 @@ func (r *Results) deleteAll(ctx context.Context, generation string) error {
 	return nil
 }
 
-// Forget waits until the copies that are marked for deletion are deleted. If ctx is done first, it returns the remaining
-// number. It does not wait for copies from before the ledger was restored.
+// Forget waits until the copies that are marked for deletion are deleted. If ctx is done first, it returns the number of copies
+// that are left. It does not wait for copies from before the ledger was restored.
 func (r *Results) Forget(ctx context.Context) (left int64, err error) {
 	for {
 		left, own, err := r.Ledger.DoomedCount(context.WithoutCancel(ctx))

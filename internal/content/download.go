@@ -58,7 +58,7 @@ func fileOf(record string) *catalog.File {
 // errorTypes are the media types of error pages and of the catalog's errors.
 var errorTypes = []string{"application/json", "application/problem+json", "text/html", "application/xhtml+xml"}
 
-// check returns an error if a response with status 200 can't be the result. It may be the page of a proxy.
+// check returns an error if a response with status 200 can't be the result. Such a response may be the error page of a proxy.
 func (d *download) check() error {
 	got, want := mediaType(d.ContentType), mediaType(d.record.ContentType)
 	if got != want && slices.Contains(errorTypes, got) {

@@ -19,16 +19,16 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// s3 is a store in a bucket. The keys come from the environment of the process, like those of the AWS tools: variables, a file,
-// or the role of the machine.
+// s3 is a store in a bucket. It finds its access keys like the AWS tools do: in environment variables, in a file, or through
+// the role of the machine.
 type s3 struct {
 	core   minio.Core
 	bucket string
 	prefix string // prefix of each name, with a trailing slash; may be empty
 }
 
-// partSize is the size of the parts of a large object, in bytes. It is the minimum that S3 allows, because a copy buffers one
-// part.
+// partSize is the size of the parts of a large object, in bytes. It is the minimum that S3 allows, because each copy buffers
+// one part in memory.
 const partSize = 5 << 20
 
 // s3Retries is the maximum number of attempts for a request.

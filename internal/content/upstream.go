@@ -11,8 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// fromCatalog opens a result in the catalog. If there is a store, it also serves results that are texts, which are part of the
-// generation.
+// fromCatalog opens a result in the catalog. If there is a store, it also serves text results, which are part of the
+// generation's record.
 func (r *Results) fromCatalog(ctx context.Context, cred catalog.Credential, row ledger.Content, id string, offset int64, etag string) (*Content, error) {
 	c, err := r.Catalog.Content(ctx, cred, id, offset, ofCatalog(row, etag))
 	switch kind := catalog.KindOf(err); {
@@ -38,7 +38,7 @@ func textAt(text string, offset int64, etag string) (*catalog.Content, error) {
 	return &catalog.Content{Body: io.NopCloser(strings.NewReader(text[offset:])), ContentType: textType, Offset: offset, Size: &size, Etag: own}, nil
 }
 
-// servable returns an error if a request for an offset and an etag can't be served, whatever the source.
+// servable returns an error if a request for an offset and an etag can be served neither from the store nor from the catalog.
 func servable(size int64, has string, offset int64, etag string) error {
 	switch {
 	case etag != "" && etag != has:
@@ -52,8 +52,9 @@ func servable(size int64, has string, offset int64, etag string) error {
 // ownEtag returns Easel's etag for a result that has no etag in the catalog.
 func ownEtag(digest string) string { return `"copy-` + digest[:32] + `"` }
 
-// ofCatalog converts the etag of a request for the catalog. Easel's own etag of the copy becomes empty, because the catalog
-// does not know it. Any other etag is unchanged, because it identifies other bytes.
+// ofCatalog returns the etag to send to the catalog for the etag in a request. It is empty for the etag that Easel itself
+// assigned to the copy, because the catalog does not know that etag. Any other etag is returned unchanged, because it
+// identifies other bytes.
 func ofCatalog(row ledger.Content, etag string) string {
 	if row.SHA256 != "" && etag == ownEtag(row.SHA256) {
 		return ""

@@ -27,8 +27,8 @@ func (r *receiver) room(now time.Time) int {
 	return maxInFlight
 }
 
-// done records the result of an attempt. fails and recovers report whether a failure or a recovery must be logged. Retries of
-// an event do not log another failure.
+// done records the result of an attempt. fails and recovers report whether a failure or a recovery must be logged. A failed
+// retry of an event does not count as a new failure.
 func (r *receiver) done(delivered, retried bool, now time.Time) (fails, recovers bool) {
 	fails, recovers = !delivered && !retried && !r.logged, delivered && r.logged
 	r.logged = r.logged && !delivered || fails

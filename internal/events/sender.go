@@ -25,7 +25,7 @@ const (
 	sendTimeout     = 10 * time.Second // timeout of an attempt
 	maxDeliveries   = 1024             // maximum number of concurrent deliveries in a process; a slow receiver can use only a few of them
 	abandonInterval = time.Minute
-	maxAnswerBytes  = 64 << 10 // maximum part of a response that is read, so that the connection can be reused
+	maxAnswerBytes  = 64 << 10 // maximum number of bytes that are read from a response, so that the connection can be reused
 
 	// After a failure, a delivery is delayed by the age of the event divided by retryShare, between minRetry and maxRetry.
 	retryShare         = 20
@@ -46,11 +46,12 @@ type Config struct {
 	Logger *slog.Logger   // required
 	// Transport sends requests to receivers. Nil means HTTP over TCP and TLS.
 	Transport http.RoundTripper
-	// Count counts the outcomes of a team's events. It may be called with 0 events. It may be nil.
+	// Count adds to the number of a team's events with an outcome. events may be 0. Count may be nil.
 	Count func(team, outcome string, events int64)
 }
 
-// Sender delivers the ledger's events. Each delivery is a job, which runs in any process that knows the receiver.
+// Sender delivers the ledger's events. Each delivery is a job. It can run in any process that has the receiver in its
+// configuration.
 type Sender struct {
 	cfg    Config
 	client *http.Client
@@ -78,7 +79,7 @@ func New(cfg Config) *Sender {
 	}
 }
 
-// Kinds returns the kinds of the jobs that deliver events and that abandon old events.
+// Kinds returns the kinds of the jobs that deliver events and abandon old events.
 func (s *Sender) Kinds() []jobs.Kind {
 	return []jobs.Kind{
 		{Name: ledger.DeliverJob, Slots: maxDeliveries, Room: s.room, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: s.deliver},
@@ -86,7 +87,8 @@ func (s *Sender) Kinds() []jobs.Kind {
 	}
 }
 
-// room returns the number of events that may be in flight to a team. It is zero if this process knows no receiver of the team.
+// room returns the number of events that may be in flight to a team. It is zero if the team has no receiver in this process's
+// configuration.
 func (s *Sender) room(owner string) int {
 	if _, ok := s.cfg.Teams.Get(owner); !ok {
 		return 0
@@ -96,7 +98,7 @@ func (s *Sender) room(owner string) int {
 	return s.receiver(owner).room(time.Now())
 }
 
-// receiver returns the receiver of an owner. The caller must hold the lock.
+// receiver returns the state of an owner's receiver. The caller must hold the lock.
 func (s *Sender) receiver(owner string) *receiver {
 	r := s.receivers[owner]
 	if r == nil {
@@ -139,7 +141,8 @@ func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) {
 	}
 }
 
-// abandon runs the job that abandons old events. It also counts zero events, so that the metric exists before the first one.
+// abandon runs the job that abandons old events. It also counts zero events, so that the metric exists before the first event
+// is abandoned.
 func (s *Sender) abandon(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 	err := s.deliverKept(ctx)
 	owners, failed := s.cfg.Ledger.OwnersOfJobs(ctx, ledger.DeliverJob)
@@ -155,8 +158,8 @@ func (s *Sender) abandon(ctx context.Context, _ ledger.Job) (ledger.Outcome, err
 	return ledger.Outcome{}, err
 }
 
-// deliverKept requests the delivery of kept events. The process that wrote them knew no receiver, for example because of an
-// older callers file.
+// deliverKept requests the delivery of kept events. The process that wrote them had no receiver for the owner, for example
+// because its callers file was older.
 func (s *Sender) deliverKept(ctx context.Context) (err error) {
 	for owner, team := range s.cfg.Teams.all() {
 		if team.URL != "" {
@@ -198,7 +201,7 @@ func (s *Sender) post(ctx context.Context, e ledger.Event) error {
 	if answer.StatusCode < 200 || answer.StatusCode > 299 {
 		return fmt.Errorf("receiver responded with %d", answer.StatusCode)
 	}
-	_, _ = io.CopyN(io.Discard, answer.Body, maxAnswerBytes) // only the status counts
+	_, _ = io.CopyN(io.Discard, answer.Body, maxAnswerBytes) // only the status matters
 	return nil
 }
 

@@ -1,8 +1,9 @@
 // Package limiter decides which request goes to the catalog next. There is one limiter for each API key.
 //
 // A request waits in the queue of its owner and class until it may be in flight. A 429 pauses all requests and reduces the
-// allowed number of requests in flight by a quarter. Every four rounds of successes raise that number by one. While the daily
-// cap is reached, orders are rejected. A request that cannot start before its deadline is rejected as soon as this is known.
+// allowed number of requests in flight by a quarter. Successes raise that number again, but more slowly. While the API key's
+// daily cap is reached, orders are rejected. A request that cannot start before its deadline is rejected as soon as this is
+// known.
 package limiter
 
 import (
@@ -39,8 +40,8 @@ const (
 	firstInFlight = 16   // initial number of requests that may be in flight
 	minInFlight   = 4    // lower limit, so that one slow request does not block all others
 	decrease      = 0.75 // factor for the allowed number of requests in flight after a 429
-	increase      = 0.25 // added to the allowed number in flight after each round, which is that number of successes
-	reservedPart  = 16   // one of every 16 places is reserved for owners with fewer than fewInFlight requests in flight
+	increase      = 0.25 // added to the allowed number of requests in flight after that number of successes
+	reservedPart  = 16   // one of every 16 slots is reserved for owners with fewer than fewInFlight requests in flight
 	fewInFlight   = 2    // see reservedPart
 	noPollRate    = 1e6  // initial polls per second; in effect no limit
 
@@ -59,7 +60,7 @@ type Request struct {
 	Arrived time.Time
 }
 
-// Error is the error of a request that gets no permit in time. Nothing was sent.
+// Error is the error of a request that was rejected by the limiter. It was not sent.
 type Error struct {
 	RetryAfter time.Duration // estimated time until a retry can get a permit; zero if it is unknown
 	Capped     bool          // the daily cap is reached
@@ -165,12 +166,12 @@ func (l *Limiter) lateness(w *Permit, now time.Time) error {
 	return nil
 }
 
-// newError returns the error of a request that got no permit. RetryAfter is the rest of the pause.
+// newError returns the error for a request that got no permit. RetryAfter is the remaining time of the pause.
 func (l *Limiter) newError(now time.Time) *Error {
 	return &Error{RetryAfter: max(firstPause, l.pause.left(now))}
 }
 
-// review rejects the requests in the queue that the daily cap or the pause no longer allows to start in time.
+// review rejects the queued requests that can no longer start in time because of the daily cap or the pause.
 func (l *Limiter) review(now time.Time) {
 	for _, w := range slices.Clone(l.queue.waiting) {
 		if err := l.rejection(w, now); err != nil {

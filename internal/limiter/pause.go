@@ -10,8 +10,8 @@ const (
 	capInterval = time.Minute     // time between two orders that probe the daily cap
 )
 
-// pause stops all requests. After it, one request goes first. The others follow when the catalog has served or
-// rejected it.
+// pause blocks all requests for a time. When that time is over, one request goes first. The other requests follow when the
+// catalog has served or rejected the first one.
 type pause struct {
 	closed bool // from the start of the pause until the first request after it has succeeded or was rejected
 	until  time.Time
@@ -24,8 +24,8 @@ type pause struct {
 // left returns the remaining time of the pause.
 func (p *pause) left(now time.Time) time.Duration { return max(0, p.until.Sub(now)) }
 
-// begin starts or extends a pause. A late result belongs to a request that started before the latest pause. It starts no new
-// pause, but extends the current pause if the catalog requests a longer one.
+// begin starts or extends a pause. isLate means that the request started before the latest pause. Its result does not start
+// another pause, but extends the current one if the catalog requests a longer pause.
 func (p *pause) begin(r Result, isLate bool, now time.Time) {
 	length := min(r.RetryAfter, askedPause)
 	if length <= 0 && !isLate {

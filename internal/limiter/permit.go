@@ -27,7 +27,7 @@ type Result struct {
 
 func (r Result) asksForPause() bool { return r.Outcome == Throttled || r.Outcome == Unavailable }
 
-// isServed reports whether the request counts toward the share of its owner.
+// isServed reports whether the request counts toward its owner's share.
 func (r Result) isServed() bool { return !r.asksForPause() && r.Outcome != Unused }
 
 // Permit is the right to send one request. Until it is granted, it is a request in the queue.
@@ -37,14 +37,14 @@ type Permit struct {
 	owner     *owner
 	deadline  time.Time     // zero if the request has no deadline
 	decided   chan struct{} // closed when the permit is granted or rejected; nil if the request did not wait
-	err       error         // reason of a rejection
+	err       error         // reason for a rejection
 	granted   time.Time     // zero if it is not granted
 	probesCap bool          // the request is an order that probes whether the daily cap still applies
 	pauses    int           // number of pauses when the permit was granted
 	released  bool
 }
 
-// Release ends the request and records its result. A second call has no effect, and neither has a call on nil.
+// Release ends the request and records its result. It does nothing if the permit is nil or was already released.
 func (p *Permit) Release(r Result) {
 	if p == nil {
 		return

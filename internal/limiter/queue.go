@@ -15,8 +15,8 @@ const (
 )
 
 // queue is a start-time fair queue. The next request belongs to the owner with the lowest tag. Each request raises its owner's
-// tag by its time in flight, divided by the mean of all requests and by the owner's weight. So an owner with slow requests gets
-// fewer of them in flight than an owner with quick ones.
+// tag by its time in flight, divided by the mean of all requests and by the owner's weight. So an owner with slow requests has
+// fewer requests in flight than an owner with quick requests.
 type queue struct {
 	owners  map[string]*owner
 	waiting []*Permit     // requests of all owners that are not granted yet
@@ -24,7 +24,7 @@ type queue struct {
 	mean    time.Duration // moving average of the time in flight
 }
 
-// owner is a participant of the queue.
+// owner is an owner's state in the queue.
 type owner struct {
 	weight   float64
 	tag      float64 // tag of its next request
@@ -69,8 +69,8 @@ func (w *Permit) isBefore(other *Permit) bool {
 	return cmp.Or(cmp.Compare(w.owner.tag, other.owner.tag), cmp.Compare(w.Class, other.Class), w.Arrived.Compare(other.Arrived)) < 0
 }
 
-// before returns the approximate number of requests that start before a new request of an owner. These are the owner's other
-// requests and the requests that other owners may start in the same time by their weights.
+// before returns the approximate number of requests that start before a new request of an owner. These are the owner's waiting
+// requests, and the requests that other owners may start in the same time according to their weights.
 func (q *queue) before(own *owner) (n float64) {
 	round := float64(own.waiting) / own.weight
 	for _, o := range q.owners {
