@@ -49,10 +49,10 @@ func newAgenda(cfg *Config, durations *history.Durations, cred catalog.Credentia
 type stream struct {
 	notify func()   // called when an event can be delivered
 	trace  TraceRef // trace of the watch
-	err    error    // reason for ending before the goal
+	err    error    // reason why the watch ended before its goal was reached
 }
 
-// fail ends the stream with err. Changes that were marked before are still delivered.
+// fail ends the stream with err. Changes that are already marked are still delivered.
 func (s *stream) fail(err error) {
 	if s.err == nil {
 		s.err = err
@@ -115,7 +115,7 @@ func (a *agenda) prune(now time.Time) time.Time {
 }
 
 // keeps reports whether a generation is polled even without a watcher, because this process placed its order. Its states,
-// charge and events are then recorded soon. The polls end when the charge is final.
+// charge and events are then recorded soon after they occur. The polls stop when the charge is final.
 func (a *agenda) keeps(e *generation, now time.Time) bool {
 	return e.kept && now.Sub(e.created) < keepTime && !e.reached(Settled, now, a.cfg.RefundWindow)
 }
@@ -143,7 +143,7 @@ func (a *agenda) countListed(now time.Time) (n int) {
 	return n
 }
 
-// served returns the generations that a sweep would poll now, at most the given number.
+// served returns at most the given number of generations that a sweep would poll now.
 func (a *agenda) served(most int, now time.Time) (served []*generation) {
 	if !a.list.usable(now) {
 		return nil
@@ -194,7 +194,7 @@ func (a *agenda) readSingly(e *generation, now time.Time) {
 	a.pollAt(e, earliest(e.polling.due, now))
 }
 
-// pollAfter sets the next poll of a generation to the end of gap, with some jitter.
+// pollAfter schedules the next poll of a generation after gap, with some jitter.
 func (a *agenda) pollAfter(e *generation, gap time.Duration, jitter float64, now time.Time) {
 	e.polling.gap = gap
 	a.pollAt(e, now.Add(schedule.Jitter(gap, jitter)))
@@ -233,7 +233,7 @@ func (a *agenda) nextPoll(e *generation) time.Time {
 // limiter returns the limiter of the API key, which grants the permits for all requests.
 func (a *agenda) limiter() *limiter.Limiter { return a.cfg.Upstream.Limiter(a.cred.Tenant) }
 
-// opens returns the time when another poll may start, according to the limiter and to the failures of polls.
+// opens returns the time when another poll may start. It depends on the limiter and on earlier failures of polls.
 func (a *agenda) opens(now time.Time) time.Time {
 	n, next := a.limiter().Polls()
 	if n > 0 {
@@ -263,8 +263,8 @@ func (a *agenda) condition() Condition {
 	}
 }
 
-// stale reports whether a state must be read again before it is delivered, because the generation was not polled. A settled
-// state can no longer change, unless it is a deletion that only a 404 shows.
+// stale reports whether a state must be read again before it is delivered, because it was last observed too long ago. A settled
+// state is not stale, because it can no longer change. The exception is a deletion that only a 404 shows.
 func (a *agenda) stale(e *generation, now time.Time) bool {
 	over := e.reached(Settled, now, a.cfg.RefundWindow) && !e.isPresumedDeleted()
 	return !over && now.Sub(e.state.ObserveTime) >= a.cfg.MinInterval

@@ -111,8 +111,8 @@ func (d *dispatcher) inspect(w *worker) {
 	d.releaseEnded()
 }
 
-// releaseEnded releases the ended deliveries when the queue is empty. So a final state reaches all watchers before the first of
-// them is removed, which costs time. The caller must hold mu.
+// releaseEnded releases the ended deliveries when the queue is empty. Removing a watcher takes time, so a final state reaches
+// all watchers before the first of them is removed. The caller must hold mu.
 func (d *dispatcher) releaseEnded() {
 	if d.worker != nil {
 		return
@@ -126,7 +126,8 @@ func (d *dispatcher) releaseEnded() {
 // maxEventsPerTurn is the maximum number of events of one watch in a turn.
 const maxEventsPerTurn = 64
 
-// delivery delivers the events of one watch to its caller. The dispatcher's mutex guards the fields below done.
+// delivery delivers the events of one watch to its caller, in turns: a worker runs it for one turn at a time. The dispatcher's
+// mutex guards the fields below done.
 type delivery struct {
 	tracer     Tracer
 	ctx        context.Context
@@ -143,7 +144,7 @@ type delivery struct {
 	ended      bool // no further event is delivered
 	released   bool // done is closed
 	err        error
-	panicValue any // a panic of deliver
+	panicValue any // value of a panic in deliver; nil if there was none
 }
 
 // wait waits until the watch ends or the context of its caller is done. After it returns, only a stalled delivery may still be
@@ -247,7 +248,7 @@ func (d *delivery) park(next time.Time) {
 	}
 }
 
-// finish ends the watch. It is called during its turn.
+// finish ends the watch. It is called during a turn of the delivery.
 func (d *delivery) finish(err error) {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
@@ -273,8 +274,8 @@ func (d *delivery) cancel(err error) {
 	}
 }
 
-// limitStall ends the watch if the blocked delivery exceeds its time limit. The delivery itself ends when the call ends. The
-// caller must hold the dispatcher's mutex.
+// limitStall ends the watch if the blocked delivery exceeds its time limit. The blocked call of deliver returns when the
+// caller's request ends. The caller must hold the dispatcher's mutex.
 func (d *delivery) limitStall(w *worker) {
 	progress := w.progress.Load()
 	if d.stallTimer != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// linger is the time for which a generation without watchers is kept, without polls. A watcher that reconnects in this time
-// finds it, and its states stay in order. lingerUnknown applies to a generation without a state, because callers can send
-// arbitrary IDs.
+// linger is the time for which a generation without watchers is kept, but not polled. If a watcher reconnects within this time,
+// it continues from the kept state, so that its states stay in order. lingerUnknown applies to a generation without a state. It
+// is shorter, because callers can send arbitrary IDs.
 const (
 	linger        = 30 * time.Second
 	lingerUnknown = time.Second
@@ -27,7 +27,8 @@ type pollResult struct {
 	changed []*generation // generations to record and to publish
 }
 
-// generation is the latest state of a generation of the catalog, and the schedule of its polls. The mutex of its agenda guards it.
+// generation is the latest state of a generation in the catalog, and the schedule of its polls. The mutex of its agenda guards
+// it.
 type generation struct {
 	id          string
 	subscribers []subscriber
@@ -36,8 +37,8 @@ type generation struct {
 	etag          string             // etag of the record as received, before fillIn
 	status        lifecycle.Status   // latest state that the ledger can store
 	missing       bool               // the catalog has never returned it
-	deleted       bool               // a call of Easel deleted it; no response restores it
-	ordered       bool               // an order of it exists, even if this process has not seen a state
+	deleted       bool               // a call to Easel deleted it; no response restores it
+	ordered       bool               // an order for it exists, even if this process has not seen a state
 	absence       lifecycle.Absence  // evidence of reads that did not find the generation
 	fresh         bool               // the state was read while the generation was watched, and may be delivered
 	sharedUpdates [2]*Update         // latest state as a later and as an initial update; nil until they are needed
@@ -75,7 +76,7 @@ const notQueued = -1
 
 // listing is a generation's state in the catalog's list.
 type listing struct {
-	seenAt          time.Time           // time of the last list that contained it, or of its order by this process; zero if there was neither
+	seenAt          time.Time           // time of the last list that contained it, or time when this process placed its order; zero if neither
 	etag            string              // etag of its last record in the list
 	state           catalog.State       // state in that record; zero if unknown
 	hint            *catalog.Generation // its record in the list, until a read confirms it
@@ -105,8 +106,8 @@ func (e *generation) isBehind(recorded ledger.State) bool {
 	}
 }
 
-// sight adds the latest state to the unrecorded states, and the generation to result. A state that only a 404 shows is recorded
-// only if the absence lasts.
+// sight adds the latest state to the unrecorded states, and the generation to result. A deletion that only a 404 shows is
+// recorded only if the absence is lasting.
 func (e *generation) sight(result *pollResult) {
 	if presumed := e.isPresumedDeleted(); !presumed || e.absence.Lasting {
 		e.recording.add(Sighting{e.version(), presumed})
@@ -175,8 +176,8 @@ func (e *generation) confirm(at time.Time) {
 	e.invalidate()
 }
 
-// knownOtherwise reports whether the etag of a new watcher differs from the etag in a list. The list may contain fewer details
-// than the watcher's earlier read. Another read then decides whether the state has changed.
+// knownOtherwise reports whether a new watcher has another etag than the list. The list may only have fewer details than the
+// watcher's earlier read, so another read decides whether the state has changed.
 func (e *generation) knownOtherwise(listed string) bool {
 	return slices.ContainsFunc(e.subscribers, func(s subscriber) bool {
 		sub := &s.subscriptions[s.at]
@@ -230,8 +231,8 @@ func (e *generation) markDeleted(now time.Time) {
 	e.state = e.fillIn(deleted)
 }
 
-// exists reports whether the generation is known to exist or to have existed. If so, one read that does not find it is not
-// enough.
+// exists reports whether the generation is known to exist or to have existed. In that case, a single read that does not find it
+// does not prove that it is deleted.
 func (e *generation) exists() bool {
 	return e.ordered || !e.listing.seenAt.IsZero() || e.state.State != 0 && !e.isPresumedDeleted()
 }
@@ -259,9 +260,9 @@ func (e *generation) reached(goal Goal, now time.Time, refundWindow time.Duratio
 	return goal == Terminal || !now.Before(e.settledAt(refundWindow))
 }
 
-// settledAt returns the time from which the charge is final. It is only meaningful for a terminal state. The catalog's clock
-// may differ from the local clock. Its time counts only if this process did not see the generation end, and if it is not later
-// than the local time.
+// settledAt returns the time from which the charge is final. It is meaningful only for a terminal state. The catalog's clock
+// may differ from the local clock. So the catalog's end time counts only if this process did not see the generation before it
+// ended, and only if that time is not later than the local end time.
 func (e *generation) settledAt(refundWindow time.Duration) time.Time {
 	if e.state.State != catalog.StateFailed {
 		return time.Time{}
@@ -287,8 +288,9 @@ func (e *generation) startTime() time.Time {
 // waitingSince returns the time of the last response for the generation, or the time when it was first seen.
 func (e *generation) waitingSince() time.Time { return latest(e.state.ObserveTime, e.firstSeen) }
 
-// duration returns the duration of a succeeded generation, or 0 if it is unknown. It prefers two times of the catalog, because
-// they are from one clock. Otherwise it needs an earlier state.
+// duration returns the duration of a succeeded generation, or 0 if it is unknown. It prefers the catalog's start and end times,
+// because they are from one clock. Without them, it uses local times, but only if this process saw a state before the terminal
+// one.
 func (e *generation) duration(g catalog.Generation, before catalog.State) time.Duration {
 	switch {
 	case g.State != catalog.StateSucceeded || e.learned:

@@ -118,11 +118,11 @@ func (h *Hub) Drain() {
 
 // Watch delivers the latest state of each requested generation immediately and after each change, and heartbeats in between. It
 // returns nil when the goal is reached. The calls of deliver are sequential, but not on the caller's goroutine. deliver may
-// block for as long as the request allows, which does not delay other watches.
+// block for at most [Request.Stall], and does not delay other watches.
 //
 // Watch returns an error only if deliver returns an error other than [ErrSkipped], a delivery stalls, ctx is done (with its
-// cause), req.Until is reached, the hub is drained, or the catalog rejects a forwarded API key. Watch repeats a panic of
-// deliver, and does not change req.
+// cause), req.Until is reached, the hub is drained, or the catalog rejects a forwarded API key. If deliver panics, Watch panics
+// with the same value. Watch does not change req.
 func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error) error {
 	d := &delivery{tracer: h.cfg.Tracer, ctx: ctx, deliver: deliver, done: make(chan struct{})}
 	d.dispatcher = &h.dispatchers[int(h.assigned.Add(1))%len(h.dispatchers)]
@@ -148,7 +148,8 @@ func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error
 	return d.wait()
 }
 
-// Peek returns the latest state of a watched generation. It returns false if the generation only counts as deleted because of a 404.
+// Peek returns the latest state of a watched generation. ok is false if the generation is not watched, or if only a 404 shows
+// that it is deleted.
 func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) {
 	h.with(cred, id, func(_ *tenant, e *generation) {
 		if e.fresh && len(e.subscribers) > 0 && !e.isPresumedDeleted() {
@@ -170,8 +171,8 @@ func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, 
 }
 
 // Observe applies a record that a call has read, so that watchers get it too. It returns the hub's state of the generation,
-// which is never older than the last state delivered to a watcher. If lacking is true, the ledger does not have the state, and
-// it is recorded. The recording takes at most a second. ctx is used only for its trace.
+// which is never older than the last state delivered to a watcher. If lacking is true, the ledger does not have the state yet,
+// and Observe records it. This takes at most a second. ctx is used only for its trace.
 func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog.Version, lacking bool) Update {
 	update := Update{Version: read}
 	h.apply(ctx, cred, read.ID, lacking, func(t *tenant, e *generation, result *pollResult, now time.Time) {
@@ -219,9 +220,9 @@ func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 // HasWatches reports whether a watch is open.
 func (h *Hub) HasWatches() bool { return h.watches.Load() > 0 }
 
-// Ended schedules an immediate read of each watched generation under a shared API key whose end is in the ledger, but was not
-// seen by this process. Another process has recorded the end. The end is delivered after the read, because the ledger has
-// neither the inputs nor the text of the result.
+// Ended handles the ends of generations under a shared API key that are recorded in the ledger. If another process has recorded
+// the end of a watched generation, and this process has not seen it, the generation is read immediately. The end is delivered
+// after the read, because the ledger has neither the inputs nor the text of the result.
 func (h *Hub) Ended(ended map[string]ledger.State) {
 	for _, t := range h.all() {
 		if !t.cred.IsShared() {
@@ -240,8 +241,8 @@ func (h *Hub) Ended(ended map[string]ledger.State) {
 // WatchesOrders reports whether any watch depends on [Hub.Placed].
 func (h *Hub) WatchesOrders() bool { return h.orderWatches.Load() > 0 }
 
-// Placed subscribes watches to the given orders that they cover. This process or another one has placed these orders, and their
-// generations exist. A repeated order changes nothing.
+// Placed subscribes watches to the given orders that they cover. Any process may have placed these orders, and their
+// generations exist. Passing an order again has no effect.
 func (h *Hub) Placed(orders map[string]ledger.Attribution) {
 	for _, t := range h.all() {
 		t.mu.Lock()
@@ -250,8 +251,8 @@ func (h *Hub) Placed(orders map[string]ledger.Attribution) {
 	}
 }
 
-// PresumedDeleted records that a generation counts as deleted, because reads have not found it for long enough. It delivers
-// this to the watchers. ctx is used only for its trace.
+// PresumedDeleted records that a generation counts as deleted, because reads have not found it for long enough. It delivers the
+// deletion to the watchers. ctx is used only for its trace.
 func (h *Hub) PresumedDeleted(ctx context.Context, cred catalog.Credential, id string) {
 	h.apply(ctx, cred, id, false, func(t *tenant, e *generation, result *pollResult, now time.Time) {
 		if !e.deleted && !e.isPresumedDeleted() && !e.justCreated(now) {
@@ -260,7 +261,8 @@ func (h *Hub) PresumedDeleted(ctx context.Context, cred catalog.Credential, id s
 	})
 }
 
-// Called records the error of a call's request if the catalog requests a pause. The heartbeats during the pause contain it.
+// Called records the error of a call's request if the catalog requests a pause. The heartbeats during the pause contain the
+// error.
 func (h *Hub) Called(cred catalog.Credential, err error) {
 	if outcome := catalog.ResultOf(err).Outcome; outcome != limiter.Throttled && outcome != limiter.Unavailable {
 		return

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	maxInFlight = 16               // maximum number of concurrent polls of one credential
+	maxInFlight = 16               // maximum number of concurrent polls with one credential
 	pollTimeout = 30 * time.Second // timeout of one poll
 )
 
@@ -76,7 +76,7 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, ended bool) {
 }
 
 // jobs returns the due requests that the limiter allows, and the time of the next plan. Zero means that the next change or
-// response triggers it.
+// response triggers the next plan.
 func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	t := p.tenant
 	s, refill := p.situation(now)
@@ -99,8 +99,8 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	return jobs, plan.next
 }
 
-// situation returns the input of the planner, and the time when the limiter allows more polls. Zero means after the next
-// response.
+// situation returns the input for the planner, and the time when the limiter allows more polls. Zero means that more polls are
+// allowed after the next response.
 func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	t := p.tenant
 	limit := p.limit()
@@ -295,7 +295,7 @@ func (p *poller) answered(j *job, read catalog.Version, err error, result *pollR
 		t.list.readAnswered(now)
 		p.succeeded(now)
 		t.notFound(e, err, result, now)
-	default: // including a 404 of a proxy
+	default: // including a 404 from a proxy
 		p.failed(err, now)
 		t.retry(e, err, max(t.cfg.MaxInterval, maxPause), now)
 	}

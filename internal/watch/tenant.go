@@ -100,7 +100,7 @@ func (t *tenant) publish(e *generation) {
 }
 
 // detectionDelay returns the expected time between a change and its detection. If the schedule does not predict the change,
-// each time since the last poll is equally likely.
+// every time since the last poll is equally likely.
 func (t *tenant) detectionDelay(e *generation, before catalog.Generation) time.Duration {
 	ended := e.state.State == catalog.StateSucceeded || e.state.State == catalog.StateFailed
 	if before.State.Terminal() || !ended {
@@ -122,8 +122,8 @@ func (t *tenant) regressed(e *generation, g catalog.Generation) {
 }
 
 // notFound applies a 404 that the catalog itself has sent. A generation that exists or existed counts as deleted only after
-// several 404s, by the rule of [lifecycle.Absence]. Until then it is read again, as after a failure. If a list has contained it
-// in the meantime, that record is applied.
+// several 404s, by the rule of [lifecycle.Absence]. Until then it is read again, as after a failure. If a list contained it in
+// the meantime, the list's record is applied.
 func (t *tenant) notFound(e *generation, err error, result *pollResult, now time.Time) {
 	hint := e.listing.hint
 	e.listing.hint = nil
@@ -155,8 +155,8 @@ func (t *tenant) lasts(e *generation, now time.Time) bool {
 	return e.absence.Lasting
 }
 
-// notePresumedDeleted marks a generation as deleted because reads no longer find it, and adds this to result. If lasting is
-// false, the ledger does not record it, because this process never knew the generation.
+// notePresumedDeleted marks a generation as deleted because reads no longer find it, and adds the deletion to result. If
+// lasting is false, the ledger does not record it, because this process never knew the generation.
 func (t *tenant) notePresumedDeleted(e *generation, result *pollResult, now time.Time, lasting bool) {
 	before := e.state
 	e.absence.Lasting = lasting
@@ -164,7 +164,7 @@ func (t *tenant) notePresumedDeleted(e *generation, result *pollResult, now time
 	t.noteChange(e, before, result)
 }
 
-// deleted records that a call of Easel has deleted the generation.
+// deleted records that a call to Easel has deleted the generation.
 func (t *tenant) deleted(e *generation, result *pollResult, now time.Time) {
 	e.markDeleted(now)
 	e.missing, e.deleted, e.foundBy, e.recording.etag = false, true, result.found, ""
@@ -322,7 +322,7 @@ func (t *tenant) recheck(e *generation, now time.Time) {
 	t.pollAt(e, now)
 }
 
-// applyHints applies the hints of other generations if the list is known to have complete records.
+// applyHints applies all complete hints if the list is known to have complete records.
 func (t *tenant) applyHints(result *pollResult, now time.Time) {
 	if !t.list.fullRecords {
 		return

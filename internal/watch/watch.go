@@ -3,7 +3,7 @@
 // Each credential has one poller, and each generation has one latest state, whatever the number of its watchers. A change is
 // recorded in the ledger, marked in the subscribers of the generation, and then delivered. Events are not queued: a ready
 // watcher reads the latest state. So a slow watcher skips states, does not delay other watchers, and always gets the last
-// state.
+// state. A sweep is a poll of the catalog's list, which replaces the reads of many generations.
 //
 //	hub         the API of the package; snapshot is its state for the status page
 //	rate        this replica's share of the poll rate
@@ -34,8 +34,8 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// Upstream is the catalog as a poller uses it. Each call waits for a permit of the limiter and sends one request. Calls are not
-// retried, because the poller has its own back-off.
+// Upstream sends the requests of pollers to the catalog. Each call waits for a permit of the limiter and sends one request.
+// Calls are not retried, because the poller has its own back-off.
 type Upstream interface {
 	Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Version, error)
 	List(ctx context.Context, cred catalog.Credential, since time.Time) (*catalog.List, error)
@@ -57,7 +57,7 @@ const (
 type Request struct {
 	Credential catalog.Credential
 	IDs        []string      // without duplicates; empty means every generation that the catalog lists
-	Everything bool          // whether to watch, in addition, every generation that the catalog lists or that is in KnownEtags
+	Everything bool          // whether to also watch every generation that the catalog lists or that is in KnownEtags
 	Goal       Goal          // goal for each generation
 	Heartbeat  time.Duration // maximum time without an event; zero means 15 s
 	Until      time.Time     // time when the watch ends with ErrExpired; zero means never
@@ -71,7 +71,8 @@ type Request struct {
 	Ordered map[string]bool
 	// Orders limits a watch of everything to the orders that it selects. Nil means everything that the catalog lists.
 	Orders Orders
-	// Listed contains generations of such orders. They are watched if the catalog lists them when the watch starts.
+	// Listed contains generations whose orders Orders selects. They are watched if the catalog lists them when the watch
+	// starts.
 	Listed []string
 }
 
@@ -81,7 +82,7 @@ type Orders interface {
 	Covers(order ledger.Attribution) bool
 }
 
-// Reasons why a hub ends a watch before its goal. Earlier changes are delivered first, except to a stalled watcher.
+// Reasons why a hub ends a watch before its goal is reached. Earlier changes are delivered first, except to a stalled watcher.
 var (
 	ErrDraining = errors.New("hub is draining")
 	ErrExpired  = errors.New("maximum age of the watch reached")
@@ -96,7 +97,7 @@ type Event struct {
 	Update    *Update
 	Heartbeat *Heartbeat
 	CaughtUp  bool    // the initial states of all generations known at the start have been delivered
-	Known     *Update // set if a Heartbeat replaces an initial update: the state that the caller already has
+	Known     *Update // state that the caller already has, if a Heartbeat replaces the initial update; otherwise nil
 }
 
 // Update is a state that is new to the watcher. All watchers share one Update, so it must not be modified.
@@ -155,7 +156,7 @@ type Heartbeat struct {
 type Stats struct {
 	Pollers     int `json:"keys"`    // number of credentials with current or recent watches
 	Generations int `json:"-"`       // number of generations with current or recent watches
-	Active      int `json:"active"`  // number of polled generations: those that a watch or an unsettled order of this process waits for
+	Active      int `json:"active"`  // number of generations that a watch or an unsettled order of this process waits for
 	Watches     int `json:"watches"` // number of open watches, including waits
 
 	Conditions [ConditionCredentialRejected + 1]int `json:"-"`        // number of pollers by the condition of the catalog

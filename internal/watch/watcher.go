@@ -42,8 +42,8 @@ type watcher struct {
 	known         map[string]string             // etags that the caller has, for generations without a subscription
 	modelID       string                        // model of the watched generations; empty means any model
 	ordered       map[string]bool               // generations with an order, needed until they have a subscription
-	offered       map[string]ledger.Attribution // orders of the last call of [Hub.Placed], shared by all watchers
-	ifListed      []string                      // generations of its orders that are watched if the first list contains them
+	offered       map[string]ledger.Attribution // orders in the last call to [Hub.Placed]; shared by all watchers
+	ifListed      []string                      // generations that are watched if the first list contains them; see [Request.Listed]
 }
 
 // subscriber is a watcher of a generation, and the index of its subscription.

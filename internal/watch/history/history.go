@@ -100,8 +100,8 @@ func (b *Durations) Curve(key Key) *schedule.Curve {
 	return m.curve
 }
 
-// Remaining returns the median remaining time of a generation of the given age, by the generations that took longer. It returns
-// false if there are fewer than three.
+// Remaining returns the median remaining time of a generation of the given age, estimated from the generations that took
+// longer. It returns false if fewer than three took longer.
 func (b *Durations) Remaining(key Key, age time.Duration) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

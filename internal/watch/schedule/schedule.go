@@ -33,8 +33,8 @@ const (
 
 	// The prior hazard is used without history. It assumes that a generation older than priorAge is as likely to end as to take
 	// twice as long. It yields polls every 2 s at first, every 4 s after a minute, and every 10 s after six minutes. With
-	// history, the prior counts as half a generation, and as more, the more of the generations have ended at that age. So a
-	// generation that outlives all known ones is polled as without history.
+	// history, the prior counts as half a generation. Its weight rises with the share of generations that have ended before an
+	// age. So a generation that outlives all known ones is polled as if there were no history.
 	priorAge    = 15.0 // seconds
 	priorWeight = 0.5
 	lateWeight  = 3.0
