@@ -25,8 +25,8 @@ func readAccount(a answer) (Account, error) {
 	return account, nil
 }
 
-// accountID returns the ID of the account in a response, or "". The ID of an API key does not count, because an account has
-// many API keys.
+// accountID returns the ID of the account in a response, or "". It ignores the ID of an API key, because an account has many
+// API keys.
 func accountID(v JSON, r *Record) string {
 	if id, _, ok := find(r, accountIDNames, asID); ok {
 		return id

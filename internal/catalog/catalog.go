@@ -39,8 +39,9 @@ func (s State) Terminal() bool {
 	return false
 }
 
-// Account is the catalog's record of an account. In all types, Extra is an object with the members that have no field of their
-// own. It has a depth of at most 24, and contains no API keys and no URLs of results. It is nil if there are no such members.
+// Account is the catalog's record of an account. In all types, Extra is an object with the members of the record for which the
+// type has no field. Its nesting depth is at most 24. It contains no API keys and no URLs of results. It is nil if there are no
+// such members.
 type Account struct {
 	ID           string // empty if the catalog does not report it
 	BalanceCents *int64 // nil if it could not be read

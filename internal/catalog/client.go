@@ -27,7 +27,7 @@ type Config struct {
 	// AttemptTimeout is the timeout of one attempt. It includes the JSON body of the response, but not the content of a result
 	// file. Zero means 15 s.
 	AttemptTimeout time.Duration
-	// ContentHosts are the other hosts to which the catalog may redirect readers of results.
+	// ContentHosts are the hosts, in addition to the catalog's own host, to which the catalog may redirect readers of results.
 	ContentHosts []string
 	// Seed is the seed of the random delays before retries. Zero means a random seed.
 	Seed uint64
@@ -130,8 +130,8 @@ func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Ve
 //
 // The body resumes after a connection failure, and returns [io.EOF] only after every byte of the file. It can also fail with
 // [KindInterrupted] or [KindContentChanged]. A strong ETag identifies the bytes. Without one, a resumed body is read again from
-// its start and compared by checksum. A response counts as interrupted if neither range, length nor framing marks its end. One
-// error can't be detected: a Content-Length that is too small, from a server without support for ranges.
+// its start and compared by checksum. A response counts as interrupted if no range, length or framing marks its end. One error
+// can't be detected: a server that does not support ranges sends a Content-Length that is too small.
 func (c *Client) Content(ctx context.Context, cred Credential, id string, offset int64, etag string) (*Content, error) {
 	if err := checkID(opContent, "generation_id", id); err != nil {
 		return nil, err

@@ -63,9 +63,9 @@ type contentStream struct {
 	cancel context.CancelCauseFunc
 	idle   *time.Timer // runs during a read
 	at     int64       // next byte of the stream; initially at most contentBody.at
-	end    int64       // first byte after the response, or -1 if unknown
+	end    int64       // position after the last byte of the response, or -1 if unknown
 	framed bool        // a clean end of the stream means the end of the file
-	sum    uint32      // checksum of the bytes read again, starting at contentBody.start
+	sum    uint32      // checksum of the bytes that were read a second time, starting at contentBody.start
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -95,7 +95,7 @@ func (b *contentBody) Close() error {
 	return nil
 }
 
-// read reads once from the stream and returns the number of new bytes. Bytes that were delivered before are only compared.
+// read reads once from the stream and returns the number of new bytes. Bytes that the caller already has are only compared.
 func (b *contentBody) read(p []byte) int {
 	s := b.stream
 	delivered := s.at < b.at
@@ -134,8 +134,8 @@ func (b *contentBody) advance(p []byte) {
 	}
 }
 
-// compare adds bytes that the caller already has to the stream's checksum. When the stream reaches the caller's position, the
-// checksums must match.
+// compare updates the stream's checksum with bytes that the caller already has. When the stream reaches the caller's position,
+// the checksums must match.
 func (b *contentBody) compare(p []byte) {
 	s := b.stream
 	if from := max(b.start-s.at, 0); from < int64(len(p)) && b.etag == "" {
@@ -295,7 +295,7 @@ func (b *contentBody) accept(s *contentStream, resp *http.Response, from int64) 
 	}
 	if !b.answered {
 		b.answered, b.etag = true, cmp.Or(etag, b.etag)
-		if resp.StatusCode/100 == 2 { // a rejected range has the type of its error body
+		if resp.StatusCode/100 == 2 { // otherwise the type is the type of an error body
 			b.contentType = resp.Header.Get("Content-Type")
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// framed reports whether a truncated response can be detected. It cannot be detected if only the end of the connection ends the
-// body.
+// framed reports whether a truncated response can be detected. It can't be detected if only the end of the connection marks the
+// end of the body.
 func framed(resp *http.Response) bool {
 	return resp.ContentLength >= 0 || resp.ProtoMajor >= 2 || slices.Contains(resp.TransferEncoding, "chunked")
 }

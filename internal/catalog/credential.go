@@ -42,17 +42,17 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
 // Tenant identifies a credential without revealing it. It is a keyed hash that may be logged and used as a map key. All calls
-// of a tenant share its polls and caches.
+// with the same tenant share polls and caches.
 type Tenant string
 
 // Fingerprint returns the first eight digits for display, or "held" for the shared API key. It distinguishes the API keys of
 // one process.
 func (t Tenant) Fingerprint() string { return string(t[:min(len(t), 8)]) }
 
-// MarshalText returns the fingerprint, so that JSON has no more than the status page and the logs.
+// MarshalText returns the fingerprint, so that JSON reveals no more than the status page and the logs.
 func (t Tenant) MarshalText() ([]byte, error) { return []byte(t.Fingerprint()), nil }
 
-// tenantKey makes the tenants of this process unpredictable.
+// tenantKey is the random key of the hashes, so that tenants are unpredictable.
 var tenantKey = func() (key [32]byte) {
 	_, _ = rand.Read(key[:]) // documented never to fail
 	return key

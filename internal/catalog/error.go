@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Kind classifies an error by the possible reactions of callers. Package service maps each kind to one status.
+// Kind classifies errors by the reactions that callers can have. Package service maps each kind to one status.
 type Kind uint8
 
 // The kinds. The zero value is never a kind.
@@ -27,7 +27,7 @@ const (
 	KindRateLimited                        // 429
 	KindBusy                               // a limit of this server: nothing was sent, or a large response was not read
 	KindUnavailable                        // 5xx, no connection or no response, for a read
-	KindOutcomeUnknown                     // the same for an order, which may have been accepted
+	KindOutcomeUnknown                     // KindUnavailable for an order, which may have been accepted
 	KindRedirect                           // 3xx, never followed
 	KindContract                           // a response that the specification does not allow
 	KindMalformed                          // a 2xx that can't be decoded
@@ -50,7 +50,7 @@ type Error struct {
 	Code       string // the catalog's code; empty if none was sent
 	Message    string // the catalog's message; empty if none was sent
 	Own        bool   // whether the response has the form of the catalog's own errors, so that it does not come from a proxy
-	AboutKey   bool   // whether the error of an order mentions the idempotency key, which may then have an order
+	AboutKey   bool   // whether the error for an order mentions the idempotency key, which may then belong to an order
 	Violations []Violation
 	Withheld   Kind          // for KindOutcomeUnknown: the kind of the response with this Message; 0 without a response
 	SharedKey  bool          // whether the API key was shared, so that its rejection is the operator's problem

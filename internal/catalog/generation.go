@@ -34,8 +34,8 @@ func isEnvelope(r *Record) bool {
 	return false
 }
 
-// readCreated reads the response to an order. It fails without an ID, because the order could not be found again. It also fails
-// with two possible IDs, because the wrong one could be recorded.
+// readCreated reads the response to an order. It returns an error if the response has no ID, because the generation could not
+// be found later. It also returns an error if there are two possible IDs, because the wrong ID could be recorded.
 func readCreated(a answer) (Generation, error) {
 	r, certain, err := generationRecord(a, "")
 	if err != nil {
@@ -118,8 +118,8 @@ func candidates(found []candidate, r *Record, wrapper string, depth int) []candi
 	return found
 }
 
-// choose returns the candidate that is the generation, if it is unambiguous. It prefers a candidate with the requested ID. Next
-// it prefers one that is named as a generation, and then a nested one with the status of a generation.
+// choose returns the candidate that is the generation, if it is unambiguous. It prefers a candidate with the requested ID, then
+// a candidate that is named as a generation, and then a nested candidate with the status of a generation.
 func choose(found []candidate, requestedID string) (candidate, bool) {
 	outer := found[0]
 	for i, c := range found {
@@ -156,7 +156,7 @@ func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool
 	return best, ok
 }
 
-// partOf reports whether the candidate may be only a part of another one that is the generation.
+// partOf reports whether the candidate may be only a part of whole, if whole is the generation.
 func (c candidate) partOf(whole candidate) bool {
 	return hasKnownStatus(whole.Record) && looseMembers[c.wrapper]
 }
@@ -206,8 +206,8 @@ func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 	return g, true
 }
 
-// takeID takes the ID from a record and returns it. If an ID was requested, it takes that ID if possible, and returns the
-// requested one.
+// takeID takes the ID from a record and returns it. If requestedID is set, it takes the member with that ID, if there is one,
+// and returns requestedID.
 func takeID(r *Record, requestedID string) string {
 	if requestedID != "" {
 		if _, ok := take(r, generationIDNames, equalsID(requestedID)); !ok {
@@ -267,7 +267,7 @@ func takeFile(r *Record) (*File, bool) {
 	return &File{ContentType: contentType, SizeBytes: size}, typed || size != nil
 }
 
-// takeFailure reads the reason of a failure: a string, or an object that contains one.
+// takeFailure reads the reason for a failure: a string, or an object that contains one.
 func takeFailure(r *Record) string {
 	if message, ok := take(r, failureNames, AsWord); ok {
 		return message

@@ -29,7 +29,7 @@ type JSON string
 func parse(body []byte) (JSON, error) {
 	body = bytes.TrimSpace(bytes.TrimPrefix(body, byteOrderMark))
 	if !json.Valid(body) {
-		return "", errors.New("the body is not one JSON value")
+		return "", errors.New("the body is not a single JSON value")
 	}
 	return JSON(body), nil
 }

@@ -21,7 +21,7 @@ func (c *Client) Limiters() *limiter.Set { return c.upstream.limiters }
 
 func (q *requester) limiter(t Tenant) *limiter.Limiter { return q.limiters.Of(string(t)) }
 
-// acquire waits for the permit of a request. Without a deadline in ctx, it waits for at most the timeout of an attempt.
+// acquire waits for a permit for a request. Without a deadline in ctx, it waits for at most the timeout of an attempt.
 func (q *requester) acquire(ctx context.Context, cred Credential, op string) (*limiter.Permit, error) {
 	if err := mayAcquire(ctx, cred, op); err != nil {
 		return nil, err
@@ -45,8 +45,8 @@ func (q *requester) acquire(ctx context.Context, cred Credential, op string) (*l
 
 type wantedKey struct{}
 
-// IfWanted returns a context for a request that may become unnecessary while it waits for a permit. It is sent only if isWanted
-// then returns true.
+// IfWanted returns a context for a request that may become unnecessary while it waits for a permit. The request is sent only if
+// isWanted returns true after the wait.
 func IfWanted(ctx context.Context, isWanted func() bool) context.Context {
 	return context.WithValue(ctx, wantedKey{}, isWanted)
 }

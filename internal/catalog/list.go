@@ -53,7 +53,8 @@ func (l *List) Find(id string) (v Version, ok bool) {
 }
 
 // List returns the recent generations of the API key. The catalog does not document how far back its list goes. Only one list
-// of an API key is read at a time. For one second it is shared with all callers, unless it was requested before since.
+// of an API key is read at a time. For one second, a list is shared with all callers. A list that was requested before since is
+// not used.
 //
 // A record may omit large fields. If the stored records need too much memory, the last records are missing and Cut is set.
 func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*List, error) {

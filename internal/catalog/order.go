@@ -19,12 +19,12 @@ type Order struct {
 	IdempotencyKey string
 	LeaveBy        time.Time // time after which nothing is sent; zero means no limit
 	Attempt        int       // number of the attempt for traces, starting at 1
-	// Permit is a permit of [Client.Acquire]. [Client.Post] always releases it. If it is nil, Post acquires one.
+	// Permit is a permit from [Client.Acquire]. [Client.Post] always releases it. If it is nil, Post acquires one.
 	Permit *limiter.Permit
 }
 
-// Acquire waits for the permit of an order, until ctx is done. arrived is the time when the order first arrived. It determines
-// the position in the queue, which an order therefore keeps after a 429.
+// Acquire waits for a permit for an order, until ctx is done. arrived is the time when the order first arrived. It determines
+// the position in the queue, so that an order keeps its position after a 429.
 func (c *Client) Acquire(ctx context.Context, cred Credential, arrived time.Time) (*limiter.Permit, error) {
 	permit, err := c.upstream.limiter(cred.Tenant).Acquire(ctx, limiter.Request{Owner: cred.Owner, Weight: cred.Weight, Class: limiter.Order, Arrived: arrived})
 	return permit, limiterError(OpCreate, err)
@@ -118,8 +118,8 @@ func orderBody(op, modelID string, inputs json.RawMessage) ([]byte, error) {
 }
 
 // certainlyRefused reports whether the status of a response proves that the order was not placed. Status 0 means that the order
-// was not sent. Among redirects, only 307 and 308 prove it, because they request the same call elsewhere. Others may mean that
-// the order was placed (RFC 9110, 15.4).
+// was not sent. Among redirects, only 307 and 308 prove it, because they request the same call elsewhere. Other redirects may
+// mean that the order was placed (RFC 9110, 15.4).
 func certainlyRefused(status int) bool {
 	switch status {
 	case 0, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

@@ -30,8 +30,8 @@ type keyTransport struct {
 	inFlight int // number of requests in flight
 }
 
-// newPool creates a pool. base.MaxConnsPerHost is its maximum number of requests in flight, and of API keys that keep idle
-// connections.
+// newPool creates a pool. base.MaxConnsPerHost is the maximum number of its requests in flight, and also the maximum number of
+// API keys that keep idle connections.
 func newPool(base *http.Transport) *pool {
 	return &pool{base: base, limiter: limiter.New(base.MaxConnsPerHost), keys: map[[sha256.Size]byte]*keyTransport{}}
 }
@@ -47,7 +47,8 @@ func withOwner(ctx context.Context, owner string) context.Context {
 }
 
 // send sends a request with the connections of an API key. authorization is the Authorization header for the catalog, which the
-// request itself may omit. The request occupies a slot until its response is closed. API keys and owners divide the slots.
+// request itself may omit. The request occupies a slot until its response is closed. The slots are divided among API keys and
+// owners.
 func (p *pool) send(r *http.Request, authorization string) (*http.Response, error) {
 	key := sha256.Sum256([]byte(authorization))
 	owner, _ := r.Context().Value(ownerKey{}).(string)

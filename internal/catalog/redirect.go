@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// elsewhere follows the catalog's redirects of results to other hosts, over https and without the API key. API keys and owners
-// share its connections fairly.
+// elsewhere reads results from other hosts if the catalog redirects to them. It uses https and does not send the API key. API
+// keys and owners share its connections fairly.
 type elsewhere struct {
 	hosts []string // allowed hosts, in the form of the Host of a URL
 	pool  *pool

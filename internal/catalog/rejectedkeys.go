@@ -9,7 +9,8 @@ import (
 const (
 	// rejectedFor is the time for which the rejection of an API key is remembered.
 	rejectedFor = 5 * time.Second
-	// sharedRejectedFor is the same time for the shared API key, and thus for the background work that uses it.
+	// sharedRejectedFor is the time for which the rejection of the shared API key is remembered. During this time, background
+	// work does not use the key.
 	sharedRejectedFor = 2 * time.Minute
 	// rejectedLimit is the maximum number of API keys that are remembered as rejected.
 	rejectedLimit = 1 << 16
@@ -29,8 +30,8 @@ type rejection struct {
 
 func newRejections() *rejections { return &rejections{all: map[Tenant]rejection{}} }
 
-// record records the result of a request under an API key. If there are too many rejections, it forgets those of forwarded API
-// keys.
+// record records the result of a request under an API key. If there are too many rejections, it forgets the rejections of
+// forwarded API keys.
 func (r *rejections) record(cred Credential, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -42,7 +42,8 @@ func (q *requester) retry(ctx context.Context, cred Credential, once func(contex
 }
 
 // wait returns the delay before the next attempt, after n attempts of which the last failed with err. It returns false if the
-// delay exceeds the caller's deadline or the timeout of one attempt. Then the error goes to the caller, who may wait.
+// delay exceeds the caller's deadline or the timeout of one attempt. The error is then returned to the caller, which may wait
+// itself.
 func (q *requester) wait(ctx context.Context, n int, err error) (time.Duration, bool) {
 	wait := q.jitter.below(backoffBase << (n - 1)) // random, so that callers that failed at the same time do not retry at the same time
 	if e, ok := errors.AsType[*Error](err); ok {

@@ -164,8 +164,9 @@ var codes = map[string]Kind{
 	"apikeydailycapexceeded": KindDailyCap,
 }
 
-// aboutKey is part of every rejection because of the idempotency key, in any spelling. In a code it means that the key belongs
-// to another order. In a message it means that the key may have an order, unless the message only echoes a prompt.
+// aboutKey occurs in every rejection that is due to the idempotency key, in any spelling of that term. In a code it means that
+// the key belongs to another order. In a message it means that the key may have an order, unless the message only echoes a
+// prompt.
 const aboutKey = "idempoten"
 
 // modelCodes contains the codes of a 404 that concerns the model, not the path.

@@ -110,9 +110,10 @@ type explanation struct {
 	found []Finding
 }
 
-// Explain reports how the reading rules read the body of a 2xx response of a route, such as "POST /quote": the member that has
-// each part, and for each part that can't be read the table to extend. It also lists the members that no rule reads. It returns
-// nil if the body is not JSON, and for a route without rules. The findings do not contain the API key of cred.
+// Explain reports how the reading rules read the body of a 2xx response from a route, such as "POST /quote". For each part, it
+// reports the member that contains the part. If a part can't be read, it reports the table to extend. It also lists the members
+// that no rule reads. It returns nil if the body is not JSON or the route has no rules. The findings do not contain the API key
+// of cred.
 func Explain(route string, body []byte, cred Credential) []Finding {
 	value, err := parse(body)
 	rules, ok := readings[route]
@@ -178,8 +179,8 @@ func (e *explanation) memberOf(p part, r *Record) (*picked, bool) {
 	return member, ok
 }
 
-// addMissing adds a finding for each part that no member has, and one with the other members of the record. A part that Easel
-// does not need is only added if another member could have it.
+// addMissing adds a finding for each part that no member contains, and a finding with the other members of the record. A part
+// that Easel does not need is added only if another member could contain it.
 func (e *explanation) addMissing(missing []part, others string) {
 	for _, p := range missing {
 		if p.needed || others != "" {

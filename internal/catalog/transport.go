@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// maxConns is the maximum number of requests in flight of one pool, and of API keys that keep idle connections.
+// maxConns is the maximum number of requests in flight in one pool, and also the maximum number of API keys that keep idle
+// connections.
 const maxConns = 256
 
 // NewTransport creates the transport for requests to the catalog. It uses HTTP/1.1, so that a dead connection fails only one
@@ -58,8 +59,8 @@ func proxyOf(r *http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment(r)
 }
 
-// TransportPools has one connection pool for orders, one for results and one for all other calls. So slow readers of results do
-// not block orders. In each pool, every API key has its own connections.
+// TransportPools has one connection pool for orders, one for results and one for all other calls. So slow downloads of results
+// do not block orders. In each pool, every API key has its own connections.
 type TransportPools struct{ calls, orders, results *pool }
 
 // NewTransportPools creates the pools. The limits of base apply to each pool. base must not be changed afterwards.

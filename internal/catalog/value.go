@@ -11,8 +11,8 @@ import (
 // Value is one JSON value in canonical form, see [Canonical]. Nil means that there is no value.
 type Value = json.RawMessage
 
-// Canonical returns JSON in canonical form: without space, with members sorted by name, and with numbers verbatim. If several
-// members have the same name, the last one counts. Equal values have equal bytes. The text must be valid JSON.
+// Canonical returns JSON in canonical form: without whitespace, with members sorted by name, and with numbers verbatim. If
+// several members have the same name, the last one counts. Equal values have equal bytes. The text must be valid JSON.
 func Canonical(text []byte) Value {
 	canonical, _ := writer{}.value(nil, JSON(bytes.TrimSpace(text)), false, math.MaxInt)
 	return canonical
@@ -28,8 +28,8 @@ func extraOf(r *Record) Value {
 	return extra
 }
 
-// writer writes values in canonical form. If keep is true, it omits members that are or contain secrets, or are nested too
-// deeply. An array with a secret counts as a secret. If redactor is set, the API key is redacted.
+// writer writes values in canonical form. If keep is true, it omits members that are secrets, contain secrets, or are nested
+// too deeply. An array with a secret counts as a secret. If redactor is set, the API key is redacted.
 type writer struct {
 	keep     bool
 	redactor *redactor
