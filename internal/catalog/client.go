@@ -71,8 +71,8 @@ func (c *Client) Polls() *Client {
 }
 
 // Reporting returns a copy of the client that calls a function after each attempt that was sent. err is nil after a 2xx header.
-// Otherwise it is the [*Error] of the attempt, or the error of the context if the caller canceled first. The request continues
-// only when the function has returned. The client holds no lock during the call, and calls may be concurrent.
+// Otherwise it is the attempt's [*Error], or the context's error if the caller canceled first. The request continues only when
+// the function has returned. The client holds no lock during the call, and calls may be concurrent.
 func (c *Client) Reporting(called func(ctx context.Context, cred Credential, err error)) *Client {
 	reporting := *c
 	reporting.upstream.called = called
@@ -144,8 +144,8 @@ func (c *Client) Content(ctx context.Context, cred Credential, id string, offset
 	})
 }
 
-// Delete deletes one generation. An unknown generation is [KindNotFound], unless an earlier attempt of the same call
-// may have deleted it.
+// Delete deletes one generation. If the catalog does not have the generation, the error is [KindNotFound], unless an earlier
+// attempt in this call may have deleted it.
 func (c *Client) Delete(ctx context.Context, cred Credential, id string) error {
 	if err := checkID(opDelete, "generation_id", id); err != nil {
 		return err

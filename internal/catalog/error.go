@@ -41,8 +41,8 @@ type Violation struct {
 	Description string
 }
 
-// Error is the type of every error of this package, except errors of the caller's context, which are returned unchanged.
-// Strings from the catalog are shortened, and anything that looks like an API key is redacted.
+// Error is the type of every error that this package returns, except the errors of the caller's context, which are returned
+// unchanged. Strings from the catalog are shortened, and anything that looks like an API key is redacted.
 type Error struct {
 	Kind       Kind
 	Op         string // route, such as "GET /generations/{id}"

@@ -71,7 +71,7 @@ func answerError(op string, resp *http.Response, redact *redactor) *Error {
 	case e.Kind == KindRedirect && op == opContent:
 		e.Message = "the catalog redirects to a host that is not allowed: check the base URL or EASEL_CONTENT_HOSTS"
 	case e.Kind == KindRedirect:
-		e.Message = "the catalog redirects this request, and Easel does not follow: check the base URL"
+		e.Message = "the catalog redirected the request, and Easel does not follow redirects: check the base URL"
 	case e.Kind == KindContract && resp.StatusCode == http.StatusNotFound:
 		e.Message = strings.TrimSuffix("check the base URL: it has no "+op+": "+e.Message, ": ")
 	}

@@ -206,8 +206,8 @@ func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 	return g, true
 }
 
-// takeID takes the ID from a record and returns it. If requestedID is set, it takes the member with that ID, if there is one,
-// and returns requestedID.
+// takeID takes the ID from a record and returns it. If requestedID is set, it prefers the member with that ID, and returns
+// requestedID.
 func takeID(r *Record, requestedID string) string {
 	if requestedID != "" {
 		if _, ok := take(r, generationIDNames, equalsID(requestedID)); !ok {

@@ -90,7 +90,7 @@ func (q *requester) release(permit *limiter.Permit, cred Credential, err error) 
 	}
 }
 
-// ResultOf converts the error of a request to its result for the limiter.
+// ResultOf returns the result to report to the limiter for a request that returned err.
 func ResultOf(err error) limiter.Result {
 	e, ok := errors.AsType[*Error](err)
 	switch {

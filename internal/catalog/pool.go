@@ -15,7 +15,7 @@ import (
 )
 
 // pool contains the connections for one class of requests. Each API key has its own connections. So if a catalog or a proxy
-// sends two responses to one request, only the same API key can receive the second one.
+// sends two responses to one request, no other API key can receive the second response.
 type pool struct {
 	base    *http.Transport  // template; each API key has a copy
 	limiter *limiter.Limiter // limits the requests in flight

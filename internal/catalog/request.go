@@ -220,8 +220,8 @@ func bounded(resp *http.Response, limit int64) (io.Reader, error) {
 	return http.MaxBytesReader(nil, resp.Body, limit), nil
 }
 
-// Headers of all requests. The encoding is identity, because bytes and ranges must be those of the stored file. A transport
-// that changes headers must change a copy.
+// Headers of all requests. The encoding is identity, so that bytes and ranges refer to the stored file. A transport that
+// changes headers must change a copy.
 var (
 	sameHeader      = http.Header{"User-Agent": {"easel"}, "Accept-Encoding": {"identity"}}
 	applicationJSON = []string{"application/json"}
@@ -277,8 +277,8 @@ func transportError(timed, ctx context.Context, op string, err error, redact *re
 	return &Error{Kind: KindUnavailable, Op: op, Err: &redactedError{text: redact.clean(err.Error()), err: err}}
 }
 
-// contextError returns the error of a context that is done. It also checks the deadline, because a dialer can fail at the
-// deadline shortly before the context is done.
+// contextError returns the error of ctx if it is done, and otherwise nil. It also checks the deadline, because a dialer can
+// fail at the deadline shortly before the context is done.
 func contextError(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -45,7 +45,7 @@ func (q *requester) retry(ctx context.Context, cred Credential, once func(contex
 // delay exceeds the caller's deadline or the timeout of one attempt. The error is then returned to the caller, which may wait
 // itself.
 func (q *requester) wait(ctx context.Context, n int, err error) (time.Duration, bool) {
-	wait := q.jitter.below(backoffBase << (n - 1)) // random, so that callers that failed at the same time do not retry at the same time
+	wait := q.jitter.below(backoffBase << (n - 1)) // random, so that callers that failed together do not retry together
 	if e, ok := errors.AsType[*Error](err); ok {
 		wait = max(wait, e.RetryAfter)
 	}

@@ -134,8 +134,8 @@ func (r *Results) drop(ctx context.Context, object string) {
 	_ = r.Store.Delete(ctx, object)
 }
 
-// objectPrefix returns the prefix of the names of all copies of a generation. store is the name of the ledger. In a name, the
-// number of the job's run and a random part follow the prefix, so that no copy replaces another copy.
+// objectPrefix returns the prefix that the names of a generation's copies share. store is the name of the ledger. In a name,
+// the number of the job's run and a random part follow the prefix, so that no copy replaces another copy.
 func objectPrefix(store, generation string) string {
 	sum := sha256.Sum256([]byte(generation))
 	name := hex.EncodeToString(sum[:])

@@ -205,8 +205,8 @@ func (s *Sender) post(ctx context.Context, e ledger.Event) error {
 	return nil
 }
 
-// unreachable converts the error of a request without a response. It wraps only errors that contain neither the address nor the
-// response, because both may contain secrets.
+// unreachable converts the error of a request that got no response. It wraps only errors that contain neither the address nor
+// the response, because both may contain secrets.
 func unreachable(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errLate

@@ -27,8 +27,8 @@ const (
 // Kind is a kind of job.
 type Kind struct {
 	Name string
-	// Interval is the time between two runs of a kind that has exactly one job, which [Jobs.Run] writes. Zero means that other
-	// code writes the jobs of the kind.
+	// Interval is the time between two runs of a kind that has exactly one job, which [Jobs.Run] writes. Zero means that jobs
+	// of the kind are written elsewhere, for example together with an order.
 	Interval time.Duration
 	// Slots is the maximum number of concurrent jobs of the kind in this process.
 	Slots int
@@ -70,7 +70,7 @@ type kind struct {
 	owners  map[string]int
 }
 
-// New returns the jobs of the given kinds. It starts nothing.
+// New returns a Jobs that runs the given kinds of job. It starts nothing.
 func New(led *ledger.Ledger, logger *slog.Logger, kinds ...Kind) *Jobs {
 	j := &Jobs{ledger: led, logger: logger, wake: make(chan struct{}, 1)}
 	for _, k := range kinds {
@@ -102,8 +102,8 @@ func (j *Jobs) Run(ctx context.Context) {
 	}
 }
 
-// look starts due jobs of a kind, beginning with the owner after the last one. A ledger error is ignored, because the next call
-// retries.
+// look starts due jobs of a kind. It begins with the owner that follows k.last, so that owners take turns. A ledger error is
+// ignored, because the next call retries.
 func (j *Jobs) look(ctx, lasting context.Context, k *kind) {
 	if k.Interval > 0 && !k.written {
 		k.written = j.ledger.AddJob(ctx, ledger.Job{Kind: k.Name}) == nil
@@ -121,14 +121,14 @@ func (j *Jobs) look(ctx, lasting context.Context, k *kind) {
 	}
 }
 
-// free returns the number of jobs of a kind that may still start.
+// free returns the number of further jobs of a kind that may start.
 func (j *Jobs) free(k *kind) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return k.Slots - k.all
 }
 
-// room returns the number of jobs of an owner that may still start.
+// room returns the number of further jobs of an owner that may start.
 func (j *Jobs) room(k *kind, owner string) int {
 	room := 0
 	if k.Room != nil {

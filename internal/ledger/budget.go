@@ -82,9 +82,9 @@ type move struct {
 	actor  string // operator who caused the change; empty for Easel
 	placed int    // change in the number of placed orders in the budgets
 
-	changes    string // assignments to further columns; each %s stands for one of args
+	changes    string // assignments to further columns; each %s is a placeholder for one of args
 	args       []any
-	unless     string // condition under which the row is not changed; each %s stands for one of unlessArgs
+	unless     string // condition under which the row is not changed; each %s is a placeholder for one of unlessArgs
 	unlessArgs []any
 }
 

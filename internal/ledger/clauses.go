@@ -13,7 +13,7 @@ type clauses struct {
 	args []any
 }
 
-// add adds a condition. Each %s in it stands for one of args.
+// add adds a condition. Each %s in it is a placeholder for one of args.
 func (c *clauses) add(condition string, args ...any) {
 	c.all = append(c.all, c.with(condition, args...))
 }

@@ -22,10 +22,10 @@ type Copied struct {
 	Rows int64
 }
 
-// Copy copies a ledger to a new one, of the same or another kind. No other process may use either ledger. Copy writes the copy
-// in one transaction, verifies it in another one, and then seals the old ledger against servers. It calls differs for each
-// difference, and does not seal the old ledger if there is one. It calls done repeatedly with the number of rows that were
-// copied from a table so far. The audit log of the new ledger names by.
+// Copy copies a ledger to a new ledger in the same or another kind of database. No other process may use either ledger. Copy
+// writes the copy in one transaction, verifies it in another one, and then seals the old ledger against servers. It calls
+// differs for each difference, and does not seal the old ledger if there is one. It calls done repeatedly with the number of
+// rows that were copied from a table so far. The audit log of the new ledger names by.
 func Copy(ctx context.Context, from, to string, by By, done func(table string, rows int64), differs func(Difference)) (copied Copied, err error) {
 	source, err := openUnused(ctx, from)
 	if err != nil {
@@ -58,7 +58,7 @@ func Copy(ctx context.Context, from, to string, by By, done func(table string, r
 	return copied, nil
 }
 
-// named replaces the name of the setting at the start of an error with part, which says which ledger the error is about.
+// named replaces the name of the setting at the start of an error with part, such as FROM or TO.
 func named(part string, err error) error {
 	return fmt.Errorf("%s: %s", part, strings.TrimPrefix(unusable(err).Error(), "EASEL_LEDGER_URL: "))
 }

@@ -26,8 +26,9 @@ func Delivered(id string, attempts int64) Change {
 var overdue = `SELECT ref, line, begin_time, attempts, problem FROM jobs AS due WHERE kind = '` + DeliverJob + `' AND owner = $1 AND begin_time >= $2 AND begin_time <= (SELECT {now}) - ` + micro(DeliverTimeout) + `
 	AND ` + isPast("run_time", micro(JobLease)) + ` AND ` + firstInLine + ` ORDER BY begin_time LIMIT $3 {take}`
 
-// GiveUp abandons, in steps, an owner's events that were not delivered within [DeliverTimeout]. This restarts the timeout of
-// later events about the same subjects. GiveUp returns the number of abandoned events, even if it also returns an error.
+// GiveUp abandons, in steps, an owner's events that were not delivered within [DeliverTimeout]. Later events about the same
+// subjects then get their complete timeout again. GiveUp returns the number of abandoned events, even if it also returns an
+// error.
 func (l *Ledger) GiveUp(ctx context.Context, owner string) (events int, err error) {
 	return l.inSteps(ctx, func(tx *transaction, from int64) (times []int64, err error) {
 		all, err := collect(tx, func(row scanner, d *delivery) error {
@@ -97,7 +98,7 @@ type EventPosition struct {
 	Position int64  `json:"position"`
 }
 
-// Replay makes a batch of an owner's events pending again: the next events after a position that match the filter. They keep
+// Replay sets a batch of an owner's events to pending again: the next events after a position that match the filter. They keep
 // their IDs. Replay returns the number of changed events, and the position for the next call. next is nil after the last batch.
 // Each batch that changes an event is audited.
 func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition, by By) (events int64, next *EventPosition, err error) {

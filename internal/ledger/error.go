@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Unavailable is the error of a ledger that does not respond. Nothing was recorded.
+// Unavailable is the error if the database does not respond. Nothing was recorded.
 type Unavailable struct {
 	Err error
-	// Locked means that the ledger responds, but another transaction held a lock for too long.
+	// Locked means that the database responds, but another transaction held a lock for too long.
 	Locked bool
 }
 
@@ -18,7 +18,7 @@ func (e *Unavailable) Error() string { return "ledger unavailable: " + e.Err.Err
 // Unwrap returns the error of the database.
 func (e *Unavailable) Unwrap() error { return e.Err }
 
-// Doubt is the error of a commit with an unknown result. The changes may or may not be recorded.
+// Doubt is the error if the result of a commit is unknown. The changes may or may not be recorded.
 type Doubt struct{ Err error }
 
 func (e *Doubt) Error() string {
@@ -28,8 +28,8 @@ func (e *Doubt) Error() string {
 // Unwrap returns the error of the database.
 func (e *Doubt) Unwrap() error { return e.Err }
 
-// Contradiction is the error of a change that violates a constraint of the database. Nothing was recorded. It indicates a
-// defect in the stored data or in Easel.
+// Contradiction is the error if a change violates a constraint of the database. Nothing was recorded. It indicates a defect in
+// the stored data or in Easel.
 type Contradiction struct{ Err error }
 
 func (e *Contradiction) Error() string { return "change contradicts the ledger: " + e.Err.Error() }
@@ -37,7 +37,7 @@ func (e *Contradiction) Error() string { return "change contradicts the ledger: 
 // Unwrap returns the error of the database.
 func (e *Contradiction) Unwrap() error { return e.Err }
 
-// IsFault reports whether an error is a permanent defect, so that a retry would fail too.
+// IsFault reports whether an error is due to a defect, so that a retry would fail too.
 func IsFault(err error) bool {
 	_, contradicts := errors.AsType[*Contradiction](err)
 	return contradicts || errors.Is(err, ErrGenerationTaken)
@@ -80,7 +80,7 @@ func (e *BudgetError) Error() string {
 	return fmt.Sprintf("budget of the %s exceeded: %d cents left, and the order costs %d", e.Period, e.RemainingCents, e.PriceCents)
 }
 
-// Busy is the error of a ledger that responds but is overloaded. Nothing was recorded.
+// Busy is the error if the database responds but is overloaded. Nothing was recorded.
 type Busy struct{ Err error }
 
 func (e *Busy) Error() string { return fmt.Sprintf("ledger overloaded: %v", e.Err) }

@@ -208,7 +208,8 @@ func (t *transaction) addEvent(e Event, delay time.Duration) error {
 	return t.addJob(Job{Kind: DeliverJob, Ref: e.ID, Owner: e.Owner, Line: e.Subject}, delay)
 }
 
-// deliverNow makes the success event of a generation due. The event was waiting for the copy of the result.
+// deliverNow schedules the success event of a generation for immediate delivery. The event was waiting for the copy of the
+// result.
 func (t *transaction) deliverNow(owner, generation string) error {
 	rows, err := t.exec(`UPDATE jobs SET run_time = {now} WHERE kind = '`+DeliverJob+`' AND ref = $1 AND fence = 0`, t.l.eventID(Event{Owner: owner, Type: EventSucceeded, Subject: generation}))
 	t.jobAdded = t.jobAdded || rows > 0
@@ -232,7 +233,7 @@ func (t *transaction) deliverKept(owner, subject string) (events int64, err erro
 	return t.replay(owner, ids, subjects)
 }
 
-// replay makes an owner's events pending. It rewrites all delivery jobs for the events' subjects, so that earlier events are
+// replay sets an owner's events to pending. It rewrites all delivery jobs for the events' subjects, so that earlier events are
 // delivered before later ones.
 func (t *transaction) replay(owner string, ids, subjects []string) (events int64, err error) {
 	_, err = t.exec(`DELETE FROM jobs WHERE kind = '`+DeliverJob+`' AND owner = $2 AND line {in ids} AND line <> ''`, asList(subjects), owner)

@@ -67,7 +67,7 @@ func (l *Ledger) AddJob(ctx context.Context, j Job) error {
 // JobAdded returns a channel that signals that this process has written a job.
 func (l *Ledger) JobAdded() <-chan struct{} { return l.jobAdded }
 
-// dueJobs returns the condition that a job of an owner is due. The condition has a single bound, so that an index can be used.
+// dueJobs returns the condition for an owner's due jobs. The condition has a single bound, so that an index can be used.
 func dueJobs(owner string) string {
 	return `run_time <= (SELECT CASE WHEN EXISTS (SELECT 1 FROM jobs WHERE kind = $1 AND owner = ` + owner + ` AND run_time > (SELECT {now}) + ` + micro(maxJobDelay) + `)
 		THEN ` + strconv.FormatInt(math.MaxInt64, 10) + ` ELSE {now} END)`
@@ -80,7 +80,7 @@ func (l *Ledger) OwnersOfJobs(ctx context.Context, kind string) ([]string, error
 	return ask(ctx, l, scanText, ownersOfJobs, kind)
 }
 
-// firstInLine is the condition that no earlier job is in the same line.
+// firstInLine is the condition for jobs that have no earlier job in their line.
 const firstInLine = `(due.line = '' OR NOT EXISTS (SELECT 1 FROM jobs AS earlier
 	WHERE earlier.owner = due.owner AND earlier.line = due.line AND earlier.line <> '' AND earlier.kind = due.kind AND earlier.id < due.id))`
 

@@ -15,7 +15,7 @@ import (
 type Ledger struct {
 	dialect  dialect
 	writes   *pool
-	reads    *pool         // pool for queries outside transactions; the same as writes, except for a SQLite file
+	reads    *pool         // pool for queries outside transactions; equal to writes unless the ledger is a SQLite file
 	lock     *os.File      // locked file next to a SQLite file; nil for other databases
 	window   time.Duration // time in which an order may be resent
 	refunds  time.Duration // time after a failure in which a refund may arrive

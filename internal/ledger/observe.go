@@ -27,7 +27,7 @@ type Observation struct {
 type Effect struct {
 	// ExceededCents is the reserved price, if this observation has the first charge above that price. Otherwise it is zero.
 	ExceededCents int64
-	// Deleted means that the generation now counts as deleted.
+	// Deleted means that Easel now treats the generation as deleted.
 	Deleted bool
 }
 
@@ -81,7 +81,7 @@ func exceededBy(o Order, cents *int64) int64 {
 	return o.PriceCents
 }
 
-// observe records an observation of an order, and reports whether the generation counts as deleted.
+// observe records an observation for an order, and reports whether Easel now treats the generation as deleted.
 func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Time) (deleted bool, err error) {
 	if soon := now.Sub(time.UnixMicro(o.placed)) < lifecycle.VisibleAfter; seen.NotFound && soon {
 		seen.Observation = lifecycle.Observation{} // a new generation may not be visible yet
@@ -123,8 +123,8 @@ type Due struct {
 const doubtFor = 30 * 24 * time.Hour
 
 // Due returns generations that are due for a check, least recently observed first. A generation is due if it was not observed
-// for the quiet time, or for a day if its order is older than a day. Newly placed generations and those of forwarded API keys
-// are excluded.
+// for the quiet time, or for a day if its order is older than a day. Newly placed generations and generations under forwarded
+// API keys are excluded.
 func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) ([]Due, error) {
 	return ask(ctx, l, func(row scanner, one *Due) error {
 		return row.Scan(&one.Generation, &one.Owner, &one.Last)

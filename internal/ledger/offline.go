@@ -69,7 +69,7 @@ func openUnused(ctx context.Context, url string) (*Ledger, error) {
 	return l, nil
 }
 
-// OpenReadOnly opens a ledger for reading. Servers may use it at the same time.
+// OpenReadOnly opens a ledger for reading, even while servers use it.
 func OpenReadOnly(ctx context.Context, url string) (*Ledger, error) {
 	at, err := existing(url)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// replicaTTL is the time after which a replica that has not renewed its row counts as stopped.
+// replicaTTL is the time after which a replica whose row was not renewed is considered stopped.
 const replicaTTL = 30 * time.Second
 
 const (

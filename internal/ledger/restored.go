@@ -24,7 +24,7 @@ func (l *Ledger) recognize(ctx context.Context) error {
 	})
 }
 
-// compareDatabase compares the database with the one that was opened last, and marks the ledger if they differ. If several
+// compareDatabase marks the ledger as a copy if its database is not the database in which it was last opened. If several
 // replicas start, only one writes the mark.
 func (t *transaction) compareDatabase() error {
 	if !t.l.IsShared() {

@@ -30,7 +30,7 @@ var dimensions = map[Dimension]string{
 	ByDay: fmt.Sprintf("CAST(start_time / %d AS TEXT) {bytes}", microsecondsOfDay), ByOwner: "owner {bytes}", ByCaller: "caller {bytes}", ByModel: "model_id {bytes}", ByLabel: "label {bytes}",
 }
 
-// Usage contains the totals of the orders with the same values of the dimensions.
+// Usage contains the totals for one group of orders, which have equal values in all requested dimensions.
 type Usage struct {
 	// Dimensions are the values of the requested dimensions, in the requested order. A day has the form 2026-11-22.
 	Dimensions []string

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Class is the class of a request. Among the requests of one owner, those of the lowest class start first.
+// Class is the class of a request. Among one owner's requests, requests of the lowest class start first.
 type Class uint8
 
 // The classes.

@@ -10,8 +10,8 @@ const (
 	capInterval = time.Minute     // time between two orders that probe the daily cap
 )
 
-// pause blocks all requests for a time. When that time is over, one request goes first. The other requests follow when the
-// catalog has served or rejected the first one.
+// pause blocks all requests until a given time. Then one request goes first. The other requests follow when the catalog has
+// served or rejected the first one.
 type pause struct {
 	closed bool // from the start of the pause until the first request after it has succeeded or was rejected
 	until  time.Time

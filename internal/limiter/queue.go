@@ -32,8 +32,8 @@ type owner struct {
 	waiting  int
 }
 
-// add adds a request. An owner without waiting requests accumulates no credit. A new owner starts after one request of each
-// other owner, so that new owners delay the others only briefly.
+// add adds a request. An owner without waiting requests accumulates no credit. A new owner starts after each existing owner has
+// started one request, so that new owners delay existing owners only briefly.
 func (q *queue) add(w *Permit) {
 	weight := cmp.Or(w.Weight, 1)
 	o := q.owners[w.Owner]

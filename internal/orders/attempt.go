@@ -89,7 +89,8 @@ func (s *submission) end() time.Time {
 }
 
 // over returns an error if no further attempt may start: the time of all callers is over, the process stops, or the order was
-// certainly not accepted and no caller waits for it. It returns the error of the last attempt, or an unknown outcome.
+// certainly not accepted and no caller waits for it. The error is the last attempt's error, or an unknown outcome if there was
+// none.
 func (s *submission) over() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

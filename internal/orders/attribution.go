@@ -38,8 +38,8 @@ func (o *Orders) IsSettled(ctx context.Context, generationID string) (bool, erro
 }
 
 // NotFound records that a call's read did not find a generation. It returns the recorded generation, because a single read does
-// not prove that the generation is deleted. ok is false if the generation now counts as deleted, or belongs to another owner. A
-// nil owner means any owner.
+// not prove that the generation is deleted. ok is false if Easel now treats the generation as deleted, or if it belongs to
+// another owner. A nil owner means any owner.
 func (o *Orders) NotFound(ctx context.Context, cred catalog.Credential, owner *string, generationID string, err error) (recorded catalog.Version, ok bool) {
 	found, failed := o.Ledger.Own(ctx, owner, generationID)
 	order, known := found[generationID]
@@ -53,14 +53,15 @@ func (o *Orders) NotFound(ctx context.Context, cred catalog.Credential, owner *s
 }
 
 // witnessed records that a call's read did not find a generation, and whether the catalog answers a read of the account. It
-// reports whether the generation now counts as deleted.
+// reports whether Easel now treats the generation as deleted.
 func (o *Orders) witnessed(ctx context.Context, cred catalog.Credential, generationID string) (deleted bool) {
 	_, err := o.Catalog.Account(ctx, cred)
 	deleted, failed := o.absent(ctx, cred, generationID, err == nil)
 	return deleted && failed == nil
 }
 
-// absent records that a read did not find a generation, and notifies its watchers when it counts as deleted.
+// absent records that a read did not find a generation. If Easel now treats the generation as deleted, absent notifies its
+// watchers.
 func (o *Orders) absent(ctx context.Context, cred catalog.Credential, generationID string, witnessed bool) (deleted bool, err error) {
 	seen := ledger.Observation{Observation: lifecycle.Observation{NotFound: true, Witnessed: witnessed}, APIKey: cred.ForwardedSum()}
 	effect, err := o.observe(ctx, generationID, seen)

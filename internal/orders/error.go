@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Outcome is the outcome of an order in an error of [Orders.Place].
+// Outcome is the outcome of an order for which [Orders.Place] returned an error.
 type Outcome string
 
 // The outcomes.
@@ -30,7 +30,7 @@ const (
 // outcomes maps the ledger's answers without a generation to outcomes.
 var outcomes = map[lifecycle.Answer]Outcome{lifecycle.NotPlaced: NotPlaced, lifecycle.Unknown: Unknown}
 
-// Error is an error of [Orders.Place]: the reason why the order was not placed, and its known outcome.
+// Error is an error from [Orders.Place]: the reason why Place returned no generation, and the outcome of the order.
 type Error struct {
 	Outcome Outcome
 	Err     error

@@ -302,8 +302,8 @@ func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, 
 	return Receipt{}, &Error{Unknown, unknown(errRotated)}
 }
 
-// ledgerRequest converts a request to a [ledger.Request]. Inputs of an order under a forwarded API key are not stored on disk,
-// because only the caller can resend the order, with the same bytes.
+// ledgerRequest converts a request to a [ledger.Request]. The inputs of an order under a forwarded API key are not stored on
+// disk. Only the caller can resend such an order, and it must send the same bytes.
 func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha256.Size]byte) ledger.Request {
 	sum := sha256.Sum256(r.Inputs)
 	request := ledger.Request{

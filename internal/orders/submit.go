@@ -22,8 +22,8 @@ const (
 	recordWithin  = ledger.OrderLease - ledger.AnswerTime // maximum time to record an outcome
 )
 
-// submission sends an order under a lease, for a call or for the recovery. It outlives the call that started it. Other calls
-// with the same idempotency key wait for it too.
+// submission sends an order under a lease, for a call or for the recovery. It outlives the call that started it. Further calls
+// with the same idempotency key wait for the same submission.
 type submission struct {
 	orders  *Orders
 	cred    catalog.Credential // credential of every attempt

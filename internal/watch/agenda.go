@@ -26,7 +26,7 @@ type agenda struct {
 
 	mu          sync.Mutex
 	generations map[string]*generation
-	order       []*generation // the same generations in order of arrival, so that runs are reproducible
+	order       []*generation // the generations in order of arrival, so that runs are reproducible
 	pruneAt     time.Time     // time of the next removal of idle generations
 
 	queue  queue

@@ -144,7 +144,7 @@ type delivery struct {
 	ended      bool // no further event is delivered
 	released   bool // done is closed
 	err        error
-	panicValue any // value of a panic in deliver; nil if there was none
+	panicValue any // value of a panic in deliver, or nil
 }
 
 // wait waits until the watch ends or the context of its caller is done. After it returns, only a stalled delivery may still be

@@ -231,8 +231,8 @@ func (e *generation) markDeleted(now time.Time) {
 	e.state = e.fillIn(deleted)
 }
 
-// exists reports whether the generation is known to exist or to have existed. In that case, a single read that does not find it
-// does not prove that it is deleted.
+// exists reports whether the generation is known to exist or to have existed. In that case, a single 404 does not prove that it
+// is deleted.
 func (e *generation) exists() bool {
 	return e.ordered || !e.listing.seenAt.IsZero() || e.state.State != 0 && !e.isPresumedDeleted()
 }

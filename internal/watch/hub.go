@@ -251,8 +251,8 @@ func (h *Hub) Placed(orders map[string]ledger.Attribution) {
 	}
 }
 
-// PresumedDeleted records that a generation counts as deleted, because reads have not found it for long enough. It delivers the
-// deletion to the watchers. ctx is used only for its trace.
+// PresumedDeleted records that Easel treats a generation as deleted, because reads have not found it for long enough. It
+// delivers the deletion to the watchers. ctx is used only for its trace.
 func (h *Hub) PresumedDeleted(ctx context.Context, cred catalog.Credential, id string) {
 	h.apply(ctx, cred, id, false, func(t *tenant, e *generation, result *pollResult, now time.Time) {
 		if !e.deleted && !e.isPresumedDeleted() && !e.justCreated(now) {

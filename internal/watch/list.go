@@ -23,7 +23,7 @@ type list struct {
 	carried       map[string]bool // IDs in the last list; nil if no watch of everything is open
 	answeredAt    time.Time       // time when the last list arrived
 	cut           bool            // the last list was too long to be read completely; this is logged once
-	fullRecords   bool            // records of the list are as complete as those of reads, according to the last comparison
+	fullRecords   bool            // the last comparison showed that records in the list are as complete as read records
 
 	sweep   *job      // sweep in flight, or nil
 	sweptAt time.Time // time when the last sweep started

@@ -95,8 +95,8 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 	return reads
 }
 
-// mostUrgent removes and returns the generation to read next. Every second read is for a generation with a hint. If these
-// generations always came first, the others would starve whenever the list contradicts the reads.
+// mostUrgent removes and returns the generation to read next. Every second read is for a generation with a hint. If generations
+// with hints always came first, other generations would starve while the list contradicts the reads.
 func (s *situation) mostUrgent(reads []candidate) (*generation, []candidate) {
 	s.preferHinted = !s.preferHinted
 	best := 0

@@ -157,8 +157,8 @@ func (p *poller) limit() int {
 }
 
 // urgency returns the priority of a read: the time since it was due, divided by the smallest number of generations that a
-// watcher waits for. So a watcher of one generation counts as much as a watcher of a thousand. The minimum interval is added to
-// the time, so that a generation that is just due also has a priority.
+// watcher waits for. So a watcher of one generation has the same weight as a watcher of a thousand. The minimum interval is
+// added to the time, so that a generation that is just due also has a priority.
 func (p *poller) urgency(e *generation, listed int, now time.Time) float64 {
 	overdue := now.Sub(e.polling.due) + p.hub.cfg.MinInterval
 	return overdue.Seconds() / float64(e.fewestWaits(listed))

@@ -44,8 +44,8 @@ func (q *queue) remove(e *generation) {
 	}
 }
 
-// due returns the due generations for which keep returns true, and removes the other due ones. next is the due time of the next
-// generation, or zero.
+// due returns the due generations for which keep returns true, and removes all other due generations from the queue. next is
+// the due time of the next generation, or zero.
 func (q *queue) due(now time.Time, keep func(*generation) bool) (ready []*generation, next time.Time) {
 	for indexes := []int{0}; len(indexes) > 0; {
 		at := indexes[len(indexes)-1]

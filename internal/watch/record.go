@@ -12,8 +12,8 @@ import (
 // Recorder records states in the ledger.
 type Recorder interface {
 	// Record records states that were seen with a credential, one for each generation. It returns the IDs of the generations
-	// whose states are recorded or that belong to no order. The hub passes the other states again later, so a repeat must have
-	// no effect. The hub holds no lock during the call.
+	// whose states are recorded or that belong to no order. The hub passes the remaining states again later, so recording a
+	// state twice must have no additional effect. The hub holds no lock during the call.
 	Record(ctx context.Context, cred catalog.Credential, seen []Sighting) (recorded map[string]bool)
 }
 

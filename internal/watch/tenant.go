@@ -121,9 +121,9 @@ func (t *tenant) regressed(e *generation, g catalog.Generation) {
 		"generation", e.id, "have", e.state.State.String(), "got", g.State.String())
 }
 
-// notFound applies a 404 that the catalog itself has sent. A generation that exists or existed counts as deleted only after
-// several 404s, by the rule of [lifecycle.Absence]. Until then it is read again, as after a failure. If a list contained it in
-// the meantime, the list's record is applied.
+// notFound applies a 404 that the catalog itself has sent. A generation that exists or existed is treated as deleted only after
+// several 404s: see [lifecycle.Absence]. Until then it is read again, as after a failure. If a list contained it in the
+// meantime, the list's record is applied.
 func (t *tenant) notFound(e *generation, err error, result *pollResult, now time.Time) {
 	hint := e.listing.hint
 	e.listing.hint = nil
@@ -144,8 +144,8 @@ func (t *tenant) notFound(e *generation, err error, result *pollResult, now time
 	t.scheduleNext(e, now)
 }
 
-// lasts records that a read has not found a generation, and reports whether the generation counts as deleted. If no other read
-// has succeeded since the first 404, it requests a read of the account.
+// lasts records that a read has not found a generation, and reports whether the generation is now treated as deleted. If no
+// other read has succeeded since the first 404, it requests a read of the account.
 func (t *tenant) lasts(e *generation, now time.Time) bool {
 	witnessed := t.health.read.After(e.absence.Since)
 	e.absence = e.absence.NotFound(now, witnessed)

@@ -147,7 +147,7 @@ type Heartbeat struct {
 	Condition        Condition
 	Failures         int    // number of consecutive failed polls
 	LastError        string // empty when healthy
-	Own              bool   // LastError belongs to the only watched generation, not to another one under the same API key
+	Own              bool   // LastError is from a poll of the only watched generation, not of another generation under the API key
 	TypicalRemaining time.Duration
 	HasTypical       bool // whether the history suffices for TypicalRemaining
 }

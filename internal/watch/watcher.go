@@ -140,8 +140,8 @@ func (w *watcher) add(e *generation, now time.Time) {
 	w.agenda.pollAt(e, due)
 }
 
-// subscribeListed subscribes a watcher of everything to the generations of the first list, and to the other generations in
-// KnownEtags. The latter are read, to check whether they still exist.
+// subscribeListed subscribes a watcher of everything to the generations in the first list, and to all generations in
+// KnownEtags. A generation that is only in KnownEtags is read, to check whether it still exists.
 func (w *watcher) subscribeListed(now time.Time) {
 	if w.initialKnown {
 		return

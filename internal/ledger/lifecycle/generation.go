@@ -36,7 +36,7 @@ var follows = map[Status][]Status{
 	Refunded:  {Refunded},
 }
 
-// MayBecome reports whether next may follow this state, or is the same state.
+// MayBecome reports whether next is this state or may follow it.
 func (s Status) MayBecome(next Status) bool { return slices.Contains(follows[s], next) }
 
 // Observed is the observed state of an order's generation, with the values that matter for its outcome and money.
@@ -155,9 +155,9 @@ type Money struct {
 	CostCents *int64
 	// RefundedCents is the refunded part of the charge.
 	RefundedCents int64
-	// UnconfirmedCents is an amount that counts as spent, although it is uncertain. It is set if a generation failed or was
-	// deleted without an observed refund, or ended without an observed charge. It is also set if the outcome of an order
-	// remains unknown. It includes the charge.
+	// UnconfirmedCents is an amount that the budgets count as spent, although it may not have been charged or may be refunded.
+	// It is set if a generation failed or was deleted without an observed refund, or ended without an observed charge. It is
+	// also set if the outcome of an order remains unknown. It includes the charge.
 	UnconfirmedCents int64
 }
 
@@ -169,15 +169,16 @@ func (m Money) SpentCents() int64 {
 	return max(*m.CostCents-m.RefundedCents, m.UnconfirmedCents)
 }
 
-// AbsentFor is the time for which reads must fail to find a generation before it counts as deleted.
+// AbsentFor is the time for which reads must fail to find a generation before Easel treats it as deleted.
 const AbsentFor = time.Minute
 
 // Absence is the evidence of reads that did not find a generation. One such read proves nothing, because a proxy may have
 // responded, or the read may have used another API key. Watchers and the ledger share this rule.
 type Absence struct {
-	// Since is the time of the first such read since the generation was last found. Zero means no such read.
+	// Since is the time of the first read that did not find the generation after it was last found. Zero means that there was
+	// no such read.
 	Since time.Time
-	// Lasting means that the generation counts as deleted until a read finds it.
+	// Lasting means that Easel treats the generation as deleted until a read finds it.
 	Lasting bool
 }
 

@@ -61,13 +61,13 @@ type Action int
 const (
 	// Nothing means that there is nothing to do.
 	Nothing Action = iota
-	// Write means to check limits, models and budgets, and to write the order with its first lease.
+	// Write means that the process checks limits, models and budgets, and writes the order with its first lease.
 	Write
-	// Submit means to send or resend the order under the new lease.
+	// Submit means that the process sends or resends the order under the new lease.
 	Submit
-	// Wait means to wait until another process's lease ends or the order has an outcome.
+	// Wait means that the process waits until another process's lease ends or the order has an outcome.
 	Wait
-	// Report means to log and count a contradiction between the catalog and the ledger.
+	// Report means that the process logs and counts a contradiction between the catalog and the ledger.
 	Report
 )
 
@@ -77,11 +77,11 @@ type Answer int
 const (
 	// Silence means that there is no result yet.
 	Silence Answer = iota
-	// Replay means to return the generation of the placed order.
+	// Replay means that the caller receives the generation of the placed order.
 	Replay
 	// NotPlaced means that no order exists, and that this call places none.
 	NotPlaced
-	// Unknown means that the order may exist. The caller should resend the same idempotency key.
+	// Unknown means that the order may exist. The caller should send the order again with the same idempotency key.
 	Unknown
 	// Unresolved means that the order may exist and is not resent. An operator must decide.
 	Unresolved
