@@ -129,9 +129,9 @@ func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Ve
 // [KindContentChanged]. The context also applies to the body. The caller must close the body, but not during a Read.
 //
 // The body resumes after a connection failure, and returns [io.EOF] only after every byte of the file. It can also fail with
-// [KindInterrupted] or [KindContentChanged]. A strong ETag identifies the bytes. Without one, a resumed body is read again from
-// its start and compared by checksum. A response counts as interrupted if no range, length or framing marks its end. One error
-// can't be detected: a server that does not support ranges sends a Content-Length that is too small.
+// [KindInterrupted] or [KindContentChanged]. A strong ETag identifies the bytes. If there is no strong ETag, a resumed body is
+// read again from its start and compared by checksum. A response counts as interrupted if no range, length or framing marks its
+// end. One error can't be detected: a server that does not support ranges sends a Content-Length that is too small.
 func (c *Client) Content(ctx context.Context, cred Credential, id string, offset int64, etag string) (*Content, error) {
 	if err := checkID(opContent, "generation_id", id); err != nil {
 		return nil, err

@@ -45,8 +45,8 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 // with the same tenant share polls and caches.
 type Tenant string
 
-// Fingerprint returns the first eight digits for display, or "held" for the shared API key. It distinguishes the API keys of
-// one process.
+// Fingerprint returns the first eight digits for display, or "held" for the shared API key. It distinguishes API keys only
+// within one process.
 func (t Tenant) Fingerprint() string { return string(t[:min(len(t), 8)]) }
 
 // MarshalText returns the fingerprint, so that JSON reveals no more than the status page and the logs.

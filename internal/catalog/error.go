@@ -46,13 +46,13 @@ type Violation struct {
 type Error struct {
 	Kind       Kind
 	Op         string // route, such as "GET /generations/{id}"
-	Status     int    // HTTP status; 0 without a response
+	Status     int    // HTTP status; 0 if there was no response
 	Code       string // the catalog's code; empty if none was sent
 	Message    string // the catalog's message; empty if none was sent
 	Own        bool   // whether the response has the form of the catalog's own errors, so that it does not come from a proxy
 	AboutKey   bool   // whether the error for an order mentions the idempotency key, which may then belong to an order
 	Violations []Violation
-	Withheld   Kind          // for KindOutcomeUnknown: the kind of the response with this Message; 0 without a response
+	Withheld   Kind          // for KindOutcomeUnknown: the kind of the response with this Message; 0 if there was no response
 	SharedKey  bool          // whether the API key was shared, so that its rejection is the operator's problem
 	RetryAfter time.Duration // delay that the catalog requested; 0 if none
 	NextOffset int64         // for KindInterrupted: the first missing byte

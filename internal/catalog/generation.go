@@ -240,7 +240,7 @@ func StateOf(status string) State {
 	return StateUnrecognized
 }
 
-// statusKey normalizes a status to the spelling of the table of states.
+// statusKey converts a status to the spelling in the table of states.
 func statusKey(status string) string {
 	return statusStyle.Replace(strings.ToLower(strings.TrimSpace(status)))
 }

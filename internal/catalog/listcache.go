@@ -12,7 +12,7 @@ import (
 // listAge is the maximum age of a list that is shared with other callers.
 const listAge = time.Second
 
-// lists reads at most one list of each API key at a time. It shares each list with all callers for a second.
+// lists reads at most one list of each API key at a time. It shares each list among all callers for a second.
 type lists struct {
 	reads singleflight.Group
 

@@ -121,7 +121,7 @@ func suspicious(text string) bool {
 // mayBeKey reports whether keyLike could match text, because text contains "_live_" or "bearer".
 func mayBeKey(text string) bool { return containsFold(text, "_live_") || containsFold(text, "bearer") }
 
-// containsFold reports whether text contains word, which must be lower-case ASCII. It ignores the case of text.
+// containsFold reports whether text contains word, which must be lower-case ASCII. It ignores case.
 func containsFold(text, word string) bool {
 	for at := range max(0, len(text)-len(word)+1) {
 		if c := text[at]; (c == word[0] || c == word[0]-'a'+'A') && asciiLower(text[at:at+len(word)]) == word {

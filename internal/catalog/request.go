@@ -65,8 +65,8 @@ var errManyLarge = errors.New("too many large responses at the same time")
 // errLate means that a request was not sent in time.
 var errLate = errors.New("not sent in time")
 
-// timelyBody is a request body that is not sent after leaveBy. It checks two clocks, because one of them stops while the
-// machine sleeps, and uses the later time. If the end of the body is not sent, the request is incomplete.
+// timelyBody is a request body that is not sent after leaveBy. It uses the later time of two clocks, because one of them stops
+// while the machine sleeps. If the end of the body is not sent, the request is incomplete.
 type timelyBody struct {
 	body    *bytes.Reader
 	leaveBy time.Time
@@ -261,7 +261,7 @@ func (q *requester) newRequest(ctx context.Context, key string, r *request) (*ht
 	return req, nil
 }
 
-// transportError returns the error for a request without a complete response.
+// transportError returns the error for a request that got no complete response.
 func transportError(timed, ctx context.Context, op string, err error, redact *redactor) error {
 	if ended := contextError(ctx); ended != nil {
 		return ended

@@ -38,7 +38,7 @@ func NewTransport() *http.Transport {
 	}
 }
 
-// Proxy returns the host of the proxy for a base URL, or "" without a proxy.
+// Proxy returns the host of the proxy for a base URL, or "" if no proxy is used.
 func Proxy(baseURL string) string {
 	u, err := url.Parse(baseURL)
 	if err != nil {

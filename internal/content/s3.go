@@ -27,8 +27,8 @@ type s3 struct {
 	prefix string // prefix of each name, with a trailing slash; may be empty
 }
 
-// partSize is the size of the parts of a large object, in bytes. It is the minimum that S3 allows, because each copy buffers
-// one part in memory.
+// partSize is the size of a part when a large object is uploaded in parts, in bytes. It is the minimum that S3 allows, because
+// each copy buffers one part in memory.
 const partSize = 5 << 20
 
 // s3Retries is the maximum number of attempts for a request.

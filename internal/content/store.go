@@ -30,7 +30,7 @@ type Store interface {
 // Object is an object in a store, or the remains of an aborted write.
 type Object struct {
 	Name string
-	Time time.Time // time of the write, or of the start of an aborted write
+	Time time.Time // time when the object was written, or when the aborted write started
 }
 
 // Form is the syntax of EASEL_CONTENT_URL.

@@ -14,7 +14,7 @@ import (
 
 const (
 	verifyBatch    = 500             // number of copies read by one query
-	unrecordedTime = 2 * copyTimeout // age after which an object without a row does not belong to a copy in progress
+	unrecordedTime = 2 * copyTimeout // age after which an object that has no row can't belong to a copy in progress
 )
 
 // Verified contains the totals of a verification.

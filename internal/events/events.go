@@ -16,7 +16,7 @@ import (
 
 // Team is the configuration of a team. It receives events if it has a receiver.
 type Team struct {
-	// URL is the address of the receiver, or empty without a receiver. SecretFile is the file with the signing secrets.
+	// URL is the address of the receiver, or empty if there is no receiver. SecretFile is the file with the signing secrets.
 	URL, SecretFile string
 	// Limits are the budgets of the team. Thresholds are the percentages of them at which it is notified, ascending. Nil means
 	// the default.
@@ -24,7 +24,7 @@ type Team struct {
 	Thresholds []int64
 	// Retention is the time after which the content of the team's orders is erased. Zero means never.
 	Retention time.Duration
-	// KeepDeleted means that copies of results are kept if the team deletes the generations in the catalog.
+	// KeepDeleted means that copies of results remain if the team deletes the generations in the catalog.
 	KeepDeleted bool
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// ContentType is the media type of the document of an event.
+// ContentType is the media type of an event's document.
 const ContentType = "application/cloudevents+json; charset=utf-8"
 
 // document is an event in the JSON format of CloudEvents 1.0.

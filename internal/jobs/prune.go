@@ -15,7 +15,7 @@ const (
 	expireStep        = 8       // maximum number of orders in one transaction, because it locks the budgets of their owners
 )
 
-// Prune returns the kind of the job that releases the reservations of orders that can no longer be sent, and deletes old rows.
+// Prune returns the kind of the job that deletes old rows, and releases reservations for orders that can no longer be sent.
 func Prune(led *ledger.Ledger) Kind {
 	return Kind{Name: "prune", Interval: pruneInterval, Slots: 1, MinRetry: pruneInterval, MaxRetry: pruneInterval, Do: func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 		expired := expire(ctx, led)

@@ -11,7 +11,7 @@ import (
 // fails only some queries, so one success is not enough.
 const calm = 5 * time.Second
 
-// availability logs when the database becomes unavailable, and when it is available again.
+// availability logs outages of the database and their ends.
 type availability struct {
 	logger *slog.Logger
 	since  atomic.Int64 // time of the first failure in Unix nanoseconds; zero while the database is available

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// ContentState is the state of the copy of a result.
+// ContentState is the state of a result's copy.
 type ContentState int
 
-// The states of the copy of a result.
+// The states of a result's copy.
 const (
 	ContentWaiting ContentState = iota // not copied yet
 	ContentCopied

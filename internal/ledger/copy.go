@@ -24,8 +24,8 @@ type Copied struct {
 
 // Copy copies a ledger to a new ledger in the same or another kind of database. No other process may use either ledger. Copy
 // writes the copy in one transaction, verifies it in another one, and then seals the old ledger against servers. It calls
-// differs for each difference, and does not seal the old ledger if there is one. It calls done repeatedly with the number of
-// rows that were copied from a table so far. The audit log of the new ledger names by.
+// differs for each difference, and does not seal the old ledger if there are differences. It calls done repeatedly with the
+// number of rows that were copied from a table so far. The audit log of the new ledger names by.
 func Copy(ctx context.Context, from, to string, by By, done func(table string, rows int64), differs func(Difference)) (copied Copied, err error) {
 	source, err := openUnused(ctx, from)
 	if err != nil {

@@ -132,8 +132,8 @@ func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition,
 	return events, next, err
 }
 
-// DeliverKept requests the delivery of an owner's kept events, unless they are older than [DeliverTimeout]. A kept event was
-// written by a process that had no receiver for the owner.
+// DeliverKept requests the delivery of an owner's kept events, except events that are older than [DeliverTimeout]. A kept event
+// was written by a process that had no receiver for the owner.
 func (l *Ledger) DeliverKept(ctx context.Context, owner string) error {
 	for events := int64(stepRows); events == stepRows; {
 		err := l.tx(ctx, func(tx *transaction) (err error) {
@@ -147,7 +147,7 @@ func (l *Ledger) DeliverKept(ctx context.Context, owner string) error {
 	return nil
 }
 
-// EventSummary contains the totals of the events of an owner.
+// EventSummary contains the totals for an owner's events.
 type EventSummary struct {
 	Owner   string `json:"owner"`
 	Pending int64  `json:"pending"`

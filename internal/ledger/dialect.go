@@ -15,7 +15,7 @@ import (
 	modernc "modernc.org/sqlite"
 )
 
-// kind is the name of a kind of database, and of the folder with its migrations.
+// kind names a kind of database. The folder with its migrations has the same name.
 type kind string
 
 const (

@@ -32,10 +32,10 @@ const (
 	EventBudget    = "easel.budget.threshold"
 )
 
-// EventState is the state of the delivery of an event.
+// EventState is the delivery state of an event.
 type EventState int
 
-// The states of the delivery of an event. Only a pending event has a job.
+// The delivery states of an event. Only a pending event has a job.
 const (
 	EventPending EventState = iota
 	EventSent
@@ -188,7 +188,8 @@ func (l *Ledger) eventID(e Event) string {
 }
 
 // addEvent writes an event after the earlier events about its subject. If this process has a receiver for the owner, addEvent
-// also writes a job that delivers the event after the delay, and jobs that deliver kept events about the subject before it.
+// also writes a job that delivers the event after the delay. Before that job, it writes jobs for kept events about the subject,
+// so that these are delivered first.
 func (t *transaction) addEvent(e Event, delay time.Duration) error {
 	if e.ID, e.State = t.l.eventID(e), EventKept; t.l.IsSubscriber(e.Owner) {
 		e.State = EventPending

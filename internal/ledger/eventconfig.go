@@ -2,9 +2,9 @@ package ledger
 
 import "time"
 
-// EventConfig describes the owners that receive events, and builds the data of events. Every event is written, but an event is
-// kept without being delivered while its owner has no receiver in this configuration. The functions are called within
-// transactions, so they must not use the ledger or block.
+// EventConfig describes the owners that receive events, and builds the data of events. Every event is written. While its owner
+// has no receiver, an event is kept but not delivered. The functions are called within transactions, so they must not use the
+// ledger or block.
 type EventConfig struct {
 	// Teams are the owners that this process knows, by name. [AllOwners] has the settings of the total budget's events.
 	Teams func() map[string]Team
@@ -20,6 +20,6 @@ type Team struct {
 	Thresholds []int64       // percentages of the limits at which the owner is notified, ascending; nil means [DefaultThresholds]
 	Subscribed bool          // the owner receives events
 	Retention  time.Duration // time after which the content of orders is erased; zero means never
-	// KeepDeleted means that the copy of a result is kept when the owner deletes the generation in the catalog.
+	// KeepDeleted means that a result's copy remains when the owner deletes the generation in the catalog.
 	KeepDeleted bool
 }

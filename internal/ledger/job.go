@@ -34,10 +34,10 @@ type Job struct {
 	Attempts int64
 }
 
-// Change is a change of the ledger that is committed together with the outcome of a job.
+// Change is a change to the ledger that is committed together with a job's outcome.
 type Change func(*transaction) error
 
-// Outcome is the result of a run of a job. The zero value means that the job is done.
+// Outcome is the result of running a job. The zero value means that the job is done.
 type Outcome struct {
 	// Ended means that the run has already deleted its job, in its own transaction.
 	Ended bool

@@ -83,8 +83,8 @@ func (l *Ledger) teams() map[string]Team {
 // IsSubscriber reports whether this process has an event receiver for an owner.
 func (l *Ledger) IsSubscriber(owner string) bool { return l.teams()[owner].Subscribed }
 
-// keeps reports whether the copy of a result is kept when its owner deletes the generation. It returns true for a team that is
-// not in this process's configuration, because another process may have a newer configuration. It returns false for anonymous
+// keeps reports whether a result's copy remains when its owner deletes the generation. It returns true for a team that is not
+// in this process's configuration, because another process may have a newer configuration. It returns false for anonymous
 // callers, and for everyone if no teams are configured.
 func (l *Ledger) keeps(owner string) bool {
 	teams := l.teams()

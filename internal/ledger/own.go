@@ -53,7 +53,7 @@ func (l *Ledger) Own(ctx context.Context, owner *string, generations ...string) 
 }
 
 // Attributions returns the attributions of the orders that [Ledger.Own] would return. It reads fewer columns, because every
-// call with a generation needs it and SQLite allocates memory for each column.
+// call about a generation uses it and SQLite allocates memory for each column.
 func (l *Ledger) Attributions(ctx context.Context, owner *string, generations ...string) (map[string]Attribution, error) {
 	own := make(map[string]Attribution, len(generations))
 	if len(generations) == 0 {

@@ -11,8 +11,8 @@ import (
 // filters.
 const maxKept = 100
 
-// pool is a connection pool that caches statements in the dialect of its database. It prepares the statements of SQLite,
-// because most take longer to prepare than to execute. The PostgreSQL driver prepares statements automatically.
+// pool is a connection pool that caches statements in the dialect of its database. It prepares SQLite statements, because most
+// take longer to prepare than to execute. The PostgreSQL driver prepares statements automatically.
 type pool struct {
 	*sql.DB
 	words    *strings.Replacer

@@ -16,10 +16,10 @@ const (
 		ORDER BY order_time LIMIT $2`
 )
 
-// Prune deletes orders from a ledger in memory, in steps: orders older than a day, and the oldest ones if there are more than
-// kept. It returns their number. Orders whose outcome is unknown are kept. Otherwise their callers could resend the idempotency
-// keys after the catalog has forgotten them. The amounts in the budgets remain. A durable ledger only deletes rejected orders:
-// see [Ledger.ForgetRefused].
+// Prune deletes orders from a ledger in memory, in steps: orders that are older than a day, and the oldest orders if there are
+// more than kept. It returns their number. Orders whose outcome is unknown are kept. Otherwise their callers could resend the
+// idempotency keys after the catalog has forgotten them. The amounts in the budgets remain. A durable ledger only deletes
+// rejected orders: see [Ledger.ForgetRefused].
 func (l *Ledger) Prune(ctx context.Context, kept int) (forgotten int, err error) {
 	if l.IsDurable() {
 		return 0, nil

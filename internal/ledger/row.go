@@ -63,7 +63,7 @@ type Order struct {
 	// Erased means that the labels and the record were erased. Later observations do not restore them.
 	Erased bool
 
-	placed int64 // time when the generation was recorded, in microseconds; zero without a generation
+	placed int64 // time when the generation was recorded, in microseconds; zero if there is no generation
 }
 
 // budgets returns the limits of the budgets in which a new order is reserved: the limits of the owner under "", and the limits

@@ -19,7 +19,7 @@ type Summary struct {
 	Contents ContentSummary `json:"contents"`
 }
 
-// OwnerSummary contains the totals of an owner's orders. They are zero for an owner without orders.
+// OwnerSummary contains the totals of an owner's orders. They are zero if the owner has no orders.
 type OwnerSummary struct {
 	Owner string `json:"owner"`
 	// Orders is the number of placed orders. Unknown is the number of orders of unknown outcome. OldestUnknown is the age of
@@ -36,8 +36,8 @@ type OwnerSummary struct {
 	Budgets []Budget `json:"budgets,omitempty"`
 }
 
-// Summary returns the totals of the ledger. If owners is true, it includes the totals of each owner. It reads the sums in the
-// budgets, and only those orders that have no outcome.
+// Summary returns the totals of the ledger. If owners is true, it includes the totals of each owner. It uses the sums in the
+// budgets, so that it reads only orders without an outcome.
 func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error) {
 	err = l.reading(ctx, func(tx *transaction) error {
 		s = Summary{}

@@ -44,8 +44,8 @@ func (l *Ledger) tx(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error { return l.once(ctx, l.writes, nil, do) })
 }
 
-// reading runs queries outside a transaction. They have no spans, because almost every call has such a query, and a span costs
-// as much as the query. Each retry calls do again.
+// reading runs queries outside a transaction. These queries have no spans, because almost every call has such a query, and a
+// span costs as much as the query. Each retry calls do again.
 func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error {
 		l.reads.prepare(ctx)

@@ -95,7 +95,7 @@ func Verify(ctx context.Context, url string, differs func(Difference)) (Verified
 	return l.Verify(ctx, differs)
 }
 
-// Verify compares an open ledger with its journal, like the function [Verify]. It reads a snapshot, without a timeout. In a
+// Verify compares an open ledger with its journal, like the function [Verify]. It reads one snapshot, and has no timeout. In a
 // ledger in memory it compares only the orders, because the budgets include deleted orders.
 func (l *Ledger) Verify(ctx context.Context, differs func(Difference)) (v Verified, err error) {
 	err = l.once(ctx, l.reads, l.dialect.snapshot, func(tx *transaction) error {

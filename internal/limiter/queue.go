@@ -79,7 +79,7 @@ func (q *queue) before(own *owner) (n float64) {
 	return n - 1
 }
 
-// start removes a request that starts. It raises the tag of its owner by the price of a request with the mean time in flight.
+// start removes a request that starts. It raises the owner's tag by the price of a request with the mean time in flight.
 func (q *queue) start(w *Permit) {
 	q.now = max(q.now, w.owner.tag)
 	w.owner.tag += 1 / w.owner.weight

@@ -41,7 +41,7 @@ func (l *Limiter) State() State {
 	return s
 }
 
-// Pause returns the end of the latest pause, or zero without a pause. closed means that all requests wait for this end, or
+// Pause returns the end of the latest pause, or zero if there was none. closed means that all requests wait for this end, or
 // for the request that goes first after it.
 func (l *Limiter) Pause() (until time.Time, closed bool) {
 	l.mu.Lock()

@@ -27,7 +27,7 @@ const (
 	NotPlaced Outcome = "not_placed"
 )
 
-// outcomes maps the ledger's answers without a generation to outcomes.
+// outcomes contains the outcome for each answer that has no generation.
 var outcomes = map[lifecycle.Answer]Outcome{lifecycle.NotPlaced: NotPlaced, lifecycle.Unknown: Unknown}
 
 // Error is an error from [Orders.Place]: the reason why Place returned no generation, and the outcome of the order.

@@ -18,7 +18,7 @@ import (
 const (
 	recoverEvery   = 2 * time.Second  // interval of the queries for abandoned orders
 	recoverAtMost  = 8                // maximum number of concurrent resends
-	resendTime     = 15 * time.Second // timeout of the attempts of one order
+	resendTime     = 15 * time.Second // timeout for all attempts to resend one order
 	outagePauseMax = 15 * time.Second // maximum pause between two resends while the catalog does not respond
 )
 
@@ -106,7 +106,7 @@ func (o *Orders) resend(ctx context.Context, shared catalog.Credential, order le
 
 // outage tracks whether the catalog responds.
 type outage struct {
-	failures atomic.Int64 // consecutive orders without a response
+	failures atomic.Int64 // number of consecutive orders that got no response
 }
 
 // note records whether the last resend met an outage.

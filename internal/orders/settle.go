@@ -14,7 +14,7 @@ import (
 const (
 	settleInterval = 30 * time.Second
 	settleReads    = 5                  // maximum number of single reads in each run, in addition to one list request
-	settleQuiet    = settleInterval / 2 // minimum age of the latest observation of a due order
+	settleQuiet    = settleInterval / 2 // minimum time since a due order was last observed
 	maxSettled     = 1000               // maximum number of orders that one list may settle
 	settleTimeout  = 30 * time.Second   // timeout of one request
 )

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	submitTime    = time.Minute                           // maximum duration of attempts for callers without a deadline, and after the last caller leaves
+	submitTime    = time.Minute                           // maximum duration of attempts if the caller has no deadline, and after the last caller leaves
 	submitBackoff = 200 * time.Millisecond                // delay before the second attempt; doubles
 	submitPause   = 5 * time.Second                       // maximum delay, unless the catalog requests a longer one
 	refusalPause  = 10 * time.Second                      // delay before an order whose outcome is unknown is resent after a rejection
@@ -51,7 +51,7 @@ type submission struct {
 	err        error
 }
 
-// progress is the progress of the attempts of a submission.
+// progress summarizes the attempts of a submission so far.
 type progress int
 
 const (

@@ -27,7 +27,7 @@ type agenda struct {
 	mu          sync.Mutex
 	generations map[string]*generation
 	order       []*generation // the generations in order of arrival, so that runs are reproducible
-	pruneAt     time.Time     // time of the next removal of idle generations
+	pruneAt     time.Time     // time when idle generations are removed next
 
 	queue  queue
 	list   list
@@ -222,7 +222,7 @@ func (a *agenda) historyOf(e *generation) history.Key {
 	return history.Key{Tenant: a.cred.Tenant, Model: e.state.ModelID}
 }
 
-// nextPoll returns the time of the next poll of a generation: its own read or an earlier sweep.
+// nextPoll returns the time when a generation is polled next: its own read or an earlier sweep.
 func (a *agenda) nextPoll(e *generation) time.Time {
 	if e.listing.hint != nil || a.list.sweepAt.Before(e.listing.readSinglyUntil) {
 		return e.polling.due
@@ -233,7 +233,7 @@ func (a *agenda) nextPoll(e *generation) time.Time {
 // limiter returns the limiter of the API key, which grants the permits for all requests.
 func (a *agenda) limiter() *limiter.Limiter { return a.cfg.Upstream.Limiter(a.cred.Tenant) }
 
-// opens returns the time when another poll may start. It depends on the limiter and on earlier failures of polls.
+// opens returns the time when another poll may start. It depends on the limiter and on earlier poll failures.
 func (a *agenda) opens(now time.Time) time.Time {
 	n, next := a.limiter().Polls()
 	if n > 0 {
@@ -242,8 +242,8 @@ func (a *agenda) opens(now time.Time) time.Time {
 	return latest(a.health.pausedUntil, next)
 }
 
-// paused returns the end of the latest pause of polls. Polls pause if the catalog requests it, is unavailable, or rejects the
-// API key.
+// paused returns the time when the latest pause of polling ends. Polls pause if the catalog requests it, is unavailable, or
+// rejects the API key.
 func (a *agenda) paused() time.Time {
 	until, _ := a.limiter().Pause()
 	return latest(a.health.pausedUntil, until)
@@ -270,7 +270,7 @@ func (a *agenda) stale(e *generation, now time.Time) bool {
 	return !over && now.Sub(e.state.ObserveTime) >= a.cfg.MinInterval
 }
 
-// heartbeat returns the heartbeat of a watch of one generation.
+// heartbeat returns the heartbeat for a watch of one generation.
 func (a *agenda) heartbeat(e *generation, now time.Time) *Heartbeat {
 	beat := a.newHeartbeat(e.state.ObserveTime)
 	if e.polling.failures > 0 {

@@ -26,7 +26,7 @@ type dispatcher struct {
 	mu         sync.Mutex
 	queue      []*delivery   // ready deliveries
 	ended      []*delivery   // ended deliveries, to be released when the queue is empty
-	worker     *worker       // goroutine that runs the queue; nil without a worker
+	worker     *worker       // goroutine that runs the queue; nil if none is running
 	checkAfter time.Duration // time until the first inspection of the next worker; zero means handoff
 }
 
@@ -291,7 +291,7 @@ func (d *delivery) limitStall(w *worker) {
 	})
 }
 
-// release ends the wait of the goroutine of the watch. The caller must hold the dispatcher's mutex.
+// release ends the wait of the watch's goroutine. The caller must hold the dispatcher's mutex.
 func (d *delivery) release() {
 	if d.released {
 		return

@@ -60,7 +60,7 @@ type generation struct {
 	idleSince time.Time // time when the last watcher was removed
 }
 
-// polling is the schedule of the polls of a generation.
+// polling is the poll schedule of a generation.
 type polling struct {
 	due        time.Time     // time of the next poll
 	gap        time.Duration // interval from the last poll to the next, without jitter; zero if there was no poll
@@ -203,7 +203,8 @@ func (e *generation) mayBecome(next catalog.State) bool {
 	return e.status.MayBecome(StatusOf(next))
 }
 
-// fillIn fills the empty fields of a record with values that this process knows.
+// fillIn fills the empty model and times of a record with values from the order, from earlier records, or from the first
+// terminal response.
 func (e *generation) fillIn(g catalog.Generation) catalog.Generation {
 	g.ModelID = cmp.Or(g.ModelID, e.modelID, e.state.ModelID)
 	g.CreateTime = cmp.Or(g.CreateTime, e.created, e.state.CreateTime)

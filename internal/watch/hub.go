@@ -56,7 +56,7 @@ func New(cfg Config) (*Hub, error) {
 // Stats returns the totals of the hub. It visits every watched generation, which is fast enough for one call every few seconds.
 func (h *Hub) Stats() Stats { return h.snapshot(false).Stats }
 
-// Snapshot returns the state of the hub. It copies the generations that Stats only visits.
+// Snapshot returns the state of the hub. Unlike Stats, it copies the generations.
 func (h *Hub) Snapshot() Snapshot {
 	s := h.snapshot(true)
 	s.shorten()

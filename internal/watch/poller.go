@@ -53,8 +53,8 @@ func (p *poller) run() {
 	}
 }
 
-// plan returns the requests that are due now, and the time of the next plan. It removes a tenant without generations and
-// watchers, but not before the end of a pause for an unavailable catalog. ended is then true.
+// plan returns the requests that are due now, and the time of the next plan. If the tenant has no generations and no watchers,
+// plan removes it, but not before the end of a pause for an unavailable catalog. ended is then true.
 func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, ended bool) {
 	t := p.tenant
 	t.mu.Lock()

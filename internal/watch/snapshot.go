@@ -30,7 +30,7 @@ type PolledCredential struct {
 	Rate      float64        `json:"rate"`                // current rate of the limiter, in polls per second
 	Limit     float64        `json:"limit"`               // configured maximum for all replicas, in polls per second
 	Ready     float64        `json:"ready"`               // number of polls that may be sent immediately
-	Paused    time.Time      `json:"pausedTill,omitzero"` // end of the pause of polls; in the past if there is no pause
+	Paused    time.Time      `json:"pausedTill,omitzero"` // end of the latest pause of polling; in the past if there is no pause
 	Active    int            `json:"active"`              // number of polled generations
 	Watches   int            `json:"watches"`
 	Swept     time.Time      `json:"swept,omitzero"` // start of the last list call; zero before the first
@@ -41,7 +41,7 @@ type PolledGeneration struct {
 	Tenant    catalog.Tenant `json:"key"`
 	ID        string         `json:"id"`
 	Model     string         `json:"model"`
-	State     string         `json:"state,omitempty"`   // empty if not known yet
+	State     string         `json:"state,omitempty"`   // empty if no state was read yet
 	Began     time.Time      `json:"began"`             // best estimate
 	Answered  time.Time      `json:"answered,omitzero"` // last response of the catalog; zero before the first
 	NextPoll  time.Time      `json:"nextPoll"`

@@ -53,8 +53,8 @@ func (t *tenant) end(w *watcher, now time.Time) {
 	t.queue.wakeBy(now.Add(linger))
 }
 
-// observe applies a record that a call has read. If there was no poll before, the record counts as the first poll. A generation
-// that counted as deleted because of a 404 is polled again.
+// observe applies a record that a call has read. If there was no poll before, the record counts as the first poll. If the
+// generation was treated as deleted because of a 404, it is polled again.
 func (t *tenant) observe(e *generation, read catalog.Version, result *pollResult, now time.Time) {
 	t.apply(e, read.Generation, read.Etag, result)
 	if e.polling.gap == 0 || e.polling.queueIndex == notQueued {
@@ -122,8 +122,8 @@ func (t *tenant) regressed(e *generation, g catalog.Generation) {
 }
 
 // notFound applies a 404 that the catalog itself has sent. A generation that exists or existed is treated as deleted only after
-// several 404s: see [lifecycle.Absence]. Until then it is read again, as after a failure. If a list contained it in the
-// meantime, the list's record is applied.
+// several 404s: see [lifecycle.Absence]. Until then, it is read again after a delay, as after a failure. If a list contained it
+// in the meantime, the list's record is applied.
 func (t *tenant) notFound(e *generation, err error, result *pollResult, now time.Time) {
 	hint := e.listing.hint
 	e.listing.hint = nil

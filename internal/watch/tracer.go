@@ -61,7 +61,7 @@ func (p Poll) Kind() string {
 // Outcome is the result of a poll.
 type Outcome struct {
 	Err     error
-	State   catalog.State // state that a read of one generation returned; zero without a state
+	State   catalog.State // state that a read of one generation returned; zero if it returned none
 	Changes []Change
 }
 

@@ -39,7 +39,7 @@ type watcher struct {
 	dirty         []int32                       // indexes of subscriptions whose generation has changed since its last delivery
 	unreached     int                           // number of subscriptions that have not reached the goal
 	pending       int                           // number of generations of the initial set whose state is not delivered yet
-	known         map[string]string             // etags that the caller has, for generations without a subscription
+	known         map[string]string             // etags that the caller has, for generations that have no subscription yet
 	modelID       string                        // model of the watched generations; empty means any model
 	ordered       map[string]bool               // generations with an order, needed until they have a subscription
 	offered       map[string]ledger.Attribution // orders in the last call to [Hub.Placed]; shared by all watchers

@@ -22,7 +22,7 @@ func (s State) String() string { return [...]string{"none", "unknown", "placed",
 // Order contains the recorded values that the lifecycle of an order depends on.
 type Order struct {
 	State State
-	// Generation is the catalog's id of the generation of a placed order.
+	// Generation is the ID of a placed order's generation in the catalog.
 	Generation string
 	// Leases is the number of leases so far, and also identifies the latest one. A lease is the right of one process to send
 	// the order until a deadline, by the database's clock.
