@@ -18,8 +18,8 @@ var (
 	quoteWrappers      = names("quote", "price", "cost", "data", "result", "response", "payload")
 )
 
-// The account of an API key is named by one of these members, or by the ID of one of these objects. A user is not an
-// account: two users of an organization have API keys of one account.
+// The account of an API key is named by one of these members, or by the ID of one of these objects. A user is not an account:
+// two users of an organization have API keys for one account.
 var (
 	accountIDNames = names("accountId", "organizationId", "workspaceId", "customerId")
 	accountHolders = names("account", "organization", "workspace", "customer")

@@ -38,7 +38,7 @@ func readable[T any](read func(JSON) (T, bool)) func(JSON) bool {
 	return func(v JSON) bool { _, ok := read(v); return ok }
 }
 
-// reading describes how the body of a route's response is read.
+// reading contains the rules for reading the response body of a route.
 type reading struct {
 	name             string // name of the record, or of the list
 	wrappers, lists  string // variables in [RulesFile] with the names of wrappers and lists; lists is empty for a single record

@@ -140,7 +140,7 @@ func (r *Results) Open(ctx context.Context, cred catalog.Credential, id string, 
 	return c, nil
 }
 
-// opRead is the operation in errors about copies.
+// opRead is the operation that errors about copies name.
 const opRead = "read the copy of a result"
 
 // errSize means that an object in the store has another size than its copy in the ledger.

@@ -21,8 +21,8 @@ const (
 type Verified struct{ Copies, Bytes, Differences int64 }
 
 // Verify compares each copy in the ledger with the store, and each object in the store with the ledger. If bytes is true, it
-// also compares the content. It calls report with a line for each difference, and done repeatedly with the number of copies so
-// far.
+// also compares the content. It calls report with a line for each difference, and done repeatedly with the number of copies
+// that it has compared.
 func (r *Results) Verify(ctx context.Context, bytes bool, report func(line string), done func(copies int64)) (v Verified, err error) {
 	differs := func(line string) {
 		v.Differences++

@@ -25,7 +25,7 @@ type Copied struct {
 // Copy copies a ledger to a new ledger in the same or another kind of database. No other process may use either ledger. Copy
 // writes the copy in one transaction, verifies it in another one, and then seals the old ledger against servers. It calls
 // differs for each difference, and does not seal the old ledger if there are differences. It calls done repeatedly with the
-// number of rows that were copied from a table so far. The audit log of the new ledger names by.
+// number of rows that were copied from a table so far. The audit log of the new ledger names by as the actor.
 func Copy(ctx context.Context, from, to string, by By, done func(table string, rows int64), differs func(Difference)) (copied Copied, err error) {
 	source, err := openUnused(ctx, from)
 	if err != nil {
@@ -130,7 +130,7 @@ func (l *Ledger) copyFrom(old *transaction, by By, done func(table string, rows 
 	return rows, err
 }
 
-// isNew returns an error if the ledger has rows. It deletes the facts that opening a new ledger has written.
+// isNew returns an error if the ledger has rows. Otherwise it deletes the facts that were written when the ledger was opened.
 func (t *transaction) isNew() error {
 	for _, table := range copiedTables[1:] {
 		used := false

@@ -115,7 +115,7 @@ func (t *transaction) used(now time.Time, condition string, args ...any) ([]usag
 		slices.Concat([]any{periods[0].Start.UnixMicro(), periods[1].Start.UnixMicro()}, args)...)
 }
 
-// Budgets returns the current budgets of an owner that have a limit.
+// Budgets returns an owner's current budgets that have a limit.
 func (l *Ledger) Budgets(ctx context.Context, owner string, limits Limits) (all []Budget, err error) {
 	if limits == (Limits{}) {
 		return nil, nil

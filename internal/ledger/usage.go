@@ -37,7 +37,7 @@ type Usage struct {
 	// Orders is the number of placed orders. Failed is the number of placed orders that failed or were refunded. Unknown is the
 	// number of orders whose outcome is unknown.
 	Orders, Failed, Unknown int64
-	// CostCents includes refunded cents. The other amounts have the same meaning as in [Money].
+	// CostCents includes refunded cents. The other amounts have the same meaning as in [lifecycle.Money].
 	CostCents, RefundedCents, ReservedCents, UnconfirmedCents int64
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	meanOf   = 64 // number of requests in the moving average of the time in flight
+	meanOf   = 64 // number of requests that the moving average of the time in flight covers
 	maxPrice = 64 // maximum price of a request, in units of the mean time in flight
 
 	keptOwners = 256 // number of owners above which owners without requests are deleted
@@ -63,8 +63,8 @@ func (q *queue) next(mayStart func(*Permit) bool) (next *Permit) {
 	return next
 }
 
-// isBefore reports whether a request starts before another one. The lower tag of the owner comes first, then the lower class,
-// then the earlier arrival.
+// isBefore reports whether a request starts before another one. Requests start in the order of their owners' tags. Requests of
+// one owner start in the order of their classes, and then of their arrivals.
 func (w *Permit) isBefore(other *Permit) bool {
 	return cmp.Or(cmp.Compare(w.owner.tag, other.owner.tag), cmp.Compare(w.Class, other.Class), w.Arrived.Compare(other.Arrived)) < 0
 }

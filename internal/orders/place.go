@@ -59,8 +59,8 @@ type Receipt struct {
 	Attribution *ledger.Attribution
 }
 
-// Place places a paid order. If its idempotency key has placed an order before, Place returns the generation of that order.
-// Nothing is sent or returned before the ledger has recorded it, so one idempotency key means one charge.
+// Place places a paid order. If an earlier call placed an order with the same idempotency key, Place returns the generation of
+// that order. Nothing is sent or returned before the ledger has recorded it, so one idempotency key means one charge.
 //
 //   - The idempotency key is looked up first. A new order is priced if a limit requires it, and written together with the lease
 //     to send it. Then the call waits for the row of the order, and returns its result, whichever process sends the order.
@@ -119,7 +119,7 @@ type placing struct {
 // place looks up the idempotency key, and sends the order or waits for it, until this call has an outcome.
 func (p *placing) place(ctx context.Context) (Receipt, error) {
 	for {
-		asked := time.Now() // before the lease starts
+		asked := time.Now() // time before the lease starts
 		order, step, err := p.orders.Ledger.Call(ctx, p.request)
 		p.name(order)
 		var s *submission // nil if this process does not send the order
@@ -333,8 +333,8 @@ func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt Re
 	return recorded
 }
 
-// digestOf returns a digest of the model and the inputs. The order of members does not matter, and numbers are compared by
-// their digits.
+// digestOf returns a digest of the model and the inputs. The order of members does not matter, and numbers are equal only if
+// their digits are equal.
 func digestOf(modelID string, inputs json.RawMessage) (digest [sha256.Size]byte, err error) {
 	if !json.Valid(inputs) {
 		return digest, errors.New("inputs are not valid JSON") // cannot happen in a call, because the contract's rules reject such inputs

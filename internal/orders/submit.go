@@ -113,8 +113,8 @@ func (o *Orders) joined(ctx context.Context, orderID string) *submission {
 	return s
 }
 
-// submit sends an order until it has an outcome, the lease is lost, or the time of all callers is over. Each attempt renews the
-// lease, acquires a permit, posts the order once, and records the result. The first attempt uses the lease as it was acquired.
+// submit sends an order until it has an outcome, the lease is lost, or the time of all callers is over. Each attempt acquires a
+// permit, posts the order once, and records the result. Each attempt after the first also renews the lease.
 func (o *Orders) submit(ctx context.Context, s *submission) {
 	s.debug(ctx, "order lease acquired", "claims", s.order.Leases)
 	for attempt := 0; ; attempt++ {

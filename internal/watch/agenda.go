@@ -222,7 +222,7 @@ func (a *agenda) historyOf(e *generation) history.Key {
 	return history.Key{Tenant: a.cred.Tenant, Model: e.state.ModelID}
 }
 
-// nextPoll returns the time when a generation is polled next: its own read or an earlier sweep.
+// nextPoll returns the time when a generation is polled next: by a single read or by an earlier sweep.
 func (a *agenda) nextPoll(e *generation) time.Time {
 	if e.listing.hint != nil || a.list.sweepAt.Before(e.listing.readSinglyUntil) {
 		return e.polling.due

@@ -136,7 +136,7 @@ func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error
 	}
 	t := h.find(req.Credential, true)
 	t.begin(w, req, time.Now())
-	if h.drained.Load() { // otherwise Drain ends this watch
+	if h.drained.Load() { // if Drain is called later, it ends this watch
 		w.fail(ErrDraining)
 	}
 	t.mu.Unlock()

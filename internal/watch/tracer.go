@@ -73,6 +73,6 @@ type Change struct {
 	Delay time.Duration
 }
 
-// maxRefs is the maximum number of trace references of one kind in a poll. All traces of the generation can be reached from
-// each of them by one or two links.
+// maxRefs is the maximum number of trace references of one kind in a poll. From each referenced trace, one or two links lead to
+// all other traces of the generation.
 const maxRefs = 16

@@ -76,7 +76,7 @@ type Request struct {
 	Listed []string
 }
 
-// Orders selects orders of the ledger.
+// Orders selects orders in the ledger.
 type Orders interface {
 	// Covers reports whether an order is selected. It must not block.
 	Covers(order ledger.Attribution) bool
@@ -89,7 +89,8 @@ var (
 	ErrStalled  = errors.New("watcher too slow: delivery timed out")
 )
 
-// ErrSkipped is returned by deliver if it has sent nothing. The watch continues, and the next heartbeat is not postponed.
+// ErrSkipped is the error that deliver returns if it has sent nothing. The watch continues, and the next heartbeat is not
+// postponed.
 var ErrSkipped = errors.New("nothing was sent")
 
 // Event is one message to a watcher: exactly one of Update, Heartbeat and CaughtUp is set.
@@ -105,7 +106,7 @@ type Update struct {
 	catalog.Version
 	Initial bool  // the state at the start of the watch
 	Missing bool  // the catalog has never returned this ID; the state is StateDeleted
-	Memo    *Memo // stores a value that all watchers share; nil outside a watch
+	Memo    *Memo // cache for a value that is derived from the update; nil outside a watch
 }
 
 // Memo caches a value derived from an update for all watchers. So a change is encoded only once.

@@ -295,7 +295,7 @@ func (w *watcher) change(now time.Time) (event *Event, found TraceRef) {
 	return nil, nil
 }
 
-// eventOf creates the event of one generation, and records the delivered etag. It returns nil if nothing is new.
+// eventOf creates the event for one generation, and records the delivered etag. It returns nil if nothing is new.
 func (w *watcher) eventOf(at int32, now time.Time) *Event {
 	sub := &w.subscriptions[at]
 	e := sub.e

@@ -71,7 +71,7 @@ const (
 	Report
 )
 
-// Answer is the result for a caller. It is returned only after the ledger has recorded the order of the step.
+// Answer is the result for a caller. It is returned only after the ledger has recorded the order of its [Step].
 type Answer int
 
 const (

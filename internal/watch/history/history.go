@@ -48,7 +48,7 @@ func (b *Durations) Add(key Key, generation uint64, d time.Duration) {
 	m.add(generation, d)
 }
 
-// put adds a model. At the limit, it evicts other models. The caller must hold mu.
+// put adds a model. If there are too many models, it evicts others. The caller must hold mu.
 func (b *Durations) put(key Key, m *model) {
 	if b.models == nil {
 		b.models = map[Key]*model{}
