@@ -245,8 +245,9 @@ func statusKey(status string) string {
 	return statusStyle.Replace(strings.ToLower(strings.TrimSpace(status)))
 }
 
-// takeResult reads the result of a succeeded generation. In a complete record, no text means a file, even without a URL. In a
-// list, whose records may be shorter, it means that there is no result. An empty text next to a file is not a result.
+// takeResult reads the result of a succeeded generation. A complete record without a text has a file, even if it has no URL. A
+// record in a list may omit fields, so it has a file only if it has a URL or describes a file. An empty text next to a file is
+// not a result.
 func takeResult(r *Record, full bool) (*string, *File) {
 	_, _, located := find(r, contentURLNames, AsWord)
 	answer, written := take(r, textOutputNames, AsText)

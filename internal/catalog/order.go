@@ -118,8 +118,8 @@ func orderBody(op, modelID string, inputs json.RawMessage) ([]byte, error) {
 }
 
 // certainlyRefused reports whether the status of a response proves that the order was not placed. Status 0 means that the order
-// was not sent. Among redirects, only 307 and 308 prove it, because they request the same call elsewhere. Other redirects may
-// mean that the order was placed (RFC 9110, 15.4).
+// was not sent. Among redirects, only 307 and 308 prove this, because they ask for the same request at another address. Other
+// redirects may mean that the order was placed (RFC 9110, 15.4).
 func certainlyRefused(status int) bool {
 	switch status {
 	case 0, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

@@ -16,7 +16,7 @@ import (
 // elsewhere reads results from other hosts if the catalog redirects to them. It uses https and does not send the API key. API
 // keys and owners share its connections fairly.
 type elsewhere struct {
-	hosts []string // allowed hosts, in the form of the Host of a URL
+	hosts []string // allowed hosts, in the form of [url.URL.Host]
 	pool  *pool
 }
 

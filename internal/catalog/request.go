@@ -134,8 +134,9 @@ func (q *requester) attemptWith(ctx context.Context, permit *limiter.Permit, cre
 }
 
 // send sends a request. It returns a 2xx response with an unread body, or the 416 of a content request, which can mean that no
-// bytes remain. All other responses are errors. timed is the context of the attempt, and its parent ctx is the caller's. All
-// requests pass through send with a permit, which it releases on error. It also calls the function of [Client.Reporting].
+// bytes remain. All other responses are errors. timed is the context of the attempt. Its parent, ctx, is the context of the
+// caller. All requests pass through send with a permit, which it releases on error. It also calls the function of
+// [Client.Reporting].
 func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cred Credential, r *request) (*http.Response, *redactor, error) {
 	key := cred.APIKey().Reveal()
 	redact := newRedactor(key)

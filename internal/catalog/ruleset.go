@@ -33,7 +33,7 @@ func (p part) find(r *Record) (*picked, bool) {
 	return member, ok
 }
 
-// readable converts a reader to a predicate.
+// readable returns a function that reports whether read can read a value.
 func readable[T any](read func(JSON) (T, bool)) func(JSON) bool {
 	return func(v JSON) bool { _, ok := read(v); return ok }
 }

@@ -19,7 +19,7 @@ const maxConns = 256
 // NewTransport creates the transport for requests to the catalog. It uses HTTP/1.1, so that a dead connection fails only one
 // attempt. It disables compression, so that a small response cannot expand. HTTPS_PROXY and NO_PROXY apply.
 //
-// The standard library logs unsolicited responses, which may contain an API key, with package log. The program must discard
+// The standard library uses package log to log unsolicited responses, which may contain an API key. The program must discard
 // that output.
 func NewTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}

@@ -66,7 +66,7 @@ func erase(tx *transaction, all []Order) (erased []Order, err error) {
 		return nil, nil
 	}
 	list := asList(ids)
-	// A transaction that writes an event of an order locks its row, so no event is added concurrently.
+	// A transaction that writes an event about an order locks the order's row, so no event is added concurrently.
 	erased, err = collect(tx, func(row scanner, o *Order) error { return row.Scan(&o.ID, &o.Owner) },
 		`UPDATE orders SET record = NULL, problem = '', erased = 1 WHERE erased = 0 AND id {in ids} RETURNING id, owner`, list)
 	if err != nil {

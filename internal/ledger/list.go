@@ -19,8 +19,8 @@ type Filter struct {
 	// ModelID is the model of the orders. Empty means any.
 	ModelID string
 	// Statuses, Existing and Deleted select orders by the state of their generation. If several are set, one of them must
-	// match. Existing selects generations that the catalog has, and Deleted those that it no longer has. Statuses only select
-	// existing generations.
+	// match. Existing selects generations that the catalog has, and Deleted selects generations that it no longer has. Statuses
+	// select only existing generations.
 	Statuses          []lifecycle.Status
 	Existing, Deleted bool
 	// Labels are the labels that an order must have.

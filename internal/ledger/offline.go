@@ -97,7 +97,7 @@ func changeUnused(ctx context.Context, url string, change func(*transaction) err
 // idleWithin is the maximum time to wait for a stopped server's sessions to close. idleAgain is the interval between checks.
 const idleWithin, idleAgain = 3 * time.Second, 100 * time.Millisecond
 
-// idle returns an error if a PostgreSQL database has other connections.
+// idle returns an error if a PostgreSQL database still has other connections after idleWithin.
 func (l *Ledger) idle(ctx context.Context) error {
 	if !l.IsShared() {
 		return nil

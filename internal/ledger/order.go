@@ -331,7 +331,7 @@ type Resolution struct {
 
 // Resolve records an operator's decision about an order whose outcome is unknown: its generation, or "" for none. possible is
 // false while the order may be resent under apiKey. If apiKey is empty, possible is false while it may be resent under any API
-// key. A decision can be corrected later. The journal and the audit record the operator.
+// key. A decision can be corrected later. The journal and the audit log name the operator.
 func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution) (before Order, possible bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o, taken, err := l.orderAndHolder(tx, apiKey, id, said.Generation)

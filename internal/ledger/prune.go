@@ -18,8 +18,8 @@ const (
 
 // Prune deletes orders from a ledger in memory, in steps: orders that are older than a day, and the oldest orders if there are
 // more than kept. It returns their number. Orders whose outcome is unknown are kept. Otherwise their callers could resend the
-// idempotency keys after the catalog has forgotten them. The amounts in the budgets remain. A durable ledger only deletes
-// rejected orders: see [Ledger.ForgetRefused].
+// idempotency keys after the catalog has forgotten them. The amounts in the budgets remain. From a durable ledger, Prune
+// deletes only rejected orders: see [Ledger.ForgetRefused].
 func (l *Ledger) Prune(ctx context.Context, kept int) (forgotten int, err error) {
 	if l.IsDurable() {
 		return 0, nil
@@ -45,8 +45,9 @@ func (l *Ledger) ForgetRefused(ctx context.Context) (forgotten int, err error) {
 	return forgotten, err
 }
 
-// surplusOrders selects orders with an outcome if there are more than $1. It ranks the orders of each owner from the newest to
-// the oldest and selects the lowest ranks, so that an owner with many orders does not displace the orders of other owners.
+// surplusOrders selects orders with an outcome if there are more than $1. It ranks each owner's orders from the newest to the
+// oldest, and selects the orders that rank last, so that an owner with many orders does not displace the orders of other
+// owners.
 const surplusOrders = `SELECT id FROM (SELECT id, order_time, ROW_NUMBER() OVER (PARTITION BY owner ORDER BY order_time DESC, id DESC) AS place FROM orders
 	WHERE state <> {open} AND (SELECT COUNT(*) FROM orders WHERE state <> {open}) > $1) AS ranked ORDER BY place, order_time DESC LIMIT -1 OFFSET $1`
 

@@ -32,7 +32,7 @@ type Recorder struct {
 func (r *Recorder) observation(cred catalog.Credential, v catalog.Version, notFound bool) ledger.Observation {
 	seen := ledger.Observation{Observation: lifecycle.Observation{Status: watch.StatusOf(v.State), CostCents: v.CostCents, Deleted: v.State == catalog.StateDeleted, NotFound: notFound}}
 	seen.Whole = !cred.IsShared()        // no later read adds details under a forwarded API key
-	if v.State != catalog.StateDeleted { // the record of a deletion has no details
+	if v.State != catalog.StateDeleted { // a deleted generation has no details to record
 		seen.Record = encodeRecord(v)
 	}
 	if v.Text != nil && len(*v.Text) <= mostText {

@@ -26,7 +26,7 @@ const (
 // with the same idempotency key wait for the same submission.
 type submission struct {
 	orders  *Orders
-	cred    catalog.Credential // credential of every attempt
+	cred    catalog.Credential // credential for every attempt
 	order   ledger.Order       // has inputs; has labels only if it was written for this submission
 	placed  time.Time          // time when the order was written
 	leaveBy time.Time          // time by which an attempt under the lease must be sent

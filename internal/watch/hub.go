@@ -16,7 +16,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// Hub polls the catalog for all watches and delivers the changes to them. No other type polls generations for watches.
+// Hub polls the catalog for all watches, and delivers the changes to them.
 type Hub struct {
 	cfg     Config
 	ctx     context.Context // context of all polls; no poll uses the context of a caller
