@@ -18,8 +18,8 @@ const (
 
 // Prune deletes orders from a ledger in memory, in steps: orders that are older than a day, and the oldest orders if there are
 // more than kept. It returns their number. Orders whose outcome is unknown are kept. Otherwise their callers could resend the
-// idempotency keys after the catalog has forgotten them. The amounts in the budgets remain. From a durable ledger, Prune
-// deletes only rejected orders: see [Ledger.ForgetRefused].
+// idempotency keys after the catalog has forgotten them. The amounts in the budgets remain. Prune does nothing in a durable
+// ledger, from which only [Ledger.ForgetRefused] deletes orders.
 func (l *Ledger) Prune(ctx context.Context, kept int) (forgotten int, err error) {
 	if l.IsDurable() {
 		return 0, nil
