@@ -10,20 +10,20 @@ import (
 // Summary contains the totals of the ledger.
 type Summary struct {
 	Owners []OwnerSummary `json:"owners,omitempty"` // sorted by name
-	// Unknown is the number of orders of unknown outcome. OldestUnknown is the age of the oldest of them.
+	// Unknown is the number of orders whose outcome is unknown. OldestUnknown is the age of the oldest of them.
 	Unknown       int64         `json:"unknown"`
 	OldestUnknown time.Duration `json:"oldestUnknown"`
 	// Events contains the owners with pending or abandoned events.
 	Events []EventSummary `json:"events,omitempty"`
-	// Contents contains the totals of the copies of results.
+	// Contents contains the totals for copies of results.
 	Contents ContentSummary `json:"contents"`
 }
 
 // OwnerSummary contains the totals of an owner's orders. They are zero if the owner has no orders.
 type OwnerSummary struct {
 	Owner string `json:"owner"`
-	// Orders is the number of placed orders. Unknown is the number of orders of unknown outcome. OldestUnknown is the age of
-	// the oldest of these.
+	// Orders is the number of placed orders. Unknown is the number of orders whose outcome is unknown. OldestUnknown is the age
+	// of the oldest of them.
 	Orders        int64         `json:"orders"`
 	Unknown       int64         `json:"unknown"`
 	OldestUnknown time.Duration `json:"oldestUnknown"`
@@ -32,7 +32,7 @@ type OwnerSummary struct {
 	RefundedCents    int64 `json:"refundedCents"`
 	ReservedCents    int64 `json:"reservedCents"`
 	UnconfirmedCents int64 `json:"unconfirmedCents"`
-	// Budgets are the current budgets that have a limit, by this process's configuration.
+	// Budgets are the current budgets that have a limit in this process's configuration.
 	Budgets []Budget `json:"budgets,omitempty"`
 }
 

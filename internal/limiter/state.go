@@ -8,8 +8,8 @@ import (
 // State is the state of a limiter.
 type State struct {
 	Closed    bool      `json:"closed"`              // all requests wait for the end of a pause, or for the request that goes first after it
-	Paused    time.Time `json:"pausedTill,omitzero"` // end of the latest pause; zero without a pause
-	Reason    Outcome   `json:"-"`                   // reason of the pause: [Throttled] or [Unavailable]
+	Paused    time.Time `json:"pausedTill,omitzero"` // end of the latest pause; zero if there was none
+	Reason    Outcome   `json:"-"`                   // reason for the pause: [Throttled] or [Unavailable]
 	Capped    bool      `json:"capped"`              // the daily cap is reached
 	NextProbe time.Time `json:"nextProbe,omitzero"`  // time when an order may probe the daily cap
 	PollRate  float64   `json:"pollRate"`            // maximum number of polls per second
