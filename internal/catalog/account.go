@@ -72,7 +72,7 @@ func readPrice(v JSON) (cents int64, ok bool) {
 	return 0, false
 }
 
-// agreedAmount reads an amount that is stated under one or more of the names. ok is false if one of these amounts is
+// agreedAmount reads an amount that a record has under one or more of the names. ok is false if one of these amounts is
 // unreadable, or if two of them differ.
 func agreedAmount(r *Record, names []string) (cents int64, found, ok bool) {
 	ok = true

@@ -295,7 +295,7 @@ func (b *contentBody) accept(s *contentStream, resp *http.Response, from int64) 
 	}
 	if !b.answered {
 		b.answered, b.etag = true, cmp.Or(etag, b.etag)
-		if resp.StatusCode/100 == 2 { // otherwise the type is the type of an error body
+		if resp.StatusCode/100 == 2 { // otherwise Content-Type describes an error body
 			b.contentType = resp.Header.Get("Content-Type")
 		}
 	}

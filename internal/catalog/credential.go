@@ -67,7 +67,7 @@ type Credential struct {
 	// Weight is the owner's share of the catalog's capacity, relative to other owners. Zero means 1.
 	Weight float64
 	key    func() Secret
-	sum    string // SHA-256 of an API key that does not change; otherwise empty
+	sum    string // SHA-256 of the API key if the key does not change; otherwise empty
 }
 
 // Forwarded returns the credential of a caller that sent its own API key.

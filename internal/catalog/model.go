@@ -85,8 +85,8 @@ func outputKind(v JSON) (OutputKind, bool) {
 	return outputWord(v)
 }
 
-// outputWord reads the last known word of a string, because the first words may describe the input. It only uses the first half
-// of a media type.
+// outputWord reads the last known word of a string, because the first words may describe the input. If the string is a media
+// type, it uses only the part before the slash.
 func outputWord(v JSON) (OutputKind, bool) {
 	s, _ := AsText(v)
 	s, _, _ = strings.Cut(strings.ToLower(s), "/")

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// maxKept is the maximum number of statements that a pool caches. Lists have a different statement for each combination of
-// filters.
+// maxKept is the maximum number of statements that a pool caches. The number of different statements is large, because lists
+// have one for each combination of filters.
 const maxKept = 100
 
 // pool is a connection pool that caches statements in the dialect of its database. It prepares SQLite statements, because most

@@ -89,7 +89,7 @@ const (
 	Reused
 )
 
-// Step is the reaction to an event.
+// Step is the reaction to an event: the order to record, the next action, and the answer for the caller.
 type Step struct {
 	Order  Order // order to record
 	Action Action
