@@ -158,7 +158,7 @@ type Stats struct {
 	Pollers     int `json:"keys"`    // number of credentials with current or recent watches
 	Generations int `json:"-"`       // number of generations with current or recent watches
 	Active      int `json:"active"`  // number of generations that a watch or an unsettled order of this process waits for
-	Watches     int `json:"watches"` // number of open watches, including waits
+	Watches     int `json:"watches"` // number of open watches, including calls to WaitGeneration
 
 	Conditions [ConditionCredentialRejected + 1]int `json:"-"`        // number of pollers by the condition of the catalog
 	Paused     int                                  `json:"-"`        // number of pollers that pause after a 429 or an outage
