@@ -138,7 +138,7 @@ func holdContents(t *testing.T, admin string) {
 			t.Errorf("the metrics lack %s", want)
 		}
 	}
-	if _, status := request(t, http.MethodGet, "http://"+admin+"/status.json", ""); !strings.Contains(string(status), `"copies":{`) {
+	if _, status := request(t, http.MethodGet, "http://"+admin+"/status.json", ""); !strings.Contains(string(status), `"copies":true`) {
 		t.Errorf("the status page does not report copies: %s", status)
 	}
 }

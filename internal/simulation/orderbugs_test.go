@@ -104,7 +104,7 @@ var orderBugs = []bug{
 	},
 	{
 		name:   "a label's budget is not released",
-		edits:  []edit{{ledgerDir, "Ledger.conclude", "tx.exec(_, o.ID)", "tx.exec(\"DELETE FROM labels WHERE order_id = $1\", o.ID)"}},
+		edits:  []edit{{ledgerDir, "Ledger.conclude", "WHERE order_id = $1 AND budgeted = 0`", "WHERE order_id = $1`"}},
 		jobs:   seeds("teams-short", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"the ledger equals its journal"},
 	},
@@ -319,7 +319,7 @@ func (t *transaction) tellLater(before, after Order, text *string) error {
 	},
 	{
 		name:   "the threshold of a month is not told",
-		edits:  []edit{{ledgerDir, "transaction.tellOwner", "l.periods(o.Time)", "l.periods(o.Time)[:1]"}},
+		edits:  []edit{{ledgerDir, "transaction.tellOwner", "Limits.periods(o.Time)", "Limits.periods(o.Time)[:1]"}},
 		jobs:   seeds("events-short", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"every recorded event arrives, and no other"},
 	},

@@ -102,10 +102,9 @@ const (
 	// FAILED_PRECONDITION. The price exceeds max_cost_cents; the metadata has price_cents and
 	// max_cost_cents. Retryable: with a higher limit.
 	ErrorReason_PRICE_ABOVE_LIMIT ErrorReason = 31
-	// RESOURCE_EXHAUSTED, over REST 402. The budget of the team, or of the value of a label, does not
-	// cover the price. QuotaFailure has the details, and the metadata has window, reset_time,
-	// remaining_cents and price_cents, and for a label label_name and label_value. Retryable: after
-	// reset_time; there is no RetryInfo.
+	// RESOURCE_EXHAUSTED, over REST 402. The budget of the team or of a label value does not cover the
+	// price. The metadata has window, reset_time, remaining_cents and price_cents; for a label also
+	// label_name, label_value. Retryable: after reset_time; there is no RetryInfo.
 	ErrorReason_BUDGET_EXCEEDED ErrorReason = 32
 	// RESOURCE_EXHAUSTED. The API key has reached the daily cap that the catalog has set;
 	// QuotaFailure has the details. Retryable: on the next day; there is no RetryInfo.

@@ -1657,8 +1657,8 @@ type WatchEventsRequest struct {
 	// The resume_token of the last message that the caller has processed. The stream continues after
 	// it. If empty, start_time applies. Over REST, the header Last-Event-ID may contain it.
 	ResumeToken string `protobuf:"bytes,1,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
-	// Time of the first event, if resume_token is empty. The stream starts with the first event
-	// written at this time or later that is still kept. If unset, it starts with the next event.
+	// If resume_token is empty, the stream starts with the oldest stored event that was written at
+	// this time or later. If unset, it starts with the next event.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	// Filter of the events. If unset, all events of the owner are sent.
 	Filter *EventFilter `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`

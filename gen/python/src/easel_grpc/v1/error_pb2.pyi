@@ -94,10 +94,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     max_cost_cents. Retryable: with a higher limit.
     """
     BUDGET_EXCEEDED: _ErrorReason.ValueType  # 32
-    """RESOURCE_EXHAUSTED, over REST 402. The budget of the team, or of the value of a label, does not
-    cover the price. QuotaFailure has the details, and the metadata has window, reset_time,
-    remaining_cents and price_cents, and for a label label_name and label_value. Retryable: after
-    reset_time; there is no RetryInfo.
+    """RESOURCE_EXHAUSTED, over REST 402. The budget of the team or of a label value does not cover the
+    price. The metadata has window, reset_time, remaining_cents and price_cents; for a label also
+    label_name, label_value. Retryable: after reset_time; there is no RetryInfo.
     """
     API_KEY_DAILY_CAP: _ErrorReason.ValueType  # 33
     """RESOURCE_EXHAUSTED. The API key has reached the daily cap that the catalog has set;
@@ -322,10 +321,9 @@ PRICE_ABOVE_LIMIT: ErrorReason.ValueType  # 31
 max_cost_cents. Retryable: with a higher limit.
 """
 BUDGET_EXCEEDED: ErrorReason.ValueType  # 32
-"""RESOURCE_EXHAUSTED, over REST 402. The budget of the team, or of the value of a label, does not
-cover the price. QuotaFailure has the details, and the metadata has window, reset_time,
-remaining_cents and price_cents, and for a label label_name and label_value. Retryable: after
-reset_time; there is no RetryInfo.
+"""RESOURCE_EXHAUSTED, over REST 402. The budget of the team or of a label value does not cover the
+price. The metadata has window, reset_time, remaining_cents and price_cents; for a label also
+label_name, label_value. Retryable: after reset_time; there is no RetryInfo.
 """
 API_KEY_DAILY_CAP: ErrorReason.ValueType  # 33
 """RESOURCE_EXHAUSTED. The API key has reached the daily cap that the catalog has set;

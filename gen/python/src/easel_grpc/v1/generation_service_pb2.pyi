@@ -970,8 +970,8 @@ class WatchEventsRequest(_message.Message):
     """
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
-        """Time of the first event, if resume_token is empty. The stream starts with the first event
-        written at this time or later that is still kept. If unset, it starts with the next event.
+        """If resume_token is empty, the stream starts with the oldest stored event that was written at
+        this time or later. If unset, it starts with the next event.
         """
 
     @_builtins.property

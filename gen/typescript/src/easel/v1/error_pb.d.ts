@@ -178,10 +178,9 @@ export enum ErrorReason {
   PRICE_ABOVE_LIMIT = 31,
 
   /**
-   * RESOURCE_EXHAUSTED, over REST 402. The budget of the team, or of the value of a label, does not
-   * cover the price. QuotaFailure has the details, and the metadata has window, reset_time,
-   * remaining_cents and price_cents, and for a label label_name and label_value. Retryable: after
-   * reset_time; there is no RetryInfo.
+   * RESOURCE_EXHAUSTED, over REST 402. The budget of the team or of a label value does not cover the
+   * price. The metadata has window, reset_time, remaining_cents and price_cents; for a label also
+   * label_name, label_value. Retryable: after reset_time; there is no RetryInfo.
    *
    * @generated from enum value: BUDGET_EXCEEDED = 32;
    */

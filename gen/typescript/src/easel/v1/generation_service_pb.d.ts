@@ -783,8 +783,8 @@ export declare type WatchEventsRequest = Message<"easel.v1.WatchEventsRequest"> 
   resumeToken: string;
 
   /**
-   * Time of the first event, if resume_token is empty. The stream starts with the first event
-   * written at this time or later that is still kept. If unset, it starts with the next event.
+   * If resume_token is empty, the stream starts with the oldest stored event that was written at
+   * this time or later. If unset, it starts with the next event.
    *
    * @generated from field: google.protobuf.Timestamp start_time = 2;
    */
