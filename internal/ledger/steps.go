@@ -29,14 +29,6 @@ func (l *Ledger) inSteps(ctx context.Context, step func(tx *transaction, from in
 	}
 }
 
-// changeInSteps runs a statement with [Ledger.inSteps]. In the statement, $1 is the earliest time of the rows to change, $2 is
-// their maximum number, and $3 is the first of args. The statement returns the time of each row.
-func (l *Ledger) changeInSteps(ctx context.Context, text string, args ...any) (rows int, err error) {
-	return l.inSteps(ctx, func(tx *transaction, from int64) ([]int64, error) {
-		return collect(tx, func(row scanner, at *int64) error { return row.Scan(at) }, text, slices.Concat([]any{from, stepRows}, args)...)
-	})
-}
-
 // eachOwner returns a query for the owners of the rows that match a condition. It skips from one owner to the next in an index.
 // A condition on each_of.owner can be appended.
 func eachOwner(table, condition string) string {
