@@ -39,9 +39,9 @@ func cureOf(err error) string {
 	case errors.As(err, &known):
 		return ""
 	case errors.As(err, &file):
-		return orElse(cures[sqliteCodes[file.Code()&0xff]])
+		return orElse(remedies[sqliteCodes[file.Code()&0xff]])
 	case errors.As(err, &server):
-		return orElse(cures[server.Code])
+		return orElse(remedies[server.Code])
 	case errors.As(err, &connection) && !errors.Is(err, context.Canceled), errors.As(err, &dial) && !errors.Is(err, context.DeadlineExceeded):
 		return "PostgreSQL can't be reached: check that it is running, and check host, port and sslmode"
 	}
@@ -71,8 +71,8 @@ var sqliteCodes = map[int]string{
 	3: "rights", 5: "busy", 6: "busy", 8: "readonly", 10: "disk", 11: "damaged", 13: "53100", 14: "path", 23: "rights", 26: "damaged",
 }
 
-// cures contains the remedies for database errors. The keys are the error codes of PostgreSQL and the names in sqliteCodes.
-var cures = map[string]string{
+// remedies contains the remedies for database errors. The keys are the error codes of PostgreSQL and the names in sqliteCodes.
+var remedies = map[string]string{
 	"busy":     "another process uses the file, and SQLite supports only one: stop the other process, or use a postgres:// ledger for replicas",
 	"readonly": "ledger is read-only: allow this user to write to the file and its directory",
 	"rights":   "access to the file denied: allow this user to write to the file and its directory",

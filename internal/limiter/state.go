@@ -8,7 +8,7 @@ import (
 // State is the state of a limiter.
 type State struct {
 	Closed    bool      `json:"closed"`              // all requests wait for the end of a pause, or for the request that goes first after it
-	Paused    time.Time `json:"pausedTill,omitzero"` // end of the latest pause; zero if there was none
+	Paused    time.Time `json:"pausedTill,omitzero"` // end of the latest pause; zero before the first pause
 	Reason    Outcome   `json:"-"`                   // reason for the pause: [Throttled] or [Unavailable]
 	Capped    bool      `json:"capped"`              // the daily cap is reached
 	NextProbe time.Time `json:"nextProbe,omitzero"`  // time when an order may probe the daily cap
@@ -41,7 +41,7 @@ func (l *Limiter) State() State {
 	return s
 }
 
-// Pause returns the end of the latest pause, or zero if there was none. closed means that all requests wait for this end, or
+// Pause returns the end of the latest pause, or zero before the first pause. closed means that all requests wait for this end, or
 // for the request that goes first after it.
 func (l *Limiter) Pause() (until time.Time, closed bool) {
 	l.mu.Lock()
