@@ -26,7 +26,7 @@ func existing(url string) (location, error) {
 		return at, err
 	}
 	if _, err := os.Stat(at.file); err != nil {
-		return at, &refusal{cures["path"], err}
+		return at, &refusal{remedies["path"], err}
 	}
 	return at, nil
 }

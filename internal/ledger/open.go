@@ -105,20 +105,20 @@ func (l *Ledger) take(file string) error {
 		if errors.Is(err, os.ErrPermission) {
 			cure = "rights"
 		}
-		return &refusal{cures[cure], err}
+		return &refusal{remedies[cure], err}
 	}
 	if file, err = filepath.EvalSymlinks(file); err != nil { // SQLite names -wal and -shm after the target of a symbolic link
-		return &refusal{cures["path"], errors.Join(err, made.Close())}
+		return &refusal{remedies["path"], errors.Join(err, made.Close())}
 	}
 	for _, part := range []string{"", "-wal", "-shm"} { // these files remain after a process was killed
 		_ = os.Chmod(file+part, fileMode) // fails for another user's file; startup warns about that
 	}
 	if err := made.Close(); err != nil {
-		return &refusal{cures["disk"], err}
+		return &refusal{remedies["disk"], err}
 	}
 	lock, err := os.OpenFile(file+".lock", os.O_CREATE|os.O_RDWR, fileMode) //nolint:gosec // the operator names it
 	if err != nil {
-		return &refusal{cures["path"], err}
+		return &refusal{remedies["path"], err}
 	}
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = lock.Close()
@@ -126,7 +126,7 @@ func (l *Ledger) take(file string) error {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			cure = "busy"
 		}
-		return &refusal{cures[cure], fmt.Errorf("lock %s: %w", lock.Name(), err)}
+		return &refusal{remedies[cure], fmt.Errorf("lock %s: %w", lock.Name(), err)}
 	}
 	l.lock = lock
 	return nil
