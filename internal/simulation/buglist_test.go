@@ -19,7 +19,7 @@ const (
 	watchDir     = "internal/watch"
 )
 
-// bugs are the bugs that the simulation must catch. Each of them either was a real bug in such a program, or is a
+// bugs are the bugs that the simulation must catch. Each is either a bug that a program of this kind really had, or a
 // mistake that a hasty change could introduce.
 var bugs = slices.Concat(stackBugs, orderBugs, limiterBugs)
 

@@ -34,7 +34,7 @@ type caller struct {
 	stream int
 	at     int // index of the replica that it calls
 
-	refused string // reason for which its last order was rejected
+	refused string // reason why its last order was rejected
 }
 
 func (w *world) caller(t *tenant, name string) *caller {
@@ -56,8 +56,7 @@ func (c *caller) start(f func(c *caller)) {
 	})
 }
 
-// countHelper changes the number of running callers with a name by by, so that callers that never finish can be
-// reported.
+// countHelper adds by to the number of running callers with the given name. The report lists callers that never finish.
 func (w *world) countHelper(name string, by int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -197,7 +196,7 @@ func (c *caller) picture() order {
 func (c *caller) key() string { return fmt.Sprintf("%s-%x", c.name, c.random.Uint64()) }
 
 // buy places an order as a correct client does: it resends the order with the same key after every error that allows a
-// retry. first is the timeout of the first attempt, so that the caller may abandon the attempt.
+// retry. first is the timeout of the first attempt.
 func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 	patience, maybe, began := first, false, c.world.history.Since()
 	for attempt := 1; !c.over(); attempt++ {
@@ -276,7 +275,7 @@ func refuses(code codes.Code, reason string) bool {
 	return false
 }
 
-// moment converts a time by the world's clock to an offset in the history.
+// moment converts a time on the world's clock to an offset in the history.
 func (w *world) moment(t time.Time) time.Duration {
 	if t.IsZero() || t.Unix() == 0 {
 		return -1
@@ -296,8 +295,8 @@ type viewing struct {
 // messages is a function that returns the next message of a stream for a single generation.
 type messages = func() (*easelv1.WatchGenerationResponse, error)
 
-// follow watches a generation until the goal is reached. It reconnects after errors, silence and shutdowns of replicas.
-// It reports whether the goal was reached.
+// follow watches a generation until a stream ends with OK. It reconnects after errors, silence and shutdowns of
+// replicas. It reports whether it has received a terminal state.
 func (c *caller) follow(v viewing) bool {
 	v.every = c.heartbeat(v.every)
 	known, last := "", easelv1.State_STATE_UNSPECIFIED
@@ -322,8 +321,8 @@ func (c *caller) follow(v viewing) bool {
 	return false
 }
 
-// heartbeat returns the given or the default interval plus a random part of a millisecond, because many timeouts are
-// also multiples of 15 s.
+// heartbeat returns the given or the default interval plus a random part of a millisecond. The random part separates
+// heartbeats from timeouts, many of which are also multiples of 15 s.
 func (c *caller) heartbeat(every time.Duration) time.Duration {
 	return cmp.Or(every, 15*time.Second) + time.Duration(c.random.Int64N(1e6))
 }

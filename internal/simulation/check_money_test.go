@@ -35,7 +35,7 @@ func onlyWhatIsKnown(o *outcome, say promises.Say) {
 			if e.Outcome == promises.NotPlacedByThisCall && r.at >= e.Since && o.isOwn(e, r) && !slices.Contains(definite, r.status) {
 				say(e, "the error reports the order as not placed by this call, but it was sent at %v", r.at)
 			}
-			if !o.plan.Held && e.Outcome == promises.NotPlacedByThisCall { // its API key was not verified, and the ledger was not read
+			if !o.plan.Held && e.Outcome == promises.NotPlacedByThisCall { // the API key was not verified, so an earlier request of this process may be missing in the error
 				continue
 			}
 			if reason != "SUBMISSION_OUTCOME_UNKNOWN" && reason != "SUBMISSION_IN_PROGRESS" && reason != "LEDGER_UNAVAILABLE" && code != "DeadlineExceeded" && reason != "" &&

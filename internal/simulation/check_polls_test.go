@@ -29,7 +29,7 @@ func (o *outcome) polls() map[account][]request {
 	return polls
 }
 
-// bucket has the tokens of polls: those of a second at most.
+// bucket is a token bucket for polls. It holds the tokens of at most one second.
 type bucket struct {
 	at     time.Duration
 	tokens float64
@@ -78,15 +78,15 @@ func pollsKeepToRate(o *outcome, say promises.Say) {
 	}
 }
 
-// oncePolled checks that no two polls of one generation overlap. They must not follow each other
-// faster than the minimum interval, except for the read that confirms a list.
+// oncePolled checks that polls of the same generation do not overlap, and that they are at least the minimum interval
+// apart. Only the read that confirms a list may follow sooner.
 func oncePolled(o *outcome, say promises.Say) {
 	for who, list := range o.polls() {
 		o.onceIn(list, who, say)
 	}
 }
 
-// onceIn checks oncePolled for the requests of one process. Two replicas may poll one generation at once.
+// onceIn checks oncePolled for the requests of one process. Two replicas may poll the same generation at the same time.
 func (o *outcome) onceIn(list []request, who account, say promises.Say) {
 	last := map[string][]request{} // the last reads of each path, up to three
 	for _, r := range list {
@@ -108,8 +108,8 @@ func (o *outcome) onceIn(list []request, who account, say promises.Say) {
 	}
 }
 
-// outageIsProbed counts the polls in an outage after its first minute. They become rarer, finally
-// at least 27 s apart, however many generations are watched.
+// outageIsProbed checks the number of polls after the first minute of an outage. Polls become rarer until they are at
+// least 27 s apart, regardless of the number of watched generations.
 func outageIsProbed(o *outcome, say promises.Say) {
 	for _, f := range o.faults {
 		if f.reach != reachOutage || f.to-f.from < 3*time.Minute || o.mixed(f) {
@@ -132,7 +132,7 @@ func outageIsProbed(o *outcome, say promises.Say) {
 	}
 }
 
-// callsRetryLittle counts the repeats of calls that read: each is repeated at most while the bucket of retries lasts.
+// callsRetryLittle checks that a process retries only a few reading calls during an outage.
 func callsRetryLittle(o *outcome, say promises.Say) {
 	for _, f := range o.faults {
 		if f.reach != reachOutage || o.mixed(f) {
@@ -168,8 +168,9 @@ func nobodyPolls(o *outcome, say promises.Say) {
 	}
 }
 
-// Maximum numbers of requests in a minute without watchers. A render of an unsettled order is polled every 10 s at most, and the settle
-// job reads it twice. A minute after the last watcher has left, no new render is polled more often.
+// Maximum numbers of requests in a minute without watchers. The render of an unsettled order is polled every 10 s or
+// less often, and the settlement job reads it twice. A minute after the last watcher disconnected, no further render is
+// polled more often.
 const (
 	maxAloneReads = 12 // for one render
 	maxAloneLists = 24

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// troubled reports whether a trouble was active at a time, or had ended at most after earlier.
+// troubled reports whether a trouble was active at a time, or had ended not longer than after before that time.
 func (o *outcome) troubled(id string, at, after time.Duration) bool {
 	return slices.ContainsFunc(o.faults, func(f span) bool { return f.id == id && f.from <= at && at <= f.to+after })
 }

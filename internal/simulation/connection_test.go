@@ -87,7 +87,8 @@ func (c *ledgerConn) Commit() error {
 	return g.way(ctx)
 }
 
-// steps returns the steps of an order before and after the commit, or noStep if the transaction is not such a step.
+// steps returns the steps of an order directly before and after the commit. They are noStep if the transaction neither
+// writes an order nor records an outcome.
 func (c *ledgerConn) steps() (before, after step) {
 	if c.begun < 0 {
 		return noStep, noStep

@@ -70,8 +70,8 @@ func (j job) run(ctx context.Context, binary string) (r report) {
 	return r
 }
 
-// repeated is the number of runs for each run that is repeated. The repeated run must be identical to the nanosecond,
-// because otherwise a failing seed could not be analyzed.
+// repeated is the number of seeds for each seed that runs twice. Both runs must be identical to the nanosecond, because
+// otherwise a failing seed could not be analyzed.
 const repeated = 20
 
 // TestSimulate implements 'make simulate'.

@@ -7,7 +7,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// These are the faults of the limiter, in which demand exceeds the catalog's rate.
+// These faults test the limiter. Demand exceeds the catalog's rate or its daily cap, or the catalog requests a pause.
 func init() {
 	acts["G1"] = faultAction{reach: reachNobody, victim: flood}
 	acts["G2"] = faultAction{reach: reachOrders, victim: orderPastTheCap, begin: func(s *runningFault) (func(), func() int) {

@@ -29,7 +29,7 @@ type replica struct {
 
 	mu      sync.Mutex
 	count   int
-	process *process // nil while none runs
+	process *process // nil while no process runs
 }
 
 // process is a running instance of Easel.

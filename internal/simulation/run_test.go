@@ -72,8 +72,7 @@ func simulate(t *testing.T, p plan) (o *outcome) {
 	return o
 }
 
-// run runs the world until its plan ends. It then ends all faults, and waits until all callers have reached their
-// goals.
+// run runs the world until its plan ends. It then ends all faults, and waits until all callers have finished.
 func (w *world) run() *outcome {
 	o := &outcome{plan: w.plan, Run: w.newRun()}
 	w.start()

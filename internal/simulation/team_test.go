@@ -54,7 +54,8 @@ func (w *world) token(tenant string) string {
 	return fmt.Sprintf("simulated_token_%s_%x", tenant, w.seed("token "+tenant))
 }
 
-// tenantNames returns the tenants' names. The plan does not count the last ones.
+// tenantNames returns the tenants' names. The last name may be of an additional tenant, which the plan's number does
+// not include.
 func (p plan) tenantNames() []string {
 	names := []string{"t1", "t2", "t3", "t4", "t5", "t6"}[:p.Tenants:p.Tenants]
 	switch {

@@ -32,7 +32,7 @@ type request struct {
 	key     string // Idempotency-Key
 	status  int    // zero if there was no response
 	attempt int    // number of the attempt within its call
-	cut     bool   // its own context canceled it
+	cut     bool   // canceled by its own context
 
 	undialed bool // the process could not connect
 	after    time.Duration
@@ -80,7 +80,7 @@ type tap struct {
 	traffic *traffic
 	process string
 	seed    uint64
-	tenants map[string]string // names of keys
+	tenants map[string]string // tenant names by API key
 	owner   *process
 	world   *world
 

@@ -208,8 +208,8 @@ func waitFor(after string) map[string]string { return map[string]string{"Retry-A
 
 const tooMany = `{"code":"RATE_LIMITED","message":"Too many requests."}`
 
-// acts are the faults that the simulation covers. The packages that use sockets, disks and signals test the faults of
-// these.
+// acts are the faults that the simulation covers. Faults of sockets, disks and signals are tested in the packages that
+// use them.
 var acts = map[string]faultAction{
 	"U1": uplinks(reachCatalog, refused, false),
 	"U2": broken(reachCatalog, watchOne, reads, sandbox.Fault{Hang: true}),
