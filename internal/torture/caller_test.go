@@ -74,7 +74,7 @@ func (w *world) connect(callers int) {
 	}
 }
 
-// largeEvery is the number of orders for each large order.
+// One order in largeEvery is large.
 const largeEvery = 8
 
 // orderOf returns the n-th order of a team. Some orders are large, and some have a cost limit.
@@ -166,8 +166,8 @@ func (c *caller) note(e promises.Event) {
 	c.world.record.Add(e)
 }
 
-// ask sends an order, records the response, and returns the order's outcome. It returns an error if the response is one
-// that no order may get.
+// ask sends an order, records the response, and returns the order's outcome. It returns an error if no order may get
+// such a response.
 func (c *caller) ask(ctx context.Context, request *easelv1.CreateGenerationRequest) (outcome, error) {
 	order, since := request.GetIdempotencyKey(), c.world.record.Since()
 	c.note(promises.Event{Kind: promises.Ordered, Text: order})

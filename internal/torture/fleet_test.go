@@ -221,7 +221,7 @@ func (w *watcher) note(e promises.Event) {
 	w.fleet.record.Add(e)
 }
 
-// watch opens a stream at a replica, and reports whether the goal was reached.
+// watch opens a stream at a replica, and reports whether the stream ended because the generation had ended.
 func (w *watcher) watch(ctx context.Context, replica int) bool {
 	w.mu.Lock()
 	w.on = replica

@@ -21,7 +21,7 @@ var (
 // renewal is longer than the interval at which a replica renews its row.
 const renewal = 12 * time.Second
 
-// TestReplicasKeepAllWatches watches through replicas over one database while something happens to them. N1, C2
+// TestReplicasKeepAllWatches watches through replicas that share a database, while a fault affects them. N1, C2
 func TestReplicasKeepAllWatches(t *testing.T) {
 	for _, c := range []struct {
 		name     string
