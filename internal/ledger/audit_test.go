@@ -58,7 +58,7 @@ func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {
 		observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9)})
 		l.Exec(t, "UPDATE events SET state = 1")
 		since := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
-		for range 2 { // the second run resends nothing
+		for range 2 { // the second replay finds nothing to resend, and adds no line
 			if _, _, err := l.Replay(t.Context(), ledger.EventFilter{Owner: "studio", Since: since}, ledger.EventPosition{}, ada); err != nil {
 				t.Fatal(err)
 			}
@@ -79,12 +79,12 @@ func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {
 			`ada 192.0.2.7 order.erase   {"wanted":"studio's","erased":1,"orders":{"studio":["` + o.ID + `"]}}`,
 		}
 		if got := auditOf(t, l); !slices.Equal(got, want) {
-			t.Errorf("the audit is\n%s\nand not\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			t.Errorf("the audit trail is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		if got := strings.Join(told, " "); got != "order.resolve order.resolve events.replay content.fetch order.erase" {
-			t.Errorf("told is %s", got)
+			t.Errorf("the operator was notified of %s", got)
 		}
 	})
 }
@@ -108,13 +108,13 @@ func TestTheAuditNamesWhatWasErasedNow(t *testing.T) {
 		}
 		want := []string{`ada 192.0.2.7 order.erase   {"wanted":"studio's","erased":1,"orders":{"studio":["` + ids["g2"] + `"]}}`}
 		if got := auditOf(t, l); !slices.Equal(got, want) {
-			t.Errorf("the audit is %q and not %q", got, want)
+			t.Errorf("the audit trail is %q, want %q", got, want)
 		}
 	})
 }
 
 func TestWhatCanNotBeAuditedIsNotDone(t *testing.T) {
-	refuse := map[bool]string{ // statements; the key is true for a SQLite file
+	refuse := map[bool]string{ // statements by whether the ledger is a SQLite file
 		true:  "CREATE TRIGGER none BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no line'); END",
 		false: "ALTER TABLE audit ADD CONSTRAINT none CHECK (actor = '')",
 	}

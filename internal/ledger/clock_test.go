@@ -27,10 +27,10 @@ func TestTheDatabasesClockDecidesForEveryReplica(t *testing.T) { // fault T12
 		next.Limits = r.Limits
 		_, _, err := wrong.Write(t.Context(), next)
 		if full, ok := errors.AsType[*ledger.BudgetError](err); !ok || full.RemainingCents != 9 || full.Reset.Before(o.Time) {
-			t.Errorf("it has another month: %v", err)
+			t.Errorf("the second replica uses another month: %v", err)
 		}
 		if _, step := call(t, wrong, r); step.Action != lifecycle.Wait {
-			t.Errorf("it does not see the other's lease: %+v", step)
+			t.Errorf("the second replica does not see the first replica's lease: %+v", step)
 		}
 		for _, edge := range []struct {
 			later  string
@@ -42,10 +42,10 @@ func TestTheDatabasesClockDecidesForEveryReplica(t *testing.T) { // fault T12
 			}
 		}
 		if _, step := call(t, wrong, r); step.Answer != lifecycle.Unresolved {
-			t.Errorf("after the window its caller is told %+v", step)
+			t.Errorf("after the window the step for the caller is %+v", step)
 		}
 	})
 	if _, step := call(t, right, r); step.Answer != lifecycle.Unresolved {
-		t.Errorf("after the window the other replica tells %+v", step)
+		t.Errorf("after the window the step at the first replica is %+v", step)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// If the response to a commit is lost, it is unknown whether the order was written. The commit is not repeated, and the
-// caller does not receive an error that means that nothing was recorded.
+// If the response to a commit is lost, the ledger does not know whether the order was written. It does not repeat the
+// commit, and it does not return an error that means that nothing was written.
 func TestACommitWhoseAnswerIsLostIsInDoubt(t *testing.T) { // fault M2
 	for _, mode := range []string{"cache_statement", "exec", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestACommitWhoseAnswerIsLostIsInDoubt(t *testing.T) { // fault M2
 			}
 			relay.cuts.Store(false)
 			if o, step := call(t, open(t, at), request("k")); o.Leases != 1 || step.Action != lifecycle.Wait {
-				t.Errorf("the order has %d leases, and its next caller is told %+v", o.Leases, step)
+				t.Errorf("the order has %d leases, and the step for the next caller is %+v", o.Leases, step)
 			}
 		})
 	}

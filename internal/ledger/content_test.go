@@ -127,7 +127,7 @@ func TestNewRequestAfterACopyHasAJob(t *testing.T) {
 	})
 }
 
-// If another copy is requested during an attempt, the request does not end with this attempt.
+// If another copy is requested during an attempt, the request gets an attempt of its own.
 func TestNewRequestDuringTheLastAttemptHasAnAttempt(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1")

@@ -51,7 +51,7 @@ func TestALedgerIsCopiedToTheOtherDatabaseAndBack(t *testing.T) {
 			}
 		}
 		l := open(t, back)
-		conclude(t, l, write(t, l, request("a new one")), lifecycle.Named, "g-new") // triggers write the journal again
+		conclude(t, l, write(t, l, request("a new one")), lifecycle.Named, "g-new") // the triggers that write the journal work again after the copy
 		for statement, says := range map[string]string{"UPDATE movements SET cents = 1": "only ever added", "DELETE FROM movements": "only ever added"} {
 			if err := l.Refuse(t, statement); err == nil || !strings.Contains(err.Error(), says) {
 				t.Errorf("%s: %v", statement, err)
@@ -68,7 +68,7 @@ func TestALedgerIsCopiedToTheOtherDatabaseAndBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := ledger.Open(t.Context(), ledger.Config{URL: copied, Catalog: "https://another.example"}); err == nil || !strings.Contains(err.Error(), "belongs to the catalog") {
-			t.Errorf("the copy belongs to nobody: %v", err)
+			t.Errorf("the copy opens for another catalog: %v", err)
 		}
 	})
 }
@@ -94,7 +94,7 @@ func TestCopiedLedgerDeliversPendingEventsInOrder(t *testing.T) {
 	})
 }
 
-// An interrupted copy leaves nothing behind, so that the same command can start again.
+// An interrupted copy leaves nothing behind, so the same command can run again.
 func TestAnInterruptedCopyLeavesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, to string) {
 		from := "sqlite:" + filepath.Join(t.TempDir(), "from.db")

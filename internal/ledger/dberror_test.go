@@ -18,7 +18,7 @@ func wantRefusal(t *testing.T, url, cure string) {
 	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window})
 	if err == nil {
 		_ = l.Close()
-		t.Fatal("it opens")
+		t.Fatal("the unusable ledger opens")
 	}
 	wantCure(t, err, cure)
 }
@@ -30,7 +30,7 @@ func wantCure(t *testing.T, err error, cure string) {
 	}
 	text := err.Error()
 	if !strings.Contains(text, "EASEL_LEDGER_URL") || !strings.Contains(text, cure) || strings.Contains(text, "\n") {
-		t.Errorf("%q does not say %q in one line", text, cure)
+		t.Errorf("%q is not a single line that contains %q", text, cure)
 	}
 	if strings.Contains(text, "hunter2") {
 		t.Errorf("the password is in %q", text)
@@ -131,7 +131,7 @@ func TestADatabaseThatCantBeUsedSaysWhy(t *testing.T) {
 	} {
 		wantRefusal(t, url, cure)
 		_, err := ledger.Verify(t.Context(), url, nil)
-		wantCure(t, err, map[bool]string{true: cure, false: "ledger not found"}[cure != "permission denied"]) // finding that the table is missing needs no permissions
+		wantCure(t, err, map[bool]string{true: cure, false: "ledger not found"}[cure != "permission denied"]) // a user without permissions only learns that the table is missing
 	}
 	_, err := ledger.Verify(t.Context(), as(url.UserPassword(user, "hunter22"), func(*url.URL) {}), nil)
 	wantCure(t, err, "password authentication failed")
@@ -143,7 +143,7 @@ func TestAnIncompatibleSchemaIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		change(t, url, "UPDATE facts SET value = '99' WHERE name = 'schema'")
-		if err := open(t, url).Close(); err != nil { // the earlier release also works with a later schema
+		if err := open(t, url).Close(); err != nil { // a release may open a ledger with a later schema if the schema is compatible
 			t.Fatal(err)
 		}
 		change(t, url, "UPDATE facts SET value = '99' WHERE name = 'needed_schema'")

@@ -108,10 +108,10 @@ func TestWhatIsErasedIsInNoByteOfTheLedger(t *testing.T) {
 			t.Errorf("the order is %+v", kept)
 		}
 		if _, step := call(t, l, request("secret")); step.Answer != lifecycle.Replay {
-			t.Errorf("its idempotency key is answered %v", step.Answer)
+			t.Errorf("a repeat of the erased order returns %v", step.Answer)
 		}
 		if lines, err := l.Movements(t.Context(), o.ID); err != nil || len(lines) < 3 {
-			t.Errorf("its journal is %v, %v", lines, err)
+			t.Errorf("the journal of the erased order is %v, %v", lines, err)
 		}
 		if again, found, err := l.Get(t.Context(), unknown.ID); err != nil || !found || again.Inputs == "" {
 			t.Errorf("an order that may be resent has lost its inputs: %v", err)

@@ -367,7 +367,7 @@ func TestEventIsGivenUpAfterADay(t *testing.T) {
 			}
 		}
 		if due := dueEvents(t, l, "studio"); !slices.Equal(due, []string{"g1 refunded", "g2 succeeded"}) {
-			t.Errorf("then due are %q", due)
+			t.Errorf("after the event was given up, %q are due", due)
 		}
 		if given, err := l.Events(t.Context(), ledger.EventFilter{Owner: "studio", GivenUp: true}, 10); err != nil || len(given) != 1 || given[0].ID != failed || given[0].Problem != "500" || given[0].Attempts != 1 {
 			t.Errorf("given up are %+v, %v", given, err)

@@ -21,7 +21,7 @@ func TestALateGenerationIsRecordedUnderAReusedKey(t *testing.T) { // faults M2, 
 		second := write(t, l, request("monday"))
 		step, err := l.Conclude(t.Context(), first.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "gen_1", CostCents: cents(11), Written: &first})
 		if err != nil || step.Action != lifecycle.Report || step.Answer != lifecycle.Replay {
-			t.Errorf("the late generation gives %+v, %v", step, err)
+			t.Errorf("recording the late generation returns %+v, %v", step, err)
 		}
 		if own, err := l.Own(t.Context(), nil, "gen_1"); err != nil || own["gen_1"].ID != first.ID || *own["gen_1"].CostCents != 11 {
 			t.Errorf("the ledger has %+v, %v", own, err)
@@ -44,12 +44,12 @@ func TestAContradictionIsNotAnOutage(t *testing.T) { // fault M14
 		o := write(t, l, request("k"))
 		_, err := l.Conclude(t.Context(), o.ID, o.Leases, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g1", CostCents: cents(-1)})
 		if _, ok := errors.AsType[*ledger.Contradiction](err); !ok || !ledger.IsFault(err) {
-			t.Errorf("a charge below zero gives %v", err)
+			t.Errorf("a charge below zero returns %v", err)
 		}
 		other := write(t, l, request("other"))
 		conclude(t, l, o, lifecycle.Named, "g1")
 		if _, err := l.Conclude(t.Context(), other.ID, other.Leases, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g1"}); !ledger.IsFault(err) {
-			t.Errorf("a generation of two orders gives %v", err)
+			t.Errorf("recording a generation for a second order returns %v", err)
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// eventRow returns the statement that writes the event of a subject with a position.
+// eventRow returns a statement that writes a subject's event at a position in the feed.
 func eventRow(owner, subject string, position int, age time.Duration) string {
 	return fmt.Sprintf(`INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time) VALUES ('%s-%d', '%s', 'easel.generation.failed', '%s', %d, 0, '{}', 3, %d)`,
 		subject, position, owner, subject, position, time.Now().Add(-age).UnixMicro())
@@ -41,7 +41,7 @@ func feed(t *testing.T, l *ledger.Ledger, owner *string, after int64) (ids []str
 func TestTheFeedHasEachEventOnceInTheOrderOfItsSubject(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
-		for n := 3; n > 0; n-- { // written in another order than their times
+		for n := 3; n > 0; n-- { // not written in the order of their times
 			change(t, url, eventRow("studio", "a", n, time.Duration(n)*time.Minute))
 			change(t, url, eventRow("print", "b", n, time.Hour))
 		}
@@ -128,7 +128,7 @@ func TestADeletedEventIsKnownByItsPosition(t *testing.T) {
 			t.Errorf("the state is %+v, %v", state, err)
 		}
 		if again, _ := l.FeedState(t.Context(), "second"); state.ID != "first" || again.ID != "first" {
-			t.Errorf("the feed is called %q, and then %q", state.ID, again.ID)
+			t.Errorf("the ID of the feed is %q, and then %q", state.ID, again.ID)
 		}
 	})
 }
@@ -148,7 +148,7 @@ func TestARestoredLedgerHasAnotherFeed(t *testing.T) {
 		}
 		after, err := open(t, url).FeedState(t.Context(), "after")
 		if err != nil || before.ID == after.ID {
-			t.Errorf("the feed is called %q before and %q after: %v", before.ID, after.ID, err)
+			t.Errorf("the ID of the feed is %q before and %q after: %v", before.ID, after.ID, err)
 		}
 	})
 }

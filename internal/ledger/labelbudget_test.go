@@ -99,7 +99,7 @@ func TestMoneyReturnsToTheLabelBudget(t *testing.T) {
 					t.Error("a second order fits the budget")
 				}
 				if _, free, err := l.Write(t.Context(), labeled("other", "gemini", 11)); !free || err != nil {
-					t.Errorf("another project: free %v, %v", free, err)
+					t.Errorf("order for another project: key free %v, %v", free, err)
 				}
 				end(t, l, o)
 				if _, free, err := l.Write(t.Context(), labeled("again", "apollo", 11)); !free || err != nil {
@@ -175,11 +175,11 @@ func TestThresholdsAreThoseOfTheTeamAndOfTheTotal(t *testing.T) {
 				t.Errorf("%s is notified at %v, want %v", owner, got, want)
 			}
 		}
-		if due := dueEvents(t, l, ledger.AllOwners); len(due) != 1 { // the other one follows it
+		if due := dueEvents(t, l, ledger.AllOwners); len(due) != 1 { // the second delivery waits for the first
 			t.Errorf("the deliveries of the total budget are %q", due)
 		}
 		l.Exec(t, "DELETE FROM jobs")
-		l.Exec(t, "DELETE FROM events") // after seven days
+		l.Exec(t, "DELETE FROM events") // as the retention does after seven days
 		r := request("last")
 		r.Owner, r.Namespace, r.Total = "shop", "shop", total
 		write(t, l, r)

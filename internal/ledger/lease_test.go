@@ -71,13 +71,13 @@ func TestALeaseOfACorrectedClockHasLapsed(t *testing.T) {
 		l, takes := leased(t, url)
 		for kind, free := range takes() {
 			if free {
-				t.Errorf("%s is taken although its lease lasts", kind)
+				t.Errorf("%s is leased although its lease has not expired", kind)
 			}
 		}
 		turnClockBack(t, l, 24*time.Hour)
 		for kind, free := range takes() {
 			if !free {
-				t.Errorf("%s is not taken although its lease is a day ahead", kind)
+				t.Errorf("%s is not leased although its lease ends a day later than any lease may", kind)
 			}
 		}
 	})

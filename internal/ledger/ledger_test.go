@@ -24,7 +24,7 @@ func open(t *testing.T, url string) *ledger.Ledger {
 	return openWith(t, ledger.Config{URL: url})
 }
 
-// openWith opens a ledger of the tests' catalog, with their resend window.
+// openWith opens a ledger for the catalog and the resend window of the tests.
 func openWith(t *testing.T, cfg ledger.Config) *ledger.Ledger {
 	t.Helper()
 	cfg.Catalog, cfg.ResendWindow = theCatalog, window
@@ -88,12 +88,12 @@ func TestAnOrderThatWasPlacedIsReplayed(t *testing.T) {
 		}
 		again, step := call(t, l, request("k"))
 		if step.Answer != lifecycle.Replay || again.Generation != "g1" || again.CostCents == nil || *again.CostCents != 9 || again.Inputs != "" {
-			t.Errorf("a repeat gives %+v, %+v", again, step)
+			t.Errorf("a repeat returns %+v, %+v", again, step)
 		}
 		other := request("k")
 		other.Digest = "other"
 		if _, step := call(t, l, other); step.Answer != lifecycle.Reused {
-			t.Errorf("another request under the key is answered %v", step.Answer)
+			t.Errorf("another request with the same key returns %v", step.Answer)
 		}
 		moved := request("k")
 		moved.Namespace, moved.Owner = "print", "print"
@@ -128,7 +128,7 @@ func TestOneLeaseAtATime(t *testing.T) { // fault T9
 		l := open(t, url)
 		first := write(t, l, request("k"))
 		if _, step := call(t, l, request("k")); step.Action != lifecycle.Wait {
-			t.Errorf("a second call is told %+v", step)
+			t.Errorf("the step for a second call is %+v", step)
 		}
 		if may, _, err := l.Renew(t.Context(), first.ID, 1, theAPIKey); !may || err != nil {
 			t.Errorf("the holder may not send: %v", err)
@@ -185,7 +185,7 @@ func TestAReplicaThatWasStoppedOverwritesNothing(t *testing.T) { // fault T9
 			t.Errorf("a refusal after the id is answered %v", got)
 		}
 		if o, _ := call(t, l, request("k")); o.Generation != "g1" {
-			t.Errorf("the order has become %+v", o)
+			t.Errorf("the order is now %+v", o)
 		}
 	})
 }
@@ -210,7 +210,7 @@ func TestAnOrderNobodyComesBackForIsResumed(t *testing.T) { // faults T3, T10
 			t.Errorf("a refusal of a repeat is answered %v", got)
 		}
 		if _, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
-			t.Errorf("it is resumed at once again: %v", err)
+			t.Errorf("the order is resumed again immediately: %v", err)
 		}
 	})
 }
@@ -228,16 +228,16 @@ func TestAfterTheWindowAnOperatorHasToSay(t *testing.T) { // fault T11
 		change(t, url, "UPDATE orders SET leased_until = 0, order_time = order_time - 43200000000")
 		l = open(t, url)
 		if _, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
-			t.Errorf("it is sent again after the window: %v", err)
+			t.Errorf("the order is resumed after the window: %v", err)
 		}
 		if _, step := call(t, l, request("k")); step.Answer != lifecycle.Unresolved {
-			t.Errorf("its caller is told %+v", step)
+			t.Errorf("the step for its caller is %+v", step)
 		}
 		if _, possible, err := l.Resolve(t.Context(), o.ID, theAPIKey, ledger.Resolution{Generation: "g1", By: ledger.By{Actor: "ops"}}); !possible || err != nil {
 			t.Errorf("an operator can't resolve it: %v", err)
 		}
 		if again, step := call(t, l, request("k")); step.Answer != lifecycle.Replay || again.Generation != "g1" {
-			t.Errorf("then its caller is told %+v", step)
+			t.Errorf("after the resolution the step for its caller is %+v", step)
 		}
 	})
 }
@@ -339,7 +339,7 @@ func TestAnOutcomeIsRecordedWhereTheOrderIsKnown(t *testing.T) {
 			t.Errorf("the generation of another order: %v", err)
 		}
 		if got, _, err := l.Get(t.Context(), taken.ID); err != nil || got.State != lifecycle.Open {
-			t.Errorf("its order is %+v, %v", got, err)
+			t.Errorf("the order whose outcome was rejected is %+v, %v", got, err)
 		}
 	})
 }

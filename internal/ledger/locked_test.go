@@ -44,7 +44,7 @@ func TestAHostThatVanishesLocksNothingForLong(t *testing.T) { // fault M3
 			if _, free, err := l.Write(t.Context(), request("another")); !free || err != nil {
 				t.Errorf("no order can be written: %v", err)
 			}
-			t.Logf("it was locked for %v", time.Since(begin))
+			t.Logf("the lock lasted %v", time.Since(begin))
 		})
 	}
 }
@@ -63,14 +63,14 @@ func TestWhatIsLockedHoldsNobodyElseUp(t *testing.T) { // fault M3
 		t.Errorf("%q is resumed, %v, %v", o.IdempotencyKey, found, err)
 	}
 	if _, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
-		t.Errorf("another one is resumed: %v", err)
+		t.Errorf("a second order is resumed: %v", err)
 	}
 	l.Exec(t, "UPDATE orders SET leased_until = 0, order_time = order_time - 43200000000 WHERE idempotency_key = 'free'")
 	if moved, err := l.Expire(t.Context(), 10); moved != 1 || err != nil {
 		t.Errorf("%d are moved, %v", moved, err)
 	}
 	if took := time.Since(begin); took > 2*time.Second {
-		t.Errorf("they have waited for %v", took)
+		t.Errorf("the work took %v", took)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestOwnersAreRecoveredInTurn(t *testing.T) { // fault M9
 			owners = append(owners, o.Owner)
 		}
 		if got := strings.Join(owners[1:], " "); got != "print studio web studio studio" {
-			t.Errorf("the turns are %q", got)
+			t.Errorf("the owners are resumed in the order %q", got)
 		}
 	})
 }
@@ -106,14 +106,14 @@ func TestATransactionThatWasGivenUpIsRepeated(t *testing.T) { // fault M14
 	for _, code := range []string{"40001", "40P01"} {
 		given := &pgconn.PgError{Code: code}
 		if begun, err := l.Repeat(t, 2, given); begun != 3 || err != nil {
-			t.Errorf("%s: it was begun %d times, %v", code, begun, err)
+			t.Errorf("%s: the transaction started %d times, %v", code, begun, err)
 		}
 		if begun, err := l.Repeat(t, 1000, given); begun > 10 || err == nil {
-			t.Errorf("%s: it was begun %d times, %v", code, begun, err)
+			t.Errorf("%s: the transaction started %d times, %v", code, begun, err)
 		}
 	}
 	if begun, err := l.Repeat(t, 1, &pgconn.PgError{Code: "23505"}); begun != 1 || err == nil {
-		t.Errorf("a fault of ours was begun %d times, %v", begun, err)
+		t.Errorf("after another error the transaction started %d times, %v", begun, err)
 	}
 }
 
@@ -149,10 +149,10 @@ func TestAReportHoldsUpNoOrder(t *testing.T) {
 		o := write(t, l, request("beside"))
 		conclude(t, l, o, lifecycle.Named, "g1")
 		if own, err := l.Own(t.Context(), nil, "g1"); len(own) != 1 || err != nil {
-			t.Errorf("it is not read: %v", err)
+			t.Errorf("the order is not read while reports run: %v", err)
 		}
 		if took := time.Since(begin); took > 3*time.Second {
-			t.Errorf("an order took %v beside reports", took)
+			t.Errorf("an order took %v while reports ran", took)
 		}
 	})
 }
@@ -202,16 +202,16 @@ func TestManyStatesAreRecordedAtOnceOrNone(t *testing.T) {
 			open(t, url).Hang(t, `SELECT * FROM orders WHERE generation_id = 'g3' FOR UPDATE`)
 			_, err := l.ObserveAll(t.Context(), seen)
 			if away, ok := errors.AsType[*ledger.Unavailable](err); !ok || !away.Locked {
-				t.Errorf("one is locked: %v", err)
+				t.Errorf("with a locked order, ObserveAll returns %v", err)
 			}
 			if o := own(t, l, "g1"); o.Status != lifecycle.Unseen {
-				t.Errorf("and another is recorded: %+v", o.Observed)
+				t.Errorf("an observation is recorded although another order is locked: %+v", o.Observed)
 			}
 			delete(seen, "g3")
 		}
 		effects, err := l.ObserveAll(t.Context(), seen)
 		if err != nil || len(effects) != len(seen)-1 || effects["g4"].ExceededCents != 11 || effects["g1"].ExceededCents != 0 {
-			t.Errorf("they mean %+v, %v", effects, err)
+			t.Errorf("the effects are %+v, %v", effects, err)
 		}
 		for _, id := range []string{"g0", "g1", "g2", "g4"} {
 			if o := own(t, l, id); o.Status != lifecycle.Succeeded {

@@ -61,15 +61,15 @@ func TestOrdersWithMoneyReservedAreListed(t *testing.T) {
 			}
 		}
 		if until, again := l.ResendUntil(unknown, theAPIKey); !again || until.Sub(unknown.Time) != window {
-			t.Errorf("%v: it is sent again until %v, and is of %v", again, until, unknown.Time)
+			t.Errorf("%v: the order may be resent until %v, and was placed at %v", again, until, unknown.Time)
 		}
 		if _, again := l.ResendUntil(unknown, "another"); again {
-			t.Error("it is sent again under another API key")
+			t.Error("the order may be resent under another API key")
 		}
 		if read, _, err := l.Get(t.Context(), ended.ID); err != nil {
 			t.Error(err)
 		} else if _, again := l.ResendUntil(read, theAPIKey); again {
-			t.Error("it is sent again with an outcome")
+			t.Error("an order with an outcome may be resent")
 		}
 	})
 }

@@ -106,10 +106,10 @@ func TestRestoredCommandMarksTheLedger(t *testing.T) {
 		l = open(t, url)
 		wantHeld(t, l, url, first.ID)
 		if lines := auditOf(t, l); !l.IsCopy() || !slices.Equal(lines, []string{`ada 192.0.2.7 ledger.restored   {"held":1}`}) {
-			t.Errorf("it is a copy: %v, and the audit has %q", l.IsCopy(), lines)
+			t.Errorf("the ledger counts as a copy: %v; audit trail: %q", l.IsCopy(), lines)
 		}
 		if _, possible, err := l.Resolve(t.Context(), first.ID, theAPIKey, ledger.Resolution{Generation: "g1", By: ada}); !possible || err != nil {
-			t.Errorf("an operator can't resolve it: %v", err)
+			t.Errorf("an operator can't resolve the held order: %v", err)
 		}
 		if held, err := l.List(t.Context(), ledger.Filter{Held: true}, ledger.Position{}, 10); err != nil || len(held) > 0 {
 			t.Errorf("resolved, %+v are held, %v", held, err)
@@ -140,10 +140,10 @@ func TestCopySealsTheOldLedger(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := ledger.Unseal(t.Context(), from, ada); err == nil || !strings.Contains(err.Error(), "is not sealed") {
-			t.Errorf("it is unsealed twice: %v", err)
+			t.Errorf("a second unseal returns %v", err)
 		}
 		if _, _, err := copyLedger(t.Context(), from, "sqlite:"+filepath.Join(t.TempDir(), "again.db"), ignore); err != nil {
-			t.Errorf("it is not copied again: %v", err)
+			t.Errorf("the unsealed ledger can't be copied again: %v", err)
 		}
 	})
 }

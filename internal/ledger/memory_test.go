@@ -17,17 +17,17 @@ func TestALedgerInMemoryKeepsTheNewestOrdersAndThoseOfUnknownOutcome(t *testing.
 	}
 	for _, want := range []int{2, 0} {
 		if pruned, err := l.Prune(t.Context(), 1); err != nil || pruned != want {
-			t.Fatalf("%d orders pruned and not %d, %v", pruned, want, err)
+			t.Fatalf("%d orders pruned, want %d, %v", pruned, want, err)
 		}
 	}
 	if _, step := call(t, l, request("third")); step.Answer != lifecycle.Replay {
-		t.Errorf("the newest order is answered %+v", step)
+		t.Errorf("the step for the newest order is %+v", step)
 	}
 	if _, step := call(t, l, request("unknown")); step.Action == lifecycle.Write {
-		t.Error("the key of an order of unknown outcome is free")
+		t.Error("the key of an order whose outcome is unknown is free")
 	}
 	if _, step := call(t, l, request("first")); step.Action != lifecycle.Write {
-		t.Errorf("the oldest order is answered %+v", step)
+		t.Errorf("the step for the oldest order is %+v", step)
 	}
 
 	l.Exec(t, `UPDATE orders SET order_time = order_time - 86400000000`)
@@ -142,9 +142,9 @@ func TestALedgerInMemoryOutlivesItsCalls(t *testing.T) {
 		_, _, _ = l.Write(ctx, request("cut off"))
 	}
 	if _, step := call(t, l, request("k")); step.Answer != lifecycle.Replay {
-		t.Errorf("an order is answered %+v", step)
+		t.Errorf("the step for an order is %+v", step)
 	}
 	if l.IsDurable() {
-		t.Error("it says that it is durable")
+		t.Error("a ledger in memory reports that it is durable")
 	}
 }

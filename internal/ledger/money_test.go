@@ -12,7 +12,7 @@ import (
 
 func cents(n int64) *int64 { return &n }
 
-// The walk of package lifecycle has every sequence of observations.
+// The walk in package lifecycle tests every sequence of observations. This test checks that the budget follows them.
 func TestTheBudgetFollowsTheMoneyOfAnOrder(t *testing.T) { // faults T6, T7
 	type saw = lifecycle.Observation
 	for name, row := range map[string]struct {
@@ -82,7 +82,7 @@ func TestTheFirstChargeAboveTheReservedPriceIsTold(t *testing.T) { // fault T7
 				}
 				for n, seen := range row.seen {
 					if got, err := l.Observe(t.Context(), "g1", ledger.Observation{Observation: seen}); err != nil || got != (ledger.Effect{ExceededCents: row.exceeded[n]}) {
-						t.Errorf("observation %d gives %+v, %v", n, got, err)
+						t.Errorf("observation %d returns %+v, %v", n, got, err)
 					}
 				}
 			})
@@ -95,7 +95,7 @@ func TestAGenerationOfSomebodyElseIsNotFound(t *testing.T) { // fault T2
 		l := open(t, url)
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
 		if own, err := l.Own(t.Context(), new("studio"), "g1", "g2"); len(own) != 1 || err != nil || own["g1"].Caller != "poster-service" {
-			t.Errorf("one's own is %+v, %v", own, err)
+			t.Errorf("the owner's orders are %+v, %v", own, err)
 		}
 		for owner, generation := range map[string]string{"print": "g1", "studio": "g2"} {
 			if own, err := l.Own(t.Context(), &owner, generation); len(own) != 0 || err != nil {
@@ -111,7 +111,7 @@ func TestAListOfAnyLengthIsAskedFor(t *testing.T) {
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
 		all := append(slices.Repeat([]string{"g2"}, 70_000), "g1") // more IDs than a query may have parameters
 		if own, err := l.Own(t.Context(), nil, all...); len(own) != 1 || err != nil {
-			t.Errorf("of a long list %+v is known, %v", own, err)
+			t.Errorf("a long list of IDs returns %+v, %v", own, err)
 		}
 	})
 }
@@ -191,7 +191,7 @@ func TestAReadThatFindsNothingIsADeletionWhenItLasts(t *testing.T) { // fault M4
 		look("while nothing else is answered", unseen, 50, "", false)
 		look("two minutes later", notFound, 20, "", true)
 		if own, err := l.Own(t.Context(), nil, "g1"); err != nil || own["g1"].UnconfirmedCents != 11 {
-			t.Errorf("its money is %+v, %v", own["g1"].Money, err)
+			t.Errorf("the money of the missing generation is %+v, %v", own["g1"].Money, err)
 		}
 		look("when it is back", alive, 60, "", false)
 		look("another time", notFound, 60, "", false)

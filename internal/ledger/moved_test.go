@@ -36,7 +36,7 @@ func TestAKeyOfACallerIsOneOrderWhateverItsTeam(t *testing.T) { // fault M1
 			t.Errorf("the key is free: %v", err)
 		}
 		if _, step := call(t, l, moved("k")); step.Answer != lifecycle.Reused {
-			t.Errorf("it is told %+v", step)
+			t.Errorf("the step for the key in the other team is %+v", step)
 		}
 		other := moved("k")
 		other.Caller = "somebody-else"
@@ -48,7 +48,7 @@ func TestAKeyOfACallerIsOneOrderWhateverItsTeam(t *testing.T) { // fault M1
 			t.Errorf("after a refusal the key is not free: %v", err)
 		}
 		if _, free, err := l.Write(t.Context(), moved("k")); !free || err != nil {
-			t.Errorf("and can't be used: %v", err)
+			t.Errorf("the key can't be used after a rejection: %v", err)
 		}
 	})
 }
@@ -96,7 +96,7 @@ func TestWhatIsNoLongerSoIsNotWritten(t *testing.T) { // fault M1
 		}
 		r.Agreed = func() error { return nil }
 		if _, free, err := l.Write(t.Context(), r); !free || err != nil {
-			t.Errorf("what is so is not written: %v", err)
+			t.Errorf("an order whose terms still apply is not written: %v", err)
 		}
 	})
 }
@@ -128,7 +128,7 @@ func TestALedgerBelongsToOneAccount(t *testing.T) { // fault M4
 			own     bool
 		}{{"acc_1", true}, {"acc_2", false}, {"acc_1", true}} {
 			if own, err := l.BelongsTo(t.Context(), step.account); own != step.own || err != nil {
-				t.Errorf("of %s: %v, %v", step.account, own, err)
+				t.Errorf("the ledger belongs to %s: %v, %v", step.account, own, err)
 			}
 		}
 	})
@@ -157,14 +157,14 @@ func TestAReservationEndsWithTheWindow(t *testing.T) { // fault M8
 		wantMoved("after the window", 1, 11, 11)
 		wantMoved("again", 0, 11, 11)
 		if o, _, err := l.Get(t.Context(), late.ID); err != nil || o.UnconfirmedCents != 11 || o.ReservedCents != 0 || o.State != lifecycle.Open {
-			t.Errorf("it is %+v, %v", o, err)
+			t.Errorf("the order is %+v, %v", o, err)
 		}
 		if _, possible, err := l.Resolve(t.Context(), late.ID, theAPIKey, ledger.Resolution{Generation: "g1", By: ledger.By{Actor: "ops"}}); !possible || err != nil {
-			t.Fatalf("it can't be resolved: %v", err)
+			t.Fatalf("the order can't be resolved: %v", err)
 		}
 		wantMoved("when an operator has found its generation", 0, 0, 22)
 		if _, possible, err := l.Resolve(t.Context(), late.ID, theAPIKey, ledger.Resolution{By: ledger.By{Actor: "ops"}}); !possible || err != nil {
-			t.Fatalf("it can't be corrected: %v", err)
+			t.Fatalf("the resolution can't be corrected: %v", err)
 		}
 		wantMoved("when an operator has found that it was none", 0, 0, 11)
 		conclude(t, l, early, lifecycle.Named, "g2")

@@ -19,19 +19,19 @@ func TestAnOwnerHasSoManyOrdersWithoutAnOutcomeAndNoMore(t *testing.T) { // faul
 		first := write(t, l, request("first"))
 		openOrders(t, l, ledger.MostOpen)
 		if _, step, err := l.Call(t.Context(), request("one more")); !errors.Is(err, ledger.ErrTooManyOpen) {
-			t.Errorf("one more is %+v, %v", step, err)
+			t.Errorf("the step for an order above the limit is %+v, %v", step, err)
 		}
 		if _, step := call(t, l, request("first")); step.Action != lifecycle.Wait {
-			t.Errorf("one of them is %+v", step)
+			t.Errorf("the step for an open order is %+v", step)
 		}
 		other := request("one more")
 		other.Namespace, other.Owner, other.Caller = "print", "print", "printer"
 		if _, step := call(t, l, other); step.Action != lifecycle.Write {
-			t.Errorf("another owner's is %+v", step)
+			t.Errorf("the step for another owner's order is %+v", step)
 		}
 		conclude(t, l, first, lifecycle.Named, "g1")
 		if _, step := call(t, l, request("one more")); step.Action != lifecycle.Write {
-			t.Errorf("one more, after one has an outcome, is %+v", step)
+			t.Errorf("after one order has an outcome, the step for a new order is %+v", step)
 		}
 	})
 }
@@ -42,20 +42,20 @@ func TestAnOwnerHasSoManyOrdersRefusedWithinAnHourAndNoMore(t *testing.T) { // f
 		conclude(t, l, write(t, l, request("first")), lifecycle.TurnedAway, "")
 		openOrders(t, l, ledger.MostRefused-1)
 		if _, step := call(t, l, request("the last one")); step.Action != lifecycle.Write {
-			t.Errorf("the last one is %+v", step)
+			t.Errorf("the step for the last allowed order is %+v", step)
 		}
 		conclude(t, l, write(t, l, request("the last one")), lifecycle.TurnedAway, "")
 		if _, step, err := l.Call(t.Context(), request("one more")); !errors.Is(err, ledger.ErrTooManyRefused) {
-			t.Errorf("one more is %+v, %v", step, err)
+			t.Errorf("the step for an order above the limit is %+v, %v", step, err)
 		}
 		other := request("one more")
 		other.Namespace, other.Owner, other.Caller = "print", "print", "printer"
 		if _, step := call(t, l, other); step.Action != lifecycle.Write {
-			t.Errorf("another owner's is %+v", step)
+			t.Errorf("the step for another owner's order is %+v", step)
 		}
 		l.Exec(t, `UPDATE orders SET order_time = order_time - `+strconv.FormatInt(ledger.RefusedTime.Microseconds(), 10))
 		if _, step := call(t, l, request("one more")); step.Action != lifecycle.Write {
-			t.Errorf("one more, an hour later, is %+v", step)
+			t.Errorf("an hour later, the step for a new order is %+v", step)
 		}
 	})
 }
@@ -67,7 +67,7 @@ func TestOrdersThatNobodySendsAgainShutNoOwnerOut(t *testing.T) {
 		openOrders(t, l, ledger.MostOpen)
 		l.Exec(t, `UPDATE orders SET leased_until = 0, order_time = order_time - `+strconv.FormatInt(window.Microseconds(), 10)+`, retry_time = retry_time - `+strconv.FormatInt(window.Microseconds(), 10))
 		if _, step := call(t, l, request("after the window")); step.Action != lifecycle.Write {
-			t.Errorf("one more is %+v", step)
+			t.Errorf("the step for an order after the window is %+v", step)
 		}
 	})
 }
@@ -88,10 +88,10 @@ func TestTheBytesOfAnOrderThatNobodySendsAgainAreForgotten(t *testing.T) {
 			}
 		}
 		if kept := l.Ask(t, `SELECT COALESCE(inputs, 'none') FROM orders`); kept != "none" {
-			t.Errorf("its inputs are %q", kept)
+			t.Errorf("the inputs of the expired order are %q", kept)
 		}
 		if _, step := call(t, l, free); step.Answer != lifecycle.Unresolved {
-			t.Errorf("a repeat is %+v", step)
+			t.Errorf("the step for a repeat is %+v", step)
 		}
 	})
 }

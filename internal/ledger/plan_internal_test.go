@@ -118,7 +118,7 @@ func TestAStateBeforeTheEndTouchesNoIndex(t *testing.T) {
 		return count(1)
 	})
 	if err != nil || updated[1] != updated[0]+3 || hot[1] != hot[0]+3 {
-		t.Errorf("of %d updates %d are HOT, %v", updated[1]-updated[0], hot[1]-hot[0], err)
+		t.Errorf("%d updates, of which %d are HOT; %v", updated[1]-updated[0], hot[1]-hot[0], err)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestADatabaseThatIsSlowIsBusy(t *testing.T) {
 		return err
 	})
 	if _, busy := errors.AsType[*Busy](err); !busy {
-		t.Errorf("it says %v", err)
+		t.Errorf("a timeout in the database returns %v", err)
 	}
 }
 
@@ -214,7 +214,7 @@ func TestMoneyReservedIsSoughtInAnIndex(t *testing.T) {
 	plan := explained(t, l, "SELECT id FROM orders WHERE "+Filter{Reserved: true}.clauses().String()+" ORDER BY order_time DESC, id DESC LIMIT 10")
 	for _, step := range []string{"SEARCH orders USING INDEX sqlite_autoindex_orders_1 (id=?)", "SCAN orders USING INDEX orders_open", "SCAN orders USING INDEX orders_moving"} {
 		if !strings.Contains(plan, step) {
-			t.Errorf("it is not %q: the plan is %s", step, plan)
+			t.Errorf("the plan lacks %q: %s", step, plan)
 		}
 	}
 }

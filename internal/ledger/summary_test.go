@@ -25,7 +25,7 @@ func TestTheSummaryIsThatOfTheOrders(t *testing.T) {
 		l.Exec(t, "UPDATE orders SET order_time = order_time - 60000000")
 		got, err := l.Summary(t.Context(), true)
 		if err != nil || len(got.Owners) != 1 || got.Owners[0].OldestUnknown < time.Minute {
-			t.Fatalf("it is %+v, %v", got, err)
+			t.Fatalf("the summary is %+v, %v", got, err)
 		}
 		want := []ledger.OwnerSummary{{Owner: "studio", Orders: 3, Unknown: 1, OldestUnknown: got.Owners[0].OldestUnknown, SpentCents: 29, RefundedCents: 9, ReservedCents: 11, UnconfirmedCents: 11}}
 		budgets := got.Owners[0].Budgets
@@ -34,7 +34,7 @@ func TestTheSummaryIsThatOfTheOrders(t *testing.T) {
 		}
 		got.Owners[0].Budgets = nil
 		if !reflect.DeepEqual(got.Owners, want) || got.Unknown != 1 || got.OldestUnknown < time.Minute {
-			t.Errorf("it is %+v, %v", got, err)
+			t.Errorf("the summary is %+v, %v", got, err)
 		}
 	})
 }
@@ -61,11 +61,11 @@ func TestASummaryHasEachOwnerOnceInAnyOrderOfTexts(t *testing.T) { // fault M14
 	}
 	got, err := l.Summary(t.Context(), true)
 	if err != nil || len(got.Owners) != len(owners) || got.Unknown != int64(len(owners)) {
-		t.Fatalf("it is %+v, %v", got, err)
+		t.Fatalf("the summary is %+v, %v", got, err)
 	}
 	for n, owner := range got.Owners {
 		if owner.Owner != owners[n] || owner.Orders != 1 || owner.Unknown != 1 {
-			t.Errorf("the owner %d is %+v", n, owner)
+			t.Errorf("owner %d is %+v", n, owner)
 		}
 	}
 	var paged []string
@@ -114,7 +114,7 @@ func TestASummaryIsOneMomentOfTheLedger(t *testing.T) {
 		for range 100 {
 			s, err := l.Summary(t.Context(), true)
 			if err != nil || len(s.Owners) != 1 {
-				t.Fatalf("it is %+v, %v", s, err)
+				t.Fatalf("the summary is %+v, %v", s, err)
 			}
 			if s.OldestUnknown <= 0 || s.Owners[0].ReservedCents != 11*s.Unknown || s.Owners[0].Unknown != s.Unknown {
 				t.Errorf("%d orders are open, the oldest for %v, and %d cents are reserved", s.Unknown, s.OldestUnknown, s.Owners[0].ReservedCents)

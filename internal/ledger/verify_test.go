@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// verify returns the numbers that Verify has checked, and the differences as strings.
+// verify returns the result of Verify, and the differences as strings.
 func verify(t *testing.T, url string) (looked ledger.Verified, differences []string) {
 	t.Helper()
 	looked, err := ledger.Verify(t.Context(), url, func(d ledger.Difference) { differences = append(differences, d.String()) })
@@ -111,7 +111,7 @@ func TestTheJournalTellsAnOrderFromItsReservationToAnOperatorsWord(t *testing.T)
 		}
 		want := "reserve 11, resolve 0 ada, charge 9, release 11, resolve 0 bob, reserve 11 bob, charge -9 bob, charge 9, release 11"
 		if got := strings.Join(told, ", "); got != want {
-			t.Errorf("the journal says\n%s\nand not\n%s", got, want)
+			t.Errorf("the journal is\n%s\nwant\n%s", got, want)
 		}
 	})
 }

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// looks contains the possible observations of a generation, 20 s apart. The generation may exist in some state, with a
-// charge that is reported early, late or never. A read may not find it, with or without a witness. A call through Easel
-// may delete it.
+// looks contains the possible observations of a generation. They are 20 s apart. The catalog may report the charge
+// early, late or never. A read may not find the generation, while another read may or may not have witnessed that the
+// catalog responds. A call through Easel may delete the generation.
 var looks = map[string]Observation{
 	"queued":               {Status: Queued},
 	"queued, free":         {Status: Queued, CostCents: new(int64(0))},
@@ -38,7 +38,7 @@ type seen struct {
 	charged, deleted bool
 	refunded         bool
 	final            bool // whether a terminal record had a charge
-	absent           int  // number of consecutive reads that did not find the generation, up to the last witnessed read
+	absent           int  // number of consecutive reads, up to the last witnessed read, that did not find the generation
 }
 
 // TestTheMoneyOfAGenerationFollowsFromWhatWasSeen walks through every sequence of observations.

@@ -44,7 +44,7 @@ func (w *world) broken() string {
 	return ""
 }
 
-// follows returns the promise that a step from before to w breaks, because an order's state was reverted.
+// follows returns the promise that the step from before to w breaks by reverting an order, or "".
 func (w *world) follows(before world) string {
 	if w.restored != before.restored {
 		return ""
@@ -117,13 +117,13 @@ func walk(t *testing.T, from world) {
 				t.Fatal("many")
 			}
 			if todo = append(todo, *after); !after.concludes() {
-				t.Fatalf("the order stays unknown when all is well again: %+v", *after)
+				t.Fatalf("the outcome stays unknown although all failures have ended: %+v", *after)
 			}
 		})
 	}
 	t.Logf("%d states, %d steps between them", len(seen), steps)
 	if len(seen) < 100_000 {
-		t.Errorf("only %d states: the walk does not reach what it is for", len(seen))
+		t.Errorf("the walk reaches only %d states", len(seen))
 	}
 }
 
@@ -131,19 +131,19 @@ func TestWhatAnOperatorHasSaidCanBeCorrected(t *testing.T) {
 	unknown := Order{State: Open, Leases: 2, Expired: true}
 	wrong, possible := unknown.Resolve("")
 	if !possible || wrong.State != Refused {
-		t.Fatalf("it is %+v, %v", wrong, possible)
+		t.Fatalf("the resolved order is %+v, %v", wrong, possible)
 	}
 	for _, generation := range []string{"g1", "g2", ""} {
 		if wrong, possible = wrong.Resolve(generation); !possible || wrong.Generation != generation || (wrong.State == Placed) != (generation != "") {
-			t.Errorf("corrected to %q it is %+v, %v", generation, wrong, possible)
+			t.Errorf("corrected to %q the order is %+v, %v", generation, wrong, possible)
 		}
 	}
 	wrong, _ = wrong.Resolve("g1")
 	for generation, action := range map[string]Action{"g1": Nothing, "g2": Report} {
 		if named := wrong.Concluded(2, Named, generation); named.Order.Generation != generation || named.Order.Resolved || named.Action != action {
-			t.Errorf("when the catalog says %s it is %+v", generation, named)
+			t.Errorf("after the catalog returned %s the step is %+v", generation, named)
 		} else if _, possible := named.Order.Resolve("g3"); possible {
-			t.Errorf("what the catalog has said is changed by an operator")
+			t.Errorf("an operator can change a generation that the catalog returned")
 		}
 	}
 }
@@ -153,6 +153,6 @@ func TestWhatAnOperatorHasSaidCanBeCorrected(t *testing.T) {
 func TestAHeldOrderIsNotFreedByALateConclusion(t *testing.T) {
 	held := Order{State: Open, Leases: 1, Leased: true, Held: true}
 	if step := held.Concluded(1, TurnedAway, ""); step.Order.State != Open || !step.Order.Held || step.Answer != Unknown {
-		t.Errorf("it becomes %+v", step)
+		t.Errorf("the late conclusion returns %+v", step)
 	}
 }

@@ -12,7 +12,7 @@ const (
 	mostCalls = 2
 )
 
-// place is a replica's next step.
+// phase is a replica's next step.
 type phase uint8
 
 const (
