@@ -106,7 +106,7 @@ func TestAnIdempotencyKeyOfAnotherOrderIsRefused(t *testing.T) { // fault K8
 			t.Error("the other order was posted")
 		}
 
-		_, err = s.process(s.transport).Create(t.Context(), s.cred, other) // only the catalog knows the key
+		_, err = s.process(s.transport).Create(t.Context(), s.cred, other) // the new process has an empty ledger, so only the catalog knows the key
 		s.wantKind(err, catalog.KindKeyReused)
 		s.wantCharges("k", 1)
 	})

@@ -16,7 +16,7 @@ import (
 
 const testURL = "https://catalog.example/api"
 
-// testCredential is shared, so that no test has to authenticate.
+// testCredential is the credential of a shared API key.
 var testCredential = catalog.Shared(func() catalog.Secret { return catalog.NewSecret("studio_live_0123456789abcdef") })
 
 func newTestClient(t *testing.T, transport http.RoundTripper) *client {
@@ -97,7 +97,7 @@ func TestARefusalIsWithheldWhileAnOrderMayExist(t *testing.T) { // fault A10
 			synctest.Test(t, func(t *testing.T) {
 				upstream := &script{steps: []step{away, refusal}}
 				c := newTestClient(t, upstream)
-				for range 3 { // the submission that gets a broken response, and two repeats of its key
+				for range 3 { // the first call receives a broken response, and the other two repeat its key
 					_, err := createWithin(t, c, testCredential, plainOrder, time.Second)
 					if err == nil || catalog.KindOf(err) != catalog.KindOutcomeUnknown || err.Outcome != orders.Unknown {
 						t.Fatalf("got %+v, want an unknown outcome", err)

@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// tellsEvents reopens the ledger with events for some owners. It returns the result texts that the event data has
-// written into events.
+// tellsEvents reopens the ledger so that it writes events for the given owners. It returns a list to which each event
+// adds its result text.
 func (s *stack) tellsEvents(r *replica, owners ...string) (texts *[]string) {
 	texts = new([]string)
 	teams := map[string]ledger.Team{}

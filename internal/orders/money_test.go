@@ -22,7 +22,7 @@ import (
 // isQuote reports whether a request is for a quote.
 func isQuote(req *http.Request) bool { return strings.HasSuffix(req.URL.Path, "/quote") }
 
-// quotesSlowly delays a replica's quotes.
+// quotesSlowly delays the responses to a replica's quotes.
 func (r *replica) quotesSlowly() {
 	r.befores(func(req *http.Request) error {
 		if isQuote(req) {
@@ -94,8 +94,8 @@ func TestABudgetThatIsLoweredDuringAQuoteCounts(t *testing.T) { // fault M1
 	})
 }
 
-// The rejection concerns only the call that received it, because another replica has placed the order while this
-// replica requested the price.
+// A rejection concerns only the call that received it, because another replica placed the order while this replica
+// requested the price.
 func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // fault M2
 	for name, same := range map[string]bool{"on another replica": false, "on the same replica": true} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +126,8 @@ func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // fault
 	}
 }
 
-// The catalog responds that the key belongs to another order, which may be this order.
+// The catalog responds that the idempotency key was used for another order. That may be the same order in an earlier
+// attempt.
 func TestAKeyThatTheCatalogHasForAnotherOrderIsUnknown(t *testing.T) { // fault M11
 	for body, status := range map[string]int{
 		`{"code":"IDEMPOTENCY_KEY_REUSED","message":"it stands for another order"}`:                          http.StatusConflict,
@@ -235,7 +236,7 @@ func TestOperatorsSeeWhatRefusesARepeat(t *testing.T) {
 	})
 }
 
-// The response may come from a proxy, and its rejection may not concern the order.
+// A proxy may have sent the rejection, so it does not prove that the order was not placed.
 func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // fault M8
 	for name, fault := range map[string]sandbox.Fault{
 		"a page":              {Status: http.StatusBadRequest, Body: "<html><h1>400 Bad Request</h1></html>", Header: map[string]string{"Content-Type": "text/html"}},
@@ -299,8 +300,8 @@ func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 	})
 }
 
-// A process that was paused between its lease and the POST continues after the resend window. If it sent the order
-// then, the charge could contradict decisions that were made in the meantime.
+// A process is paused after it has leased an order and before it sends the POST. It continues after the resend window.
+// If it sent the order then, the charge could contradict decisions that were made in the meantime.
 func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // fault M12
 	for name, stopped := range map[string]time.Duration{"after its lease": ledger.OrderLease + time.Second, "after the window": window + time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -328,8 +329,8 @@ func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // fault M12
 	}
 }
 
-// The body of an order under a forwarded API key is not stored. A resend has the same bytes as the first attempt, or it
-// is not sent.
+// The body of an order under a forwarded API key is not stored. A repeat is sent only if its body has the same bytes as
+// the body of the first attempt.
 func TestARepeatWithOtherBytesIsNotSent(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		cred := catalog.Forwarded(catalog.NewSecret(s.key))

@@ -34,7 +34,7 @@ func TestARepeatIsAnsweredOnEveryReplica(t *testing.T) {
 	})
 }
 
-// A process may die after any step of an order, and leaves the order without an outcome.
+// A process that dies after any step of an order leaves the order without an outcome.
 func TestAnOrderOfADeadProcessIsRecovered(t *testing.T) { // fault T3
 	for name, post := range map[string]bool{"before the POST": false, "after the POST": true} {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +120,8 @@ func TestARefusedOrderFreesItsKey(t *testing.T) {
 	})
 }
 
-// afterWaiting places an order that waits for another replica's order, which is rejected.
+// afterWaiting places an order through two replicas. The second replica waits until the first replica's attempt is
+// rejected.
 func (s *stack) afterWaiting(limit int64) (err error) {
 	first, second := s.replica(), s.replica()
 	first.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// broken makes a team's orders fail, because the catalog can't process their prompts.
+// broken returns a function that fails the requests for a team's orders, as if the connection were lost.
 func broken(owner string) func(*http.Request) error {
 	return func(req *http.Request) error {
 		if isOrder(req) && strings.HasPrefix(req.Header.Get("Idempotency-Key"), owner+".") {

@@ -63,7 +63,7 @@ func outcomeOf(err error) orders.Outcome {
 func TestACallWhoseOwnAttemptMayHaveBeenTakenSaysSoWhateverComesAfter(t *testing.T) { // fault A10
 	for name, row := range map[string]struct {
 		meanwhile func(*stack, ledger.Order)
-		refused   bool // the caller's terms reject the order when the key is looked up again
+		refused   bool // whether the caller's terms reject the order at the second lookup of its key
 	}{
 		"another replica has the lease, and the ledger goes away": {meanwhile: func(s *stack, o ledger.Order) {
 			_, _, err := s.ledger.Call(s.Context(), ledger.Request{
@@ -125,8 +125,8 @@ func TestAnOrderIsPlacedWhenItIsWrittenDown(t *testing.T) {
 	})
 }
 
-// restartedAfterLostResponse places an order whose response is lost, and restarts the process. posts is the number of
-// orders that the new process has sent.
+// restartedAfterLostResponse places an order whose response is lost, and restarts the process. posts counts the orders
+// that the new process sends.
 func (s *stack) restartedAfterLostResponse() (restarted *replica, posts *int) {
 	s.Helper()
 	r := s.replica()

@@ -23,7 +23,7 @@ import (
 // settleWindow is a time in which the settlement job runs once.
 const settleWindow = 29 * time.Second
 
-// settles runs some replicas' settlement jobs for the given time.
+// settles runs the replicas' settlement jobs for the given time.
 func settles(d time.Duration, replicas ...*replica) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()

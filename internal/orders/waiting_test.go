@@ -130,10 +130,10 @@ func TestARepeatedReadIsNotRecordedAgain(t *testing.T) {
 		}
 		for _, c := range []struct {
 			v    catalog.Version
-			want bool // whether the ledger needs no repeated observation
+			want bool // whether the ledger records the etag, so that the state need not be observed again
 		}{
 			{ended(g, catalog.StateRunning, 7), true},
-			{ended(g, catalog.StateFailed, 7), false}, // a repeated observation after the refund window settles it
+			{ended(g, catalog.StateFailed, 7), false}, // observed again after the refund window, so that the order is settled
 			{ended(g, catalog.StateRefunded, 7), true},
 		} {
 			r.sees(r.held("studio"), c.v)

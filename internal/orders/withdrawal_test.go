@@ -131,7 +131,7 @@ func withdraw(t *testing.T, url string, away bool) {
 	if away {
 		want = orders.Unknown
 	}
-	// On a busy machine, the commit of a withdrawal may take longer than its second. Then the outcome is unknown.
+	// On a busy machine, the withdrawal may not be committed before the deadline. Then the outcome is unknown.
 	for n := 0; n == 0 || n < 5 && outcome != want; n++ {
 		key = fmt.Sprint("waits-", n)
 		outcome = place(key)
@@ -191,7 +191,7 @@ func (h onLost) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// An order waits after this call has written it. Another process has acquired its lease when the ledger becomes
+// An order is written and waits for the catalog. Another process acquires its lease, and then the ledger becomes
 // unavailable.
 func TestAnOrderWithALostLeaseIsUnknownToItsCaller(t *testing.T) { // fault A10
 	file := filepath.Join(t.TempDir(), "ledger.db")
