@@ -32,7 +32,7 @@ type upstream struct {
 	delay       time.Duration        // delay of every call
 	listDelay   time.Duration        // additional delay of list calls
 	listed      func(id string) bool // selects the listed generations; nil means all
-	restless    bool                 // whether the listed records have a detail that changes all the time
+	restless    bool                 // whether a detail of the listed records changes all the time
 	lists       int
 	read        map[string]int // number of reads by ID
 	times       []time.Time    // times of all calls

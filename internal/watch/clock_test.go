@@ -45,8 +45,9 @@ func (u *skewed) List(ctx context.Context, cred catalog.Credential, since time.T
 	return list, nil
 }
 
-// polled watches a generation that fails after a minute and is refunded nine minutes later. by is the difference of the
-// catalog's clock. It returns the states that the watch receives, and the number of polls.
+// polled watches a generation that fails after a minute and is refunded nine minutes later. by is the difference
+// between the catalog's clock and the hub's clock. polled returns the states that the watch receives, and the number of
+// polls.
 func polled(t *testing.T, by time.Duration) (states []string, polls int) {
 	synctest.Test(t, func(t *testing.T) {
 		up := &skewed{newUpstream(map[string]catalog.State{"a": queued}), by, time.Now()}

@@ -65,7 +65,7 @@ func TestAWatcherThatLeavesAsAChangeComesGetsNothing(t *testing.T) {
 	}
 }
 
-func TestAHeartbeatMayBeDueWhenAWatchBegins(t *testing.T) { // as if the process had been delayed at the start
+func TestAHeartbeatMayBeDueWhenAWatchBegins(t *testing.T) { // the heartbeat interval is so short that a heartbeat is due before the first state
 	hub, err := watch.New(watch.Config{Upstream: watch.Limited(newUpstream(map[string]catalog.State{"a": queued})), Seed: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -102,7 +102,7 @@ func TestAWatchOfOrdersThatBeginsLateGetsRecentOrders(t *testing.T) {
 		early := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{owner: "studio"}})
 		pass(time.Millisecond)
 		b.hub.Placed(recent)
-		late := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{owner: "studio"}}) // it read the ledger before the order was placed
+		late := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{owner: "studio"}}) // starts before the ledger has the order
 		pass(time.Millisecond)
 		b.hub.Placed(recent)
 		pass(10 * time.Second)

@@ -19,7 +19,7 @@ type records struct {
 	off    func(context.Context) // waits while the ledger is unavailable; nil while it is available
 	states []string
 	tries  int
-	before func(catalog.Credential, Sighting) // called without a lock
+	before func(catalog.Credential, Sighting) // called before a state is recorded, while the lock is not held
 }
 
 // Record implements Recorder.
@@ -43,8 +43,7 @@ func (r *records) Record(ctx context.Context, cred catalog.Credential, seen []Si
 	return noRecorder{}.Record(ctx, cred, seen)
 }
 
-// become sets the function that waits while the ledger is unavailable, before an attempt fails. If off is nil, the
-// ledger is available.
+// become sets off. If off is not nil, the ledger is unavailable: each attempt to record calls off, and then fails.
 func (r *records) become(off func(context.Context)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// notebook is a tracer that records its calls. A context's trace reference is the context's name.
+// notebook is a tracer that records its calls. It uses a context's name as its trace reference.
 type notebook struct {
 	mu        sync.Mutex
 	polls     []Poll
@@ -157,7 +157,7 @@ func TestASweepNamesAWatchOfManyOnce(t *testing.T) {
 		states[ids[i]] = catalog.StateQueued
 	}
 	heard := observed(t, states, func(_ *Hub, _ *shelf, _ *notebook, watch func(string, ...string)) {
-		watch("of one", "g3") // too few generations for a sweep
+		watch("of one", "g3") // two generations are too few for a list poll
 		synctest.Wait()
 		watch("of many", ids...)
 		time.Sleep(10 * time.Second)

@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// took draws a generation's duration in seconds, around a median.
+// took draws a generation's duration from a distribution with the given median in seconds.
 func took(r *rand.Rand, median float64) time.Duration {
 	return time.Duration(median * math.Exp(0.3*r.NormFloat64()) * float64(time.Second))
 }
