@@ -87,7 +87,7 @@ func (o *team) run(ctx context.Context, l *limiter.Limiter, c *catalog) {
 			o.mu.Lock()
 			o.rejected++
 			o.mu.Unlock()
-			time.Sleep(time.Second) // so that a defect can't stop virtual time
+			time.Sleep(time.Second) // so that orders that fail immediately do not stop virtual time
 		}
 		cancel()
 	}
@@ -107,7 +107,7 @@ func (o *team) order(ctx context.Context, l *limiter.Limiter, c *catalog) error 
 	}
 }
 
-// teams returns ten teams. One team sends 100 times as many orders as the others, and one has a weight of 3.
+// teams returns ten teams. One team sends 100 times as many orders as each other team, and one team has a weight of 3.
 func teams() []*team {
 	teams := make([]*team, 10)
 	for n := range teams {
