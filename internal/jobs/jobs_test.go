@@ -125,7 +125,7 @@ func TestEachJobRunsOnceInTwoProcesses(t *testing.T) {
 			defer o.start(o.kind(o.once))()
 		}
 		o.add("studio", "", refs...)
-		o.add("studio", "", refs[0]) // the job may have run or not
+		o.add("studio", "", refs[0]) // the job may or may not have run
 		o.await(len(refs))
 		got := o.ran()[:len(refs)]
 		if slices.Sort(got); len(slices.Compact(got)) < len(refs)-1 {
