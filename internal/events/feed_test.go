@@ -43,13 +43,14 @@ func (c countedConn) BeginTx(ctx context.Context, options driver.TxOptions) (dri
 	return c.Conn.(driver.ConnBeginTx).BeginTx(ctx, options)
 }
 
-// Prepare implements [driver.Conn]. Each statement is prepared, because the connection implements no shortcut.
+// Prepare implements [driver.Conn]. Every statement is prepared, because the connection has no methods that execute a
+// statement directly.
 func (c countedConn) Prepare(query string) (driver.Stmt, error) {
 	c.of.statements.Add(1)
 	return c.Conn.Prepare(query)
 }
 
-// countedLedger opens the ledger of an office in another process, which counts its statements.
+// countedLedger opens the office's ledger as another process would, and counts its statements.
 func (o *office) countedLedger() (*ledger.Ledger, *counted) {
 	o.Helper()
 	db, err := sql.Open("sqlite", ":memory:")
@@ -81,7 +82,7 @@ func TestOpenFeedsCostNoQueryEach(t *testing.T) {
 			all[n] = feed.Reader(&owners[n%2])
 			defer all[n].Close()
 			if n == 0 {
-				time.Sleep(time.Second) // the feed begins with its first reader
+				time.Sleep(time.Second) // the first reader starts the feed
 			}
 			if _, isCurrent, err := all[n].Next(ctx, 0); err != nil || !isCurrent {
 				o.Fatal(isCurrent, err)

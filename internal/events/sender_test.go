@@ -231,7 +231,7 @@ func TestAfterAnOutageAFailureIsTriedAgainSoon(t *testing.T) {
 	})
 }
 
-// checkOrder checks that each subject's events first arrived in the right order.
+// checkOrder checks that the first deliveries of each subject's events arrived in the right order.
 func checkOrder(t *testing.T, all []post) {
 	t.Helper()
 	arrived := map[string]bool{}
@@ -280,7 +280,7 @@ func TestAtMostSixteenEventsAreInFlightToATeam(t *testing.T) {
 // expired.
 func TestUnrecordedDeliveryIsRepeated(t *testing.T) {
 	inOffice(t, func(o *office) {
-		jobs := func(statement string) { // executes the statement with UPDATE and with DELETE
+		jobs := func(statement string) { // executes the statement twice, once for each kind of change
 			for _, change := range []string{"UPDATE", "DELETE"} {
 				proctest.Exec(o, o.url, strings.ReplaceAll(statement, "CHANGE", change))
 			}
