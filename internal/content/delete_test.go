@@ -109,7 +109,7 @@ func TestLockedCopyDelaysNoOtherDeletion(t *testing.T) {
 	})
 }
 
-// A process that is killed while it copies leaves a file with a part of the result.
+// A process that is killed while it copies a result leaves an incomplete file.
 func TestErasureLeavesNoByteOfAKilledCopy(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		o, other := s.finish("g1", picture(1000)), "g2"

@@ -121,7 +121,8 @@ func TestCloneDeletesNoCopyOfTheOtherLedger(t *testing.T) {
 	})
 }
 
-// A deletion has just found that it must keep a copy. It must not end when the copy is adopted.
+// A deletion finds that it must keep a copy. Before the deletion finishes, an operator adopts the copy, which must then
+// be deleted.
 func TestAdoptionDuringADeletionDeletesTheCopy(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
 		s.copied("g0")

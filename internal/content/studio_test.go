@@ -242,7 +242,7 @@ type studio struct {
 	store     *trouble
 	results   *content.Results
 	team      ledger.Team
-	connector driver.Connector // connects to the database instead of the driver; nil for the driver
+	connector driver.Connector // connects to the database; nil means the default driver
 }
 
 func newStudio(t *testing.T, url string) *studio {
@@ -298,7 +298,7 @@ func (s *studio) restart(contents bool) {
 func (s *studio) replica() *content.Results {
 	suggested := "here"
 	if s.ledger.IsCopy() {
-		suggested = "there" // real processes suggest random names
+		suggested = "there" // a clone of the ledger gets another store name; a real process suggests a random name
 	}
 	name, err := s.ledger.StoreName(s.Context(), suggested)
 	if err != nil {
