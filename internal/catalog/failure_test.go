@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// every represents all routes without a separate row for the status.
+// every is the route of a row that applies to all routes without a row of their own.
 const every = ""
 
 type statusRow struct {

@@ -91,7 +91,7 @@ func newLister(t *testing.T) *lister {
 }
 
 func TestARotatedAPIKeyIsRedactedInTheNextList(t *testing.T) { // fault U22
-	keys := []string{"one-key-of-a-credential", "another-key-of-the-same"} // strings that look like keys, all of which are redacted
+	keys := []string{"one-key-of-a-credential", "another-key-of-the-same"} // both look like API keys, so both are redacted
 	l, now := newLister(t), 0
 	shared := Shared(func() Secret { return NewSecret(keys[now]) })
 	l.body = `[{"id":"g1","status":"queued","one":"` + keys[0] + `","other":"` + keys[1] + `"}]`

@@ -73,7 +73,7 @@ func TestAListIsNotOlderThanACallerAsks(t *testing.T) {
 		c, asked := slowLister(t, numbered)
 		go func() { _, _ = c.List(t.Context(), testCredential, time.Time{}) }()
 		time.Sleep(time.Second / 4)
-		for range 10 { // only one list is in flight at a time
+		for range 10 { // all of these callers share the second list
 			go func() {
 				if list, err := c.List(t.Context(), testCredential, time.Now()); err != nil || list.Records[0].ID != "g2" {
 					t.Errorf("%+v, %v", list, err)

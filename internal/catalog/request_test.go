@@ -264,7 +264,7 @@ func TestADrippingBodyIsGivenUp(t *testing.T) { // fault U3
 		if KindOf(err) != KindUnavailable || time.Since(start) != 15*time.Second {
 			t.Errorf("got %v after %v", err, time.Since(start))
 		}
-		time.Sleep(time.Second) // virtual time in which the other side can notice
+		time.Sleep(time.Second) // lets the catalog's goroutine notice that the connection is closed
 	})
 }
 

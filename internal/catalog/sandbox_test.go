@@ -49,7 +49,7 @@ func open(t *testing.T, cfg sandbox.Config, key sandbox.KeyConfig) *bench {
 	transport := catalog.NewTransportPools(catalog.NewTransport())
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
-		_ = box.Close() // closed before the server, because this ends the waits of injected faults
+		_ = box.Close() // closed before the server, because it ends responses that injected faults delay
 		server.Close()
 	})
 	b := &bench{t: t, box: box, url: server.URL + sandbox.BasePath}
