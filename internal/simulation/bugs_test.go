@@ -102,14 +102,14 @@ func TestEverySeededBugFitsTheSource(t *testing.T) {
 		}
 		for _, name := range b.breaks {
 			if !known[name] {
-				t.Errorf("%s: there is no promise %q", b.name, name)
+				t.Errorf("%s: unknown promise %q", b.name, name)
 			}
 		}
 		for _, j := range b.jobs {
 			j.plan() // panics if the kind or the trouble is unknown
 		}
 		if len(b.breaks) == 0 || len(b.jobs) == 0 {
-			t.Errorf("%s: it names no promise or no seed", b.name)
+			t.Errorf("%s: the bug has no promise or no seed", b.name)
 		}
 	}
 }
@@ -166,7 +166,7 @@ func (b bug) try(ctx context.Context, root, dir string) (caught string, err erro
 	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", overlay, "-o", binary, "./internal/simulation")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("it does not compile: %s", out)
+		return "", fmt.Errorf("the bug does not compile: %s", out)
 	}
 	var last string
 	for _, j := range b.jobs {
@@ -177,5 +177,5 @@ func (b bug) try(ctx context.Context, root, dir string) (caught string, err erro
 			}
 		}
 	}
-	return "", fmt.Errorf("no seed caught it; the last said:\n%.3000s", last)
+	return "", fmt.Errorf("no seed caught the bug; the output of the last run is:\n%.3000s", last)
 }

@@ -48,7 +48,7 @@ func (s *manyStream) applyUpdate(e promises.Event, say promises.Say) {
 	deleted := e.State == easelv1.State_STATE_DELETED
 	switch {
 	case !s.up && s.has[e.Generation].Etag == e.Etag:
-		say(e, "the etag %s is known", e.Etag)
+		say(e, "the stream delivered the etag %s, which the caller had sent as known", e.Etag)
 	case s.open.Model != "" && e.Model != s.open.Model && !deleted:
 		say(e, "the generation's model is %q, but the filter selects %s", e.Model, s.open.Model)
 	}

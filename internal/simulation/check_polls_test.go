@@ -52,7 +52,7 @@ func pollsKeepToRate(o *outcome, say promises.Say) {
 		b := bucket{tokens: pollRate}
 		for _, r := range list {
 			if b.fill(r.at); b.tokens < 1-rounding {
-				say(promises.Event{At: r.at, Actor: who.process}, "more polls than %v a second for %s", pollRate, who.tenant)
+				say(promises.Event{At: r.at, Actor: who.process}, "more than %v polls a second for %s", pollRate, who.tenant)
 				break
 			}
 			b.tokens--
@@ -72,7 +72,7 @@ func pollsKeepToRate(o *outcome, say promises.Say) {
 			b.tokens = pollRate
 		}
 		if b.tokens--; b.tokens < -unknown {
-			say(promises.Event{At: r.at, Actor: r.process}, "more polls of all replicas than %v a second", pollRate)
+			say(promises.Event{At: r.at, Actor: r.process}, "all replicas together sent more than %v polls a second", pollRate)
 			return
 		}
 	}
@@ -146,7 +146,7 @@ func callsRetryLittle(o *outcome, say promises.Say) {
 		}
 		for process, n := range repeats {
 			if n > 12 {
-				say(promises.Event{At: f.from, Actor: process}, "%d repeats of calls in an outage", n)
+				say(promises.Event{At: f.from, Actor: process}, "%d calls were retried during an outage", n)
 			}
 		}
 	}
@@ -162,7 +162,7 @@ func nobodyPolls(o *outcome, say promises.Say) {
 	}
 	for _, r := range o.requests {
 		if r.at > o.alone+time.Second {
-			say(promises.Event{At: r.at, Actor: r.process}, "%s without watchers since %v", r.op, o.alone)
+			say(promises.Event{At: r.at, Actor: r.process}, "%s was sent although the last watch ended at %v", r.op, o.alone)
 			return
 		}
 	}
@@ -193,7 +193,7 @@ func settlingIsCheap(o *outcome, say promises.Say) {
 		}
 		in := minute{r.path, r.at / time.Minute}
 		if asked[in]++; asked[in] == most+1 {
-			say(promises.Event{At: r.at, Actor: r.process}, "%d requests for %s in a minute without watchers since %v", asked[in], r.path, o.alone)
+			say(promises.Event{At: r.at, Actor: r.process}, "%d requests for %s in a minute, although the last watch ended at %v", asked[in], r.path, o.alone)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func nothingEscapes(o *outcome, say promises.Say) {
 	}
 	for _, r := range o.requests {
 		if r.tenant == "" || o.plan.Ledger && r.tenant != "held" {
-			say(promises.Event{At: r.at, Actor: r.process}, "%s without a key that exists", r.op)
+			say(promises.Event{At: r.at, Actor: r.process}, "%s was sent with an unknown API key", r.op)
 		}
 	}
 }
@@ -109,7 +109,7 @@ func limitsHold(o *outcome, say promises.Say) {
 
 func everybodyServed(o *outcome, say promises.Say) {
 	if len(o.late) > 0 {
-		say(promises.Event{At: o.settled, Actor: o.late[0]}, "%d callers were not done %v after all had healed: %s",
+		say(promises.Event{At: o.settled, Actor: o.late[0]}, "%d callers had not finished %v after all faults had ended: %s",
 			len(o.late), o.settled-o.Healed, strings.Join(o.late[:min(len(o.late), 5)], ", "))
 	}
 }
@@ -132,7 +132,7 @@ func runWasReal(o *outcome, say promises.Say) {
 		}
 	}
 	if placed == 0 || len(o.requests) == 0 {
-		say(promises.Event{}, "%d generations, %d requests", placed, len(o.requests))
+		say(promises.Event{}, "only %d generations were placed, with %d requests", placed, len(o.requests))
 	}
 	if len(o.faults) != len(o.plan.Troubles) {
 		say(promises.Event{}, "%d of %d faults happened", len(o.faults), len(o.plan.Troubles))

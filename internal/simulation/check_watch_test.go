@@ -27,7 +27,7 @@ func onlyTrueStates(o *outcome, say promises.Say) {
 		switch {
 		case e.Generation == nobodys && e.State == easelv1.State_STATE_DELETED: // the generation never existed
 		case !known:
-			say(e, "a generation that the catalog does not have")
+			say(e, "the catalog does not have the generation")
 		case e.State == easelv1.State_STATE_DELETED:
 			// Only the replica that placed a new order knows its generation, and an operator may call any replica.
 			young := strings.HasPrefix(e.Actor, promises.Operator+".") && o.excused(e.At-time.Minute, e.At, "", "", reachVisible) &&

@@ -96,7 +96,7 @@ func TestSimulate(t *testing.T) {
 				runs.Add(1)
 				r := j.run(t.Context(), os.Args[0])
 				if len(r.Broken) == 0 && j.seed%repeated == 0 && j.run(t.Context(), os.Args[0]).Digest != r.Digest {
-					r.Broken = []string{"a seed is one history: it was another one the second time"}
+					r.Broken = []string{"the second run of the seed differs from the first run"}
 				}
 				if len(r.Broken) > 0 {
 					t.Errorf("seed %d broke a promise: %.400s\nagain: %s", j.seed, r.Broken[0], j.command())

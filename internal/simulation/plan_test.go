@@ -254,7 +254,7 @@ func kindOf(name string, drawn int) kind {
 			return k
 		}
 	}
-	panic("simulation: there is no kind " + name)
+	panic("simulation: unknown kind " + name)
 }
 
 // only returns the kind with a single trouble, and with the conditions that this trouble needs.
@@ -328,7 +328,7 @@ func (k kind) plan(seed uint64, r *rand.Rand) plan {
 func (k kind) schedule(r *rand.Rand, p *plan) {
 	count := k.count.draw(r)
 	if !slices.ContainsFunc(k.troubles, p.takes) {
-		panic(fmt.Sprintf("simulation: %s has none of the troubles %q", k.name, k.troubles))
+		panic(fmt.Sprintf("simulation: no trouble in %[2]q can occur in %[1]s", k.name, k.troubles))
 	}
 	slot := p.Length / time.Duration(count)
 	for i := range count {
@@ -337,7 +337,7 @@ func (k kind) schedule(r *rand.Rand, p *plan) {
 			id = k.troubles[r.IntN(len(k.troubles))]
 		}
 		if _, known := acts[id]; !known {
-			panic("simulation: there is no trouble " + id)
+			panic("simulation: unknown trouble " + id)
 		}
 		t := trouble{
 			ID: id, At: slot*time.Duration(i) + slot/10 + time.Duration(r.Int64N(int64(slot/4))),

@@ -46,7 +46,7 @@ func (e edit) apply(root string, changed map[string]string) error {
 		}
 	}
 	if places != 1 {
-		return fmt.Errorf("%s: %s: %d places match %q, not one: update the list", e.pkg, e.function, places, e.old)
+		return fmt.Errorf("%s: %s: %d places match %q, want 1; update the list of bugs", e.pkg, e.function, places, e.old)
 	}
 	return nil
 }

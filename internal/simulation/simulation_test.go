@@ -82,7 +82,7 @@ func TestOneSeed(t *testing.T) {
 // with a ledger, because the seed does not control which of two goroutines gets the only database connection first.
 func TestASeedIsOneHistory(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the run without -short compares them")
+		t.Skip("compared only without -short")
 	}
 	for seed := range uint64(2) {
 		plan := planOf(seed+1, "short")
@@ -93,7 +93,7 @@ func TestASeedIsOneHistory(t *testing.T) {
 		t.Errorf("seed %d (%s) returned %d and %d events", seed, plan.Kind, len(first.Events), len(again.Events))
 		for i := range min(len(first.Events), len(again.Events)) {
 			if !reflect.DeepEqual(first.Events[i], again.Events[i]) {
-				t.Fatalf("they part here:\n%v\n%v", first.Events[i], again.Events[i])
+				t.Fatalf("the first events that differ are\n%v\n%v", first.Events[i], again.Events[i])
 			}
 		}
 	}

@@ -196,7 +196,7 @@ func dialect(name string) sandbox.Dialect {
 			return d
 		}
 	}
-	panic("simulation: there is no dialect " + name)
+	panic("simulation: unknown dialect " + name)
 }
 
 // admit creates a tenant with an endpoint for every replica.
