@@ -189,7 +189,7 @@ func (c *caller) ask(ctx context.Context, request *easelv1.CreateGenerationReque
 		c.note(promises.Event{Kind: promises.Rejected, Text: order, Generation: why.GetReason()})
 		return rejected, nil
 	case !retryable(err):
-		return unknown, fmt.Errorf("%s of %s was answered with %w", order, c.team, err)
+		return unknown, fmt.Errorf("order %s of team %s: %w", order, c.team, err)
 	}
 	return unknown, nil
 }
@@ -225,7 +225,7 @@ func (c *caller) comeBack(ctx context.Context) error {
 				return err
 			}
 			if ctx.Err() != nil {
-				return fmt.Errorf("%s has no outcome", request.GetIdempotencyKey())
+				return fmt.Errorf("order %s has no outcome", request.GetIdempotencyKey())
 			}
 		}
 	}
@@ -274,7 +274,7 @@ func (c *caller) list(ctx context.Context) error {
 	defer cancel()
 	answer, err := c.client.ListGenerations(ctx, &easelv1.ListGenerationsRequest{PageSize: 50})
 	if err != nil && !retryable(err) {
-		return fmt.Errorf("a list of %s: %w", c.team, err)
+		return fmt.Errorf("list of team %s: %w", c.team, err)
 	}
 	for _, g := range answer.GetGenerations() {
 		c.see(g)

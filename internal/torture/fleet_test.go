@@ -290,7 +290,7 @@ func (f *fleet) read() error {
 	began := time.Now()
 	_, err := f.client(0).GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: f.ids[0], MaxStaleness: durationpb.New(0)})
 	if took := time.Since(began); took > 1500*time.Millisecond {
-		f.t.Errorf("a read ended after %v with %v", took, status.Code(err))
+		f.t.Errorf("a read returned %[2]v after %[1]v", took, status.Code(err))
 	}
 	return err
 }
@@ -313,7 +313,7 @@ func (f *fleet) end() {
 	f.t.Logf("%d watches of %d generations, %d streams; %d requests in %.0f s, where %.0f are allowed",
 		len(f.watchers), len(f.ids), f.streams(), n, took.Seconds(), most)
 	if float64(n) > most {
-		f.t.Errorf("%d requests in %v", n, took)
+		f.t.Errorf("%d requests in %v exceed the poll rate", n, took)
 	}
 }
 

@@ -160,7 +160,7 @@ func (g *gallery) awaitCopies(want int, within time.Duration) {
 	for copied := g.copied(); copied < want; copied = g.copied() {
 		switch {
 		case time.Now().After(end):
-			g.Fatalf("%d of %d results are copied after %v\n%s", copied, want, within, g.replicas[0].tail())
+			g.Fatalf("only %d of %d results are copied after %v\n%s", copied, want, within, g.replicas[0].tail())
 		case copied > last:
 			last, grown = copied, time.Now()
 		case time.Since(grown) > 5*time.Second:
@@ -346,7 +346,7 @@ func (g *gallery) waitForEnd(id string) error {
 		case state == easelv1.State_STATE_SUCCEEDED:
 			return nil
 		case ctx.Err() != nil, err != nil && !retryable(err):
-			return fmt.Errorf("the wait for %s ends with %v: %w", id, state, err)
+			return fmt.Errorf("waiting for %s ended in state %v: %w", id, state, err)
 		}
 		pauseFor(ctx, 100*time.Millisecond)
 	}

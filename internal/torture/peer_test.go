@@ -40,7 +40,7 @@ func peerSocket(conn net.Conn) (string, error) {
 			return columns[9], nil
 		}
 	}
-	return "", fmt.Errorf("nobody is at %s", conn.RemoteAddr())
+	return "", fmt.Errorf("no socket found at %s", conn.RemoteAddr())
 }
 
 func hexPort(addr net.Addr) string { return fmt.Sprintf(":%04X", addr.(*net.TCPAddr).Port) }

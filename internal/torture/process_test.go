@@ -144,7 +144,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-limit:
-			t.Fatalf("it never came: %s", what)
+			t.Fatalf("waited in vain for %s", what)
 		}
 	}
 }

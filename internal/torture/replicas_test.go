@@ -65,7 +65,7 @@ func TestReplicasKeepAllWatches(t *testing.T) {
 			f.replaceAll()
 			f.changed("at every watch")
 			if f.streams() == len(f.watchers) {
-				f.t.Error("no watch was moved: nothing was replaced")
+				f.t.Error("no watch changed its replica, so no replica was replaced")
 			}
 		}},
 	} {
@@ -86,7 +86,7 @@ func (f *fleet) divide() {
 	n, most := f.meter.since(began), fleetRate*(measured.Seconds()+1)
 	f.t.Logf("%d watches through %d replicas: %d requests in %v", *watchesWanted, len(f.replicas), n, *measured)
 	if float64(n) > most {
-		f.t.Errorf("%d requests, where the rate allows %.0f", n, most)
+		f.t.Errorf("%d requests, but the rate allows only %.0f", n, most)
 	}
 }
 
@@ -96,7 +96,7 @@ func (f *fleet) loseCatalog() {
 	f.t.Helper()
 	f.upstream.darken()
 	if err := f.read(); status.Code(err) != codes.DeadlineExceeded && status.Code(err) != codes.Unavailable {
-		f.t.Errorf("a read into a black hole ended with %v", err)
+		f.t.Errorf("a read without a response ended with %v", err)
 	}
 	eventually(f.t, "heartbeats that report it", func() bool { return f.count(func(w *watcher) bool { return w.unreachable }) == len(f.watchers) })
 	f.upstream.light()
@@ -121,7 +121,7 @@ func (f *fleet) stopOne() {
 	waiting := func(w *watcher) bool { return half[w.id] && !w.over }
 	eventually(f.t, "the ends at the replicas that run", func() bool { return f.count(func(w *watcher) bool { return waiting(w) && w.on != stopped }) == 0 })
 	if f.count(waiting) == 0 {
-		f.t.Error("no watch waits at the replica that is stopped")
+		f.t.Error("the paused replica has no watch")
 	}
 	f.signal(f.replicas[stopped], syscall.SIGCONT)
 	eventually(f.t, "the ends at the one that was stopped", func() bool { return f.count(waiting) == 0 })
@@ -136,5 +136,5 @@ func (f *fleet) replaceAll() {
 		<-old.Exited()
 		f.start(i)
 	}
-	f.t.Logf("%d requests in %v of replacing them, where %d generations are watched", f.meter.since(began), time.Since(began), len(f.ids))
+	f.t.Logf("%d requests in %v while all replicas were replaced and %d generations were watched", f.meter.since(began), time.Since(began), len(f.ids))
 }

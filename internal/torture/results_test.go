@@ -64,7 +64,7 @@ func TestEachResultIsCopiedOnceWhateverIsKilled(t *testing.T) {
 	}
 	t.Logf("%d downloads without the catalog in %v", *resultCount, time.Since(began).Round(time.Second))
 	if after := g.door.reads.Load(); after != reads {
-		t.Errorf("the catalog was read %d times more", after-reads)
+		t.Errorf("the catalog was read %d more times", after-reads)
 	}
 	g.startCatalog()
 
@@ -98,7 +98,7 @@ func (g *gallery) erase(all int) {
 		g.Errorf("%d rows of copies are left", rows)
 	}
 	if dump := g.postgres.Dump(g.T, g.ledger); bytes.Contains(dump, []byte(`"result `)) {
-		g.Error("a prompt is left in the ledger")
+		g.Error("the ledger still contains a prompt")
 	}
 }
 

@@ -60,7 +60,7 @@ func (w *world) settle() (run promises.Run, err error) {
 	run.AddAccount("shared", account)
 	verified, err := ledger.Verify(w.ctx, w.ledger, func(d ledger.Difference) { run.Differences = append(run.Differences, d.String()) })
 	if err == nil && verified.Orders == 0 {
-		err = errors.New("the verified ledger has no orders")
+		err = errors.New("the ledger has no orders to verify")
 	}
 	return run, errors.Join(err, w.readLedger(&run))
 }
@@ -93,7 +93,7 @@ func readAccount(ctx context.Context, address string) (account sandbox.Audit, er
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return account, errors.New("the audit is answered " + answer.Status)
+		return account, errors.New("the catalog's account can't be read: " + answer.Status)
 	}
 	return account, json.NewDecoder(answer.Body).Decode(&account)
 }
@@ -156,7 +156,7 @@ func (c *caller) read(generation string) error {
 	defer cancel()
 	request := &easelv1.GetGenerationRequest{GenerationId: generation, MaxStaleness: durationpb.New(0)}
 	if _, err := c.client.GetGeneration(ctx, request, grpc.WaitForReady(true)); err != nil {
-		return fmt.Errorf("%s of %s is not answered: %w", generation, c.team, err)
+		return fmt.Errorf("reading %s of team %s failed: %w", generation, c.team, err)
 	}
 	return nil
 }

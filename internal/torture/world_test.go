@@ -134,7 +134,7 @@ func (k *supervisor) supervise(ctx context.Context) error {
 		case <-p.Exited():
 			k.current.Store(nil)
 			if !p.killed.Load() && ctx.Err() == nil {
-				return fmt.Errorf("%s ended by itself\n%s", k.name, p.tail())
+				return fmt.Errorf("%s exited unexpectedly\n%s", k.name, p.tail())
 			}
 		case <-ctx.Done():
 			k.current.Store(nil)
@@ -191,9 +191,9 @@ func (w *world) run(callers int, settle func() (promises.Run, error)) {
 	if w.receiver != nil {
 		run.Arrivals = w.receiver.arrivals()
 	}
-	t.Logf("%d orders placed, %d given up, in %v; faults: %v", len(w.placed), w.gaveUp, time.Since(began).Round(time.Second), w.tally)
+	t.Logf("%d orders placed and %d abandoned in %v; faults: %v", len(w.placed), w.gaveUp, time.Since(began).Round(time.Second), w.tally)
 	if missing := w.missing(); len(missing) > 0 {
-		t.Errorf("never happened: %q", missing)
+		t.Errorf("these faults never happened: %q", missing)
 	}
 	for i, b := range promises.Check(promises.All, &run) {
 		if i < 20 {
@@ -279,7 +279,7 @@ func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
 func TestTheLedgerEqualsTheCatalogsAccountsWhateverIsKilled(t *testing.T) {
 	t.Parallel() // with other tests that mostly wait
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells which facade has a connection")
+		t.Skip("only on Linux can the test find the facade that has a connection")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), *limit+2*knownWithin+settledWithin)
 	defer cancel()
@@ -306,7 +306,7 @@ func TestTheLedgerEqualsTheCatalogsAccountsWhateverIsKilled(t *testing.T) {
 		}
 	}
 	if w.gaveUp == 0 || !slices.ContainsFunc(w.record.Sorted(), func(e promises.Event) bool { return e.Kind == promises.Rejected }) {
-		t.Error("no budget was spent, or no order was given up")
+		t.Error("no budget was exhausted, or no order was abandoned")
 	}
 	cancel()
 	w.work.Wait()
@@ -321,7 +321,7 @@ func (w *world) launchWithLedger(upstream string, env ...string) (*process, erro
 		}
 		pauseFor(w.ctx, 200*time.Millisecond)
 	}
-	return nil, errors.New("no facade has reached the ledger in 1000 starts")
+	return nil, errors.New("no facade reached the ledger in 1000 starts")
 }
 
 // settings writes the settings files, and returns the environment of every facade with a ledger.
