@@ -15,7 +15,7 @@ import (
 // of 600 bytes.
 func TestTheBytesOfAnOrderAreFew(t *testing.T) {
 	if testing.Short() {
-		t.Skip("too slow for other runs: .ci/nightly runs it")
+		t.Skip("too slow with -short: .ci/nightly runs it")
 	}
 	for labels, most := range []int64{3000, 3400} {
 		t.Run(fmt.Sprint(labels, " labels"), func(t *testing.T) {
