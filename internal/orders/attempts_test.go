@@ -57,7 +57,7 @@ func TestAnOutcomeThatStaysUnknownIsSaidBeforeTheDeadline(t *testing.T) { // fau
 		_, err := s.client.Create(ctx, s.cred, s.order("k"))
 		s.wantKind(err, catalog.KindOutcomeUnknown)
 		if ctx.Err() != nil {
-			t.Error("the answer came after the caller's deadline")
+			t.Error("the response arrived after the caller's deadline")
 		}
 		if lost.Fired() < 2 {
 			t.Errorf("%d attempts within a second, want several", lost.Fired())
@@ -129,7 +129,7 @@ func TestARefusalIsCertainAndFreesTheIdempotencyKey(t *testing.T) { // faults U8
 				_, err := s.create(s.order("k"))
 				s.wantKind(err, row.want)
 				if s.posts() != 1 {
-					t.Errorf("%d orders posted for a refusal that is certain, want 1", s.posts())
+					t.Errorf("%d orders posted although the rejection is certain, want 1", s.posts())
 				}
 				s.mustCreate(s.order("k"))
 				s.wantCharges("k", 1)

@@ -108,7 +108,7 @@ func TestARefusalIsWithheldWhileAnOrderMayExist(t *testing.T) { // fault A10
 				time.Sleep(time.Minute) // after a daily cap, the limiter delays orders for a minute
 				receipt, err := createWithin(t, c, testCredential, plainOrder, time.Minute)
 				if err != nil || receipt.Generation.ID != "g1" || len(upstream.apiKeys) == attempts {
-					t.Errorf("the key was sent %d times again and returned %+v, %v", len(upstream.apiKeys)-attempts, receipt, err)
+					t.Errorf("the key was resent %d times and returned %+v, %v", len(upstream.apiKeys)-attempts, receipt, err)
 				}
 			})
 		})
@@ -159,7 +159,7 @@ func TestAnotherOrderUnderAnIdempotencyKeyIsNotSent(t *testing.T) {
 		other.Inputs = []byte(`{"n":1}`)
 		_, err := createWithin(t, c, testCredential, other, time.Second)
 		if err == nil || catalog.KindOf(err) != catalog.KindKeyReused || err.Outcome != orders.NotPlacedByThisCall || len(upstream.keys) != attempts {
-			t.Errorf("got %+v after %d attempts more", err, len(upstream.keys)-attempts)
+			t.Errorf("got %+v after %d further attempts", err, len(upstream.keys)-attempts)
 		}
 	})
 }
@@ -184,7 +184,7 @@ func TestEveryAttemptOfASubmissionCarriesOneAPIKey(t *testing.T) { // fault A11
 					}
 				}
 				if len(upstream.apiKeys) != len(steps) || rotations < 1 {
-					t.Fatalf("%d attempts, want %d; %d looks at the key", len(upstream.apiKeys), len(steps), rotations)
+					t.Fatalf("%d attempts, want %d; the API key was read %d times", len(upstream.apiKeys), len(steps), rotations)
 				}
 				for _, key := range upstream.apiKeys {
 					if key != upstream.apiKeys[0] {
@@ -265,7 +265,7 @@ func TestAttemptsGoOnWithoutTheCallerForItsTime(t *testing.T) { // fault K7
 				}
 				attempts := len(upstream.keys)
 				if receipt, err := createWithin(t, c, testCredential, plainOrder, time.Second); err != nil || receipt.Generation.ID != "g1" || len(upstream.keys) != attempts {
-					t.Errorf("the key returned %+v, %v, and was posted %d times again", receipt, err, len(upstream.keys)-attempts)
+					t.Errorf("the key returned %+v, %v, and was resent %d times", receipt, err, len(upstream.keys)-attempts)
 				}
 			})
 		})
@@ -288,7 +288,7 @@ func TestACloseThatIsOverEndsTheAttempts(t *testing.T) {
 		short, stop := context.WithTimeout(t.Context(), 3*time.Second)
 		defer stop()
 		if err := c.Close(short); err == nil {
-			t.Error("the close says that all orders are done")
+			t.Error("Close reports that all orders have finished")
 		}
 		ended := time.Now()
 		if err := c.Close(t.Context()); err != nil || time.Since(ended) > 0 {
@@ -310,7 +310,7 @@ func TestTheResendWindowBeginsWithTheFirstAttempt(t *testing.T) {
 		before := attempts
 		_, failed := createWithin(t, c, testCredential, plainOrder, time.Second)
 		if !errors.Is(failed, orders.ErrResendWindow) || attempts != before {
-			t.Errorf("a minute after its first attempt it returned %v, and was sent %d times again", failed, attempts-before)
+			t.Errorf("a minute after the first attempt, the repeat returned %v, and the order was resent %d times", failed, attempts-before)
 		}
 	})
 }

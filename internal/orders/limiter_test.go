@@ -123,7 +123,7 @@ func TestAnOrderThatCannotWaitIsToldAtOnceAndNeverLeaves(t *testing.T) {
 		time.AfterFunc(time.Second, leave)
 		_, err := c.Create(ctx, testCredential, order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "left"})
 		if e, ok := errors.AsType[*orders.Error](err); !ok || e.Outcome != orders.Unknown {
-			t.Errorf("a caller that has left receives %+v", err)
+			t.Errorf("a caller that has disconnected receives %+v", err)
 		}
 		patient.Wait()
 		if closed := c.Close(t.Context()); closed != nil || upstream.posts.Load() != 2 {
@@ -143,7 +143,7 @@ func TestAnOrderThatWaitsKeepsItsLease(t *testing.T) {
 			t.Errorf("refused: %v", failed[0])
 		}
 		if n := upstream.posts.Load(); n > 4 {
-			t.Errorf("%d posts of two orders", n)
+			t.Errorf("%d requests for two orders", n)
 		}
 		cancel()
 		synctest.Wait()
@@ -161,7 +161,7 @@ func TestAnOrderThatIsSentAgainHasTheWeightOfItsOwner(t *testing.T) {
 		defer cancel()
 		c.ResendAbandoned(ctx, testCredential)
 		if asked.Load() != testCredential.Owner {
-			t.Errorf("the weight was asked of %v", asked.Load())
+			t.Errorf("the weight was read for %v", asked.Load())
 		}
 	})
 }
@@ -179,7 +179,7 @@ func TestWhileTheDailyCapClosesTheGateNoOrderIsSentAgain(t *testing.T) {
 		before := upstream.posts.Load()
 		c.ResendAbandoned(ctx, testCredential)
 		if n, posts := begun.Load(), upstream.posts.Load()-before; n == 0 || n > 3*11 || posts > 13 { // three orders are in flight when the cap is reached
-			t.Errorf("in ten minutes %d orders are taken up again, and %d sent", n, posts)
+			t.Errorf("in ten minutes the recovery starts %d orders and sends %d", n, posts)
 		}
 	})
 }

@@ -75,10 +75,10 @@ func TestAnEndThatAListLeavesSomethingOutOfIsRead(t *testing.T) {
 				settles(3*time.Minute, r)
 				one := s.list(ledger.Filter{})[0]
 				if one.Status != lifecycle.Succeeded || one.CostCents == nil {
-					s.Errorf("in the end it is %+v", one)
+					s.Errorf("the recorded order is %+v", one)
 				}
 				if told := slices.Contains(row.told, "studio"); len(*texts) != 1 || told && slices.Contains(*texts, "") {
-					s.Errorf("its owner receives %q", *texts)
+					s.Errorf("the owner's events have the texts %q", *texts)
 				}
 			})
 		})
@@ -112,7 +112,7 @@ func TestAnEndThatNobodyReadsIsRecordedAsListed(t *testing.T) {
 				cred, g := place(r)
 				g.State, g.Status, g.CostCents = catalog.StateRefunded, "refunded", nil
 				if got := r.lists(cred, g.Version()); got != lifecycle.Refunded {
-					s.Errorf("it is %v", got)
+					s.Errorf("the recorded state is %v", got)
 				}
 			})
 		})

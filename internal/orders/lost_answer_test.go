@@ -51,7 +51,7 @@ func TestAnOrderThatTookTheLastMoneyIsNotCalledRefused(t *testing.T) { // fault 
 		_, err := restarted.Create(t.Context(), s.cred, s.order("k"))
 		s.wantKind(err, catalog.KindInsufficientFunds)
 		if known, ok := errors.AsType[*orders.Error](err); !ok || known.Outcome != orders.NotPlacedByThisCall {
-			t.Errorf("a process that knows nothing of it returns %+v", err) // an earlier call may have placed the order
+			t.Errorf("a process that does not know the order returns %+v", err) // an earlier call may have placed the order
 		}
 		if err := s.sandbox.TopUp(t.Context(), s.key, 1, "one more"); err != nil {
 			t.Fatal(err)

@@ -161,7 +161,7 @@ func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // fault M6
 		revoked.befores(func(*http.Request) error { requests++; return nil })
 		settles(10*time.Minute, revoked)
 		if requests == 0 || requests > 15 {
-			s.Errorf("in ten minutes it sends %d requests", requests)
+			s.Errorf("the replica without an API key sends %d requests in ten minutes", requests)
 		}
 		ctx, cancel := context.WithTimeout(s.Context(), 15*time.Minute)
 		defer cancel()
@@ -171,7 +171,7 @@ func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // fault M6
 		<-ctx.Done()
 		synctest.Wait()
 		if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Refunded || !one.Settled {
-			s.Errorf("its refund is not seen: %+v", one)
+			s.Errorf("the refund is not recorded: %+v", one)
 		}
 	})
 }
@@ -226,12 +226,12 @@ func TestOperatorsSeeWhatRefusesARepeat(t *testing.T) {
 			s.Errorf("the ledger has %+v", all)
 		}
 		if n := strings.Count(logs.String(), fmt.Sprintf("refusal=%q", why)); n != 1 || n != strings.Count(logs.String(), "\n") {
-			s.Errorf("logged is %s", logs.String())
+			s.Errorf("the log is %s", logs.String())
 		}
 		s.box.ClearFaults()
 		r.recover(2 * time.Minute)
 		if all := s.list(ledger.Filter{}); len(all) != 1 || all[0].Problem != "" {
-			s.Errorf("once it is placed the ledger has %+v", all)
+			s.Errorf("after the order was placed the ledger has %+v", all)
 		}
 	})
 }
@@ -284,7 +284,7 @@ func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 				s.Fatal(possible, err)
 			}
 			if own, err := r.orders.Owned(ctx, &owner, id); err != nil || len(own) != 1 {
-				s.Errorf("%s is not its owner's: %v", id, err)
+				s.Errorf("%s does not belong to its owner: %v", id, err)
 			}
 		}
 		if own, err := r.orders.Owned(ctx, &owner, "wrong"); err != nil || len(own) != 0 {
@@ -294,7 +294,7 @@ func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 			s.Fatal(err)
 		}
 		if own, err := r.orders.Owned(ctx, &owner, "right"); err == nil {
-			s.Errorf("while the ledger is away its owner is known: %v", own)
+			s.Errorf("the owner is known although the ledger is unavailable: %v", own)
 		}
 		s.open()
 	})
@@ -322,7 +322,7 @@ func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // fault M12
 					s.Error(err)
 				}
 				if n := s.audit(); n > 0 && stopped > window {
-					s.Errorf("it has left: %d charges", n)
+					s.Errorf("the order was sent after the window: %d charges", n)
 				}
 			})
 		})
@@ -355,13 +355,13 @@ func TestARepeatWithOtherBytesIsNotSent(t *testing.T) {
 		time.Sleep(2 * ledger.OrderLease)
 		again := s.replica()
 		if err := place(again, `{"prompt": "a"}`); catalog.KindOf(err) != catalog.KindKeyReused || s.audit() != 0 {
-			s.Errorf("the same value in other bytes: %v", err)
+			s.Errorf("a repeat of the same value in other bytes returns %v", err)
 		}
 		if err := place(again, `{"prompt":"a"}`); err != nil || s.audit() != 1 {
-			s.Errorf("the same bytes: %v", err)
+			s.Errorf("a repeat with the same bytes returns %v", err)
 		}
 		if err := place(again, `{"prompt": "a"}`); err != nil || s.audit() != 1 {
-			s.Errorf("other bytes of an order that was placed: %v", err)
+			s.Errorf("after the order was placed, a repeat with other bytes returns %v", err)
 		}
 	})
 }

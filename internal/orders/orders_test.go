@@ -72,12 +72,12 @@ func TestAnOrderWhoseAnswerIsLostIsKnownWithinAMinute(t *testing.T) { // fault T
 		}
 		r.recover(30 * time.Minute)
 		if n := len(s.list(ledger.Filter{Unresolved: true})); n != 1 {
-			s.Fatalf("%d orders are unknown while no answer arrives", n)
+			s.Fatalf("%d orders have an unknown outcome while no response arrives", n)
 		}
 		r.answers(nil)
 		r.recover(time.Minute)
 		if n := len(s.list(ledger.Filter{Unresolved: true})); n != 0 || s.audit() != 1 {
-			s.Errorf("%d orders are unknown, %d charges", n, s.audit())
+			s.Errorf("%d orders have an unknown outcome, %d charges", n, s.audit())
 		}
 	})
 }
@@ -152,14 +152,14 @@ func TestARefusalAfterAnotherReplicasIsCertain(t *testing.T) {
 				s.Errorf("%v", err)
 			}
 			if n := len(s.list(ledger.Filter{Unresolved: true})); n != 0 {
-				s.Errorf("%d orders are unknown", n)
+				s.Errorf("%d orders have an unknown outcome", n)
 			}
 			if err := s.box.TopUp(s.Context(), s.key, 1000, "top-up"); err != nil {
 				s.Fatal(err)
 			}
 			limited := within(&limit)
 			if _, err := s.replica().place("studio", "other", "a harbour", limited); err != nil {
-				s.Errorf("the reservation is not free: %v", err)
+				s.Errorf("the reservation was not released: %v", err)
 			}
 		})
 	})
@@ -196,7 +196,7 @@ func TestAnOwnUncertainAttemptOutlivesItsOrder(t *testing.T) {
 			s.Errorf("%v after %d attempts", err, posts)
 		}
 		if n := len(s.list(ledger.Filter{Unresolved: true})); n != 1 {
-			s.Errorf("%d orders are unknown", n)
+			s.Errorf("%d orders have an unknown outcome", n)
 		}
 	})
 }
@@ -213,7 +213,7 @@ func TestNothingIsSentAfterTheWindow(t *testing.T) { // fault T11
 			s.Errorf("%v", err)
 		}
 		if n := s.box.Requests()["POST /generations"]; n != posts {
-			s.Errorf("%d more were sent", n-posts)
+			s.Errorf("%d further requests were sent", n-posts)
 		}
 	})
 }
@@ -235,7 +235,7 @@ func TestNothingIsSentUnderAnotherAPIKey(t *testing.T) { // fault T10
 			s.Errorf("%v", err)
 		}
 		if n := s.box.Requests()["POST /generations"]; n != posts {
-			s.Errorf("%d more were sent", n-posts)
+			s.Errorf("%d further requests were sent", n-posts)
 		}
 	})
 }
@@ -262,7 +262,7 @@ func TestOrdersFailWhileTheLedgerIsUnavailable(t *testing.T) {
 		for _, key := range []string{"k", "other"} {
 			_, err := r.place("studio", key, "a harbour")
 			if _, away := errors.AsType[*ledger.Unavailable](err); !away {
-				s.Errorf("the order %q is answered with %v", key, err)
+				s.Errorf("the order %q returns %v", key, err)
 			}
 		}
 	})
@@ -290,7 +290,7 @@ func TestAnOutcomeThatTheLedgerDoesNotHoldIsUnknown(t *testing.T) { // fault T4
 				s.open()
 				s.replica().recover(time.Minute)
 				if n := len(s.list(ledger.Filter{Unresolved: true})); n != 0 || s.audit() != 1 {
-					s.Errorf("%d orders are unknown, %d charges", n, s.audit())
+					s.Errorf("%d orders have an unknown outcome, %d charges", n, s.audit())
 				}
 			})
 		})

@@ -11,7 +11,7 @@ func TestAnOwnerWithTooManyOrdersHasPlacedNone(t *testing.T) {
 	for _, tooMany := range []error{ledger.ErrTooManyOpen, ledger.ErrTooManyRefused} { // A6, D10
 		err := (&placing{}).unasked(tooMany)
 		if e, ok := err.(*Error); !ok || e.Outcome != NotPlacedByThisCall || catalog.KindOf(err) != catalog.KindBusy { //nolint:errorlint // exact type
-			t.Errorf("it is %v", err)
+			t.Errorf("the error is %v", err)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func TestAChargeAboveTheQuoteThatIsReadLaterIsToldAndCountedOnce(t *testing.T) {
 					line := fmt.Sprintf(`"charge exceeds quote" generation=%s quoted_cents=%d cost_cents=17`, g.ID, quote)
 					told := s.ledger.Counts.Dearer.Load()
 					if n := strings.Count(logs.String(), line); told != int64(want) || n != want || n != strings.Count(logs.String(), "charge exceeds") {
-						s.Errorf("quoted %d cents: told %d times, and the log has %q", quote, told, logs.String())
+						s.Errorf("quoted %d cents: %d charges above the quote were reported, and the log has %q", quote, told, logs.String())
 					}
 					if one := s.list(ledger.Filter{})[0]; one.CostCents == nil || *one.CostCents != 17 {
 						s.Errorf("the order is %+v", one)

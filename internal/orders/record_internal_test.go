@@ -20,11 +20,11 @@ func TestARecordComesBackAsItWasWithoutWhatMayRepeatItsInputs(t *testing.T) {
 	full.Inputs, full.Text, full.Extra = catalog.Value(`{"prompt":"a harbour"}`), &text, catalog.Value(`{"request":{"prompt":"a harbour"}}`)
 	got, ok := decodeRecord(encodeRecord(catalog.Version{Generation: full, Etag: want.Etag}))
 	if !ok || !reflect.DeepEqual(got, want) || got.Generation.Etag() != want.Etag {
-		t.Errorf("it comes back as %+v, %v, and was %+v", got, ok, want)
+		t.Errorf("the record decodes to %+v, %v, want %+v", got, ok, want)
 	}
 	for _, text := range []string{"", "{", `{"State":"x"}`} {
 		if v, ok := decodeRecord(text); ok {
-			t.Errorf("%q is read as %+v", text, v)
+			t.Errorf("%q decodes to %+v", text, v)
 		}
 	}
 }
@@ -48,7 +48,7 @@ func TestAnEtagOfTheLedgerIsTheSameEachTime(t *testing.T) {
 		first := recordedVersion(order)
 		order.Age += time.Minute
 		if later := recordedVersion(order); later.Etag != first.Etag || !later.CreateTime.Equal(first.CreateTime) {
-			t.Errorf("%s: it is %+v, then %+v", name, first, later)
+			t.Errorf("%s: the version is %+v, then %+v", name, first, later)
 		}
 		if row.want != "" && first.Etag != row.want {
 			t.Errorf("%s: the etag is %s, want %s", name, first.Etag, row.want)

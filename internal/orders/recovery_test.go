@@ -42,7 +42,7 @@ func TestOneTeamsFailingOrdersDelayNobodyElses(t *testing.T) { // fault M9
 		again.recover(ledger.OrderLease + 15*time.Second)
 		owner := "print"
 		if all := s.list(ledger.Filter{Owner: &owner}); len(all) != 1 {
-			s.Errorf("it is not recovered: %+v", all)
+			s.Errorf("the other team's order is not recovered: %+v", all)
 		}
 	})
 }

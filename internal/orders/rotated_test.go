@@ -120,7 +120,7 @@ func TestAnOrderIsPlacedWhenItIsWrittenDown(t *testing.T) {
 		begun := time.Now()
 		receipt, err := r.orders.Place(ctx, r.held("studio"), r.request("studio", "k", "a harbour"))
 		if late := receipt.Placed.Sub(begun); err != nil || late > time.Second {
-			s.Errorf("placed %v after the call began, %v", late, err)
+			s.Errorf("the order time is %v after the start of the call; error: %v", late, err)
 		}
 	})
 }
@@ -160,7 +160,7 @@ func TestNoOrderIsSentBeforeTheAccountIsKnown(t *testing.T) { // fault M4
 		}
 		s.ledger.AccountUnknown.Store(false)
 		if restarted.recover(time.Minute); *posts != 1 {
-			s.Errorf("afterwards %d orders are sent", *posts)
+			s.Errorf("after the account is known, %d orders are sent", *posts)
 		}
 	})
 }

@@ -92,17 +92,17 @@ func TestAFailureWithoutARefundIsUnconfirmedAfterTheWindow(t *testing.T) {
 		mustPlace(s, r, "k", "a harbour [fail]")
 		settles(5*time.Minute, r)
 		if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Failed || one.Settled {
-			s.Errorf("within the window it is %+v", one)
+			s.Errorf("within the refund window the order is %+v", one)
 		}
 		settles(refundWindow, r)
 		one := s.list(ledger.Filter{})[0]
 		if spent, _ := s.budget(); !one.Settled || one.UnconfirmedCents != *one.CostCents || spent != *one.CostCents {
-			s.Errorf("after the window it is %+v, %d spent", one, spent)
+			s.Errorf("after the refund window the order is %+v, with %d cents spent", one, spent)
 		}
 		before, _ := s.reads()
 		settles(10*time.Minute, r)
 		if after, _ := s.reads(); after != before {
-			s.Errorf("%d reads of what is settled", after-before)
+			s.Errorf("the settled order was read %d times", after-before)
 		}
 	})
 }
@@ -160,7 +160,7 @@ func TestARefundAfterASuccessCountsWheneverItIsSeen(t *testing.T) { // fault T6
 					s.Errorf("%d spent, %d reserved, %+v", spent, reserved, one)
 				}
 				if all := states(); all[len(all)-1] != catalog.StateSucceeded {
-					s.Errorf("its watchers were sent %v", all)
+					s.Errorf("the watchers received %v", all)
 				}
 			})
 		})
@@ -209,7 +209,7 @@ func TestOneReplicaSettlesWithFewReads(t *testing.T) {
 		}
 		settles(8*time.Minute, one, other)
 		if left := s.list(ledger.Filter{Unsettled: true}); len(left) != 0 {
-			s.Errorf("%d are unsettled", len(left))
+			s.Errorf("%d orders are unsettled", len(left))
 		}
 	})
 }
@@ -245,7 +245,7 @@ func TestSettlingGoesOnWithoutAList(t *testing.T) {
 				}
 				left := len(s.list(ledger.Filter{Unsettled: true}))
 				if broken.Fired() == 0 || (left < 25) != row.settles {
-					s.Errorf("%d are unsettled after %d lists", left, broken.Fired())
+					s.Errorf("%d orders are unsettled after %d lists", left, broken.Fired())
 				}
 			})
 		})
@@ -278,7 +278,7 @@ func TestAStateThatWasSeenBeforeItsOrderWasConcludedIsRecorded(t *testing.T) {
 				r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
 					all, err := r.client.List(s.Context(), r.held("studio"), time.Now())
 					if err != nil || len(all.Records) != 1 {
-						s.Fatalf("%+v are listed, %v", all, err)
+						s.Fatalf("the listed orders are %+v, %v", all, err)
 					}
 					seen := all.Records[0].Generation
 					seen.State, seen.Status = state, state.String()
@@ -313,7 +313,7 @@ func TestWhatAnotherForwardedAPIKeySeesIsNotRecorded(t *testing.T) {
 		}
 		r.orders.Record(s.Context(), mine, absent)
 		if one := s.list(ledger.Filter{})[0]; !one.IsDeleted() {
-			s.Errorf("its own API key has seen its end, and it is %+v", one)
+			s.Errorf("after a read under its own API key the order is %+v", one)
 		}
 	})
 }

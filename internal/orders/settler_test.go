@@ -27,10 +27,10 @@ func TestAnOrderIsPolledUntilItIsSettledWithoutAWatch(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if one := s.list(ledger.Filter{})[0]; one.Status != lifecycle.Succeeded || !one.Settled {
-			s.Errorf("after a minute it is %+v", one)
+			s.Errorf("after a minute the order is %+v", one)
 		}
 		if stats := r.orders.Hub.Stats(); stats.Pollers != 0 {
-			s.Errorf("after its end %d pollers run", stats.Pollers)
+			s.Errorf("after the end of the generation %d pollers run", stats.Pollers)
 		}
 	})
 }
@@ -68,7 +68,7 @@ func TestAfterARestartAnEndIsRecordedWithinAMinute(t *testing.T) {
 				}
 				read, err := after.client.Generation(s.Context(), after.held("studio"), mine.ID)
 				if late := time.Since(read.TerminalTime); err != nil || late > time.Minute {
-					s.Errorf("the end is recorded %v late, %v", late, err)
+					s.Errorf("the end is recorded with a delay of %v, %v", late, err)
 				}
 				stop()
 				settling.Wait()

@@ -149,7 +149,7 @@ func withdraw(t *testing.T, url string, away bool) {
 	unlock()
 	proctest.Exec(t, url, `UPDATE orders SET leased_until = 0, retry_time = 0`) // ends all leases
 	if resent := slices.Contains(resumed(t, url, q.url), key); resent != away {
-		t.Errorf("the next process sends the order: %v, want %v", resent, away)
+		t.Errorf("the next process resends the order: %v, want %v", resent, away)
 	}
 }
 
