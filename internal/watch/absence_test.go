@@ -263,7 +263,7 @@ func TestAFirstHeartbeatInPlaceOfARepeatCarriesTheState(t *testing.T) {
 			return nil
 		})
 		if known != 1 || err != nil {
-			b.t.Errorf("the known state came %d times, and the watch ended with %v", known, err)
+			b.t.Errorf("the known state was delivered %d times, and the watch ended with %v", known, err)
 		}
 	})
 }

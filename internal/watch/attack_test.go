@@ -38,7 +38,7 @@ func TestAttackByWatchesUnderRejectedAPIKeysLeavesNothing(t *testing.T) { // fau
 		}
 		pass(500 * time.Millisecond)
 		if s := b.hub.Stats(); s.Pollers != keys || s.Watches != keys {
-			t.Fatalf("%d pollers of %d watches; the attack has %d", s.Pollers, s.Watches, keys)
+			t.Fatalf("%d pollers for %d watches, although the attack has %d", s.Pollers, s.Watches, keys)
 		}
 		pass(2 * time.Second)
 		for _, s := range all {

@@ -20,11 +20,11 @@ func TestAPanicOfAWatcherIsItsOwn(t *testing.T) {
 		go func() {
 			defer func() { caught <- recover() }()
 			_ = b.hub.Watch(b.ctx, &watch.Request{Credential: tenant, IDs: []string{"a"}}, func(watch.Event) error {
-				panic("a fault of the watcher")
+				panic("the watcher panics")
 			})
 		}()
 		pass(time.Second)
-		if text := fmt.Sprint(<-caught); !strings.Contains(text, "a fault of the watcher") {
+		if text := fmt.Sprint(<-caught); !strings.Contains(text, "the watcher panics") {
 			b.t.Errorf("the panic says %s", text)
 		}
 		b.up.set("a", succeeded)
@@ -78,7 +78,7 @@ func TestAHeartbeatMayBeDueWhenAWatchBegins(t *testing.T) { // the heartbeat int
 			return errEnough
 		})
 		if delivered != 1 || !errors.Is(err, errEnough) {
-			t.Fatalf("it is delivered %d times, and ends with %v", delivered, err)
+			t.Fatalf("the watch delivers %d events and ends with %v", delivered, err)
 		}
 	}
 }

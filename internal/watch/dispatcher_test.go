@@ -73,7 +73,7 @@ func TestASlowDeliveryIsNoStall(t *testing.T) { // fault L2
 		time.Sleep(time.Minute)
 		up.set("a", catalog.StateSucceeded)
 		if err := <-ended; err != nil || last != catalog.StateSucceeded {
-			t.Errorf("it ends with %v after %v", err, last)
+			t.Errorf("the watch ends with %v after the state %v", err, last)
 		}
 	})
 }
@@ -91,7 +91,7 @@ func TestAWatchThatLeavesInADeliveryIsWaitedFor(t *testing.T) {
 			return nil
 		})
 		if !errors.Is(err, context.Canceled) || inside {
-			t.Errorf("it has ended with %v, and gets something: %v", err, inside)
+			t.Errorf("the watch has ended with %v, and deliver is still running: %v", err, inside)
 		}
 	})
 }
@@ -117,7 +117,7 @@ func TestAllWatchersGetAnEndBeforeTheFirstLeaves(t *testing.T) {
 		hub.Observe(t.Context(), testCred, seen.Version(), true)
 		synctest.Wait()
 		if delivered.Load() != watches || left.Load() != watches {
-			t.Errorf("%d of %d received it, %d have disconnected", delivered.Load(), watches, left.Load())
+			t.Errorf("%d of %d watches received the event, and %d have disconnected", delivered.Load(), watches, left.Load())
 		}
 	})
 }
@@ -149,7 +149,7 @@ func TestAWorkerThatIsBetweenTwoTurnsEndsNobodysWatch(t *testing.T) {
 	d.worker, w.timer = w, time.NewTimer(time.Hour)
 	d.inspect(w)
 	if d.worker != nil || one.stallTimer != nil {
-		t.Errorf("relieved: %v, the watch is to end: %v", d.worker == nil, one.stallTimer != nil)
+		t.Errorf("worker replaced: %v; watch has a stall timer: %v", d.worker == nil, one.stallTimer != nil)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestManyStuckReadersHoldUpOthersForLittle(t *testing.T) { // fault L1
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if took := delivered.Sub(began); delivered.IsZero() || took > 50*time.Millisecond || stuck.calls.Load() != 200 {
-			t.Errorf("it was delivered after %v, while %d are blocked", took, stuck.calls.Load())
+			t.Errorf("the event was delivered after %v while %d readers were blocked", took, stuck.calls.Load())
 		}
 		close(stuck.free)
 	})

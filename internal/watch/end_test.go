@@ -19,14 +19,14 @@ func TestAWatchEndsWhenItIsOld(t *testing.T) {
 		pass(time.Hour - time.Nanosecond)
 		for _, s := range []*seen{old, all} {
 			if ended, err := s.done(); ended {
-				t.Errorf("it ends before its time: %v", err)
+				t.Errorf("the watch ends before its maximum age: %v", err)
 			}
 		}
 		pass(time.Nanosecond)
 		b.wantEnd(old, watch.ErrExpired)
 		b.wantEnd(all, watch.ErrExpired)
 		if ended, _ := young.done(); ended {
-			t.Error("one that may last for ever has ended")
+			t.Error("the younger watch has ended")
 		}
 	})
 }
@@ -41,7 +41,7 @@ func TestADrainEndsEveryWatchAfterItsLastChanges(t *testing.T) {
 		for _, s := range []*seen{one, many, all} {
 			b.wantEnd(s, watch.ErrDraining)
 			if states := s.states(); states[len(states)-1] != "running" {
-				t.Errorf("it got %v", states)
+				t.Errorf("the watch got %v", states)
 			}
 		}
 		late := b.watch("a")

@@ -92,7 +92,7 @@ func TestAWatchOfEverythingFollowsTheListAndOrdersOfOurs(t *testing.T) {
 			b.t.Errorf("%d updates %v, want 7", n, s.states())
 		}
 		if ended, _ := s.done(); ended {
-			b.t.Error("a watch of everything has no goal, and ended")
+			b.t.Error("a watch of everything ended, although it should continue")
 		}
 	})
 }
@@ -163,7 +163,7 @@ func TestAWatchOfManyDropsGenerationsOfOtherModels(t *testing.T) {
 		all := b.watchWith(b.ctx, watch.Request{ModelID: "m"})
 		pass(5 * time.Second)
 		if ended, err := none.done(); !ended || err != nil || len(none.look().updates) > 0 {
-			b.t.Errorf("a watch of nothing that is there: %v, %v, %v", ended, err, none.states())
+			b.t.Errorf("a watch without matching generations: ended %v, %v, states %v", ended, err, none.states())
 		}
 		b.wantStates(all, "queued", "queued")
 	})

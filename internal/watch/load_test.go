@@ -44,7 +44,7 @@ var unreachable = &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /genera
 
 func TestWithoutAUsefulListPollsKeepToTheRateAndAreSpreadEvenly(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it is of scale: .ci/nightly runs it")
+		t.Skip("too slow with -short: .ci/nightly runs it")
 	}
 	for name, listed := range map[string]func(id string) bool{
 		"a list of nothing":     func(string) bool { return false },
@@ -78,7 +78,7 @@ func TestWithoutAUsefulListPollsKeepToTheRateAndAreSpreadEvenly(t *testing.T) {
 
 func TestAChangeThatTheListShowsIsConfirmedAheadOfTheQueue(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it is of scale: .ci/nightly runs it")
+		t.Skip("too slow with -short: .ci/nightly runs it")
 	}
 	states, ids := generations(1000)
 	inBubble(t, states, func(b *bench) {
@@ -137,7 +137,7 @@ func TestAnOrderOfOursIsPolledAmongManyOthers(t *testing.T) {
 		s := b.watch("mine")
 		pass(time.Minute)
 		if reads, _ := b.up.reads([]string{"mine"}); reads == 0 {
-			t.Error("it was not read within a minute, and each of the others three times")
+			t.Error("the generation was not read within a minute")
 		}
 		b.up.set("mine", succeeded)
 		pass(time.Minute)
@@ -163,14 +163,14 @@ func TestAWatchOfEverythingWaitsForActiveGenerationsAlone(t *testing.T) {
 		b.up.set("live", succeeded)
 		pass(time.Minute)
 		if last := all.look().updates[len(all.look().updates)-1]; last.ID != "live" || last.State != succeeded {
-			b.t.Error("the one generation that a watch of everything waits for is not read among sixty others")
+			b.t.Error("a watch of everything does not get the end of its only unfinished generation while sixty others are watched")
 		}
 	})
 }
 
 func TestAnOutageCostsFewRequestsAndEndsWithoutAStorm(t *testing.T) { // fault U19
 	if testing.Short() {
-		t.Skip("it is of scale: .ci/nightly runs it")
+		t.Skip("too slow with -short: .ci/nightly runs it")
 	}
 	for name, listed := range map[string]func(string) bool{"list usable": nil, "list of no use": func(string) bool { return false }} {
 		t.Run(name, func(t *testing.T) {

@@ -58,7 +58,7 @@ func TestAWatchOfOrdersGetsEachOrderOnceAndNothingElse(t *testing.T) {
 		}
 		pass(time.Minute)
 		if n := len(updatesOf(s)); n != 3 {
-			b.t.Errorf("it got %v", updatesOf(s))
+			b.t.Errorf("the watch got %v", updatesOf(s))
 		}
 		for range 3 {
 			b.hub.Placed(placed([]string{"later"}, []string{"other"}))
@@ -68,7 +68,7 @@ func TestAWatchOfOrdersGetsEachOrderOnceAndNothingElse(t *testing.T) {
 		b.up.set("other", running)
 		pass(time.Minute)
 		if got := updatesOf(s); !slices.Equal(got, []string{"known", "later", "later", "listed", "own"}) {
-			b.t.Errorf("then it got %v", got)
+			b.t.Errorf("finally the watch got %v", got)
 		}
 		for _, u := range s.look().updates {
 			if u.ID == "later" && u.Initial {
@@ -91,7 +91,7 @@ func TestAWatchOfOrdersGetsNoRecentOrderThatIsDeleted(t *testing.T) {
 		b.hub.Placed(orders)
 		pass(time.Minute)
 		if got := updatesOf(s); len(got) > 0 {
-			t.Errorf("it got %v", got)
+			t.Errorf("the watch got %v", got)
 		}
 	})
 }
@@ -120,7 +120,7 @@ func TestAWatchOfOrdersNeedsNoReadableList(t *testing.T) {
 		s := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{}, IDs: []string{"own"}})
 		pass(10 * time.Second)
 		if got := updatesOf(s); !slices.Equal(got, []string{"own"}) || len(s.look().caughtUp) != 1 {
-			b.t.Errorf("it got %v, and has caught up at %v", got, s.look().caughtUp)
+			b.t.Errorf("the watch got %v, and caught up with %v generations", got, s.look().caughtUp)
 		}
 	})
 }
@@ -144,14 +144,14 @@ func TestForeignOrdersCostAWatchOfOrdersNothing(t *testing.T) { // fault D9
 		}
 		for _, s := range all {
 			if n := len(s.look().updates); n != 0 || len(s.look().caughtUp) != 1 {
-				b.t.Fatalf("a watch without an order got %d, and has caught up %d times", n, len(s.look().caughtUp))
+				b.t.Fatalf("a watch without orders got %d updates, and caught up %d times", n, len(s.look().caughtUp))
 			}
 		}
 		if n := none.asked.Load(); n != watches*others {
-			b.t.Errorf("%d questions about %d orders, for %d watches", n, others, watches)
+			b.t.Errorf("%d ledger queries about %d orders for %d watches", n, others, watches)
 		}
 		if got := updatesOf(own); !slices.Equal(got, []string{"own"}) {
-			b.t.Errorf("a watch of one order got %v", got)
+			b.t.Errorf("a watch with one order got %v", got)
 		}
 		if n := b.hub.Stats().Generations; n != 1 {
 			b.t.Errorf("the hub has %d generations, want the watched one", n)
@@ -174,7 +174,7 @@ func TestAWatchOfOrdersThatBeginsLateNeedsNoNewList(t *testing.T) { // fault D9
 		b.up.with(func(u *upstream) { lists = u.lists - lists })
 		for _, s := range late {
 			if got := updatesOf(s); !slices.Equal(got, []string{"own"}) || len(s.look().caughtUp) != 1 {
-				b.t.Fatalf("it got %v, and has caught up %d times", got, len(s.look().caughtUp))
+				b.t.Fatalf("the watch got %v, and caught up %d times", got, len(s.look().caughtUp))
 			}
 		}
 		if lists > 3 {

@@ -180,10 +180,10 @@ func TestAWatchThatBeginsAsItsGenerationEndsGetsTheEnd(t *testing.T) { // fault 
 	for n := range races / (2 * generations) {
 		r.race(t, uint64(n), generations)
 	}
-	t.Logf("%d watches began before the end of their generation, %d at the same moment, %d after; %d answers were stale; %d more watches left",
+	t.Logf("%d watches started before the end of their generation, %d at the same time, %d later; %d responses were outdated; %d more watches disconnected",
 		r.early, r.same, r.late, r.stale.Load(), r.leavers.Load())
 	if r.hung.Load() != 0 || r.wrong.Load() != 0 {
-		t.Errorf("%d watches hung, %d got something else than the end", r.hung.Load(), r.wrong.Load())
+		t.Errorf("%d watches hung, and %d did not get the end last", r.hung.Load(), r.wrong.Load())
 	}
 	if least := races / 100; min(r.early, r.same, r.late, int(r.stale.Load()), int(r.leavers.Load())) < least {
 		t.Errorf("something of it happened fewer than %d times", least)

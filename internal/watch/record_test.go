@@ -148,7 +148,7 @@ func TestUnavailableLedgerDelaysNoWatchAndLosesNoEnd(t *testing.T) {
 				up.set("a", catalog.StateFailed)
 				began := time.Now()
 				if s := <-got; s != catalog.StateFailed || time.Since(began) > hub.cfg.MaxInterval+2*recordTimeout {
-					t.Errorf("it is %v after %v", s, time.Since(began))
+					t.Errorf("the watch got %v after %v", s, time.Since(began))
 				}
 				hub.Observe(t.Context(), testCred, catalog.Generation{ID: "a", State: catalog.StateRefunded, ObserveTime: time.Now()}.Version(), true)
 				hub.Observe(t.Context(), testCred, catalog.Generation{ID: "b", State: catalog.StateSucceeded, ObserveTime: time.Now()}.Version(), true) // the generation has no watch

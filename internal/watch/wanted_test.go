@@ -38,7 +38,7 @@ func TestPollsThatNoWatcherWantsAreNotSent(t *testing.T) {
 			release()
 			synctest.Wait()
 			if up.calls() != want || hub.Stats().Reads != int64(want) {
-				t.Errorf("watcher leaves: %v; %d polls were sent, and %d counted", leaves, up.calls(), hub.Stats().Reads)
+				t.Errorf("watcher disconnects: %v; %d polls were sent, and %d were counted", leaves, up.calls(), hub.Stats().Reads)
 			}
 		})
 	}

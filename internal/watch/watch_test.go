@@ -292,7 +292,7 @@ func TestNothingIsSharedBetweenTwoCredentials(t *testing.T) { // fault L7
 		b.watch("a")
 		pass(time.Second / 2)
 		if _, ok := b.hub.Peek(other, "a"); ok {
-			b.t.Error("a credential sees what another watches")
+			b.t.Error("the hub returns a state that only another credential has watched")
 		}
 		before := b.up.calls()
 		b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Credential: other})

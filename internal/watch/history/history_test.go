@@ -54,7 +54,7 @@ func TestAGenerationThatIsSeenAgainTeachesNothing(t *testing.T) {
 		b.Add(key, 7, time.Second)
 	}
 	if _, known := b.Remaining(key, 0); known || len(b.models[key].durations) != 1 {
-		t.Errorf("it counts %d times", len(b.models[key].durations))
+		t.Errorf("the history counts %d durations", len(b.models[key].durations))
 	}
 }
 
