@@ -184,7 +184,7 @@ func TestOwnersWithSlowJobsLeavePlacesToOthers(t *testing.T) {
 			o.add(slow, "", names(slow, 10)...)
 			time.Sleep(5 * time.Second)
 			if want := []int{4, 6, 7}[n]; len(o.ran()) != want {
-				t.Errorf("after the jobs of %s, %d run and not %d", slow, len(o.ran()), want)
+				t.Errorf("after the jobs of %s, %d jobs ran, want %d", slow, len(o.ran()), want)
 			}
 		}
 		o.add("print", "", "quick")
@@ -226,7 +226,7 @@ func TestLostLeaseCancelsTheJob(t *testing.T) {
 		o.add("studio", "", "job")
 		o.await(1)
 		if owners, err := o.OwnersOfJobs(o.Context(), "test"); err != nil || len(owners) > 0 {
-			o.Errorf("the job is due at once, %v", err)
+			o.Errorf("the job is due immediately, %v", err)
 		}
 	})
 }
@@ -290,7 +290,7 @@ func TestFailedJobRunsAgainAfterAShareOfItsAge(t *testing.T) {
 			time.Sleep(row.span)
 			synctest.Wait()
 			if runs := len(o.ran()) - before; runs < row.min || runs > row.max {
-				o.Errorf("in %v it runs %d times", row.span, runs)
+				o.Errorf("in %v the job ran %d times", row.span, runs)
 			}
 		}
 	})
@@ -327,7 +327,7 @@ func TestStoppedProcessReleasesItsJobs(t *testing.T) {
 		stopped := time.Now()
 		stop()
 		if took := time.Since(stopped); took > 3*time.Second {
-			o.Errorf("the stop takes %v", took)
+			o.Errorf("stopping took %v", took)
 		}
 		defer o.start(o.kind(o.once))()
 		time.Sleep(time.Second)
@@ -375,7 +375,7 @@ func TestJobEndsBeforeALeaseThatCannotBeRenewed(t *testing.T) {
 		time.Sleep(10 * ledger.JobLease)
 		synctest.Wait()
 		if lasted == 0 || lasted > ledger.JobLease {
-			o.Errorf("it runs for %v, and the lease of %v has ended", lasted, ledger.JobLease)
+			o.Errorf("the job ran for %v, longer than its lease of %v", lasted, ledger.JobLease)
 		}
 		stop()
 	})
