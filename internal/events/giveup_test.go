@@ -29,24 +29,24 @@ func TestWhatIsGivenUpReleasesTheNext(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		stop()
 		if got := kinds(o.got("studio")); !slices.Equal(got, []string{"g2 generation.failed", "g2 generation.refunded"}) {
-			t.Errorf("after almost a day it has got %q", got)
+			t.Errorf("after almost a day the receiver got %q", got)
 		}
 		time.Sleep(10 * time.Minute)
 		defer o.run(o.sender)()
 		time.Sleep(2 * time.Minute)
 		if got := kinds(o.got("studio")); len(got) != 3 || got[2] != "g1 generation.refunded" || o.count("studio given_up") != 1 {
-			t.Errorf("after a day it has got %q, %v", got, o.counts)
+			t.Errorf("after a day the receiver got %q, %v", got, o.counts)
 		}
 		if not, given := o.logged("event delivery failed"), o.logged("events abandoned"); not != 1 || given != 1 {
-			t.Errorf("the log says %d times that an event was not taken, and %d times that it was given up", not, given)
+			t.Errorf("the log reports %d failed deliveries and %d abandoned events", not, given)
 		}
 		o.answer = func(string, post) (int, error) { return 200, nil }
 		if n, _, err := o.ledger.Replay(o.Context(), ledger.EventFilter{Owner: "studio", GivenUp: true}, ledger.EventPosition{}, ledger.By{Actor: "ops"}); n != 1 || err != nil {
-			t.Errorf("%d are sent again, %v", n, err)
+			t.Errorf("%d events are replayed, %v", n, err)
 		}
 		o.pause()
 		if got := kinds(o.got("studio")); len(got) != 4 || got[3] != "g1 generation.failed" {
-			t.Errorf("after a replay it has got %q", got)
+			t.Errorf("after a replay the receiver got %q", got)
 		}
 	})
 }
@@ -64,7 +64,7 @@ func TestATeamThatIsToldNoMoreIsToldNothing(t *testing.T) {
 		defer o.run(o.sender)()
 		time.Sleep(2 * time.Minute)
 		if got := o.got("studio"); len(got) != 0 || o.count("studio given_up") != 1 {
-			t.Errorf("it has got %q, %v", kinds(got), o.counts)
+			t.Errorf("the receiver got %q, %v", kinds(got), o.counts)
 		}
 	})
 }
@@ -88,12 +88,12 @@ func TestGivenUpEventsAreCountedFromZero(t *testing.T) {
 				n, counted := o.counts["studio given_up"]
 				o.mu.Unlock()
 				if n != 0 || !counted {
-					t.Errorf("after almost a day %d are counted, %v", n, counted)
+					t.Errorf("after almost a day %d abandoned events are counted, %v", n, counted)
 				}
 				time.Sleep(3 * time.Minute)
 				sum, err := o.ledger.Summary(o.Context(), true)
 				if err != nil || len(sum.Events) != 1 || sum.Events[0] != (ledger.EventSummary{Owner: "studio", GivenUp: 2}) || o.count("studio given_up") != 2 || len(o.got("studio")) > 0 {
-					t.Errorf("after a day there are %v, %v, %v", sum.Events, err, o.counts)
+					t.Errorf("after a day the summary is %v, %v, and the counts are %v", sum.Events, err, o.counts)
 				}
 			})
 		})

@@ -30,7 +30,7 @@ func TestASignatureIsThatOfStandardWebhooks(t *testing.T) {
 	}
 	got := secrets.Sign("msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`))
 	if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; got != want {
-		t.Errorf("it is %s, want %s", got, want)
+		t.Errorf("the signature is %s, want %s", got, want)
 	}
 }
 
@@ -44,7 +44,7 @@ func TestAFileOfSecretsHasOneOrTwo(t *testing.T) {
 			t.Errorf("%q has %d secrets, %v", text, len(secrets), err)
 		}
 		if err != nil && strings.Contains(err.Error(), "ZWFz") {
-			t.Errorf("the error repeats the file: %v", err)
+			t.Errorf("the error contains a secret from the file: %v", err)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func TestADocumentIsACloudEvent(t *testing.T) {
 	want := `{"specversion":"1.0","id":"evt_1","source":"/easel/teams/studio","type":"easel.budget.threshold","subject":"day.2027-01-31",` +
 		`"time":"2027-01-31T12:00:00.000005Z","datacontenttype":"application/json","percent":80,"data":{"spentCents":"7"}}`
 	if err != nil || string(text) != want {
-		t.Errorf("it is %s, %v", text, err)
+		t.Errorf("the document is %s, %v", text, err)
 	}
 }
 
@@ -88,14 +88,14 @@ func TestAReceiverGetsASignedDocumentOverHTTP(t *testing.T) {
 			select {
 			case p = <-got:
 			case <-time.After(time.Minute):
-				o.Fatal("the event is not sent again")
+				o.Fatal("the event was not resent")
 			}
 			secrets, _ := events.ParseSecrets([]byte(oneSecret))
 			seconds := int64(0)
 			_, _ = fmt.Sscan(p.header.Get("webhook-timestamp"), &seconds)
 			if p.id != "POST /a?b=c" || p.header.Get("webhook-signature") != secrets.Sign(p.header.Get("webhook-id"), time.Unix(seconds, 0), p.body) ||
 				p.header.Get("content-type") != events.ContentType || time.Since(time.Unix(seconds, 0)) > time.Minute {
-				o.Errorf("it has got %+v", p)
+				o.Errorf("the receiver got %+v", p)
 			}
 			document := map[string]any{}
 			if err := json.Unmarshal(p.body, &document); err != nil || document["id"] != p.header.Get("webhook-id") || document["subject"] != "g1" {
@@ -118,7 +118,7 @@ func (o *office) realSender() *events.Sender {
 
 func TestACertificateThatNobodyHasSignedIsRefused(t *testing.T) {
 	onEach(t, func(o *office) {
-		receiver := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { o.Error("it received a request") }))
+		receiver := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { o.Error("the receiver got a request") }))
 		receiver.Config.ErrorLog = log.New(io.Discard, "", 0)
 		receiver.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 		receiver.StartTLS()
@@ -129,7 +129,7 @@ func TestACertificateThatNobodyHasSignedIsRefused(t *testing.T) {
 		for {
 			all, err := o.ledger.Events(o.Context(), ledger.EventFilter{}, 10)
 			if err != nil || len(all) != 1 {
-				o.Fatalf("there are %+v, %v", all, err)
+				o.Fatalf("the failed events are %+v, %v", all, err)
 			}
 			if all[0].Attempts > 0 {
 				if p := all[0].Problem; !strings.Contains(p, "certificate") || strings.Contains(p, "with-a-token") {
@@ -152,12 +152,12 @@ func TestNothingIsSentThatCannotBeSigned(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		all, err := o.ledger.Events(o.Context(), ledger.EventFilter{}, 10)
 		if err != nil || len(all) != 1 || all[0].Attempts == 0 || all[0].Problem == "" || len(o.got("studio")) != 0 {
-			o.Fatalf("without a secret there are %+v, %v, and %d were sent", all, err, len(o.got("studio")))
+			o.Fatalf("without a secret the failed events are %+v, %v, and %d events were sent", all, err, len(o.got("studio")))
 		}
 		o.write(oneSecret)
 		time.Sleep(time.Minute)
 		if got := len(o.got("studio")); got != 1 {
-			o.Errorf("with one %d are sent", got)
+			o.Errorf("with a secret %d events were sent", got)
 		}
 	})
 }

@@ -88,7 +88,7 @@ func TestTheSchemaIsThatOfTheContract(t *testing.T) {
 		}
 	}
 	if got, err := os.ReadFile(docs("events.schema.json")); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("docs/events.schema.json is not as the contract is: go test ./internal/events -run Schema -update (%v)", err)
+		t.Errorf("docs/events.schema.json does not match the contract: run go test ./internal/events -run Schema -update (%v)", err)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestTheSchemaTakesWhatIsSentAndWhatThePageShows(t *testing.T) {
 	}
 	data.Results = "https://easel.example/"
 	if of := data.Generation(o, new("a haiku")); strings.Contains(of, "resultUrl") {
-		t.Errorf("a text that is not a file is read at %s", of)
+		t.Errorf("a text result has the URL %s", of)
 	}
 	data.Texts = true
 	if written = data.Generation(o, new("a haiku")); !strings.HasSuffix(written, `,"resultUrl":"https://easel.example/v1/generations/g1/content"}`) {
@@ -125,7 +125,7 @@ func TestTheSchemaTakesWhatIsSentAndWhatThePageShows(t *testing.T) {
 	o.DeletedByCall = true
 	deleted := data.Generation(o, new("a haiku"))
 	if !strings.Contains(deleted, "STATE_DELETED") || strings.Contains(deleted, "resultUrl") || strings.Contains(deleted, "a haiku") {
-		t.Errorf("of what is deleted the data is %s", deleted)
+		t.Errorf("the data of a deleted generation is %s", deleted)
 	}
 	for _, e := range []ledger.Event{
 		{Type: ledger.EventSucceeded, Data: written},
@@ -140,7 +140,7 @@ func TestTheSchemaTakesWhatIsSentAndWhatThePageShows(t *testing.T) {
 		shown = append(shown, string(text))
 	}
 	if len(shown) != 4 {
-		t.Errorf("%d documents", len(shown))
+		t.Errorf("the page has %d documents", len(shown))
 	}
 	for _, text := range shown {
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
@@ -157,7 +157,7 @@ func TestTheSchemaTakesWhatIsSentAndWhatThePageShows(t *testing.T) {
 			err = compiled.Validate(value)
 		}
 		if err == nil {
-			t.Errorf("the schema takes %s", wrong)
+			t.Errorf("the schema accepts %s", wrong)
 		}
 	}
 }

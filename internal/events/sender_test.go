@@ -31,11 +31,11 @@ func TestAnEventIsSentAtOnceAndOnce(t *testing.T) {
 		o.order("nobody", "g2", lifecycle.Succeeded)
 		o.pause()
 		if got := kinds(o.got("studio")); !slices.Equal(got, []string{"g1 generation.failed", "g1 generation.refunded"}) {
-			t.Errorf("it has got %q", got)
+			t.Errorf("the receiver got %q", got)
 		}
 		time.Sleep(time.Hour)
 		if got := o.got("studio"); len(got) != 2 || len(o.all) != 1 || o.count("studio sent") != 2 {
-			t.Errorf("an hour later it has got %q of %d receivers, %v", kinds(got), len(o.all), o.counts)
+			t.Errorf("an hour later the receiver got %q, of %d receivers; %v", kinds(got), len(o.all), o.counts)
 		}
 	})
 }
@@ -57,16 +57,16 @@ func TestTheLogTellsOnceThatAReceiverFailsAndOnceThatItIsBack(t *testing.T) {
 				time.Sleep(10 * time.Second)
 			}
 			if failed, back := o.logged("event delivery failed"), o.logged("event delivery recovered"); failed != n+1 || back != n {
-				t.Errorf("in outage %d the log says %d times that the receiver fails, and %d times that it is back", n, failed, back)
+				t.Errorf("in outage %d the log reports %d failures and %d recoveries", n, failed, back)
 			}
 			down.Store(false)
 			time.Sleep(time.Minute)
 			if failed, back := o.logged("event delivery failed"), o.logged("event delivery recovered"); failed != n+1 || back != n+1 {
-				t.Errorf("after outage %d the log says %d times that the receiver fails, and %d times that it is back", n, failed, back)
+				t.Errorf("after outage %d the log reports %d failures and %d recoveries", n, failed, back)
 			}
 		}
 		if got := len(o.got("studio")); got != 24 || o.count("studio failed") < 16 {
-			t.Errorf("it has got %d, %v", got, o.counts)
+			t.Errorf("the receiver got %d events, %v", got, o.counts)
 		}
 	})
 }
@@ -92,10 +92,10 @@ func TestWhatIsNotTakenIsSentAgainInOrder(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		got := o.got("studio")
 		if !slices.Equal(kinds(got), []string{"g1 generation.failed", "g1 generation.refunded"}) || o.count("studio failed") != 6 {
-			t.Errorf("it has got %q, %v", kinds(got), o.counts)
+			t.Errorf("the receiver got %q, %v", kinds(got), o.counts)
 		}
 		if len(tries) != 2 {
-			t.Errorf("the ids are %v", tries)
+			t.Errorf("the event IDs are %v", tries)
 		}
 	})
 }
@@ -139,7 +139,7 @@ func TestAProblemRepeatsNeitherAddressNorAnswer(t *testing.T) {
 					o.Fatal(all, err)
 				}
 				if said := all[0].Problem + logged.String(); strings.Contains(said, "s3cret") || !strings.Contains(all[0].Problem, row.want) || logged.Len() == 0 {
-					o.Errorf("the problem is %q, logged is %s", all[0].Problem, logged)
+					o.Errorf("the problem is %q, and the log is %s", all[0].Problem, logged)
 				}
 			})
 		})
@@ -153,7 +153,7 @@ func TestEveryAttemptSendsTheSameDocument(t *testing.T) {
 		o.answer = func(_ string, p post) (int, error) {
 			bodies, stamps = append(bodies, string(p.body)), append(stamps, p.header.Get("webhook-timestamp"))
 			if kind, by := p.header.Get("content-type"), p.header.Get("user-agent"); kind != events.ContentType || by != "easel" {
-				t.Errorf("%q is sent by %q", kind, by)
+				t.Errorf("%q is sent with %q", kind, by)
 			}
 			return map[bool]int{true: 200, false: 500}[len(bodies) == 3], nil
 		}
@@ -162,7 +162,7 @@ func TestEveryAttemptSendsTheSameDocument(t *testing.T) {
 		time.Sleep(time.Minute)
 		o.pause()
 		if len(bodies) != 3 || len(slices.Compact(bodies)) != 1 || len(slices.Compact(stamps)) != 3 {
-			t.Errorf("sent are %q at %q", bodies, stamps)
+			t.Errorf("sent %q with the timestamps %q", bodies, stamps)
 		}
 	})
 }
@@ -193,14 +193,14 @@ func TestADeadReceiverGetsAllWithinAMinuteOfItsReturn(t *testing.T) {
 				o.order("print", "p", lifecycle.Succeeded)
 				o.pause()
 				if got := o.got("print"); len(got) != 1 {
-					t.Errorf("while one receiver is dead, another received %q", kinds(got))
+					t.Errorf("while one receiver was down, another received %q", kinds(got))
 				}
 				time.Sleep(time.Until(begin.Add(11 * time.Minute)))
 				if got := o.got("studio"); len(got) != 200 {
-					t.Errorf("a minute after its return it has got %d", len(got))
+					t.Errorf("a minute after its recovery the receiver got %d events", len(got))
 				}
 				if tries > 60 {
-					t.Errorf("while it was dead it was asked %d times", tries)
+					t.Errorf("while the receiver was down it got %d requests", tries)
 				}
 				checkOrder(t, o.got("studio"))
 			})
@@ -226,7 +226,7 @@ func TestAfterAnOutageAFailureIsTriedAgainSoon(t *testing.T) {
 		dead.Store(false)
 		time.Sleep(5 * time.Second)
 		if got := kinds(o.got("studio")); len(got) != 2 {
-			t.Errorf("5 seconds after one failure it has got %q", got)
+			t.Errorf("5 seconds after one failure the receiver got %q", got)
 		}
 	})
 }
@@ -237,7 +237,7 @@ func checkOrder(t *testing.T, all []post) {
 	arrived := map[string]bool{}
 	for _, p := range all {
 		if p.kind == "generation.refunded" && !arrived[p.subject+" generation.failed"] {
-			t.Errorf("%s is refunded before it has failed", p.subject)
+			t.Errorf("the refund of %s arrived before its failure", p.subject)
 		}
 		arrived[p.subject+" "+p.kind] = true
 	}
@@ -267,11 +267,11 @@ func TestAtMostSixteenEventsAreInFlightToATeam(t *testing.T) {
 		o.order("print", "p", lifecycle.Succeeded)
 		o.pause()
 		if len(o.got("print")) != 1 || len(o.got("studio")) != 0 {
-			t.Errorf("while one receiver is slow, another received %q", kinds(o.got("print")))
+			t.Errorf("while one receiver was slow, another received %q", kinds(o.got("print")))
 		}
 		time.Sleep(40 * time.Second)
 		if got := o.got("studio"); len(got) != 50 || most != 16 {
-			t.Errorf("it has got %d, at most %d at once", len(got), most)
+			t.Errorf("the receiver got %d events, at most %d at the same time", len(got), most)
 		}
 	})
 }
@@ -296,13 +296,13 @@ func TestUnrecordedDeliveryIsRepeated(t *testing.T) {
 		o.order("studio", "g1", lifecycle.Succeeded)
 		time.Sleep(ledger.JobLease - time.Second)
 		if got := o.got("studio"); len(got) != 1 {
-			t.Errorf("while the lease lasts it has got %q", kinds(got))
+			t.Errorf("before the lease expired the receiver got %q", kinds(got))
 		}
 		jobs("DROP TRIGGER full_CHANGE")
 		time.Sleep(time.Hour)
 		got := o.got("studio")
 		if len(got) != 2 || got[1].id != got[0].id || !bytes.Equal(got[1].body, got[0].body) {
-			t.Errorf("it has got %q", kinds(got))
+			t.Errorf("finally the receiver got %q", kinds(got))
 		}
 	})
 }
