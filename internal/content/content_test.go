@@ -34,14 +34,14 @@ func TestAResultIsReadFromItsCopyWithoutTheCatalog(t *testing.T) {
 		s.wantBytes("g1", file, content.FromCopy)
 		for _, offset := range []int64{1, 65535, 65536, 65537, 262144, 700_000, 700_001} {
 			if got, source, err := s.read(s.results, "g1", offset); err != nil || source != content.FromCopy || !bytes.Equal(got, file[offset:]) {
-				s.Errorf("from %d on %d bytes come, %v", offset, len(got), err)
+				s.Errorf("a read from offset %d returns %d bytes, %v", offset, len(got), err)
 			}
 		}
 		if _, _, err := s.read(s.results, "g1", 700_002); catalog.KindOf(err) != catalog.KindOutOfRange {
-			s.Errorf("past the end: %v", err)
+			s.Errorf("an offset past the end returns %v", err)
 		}
 		if _, err := s.results.Open(s.Context(), s.shared, "g1", 0, `"other"`); catalog.KindOf(err) != catalog.KindContentChanged {
-			s.Errorf("another etag: %v", err)
+			s.Errorf("another etag returns %v", err)
 		}
 		if reads := s.upstream.reads("g1"); reads != 1 {
 			s.Errorf("the catalog was read %d times", reads)
@@ -68,7 +68,7 @@ func TestATextAndAnEmptyFileAreCopiedToo(t *testing.T) {
 			s.Fatalf("%+v, %v", opened, err)
 		}
 		if _, err := s.results.Open(s.Context(), s.shared, "g1", 3, opened.Etag); err != nil {
-			s.Errorf("with its own etag: %v", err)
+			s.Errorf("the result's own etag returns %v", err)
 		}
 	})
 }
@@ -281,16 +281,16 @@ func TestUnknownObjectsAreReportedAndNotDeleted(t *testing.T) {
 		}
 		got := verify()
 		if !slices.EqualFunc(got, want, strings.HasPrefix) {
-			s.Errorf("it names %q", got)
+			s.Errorf("Verify reports %q", got)
 		}
 		before := s.objects()
 		defer s.run(s.replica())()
 		time.Sleep(3 * time.Hour)
 		if left := s.objects(); !slices.Equal(left, before) {
-			s.Errorf("of %q the store has %q", before, left)
+			s.Errorf("the store has %q before, and %q afterwards", before, left)
 		}
 		if again := verify(); !slices.Equal(again, got) {
-			s.Errorf("afterwards it reports %q", again)
+			s.Errorf("afterwards Verify reports %q", again)
 		}
 	})
 }
@@ -332,22 +332,22 @@ func TestTheEventOfAnEndWaitsForTheCopyForAMinute(t *testing.T) {
 		}
 		s.finish("g1", picture(1000))
 		if due() != 0 {
-			s.Error("it is told before there is a copy")
+			s.Error("the event is due before the result is copied")
 		}
 		stop := s.run(s.results)
 		s.waitForCopy("g1")
 		stop()
 		if due() != 1 {
-			s.Error("it is not told when there is a copy")
+			s.Error("the event is not due after the result was copied")
 		}
 		s.finish("g2", picture(1000))
 		time.Sleep(59 * time.Second)
 		if due() != 0 {
-			s.Error("it is told before a minute is over")
+			s.Error("without a copy, the event is due within a minute")
 		}
 		time.Sleep(2 * time.Second)
 		if due() != 1 {
-			s.Error("it is not told after a minute")
+			s.Error("without a copy, the event is not due after a minute")
 		}
 	})
 }

@@ -46,7 +46,7 @@ func TestProcessWithARejectedAPIKeyCopiesNothing(t *testing.T) {
 		s.finish("g2", picture(1000))
 		time.Sleep(5 * time.Second)
 		if first, second := s.upstream.reads("g1"), s.upstream.reads("g2"); first != 1 || second != 0 {
-			s.Errorf("after the API key was rejected, it has read the results %d and %d times", first, second)
+			s.Errorf("after the API key was rejected, the results were read %d and %d times", first, second)
 		}
 		s.upstream.set(func() { s.upstream.rejects = false })
 		s.waitForCopy("g1")

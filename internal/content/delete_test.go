@@ -55,7 +55,7 @@ func TestErasedResultsAreDeletedInTheStore(t *testing.T) {
 			s.Errorf("%d copies are left in %q", left, s.objects())
 		}
 		if _, found, err := s.ledger.Content(s.Context(), "g1"); found || err != nil {
-			s.Errorf("the ledger has the copy still: %v", err)
+			s.Errorf("the ledger still has the copy: %v", err)
 		}
 		s.wantBytes("g2", picture(2000), content.FromCopy)
 	})
@@ -143,7 +143,7 @@ func TestProcessWithoutAStoreReportsCopiesThatAreLeft(t *testing.T) {
 		s.observe("g1", lifecycle.Observation{Deleted: true})
 		s.finish("g2", picture(1000))
 		if n := s.left(10 * time.Millisecond); n != 1 {
-			s.Errorf("%d copies are left to others", n)
+			s.Errorf("%d copies are left for other replicas", n)
 		}
 		s.restart(true)
 		defer s.run(s.results)()
@@ -151,7 +151,7 @@ func TestProcessWithoutAStoreReportsCopiesThatAreLeft(t *testing.T) {
 			s.Errorf("%d copies are left in %q", n, s.objects())
 		}
 		if _, found, err := s.ledger.Content(s.Context(), "g2"); found || err != nil {
-			s.Errorf("a copy is wanted where there is no store: %v", err)
+			s.Errorf("a copy is requested without a store: %v", err)
 		}
 	})
 }

@@ -118,7 +118,7 @@ func TestOperatorFetchesResultAgain(t *testing.T) {
 		}
 		s.forgotten("g1")
 		if row, has, err := s.results.Fetch(s.Context(), ops, "g1"); !has || err != nil || row.State != ledger.ContentWaiting || !strings.Contains(row.Problem, "not found") {
-			s.Errorf("what the catalog has lost is %v: %s, %v", row.State, row.Problem, err)
+			s.Errorf("the row of the lost result is %v: %s, %v", row.State, row.Problem, err)
 		}
 		s.wantBytes("g1", picture(3000), content.FromCopy) // the existing copy is kept
 	})

@@ -113,7 +113,7 @@ func TestCloneDeletesNoCopyOfTheOtherLedger(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		if left := s.objects(); !slices.Equal(left, before) {
-			s.Errorf("of %q the store has %q", before, left)
+			s.Errorf("the store had %q before, and has %q now", before, left)
 		}
 		if left, err := s.results.Forget(s.Context()); left != 1 || err != nil {
 			s.Errorf("%d copies are left to be deleted, %v", left, err)
@@ -136,7 +136,7 @@ func TestAdoptionDuringADeletionDeletesTheCopy(t *testing.T) {
 			s.Errorf("the ledger adopts no copies: %v", err)
 		}
 		if err := s.ledger.FinishJob(s.Context(), job, ledger.Outcome{}); !errors.Is(err, ledger.ErrLeaseLost) {
-			s.Errorf("the deletion ends: %v", err)
+			s.Errorf("finishing the deletion returns %v", err)
 		}
 		defer s.run(s.results)()
 		if left := s.left(time.Minute); left != 0 || len(s.objects()) != 0 {
@@ -163,7 +163,7 @@ func TestAdoptedCopiesAreDeleted(t *testing.T) {
 		s.wantBytes("g1", picture(2000), content.FromCopy)
 		var reported []string
 		if _, err := s.results.Verify(s.Context(), true, func(line string) { reported = append(reported, line) }, func(int64) {}); err != nil || len(reported) != 1 || !strings.HasSuffix(reported[0], "not found in the ledger") {
-			s.Errorf("of the copy that the ledger lacks %q is reported, %v", reported, err)
+			s.Errorf("for the copy that the ledger lacks, Verify reports %q, %v", reported, err)
 		}
 	})
 }

@@ -54,7 +54,7 @@ func names(t *testing.T, store content.Store, prefix string) (all []string) {
 		}
 		all = append(all, object.Name)
 		if age := time.Since(object.Time); age > time.Hour || age < -time.Minute {
-			t.Errorf("it is %+v", object)
+			t.Errorf("the listed object is %+v", object)
 		}
 	}
 	slices.Sort(all)
@@ -75,13 +75,13 @@ func (f failing) Read(p []byte) (int, error) {
 func testStore(t *testing.T, store content.Store) {
 	ctx, large := t.Context(), picture(12<<20)
 	if _, _, err := store.Get(ctx, "a/aa/none", 0); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("an object that is not there: %v", err)
+		t.Errorf("opening a missing object returns %v", err)
 	}
 	if _, err := store.Size(ctx, "a/aa/none"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("its size: %v", err)
+		t.Errorf("the size of a missing object returns %v", err)
 	}
 	if err := store.Delete(ctx, "a/aa/none"); err != nil {
-		t.Errorf("its deletion: %v", err)
+		t.Errorf("deleting a missing object returns %v", err)
 	}
 	for name, one := range map[string]struct {
 		data []byte
@@ -106,28 +106,28 @@ func testStore(t *testing.T, store content.Store) {
 	}
 	for name, size := range map[string]int64{"a/aa/broken-1": int64(len(large)) + 1, "a/aa/broken-2": -1} {
 		if _, err := store.Put(ctx, name, failing{bytes.NewReader(large)}, size); err == nil {
-			t.Errorf("%s is written though its body broke off", name)
+			t.Errorf("%s is written although reading its body failed", name)
 		}
 		if _, err := store.Size(ctx, name); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s is there: %v", name, err)
+			t.Errorf("%s exists: %v", name, err)
 		}
 	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := store.Put(ended, "a/aa/ended", bytes.NewReader(large), -1); err == nil {
-		t.Error("it is written though its context has ended")
+		t.Error("an object is written although its context is done")
 	}
 	if got, want := names(t, store, "a/"), []string{"a/aa/large-1", "a/aa/small-1", "a/ab/large-2"}; !slices.Equal(got, want) {
-		t.Errorf("there are %q", got)
+		t.Errorf("the names are %q", got)
 	}
 	if got, want := names(t, store, "a/aa/small-"), []string{"a/aa/small-1"}; !slices.Equal(got, want) {
-		t.Errorf("of one there are %q", got)
+		t.Errorf("the names with the longer prefix are %q", got)
 	}
 	if err := store.Delete(ctx, "a/aa/small-1"); err != nil {
 		t.Error(err)
 	}
 	if got := names(t, store, "a/aa/small-"); len(got) != 0 {
-		t.Errorf("left are %q", got)
+		t.Errorf("after the deletion the names are %q", got)
 	}
 }
 
@@ -173,12 +173,12 @@ func TestABucketIsAStore(t *testing.T) {
 	if other, err := content.OpenStore(server.URL("easel-results"), false); err != nil {
 		t.Fatal(err)
 	} else if _, err := other.Put(t.Context(), "a/aa/y", strings.NewReader("a"), 1); err == nil || !strings.Contains(err.Error(), "403") || strings.Contains(err.Error(), "secret") {
-		t.Errorf("with a wrong secret: %v", err)
+		t.Errorf("a wrong secret returns %v", err)
 	}
 	t.Setenv("AWS_SECRET_ACCESS_KEY", proctest.BucketSecret)
 	server.Kill()
 	if _, err := store.Put(t.Context(), "a/aa/x", strings.NewReader("x"), 1); err == nil {
-		t.Error("a server that is away takes an object")
+		t.Error("an object is written although the server is down")
 	}
 	server.Start(t)
 	for end := time.Now().Add(time.Minute); ; {
@@ -247,6 +247,6 @@ func TestTheAddressOfAStoreIsReadStrictly(t *testing.T) {
 		}
 	}
 	if err := content.Check("s3://bucket?endpoint=http://s3.example", true); err != nil {
-		t.Errorf("in the clear where that is allowed: %v", err)
+		t.Errorf("http is rejected although it is allowed: %v", err)
 	}
 }

@@ -453,7 +453,7 @@ func (s *studio) wantBytes(id string, want []byte, from content.Source) {
 	s.Helper()
 	got, source, err := s.read(s.results, id, 0)
 	if err != nil || !bytes.Equal(got, want) || source != from {
-		s.Errorf("%d bytes come from %v, want %d from %v: %v", len(got), source, len(want), from, err)
+		s.Errorf("read %d bytes from %v, want %d bytes from %v: %v", len(got), source, len(want), from, err)
 	}
 }
 

@@ -33,13 +33,13 @@ func TestATextIsReadWhileTheStoreFails(t *testing.T) {
 		s.wantBytes("g2", []byte(text), content.FromCatalog)
 		original, err := s.results.Open(s.Context(), s.shared, "g1", 5, copied.Etag)
 		if err != nil || original.Etag != copied.Etag || original.ContentType != copied.ContentType || *original.Size != int64(len(text)) || original.Offset != 5 {
-			s.Errorf("it is %+v, %v, and its copy %+v", original, err, copied)
+			s.Errorf("the original is %+v, %v, and the copy is %+v", original, err, copied)
 		}
 		if _, err := s.results.Open(s.Context(), s.shared, "g1", 100, ""); catalog.KindOf(err) != catalog.KindOutOfRange {
-			s.Errorf("past the end: %v", err)
+			s.Errorf("an offset past the end returns %v", err)
 		}
 		if _, err := s.results.Open(s.Context(), s.shared, "g1", 0, `"copy-other"`); catalog.KindOf(err) != catalog.KindContentChanged {
-			s.Errorf("another etag: %v", err)
+			s.Errorf("another etag returns %v", err)
 		}
 	})
 }
