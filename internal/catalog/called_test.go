@@ -16,7 +16,7 @@ func reporting(t *testing.T, transport http.RoundTripper) (*Client, *[]error) {
 	c := newTestClient(t, transport)
 	return c.Reporting(func(ctx context.Context, cred Credential, err error) {
 		if ctx == nil || cred.Tenant != testCredential.Tenant || !c.upstream.jitter.mu.TryLock() {
-			t.Errorf("%v is reported with an invalid context, for the tenant %s or with a lock held", err, cred.Tenant)
+			t.Errorf("%v is reported with an invalid context, for the wrong tenant %s, or while a lock is held", err, cred.Tenant)
 			return
 		}
 		c.upstream.jitter.mu.Unlock()
@@ -32,14 +32,14 @@ func TestReportingGivesEveryRequestOfACallOnceWithItsOutcome(t *testing.T) {
 				c, reported := reporting(t, upstream)
 				_ = call(t.Context(), c)
 				if upstream.requests == 0 || len(*reported) != upstream.requests {
-					t.Fatalf("%s, %d: told of %d requests, sent %d", op, status, len(*reported), upstream.requests)
+					t.Fatalf("%s, %d: %d requests reported, %d sent", op, status, len(*reported), upstream.requests)
 				}
 				for _, err := range *reported {
 					if KindOf(err) != want || want == 0 && err != nil {
-						t.Errorf("%s, %d: told %v", op, status, err)
+						t.Errorf("%s, %d: reported %v", op, status, err)
 					}
 					if want == KindRateLimited && asError(t, err).RetryAfter != 7*time.Second {
-						t.Errorf("%s: the time that the catalog asked for is missing in %v", op, err)
+						t.Errorf("%s: the delay that the catalog requested is missing in %v", op, err)
 					}
 				}
 			})
@@ -67,7 +67,7 @@ func TestReportingGivesNoRequestThatWasNeverSent(t *testing.T) {
 		t.Error(err)
 	}
 	if upstream.requests != 0 || len(*reported) != 0 {
-		t.Errorf("%d requests sent, told %v", upstream.requests, *reported)
+		t.Errorf("%d requests sent, reported %v", upstream.requests, *reported)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestReportingGivesARequestWhoseCallerHasLeft(t *testing.T) {
 		c, reported := reporting(t, roundTrip(silent))
 		_, err := c.Account(before(t, time.Second), testCredential)
 		if !errors.Is(err, context.DeadlineExceeded) || len(*reported) != 1 || !errors.Is((*reported)[0], context.DeadlineExceeded) {
-			t.Errorf("%v, told %v", err, *reported)
+			t.Errorf("got %v, reported %v", err, *reported)
 		}
 	})
 }

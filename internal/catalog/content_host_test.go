@@ -122,9 +122,9 @@ func (w *wire) read(t *testing.T, offset int64, etag string) (content *Content, 
 func sameOrError(t *testing.T, want, got []byte, err error) {
 	t.Helper()
 	if err == nil && sha256.Sum256(want) != sha256.Sum256(got) {
-		t.Errorf("%d bytes without an error that are not the %d bytes of the file", len(got), len(want))
+		t.Errorf("read %d bytes without an error, which differ from the %d bytes of the file", len(got), len(want))
 	}
 	if !bytes.HasPrefix(want, got) {
-		t.Errorf("the first %d bytes are not those of the file", len(got))
+		t.Errorf("the first %d bytes differ from the file", len(got))
 	}
 }

@@ -151,7 +151,7 @@ func TestABodyThatDoesNotGrowIsInterrupted(t *testing.T) {
 				_, got, err := read(t.Context(), w.client(t, Config{}), 100, "")
 				e := asError(t, err)
 				if asked := time.Duration(e.Status/400*2) * 3 * time.Second; time.Since(start) < asked || time.Since(start) > asked+time.Second {
-					t.Errorf("took %v, asked to wait %v", time.Since(start), asked)
+					t.Errorf("took %v, although the catalog requested a delay of %v", time.Since(start), asked)
 				}
 				if e.Kind != KindInterrupted || e.NextOffset != 5100 || len(got) != 5000 || w.count() != 4 || e.Err == nil {
 					t.Errorf("got %d bytes in %d requests, %+v", len(got), w.count(), e)

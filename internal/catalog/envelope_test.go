@@ -24,7 +24,7 @@ func TestAnEnvelopeIsNotTakenForTheGeneration(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			created, err := readCreated(answerOf(OpCreate, body))
 			if err != nil || created.ID != "g1" || created.State != StateQueued {
-				t.Errorf("an order is answered with %q in %v, %v", created.ID, created.State, err)
+				t.Errorf("an order returns %q in the state %v, %v", created.ID, created.State, err)
 			}
 			if strings.HasPrefix(body, "{") {
 				body = "[" + body + "]"

@@ -232,7 +232,7 @@ func TestViolationsAreFewAndShort(t *testing.T) {
 	}
 	for _, v := range e.Violations {
 		if len(v.Field) > maxViolationText || len(v.Description) > maxViolationText {
-			t.Errorf("got a violation of %d and %d bytes", len(v.Field), len(v.Description))
+			t.Errorf("got a violation with %d bytes of field and %d bytes of description", len(v.Field), len(v.Description))
 		}
 	}
 }

@@ -11,10 +11,10 @@ func printsNoKey(t *testing.T, what string, value any) {
 	t.Helper()
 	text, err := json.Marshal(value)
 	if err != nil {
-		t.Errorf("%s can't be written: %v", what, err)
+		t.Errorf("%s can't be encoded: %v", what, err)
 	}
 	if strings.Contains(string(text), testKey) {
-		t.Errorf("%s holds the key: %s", what, text)
+		t.Errorf("%s contains the key: %s", what, text)
 	}
 }
 
@@ -71,11 +71,11 @@ func FuzzContentRange(f *testing.F) { // fault U16
 			t.Errorf("%q: %d-%d/%d", header, first, last, total)
 		}
 		if total, ok := parseUnsatisfied(header); ok && total < 0 {
-			t.Errorf("%q: of %d", header, total)
+			t.Errorf("%q: total %d", header, total)
 		}
 		_, _, _, isPart := parseContentRange(header)
 		if _, isNone := parseUnsatisfied(header); isPart && isNone {
-			t.Errorf("%q is a part and none", header)
+			t.Errorf("%q parses both as a range and as an unsatisfied range", header)
 		}
 	})
 }

@@ -285,7 +285,7 @@ func TestTheEtagDependsOnTheRecordAlone(t *testing.T) {
 	for range 200 {
 		rand.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
 		if again := read(time.Now()); again.Etag() != first.Etag() {
-			t.Fatalf("another etag for the same record:\n%+v\n%+v", first, again)
+			t.Fatalf("the etag of the same record changed:\n%+v\n%+v", first, again)
 		}
 	}
 	list, err := readGenerations(answerOf(opGenerations, `[{"id":"g1","status":"queued"}]`))
@@ -297,7 +297,7 @@ func TestTheEtagDependsOnTheRecordAlone(t *testing.T) {
 		t.Errorf("a list and a read of the same record differ: %v", err)
 	}
 	if list[0].Etag() == first.Etag() {
-		t.Error("two records have one etag")
+		t.Error("two different records have the same etag")
 	}
 }
 
@@ -309,7 +309,7 @@ func TestEveryVisibleFieldChangesTheEtag(t *testing.T) {
 		before.Set(field)
 		field.Set(reflect.ValueOf(value))
 		if other, twice := seen[whole.Etag()]; twice {
-			t.Errorf("%s gives the etag of %s", name, other)
+			t.Errorf("%s and %s lead to the same etag", name, other)
 		}
 		seen[whole.Etag()] = name
 		field.Set(before)
@@ -340,13 +340,13 @@ func TestEveryVisibleFieldChangesTheEtag(t *testing.T) {
 			case *File:
 				change(name+" that is missing", field, (*File)(nil))
 			default:
-				t.Errorf("%s is of a type that this test does not know", name)
+				t.Errorf("%s has a type that this test does not support", name)
 			}
 		}
 	}
 	whole.ObserveTime = observed
 	if seen[whole.Etag()] != "nothing" {
-		t.Error("the time of the look changes the etag")
+		t.Error("the time of the read changes the etag")
 	}
 }
 

@@ -46,22 +46,22 @@ func TestA429OfAnyRequestHoldsAllOthersOfItsAPIKey(t *testing.T) {
 					upstream := &limited{status: status, retryAfter: "30", until: time.Now().Add(30 * time.Second)}
 					c := newTestClient(t, upstream)
 					if err := call(t.Context(), c.Polls()); err == nil {
-						t.Fatal("it was not refused")
+						t.Fatal("the request was not rejected")
 					}
 					began := time.Now()
 					if _, err := c.Account(before(t, 10*time.Second), testCredential); KindOf(err) != KindRateLimited || asError(t, err).RetryAfter != 30*time.Second || time.Since(began) != 0 {
-						t.Errorf("who can't wait is told %v after %v", err, time.Since(began))
+						t.Errorf("a caller with a short deadline gets %v after %v", err, time.Since(began))
 					}
 					other := Forwarded(NewSecret("another-key"))
 					upstream.until = time.Time{}
 					if _, err := c.Account(t.Context(), other); err != nil {
-						t.Errorf("another API key: %v", err)
+						t.Errorf("a request under another API key returns %v", err)
 					}
 					if _, err := c.Account(before(t, time.Minute), testCredential); err != nil || time.Since(began) != 30*time.Second {
-						t.Errorf("who waits is told %v after %v", err, time.Since(began))
+						t.Errorf("a caller with a long deadline gets %v after %v", err, time.Since(began))
 					}
 					if len(upstream.asked) != 3 {
-						t.Errorf("asked %v", upstream.asked)
+						t.Errorf("the catalog received %v", upstream.asked)
 					}
 				})
 			})
@@ -99,7 +99,7 @@ func TestOwnersShareWhatTheCatalogTakesByWeight(t *testing.T) {
 			}
 		}
 		if heavy < 28 || heavy > 32 {
-			t.Errorf("%d of the first 40 are of the owner that has three quarters", heavy)
+			t.Errorf("%d of the first 40 requests belong to the owner with a share of three quarters", heavy)
 		}
 	})
 }
@@ -124,7 +124,7 @@ func TestAListWaitsForItsPermitAsLongAsItsCaller(t *testing.T) {
 				_, ok := list.Find("g1")
 				switch took := time.Since(began); {
 				case n == 0 && (KindOf(err) != KindRateLimited || took != 0), n > 0 && (err != nil || !ok || took != 30*time.Second):
-					t.Errorf("a caller that waits for %v is told %v after %v", lasts, err, took)
+					t.Errorf("a caller that waits for %v gets %v after %v", lasts, err, took)
 				}
 			})
 			if n < 2 {

@@ -71,7 +71,7 @@ func FuzzAListHoldsNoAPIKey(f *testing.F) { // faults U11, I2
 		for _, one := range list.Records {
 			printsNoKey(t, "a listed generation", one)
 			if one.Etag != one.Generation.Etag() {
-				t.Errorf("the etag of %s is another", one.ID)
+				t.Errorf("the etag of %s differs", one.ID)
 			}
 		}
 	})

@@ -54,13 +54,13 @@ func TestOneListServesAllWhoAskWithinItsSecond(t *testing.T) { // fault D5
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if asked.Load() != 1 || served.Load() != 150 {
-			t.Errorf("%d lists serve %d callers, want one for 150", asked.Load(), served.Load())
+			t.Errorf("%d lists serve %d callers, want one list for every 150", asked.Load(), served.Load())
 		}
 		if n := c.lists.size(); n != 0 {
 			t.Errorf("%d lists are still stored after a second", n)
 		}
 		if list, err := c.List(t.Context(), testCredential, time.Time{}); err != nil || asked.Load() != 2 || list.Records[0].ID != "g2" {
-			t.Errorf("after its second: %+v, %v", list, err)
+			t.Errorf("after the second: %+v, %v", list, err)
 		}
 		if list, err := c.List(t.Context(), Forwarded(NewSecret("another-key-of-another")), time.Time{}); err != nil || list.Records[0].ID != "g3" {
 			t.Errorf("under another API key: %+v, %v", list, err)
@@ -83,7 +83,7 @@ func TestAListIsNotOlderThanACallerAsks(t *testing.T) {
 		time.Sleep(time.Second / 2)
 		synctest.Wait()
 		if asked.Load() != 2 {
-			t.Errorf("%d lists are asked for, want the second alone", asked.Load())
+			t.Errorf("%d lists were requested, want 2", asked.Load())
 		}
 		time.Sleep(time.Second / 4)
 		list, err := c.List(t.Context(), testCredential, time.Now().Add(time.Hour)) // as if the clock were ahead
@@ -119,18 +119,18 @@ func TestAReaderThatLeavesEndsNoListOfOthers(t *testing.T) {
 		first, leave := context.WithCancel(t.Context())
 		go func() {
 			if _, err := c.List(first, testCredential, time.Time{}); !errors.Is(err, context.Canceled) {
-				t.Errorf("the first gets %v", err)
+				t.Errorf("the first caller gets %v", err)
 			}
 		}()
 		synctest.Wait()
 		go func() {
 			if list, err := c.List(t.Context(), testCredential, time.Time{}); err != nil || list.Records[0].ID != "g2" {
-				t.Errorf("the second gets %+v, %v", list, err)
+				t.Errorf("the second caller gets %+v, %v", list, err)
 			}
 		}()
 		synctest.Wait()
 		if asked.Load() != 1 {
-			t.Errorf("%d lists are asked for", asked.Load())
+			t.Errorf("%d lists were requested", asked.Load())
 		}
 		leave()
 		time.Sleep(time.Second)
@@ -147,10 +147,10 @@ func TestAListThatNobodyWaitsForIsGivenUp(t *testing.T) {
 		}
 		synctest.Wait()
 		if c.lists.size() != 0 {
-			t.Error("it is kept")
+			t.Error("the list is still stored")
 		}
 		if list, err := c.List(t.Context(), testCredential, time.Time{}); err != nil || list.Records[0].ID != "g2" {
-			t.Errorf("the next one: %+v, %v", list, err)
+			t.Errorf("the next list is %+v, %v", list, err)
 		}
 	})
 }
@@ -173,10 +173,10 @@ func TestAFailedListServesNobodyElse(t *testing.T) { // fault A5
 		time.Sleep(time.Second / 2)
 		synctest.Wait()
 		if c.lists.size() != 0 {
-			t.Error("a rejected API key is kept")
+			t.Error("the list of a rejected API key is still stored")
 		}
 		if list, err := c.List(t.Context(), testCredential, time.Time{}); err != nil || list.Records[0].ID != "g2" {
-			t.Errorf("the next one: %+v, %v", list, err)
+			t.Errorf("the next list is %+v, %v", list, err)
 		}
 	})
 }
@@ -193,7 +193,7 @@ func TestAListIsSharedByAPIKeyAndNotByOwner(t *testing.T) { // fault L7
 		time.Sleep(time.Second / 2)
 		synctest.Wait()
 		if asked.Load() != 1 {
-			t.Errorf("%d lists are asked for", asked.Load())
+			t.Errorf("%d lists were requested", asked.Load())
 		}
 	})
 }

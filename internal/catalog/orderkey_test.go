@@ -25,6 +25,6 @@ func TestTheKeyOfAnOrderUnderASharedAPIKeyNeverChanges(t *testing.T) { // fault 
 
 func TestAForwardedAPIKeyLeavesTheKeyOfAnOrderAsItIs(t *testing.T) {
 	if got := catalog.Forwarded(catalog.NewSecret("any")).IdempotencyKey("monday 7"); got != "monday 7" {
-		t.Errorf("it is sent as %q", got)
+		t.Errorf("the idempotency key is sent as %q", got)
 	}
 }

@@ -24,7 +24,7 @@ func FuzzAnIDIsOneSegmentOfItsPathOrRefused(f *testing.F) { // fault I3
 		_ = c.Delete(t.Context(), testCredential, id)
 		_, _ = c.Model(t.Context(), testCredential, id)
 		if e := asError(t, err); len(sent) == 0 && len(e.Violations) == 0 {
-			t.Errorf("%q: nothing was sent, and %v names no field", id, err)
+			t.Errorf("%q: nothing was sent, but %v has no field", id, err)
 		}
 		for _, r := range sent {
 			checkTarget(t, r, id)

@@ -20,7 +20,7 @@ func TestEachClassOfRequestHasItsPool(t *testing.T) {
 		OpCreate: pools.orders, opContent: pools.results, opGeneration: pools.calls, opQuote: pools.calls, opDelete: pools.calls, "": pools.calls,
 	} {
 		if pools.pool(route) != want {
-			t.Errorf("%q goes by another pool", route)
+			t.Errorf("%q uses another pool", route)
 		}
 	}
 	if pools.calls == pools.orders || pools.orders == pools.results || pools.calls == pools.results {
@@ -51,7 +51,7 @@ func TestConnectionsThatWaitAreClosedOnceOneOfThemWasSilent(t *testing.T) {
 		}
 		all.Wait()
 		if _, err := client.Account(t.Context(), testCredential); err != nil || w.count() != warm+2 {
-			t.Errorf("after %d requests: %v; want one that is silent and one that is answered", w.count()-warm, err)
+			t.Errorf("after %d requests: %v; want one request without a response and one with a response", w.count()-warm, err)
 		}
 	})
 }
@@ -75,7 +75,7 @@ func TestABurstTakesNoMoreConnectionsThanItMay(t *testing.T) {
 		}
 		synctest.Wait()
 		if got, want := w.count(), maxConns-maxConns/16; got != want {
-			t.Errorf("%d requests are on their way at once, want %d", got, want)
+			t.Errorf("%d requests are in flight, want %d", got, want)
 		}
 		close(release)
 		for range burst {
@@ -84,7 +84,7 @@ func TestABurstTakesNoMoreConnectionsThanItMay(t *testing.T) {
 			}
 		}
 		if got := w.count(); got != burst {
-			t.Errorf("%d requests were made in all, want %d", got, burst)
+			t.Errorf("%d requests were sent in total, want %d", got, burst)
 		}
 	})
 }
@@ -138,7 +138,7 @@ func TestAnAnswerThatComesTwiceReachesNoOtherAPIKey(t *testing.T) { // fault L7
 			asking.Go(func() {
 				for range 200 {
 					if got, err := askAs(t, pools, fmt.Sprintf("http://catalog.example/%d", n), fmt.Sprint(n)); err == nil && got != fmt.Sprintf("/%d", n) {
-						t.Errorf("%d is answered with %q", n, got)
+						t.Errorf("request %d gets the response %q", n, got)
 					}
 				}
 			})
@@ -161,7 +161,7 @@ func TestARejectedAPIKeyIsForgottenWithItsAnswer(t *testing.T) { // fault A5
 		}
 		synctest.Wait()
 		if n := len(pools.calls.keys); n != 0 || open.Load() != 0 {
-			t.Errorf("%d keys are kept, and %d connections", n, open.Load())
+			t.Errorf("%d keys and %d connections are kept", n, open.Load())
 		}
 	})
 }

@@ -31,10 +31,10 @@ func TestAnEtagIsTheOneOfEarlierReleases(t *testing.T) {
 		`"b":{"d":true,"c":{"":"\/"}},"a\u0062":"\"q\\","key":"abc","apiKey":{"dailyCapCents":5,"value":"x"},"list":["live",["x_live_abcdefgh"]]}`
 	g, err := readGeneration(answerOf(opGeneration, body), "g1")
 	if err != nil || g.Etag() != "461a9a555220c04121105fd0" {
-		t.Errorf("it is %s of %s and %s: %v", g.Etag(), g.Inputs, g.Extra, err)
+		t.Errorf("the etag is %s for %s and %s: %v", g.Etag(), g.Inputs, g.Extra, err)
 	}
 	var again Generation
 	if text, err := json.Marshal(g); err != nil || json.Unmarshal(text, &again) != nil || again.Etag() != g.Etag() {
-		t.Errorf("of a record of the ledger it is %s: %v", again.Etag(), err)
+		t.Errorf("after a round trip through JSON the etag is %s: %v", again.Etag(), err)
 	}
 }

@@ -44,7 +44,7 @@ func TestTheAPIKeyIsRedactedInErrorsInEverySpelling(t *testing.T) { // fault U22
 			text := fmt.Sprintf("%+v", asError(t, calls[opQuote](t.Context(), newTestClient(t, answering(400, "application/json", string(body))))))
 			for _, secret := range []string{testKey, echo, "Abc123", "abc.def"} {
 				if strings.Contains(strings.ToLower(text), strings.ToLower(secret)) {
-					t.Errorf("%q is in %s", secret, text)
+					t.Errorf("the secret %q is in %s", secret, text)
 				}
 			}
 			if !strings.Contains(text, redacted) {
@@ -127,7 +127,7 @@ func TestASecretPrintsAsRedactedEverywhere(t *testing.T) { // fault X3
 		}
 	}
 	if secret.Reveal() != testKey || !secret.Equal(NewSecret(testKey)) || secret.Equal(NewSecret("")) || secret.Equal(Secret{}) {
-		t.Error("a secret does not hold its key")
+		t.Error("a secret does not contain its key")
 	}
 }
 
@@ -141,10 +141,10 @@ func TestTwoAPIKeysAreTwoTenantsAndASharedOneIsOne(t *testing.T) {
 	before := shared.Tenant
 	key = NewSecret("two")
 	if shared.APIKey().Reveal() != "two" || shared.Tenant != before || !shared.Shared {
-		t.Error("a held credential does not follow its key")
+		t.Error("a shared credential does not follow its key")
 	}
 	if (Credential{}).APIKey().Reveal() != "" {
-		t.Error("no credential has a key")
+		t.Error("an empty credential has a key")
 	}
 }
 

@@ -21,7 +21,7 @@ func TestARedirectOfAResultIsFollowedToNamedHostsAlone(t *testing.T) { // fault 
 	bucket := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen++
 		if r.Header.Get("Authorization") != "" || r.Header.Get("Cookie") != "" || r.Header.Get("User-Agent") != "easel" {
-			t.Errorf("the bucket has got %v", r.Header)
+			t.Errorf("the bucket received %v", r.Header)
 		}
 		switch r.URL.Path {
 		case "/refused":
@@ -69,7 +69,7 @@ func TestARedirectOfAResultIsFollowedToNamedHostsAlone(t *testing.T) { // fault 
 			client.TrustElsewhere(bucket.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs)
 			opened, err := client.Content(t.Context(), catalog.Forwarded(catalog.NewSecret("key")), "g1", 7, "")
 			if (seen > 0) != test.reaches {
-				t.Errorf("the bucket was asked %d times", seen)
+				t.Errorf("the bucket received %d requests", seen)
 			}
 			if err != nil {
 				if catalog.KindOf(err) != test.kind || strings.Contains(err.Error(), "s3cret") {

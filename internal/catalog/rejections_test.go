@@ -76,6 +76,6 @@ func TestRejectionsAreRememberedUpToALimit(t *testing.T) {
 		r.record(Credential{Tenant: Tenant(fmt.Sprint(n))}, &Error{Kind: KindCredentialRejected})
 	}
 	if len(r.all) > rejectedLimit || !r.of("shared").shared || r.of(Tenant(fmt.Sprint(rejectedLimit+9))).err == nil {
-		t.Errorf("%d are remembered", len(r.all))
+		t.Errorf("%d rejections are remembered", len(r.all))
 	}
 }

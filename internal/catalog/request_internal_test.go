@@ -21,10 +21,10 @@ func TestABodyIsLateUntilItsLastByteHasLeft(t *testing.T) { // fault M12
 			return b.Read(make([]byte, 8))
 		}
 		if n, err := read(7); n != 0 || !errors.Is(err, errLate) {
-			t.Errorf("with a byte to go it gives %d bytes, %v", n, err)
+			t.Errorf("before the last byte a late read returns %d bytes, %v", n, err)
 		}
 		if n, err := read(8); n != 0 || !errors.Is(err, io.EOF) {
-			t.Errorf("at its end it gives %d bytes, %v", n, err)
+			t.Errorf("at the end a late read returns %d bytes, %v", n, err)
 		}
 	})
 }

@@ -49,7 +49,7 @@ func TestABaseURLIsCheckedBeforeAnythingIsSent(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := New(Config{BaseURL: testURL, AttemptTimeout: -1}); err == nil {
-		t.Error("a negative timeout was taken")
+		t.Error("a negative timeout was accepted")
 	}
 }
 

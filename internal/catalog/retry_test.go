@@ -177,7 +177,7 @@ func TestTheEndOfTheCallersContextIsReturnedAsItIs(t *testing.T) {
 			ctx, cancel := context.WithCancel(context.Background())
 			cancel()
 			if err := call(ctx, c); err != context.Canceled {
-				t.Errorf("%s: got %v before anything was sent", op, err)
+				t.Errorf("%s: got %v before a request was sent", op, err)
 			}
 		})
 	}

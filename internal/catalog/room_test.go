@@ -33,11 +33,11 @@ func TestAListLeavesOutLongFields(t *testing.T) { // fault D8
 		list := listOf(t, 20, `"status":"succeeded","costCents":7,`+strings.ReplaceAll(members, "LONG", long))
 		g, ok := list.Find("g7")
 		if len(list.Records) != 20 || list.Cut || !ok || *g.CostCents != 7 || strings.Join(g.Omitted, " ") != want {
-			t.Errorf("%d of 20 are listed, cut: %v, and of one %q is left out", len(list.Records), list.Cut, g.Omitted)
+			t.Errorf("%d of 20 records are listed, cut: %v; a record omits %q", len(list.Records), list.Cut, g.Omitted)
 		}
 		for field, is := range map[string]bool{"inputs": g.Inputs != nil, "text": g.Text != nil} {
 			if is != (!slices.Contains(g.Omitted, field) && strings.Contains(members, map[string]string{"inputs": "inputs", "text": "textOutput"}[field])) {
-				t.Errorf("%s without %q: %s is there: %v", members, want, field, is)
+				t.Errorf("%s without %q: field %s present: %v", members, want, field, is)
 			}
 		}
 	}
@@ -47,14 +47,14 @@ func TestAListEndsWhenItTakesTooMuchMemory(t *testing.T) { // fault D8
 	const count = 2 * maxKept / (shortPart/2 + recordSize)
 	list := listOf(t, count, `"status":"queued","inputs":{"prompt":"`+strings.Repeat("x", shortPart/2)+`"}`)
 	if n := len(list.Records); !list.Cut || n < count/3 || n > 2*count/3 || len(list.Records[n-1].Omitted) > 0 {
-		t.Errorf("%d of %d are listed, cut: %v", n, count, list.Cut)
+		t.Errorf("%d of %d records are listed, cut: %v", n, count, list.Cut)
 	}
 }
 
 func TestLongRecordsLeaveRoomForAll(t *testing.T) { // fault D8
 	list := listOf(t, 1000, `"status":"queued","inputs":{"prompt":"`+strings.Repeat("x", 50<<10)+`"}`)
 	if first, _ := list.Find("g0"); len(list.Records) != 1000 || list.Cut || len(first.Omitted) > 0 {
-		t.Errorf("%d of 1000 are listed, cut: %v; left out of the first: %v", len(list.Records), list.Cut, first.Omitted)
+		t.Errorf("%d of 1000 records are listed, cut: %v; the first omits %v", len(list.Records), list.Cut, first.Omitted)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestAListIsFoundSoDeepAndNoDeeper(t *testing.T) {
 	for depth := range 7 {
 		body := strings.Repeat(`{"data":`, depth) + `[{"id":"g1"}]` + strings.Repeat(`}`, depth)
 		if all, err := readGenerations(answerOf(opGenerations, body)); (err == nil) != (depth <= maxEnvelope+1) {
-			t.Errorf("in %d envelopes there are %v: %v", depth, all, err)
+			t.Errorf("a list in %d envelopes has %v: %v", depth, all, err)
 		}
 	}
 }

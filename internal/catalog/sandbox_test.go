@@ -161,7 +161,7 @@ func TestEveryDialectIsReadAlike(t *testing.T) {
 			t.Fatalf("list %+v, %v", listed, err)
 		}
 		if list := listed.Records; len(list) == 1 && !d.SparseList && list[0].Etag != g.Etag() {
-			t.Errorf("the list says %+v, the record %+v", list[0], g)
+			t.Errorf("the list has %+v, but the record is %+v", list[0], g)
 		}
 		content, body, err := b.download(g.ID)
 		if err != nil || sha256.Sum256(body) != b.file(g.ID) || content.ContentType != "image/png" || *content.Size != int64(len(body)) {

@@ -39,7 +39,7 @@ func TestAWaitForASlotIsNoSilenceOfTheCatalog(t *testing.T) { // fault A8
 			t.Errorf("got %v", err)
 		}
 		if n := told.Load(); n != 1 {
-			t.Errorf("%d requests are told of, and one was sent", n)
+			t.Errorf("%d requests were reported, want the one that was sent", n)
 		}
 		_ = unread.Body.Close()
 	})
@@ -79,16 +79,16 @@ func TestAttackOneOwnersRequestsKeepNoOtherWaiting(t *testing.T) { // fault A8
 				began := time.Now()
 				_, _, err := client.Post(t.Context(), creds[1], Order{ModelID: "m", Inputs: []byte(`{}`), IdempotencyKey: "quick"})
 				if err != nil {
-					t.Errorf("an order: %v", err)
+					t.Errorf("an order returns %v", err)
 				}
 				content, err := client.Content(t.Context(), creds[1], "g1", 0, "")
 				if err != nil {
-					t.Fatalf("a download: %v", err)
+					t.Fatalf("a download returns %v", err)
 				}
 				_, _ = io.Copy(io.Discard, content.Body)
 				_ = content.Body.Close()
 				if took := time.Since(began); took > 0 {
-					t.Errorf("they took %v", took)
+					t.Errorf("the requests took %v", took)
 				}
 				cancel()
 				synctest.Wait()

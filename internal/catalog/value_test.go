@@ -28,7 +28,7 @@ func FuzzCanonical(f *testing.F) {
 		_ = encoder.Encode(value)
 		want := bytes.TrimSuffix(buffer.Bytes(), []byte("\n"))
 		if got := Canonical(text); !bytes.Equal(got, want) {
-			t.Errorf("%q is written as %q, want %q", text, got, want)
+			t.Errorf("the canonical form of %q is %q, want %q", text, got, want)
 		}
 	})
 }
