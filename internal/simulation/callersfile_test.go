@@ -141,7 +141,7 @@ func (s *runningFault) loseToken() {
 	}
 }
 
-// callersInTheFile checks that a caller that is in the callers file is never rejected.
+// callersInTheFile checks that a caller in the callers file is never rejected.
 func callersInTheFile(o *outcome, say promises.Say) {
 	for _, e := range o.Events {
 		if e.Kind == promises.Failed && o.plan.Ledger && e.Owner() != guest && strings.HasPrefix(e.Text, codes.Unauthenticated.String()) {

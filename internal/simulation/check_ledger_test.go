@@ -62,7 +62,7 @@ func (w *world) ledgerTime(micros int64) time.Duration {
 	return time.UnixMicro(micros).Add(-w.plan.Skew).Sub(w.history.Begin)
 }
 
-// heldAt returns the version of an order that the ledger had at the given time, by upstream key.
+// heldAt returns the ledger's version of an order at the given time. key is the order's upstream key.
 func (o *outcome) heldAt(key string, at time.Duration) (held promises.Version, ok bool) {
 	for _, c := range o.journeys[key] {
 		if c.At <= at {

@@ -33,8 +33,8 @@ func operatorsSeeAll(o *outcome, say promises.Say) {
 	}
 }
 
-// firstLabelsStay checks that an order's final labels come from an attempt that had started before the order was
-// written.
+// firstLabelsStay checks that an order's final labels come from an attempt that started before the order was
+// written to the ledger.
 func firstLabelsStay(o *outcome, say promises.Say) {
 	attempts := map[string][]time.Duration{} // start times by caller and upstream key
 	for _, e := range o.Events {
