@@ -25,7 +25,7 @@ func auditOf(t *testing.T, l *ledger.Ledger) (lines []string) {
 	}
 	for _, a := range all {
 		if a.Time.IsZero() || !strings.HasPrefix(a.ID, "aud_") {
-			t.Errorf("a line is %+v", a)
+			t.Errorf("an entry of the audit trail is %+v", a)
 		}
 		lines = append(lines, strings.Join([]string{a.Actor, a.Origin, string(a.Action), a.Subject, a.Was, a.Became}, " "))
 	}
@@ -145,10 +145,10 @@ func TestWhatCanNotBeAuditedIsNotDone(t *testing.T) {
 			"line": func() error { return l.Audit(t.Context(), ledger.Act{By: ada, Action: ledger.ActErase}) },
 		} {
 			if err := do(); err == nil {
-				t.Errorf("%s: nothing is wrong with it", name)
+				t.Errorf("%s: the change was not rejected", name)
 			}
 			if after := l.Ask(t, state); after != before || before != "1 0 0 0" {
-				t.Errorf("%s: %q became %q", name, before, after)
+				t.Errorf("%s: the state was %q and is now %q", name, before, after)
 			}
 		}
 	})
@@ -172,7 +172,7 @@ func TestNothingOfTheAuditIsChangedOrDeleted(t *testing.T) {
 			}
 		}
 		if got := auditOf(t, l); !slices.Equal(got, []string{"ada 192.0.2.7 order.erase   "}) {
-			t.Errorf("the audit is %q", got)
+			t.Errorf("the audit trail is %q", got)
 		}
 	})
 }
@@ -199,7 +199,7 @@ func TestPagesOfTheAuditHaveEachLineOnce(t *testing.T) {
 			}
 		}
 		if !slices.Equal(got, []string{"g0", "g1", "g2", "g3", "g4", "g5", "g6"}) {
-			t.Errorf("the pages have %q", got)
+			t.Errorf("the pages of the audit trail have %q", got)
 		}
 	})
 }
@@ -220,7 +220,7 @@ func TestWhoeverMovesALedgerStandsInItsAudit(t *testing.T) {
 			t.Fatal(differences, err)
 		}
 		if got := auditOf(t, open(t, to)); !slices.Equal(got, []string{"ada 192.0.2.7 order.erase   ", fmt.Sprintf(`ops here ledger.copy   {"rows":%d}`, copied.Rows)}) {
-			t.Errorf("the audit of the copy is %q", got)
+			t.Errorf("the audit trail of the copy is %q", got)
 		}
 	})
 	onEach(t, func(t *testing.T, url string) {
@@ -229,7 +229,7 @@ func TestWhoeverMovesALedgerStandsInItsAudit(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := auditOf(t, open(t, url)); !slices.Equal(got, []string{fmt.Sprintf(`ada 192.0.2.7 ledger.migrate  {"schema":0} {"schema":%d}`, version)}) {
-			t.Errorf("the audit is %q", got)
+			t.Errorf("the audit trail is %q", got)
 		}
 	})
 }

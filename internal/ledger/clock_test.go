@@ -38,7 +38,7 @@ func TestTheDatabasesClockDecidesForEveryReplica(t *testing.T) { // fault T12
 		}{{"11 hours", true}, {"2 hours", false}} {
 			change(t, url, "UPDATE orders SET leased_until = 0, retry_time = 0, order_time = order_time - EXTRACT(EPOCH FROM interval '"+edge.later+"')::BIGINT * 1000000")
 			if _, found, err := wrong.Resume(t.Context(), theAPIKey, ""); err != nil || found != edge.resent {
-				t.Errorf("%s later it is sent again: %v, %v", edge.later, found, err)
+				t.Errorf("%s later the order is resumed: %v, %v", edge.later, found, err)
 			}
 		}
 		if _, step := call(t, wrong, r); step.Answer != lifecycle.Unresolved {

@@ -52,7 +52,7 @@ func TestACopyOfATeamThatIsUnknownHereStays(t *testing.T) {
 				}
 				for _, id := range []string{"deleted", "discarded"} {
 					if c, found, err := l.Content(t.Context(), id); err != nil || !found || c.State != row.want {
-						t.Errorf("the copy of what was %s is %v, %v, %v", id, c.State, found, err)
+						t.Errorf("the copy of the %s generation is %v, found %v, %v", id, c.State, found, err)
 					}
 				}
 			})
@@ -139,7 +139,7 @@ func TestNewRequestDuringTheLastAttemptHasAnAttempt(t *testing.T) {
 			t.Fatal(has, err)
 		}
 		if err := l.FinishJob(t.Context(), last, ledger.Outcome{Change: ledger.CopyAbandoned(last, "not found")}); !errors.Is(err, ledger.ErrLeaseLost) {
-			t.Errorf("the attempt before the request ends the copy: %v", err)
+			t.Errorf("an attempt that began before the request can abandon the copy: %v", err)
 		}
 		if c, _, err := l.Content(t.Context(), "g1"); err != nil || c.State != ledger.ContentWaiting {
 			t.Errorf("the copy is %v, %v", c.State, err)
@@ -157,14 +157,14 @@ func TestErasureEndsTheCopyOfAResult(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := l.ContentCopied(t.Context(), job, ledger.StoredCopy{Object: "here/1", SHA256: "ab"}); !errors.Is(err, ledger.ErrLeaseLost) {
-			t.Errorf("the copy is recorded: %v", err)
+			t.Errorf("recording a copy of an erased result returns %v", err)
 		}
 		if job := takeOne(t, l, ledger.DeleteJob); job.Ref != "g2" {
 			t.Errorf("%s is deleted while it may be copied", job.Ref)
 		}
 		l.Exec(t, "UPDATE jobs SET run_time = run_time - 21000000 WHERE ref = 'g1'")
 		if job := takeOne(t, l, ledger.DeleteJob); job.Ref != "g1" {
-			t.Errorf("%s is deleted", job.Ref)
+			t.Errorf("the deletion of %s is due, want g1", job.Ref)
 		}
 	})
 }
@@ -201,7 +201,7 @@ func TestFetchedResultIsCopiedAtOnce(t *testing.T) {
 		job := takeOne(t, l, ledger.CopyJob)
 		fetch() // while the copying is running
 		if err := l.FinishJob(t.Context(), job, ledger.Outcome{Again: true, After: time.Hour, Problem: "no space left"}); err != nil {
-			t.Errorf("the job was taken away: %v", err)
+			t.Errorf("the running job has lost its lease: %v", err)
 		}
 		if c, _, err := l.Content(t.Context(), "g1"); err != nil || c.Problem != "no space left" {
 			t.Errorf("the problem is %q, %v", c.Problem, err)

@@ -116,7 +116,7 @@ func TestAnInterruptedCopyLeavesNothing(t *testing.T) {
 		other := "sqlite:" + filepath.Join(t.TempDir(), "other.db")
 		lived(t, other, 1)
 		if _, _, err := copyLedger(t.Context(), other, to, ignore); err == nil || !strings.Contains(err.Error(), "not a new ledger: it already has orders") {
-			t.Errorf("copying over a ledger: %v", err)
+			t.Errorf("copying into a used ledger returns %v", err)
 		}
 	})
 }
@@ -143,7 +143,7 @@ func TestEveryTableIsCopiedOrOfTheMoment(t *testing.T) {
 	l := open(t, url)
 	tables := l.Ask(t, `SELECT GROUP_CONCAT(name, ' ' ORDER BY name) FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'`)
 	if want := strings.Join(ledger.CopiedTables("jobs", "replicas"), " "); tables != want {
-		t.Errorf("the tables are %q, and those of a copy %q", tables, want)
+		t.Errorf("the tables are %q, want the copied and temporary tables %q", tables, want)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestABackupIsWrittenBesideTheServer(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, ".easel*")); err != nil || len(left) > 0 {
-		t.Errorf("%q are left", left)
+		t.Errorf("the files %q are left", left)
 	}
 	restored := open(t, "sqlite:"+file)
 	if o := own(t, restored, "g1"); o.IdempotencyKey != "before" {
@@ -187,14 +187,14 @@ func TestALedgerIsMigratedByAnotherUserThanTheOneThatServes(t *testing.T) {
 	change(t, owner, "CREATE ROLE "+name+" LOGIN PASSWORD 'p'")
 	serving := asUser(t, owner, name, "p")
 	if _, err := ledger.Open(t.Context(), ledger.Config{URL: serving, Catalog: theCatalog}); err == nil || !strings.Contains(err.Error(), "easel ledger migrate") {
-		t.Errorf("without rights it starts with %v", err)
+		t.Errorf("without permissions the ledger opens with %v", err)
 	}
 	version, applied, err := ledger.Migrate(t.Context(), owner, ledger.By{Actor: "dba"})
 	if err != nil || int(version) != len(applied) || applied[0] != "1_initial" {
 		t.Fatalf("%d, %q, %v", version, applied, err)
 	}
 	if version, applied, err := ledger.Migrate(t.Context(), owner, ledger.By{Actor: "dba"}); err != nil || version != 1 || len(applied) > 0 {
-		t.Errorf("a second time: %d, %q, %v", version, applied, err)
+		t.Errorf("the second migration returns %d, %q, %v", version, applied, err)
 	}
 	change(t, owner, "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO "+name)
 	l := open(t, serving)

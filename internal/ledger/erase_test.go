@@ -33,7 +33,7 @@ func prompted(t *testing.T, l *ledger.Ledger, key, generation string) ledger.Ord
 	return o
 }
 
-// saying returns an event configuration that puts the prompt into each event of an order that has the prompt.
+// saying returns an event configuration with which the events of an order contain the prompt if the order does.
 func saying(retention time.Duration) *ledger.EventConfig {
 	return &ledger.EventConfig{
 		Teams: func() map[string]ledger.Team {
@@ -96,7 +96,7 @@ func TestWhatIsErasedIsInNoByteOfTheLedger(t *testing.T) {
 		l = openTelling(t, url, saying(0))
 		for _, want := range []int64{1, 0} {
 			if erased, err := l.Erase(t.Context(), own(t, l, "g1"), unknown); err != nil || erased != want {
-				t.Errorf("%d are erased, want %d, %v", erased, want, err)
+				t.Errorf("%d orders are erased, want %d, %v", erased, want, err)
 			}
 		}
 		observed := ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9)}, Record: prompt}
@@ -120,7 +120,7 @@ func TestWhatIsErasedIsInNoByteOfTheLedger(t *testing.T) {
 			t.Fatal(err)
 		}
 		if holds(t, url) {
-			t.Error("the ledger has the prompt")
+			t.Error("the ledger still contains the prompt")
 		}
 		if _, differences := verify(t, url); len(differences) > 0 {
 			t.Error(differences)
@@ -158,7 +158,7 @@ func TestWhatIsObservedBesideAnErasureIsErased(t *testing.T) {
 		}
 		for _, e := range told {
 			if strings.Contains(e.Data, prompt) {
-				t.Errorf("%s says %s", e.Subject, e.Data)
+				t.Errorf("the event of %s contains the prompt: %s", e.Subject, e.Data)
 			}
 		}
 	})
@@ -196,7 +196,7 @@ func TestWhatIsErasedIsToldBefore(t *testing.T) {
 			t.Errorf("the events are %q", got)
 		}
 		if due := takeDeliveries(t, l, "studio"); len(due) != 2 {
-			t.Errorf("due are %v", due)
+			t.Errorf("the due deliveries are %v", due)
 		}
 	})
 }
@@ -219,7 +219,7 @@ func TestOrdersAreErasedWhenTheirTeamWantsIt(t *testing.T) {
 		pass()
 		for id, want := range map[string]bool{"old0": true, "old4": true, "moving": false, "new": false} {
 			if o := own(t, l, id); o.Erased != want || (len(o.Labels) == 0) != want {
-				t.Errorf("%s is erased: %v, with the labels %v", id, o.Erased, o.Labels)
+				t.Errorf("%s: erased %v, labels %v", id, o.Erased, o.Labels)
 			}
 		}
 		observe(t, l, "moving", lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9), Whole: true})
@@ -228,7 +228,7 @@ func TestOrdersAreErasedWhenTheirTeamWantsIt(t *testing.T) {
 		pass()
 		for _, id := range []string{"moving", "unknown"} {
 			if o := own(t, l, id); !o.Erased {
-				t.Errorf("%s has been settled since, and is not erased", id)
+				t.Errorf("%s was settled after the first run, but is not erased", id)
 			}
 		}
 	})

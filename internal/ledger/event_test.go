@@ -134,13 +134,13 @@ func TestEventWithoutAReceiverIsKeptForOne(t *testing.T) { // fault M5
 				t.Errorf("the ledger has %+v, %v", all, err)
 			}
 			if due := dueEvents(t, l, "print"); len(due) > 0 {
-				t.Errorf("at first due are %q", due)
+				t.Errorf("before the receiver is known, %q are due", due)
 			}
 			if err := deliver(); err != nil {
 				t.Fatal(err)
 			}
 			if due := dueEvents(t, l, "print"); !slices.Equal(due, []string{name + " succeeded"}) {
-				t.Errorf("%s: due are %q", name, due)
+				t.Errorf("%s: the due events are %q", name, due)
 			}
 			l.Exec(t, "DELETE FROM jobs")
 			l.Exec(t, "DELETE FROM events")
@@ -204,7 +204,7 @@ func TestNothingIsWrittenWhereNobodyCanBeTold(t *testing.T) {
 			conclude(t, l, write(t, l, r), lifecycle.Named, name)
 			observe(t, l, name, lifecycle.Observation{Status: lifecycle.Succeeded})
 			if got := events(t, l); len(got) > 0 || len(l.JobAdded()) > 0 {
-				t.Errorf("%s published are %q", name, got)
+				t.Errorf("%s: the written events are %q", name, got)
 			}
 			if err := l.Close(); err != nil {
 				t.Error(err)
@@ -231,7 +231,7 @@ func TestOldEventsAreForgottenUnlessPending(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := events(t, l); len(got) != map[int]int{6: 2, 2: 1}[days] {
-				t.Errorf("%d days later there are %q", days, got)
+				t.Errorf("%d days later the events are %q", days, got)
 			}
 		}
 	})
@@ -250,19 +250,19 @@ func TestAThresholdOfABudgetIsToldOnceInItsWindow(t *testing.T) {
 		order("2")
 		order("3")
 		if got := events(t, l); len(got) > 0 || len(l.JobAdded()) > 0 {
-			t.Errorf("at 75 %% published are %q", got)
+			t.Errorf("at 75 %% the written events are %q", got)
 		}
 		order("4")
 		if got := events(t, l); !slices.Equal(got, []string{"budget.threshold: day0 44 44", "budget.threshold: day0 44 44"}) && len(got) != 2 || len(l.JobAdded()) != 1 {
-			t.Errorf("at 100 %% published are %q", got)
+			t.Errorf("at 100 %% the written events are %q", got)
 		}
 		r := request("5")
 		r.Limits = limits
 		if _, _, err := l.Write(t.Context(), r); err == nil {
-			t.Error("the budget is passed")
+			t.Error("an order above the budget is written")
 		}
 		if got := events(t, l); len(got) != 2 {
-			t.Errorf("after a refusal published are %q", got)
+			t.Errorf("after a rejection the written events are %q", got)
 		}
 		l.Exec(t, "UPDATE budgets SET reserved_cents = 0")
 		order("6")
@@ -270,7 +270,7 @@ func TestAThresholdOfABudgetIsToldOnceInItsWindow(t *testing.T) {
 		order("8")
 		order("9")
 		if got := events(t, l); len(got) != 2 {
-			t.Errorf("when the share is reached again published are %q", got)
+			t.Errorf("when the threshold is reached again, the written events are %q", got)
 		}
 		due := takeDeliveries(t, l, "studio")
 		if len(due) != 1 || !strings.HasPrefix(due[0].Line, "day.") {
@@ -344,7 +344,7 @@ func TestEventsOfAGenerationAreDeliveredInOrder(t *testing.T) {
 			}, []string{"g1 refunded"}},
 		} {
 			if step.change(); !slices.Equal(dueEvents(t, l, "studio"), step.want) {
-				t.Errorf("due are not %q", step.want)
+				t.Errorf("the due events differ from %q", step.want)
 			}
 		}
 		all, err := l.Events(t.Context(), ledger.EventFilter{}, 10)
@@ -363,14 +363,14 @@ func TestEventIsGivenUpAfterADay(t *testing.T) {
 		for _, step := range []struct{ hours, given int }{{23, 0}, {1, 1}} {
 			l.Exec(t, fmt.Sprintf("UPDATE jobs SET begin_time = begin_time - %d WHERE line = 'g1'", step.hours*3600e6))
 			if given, err := l.GiveUp(t.Context(), "studio"); given != step.given || err != nil {
-				t.Errorf("%d hours later %d are given up, %v", step.hours, given, err)
+				t.Errorf("%d hours later %d events are abandoned, %v", step.hours, given, err)
 			}
 		}
 		if due := dueEvents(t, l, "studio"); !slices.Equal(due, []string{"g1 refunded", "g2 succeeded"}) {
-			t.Errorf("after the event was given up, %q are due", due)
+			t.Errorf("after the event was abandoned, %q are due", due)
 		}
 		if given, err := l.Events(t.Context(), ledger.EventFilter{Owner: "studio", GivenUp: true}, 10); err != nil || len(given) != 1 || given[0].ID != failed || given[0].Problem != "500" || given[0].Attempts != 1 {
-			t.Errorf("given up are %+v, %v", given, err)
+			t.Errorf("the abandoned events are %+v, %v", given, err)
 		}
 		if sum, err := l.Summary(t.Context(), true); err != nil || len(sum.Events) != 1 || sum.Events[0].Pending != 2 || sum.Events[0].GivenUp != 1 || sum.Events[0].Oldest > time.Hour {
 			t.Errorf("the summary of events is %+v, %v", sum.Events, err)
@@ -384,7 +384,7 @@ func TestEventInFlightIsNotGivenUp(t *testing.T) {
 		l.Exec(t, "UPDATE jobs SET begin_time = begin_time - 90000000000")
 		job := takeDeliveries(t, l, "studio")[0]
 		if given, err := l.GiveUp(t.Context(), "studio"); given != 0 || err != nil {
-			t.Errorf("%d are given up, %v", given, err)
+			t.Errorf("%d events are abandoned during a delivery, %v", given, err)
 		}
 		if err := l.FinishJob(t.Context(), job, ledger.Outcome{Change: ledger.Delivered(job.Ref, 1)}); err != nil {
 			t.Errorf("the delivery is not recorded: %v", err)
@@ -402,7 +402,7 @@ func TestReplayedEventIsDeliveredBeforeLaterEvents(t *testing.T) {
 		}
 		for filter, events := range map[ledger.EventFilter]int64{{Owner: "print"}: 0, {Owner: "studio", GivenUp: true}: 1} {
 			if n, _, err := l.Replay(t.Context(), filter, ledger.EventPosition{}, ada); n != events || err != nil {
-				t.Errorf("%d of %s are replayed, %v", n, filter.Owner, err)
+				t.Errorf("%d events of %s are replayed, %v", n, filter.Owner, err)
 			}
 		}
 		if due := dueEvents(t, l, "studio"); !slices.Equal(due, []string{"g1 failed", "g2 succeeded"}) {

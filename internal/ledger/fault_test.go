@@ -27,10 +27,10 @@ func TestALateGenerationIsRecordedUnderAReusedKey(t *testing.T) { // faults M2, 
 			t.Errorf("the ledger has %+v, %v", own, err)
 		}
 		if o, step := call(t, l, request("monday")); o.ID != second.ID || step.Action != lifecycle.Wait {
-			t.Errorf("the key is that of %+v, %+v", o, step)
+			t.Errorf("a repeat of the key returns %+v, %+v", o, step)
 		}
 		if answer := conclude(t, l, second, lifecycle.Named, "gen_2"); answer != lifecycle.Replay {
-			t.Errorf("the second order is %v", answer)
+			t.Errorf("concluding the second order returns %v", answer)
 		}
 		if _, differences := verify(t, url); len(differences) > 0 {
 			t.Error(differences)

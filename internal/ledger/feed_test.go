@@ -31,7 +31,7 @@ func feed(t *testing.T, l *ledger.Ledger, owner *string, after int64) (ids []str
 	last = after
 	for _, e := range all {
 		if e.Position <= last {
-			t.Errorf("%s has the position %d after %d", e.ID, e.Position, last)
+			t.Errorf("%s has the position %d, which follows %d", e.ID, e.Position, last)
 		}
 		ids, last = append(ids, e.ID), e.Position
 	}
@@ -56,7 +56,7 @@ func TestTheFeedHasEachEventOnceInTheOrderOfItsSubject(t *testing.T) {
 		}
 		change(t, url, eventRow("studio", "a", 4, 24*time.Hour))
 		if ids, _ = feed(t, l, nil, last); !slices.Equal(ids, []string{"a-4"}) {
-			t.Errorf("later it has %q", ids)
+			t.Errorf("after another event, the feed continues with %q", ids)
 		}
 	})
 }
@@ -170,7 +170,7 @@ func TestTheFeedStartsAtATime(t *testing.T) {
 			t.Fatal(err)
 		}
 		if ids, _ := feed(t, l, nil, at); len(ids) != 0 {
-			t.Errorf("after the last event there is %q", ids)
+			t.Errorf("after the last event the feed has %q", ids)
 		}
 	})
 }

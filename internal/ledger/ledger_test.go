@@ -84,7 +84,7 @@ func TestAnOrderThatWasPlacedIsReplayed(t *testing.T) {
 		l := open(t, url)
 		o := write(t, l, request("k"))
 		if got := conclude(t, l, o, lifecycle.Named, "g1"); got != lifecycle.Replay {
-			t.Errorf("the answer is %v", got)
+			t.Errorf("the conclusion returns %v", got)
 		}
 		again, step := call(t, l, request("k"))
 		if step.Answer != lifecycle.Replay || again.Generation != "g1" || again.CostCents == nil || *again.CostCents != 9 || again.Inputs != "" {
@@ -98,11 +98,11 @@ func TestAnOrderThatWasPlacedIsReplayed(t *testing.T) {
 		moved := request("k")
 		moved.Namespace, moved.Owner = "print", "print"
 		if _, step := call(t, l, moved); step.Answer != lifecycle.Reused {
-			t.Errorf("the key of a caller that has changed its team is answered %v", step.Answer)
+			t.Errorf("the key of a caller that has changed teams returns %v", step.Answer)
 		}
 		moved.Caller = "another"
 		if _, step := call(t, l, moved); step.Action != lifecycle.Write { // T1
-			t.Errorf("the key of another owner is answered %+v", step)
+			t.Errorf("the key of another owner returns %+v", step)
 		}
 	})
 }
@@ -114,7 +114,7 @@ func TestACertainRefusalFreesTheKeyAndTheMoney(t *testing.T) {
 		r := request("k")
 		r.Limits.DailyCents = &limit
 		if got := conclude(t, l, write(t, l, r), lifecycle.TurnedAway, ""); got != lifecycle.NotPlaced {
-			t.Errorf("the answer is %v", got)
+			t.Errorf("the conclusion returns %v", got)
 		}
 		o := write(t, l, r) // the idempotency key is free, and the budget has enough left
 		if o.Leases != 1 {
@@ -131,12 +131,12 @@ func TestOneLeaseAtATime(t *testing.T) { // fault T9
 			t.Errorf("the step for a second call is %+v", step)
 		}
 		if may, _, err := l.Renew(t.Context(), first.ID, 1, theAPIKey); !may || err != nil {
-			t.Errorf("the holder may not send: %v", err)
+			t.Errorf("the holder of the lease may not send the order: %v", err)
 		}
 		lapse(t, l, url)
 		second, step := call(t, open(t, url), request("k"))
 		if step.Action != lifecycle.Submit || second.Leases != 2 || second.Inputs != first.Inputs {
-			t.Fatalf("when the lease has lapsed: %+v, %+v", second, step)
+			t.Fatalf("after the lease expired, the step for a second call is %+v, %+v", second, step)
 		}
 	})
 }
@@ -151,7 +151,7 @@ func TestARenewedLeaseEndsWithTheResendWindow(t *testing.T) {
 		const rest = 5 * time.Second
 		change(t, url, fmt.Sprint("UPDATE orders SET order_time = order_time - ", (window-rest).Microseconds()))
 		if may, left, err := open(t, url).Renew(t.Context(), o.ID, 1, theAPIKey); !may || left <= 0 || left > rest || err != nil {
-			t.Errorf("with %v left of the resend window, an attempt may be sent for %v: %v, %v", rest, left, may, err)
+			t.Errorf("%v before the end of the resend window, an attempt may be sent within %v: %v, %v", rest, left, may, err)
 		}
 	})
 }
@@ -173,16 +173,16 @@ func TestAReplicaThatWasStoppedOverwritesNothing(t *testing.T) { // fault T9
 		l = open(t, url)
 		second, _ := call(t, l, request("k"))
 		if may, _, err := l.Renew(t.Context(), first.ID, 1, theAPIKey); may || err != nil {
-			t.Errorf("an old lease may send: %v, %v", may, err)
+			t.Errorf("the holder of an expired lease may send the order: %v, %v", may, err)
 		}
 		if got := conclude(t, l, first, lifecycle.TurnedAway, ""); got != lifecycle.Unknown {
-			t.Errorf("a refusal under an old lease is answered %v", got)
+			t.Errorf("a rejection under an expired lease returns %v", got)
 		}
 		if got := conclude(t, l, second, lifecycle.Named, "g1"); got != lifecycle.Replay {
-			t.Errorf("the id is answered %v", got)
+			t.Errorf("concluding with a generation ID returns %v", got)
 		}
 		if got := conclude(t, l, first, lifecycle.TurnedAway, ""); got != lifecycle.Replay {
-			t.Errorf("a refusal after the id is answered %v", got)
+			t.Errorf("a rejection after the generation ID returns %v", got)
 		}
 		if o, _ := call(t, l, request("k")); o.Generation != "g1" {
 			t.Errorf("the order is now %+v", o)
@@ -195,7 +195,7 @@ func TestAnOrderNobodyComesBackForIsResumed(t *testing.T) { // faults T3, T10
 		l := open(t, url)
 		written := write(t, l, request("k"))
 		if _, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
-			t.Errorf("an order under way is resumed: %v", err)
+			t.Errorf("an order with a lease is resumed: %v", err)
 		}
 		lapse(t, l, url)
 		l = open(t, url)
@@ -204,10 +204,10 @@ func TestAnOrderNobodyComesBackForIsResumed(t *testing.T) { // faults T3, T10
 		}
 		o, found, err := l.Resume(t.Context(), theAPIKey, "")
 		if !found || err != nil || o.ID != written.ID || o.Leases != 2 || o.UpstreamKey != "up-k" || o.Inputs != `{"prompt":"a"}` {
-			t.Fatalf("resumed is %+v, %v, %v", o, found, err)
+			t.Fatalf("the resumed order is %+v, %v, %v", o, found, err)
 		}
 		if got := conclude(t, l, o, lifecycle.TurnedAway, ""); got != lifecycle.Unknown {
-			t.Errorf("a refusal of a repeat is answered %v", got)
+			t.Errorf("a rejection of a repeat returns %v", got)
 		}
 		if _, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
 			t.Errorf("the order is resumed again immediately: %v", err)
@@ -220,7 +220,7 @@ func TestAfterTheWindowAnOperatorHasToSay(t *testing.T) { // fault T11
 		l := open(t, url)
 		o := write(t, l, request("k"))
 		if _, possible, err := l.Resolve(t.Context(), o.ID, theAPIKey, ledger.Resolution{Generation: "g1", By: ledger.By{Actor: "ops"}}); possible || err != nil {
-			t.Errorf("an order that is under way is resolved: %v", err)
+			t.Errorf("an order with a lease is resolved: %v", err)
 		}
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
@@ -234,7 +234,7 @@ func TestAfterTheWindowAnOperatorHasToSay(t *testing.T) { // fault T11
 			t.Errorf("the step for its caller is %+v", step)
 		}
 		if _, possible, err := l.Resolve(t.Context(), o.ID, theAPIKey, ledger.Resolution{Generation: "g1", By: ledger.By{Actor: "ops"}}); !possible || err != nil {
-			t.Errorf("an operator can't resolve it: %v", err)
+			t.Errorf("an operator can't resolve the order: %v", err)
 		}
 		if again, step := call(t, l, request("k")); step.Answer != lifecycle.Replay || again.Generation != "g1" {
 			t.Errorf("after the resolution the step for its caller is %+v", step)
@@ -254,7 +254,7 @@ func TestAGenerationOfAnotherOrderIsNotStored(t *testing.T) {
 			t.Errorf("the second order is now %+v, %+v", again, step)
 		}
 		if _, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
-			t.Errorf("the second order is sent again at once: %v", err)
+			t.Errorf("the second order is resumed immediately: %v", err)
 		}
 	})
 }
@@ -275,7 +275,7 @@ func TestABudgetIsNeverPassed(t *testing.T) { // fault T5
 				o, free, err := l.Write(t.Context(), r)
 				if full, ok := errors.AsType[*ledger.BudgetError](err); ok {
 					if full.Period != "month" || full.PriceCents != 11 || full.RemainingCents >= 11 || !full.Reset.After(time.Now()) {
-						t.Errorf("the refusal is %+v", full)
+						t.Errorf("the rejection is %+v", full)
 					}
 					refused.Add(1)
 					return
@@ -292,7 +292,7 @@ func TestABudgetIsNeverPassed(t *testing.T) { // fault T5
 		}
 		all.Wait()
 		if placed.Load() != 9 || refused.Load() != 91 {
-			t.Errorf("%d orders of 11 cents are placed with 100 cents, and %d refused", placed.Load(), refused.Load())
+			t.Errorf("%d orders of 11 cents are placed within a budget of 100 cents, and %d are rejected", placed.Load(), refused.Load())
 		}
 	})
 }
@@ -336,7 +336,7 @@ func TestAnOutcomeIsRecordedWhereTheOrderIsKnown(t *testing.T) {
 		}
 		taken := write(t, l, request("taken"))
 		if _, err := named(taken, "g placed"); !errors.Is(err, ledger.ErrGenerationTaken) {
-			t.Errorf("the generation of another order: %v", err)
+			t.Errorf("recording the generation of another order returns %v", err)
 		}
 		if got, _, err := l.Get(t.Context(), taken.ID); err != nil || got.State != lifecycle.Open {
 			t.Errorf("the order whose outcome was rejected is %+v, %v", got, err)

@@ -49,11 +49,11 @@ func TestAListBeginsWhereItsFilterSays(t *testing.T) {
 		for n, order := range all {
 			got, err := l.List(t.Context(), ledger.Filter{Owner: new("studio"), Since: order.Time}, ledger.Position{}, 10)
 			if err != nil || len(got) != n+1 || got[n].ID != order.ID {
-				t.Errorf("since the time of %s they are %v, %v", order.Generation, got, err)
+				t.Errorf("the orders since the time of %s are %v, %v", order.Generation, got, err)
 			}
 		}
 		if got, err := l.List(t.Context(), ledger.Filter{Since: all[0].Time.Add(time.Microsecond)}, ledger.Position{}, 10); err != nil || len(got) != 0 {
-			t.Errorf("since the time after all they are %v, %v", got, err)
+			t.Errorf("after the latest order, the list has %v, %v", got, err)
 		}
 	})
 }

@@ -38,7 +38,7 @@ func TestAHostThatVanishesLocksNothingForLong(t *testing.T) { // fault M3
 					break
 				}
 				if time.Since(begin) > lockedFor {
-					t.Fatalf("an order has not ended for %v: %v", time.Since(begin), err)
+					t.Fatalf("after %v the locked order has no outcome: %v", time.Since(begin), err)
 				}
 			}
 			if _, free, err := l.Write(t.Context(), request("another")); !free || err != nil {
@@ -67,7 +67,7 @@ func TestWhatIsLockedHoldsNobodyElseUp(t *testing.T) { // fault M3
 	}
 	l.Exec(t, "UPDATE orders SET leased_until = 0, order_time = order_time - 43200000000 WHERE idempotency_key = 'free'")
 	if moved, err := l.Expire(t.Context(), 10); moved != 1 || err != nil {
-		t.Errorf("%d are moved, %v", moved, err)
+		t.Errorf("the reservations of %d orders expire, %v", moved, err)
 	}
 	if took := time.Since(begin); took > 2*time.Second {
 		t.Errorf("the work took %v", took)
@@ -91,7 +91,7 @@ func TestOwnersAreRecoveredInTurn(t *testing.T) { // fault M9
 		for range 5 {
 			o, found, err := l.Resume(t.Context(), theAPIKey, owners[len(owners)-1])
 			if !found || err != nil {
-				t.Fatalf("nothing is resumed: %v", err)
+				t.Fatalf("no order is resumed: %v", err)
 			}
 			owners = append(owners, o.Owner)
 		}
@@ -134,7 +134,7 @@ func TestTheSessionsAreBoundedWhateverTheirDefaults(t *testing.T) { // faults M3
 	}
 	u.RawQuery += "&statement_timeout=1234"
 	if got := open(t, u.String()).Ask(t, "SHOW statement_timeout"); got != "1234ms" {
-		t.Errorf("the URL says 1234 ms, and it is %s", got)
+		t.Errorf("the URL sets 1234 ms, but the setting is %s", got)
 	}
 }
 

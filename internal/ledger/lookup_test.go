@@ -27,7 +27,7 @@ func TestAnOrderIsFoundByEachOfItsNames(t *testing.T) {
 				ids = append(ids, o.ID)
 			}
 			if err != nil || !slices.Equal(ids, want) {
-				t.Errorf("%s is %q, want %q, %v", name, ids, want, err)
+				t.Errorf("%s: the orders are %q, want %q, %v", name, ids, want, err)
 			}
 		}
 	})

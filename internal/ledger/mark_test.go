@@ -48,7 +48,7 @@ func TestBackupHoldsOrdersInFlight(t *testing.T) {
 
 		r := open(t, restored)
 		if !r.IsCopy() || l.IsCopy() {
-			t.Errorf("the restored ledger is a copy: %v; the first: %v", r.IsCopy(), l.IsCopy())
+			t.Errorf("the restored ledger counts as a copy: %v; the original ledger: %v", r.IsCopy(), l.IsCopy())
 		}
 		wantHeld(t, r, restored, first.ID)
 		if o, step := call(t, r, request("first")); step.Action != lifecycle.Submit || o.Held || o.Leases != 2 {
@@ -56,7 +56,7 @@ func TestBackupHoldsOrdersInFlight(t *testing.T) {
 		}
 		change(t, restored, "UPDATE orders SET leased_until = 0, retry_time = 0")
 		if _, found, err := r.Resume(t.Context(), theAPIKey, ""); !found || err != nil {
-			t.Errorf("the recovery does not continue with the repeated order: %v", err)
+			t.Errorf("the recovery does not resume the repeated order: %v", err)
 		}
 	})
 }
@@ -74,7 +74,7 @@ func wantHeld(t *testing.T, l *ledger.Ledger, url, id string) {
 		t.Fatalf("the held orders are %+v, %v", held, err)
 	}
 	if until, again := l.ResendUntil(held[0], theAPIKey); again {
-		t.Errorf("the held order is resent until %v", until)
+		t.Errorf("the held order may be resent until %v", until)
 	}
 }
 
@@ -95,7 +95,7 @@ func TestRestoredCommandMarksTheLedger(t *testing.T) {
 		l := open(t, url)
 		first := write(t, l, request("first"))
 		if _, err := ledger.Restored(t.Context(), url, ada); err == nil || !strings.Contains(err.Error(), "stop the ") {
-			t.Errorf("a ledger in use is marked: %v", err)
+			t.Errorf("marking a ledger in use returns %v", err)
 		}
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
@@ -112,7 +112,7 @@ func TestRestoredCommandMarksTheLedger(t *testing.T) {
 			t.Errorf("an operator can't resolve the held order: %v", err)
 		}
 		if held, err := l.List(t.Context(), ledger.Filter{Held: true}, ledger.Position{}, 10); err != nil || len(held) > 0 {
-			t.Errorf("resolved, %+v are held, %v", held, err)
+			t.Errorf("after the resolution, the held orders are %+v, %v", held, err)
 		}
 	})
 }
@@ -126,14 +126,14 @@ func TestCopySealsTheOldLedger(t *testing.T) {
 		wantHeld(t, open(t, to), to, id)
 		config := ledger.Config{URL: from, Catalog: theCatalog, ResendWindow: window}
 		if _, err := ledger.Open(t.Context(), config); err == nil || !strings.Contains(err.Error(), "sealed: use the copy, or run easel ledger unseal") {
-			t.Errorf("the old ledger opens: %v", err)
+			t.Errorf("opening the old ledger returns %v", err)
 		}
 		if held, err := ledger.Unseal(t.Context(), from, ada); held != 1 || err != nil {
 			t.Fatal(held, err)
 		}
 		old := open(t, from)
 		if !old.IsCopy() {
-			t.Error("the other ledger may have been used, and the unsealed one does not count as a copy")
+			t.Error("the unsealed ledger does not count as a copy, although the other ledger may have been used")
 		}
 		wantHeld(t, old, from, id)
 		if err := old.Close(); err != nil {
@@ -183,6 +183,6 @@ func TestRestoreBeneathServerResendsNothing(t *testing.T) {
 		t.Error("the restored database is not marked")
 	}
 	if other := open(t, url); other.CopyTime() != restarted.CopyTime() {
-		t.Errorf("the second replica marks it again: %v, %v", restarted.CopyTime(), other.CopyTime())
+		t.Errorf("the second replica marks the database again: %v, %v", restarted.CopyTime(), other.CopyTime())
 	}
 }

@@ -91,7 +91,7 @@ func TestALateNameFindsAnOrderThatALaterLeaseHadRefused(t *testing.T) { // fault
 		t.Errorf("%d orders pruned, %v", pruned, err)
 	}
 	if answer := conclude(t, l, first, lifecycle.Named, "g1"); answer != lifecycle.Replay {
-		t.Errorf("the generation of the first attempt is answered %v", answer)
+		t.Errorf("concluding with the generation of the first attempt returns %v", answer)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestALedgerForgetsRefusedOrdersAfterADay(t *testing.T) { // fault D10
 		}
 		l.Exec(t, `UPDATE orders SET resolved = 1 WHERE idempotency_key = 'called refused'`)
 		if labels := l.Ask(t, `SELECT COUNT(*) FROM labels WHERE order_id IN (SELECT id FROM orders WHERE state = 3)`); labels != "0" {
-			t.Errorf("%s labels are kept of what was refused", labels)
+			t.Errorf("%s labels of rejected orders are kept", labels)
 		}
 		for _, step := range []struct {
 			age   string
@@ -113,7 +113,7 @@ func TestALedgerForgetsRefusedOrdersAfterADay(t *testing.T) { // fault D10
 		}{{"86300000000", 0, "of this day"}, {"200000000", 1, "of the day before"}} {
 			l.Exec(t, `UPDATE orders SET order_time = order_time - `+step.age)
 			if forgotten, err := l.ForgetRefused(t.Context()); err != nil || forgotten != step.want {
-				t.Errorf("%d orders %s are forgotten, %v", forgotten, step.later, err)
+				t.Errorf("%d rejected orders %s are deleted, %v", forgotten, step.later, err)
 			}
 		}
 		if left := l.Ask(t, `SELECT MIN(idempotency_key) || ', ' || MAX(idempotency_key) || ' of ' || COUNT(*) FROM orders`); left != "called refused, placed of 2" {

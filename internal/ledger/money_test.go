@@ -49,7 +49,7 @@ func TestTheBudgetFollowsTheMoneyOfAnOrder(t *testing.T) { // faults T6, T7
 				}
 				for _, b := range budgets {
 					if b.SpentCents != row.spent || b.ReservedCents != row.reserved || !b.Start.Before(b.Reset) {
-						t.Errorf("%d spent, %d reserved of the %s: %+v", b.SpentCents, b.ReservedCents, b.Period, b)
+						t.Errorf("%d cents spent and %d cents reserved in the %s: %+v", b.SpentCents, b.ReservedCents, b.Period, b)
 					}
 				}
 			})
@@ -128,18 +128,18 @@ func TestWhatNobodyLooksAtIsLookedAtInTurn(t *testing.T) {
 			}
 		}
 		if all, err := l.Due(t.Context(), 0, 10); err != nil || len(all) != 0 {
-			t.Errorf("%v are due before the catalog must return them, %v", all, err)
+			t.Errorf("generations that the catalog need not return yet are due: %v, %v", all, err)
 		}
 		l.Exec(t, "UPDATE orders SET order_time = order_time - 60000000, placed_time = placed_time - 60000000")
 		if all, err := l.Due(t.Context(), 0, 10); err != nil || len(all) != 2 || all[0].Generation != "g3" || all[1].Generation != "g2" {
 			t.Errorf("the unsettled generations are %v, %v", all, err)
 		}
 		if late, err := l.Due(t.Context(), time.Hour, 10); err != nil || len(late) != 1 || late[0].Generation != "g3" {
-			t.Errorf("not looked at for an hour are %v, %v", late, err)
+			t.Errorf("the generations without an observation for an hour are %v, %v", late, err)
 		}
 		l.Exec(t, "UPDATE orders SET order_time = order_time - 100000000000, placed_time = placed_time - 100000000000")
 		if daily, err := l.Due(t.Context(), 0, 10); err != nil || len(daily) != 1 || daily[0].Generation != "g3" {
-			t.Errorf("after a day %v are looked at, %v", daily, err)
+			t.Errorf("after a day the due generations are %v, %v", daily, err)
 		}
 	})
 }
@@ -154,7 +154,7 @@ func TestAFailureIsSettledWhenItsRefundWindowIsOver(t *testing.T) {
 			}
 			own, err := l.Own(t.Context(), nil, "g1")
 			if o := own["g1"]; err != nil || o.Settled != settled || (o.UnconfirmedCents == 9) != settled {
-				t.Errorf("settled is %v, %+v, %v", o.Settled, o.Money, err)
+				t.Errorf("the order is settled: %v, with %+v, %v", o.Settled, o.Money, err)
 			}
 			l.Exec(t, "UPDATE orders SET failed_time = failed_time - 600000000")
 		}
@@ -169,7 +169,7 @@ func TestAReadThatFindsNothingIsADeletionWhenItLasts(t *testing.T) { // fault M4
 		l.Exec(t, "UPDATE orders SET order_time = order_time - 3600000000") // so that the order's outcome is recorded an hour after the order
 		conclude(t, l, late, lifecycle.Named, "g1")
 		if all, err := l.Due(t.Context(), 0, 10); err != nil || len(all) != 0 {
-			t.Errorf("%v are due before the catalog must return them, %v", all, err)
+			t.Errorf("generations that the catalog need not return yet are due: %v, %v", all, err)
 		}
 		notFound, alive := lifecycle.Observation{NotFound: true, Witnessed: true}, lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9)}
 		look := func(when string, seen lifecycle.Observation, seconds int, apiKey string, deleted bool) {

@@ -27,10 +27,10 @@ func TestAKeyOfACallerIsOneOrderWhateverItsTeam(t *testing.T) { // fault M1
 		}
 		first, free, err := l.Write(t.Context(), request("k"))
 		if !free || err != nil {
-			t.Fatalf("the first is not written: %v", err)
+			t.Fatalf("the first order is not written: %v", err)
 		}
 		if _, free, err := l.Write(t.Context(), moved("k")); free || err != nil {
-			t.Errorf("the second is written too: %v", err)
+			t.Errorf("the second order is written too: %v", err)
 		}
 		if free, err := l.IsFree(t.Context(), moved("k")); free || err != nil {
 			t.Errorf("the key is free: %v", err)
@@ -45,7 +45,7 @@ func TestAKeyOfACallerIsOneOrderWhateverItsTeam(t *testing.T) { // fault M1
 		}
 		conclude(t, l, first, lifecycle.TurnedAway, "")
 		if free, err := l.IsFree(t.Context(), moved("k")); !free || err != nil {
-			t.Errorf("after a refusal the key is not free: %v", err)
+			t.Errorf("after a rejection the key is not free: %v", err)
 		}
 		if _, free, err := l.Write(t.Context(), moved("k")); !free || err != nil {
 			t.Errorf("the key can't be used after a rejection: %v", err)
@@ -110,12 +110,12 @@ func TestTwoForwardedKeysOfOneAccountMayNameAGeneration(t *testing.T) { // fault
 			r := request("k")
 			r.Caller, r.Namespace, r.Owner, r.APIKey = "", apiKey, apiKey, apiKey
 			if answer := conclude(t, l, write(t, l, r), lifecycle.Named, "g1"); answer != lifecycle.Replay {
-				t.Errorf("under %s it is %v", apiKey, answer)
+				t.Errorf("under %s, concluding with the generation returns %v", apiKey, answer)
 			}
 		}
 		held := write(t, l, request("k"))
 		if _, err := l.Conclude(t.Context(), held.ID, held.Leases, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g1"}); !errors.Is(err, ledger.ErrGenerationTaken) {
-			t.Errorf("a shared API key has named it too: %v", err)
+			t.Errorf("for an order under a shared API key, concluding with the same generation returns %v", err)
 		}
 	})
 }
@@ -143,7 +143,7 @@ func TestAReservationEndsWithTheWindow(t *testing.T) { // fault M8
 		wantMoved := func(when string, want int, spent, reserved int64) {
 			t.Helper()
 			if moved, err := l.Expire(t.Context(), 10); moved != want || err != nil {
-				t.Errorf("%s: %d are moved, %v", when, moved, err)
+				t.Errorf("%s: the reservations of %d orders expire, %v", when, moved, err)
 			}
 			all, err := l.Budgets(t.Context(), "studio", limits)
 			if err != nil || all[1].SpentCents != spent || all[1].ReservedCents != reserved {
@@ -185,11 +185,11 @@ func TestMoneyInDoubtIsLookedAtDailyForAMonth(t *testing.T) { // fault M13
 			t.Helper()
 			due, err := l.Due(t.Context(), time.Minute, 10)
 			if err != nil || len(due) != len(want) {
-				t.Fatalf("%s %v are looked at, %v", when, due, err)
+				t.Fatalf("%s the due generations are %v, %v", when, due, err)
 			}
 			for n, one := range due {
 				if one.Generation != want[n] {
-					t.Errorf("%s %v are looked at", when, due)
+					t.Errorf("%s the due generations are %v", when, due)
 				}
 			}
 		}

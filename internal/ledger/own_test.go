@@ -22,10 +22,10 @@ func TestRecentlyPlacedOrdersIncludeLateNames(t *testing.T) {
 		conclude(t, l, named, lifecycle.Named, "g-late")
 		placed, err := l.RecentlyPlaced(t.Context(), time.Minute)
 		if err != nil || len(placed) != 1 || placed["g-late"].Owner != "studio" || !maps.Equal(placed["g-late"].Labels, late.Labels) {
-			t.Errorf("placed within a minute are %+v, %v", placed, err)
+			t.Errorf("the orders placed within a minute are %+v, %v", placed, err)
 		}
 		if placed, err = l.RecentlyPlaced(t.Context(), 2*time.Hour); err != nil || len(placed) != 2 {
-			t.Errorf("placed within two hours are %+v, %v", placed, err)
+			t.Errorf("the orders placed within two hours are %+v, %v", placed, err)
 		}
 	})
 }
@@ -46,10 +46,10 @@ func TestOnlyAnEndIsARecentEnd(t *testing.T) {
 		observe(t, l, "g-deleted", lifecycle.Observation{Deleted: true})
 		want := map[string]ledger.State{"g-failed": {Status: lifecycle.Failed}, "g-deleted": {Status: lifecycle.Running, Deleted: true}}
 		if ended, err := l.RecentlyEnded(t.Context(), time.Minute); err != nil || !maps.Equal(ended, want) {
-			t.Errorf("ended within a minute are %+v, %v", ended, err)
+			t.Errorf("the generations that ended within a minute are %+v, %v", ended, err)
 		}
 		if ended, err := l.RecentlyEnded(t.Context(), 2*time.Hour); err != nil || len(ended) != 3 {
-			t.Errorf("ended within two hours are %+v, %v", ended, err)
+			t.Errorf("the generations that ended within two hours are %+v, %v", ended, err)
 		}
 	})
 }

@@ -33,7 +33,7 @@ func TestThePasswordMayStandInAFile(t *testing.T) {
 		}
 		_, err := ledger.Open(t.Context(), ledger.Config{URL: u.String(), Catalog: theCatalog, ResendWindow: window})
 		if err == nil || !strings.HasPrefix(err.Error(), "EASEL_LEDGER_URL") || strings.Contains(err.Error(), password) {
-			t.Errorf("a wrong password is %v", err)
+			t.Errorf("a wrong password returns %v", err)
 		}
 	}
 }

@@ -21,11 +21,11 @@ func TestTheKeyOfAnOrderIsSoughtInAnIndex(t *testing.T) {
 		}
 		if sought++; !strings.Contains(step, "INDEX") || !strings.Contains(step, "idempotency_key=?") && !strings.Contains(step, "orders_open (owner=? AND retry_time>?") &&
 			!strings.Contains(step, "orders_refused (owner=? AND order_time>?") {
-			t.Errorf("a step is %q", step)
+			t.Errorf("a step of the plan is %q", step)
 		}
 	}
 	if sought != 4 {
-		t.Errorf("%d steps", sought)
+		t.Errorf("the plan has %d steps on orders", sought)
 	}
 }
 

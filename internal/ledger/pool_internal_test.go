@@ -47,7 +47,7 @@ func TestTheNumberOfPreparedStatementsIsBounded(t *testing.T) {
 	for n := range 2 * maxKept {
 		got := 0
 		if err := l.askOne(t.Context(), []any{&got}, fmt.Sprintf(`SELECT %d`, n)); err != nil || got != n {
-			t.Fatalf("SELECT %d is %d, %v", n, got, err)
+			t.Fatalf("SELECT %d returns %d, %v", n, got, err)
 		}
 	}
 	if kept := len(l.reads.kept); kept != maxKept {

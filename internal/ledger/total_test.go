@@ -34,7 +34,7 @@ func TestTheBudgetOfAllTogetherIsNeverPassed(t *testing.T) { // fault T5
 				o, free, err := replicas[n%len(replicas)].Write(t.Context(), r)
 				if full, ok := errors.AsType[*ledger.BudgetError](err); ok {
 					if !full.Total || full.Period != "day" || full.PriceCents != 11 || full.RemainingCents >= 11 {
-						t.Errorf("the refusal is %+v", full)
+						t.Errorf("the rejection is %+v", full)
 					}
 					refused.Add(1)
 				} else if err != nil || !free {
@@ -46,7 +46,7 @@ func TestTheBudgetOfAllTogetherIsNeverPassed(t *testing.T) { // fault T5
 		}
 		all.Wait()
 		if placed.Load() != 8 || refused.Load() != 52 {
-			t.Errorf("%d orders of 11 cents are placed with 100 cents, of which 11 were used, and %d refused", placed.Load(), refused.Load())
+			t.Errorf("%d orders of 11 cents are placed within a budget of 100 cents, 11 of which were used, and %d are rejected", placed.Load(), refused.Load())
 		}
 		if _, differences := verify(t, url); len(differences) > 0 {
 			t.Error(differences)
@@ -81,6 +81,6 @@ func TestTheTotalLockIsHeldForOneQueryAndTheCommit(t *testing.T) { // fault T5
 	defer sent.mu.Unlock()
 	locks := slices.IndexFunc(sent.all, func(message string) bool { return strings.Contains(message, "easel total") })
 	if locks < 0 || locks+3 != len(sent.all) || !strings.Contains(strings.ToLower(sent.all[locks+2]), "commit") {
-		t.Errorf("the messages from the lock on are %q", sent.all[max(0, locks):])
+		t.Errorf("the messages after the lock are %q", sent.all[max(0, locks):])
 	}
 }

@@ -24,7 +24,7 @@ func TestAQuestionThatTakesTooLongHasNoAnswer(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			if err := question(ctx, waits); err != context.DeadlineExceeded { //nolint:errorlint // the error must not be wrapped
-				t.Errorf("%s of a caller that has gone: %v", name, err)
+				t.Errorf("%s of a caller that has disconnected: %v", name, err)
 			}
 			cancel()
 		}

@@ -114,7 +114,7 @@ func walk(t *testing.T, from world) {
 				return
 			}
 			if seen[hash] = struct{}{}; len(seen) > 20_000_000 {
-				t.Fatal("many")
+				t.Fatal("the walk reaches too many states")
 			}
 			if todo = append(todo, *after); !after.concludes() {
 				t.Fatalf("the outcome stays unknown although all failures have ended: %+v", *after)

@@ -101,7 +101,7 @@ func (w *world) row(of team) (order Order, at uint8) {
 	return order, at
 }
 
-// isLive reports whether the caller's idempotency key has an order in use in any team.
+// isLive reports whether the caller's idempotency key has an open or placed order in any team.
 func (w *world) isLive() bool {
 	for _, order := range w.rows {
 		if order.State == Open || order.State == Placed {
