@@ -85,7 +85,7 @@ func TestOneIdempotencyKeyOfManyCallsIsOneSubmission(t *testing.T) { // fault K8
 		all.Wait()
 		for _, id := range ids {
 			if id != ids[0] || id == "" {
-				t.Errorf("ids %q and %q under one key", ids[0], id)
+				t.Errorf("got the generations %q and %q under one key", ids[0], id)
 			}
 		}
 		if s.posts() != 1 {

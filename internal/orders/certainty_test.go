@@ -188,7 +188,7 @@ func TestEveryAttemptOfASubmissionCarriesOneAPIKey(t *testing.T) { // fault A11
 				}
 				for _, key := range upstream.apiKeys {
 					if key != upstream.apiKeys[0] {
-						t.Errorf("attempts under %q", upstream.apiKeys)
+						t.Errorf("the attempts had the API keys %q", upstream.apiKeys)
 					}
 				}
 			})
@@ -208,7 +208,7 @@ func TestAnOrderThatWasCertainlyRefusedMayGoUnderTheNewAPIKey(t *testing.T) {
 		}
 		key = "new"
 		if _, err := createWithin(t, c, held, plainOrder, time.Second); err != nil || upstream.apiKeys[1] != "Bearer new" {
-			t.Errorf("got %v under %q", err, upstream.apiKeys)
+			t.Errorf("got %v; the attempts had the API keys %q", err, upstream.apiKeys)
 		}
 	})
 }

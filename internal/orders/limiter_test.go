@@ -83,11 +83,11 @@ func TestOrdersWaitWhileTheCatalogAsksForFewer(t *testing.T) {
 				c := newTestClient(t, upstream)
 				began := time.Now()
 				if failed := placeMany(t, c, 1, 50*time.Second, change); len(failed) != 0 || time.Since(began) < 30*time.Second {
-					t.Fatalf("the order was refused: %v, after %v", failed, time.Since(began))
+					t.Fatalf("the order was rejected: %v, after %v", failed, time.Since(began))
 				}
 				upstream.until = time.Now().Add(30 * time.Second)
 				if failed := placeMany(t, c, 1, 50*time.Second, change); len(failed) != 0 {
-					t.Fatalf("an order was refused: %v", failed[0])
+					t.Fatalf("an order was rejected: %v", failed[0])
 				}
 				if n := upstream.inPause.Load(); n != 1 { // only the request that started the pause
 					t.Errorf("%d requests in the second pause", n)
@@ -104,7 +104,7 @@ func TestAnOrderThatCannotWaitIsToldAtOnceAndNeverLeaves(t *testing.T) {
 		var patient sync.WaitGroup
 		patient.Go(func() {
 			if failed := placeMany(t, c, 1, 50*time.Second, func(*order) {}); len(failed) != 0 {
-				t.Errorf("the patient order was refused: %v", failed[0])
+				t.Errorf("the order with the long deadline was rejected: %v", failed[0])
 			}
 		})
 		time.Sleep(time.Second)
@@ -140,7 +140,7 @@ func TestAnOrderThatWaitsKeepsItsLease(t *testing.T) {
 		defer cancel()
 		go c.ResendAbandoned(ctx, testCredential)
 		if failed := placeMany(t, c, 2, 3*time.Minute, func(*order) {}); len(failed) != 0 {
-			t.Errorf("refused: %v", failed[0])
+			t.Errorf("the order was rejected: %v", failed[0])
 		}
 		if n := upstream.posts.Load(); n > 4 {
 			t.Errorf("%d requests for two orders", n)

@@ -40,7 +40,7 @@ func (r *replica) lists(cred catalog.Credential, listed ...catalog.Version) life
 	r.Helper()
 	recorded, err := r.orders.List(r.Context(), ledger.Filter{}, ledger.Position{}, 10)
 	if err != nil || len(recorded) != 1 || len(listed) != 1 {
-		r.Fatalf("%d are recorded and %d listed, %v", len(recorded), len(listed), err)
+		r.Fatalf("%d generations are recorded and %d are listed, %v", len(recorded), len(listed), err)
 	}
 	r.orders.ListedLater(r.Context(), cred, recorded, catalog.NewList(listed))
 	return r.list(ledger.Filter{})[0].Status

@@ -74,7 +74,7 @@ func TestNothingIsPostedForACallerThatHasLeftBefore(t *testing.T) {
 		}
 		s.finish()
 		if s.posts() != 0 {
-			t.Errorf("%d orders posted for a caller who had left", s.posts())
+			t.Errorf("%d orders posted for a caller that had disconnected", s.posts())
 		}
 		over, cancel := context.WithCancel(context.Background())
 		cancel()

@@ -116,7 +116,7 @@ func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // fault
 				placed, err := free.place("studio", "k", "a harbour")
 				calls.Wait()
 				if err != nil {
-					s.Fatalf("the order without a limit is refused: %v", err)
+					s.Fatalf("the order without a limit is rejected: %v", err)
 				}
 				if refused != nil && isNotPlaced(refused) && !same || refused == nil && slow.Generation.ID != placed.Generation.ID || s.audit() != 1 {
 					s.Errorf("the other caller received %+v, %v; there were %d charges", slow, refused, s.audit())

@@ -28,7 +28,7 @@ func backupInFlight(s *stack, key string) (copied []byte) {
 	s.box.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE"}`})
 	_, err := r.place("studio", key, "a harbour")
 	if rejected, ok := errors.AsType[*orders.Error](err); !ok || rejected.Outcome != orders.NotPlaced {
-		s.Fatalf("the first order is %v", err)
+		s.Fatalf("the first order returns %v", err)
 	}
 	if copied, err = os.ReadFile(file); err != nil {
 		s.Fatal(err)
@@ -73,7 +73,7 @@ func TestRestoredLedgerResendsWhatItsCallerRepeats(t *testing.T) {
 		}
 		r.befores(nil)
 		if r.recover(time.Minute); s.audit() != 1 {
-			s.Errorf("after its caller has returned there are %d charges", s.audit())
+			s.Errorf("after the caller repeated the order there are %d charges", s.audit())
 		}
 	})
 }
@@ -87,7 +87,7 @@ func TestRestoredLedgerCallsNoKeyFree(t *testing.T) {
 		_, rejected := r.place("studio", "other", "a harbour")
 		for _, err := range []error{tooDear, rejected} {
 			if e, ok := errors.AsType[*orders.Error](err); !ok || e.Outcome != orders.NotPlacedByThisCall {
-				s.Errorf("%v has the outcome of %+v", err, e)
+				s.Errorf("the error %v reports the outcome as %+v", err, e)
 			}
 		}
 	})

@@ -45,7 +45,7 @@ func TestAnAPIKeyThatIsRotatedWithinARecoveryBuysNothing(t *testing.T) { // faul
 		defer cancel()
 		r.orders.ResendAbandoned(ctx, held)
 		if reads.Load() < 2 || sent["Bearer "+s.key] != 1 || sent["Bearer "+next] != 0 {
-			s.Errorf("after %d reads of the API key %d orders were sent under the first and %d under the next", reads.Load(), sent["Bearer "+s.key], sent["Bearer "+next])
+			s.Errorf("after %d reads of the API key, %d orders were sent under the first key and %d under the next key", reads.Load(), sent["Bearer "+s.key], sent["Bearer "+next])
 		}
 		if n := s.audit(); n != 1 {
 			s.Errorf("%d charges", n)

@@ -51,7 +51,7 @@ func (s *stack) budget() (spent, reserved int64) {
 	return all[0].SpentCents, all[0].ReservedCents
 }
 
-// reads returns the number of single reads and of lists that the catalog has answered.
+// reads returns the numbers of single reads and lists that the catalog has answered.
 func (s *stack) reads() (single, lists int) {
 	all := s.box.Requests()
 	return all["GET /generations/{id}"], all["GET /generations"]

@@ -111,7 +111,7 @@ func TestRejectedStateDelaysNoOtherStates(t *testing.T) {
 		recorded := r.orders.Record(s.Context(), r.held("studio"), seen)
 		for at, one := range seen {
 			if rejected := at < 3; recorded[one.ID] == rejected {
-				s.Errorf("state %d: recorded is %v", at, recorded[one.ID])
+				s.Errorf("state %d: recorded: %v", at, recorded[one.ID])
 			}
 		}
 		if left := s.list(ledger.Filter{Unsettled: true}); len(left) != 3 || s.ledger.Counts.Faults.Load() == 0 {

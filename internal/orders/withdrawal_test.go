@@ -28,7 +28,7 @@ import (
 type queue struct {
 	url   string
 	asked atomic.Int64
-	held  chan struct{} // has a value for each request without a response
+	held  chan struct{} // receives a value for each request that gets no response
 }
 
 func openQueue(t *testing.T) *queue {
@@ -103,7 +103,7 @@ func withdraw(t *testing.T, url string, away bool) {
 	})
 	<-q.held // the first request after the pause; all other requests wait for it
 	unlock := func() {}
-	// place waits for an order that is withdrawn in the last second before its deadline.
+	// place places an order, and returns its outcome after it was withdrawn in the last second before the deadline.
 	place := func(key string) (outcome orders.Outcome) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
