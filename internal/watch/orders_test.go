@@ -138,7 +138,7 @@ func TestForeignOrdersCostAWatchOfOrdersNothing(t *testing.T) { // fault D9
 		}
 		own := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{}, Listed: []string{"own"}})
 		foreign := placed(nil, ids)
-		for range 5 { // each iteration is a pass over the ledger
+		for range 5 { // each iteration reports the orders once, like a read of the ledger
 			b.hub.Placed(foreign)
 			pass(time.Minute)
 		}
@@ -148,7 +148,7 @@ func TestForeignOrdersCostAWatchOfOrdersNothing(t *testing.T) { // fault D9
 			}
 		}
 		if n := none.asked.Load(); n != watches*others {
-			b.t.Errorf("%d ledger queries about %d orders for %d watches", n, others, watches)
+			b.t.Errorf("Covers was called %d times about %d orders for %d watches", n, others, watches)
 		}
 		if got := updatesOf(own); !slices.Equal(got, []string{"own"}) {
 			b.t.Errorf("a watch with one order got %v", got)
