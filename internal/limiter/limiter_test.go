@@ -211,10 +211,10 @@ func TestCanceledRequestsLeaveTheQueue(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) || len(l.State().Waiting) > 0 {
-			t.Errorf("%v, and %v wait", err, l.State().Waiting)
+			t.Errorf("got %v, while %v wait", err, l.State().Waiting)
 		}
 		if _, err := tryFor(t, time.Second, l, limiter.Request{}); !errors.As(err, new(*limiter.Error)) {
-			t.Errorf("at its deadline a request has %v", err)
+			t.Errorf("at its deadline a request gets %v", err)
 		}
 		held.Release(limiter.Result{})
 		acquire(t, l, limiter.Request{}).Release(limiter.Result{})
@@ -281,7 +281,7 @@ func TestRetriedOrdersKeepTheirPosition(t *testing.T) {
 		time.Sleep(time.Second)
 		started := start(t, l, limiter.Request{Owner: "a", Class: limiter.Read}, limiter.Request{Owner: "a", Class: limiter.Read, Arrived: arrived}, limiter.Request{Owner: "b"})
 		if w := l.State().Waiting; len(w) != 2 || w[0] != (limiter.Waiting{Owner: "a", Class: limiter.Read, Count: 2, Since: arrived}) {
-			t.Errorf("%+v wait", w)
+			t.Errorf("%+v are waiting", w)
 		}
 		held.Release(limiter.Result{})
 		receive(3, started)
