@@ -96,7 +96,7 @@ func TestFailingStoreDelaysNoReader(t *testing.T) {
 					s.Errorf("the catalog was read %d times", reads)
 				}
 				s.store.set(func() { s.store.refuse, s.store.full, s.store.stall = nil, false, false })
-				time.Sleep(time.Hour) // timeout of an attempt
+				time.Sleep(time.Hour) // an attempt to copy times out
 				s.wantBytes("g1", file, content.FromCopy)
 			})
 		})

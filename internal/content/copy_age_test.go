@@ -31,7 +31,7 @@ func TestDatabaseDecidesTheAgeOfACopy(t *testing.T) {
 				time.Sleep(time.Minute)
 				stop()
 				if got := s.row(name); got.State != row.want || got.Problem == "" {
-					t.Errorf("a copy that is wanted since %s is %v: %s", name, got.State, got.Problem)
+					t.Errorf("a copy that was requested %s is %v: %s", name, got.State, got.Problem)
 				}
 			})
 		})

@@ -67,7 +67,7 @@ func TestOldFenceRecordsNothingAndItsObjectIsRemoved(t *testing.T) {
 				}
 				s.store.locked = locked
 				if err := s.copy(s.take(ledger.CopyJob)); !errors.Is(err, ledger.ErrLeaseLost) {
-					s.Errorf("the old holder of the job gets %v", err)
+					s.Errorf("the previous holder of the job gets %v", err)
 				}
 				s.store.locked = ""
 				if row, all := s.row("g1"), s.objects(); row.State != ledger.ContentWaiting || (len(all) == 1) != (locked != "") {

@@ -108,7 +108,7 @@ func TestOperatorFetchesResultAgain(t *testing.T) {
 		}
 		for _, id := range []string{"running", "deleted", "unknown"} {
 			if _, has, err := s.results.Fetch(s.Context(), ops, id); has || err != nil {
-				s.Errorf("the render %s is fetched: %v", id, err)
+				s.Errorf("the render %s is copied: %v", id, err)
 			}
 		}
 		for _, name := range s.objects() {

@@ -149,7 +149,7 @@ func TestAdoptedCopiesAreDeleted(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
 		s.copied("g0", "g1")
 		if wasCopied, err := s.ledger.AdoptContents(s.Context(), ledger.By{Actor: "ops"}); wasCopied || err != nil {
-			s.Errorf("before it is restored, the ledger adopts copies: %v", err)
+			s.Errorf("the ledger adopts copies before the restore: %v", err)
 		}
 		restore(func() { s.copied("g2") })
 		s.observe("g0", lifecycle.Observation{Deleted: true})

@@ -67,7 +67,7 @@ type failing struct{ io.Reader }
 func (f failing) Read(p []byte) (int, error) {
 	n, err := f.Reader.Read(p)
 	if errors.Is(err, io.EOF) {
-		err = errors.New("it broke off")
+		err = errors.New("body failed")
 	}
 	return n, err
 }
@@ -99,7 +99,7 @@ func testStore(t *testing.T, store content.Store) {
 				t.Fatal(name, offset, err)
 			}
 			if got, err := io.ReadAll(body); err != nil || !bytes.Equal(got, one.data[offset:]) || size != int64(len(one.data)) {
-				t.Errorf("%s from %d on: %d bytes, %v", name, offset, len(got), err)
+				t.Errorf("%s from offset %d: %d bytes, %v", name, offset, len(got), err)
 			}
 			_ = body.Close()
 		}
@@ -157,7 +157,7 @@ func TestABucketIsAStore(t *testing.T) {
 		}
 	}
 	if all := names(t, store, "b/aa/"); !slices.Equal(all, []string{"b/aa/erased-1", "b/aa/others-1", "b/aa/small-1"}) {
-		t.Errorf("objects and incomplete uploads: %q", all)
+		t.Errorf("the bucket has the objects and incomplete uploads %q", all)
 	}
 	if err := store.Delete(t.Context(), "b/aa/erased-1"); err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestABucketIsAStore(t *testing.T) {
 		left = append(left, upload.Key)
 	}
 	if slices.Sort(left); !slices.Equal(left, []string{"others", "results/b/aa/others-1"}) {
-		t.Errorf("uploads that are left: %q", left)
+		t.Errorf("incomplete uploads are left: %q", left)
 	}
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "another-secret")
 	if other, err := content.OpenStore(server.URL("easel-results"), false); err != nil {

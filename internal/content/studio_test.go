@@ -211,7 +211,7 @@ func (s *trouble) Delete(ctx context.Context, name string) error {
 	locked := s.locked
 	s.mu.Unlock()
 	if locked != "" && strings.Contains(name, locked) {
-		return errors.New("it is locked")
+		return errors.New("object locked")
 	}
 	return s.Store.Delete(ctx, name)
 }

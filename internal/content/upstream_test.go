@@ -56,7 +56,7 @@ func TestEachReadOfACopyIsCounted(t *testing.T) {
 		s.wantBytes("g1", file, content.FromCatalog)
 		s.wantBytes("g1", file, content.FromCatalog)
 		if c := &s.results.Counts; c.Reads.Load() != 1 || c.Rescued.Load() != 2 {
-			s.Errorf("%d reads of the store, and %d of the catalog in its place", c.Reads.Load(), c.Rescued.Load())
+			s.Errorf("%d reads of the store, and %d reads that fell back to the catalog", c.Reads.Load(), c.Rescued.Load())
 		}
 	})
 }
@@ -68,7 +68,7 @@ func TestAnEtagOfADeletedCopyIsThatOfOtherBytes(t *testing.T) {
 		without := content.New(content.Config{Catalog: s.results.Catalog, Ledger: s.results.Ledger, Logger: s.results.Logger})
 		for name, r := range map[string]*content.Results{"with a store": s.results, "without": without} {
 			if c, err := r.Open(s.Context(), s.shared, "g9", 500, `"copy-00000000000000000000000000000000"`); catalog.KindOf(err) != catalog.KindContentChanged {
-				s.Errorf("%s: it is %v, %v", name, c, err)
+				s.Errorf("%s: got %v, %v", name, c, err)
 			}
 		}
 	})
