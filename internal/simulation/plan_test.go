@@ -328,7 +328,7 @@ func (k kind) plan(seed uint64, r *rand.Rand) plan {
 func (k kind) schedule(r *rand.Rand, p *plan) {
 	count := k.count.draw(r)
 	if !slices.ContainsFunc(k.troubles, p.takes) {
-		panic(fmt.Sprintf("simulation: no trouble in %[2]q can occur in %[1]s", k.name, k.troubles))
+		panic(fmt.Sprintf("simulation: in %s, none of the troubles %q can occur", k.name, k.troubles))
 	}
 	slot := p.Length / time.Duration(count)
 	for i := range count {
