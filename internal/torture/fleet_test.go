@@ -290,7 +290,7 @@ func (f *fleet) read() error {
 	began := time.Now()
 	_, err := f.client(0).GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: f.ids[0], MaxStaleness: durationpb.New(0)})
 	if took := time.Since(began); took > 1500*time.Millisecond {
-		f.t.Errorf("a read returned %[2]v after %[1]v", took, status.Code(err))
+		f.t.Errorf("after %v a read returned %v", took, status.Code(err))
 	}
 	return err
 }

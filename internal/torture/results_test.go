@@ -54,13 +54,13 @@ func TestEachResultIsCopiedOnceWhateverIsKilled(t *testing.T) {
 	again := max(files/100, 2*copiesInWork*resultReplica**resultRounds)
 	t.Logf("%d results (%d files) copied in %v through %d kills: %d reads of content, %.4f a file", *resultCount, files, copying.Round(time.Second), kills, reads, float64(reads)/float64(files))
 	if reads < int64(files) || reads > int64(files+again) {
-		t.Errorf("%d reads of %d files, want at most %d more", reads, files, again)
+		t.Errorf("%d reads for %d files, want at most %d additional reads", reads, files, again)
 	}
 
 	g.catalog.kill()
 	began = time.Now()
 	if copies := g.downloadAll(wanted); copies != *resultCount {
-		t.Errorf("%d of %d results come from copies", copies, *resultCount)
+		t.Errorf("only %d of %d results came from copies", copies, *resultCount)
 	}
 	t.Logf("%d downloads without the catalog in %v", *resultCount, time.Since(began).Round(time.Second))
 	if after := g.door.reads.Load(); after != reads {
