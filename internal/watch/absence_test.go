@@ -291,7 +291,7 @@ func TestTheFirstPollOfAnOrderOfOursIsWhenItMayBeDone(t *testing.T) {
 		pass(time.Second)
 		b.wantStates(s, "queued")
 		if n := b.up.calls(); n != 0 {
-			b.t.Errorf("%d polls within a second of the answer to the order", n)
+			b.t.Errorf("%d polls within a second after the response to the order", n)
 		}
 		b.up.set("a", succeeded)
 		pass(5 * time.Second)

@@ -25,7 +25,7 @@ func TestAPanicOfAWatcherIsItsOwn(t *testing.T) {
 		}()
 		pass(time.Second)
 		if text := fmt.Sprint(<-caught); !strings.Contains(text, "the watcher panics") {
-			b.t.Errorf("the panic says %s", text)
+			b.t.Errorf("the panic has the value %s", text)
 		}
 		b.up.set("a", succeeded)
 		pass(10 * time.Second)

@@ -104,7 +104,7 @@ func TestAllWatchersGetAnEndBeforeTheFirstLeaves(t *testing.T) {
 			ended := watch(Request{}, func(event Event) error {
 				if u := event.Update; u != nil && u.State == catalog.StateSucceeded {
 					if delivered.Add(1); left.Load() > 0 {
-						t.Errorf("%d have disconnected, and %d are delivered", left.Load(), delivered.Load())
+						t.Errorf("%d watches have disconnected, and %d events were delivered", left.Load(), delivered.Load())
 					}
 				}
 				return nil

@@ -149,7 +149,7 @@ func TestKnownGenerationsThatTheListHasDroppedAreReadOnceAndWithinTheBudget(t *t
 			b.t.Errorf("delivered %v, and caught up with %v; want only %s, as deleted", s.states(), got.caughtUp, ids[7])
 		}
 		if least, most := b.up.reads(ids); least != 1 || most != 1 {
-			b.t.Errorf("%d to %d reads of each", least, most)
+			b.t.Errorf("each generation was read %d to %d times, want once", least, most)
 		}
 		if n := busiest(b.up.callTimes(), 10*time.Second); n > 5*10+5+1 { // the rate for ten seconds, and a burst of one second
 			b.t.Errorf("%d polls within 10 s", n)

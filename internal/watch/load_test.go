@@ -61,7 +61,7 @@ func TestWithoutAUsefulListPollsKeepToTheRateAndAreSpreadEvenly(t *testing.T) {
 				pass(15 * time.Minute)
 				times := b.up.callTimes()
 				if most := busiest(times, 10*time.Second); most > 5*10+5 {
-					t.Errorf("%d requests within 10 s, and 5 a second are allowed", most)
+					t.Errorf("%d requests within 10 s, although the rate is 5 per second", most)
 				}
 				if len(times) < 5*850 {
 					t.Errorf("only %d requests in a quarter of an hour: the rate is not used", len(times))
@@ -92,7 +92,7 @@ func TestAChangeThatTheListShowsIsConfirmedAheadOfTheQueue(t *testing.T) {
 		pass(4 * time.Minute)
 		b.wantStates(s, "queued", "succeeded")
 		if delay := s.look().at[1].Sub(b.up.changes[ids[999]]); delay > 5*time.Second {
-			t.Errorf("delivered after %v, behind those of which nothing is known", delay)
+			t.Errorf("delivered after %v, later than generations without known durations", delay)
 		}
 	})
 }
@@ -201,10 +201,10 @@ func TestAnOutageCostsFewRequestsAndEndsWithoutAStorm(t *testing.T) { // fault U
 						last = max(last, now.at[len(now.at)-1].Sub(ended))
 					}
 				}
-				t.Logf("%d requests in the outage, %d in as long before (%.1f %%); after it at most %d in a second, all current after %v",
+				t.Logf("%d requests during the outage, %d in the same time before it (%.1f %%); after it at most %d in a second; all states were current after %v",
 					during, normal, 100*float64(during)/float64(normal), busiest(after, time.Second), last)
 				if during*10 > normal {
-					t.Errorf("%d requests in an outage, and %d in as long before it", during, normal)
+					t.Errorf("%d requests during an outage, and %d in the same time before it", during, normal)
 				}
 				if most := busiest(after, 10*time.Second); most > 5*10+5 {
 					t.Errorf("%d requests within 10 s after the outage", most)

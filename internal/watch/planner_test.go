@@ -77,7 +77,7 @@ func TestAPlanTakesEachReadyGenerationOnceAtMost(t *testing.T) {
 				asked++
 			}
 			if asked > limit {
-				t.Errorf("%d requests, and the limit is %d", asked, limit)
+				t.Errorf("%d requests, want at most %d", asked, limit)
 			}
 			for i, e := range p.reads {
 				if slices.Contains(p.reads[:i], e) {

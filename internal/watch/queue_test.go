@@ -44,10 +44,10 @@ func checkDue(t *testing.T, q *queue, want map[*generation]bool, now time.Time) 
 	}
 	for i, e := range ready {
 		if !want[e] || slices.Contains(ready[:i], e) {
-			t.Fatalf("%s is ready, and was taken out or is ready twice", e.id)
+			t.Fatalf("%s is ready, although it was removed or is already ready", e.id)
 		}
 	}
 	if !next.IsZero() && !next.After(now) {
-		t.Fatalf("the next is due at %v, which has come", next)
+		t.Fatalf("the next generation is due at %v, but is not ready", next)
 	}
 }

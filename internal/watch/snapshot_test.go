@@ -19,10 +19,10 @@ func TestASnapshotHasTheLongestWaitingAndCountsTheOthers(t *testing.T) {
 			t.Fatalf("%d generations of %d, %d keys", len(s.Generations), s.Stats.Active, len(s.Credentials))
 		}
 		if !slices.IsSortedFunc(s.Generations, func(a, b watch.PolledGeneration) int { return a.Answered.Compare(b.Answered) }) {
-			t.Error("the one that has waited longest is not first")
+			t.Error("the generation that has waited longest is not first")
 		}
 		if waited := s.Time.Sub(s.Generations[0].Answered); waited != s.Stats.Stalest {
-			t.Errorf("the first has waited %v, and the longest wait is %v", waited, s.Stats.Stalest)
+			t.Errorf("the first generation has waited %v, but the longest wait is %v", waited, s.Stats.Stalest)
 		}
 		k := s.Credentials[0]
 		if k.Condition != watch.ConditionHealthy || k.Active != 150 || k.Watches != 2 || k.Rate != k.Limit || k.Tenant == "" {

@@ -145,7 +145,7 @@ func TestAPollCarriesTheOrderAndTheWatchesThatItServesUpToSixteen(t *testing.T) 
 		}
 	}
 	if len(heard.outcomes) != len(heard.polls) {
-		t.Errorf("%d polls, and %d have ended", len(heard.polls), len(heard.outcomes))
+		t.Errorf("%d polls started, and %d ended", len(heard.polls), len(heard.outcomes))
 	}
 }
 

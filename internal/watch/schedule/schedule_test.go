@@ -115,7 +115,7 @@ func TestALearnedScheduleCostsAtMostATenthMoreThanAKnownOne(t *testing.T) {
 		case math.Abs(got.mean-1) > 0.02:
 			t.Errorf("%s: no price gives a mean delay of 1 s, but %v", d.name, got.mean)
 		case got.requests > 1.10*d.paper:
-			t.Errorf("%s: %.2f requests a generation, want at most 1.10 × %v", d.name, got.requests, d.paper)
+			t.Errorf("%s: %.2f requests for each generation, want at most 1.10 × %v", d.name, got.requests, d.paper)
 		case got.requests > every.requests:
 			t.Errorf("%s: %.2f requests a generation, and a fixed interval needs %.2f", d.name, got.requests, every.requests)
 		case got.p99 > 4*got.mean:
