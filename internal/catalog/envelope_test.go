@@ -51,7 +51,7 @@ func TestAnAnswerToAnOrderWithTwoPossibleIDsIsUnreadable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if g, err := readCreated(answerOf(OpCreate, body)); KindOf(err) != KindMalformed {
-				t.Errorf("got %q, %v, want a malformed answer", g.ID, err)
+				t.Errorf("got %q, %v, want a malformed response", g.ID, err)
 			}
 			client := newTestClient(t, answering(201, "application/json", body))
 			_, posted, err := client.Post(t.Context(), testCredential, Order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"})

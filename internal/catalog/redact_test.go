@@ -86,7 +86,7 @@ func FuzzRedact(f *testing.F) { // fault U22
 		}
 		rest := strings.ReplaceAll(asciiLower(got), redacted, "\n")
 		if strings.Contains(rest, asciiLower(key)) {
-			t.Errorf("%q is left in %q", key, got)
+			t.Errorf("the key %q is still in %q", key, got)
 		}
 	})
 }

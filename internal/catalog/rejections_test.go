@@ -17,7 +17,7 @@ func TestRejectedAPIKeyIsRejectedUntilItIsAccepted(t *testing.T) {
 		{&Error{Kind: KindUnavailable}, false},
 		{&Error{Kind: KindCredentialRejected}, true},
 		{&Error{Kind: KindUnavailable}, true},
-		{errors.New("the caller went away"), true},
+		{errors.New("the caller disconnected"), true},
 		{nil, false},
 		{&Error{Kind: KindCredentialRejected}, true},
 	} {

@@ -166,7 +166,7 @@ func TestTheContentURLIsNeverDialled(t *testing.T) { // fault U17
 	}
 	want := fmt.Sprint([]string{testURL + "/generations/g1", testURL + "/generations/g1/content"})
 	if fmt.Sprint(paths) != want {
-		t.Errorf("asked for %v, want %v", paths, want)
+		t.Errorf("requested %v, want %v", paths, want)
 	}
 }
 
