@@ -23,7 +23,7 @@ type badInput struct {
 	fields []string
 }
 
-// badInputs has at least one request that breaks each rule of the contract. None of the requests may reach the catalog.
+// badInputs breaks each rule of the contract at least once. None of these requests may reach the catalog.
 var badInputs = []badInput{
 	{"a generation id with a slash", "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: "a/b"}, []string{"generation_id"}},
 	{"a generation id that goes up", "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: "../me"}, []string{"generation_id"}},
@@ -88,7 +88,7 @@ var badInputs = []badInput{
 	{"a download that waits below 0", "GenerationService/DownloadGeneration", &easelv1.DownloadGenerationRequest{GenerationId: "g", WaitTimeout: durationpb.New(-1)}, []string{"wait_timeout"}},
 }
 
-// inputsOfGRPC has the requests that REST can't express.
+// inputsOfGRPC contains the bad inputs that only gRPC can express.
 var inputsOfGRPC = []badInput{
 	{"a number that is none", "GenerationService/CreateGeneration", orderStruct("n", structpb.NewNumberValue(math.NaN())), []string{"inputs.n"}},
 	{"a number without end", "GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{ModelId: "m", Inputs: &structpb.Struct{Fields: map[string]*structpb.Value{"n": structpb.NewNumberValue(math.Inf(1))}}}, []string{"inputs.n"}},

@@ -42,7 +42,7 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) { // fault L9
 				}
 				defer answer.Body.Close()
 				if answer.StatusCode != test.code {
-					t.Errorf("answered %s", answer.Status)
+					t.Errorf("the response is %s", answer.Status)
 				}
 				if _, err := io.Copy(io.Discard, all); err != nil { // reads until the server closes the connection
 					t.Fatal(err)

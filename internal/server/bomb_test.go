@@ -27,7 +27,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil // the content does not matter
 }
 
-// compressed returns a gRPC message that consists of n similar bytes before compression.
+// compressed returns a compressed gRPC message that has n bytes before compression.
 func compressed(t *testing.T, n int64) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -72,7 +72,7 @@ func TestALargeMessageCompressedSmallCostsLittleMemory(t *testing.T) { // fault 
 			answer.Body.Close()
 			said := answer.Header.Get("Grpc-Status") + answer.Trailer.Get("Grpc-Status")
 			if said != "8" || codes.ResourceExhausted != 8 {
-				t.Errorf("256 MiB in %d bytes is answered with status %q", len(bomb), said)
+				t.Errorf("a message of %d bytes that unpacks to 256 MiB returned the status %q", len(bomb), said)
 			}
 		}
 	})

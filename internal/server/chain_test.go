@@ -129,7 +129,7 @@ func TestUndecodableRequestIsAFaultOfItsCaller(t *testing.T) {
 	wantUnmarshal := func(err error) { // the gRPC library writes this error
 		t.Helper()
 		if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "unmarshal") {
-			t.Errorf("answered with %v", err)
+			t.Errorf("the call returned %v", err)
 		}
 	}
 	wantUnmarshal(err)
@@ -149,7 +149,7 @@ func TestUndecodableRequestIsAFaultOfItsCaller(t *testing.T) {
 			t.Errorf("logged %v", line)
 		}
 	}
-	for _, span := range spans.GetSpans() { // the code that sets this attribute also records the metrics for alerts
+	for _, span := range spans.GetSpans() { // the code that sets this attribute also records the metrics that alerts use
 		if !slices.Contains(span.Attributes, attribute.String("rpc.response.status_code", "INVALID_ARGUMENT")) {
 			t.Errorf("%s has %v", span.Name, span.Attributes)
 		}

@@ -50,7 +50,7 @@ func TestTheCopyGoesOfWhatTheCatalogHasNoMore(t *testing.T) {
 			}
 			wantStatus(t, remove("shop", &easelv1.DeleteGenerationRequest{GenerationId: id, Force: true}), codes.NotFound, "GENERATION_NOT_FOUND", 404)
 			if got := state(id); got != ledger.ContentWaiting {
-				t.Errorf("%s: after another's delete the copy is %v", name, got)
+				t.Errorf("%s: after another owner's rejected deletion, the copy is %v", name, got)
 			}
 			err := remove(row.by, &easelv1.DeleteGenerationRequest{GenerationId: id, Force: row.force, AllowMissing: row.missing})
 			if !row.missing {

@@ -52,7 +52,7 @@ func TestAStopCutsOffWhatDoesNotEnd(t *testing.T) {
 		if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
 			t.Errorf("the stream ends with %v", err)
 		}
-		// Closing a pipe takes two steps, so the last event may still be sent. That event has the error's reason.
+		// The connection closes in two steps, so the stream's last event may still arrive. If it does, it must contain the error.
 		if body, err := io.ReadAll(answer.Body); err == nil && !strings.Contains(string(body), `{"error":`) {
 			t.Errorf("the event stream ends without an error: %s", body)
 		}
@@ -133,7 +133,7 @@ func TestHealthTellsServingAndDraining(t *testing.T) {
 			last = answer.GetStatus()
 		}
 		if last != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
-			t.Errorf("the watch of health ends with %v", last)
+			t.Errorf("the health watch ended with %v", last)
 		}
 	})
 }

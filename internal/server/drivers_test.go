@@ -22,11 +22,11 @@ import (
 type caller interface {
 	// call sends a unary call. An example of a method is "GenerationService/GetGeneration".
 	call(ctx context.Context, method string, req, resp proto.Message) error
-	// watch passes each message to the function each until the watch ends.
+	// watch calls each with every message until the watch ends.
 	watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error
-	// watchMany passes each message to the function each until the watch ends, or until each returns false.
+	// watchMany calls each with every message until the watch ends or each returns false.
 	watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) (more bool)) error
-	// events passes each message to the function each until the stream ends, or until each returns false.
+	// events calls each with every message until the stream ends or each returns false.
 	events(ctx context.Context, req *easelv1.WatchEventsRequest, each func(*easelv1.WatchEventsResponse) (more bool)) error
 	// download returns the received bytes, even if the download fails.
 	download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error)
@@ -101,7 +101,7 @@ func overBothOnPorts(t *testing.T, scenario func(t *testing.T, s *stack, c calle
 	}
 }
 
-// forms has the two kinds of caller. The key is an API key or a caller's token.
+// forms maps each protocol to a function that returns its caller. key is an API key or a caller's token.
 var forms = map[string]func(s *stack, key string) caller{
 	"gRPC": func(s *stack, key string) caller { return grpcCaller{s, key} },
 	"REST": func(s *stack, key string) caller { return restCaller{s, key} },

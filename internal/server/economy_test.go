@@ -21,7 +21,7 @@ func seldom(o *options) {
 	o.sandbox.Speed = 0.001
 }
 
-// reads returns the number of times that the catalog was asked for a generation. A scenario has only one.
+// reads returns the number of requests for a generation that the catalog received. A scenario has only one generation.
 func (s *stack) reads() int { return s.sandbox.Requests()["GET /generations/{id}"] }
 
 // underWatch orders a generation, and watches it until the test ends.
@@ -99,7 +99,7 @@ func TestInAnOutageAGetGivesWhatTheWatchHasWithItsTime(t *testing.T) { // fault 
 		wantStatus(t, err, codes.Unavailable, "UPSTREAM_UNAVAILABLE", 503)
 		g, err := getWithin(t, c, id, nil)
 		if err != nil || away.Fired() == 0 || !g.GetObserveTime().AsTime().Equal(known.GetObserveTime().AsTime()) {
-			t.Errorf("got %v, %v after %d faults, want the state of %v", g, err, away.Fired(), known.GetObserveTime().AsTime())
+			t.Errorf("got %v, %v after %d faults, want the state that was observed at %v", g, err, away.Fired(), known.GetObserveTime().AsTime())
 		}
 	}, seldom)
 }

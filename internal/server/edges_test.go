@@ -24,7 +24,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// These tests probe the limits of connections and transports, each at the limit and above it.
+// These tests probe each limit of connections and transports, both at the limit and above it.
 
 func TestHeadersUpToTheLimitAreTakenAndNoMore(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
@@ -35,15 +35,15 @@ func TestHeadersUpToTheLimitAreTakenAndNoMore(t *testing.T) {
 	}
 	limit := headerBytes
 	if err := call(limit - 1000); err != nil { // the other headers need some bytes
-		t.Errorf("headers of almost %d bytes are answered with %v", limit, err)
+		t.Errorf("headers of almost %d bytes returned %v", limit, err)
 	}
 	if err := call(limit); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "header list size") {
-		t.Errorf("headers of more are answered with %v", err) // the client's gRPC library returns this error, because it knows the limit
+		t.Errorf("headers above the limit returned %v", err) // the client's gRPC library returns this error, because it knows the limit
 	}
 	for n, want := range map[int]int{limit - 1000: http.StatusOK, limit + 5000: http.StatusRequestHeaderFieldsTooLarge} {
 		answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g", "", "X-Large: "+strings.Repeat("x", n)))
 		if answer.StatusCode != want {
-			t.Errorf("over REST %d bytes are answered %s", n, answer.Status)
+			t.Errorf("over REST, headers of %d bytes returned %s", n, answer.Status)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func probeMessage(t *testing.T, s *site, limit int) {
 	for n, want := range map[int]string{limit: "INVALID_REQUEST", limit + 1: "REQUEST_TOO_LARGE"} {
 		_, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodPost, "/v1/generations", strings.Repeat(" ", n-1)+"1"))
 		if got := service.Reason(servertest.RESTStatus(t, body)).String(); got != want {
-			t.Errorf("a body of %d bytes is refused as %s, want %s", n, got, want)
+			t.Errorf("a body of %d bytes is rejected with %s, want %s", n, got, want)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestATLSHandshakeThatIsLeftHalfOpenIsGivenUp(t *testing.T) { // fault L9
 			}
 			_, _ = io.Copy(io.Discard, conn)
 			if took := time.Since(began); took != handshakeTimeout {
-				t.Errorf("%s: a handshake is waited for %v", name, took)
+				t.Errorf("%s: the server waited %v for a handshake", name, took)
 			}
 			conn.Close()
 		}
@@ -119,13 +119,13 @@ func TestABodyMayTakeItsTimeAndAConnectionMayRest(t *testing.T) {
 		answers := bufio.NewReader(conn)
 		answer, err := http.ReadResponse(answers, nil)
 		if err != nil || answer.StatusCode != http.StatusOK {
-			t.Fatalf("a slow body is answered %v, %v", answer, err)
+			t.Fatalf("a slow body returned %v, %v", answer, err)
 		}
 		_, _ = io.Copy(io.Discard, answer.Body)
 		time.Sleep(idleTimeout - time.Second)
 		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: easel.test\r\n\r\n")
 		if answer, err = http.ReadResponse(answers, nil); err != nil || answer.StatusCode != http.StatusOK {
-			t.Fatalf("after a rest it is answered %v, %v", answer, err)
+			t.Fatalf("after a pause the response is %v, %v", answer, err)
 		}
 		_, _ = io.Copy(io.Discard, answer.Body)
 		began := time.Now()

@@ -16,8 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
-// certifiedCalls returns a function for each protocol. It sends a call over the protocol's only connection, and reports whether
-// the call succeeded.
+// certifiedCalls returns a function for each protocol. The function sends a call, and reports whether the call succeeded. All its
+// calls use one connection.
 func certifiedCalls(t *testing.T, s *site, config *tls.Config) map[string]func() bool {
 	rest := func(http2 bool) func() bool {
 		config := config.Clone()
@@ -35,7 +35,7 @@ func certifiedCalls(t *testing.T, s *site, config *tls.Config) map[string]func()
 			}
 			defer answer.Body.Close()
 			if answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusUnauthorized {
-				t.Errorf("answered %s", answer.Status)
+				t.Errorf("the response is %s", answer.Status)
 			}
 			return answer.StatusCode == http.StatusOK
 		}

@@ -80,7 +80,7 @@ func TestErasedLabelsAreServedByNoLaterCall(t *testing.T) {
 	}, func(o *options) { url, o.sandbox.Speed = o.ledger, 100 })
 }
 
-// lastLabels has the latest update of a generation in each open watch.
+// lastLabels stores a generation's latest update in each open watch.
 type lastLabels struct {
 	mu  sync.Mutex
 	all map[string]*easelv1.Generation

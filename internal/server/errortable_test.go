@@ -78,8 +78,8 @@ func answer(status int, body string) sandbox.Fault { return sandbox.Fault{Status
 
 var throttled = sandbox.Fault{Status: 429, Body: `{}`, Header: map[string]string{"Retry-After": "7"}}
 
-// errorCalls has the calls of the table, each with its method and the catalog's route that fails. The route is empty if the
-// call sends no request to the catalog.
+// errorCalls maps each call in the table to its method and to the catalog's route that fails. The route is empty if the call
+// sends no request to the catalog.
 var errorCalls = map[string]struct{ method, route string }{
 	"account":    {"AccountService/GetAccount", "GET /me"},
 	"usage":      {"AccountService/ListUsage", ""},
@@ -124,7 +124,7 @@ func (r row) meet(t *testing.T, s *stack, c caller) {
 func (r row) make(t *testing.T, c caller, id string) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	const elsewhere = "of-another-process" // for an order of this process, a 404 would mean "not visible yet"
+	const elsewhere = "of-another-process" // if this process had placed the order, a 404 would mean "not visible yet"
 	unary := func(req, resp proto.Message) error { return c.call(ctx, errorCalls[r.call].method, req, resp) }
 	switch r.call {
 	case "account":
@@ -149,7 +149,7 @@ func (r row) make(t *testing.T, c caller, id string) error {
 	case "read":
 		return unary(&easelv1.GetGenerationRequest{GenerationId: elsewhere}, &easelv1.GetGenerationResponse{})
 	case "list":
-		none := &easelv1.GenerationFilter{ModelId: "nothing/ordered"} // the answer requires a request to the catalog
+		none := &easelv1.GenerationFilter{ModelId: "nothing/ordered"} // with this filter, the server must send a request to the catalog
 		return unary(&easelv1.ListGenerationsRequest{Filter: none}, &easelv1.ListGenerationsResponse{})
 	case "wait":
 		return unary(&easelv1.WaitGenerationRequest{GenerationId: elsewhere}, &easelv1.WaitGenerationResponse{})
@@ -213,7 +213,7 @@ func (r row) check(t *testing.T, st *status.Status, err error) {
 		t.Error("no upstream_status in the metadata")
 	}
 	if strings.Contains(st.Message(), "<html>") || strings.Contains(st.Message(), "secret") {
-		t.Errorf("upstream's page is echoed: %s", st.Message()) // U4
+		t.Errorf("the message repeats the catalog's page: %s", st.Message()) // U4
 	}
 	if n := proto.Size(st.Proto()); n > 4<<10 {
 		t.Errorf("the status has %d bytes", n) // I6

@@ -31,7 +31,7 @@ func withEvents(o *options) {
 	}
 }
 
-// observed records a state of a generation, which writes an event.
+// observed records a generation's state, which writes an event.
 func observed(s *stack, id string, seen lifecycle.Observation) {
 	s.Helper()
 	if _, err := s.ledger.Observe(s.Context(), id, ledger.Observation{Observation: seen}); err != nil {
@@ -69,7 +69,7 @@ func caughtUp(t *testing.T, c caller, req *easelv1.WatchEventsRequest) (all []*e
 	return all, token, err
 }
 
-// eventsOf returns the generation IDs of the events of a stream that must catch up, and the token of its last message.
+// eventsOf reads a stream until it has caught up. It returns the events' generation IDs and the last message's token.
 func eventsOf(t *testing.T, c caller, req *easelv1.WatchEventsRequest) (ids []string, token string) {
 	t.Helper()
 	all, token, err := caughtUp(t, c, req)
@@ -92,7 +92,7 @@ func TestEventsContinueAfterTheirToken(t *testing.T) {
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		poster := as("poster")
 		if ids, _ := eventsOf(t, poster, sinceTheBeginning()); len(ids) != 0 {
-			t.Errorf("before the first event there is %q", ids)
+			t.Errorf("before the first event, the stream has %q", ids)
 		}
 		a := failedOrder(s, poster, "a")
 		all, token, err := caughtUp(t, poster, sinceTheBeginning())
@@ -108,7 +108,7 @@ func TestEventsContinueAfterTheirToken(t *testing.T) {
 		}
 		b, c := failedOrder(s, poster, "b"), failedOrder(s, as("banner"), "c")
 		if ids, _ := eventsOf(t, as("banner"), &easelv1.WatchEventsRequest{ResumeToken: token}); !slices.Equal(ids, []string{b, c}) {
-			t.Errorf("after the token there are %q, want %q", ids, []string{b, c})
+			t.Errorf("after the token the events are %q, want %q", ids, []string{b, c})
 		}
 		observed(s, b, isDeleted)
 		deletions := &easelv1.WatchEventsRequest{ResumeToken: token, Filter: &easelv1.EventFilter{Types: []string{ledger.EventDeleted}}}
@@ -116,7 +116,7 @@ func TestEventsContinueAfterTheirToken(t *testing.T) {
 			t.Errorf("the deletions are %q", ids)
 		}
 		if ids, _ := eventsOf(t, poster, &easelv1.WatchEventsRequest{}); len(ids) != 0 {
-			t.Errorf("without a start there are %q", ids)
+			t.Errorf("without a start time the events are %q", ids)
 		}
 		newest := make(chan string, 1)
 		err = poster.events(t.Context(), &easelv1.WatchEventsRequest{}, func(m *easelv1.WatchEventsResponse) bool {
@@ -199,16 +199,16 @@ func TestATokenOfDeletedEventsHasExpired(t *testing.T) {
 			info, _ := detailOf[*errdetails.ErrorInfo](t, wantStatus(t, err, codes.OutOfRange, "RESUME_TOKEN_EXPIRED", 400))
 			oldest, err := time.Parse(time.RFC3339Nano, info.GetMetadata()["oldest_time"])
 			if err != nil || began.Sub(oldest) > time.Second {
-				t.Errorf("the oldest event is of %v: %v", oldest, err)
+				t.Errorf("the oldest event has the time %v: %v", oldest, err)
 			}
 			if ids, _ := eventsOf(t, c, &easelv1.WatchEventsRequest{ResumeToken: late}); !slices.Equal(ids, []string{b}) {
-				t.Errorf("after the deleted event there is %q", ids)
+				t.Errorf("after the deleted event, the events are %q", ids)
 			}
 		})
 	}
 }
 
-// forget deletes all events of a ledger in a file, as if they were old.
+// forget deletes all events of a ledger in a file, as if they had expired.
 func forget(s *stack, url string) {
 	s.Helper()
 	db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(url, "sqlite:")+"?_pragma=busy_timeout(5000)")
@@ -228,7 +228,7 @@ func TestATokenOfAnotherLedgerHasExpired(t *testing.T) {
 	tokens := map[string]string{}
 	overVirtualTeams(t, func(t *testing.T, s *stack, c caller) {
 		_, token := eventsOf(t, c, &easelv1.WatchEventsRequest{})
-		for form, token := range tokens { // the ledger in memory of an earlier server
+		for form, token := range tokens { // tokens from an earlier server, whose ledger was in memory
 			_, _, err := caughtUp(t, c, &easelv1.WatchEventsRequest{ResumeToken: token})
 			if err == nil {
 				t.Errorf("the token of %s is accepted", form)
@@ -259,7 +259,7 @@ func TestHeartbeatsOfEventsCarryTheToken(t *testing.T) {
 		}
 		id := failedOrder(s, c, "a")
 		if ids, _ := eventsOf(t, c, &easelv1.WatchEventsRequest{ResumeToken: token}); !slices.Equal(ids, []string{id}) {
-			t.Errorf("after the token of a heartbeat there is %q", ids)
+			t.Errorf("after a heartbeat's token, the events are %q", ids)
 		}
 	})
 }
@@ -332,7 +332,7 @@ func TestAConsumerThatIsKilledSeesEachEventInOrder(t *testing.T) {
 		}
 	}
 	if len(ids) != 3*orders || repeated == 0 {
-		t.Errorf("the consumer has seen %d events, and %d again", len(ids), repeated)
+		t.Errorf("the consumer received %d events, and %d of them again", len(ids), repeated)
 	}
 	for id, types := range seen {
 		if strings.Join(types, " ") != "failed refunded deleted" {

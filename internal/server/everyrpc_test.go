@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/server"
 )
 
-// notResent has the unary calls that a client library must not retry automatically, each with the reason.
+// notResent lists the unary calls that a client library must not retry automatically. The values are the reasons.
 var notResent = map[string]string{
 	"GenerationService/DeleteGeneration": "the second delete of a generation answers NOT_FOUND",
 }
@@ -30,13 +30,13 @@ func TestEachRPCHasItsRetriesItsKindAndARowOfErrors(t *testing.T) {
 			t.Errorf("%s is not served: add its service to Services of package service", name)
 		}
 		if retried[name] == (m.IsStreamingServer() || alone) {
-			t.Errorf("%s: the retryPolicy of proto/easel/v1/service_config.json has the unary calls but those of notResent", name)
+			t.Errorf("%s: the retryPolicy in proto/easel/v1/service_config.json must list all unary calls except those in notResent", name)
 		}
 		if m.IsStreamingServer() && !server.LongLived(full) {
 			t.Errorf("%s does not count as a stream: add it to longLived", name)
 		}
 		if !inErrorTable(name) {
-			t.Errorf("%s has no row of errorTable", name)
+			t.Errorf("%s has no row in errorTable", name)
 		}
 	}
 	if len(all) < 12 || len(server.FullMethods()) != len(all) {

@@ -40,7 +40,7 @@ func overMany(t *testing.T, scenario func(t *testing.T, s *stack, c caller), cha
 	}
 }
 
-// first summarizes the messages of a watch of many up to caught_up.
+// first summarizes the messages of a WatchGenerations stream up to caught_up.
 type first struct {
 	updates map[string]*easelv1.Generation
 	count   int32 // number of generations in caught_up
@@ -57,7 +57,7 @@ func (f first) etags() map[string]string {
 	return etags
 }
 
-// catchUp opens a watch of many, cancels it when the caller has caught up, and returns the messages until then.
+// catchUp opens a WatchGenerations stream, and cancels it when the caller has caught up. It returns the messages until then.
 func catchUp(t *testing.T, c caller, req *easelv1.WatchGenerationsRequest) (received first) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -277,7 +277,7 @@ func TestAForeignKnownRenderIsToldAsOneThatDoesNotExist(t *testing.T) { // fault
 					received := catchUp(t, as("banner"), req)
 					g := received.updates[about]
 					if g.GetState() != deleted {
-						t.Errorf("%s: a foreign render is delivered as %v", what, g)
+						t.Errorf("%s: another owner's render is delivered as %v", what, g)
 					}
 					req.KnownEtags[about] = g.GetEtag()
 					g.ObserveTime, g.TerminalTime, g.Etag = nil, nil, "" // times, and an etag that depends on the ID
@@ -286,7 +286,7 @@ func TestAForeignKnownRenderIsToldAsOneThatDoesNotExist(t *testing.T) { // fault
 				}
 			}
 			if slices.Sort(answers); len(slices.Compact(answers)) != 1 {
-				t.Errorf("%s: a foreign render is delivered otherwise than an unknown one: %q", what, answers)
+				t.Errorf("%s: another owner's render and an unknown render are delivered differently: %q", what, answers)
 			}
 		}
 	})

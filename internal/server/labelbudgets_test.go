@@ -30,7 +30,7 @@ func overLabelBudgets(t *testing.T, scenario func(t *testing.T, s *stack, c call
 	}
 }
 
-// orderFor places an order for a project. An order without a project has only another label.
+// orderFor places an order with a label for the project. If project is "none", the order has only a different label.
 func orderFor(t *testing.T, c caller, model, key, project string) error {
 	t.Helper()
 	labels := map[string]string{"campaign": "spring"}

@@ -51,7 +51,7 @@ func untilEnded(t *testing.T, updates <-chan *easelv1.GenerationUpdate, ids ...s
 			}
 			id := u.GetGeneration().GetGenerationId()
 			if ends[id].GetGeneration().GetEtag() == u.GetGeneration().GetEtag() {
-				t.Errorf("an update arrives again: %v", u)
+				t.Errorf("an update arrived twice: %v", u)
 			}
 			ends[id] = u
 		case <-late:

@@ -128,7 +128,7 @@ func TestTheTokenOfAPageIsBoundToItsListAndOwner(t *testing.T) {
 		} {
 			err := ask(page.GetNextPageToken())
 			if err == nil {
-				t.Errorf("%s takes the token", name)
+				t.Errorf("%s accepts the token", name)
 				continue
 			}
 			wantFields(t, wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", 400), "page_token")
@@ -179,7 +179,7 @@ func TestAListHasWhatWasRecordedAndTheResultFromTheCatalog(t *testing.T) {
 				s.sandbox.Inject(sandbox.Fault{Route: "GET /generations", Status: 403, Body: `{}`})
 				eventually(t, "the catalog's list is gone", func() bool { return listed()[0].GetText() == nil })
 				if got := listed()[0]; got.GetState() != want.GetState() || got.GetCostCents() != want.GetCostCents() {
-					t.Errorf("without the catalog's list it is %v", got)
+					t.Errorf("without the catalog's list, the render is %v", got)
 				}
 				s.sandbox.ClearFaults()
 				if err := c.call(t.Context(), "GenerationService/DeleteGeneration", &easelv1.DeleteGenerationRequest{GenerationId: id}, &easelv1.DeleteGenerationResponse{}); err != nil {
@@ -327,15 +327,15 @@ func TestALedgerThatIsAwayStopsTheCallsThatNeedIt(t *testing.T) {
 				err := as(name).call(t.Context(), method, call.request, call.response)
 				if continues {
 					if err != nil {
-						t.Errorf("%s of %s: %v", method, name, err)
+						t.Errorf("%s by %s: %v", method, name, err)
 					}
 					if strings.Contains(fmt.Sprint(call.response), "jane-doe") { // the label may be erased by now
-						t.Errorf("%s of %s returns %v", method, name, call.response)
+						t.Errorf("%s by %s returns %v", method, name, call.response)
 					}
 					continue
 				}
 				if err == nil {
-					t.Errorf("%s of %s continues", method, name)
+					t.Errorf("%s by %s succeeds without a ledger", method, name)
 					continue
 				}
 				st := wantStatus(t, err, codes.Unavailable, "LEDGER_UNAVAILABLE", 503)

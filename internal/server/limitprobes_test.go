@@ -24,7 +24,7 @@ func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // faults I2
 	}
 }
 
-// edge sends two calls. The call at the limit must reach the catalog, and the call past the limit must be rejected before.
+// edge sends two calls. The call at the limit must reach the catalog, and the call past the limit must not.
 func edge(t *testing.T, c caller, method string, at, past proto.Message) {
 	t.Helper()
 	call := func(req proto.Message) error { return c.call(t.Context(), method, req, &easelv1.GetAccountResponse{}) }
@@ -68,7 +68,7 @@ func probeInputs(t *testing.T, c caller, limit int) {
 				t.Errorf("the message is %q", st.Message())
 			}
 		} else if err != nil || resp.GetGeneration().GetGenerationId() != fmt.Sprint("gen_key-", n) {
-			t.Errorf("inputs of %d bytes are answered with %v", limit, err)
+			t.Errorf("inputs of %d bytes returned %v", limit, err)
 		}
 	}
 }

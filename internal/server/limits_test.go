@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// The contract's limits for requests. The table and the probes use them.
+// The contract's limits for requests. The table in docs/limits.md and the tests of the limits use them.
 const (
 	inputsLimit  = service.DefaultMaxInputs
 	depthLimit   = 64
@@ -120,7 +120,7 @@ func TestDocsHaveTheTableOfLimits(t *testing.T) {
 	table, tail, ends := strings.Cut(rest, ending)
 	switch {
 	case !begins || !ends || len(limits()) > 16:
-		t.Fatalf("%s has no place for the table, or that has too many rows", path)
+		t.Fatalf("%s has no markers for the table, or the table has too many rows", path)
 	case *update:
 		if err := os.WriteFile(path, []byte(head+beginning+want+ending+tail), 0o644); err != nil {
 			t.Fatal(err)

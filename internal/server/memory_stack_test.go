@@ -57,7 +57,7 @@ func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
 	return result, nil
 }
 
-// dialers has the dialers for a stack's clients. It is empty if the stack listens on ports.
+// dialers contains the dialers for a stack's clients. It is empty if the stack listens on ports.
 type dialers struct {
 	grpc []grpc.DialOption
 	http func(ctx context.Context, network, addr string) (net.Conn, error)

@@ -76,7 +76,7 @@ func TestA64MegabyteResultStreamsInBoundedMemoryWithTheSameSumInBothForms(t *tes
 		sums[form] = sum.Sum(nil)
 	}
 	if !bytes.Equal(sums["gRPC"], sums["REST"]) {
-		t.Error("gRPC and REST gave different bytes")
+		t.Error("gRPC and REST returned different bytes")
 	}
 }
 

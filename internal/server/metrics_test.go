@@ -93,14 +93,14 @@ func holdTable(t *testing.T, families map[string]*dto.MetricFamily) {
 	for name, family := range families {
 		row, ok := rows[name]
 		if !ok {
-			t.Errorf("%s is exposed and not in the table", name)
+			t.Errorf("%s is exposed but not in the table", name)
 			continue
 		}
 		if family.GetType() != kinds[row.Kind] {
 			t.Errorf("%s is a %v, not a %s", name, family.GetType(), row.Kind)
 		}
 		if !row.Scraped && family.GetHelp() != row.Text {
-			t.Errorf("%s says %q", name, family.GetHelp())
+			t.Errorf("the help text of %s is %q", name, family.GetHelp())
 		}
 		for _, m := range family.GetMetric() {
 			for _, label := range m.GetLabel() {
@@ -145,7 +145,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 		create(t, one, order(t, picture, string(rune('a'+i)), "a lake")) // a repeat is not charged again
 	}
 	<-beat
-	// The catalog slows a caller down while it waits for a generation.
+	// The catalog rejects a request with 429, and then the next call has to wait.
 	slow := create(t, c, order(t, picture, "slow", "a lake"))
 	s.sandbox.Inject(sandbox.Fault{Route: "GET /me", Status: 429, Header: map[string]string{"Retry-After": "1"}, Count: 1})
 	_ = c.call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
@@ -183,14 +183,14 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 	}
 	last := seen[len(seen)-1]
 	if got, want := total(last, "easel_order_charged_total"), float64(s.audit().ChargeCents); got != want {
-		t.Errorf("%v cents were spent, and the accounts say %v", got, want)
+		t.Errorf("the metric shows %v cents, but the catalog charged %v", got, want)
 	}
 	if n := total(last, "http_client_request_duration_seconds", "http_response_status_code", "429"); n != 1 {
-		t.Errorf("%v requests were told to slow down", n)
+		t.Errorf("%v requests were rejected with 429", n)
 	}
 	for _, reason := range []string{"done", "caller_left"} {
 		if total(last, "easel_stream_closures_total", "easel_stream_reason", reason) == 0 {
-			t.Errorf("no stream has ended as %s", reason)
+			t.Errorf("no stream has ended with the reason %s", reason)
 		}
 	}
 }
@@ -208,7 +208,7 @@ func watchEverything(ctx context.Context, c grpcCaller, beat chan<- struct{}) er
 	return err
 }
 
-// muddle reports states to the hub too fast for a watcher, and a state that would go backward.
+// muddle reports states to the hub faster than a watcher can read them, and also an outdated state.
 func muddle(t *testing.T, s *stack) {
 	t.Helper()
 	cred := catalog.Forwarded(catalog.NewSecret(s.key))

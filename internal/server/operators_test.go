@@ -143,7 +143,7 @@ func operatorSees(t *testing.T, c caller, id string) {
 	defer cancel()
 	read := &easelv1.GetGenerationResponse{}
 	if err := c.call(ctx, "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: id}, read); err != nil || read.GetGeneration().GetOwner() != "" {
-		t.Errorf("read: %v %v", read, err)
+		t.Errorf("the read: %v %v", read, err)
 	}
 	seen := ""
 	if err := c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: id}, func(m *easelv1.WatchGenerationResponse) {

@@ -46,7 +46,7 @@ func settledElsewhere(s *stack, o ledger.Order, id string) {
 	}
 }
 
-// delivered counts the updates of all watches. For each watch it also counts the different generations.
+// delivered counts the updates of all watches. For each watch it also counts the distinct generations.
 type delivered struct {
 	atomic.Int64
 	generations atomic.Int64

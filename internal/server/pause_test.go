@@ -46,7 +46,7 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // fault L1
 				stuck := time.Now()
 				<-ended
 				if took := time.Since(stuck); took != service.DefaultDownloadTimeout {
-					t.Errorf("a download that is stuck was freed after %v", took)
+					t.Errorf("a stuck download was freed after %v", took)
 				}
 				time.Sleep(5 * time.Second) // TLS tries for 5 s to send its close message
 				synctest.Wait()
@@ -61,7 +61,7 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // fault L1
 	}
 }
 
-// smallWindows returns an HTTP client that reads little ahead.
+// smallWindows returns an HTTP transport that reads only a few bytes ahead.
 func smallWindows(s *site, tlsConfig *tls.Config, http2 bool) *http.Transport {
 	return &http.Transport{
 		DialContext:        servertest.PipeDialer(s.HTTPPipe),

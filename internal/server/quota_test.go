@@ -62,7 +62,7 @@ func TestAStreamOverTheQuotaIsRefusedAtOnceAndNeverQueuedByTheTransport(t *testi
 		wantOverQuota(t, openWatch(ctx, s.Generations()))
 		answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g:watch", ""))
 		if answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") != "1" {
-			t.Errorf("over REST it is answered %s after %q", answer.Status, answer.Header.Get("Retry-After"))
+			t.Errorf("over REST the response is %s with Retry-After %q", answer.Status, answer.Header.Get("Retry-After"))
 		}
 		wantOverQuota(t, servertest.RESTStatus(t, body).Err())
 		if _, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
@@ -106,13 +106,13 @@ func TestOneHTTPConnectionCarriesAllStreamsOfACaller(t *testing.T) { // fault L5
 		limit := Limits{}.callerStreams()
 		for n := range limit {
 			if answer := ask(); answer.StatusCode != http.StatusOK || answer.ProtoMajor != 2 {
-				t.Fatalf("stream %d is answered %s over %s", n+1, answer.Status, answer.Proto)
+				t.Fatalf("stream %d returned %s over %s", n+1, answer.Status, answer.Proto)
 			}
 		}
 		began := time.Now()
 		answer := ask()
 		if answer.StatusCode != http.StatusTooManyRequests || time.Since(began) != 0 {
-			t.Errorf("one more is answered %s after %v", answer.Status, time.Since(began))
+			t.Errorf("one more stream returned %s after %v", answer.Status, time.Since(began))
 		}
 		answer.Body.Close()
 		cancel()
@@ -180,7 +180,7 @@ func TestHealthWatchesCountOnTheirConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = watchUntilLeft
-		s := serve(t, studio, func(c *Config) { c.Limits.CallerStreams = connProbes }) // allows as many streams on one connection
+		s := serve(t, studio, func(c *Config) { c.Limits.CallerStreams = connProbes }) // allows connProbes streams on one connection
 		synctest.Wait()                                                                // a watch that starts before the server serves ends at once
 		ctx, cancel := context.WithCancel(t.Context())
 		health := grpc_health_v1.NewHealthClient(s.GRPC)
@@ -198,7 +198,7 @@ func TestHealthWatchesCountOnTheirConnection(t *testing.T) {
 		}
 		wantOverQuota(t, watch())
 		if _, err := health.Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil {
-			t.Errorf("a check next to the maximum of watches: %v", err)
+			t.Errorf("a health check in addition to the maximum number of watches: %v", err)
 		}
 		release, err := s.chain.probes.acquire("another connection", 1)
 		if err != nil {

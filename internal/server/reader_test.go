@@ -158,9 +158,9 @@ func TestAReaderStuckInLargeMessagesHoldsAtMost256KiB(t *testing.T) { // fault L
 	for range 5 { // polls briefly need more memory, so the minimum counts
 		held = min(held, (liveHeap()-before)/readers)
 	}
-	t.Logf("a reader that is stuck holds %d KiB, of its client and of the server together", held>>10)
+	t.Logf("a stuck reader needs %d KiB in its client and the server together", held>>10)
 	if held > each {
-		t.Errorf("a reader that is stuck holds %d bytes", held)
+		t.Errorf("a stuck reader needs %d bytes", held)
 	}
 	runtime.KeepAlive(streams)
 }
@@ -283,7 +283,8 @@ func descriptors() int {
 	return len(open)
 }
 
-// soak returns the number of repetitions of a test: usually, or asked if EASEL_SOAK is set. The latter takes minutes.
+// soak returns the number of repetitions for a test: asked if EASEL_SOAK is set, and usually otherwise. A test with asked
+// repetitions takes minutes.
 func soak(usually, asked int) int {
 	if os.Getenv("EASEL_SOAK") != "" {
 		return asked

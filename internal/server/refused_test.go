@@ -48,7 +48,7 @@ func TestStrangerIsRefusedBeforeItsRequestArrives(t *testing.T) { // faults A1, 
 			t.Errorf("over REST: %s %s", answer.Status, body)
 		}
 		if n := s.chain.calls.inUse() + s.chain.streams.inUse(); n != 0 || len(s.Seen()) != 0 {
-			t.Errorf("%d are counted, and the service has seen %v", n, s.Seen())
+			t.Errorf("%d rejections are counted, and the service has received %v", n, s.Seen())
 		}
 	})
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// streams has the calls that a caller may keep open for a long time. Each function returns the call's error.
+// streams has a function for each call that a caller may keep open for a long time. The function returns the call's error.
 var streams = map[string]func(ctx context.Context, c caller, id string, heartbeat time.Duration) error{
 	"a watch": func(ctx context.Context, c caller, id string, heartbeat time.Duration) error {
 		return c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: id, HeartbeatInterval: durationpb.New(heartbeat)}, func(*easelv1.WatchGenerationResponse) {})

@@ -86,7 +86,7 @@ func (c restCaller) events(ctx context.Context, req *easelv1.WatchEventsRequest,
 	return messages(c, c.request(ctx, "GenerationService/WatchEvents", req), &easelv1.WatchEventsResponse{}, each)
 }
 
-// messages passes each message of a stream to the function each, until each returns false. The stream has messages of the type of empty.
+// messages calls each with every message of a stream until each returns false. The messages have the type of empty.
 func messages[M proto.Message](c restCaller, r *http.Request, empty M, each func(M) bool) error {
 	err := c.lines(r, func(line []byte) error {
 		m, _ := empty.ProtoReflect().New().Interface().(M)
@@ -104,7 +104,7 @@ func messages[M proto.Message](c restCaller, r *http.Request, empty M, each func
 	return err
 }
 
-// postCaller is a [restCaller] that opens watches of many by POST.
+// postCaller is a [restCaller] that sends WatchGenerations by POST.
 type postCaller struct{ restCaller }
 
 func (c postCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) bool) error {
@@ -121,7 +121,7 @@ func (c postCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerations
 	return messages(c.restCaller, r, &easelv1.WatchGenerationsResponse{}, each)
 }
 
-// lines passes each line of a stream to the function each until the stream ends.
+// lines calls each with every line of a stream until the stream ends.
 func (c restCaller) lines(r *http.Request, each func(line []byte) error) error {
 	r.Header.Set("Accept", "application/x-ndjson")
 	answer, err := c.http.Do(r)
@@ -193,7 +193,7 @@ func (c restCaller) request(ctx context.Context, method string, req proto.Messag
 		if parts[2] != "" {
 			return strings.ReplaceAll(url.PathEscape(value), "%2F", "/")
 		}
-		return strings.ReplaceAll(url.PathEscape(value), ":", "%3A") // a colon starts a verb
+		return strings.ReplaceAll(url.PathEscape(value), ":", "%3A") // an unescaped colon would start a custom verb
 	})
 	var body io.Reader
 	query := url.Values{}

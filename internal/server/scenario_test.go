@@ -116,7 +116,7 @@ func balance(t *testing.T, s *stack, c caller) int64 {
 	account := accountOf(t, c)
 	if s.shared() {
 		if account.BalanceCents != nil || len(account.GetUpstreamFields().GetFields()) > 0 {
-			t.Errorf("%s is told of the account: %v", s.caller, account)
+			t.Errorf("%s can read the account: %v", s.caller, account)
 		}
 		account = accountOf(t, withKeyOf(c, operator))
 	}
@@ -190,7 +190,7 @@ func TestAPictureIsOrderedWatchedAndDownloaded(t *testing.T) {
 		}
 		img, format, err := image.Decode(bytes.NewReader(data))
 		if err != nil || format != "png" || img.Bounds().Dx() != 64 {
-			t.Errorf("the result is no picture: %v %v", format, err)
+			t.Errorf("the result is not a picture: %v %v", format, err)
 		}
 	})
 }
@@ -240,16 +240,16 @@ func TestACreateWhoseAnswerIsLostIsChargedOnceAndGivesTheSameId(t *testing.T) { 
 			t.Errorf("the repeat has the label %q", got)
 		}
 		if one, other := first.GetGeneration().GetGenerationId(), again.GetGeneration().GetGenerationId(); one != other {
-			t.Errorf("ids %s and %s under one key", one, other)
+			t.Errorf("one key returned %s and %s", one, other)
 		}
 		if first.GetReplayed() || !again.GetReplayed() {
-			t.Errorf("the first says replayed %v, the second %v", first.GetReplayed(), again.GetReplayed())
+			t.Errorf("replayed is %v in the first response and %v in the second", first.GetReplayed(), again.GetReplayed())
 		}
 		if n := s.sandbox.Requests()["POST /generations"]; n != 2 || lost.Fired() != 1 {
 			t.Errorf("%d orders posted and %d answers lost, want 2 and 1", n, lost.Fired())
 		}
 		if n := s.audit().ChargesByIdempotencyKey; len(n) != 1 || n[s.sentAs("k")] != 1 {
-			t.Errorf("the charges are %v, want one under %s", n, s.sentAs("k"))
+			t.Errorf("the charges are %v, want one with the key %s", n, s.sentAs("k"))
 		}
 	})
 }
@@ -285,7 +285,7 @@ func TestADeletedRenderEndsItsWatchWithOKAndIsNotFoundAfterwards(t *testing.T) {
 		err = c.call(t.Context(), "GenerationService/DeleteGeneration",
 			&easelv1.DeleteGenerationRequest{GenerationId: id, AllowMissing: true}, &easelv1.DeleteGenerationResponse{})
 		if err != nil {
-			t.Error("deleting what is not there, with allow_missing:", err)
+			t.Error("deleting a missing render with allow_missing:", err)
 		}
 	}, func(o *options) { o.sandbox.Speed = 0.1 })
 }
@@ -298,7 +298,7 @@ func TestAnActiveRenderIsDeletedOnlyByForce(t *testing.T) {
 			&easelv1.DeleteGenerationRequest{GenerationId: g.GetGenerationId()}, &easelv1.DeleteGenerationResponse{})
 		wantStatus(t, err, codes.FailedPrecondition, "GENERATION_ACTIVE", 400)
 		if _, err := get(t, c, g.GetGenerationId()); err != nil {
-			t.Error("the render is gone:", err)
+			t.Error("the render does not exist:", err)
 		}
 	}, func(o *options) { o.sandbox.Speed = 0.1 })
 }

@@ -31,7 +31,7 @@ func statusOf(t *testing.T, err error) *status.Status {
 	t.Helper()
 	st, ok := status.FromError(err)
 	if !ok || err == nil {
-		t.Fatalf("%v is no status", err)
+		t.Fatalf("%v is not a status", err)
 	}
 	return st
 }

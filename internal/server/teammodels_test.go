@@ -96,7 +96,7 @@ func TestATeamUsesOnlyItsModels(t *testing.T) {
 					"CreateGeneration": c.call(t.Context(), "GenerationService/CreateGeneration", order(t, id, strings.ReplaceAll(name, " ", "-"), "a lake"), &easelv1.CreateGenerationResponse{}),
 				} {
 					if err == nil {
-						t.Errorf("%s of %s by %s succeeds", call, id, name)
+						t.Errorf("%s for %s by %s succeeds", call, id, name)
 						continue
 					}
 					wantStatus(t, err, codes.PermissionDenied, "MODEL_NOT_ALLOWED", 403)
@@ -126,7 +126,7 @@ func TestATeamReadsItsOrdersOfAModelThatItLost(t *testing.T) {
 			t.Fatal("the team still uses the model")
 		}
 		if again := created(t, c, order(t, picture, "k", "a lake")); again.GetGeneration().GetGenerationId() != id || !again.GetReplayed() {
-			t.Errorf("its order again: %v", again)
+			t.Errorf("a repeat of its order: %v", again)
 		}
 		done := false
 		if err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: id}, func(m *easelv1.WatchGenerationResponse) {

@@ -91,7 +91,7 @@ func TestForeignGenerationIsAnsweredAsAnUnknownOne(t *testing.T) { // faults L7,
 						answers = append(answers, strings.ReplaceAll(protojson.Format(st.Proto()), about, "ID"))
 					}
 					if answers[0] != answers[1] {
-						t.Errorf("%s distinguishes a foreign generation from an unknown one:\n%s\n%s", m.Name(), answers[0], answers[1])
+						t.Errorf("%s distinguishes another owner's generation from an unknown one:\n%s\n%s", m.Name(), answers[0], answers[1])
 					}
 				}
 				if tried < 5 {

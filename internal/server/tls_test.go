@@ -170,7 +170,7 @@ func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
 			config := files.clientConfig(t, test.template)
 			_, err := s.getOverTLS(t, config)
 			if denied := status.Code(err) == codes.Unauthenticated; denied != (test.want.Name() == "") {
-				t.Errorf("the call is answered with %v", err)
+				t.Errorf("the call returned %v", err)
 			}
 			transport := s.HTTP.Transport.(*http.Transport)
 			transport.TLSClientConfig, transport.ForceAttemptHTTP2 = config, true
@@ -178,7 +178,7 @@ func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
 			r.URL.Scheme = "https"
 			answer, _ := servertest.Do(t, s.HTTP, r)
 			if answer.ProtoMajor != 2 || answer.TLS.Version != tls.VersionTLS13 {
-				t.Errorf("answered over %s and TLS %x", answer.Proto, answer.TLS.Version)
+				t.Errorf("the response arrived over %s and TLS %x", answer.Proto, answer.TLS.Version)
 			}
 			var want []*auth.Certificate // without a valid certificate, a call does not reach the service
 			if test.want.Name() != "" {
@@ -235,7 +235,7 @@ func TestACertificateOfAnotherAuthorityIsRefused(t *testing.T) {
 	config := files.clientConfig(t, nil)
 	config.Certificates = others.clientConfig(t, &x509.Certificate{Subject: pkix.Name{CommonName: "stranger"}}).Certificates
 	if _, err := s.getOverTLS(t, config); status.Code(err) != codes.Unavailable {
-		t.Errorf("a stranger's certificate is answered with %v", err)
+		t.Errorf("a call with a stranger's certificate returned %v", err)
 	}
 }
 
@@ -254,7 +254,7 @@ func TestAttackWithoutAClientCertificate(t *testing.T) { // fault A13
 		for name, template := range map[string]*x509.Certificate{"attacker": nil, "neighbour": {Subject: pkix.Name{CommonName: "neighbour"}}} {
 			served, config := test.served || template != nil, files.clientConfig(t, template)
 			if _, err := s.getWithKey(t, config); (err == nil) != served {
-				t.Errorf("%q: the %s is answered %v over gRPC", test.auth, name, err)
+				t.Errorf("%q: the %s returned %v over gRPC", test.auth, name, err)
 			}
 			for form, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 				transport := &http.Transport{DialContext: servertest.PipeDialer(s.HTTPPipe), TLSClientConfig: config.Clone(), ForceAttemptHTTP2: http2}
@@ -265,7 +265,7 @@ func TestAttackWithoutAClientCertificate(t *testing.T) { // fault A13
 					answer.Body.Close()
 				}
 				if got := err == nil && answer.StatusCode == http.StatusOK; got != served {
-					t.Errorf("%q: the %s is answered %v, %v over %s", test.auth, name, answer, err, form)
+					t.Errorf("%q: the %s returned %v, %v over %s", test.auth, name, answer, err, form)
 				}
 				transport.CloseIdleConnections()
 			}
@@ -283,12 +283,12 @@ func TestPlaintextAndOldTLSAreNotSpoken(t *testing.T) {
 	config := files.clientConfig(t, nil)
 	config.MaxVersion = tls.VersionTLS12
 	if _, err := s.getOverTLS(t, config); status.Code(err) != codes.Unavailable {
-		t.Errorf("TLS 1.2 is answered with %v", err)
+		t.Errorf("a call over TLS 1.2 returned %v", err)
 	}
 	if answer, err := s.HTTP.Do(servertest.Request(t, http.MethodGet, "/v1/generations/g", "")); err == nil {
 		answer.Body.Close()
 		if answer.StatusCode != http.StatusBadRequest {
-			t.Errorf("plaintext is answered %s", answer.Status)
+			t.Errorf("a plaintext request returned %s", answer.Status)
 		}
 	}
 }
@@ -346,7 +346,7 @@ func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) { // fault X4
 				for time.Sleep(time.Duration(n) * 13 * time.Millisecond); ; time.Sleep(100 * time.Millisecond) {
 					name, err := s.getOverTLS(t, client)
 					if status.Code(err) != codes.Unauthenticated { // only the missing API key is rejected
-						t.Errorf("a call is answered with %v", err)
+						t.Errorf("a call returned %v", err)
 					}
 					mu.Lock()
 					seen[name]++
@@ -385,7 +385,7 @@ func TestCertificatesThatCannotBeReadAreRefusedAtStart(t *testing.T) {
 		"no authority in the file": {CertFile: files.CertFile, KeyFile: files.KeyFile, ClientCAFile: files.KeyFile},
 	} {
 		if _, err := New(configured(servertest.NewStudio(), func(c *Config) { inPipes(c); c.TLS = tls })); err == nil {
-			t.Errorf("%s is no error", name)
+			t.Errorf("%s: no error was returned", name)
 		}
 	}
 }

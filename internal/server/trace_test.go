@@ -104,7 +104,7 @@ func TestEveryErrorSaysWhichTraceItIsOf(t *testing.T) {
 			}
 			var rest *restFailure
 			if errors.As(err, &rest) && !strings.HasPrefix(rest.header.Get("Traceparent"), parent[:35]) {
-				t.Errorf("%s, %s: the answer names the trace %q", name, what, rest.header.Get("Traceparent"))
+				t.Errorf("%s, %s: the response's Traceparent header is %q", name, what, rest.header.Get("Traceparent"))
 			}
 		}
 	}
@@ -191,7 +191,7 @@ func TestEachAttemptIsASpanThatSaysWhichItIs(t *testing.T) {
 	}
 	for i, code := range []int64{503, 200} {
 		if n, got := attributeOf(attempts[i], "http.request.resend_count").AsInt64(), attributeOf(attempts[i], "http.response.status_code").AsInt64(); n != int64(i) || got != code {
-			t.Errorf("attempt %d says that %d were before it, and was answered %d", i+1, n, got)
+			t.Errorf("attempt %d has the resend count %d and the status %d", i+1, n, got)
 		}
 	}
 }
@@ -223,13 +223,13 @@ func TestAPushLeadsToThePollThatFoundTheEnd(t *testing.T) {
 		t.Fatalf("the last of %d pushes was found by %q", len(pushes), poll.Name)
 	}
 	if from, to := linked(poll, "order"), linked(poll, "watch"); from.Name != service+"CreateGeneration" || to.SpanContext.SpanID() != last.Parent.SpanID() {
-		t.Errorf("the poll is of the order %q and the watch %q", from.Name, to.Name)
+		t.Errorf("the poll links to the order %q and the watch %q", from.Name, to.Name)
 	}
 	if !slices.ContainsFunc(spansNamed(spans, "GET /generations/{id}"), func(get tracetest.SpanStub) bool { return get.Parent.SpanID() == poll.SpanContext.SpanID() }) {
 		t.Error("the poll has sent no request")
 	}
 	if got := attributeOf(last, "easel.generation.state").AsString(); got != "succeeded" {
-		t.Errorf("the last push is of the state %q", got)
+		t.Errorf("the last push has the state %q", got)
 	}
 }
 
@@ -244,6 +244,6 @@ func TestSpanOfARefusedWatchHasItsReason(t *testing.T) {
 	eventually(t, "the span has ended", func() bool { return len(spansNamed(spans, name)) > 0 })
 	span := spansNamed(spans, name)[0]
 	if got := attributeOf(span, "rpc.response.status_code").AsString(); got != "UNAUTHENTICATED" || attributeOf(span, "easel.stream.reason").AsString() != "credential_rejected" {
-		t.Errorf("it says %v", span.Attributes)
+		t.Errorf("the attributes are %v", span.Attributes)
 	}
 }
