@@ -77,7 +77,7 @@ func TestAnyOtherLanguageReadsTheDescriptors(t *testing.T) {
 		}
 		runInWorkplace(t, work, dev, "sh", "-euc", pageBlock(t, "mkdir out\n"))
 		if said := runInWorkplace(t, work, dev, "./client"); said != "5000 EUR\nUPSTREAM_CREDENTIAL_REJECTED\n" {
-			t.Errorf("the client says %s", said)
+			t.Errorf("the client printed %s", said)
 		}
 	})
 	t.Run("JavaScript with proto-loader", func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestAnyOtherLanguageReadsTheDescriptors(t *testing.T) {
 		}
 		script := strings.ReplaceAll(pageBlock(t, "const grpc"), "localhost:50051", dev["EASEL_ADDR"])
 		if said := runInWorkplace(t, workplace(t), dev, node, "-e", script); !strings.Contains(said, "balanceCents: 5000") {
-			t.Errorf("the client says %s", said)
+			t.Errorf("the client printed %s", said)
 		}
 	})
 }

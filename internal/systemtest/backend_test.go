@@ -49,7 +49,7 @@ func TestABackendStreamsAWatchOnToABrowser(t *testing.T) {
 			t.Fatal(err)
 		}
 		if media := answer.Header.Get("Content-Type"); media != "text/event-stream" {
-			t.Errorf("it streams %s", media)
+			t.Errorf("the stream has the media type %s", media)
 		}
 		if !leaves {
 			events, err := io.ReadAll(answer.Body)

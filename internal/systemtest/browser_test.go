@@ -220,7 +220,7 @@ func (b *browser) until(what, expression string) {
 	for deadline := time.Now().Add(time.Minute); b.value("!!("+expression+")") != true; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			b.picture("failure")
-			b.t.Fatalf("no %s; the page says\n%.3000s\n%s", what, b.value("document.body.innerText"), strings.Join(b.complaints(), "\n"))
+			b.t.Fatalf("no %s; the page shows\n%.3000s\n%s", what, b.value("document.body.innerText"), strings.Join(b.complaints(), "\n"))
 		}
 	}
 }

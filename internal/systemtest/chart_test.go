@@ -111,7 +111,7 @@ func TestTheChartMakesWhatItsValuesAskFor(t *testing.T) {
 		kinds, made := readManifests(t, text)
 		slices.Sort(kinds)
 		if slices.Sort(want); !slices.Equal(kinds, want) {
-			t.Errorf("%s makes %v, want %v", values, kinds, want)
+			t.Errorf("%s renders %v, want %v", values, kinds, want)
 		}
 		c := made.Containers[0]
 		if made.Token != (values == "all.yaml") || !made.SecurityContext.NonRoot || !c.SecurityContext.ReadOnly || c.SecurityContext.Escalation || !slices.Equal(c.Args, []string{"serve"}) {
@@ -324,7 +324,7 @@ func TestTheSchemaOfTheChartKnowsEverySettingAndEveryValue(t *testing.T) {
 	free := schema.Properties["settings"].PropertyNames.Enum
 	for _, name := range settings(t, "serve") {
 		if slices.Contains(own, name) == slices.Contains(free, name) {
-			t.Errorf("%s must be either the chart's own or one of settings", name)
+			t.Errorf("%s must be either set by the chart's templates or allowed in settings, and not both", name)
 		}
 	}
 	var values map[string]any
@@ -334,18 +334,18 @@ func TestTheSchemaOfTheChartKnowsEverySettingAndEveryValue(t *testing.T) {
 	for name, value := range values {
 		known, ok := schema.Properties[name]
 		if !ok {
-			t.Errorf("the schema does not know %s", name)
+			t.Errorf("the schema lacks %s", name)
 		}
 		inner, _ := value.(map[string]any)
 		for part := range inner {
 			if _, ok := known.Properties[part]; !ok && len(known.Properties) > 0 {
-				t.Errorf("the schema does not know %s.%s", name, part)
+				t.Errorf("the schema lacks %s.%s", name, part)
 			}
 		}
 	}
 	for name := range schema.Properties {
 		if _, ok := values[name]; !ok && name != "global" {
-			t.Errorf("values.yaml does not name %s", name)
+			t.Errorf("values.yaml lacks %s", name)
 		}
 	}
 }

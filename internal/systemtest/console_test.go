@@ -88,7 +88,7 @@ func (s *studio) order(caller, model string, inputs map[string]any, labels map[s
 		s.t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode == http.StatusTooManyRequests { // a busy machine
+	if answer.StatusCode == http.StatusTooManyRequests { // the server is overloaded
 		time.Sleep(time.Second) // the delay of RetryInfo
 		s.order(caller, model, inputs, labels)
 		return
@@ -128,7 +128,7 @@ complaints:
 		s.t.Errorf("the browser complains: %s", complaint)
 	}
 	if others := b.foreignRequests(s.rest); len(others) > 0 {
-		s.t.Errorf("the console asked %q", others)
+		s.t.Errorf("the console sent requests to %q", others)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestTheConsoleOrdersARenderThatBecomesAPicture(t *testing.T) {
 	b.until("picture", `document.querySelector('.outcome img.drawn')`)
 	b.picture("console-placed")
 	if kept := b.value(`Object.keys(sessionStorage).sort().concat(Object.keys(localStorage), document.cookie).join()`); kept != "easel.session,easel.token," {
-		t.Errorf("the browser keeps %v", kept)
+		t.Errorf("the browser stores %v", kept)
 	}
 	b.press("link to the render", `document.querySelector('.outcome a')`)
 	b.until("large picture", `document.querySelector('.large img.drawn')`)
@@ -200,7 +200,7 @@ func TestTheConsoleOrdersWithAnAPIKey(t *testing.T) {
 	s.calm(b)
 }
 
-// sameOrder runs the programs that a render shows, as far as they need nothing but a shell and Python.
+// sameOrder checks the commands and the program that the console shows for a render. It needs only a shell and Python.
 func (s *studio) sameOrder(b *browser) {
 	s.t.Helper()
 	const code = `document.querySelector('pre').textContent`
@@ -247,7 +247,7 @@ func fits(b *browser, views ...string) {
 	}
 }
 
-// wantNames checks the names that a screen reader says.
+// wantNames checks the names that a screen reader announces.
 func (b *browser) wantNames(view string) {
 	b.t.Helper()
 	var tree struct {
@@ -290,7 +290,7 @@ func (b *browser) tab(what, element string) {
 			b.t.Errorf("the focus is invisible on %v", b.value(`document.activeElement.outerHTML`))
 		}
 	}
-	b.t.Fatalf("the %s has no place in the order of the focus", what)
+	b.t.Fatalf("Tab does not reach the %s", what)
 }
 
 func TestTheConsoleWorksWithTheKeyboard(t *testing.T) {
@@ -424,7 +424,7 @@ func TestTheConsoleSaysWhyABudgetRefusesAnOrder(t *testing.T) {
 	b.until("amounts", `/remaining €0\.05/.test(document.querySelector('.problem').innerText)`)
 	b.picture("console-refused")
 	if b.value(`sessionStorage.getItem('easel.order')`) != nil {
-		t.Error("an order that was not placed is kept")
+		t.Error("an order that was not placed is still stored")
 	}
 	s.calm(b, "status of 402")
 }
@@ -437,7 +437,7 @@ func TestTheConsoleAsksForAnotherTokenWhenItsTokenIsWithdrawn(t *testing.T) {
 	b.until("form to sign in", `document.querySelector('#token') && document.querySelector('.problem').innerText.includes('CALLER_UNKNOWN')`)
 	b.picture("console-withdrawn")
 	if b.value(`sessionStorage.getItem('easel.token')`) != nil {
-		t.Error("a withdrawn token is kept")
+		t.Error("a withdrawn token is still stored")
 	}
 	s.calm(b, "status of 401")
 }
@@ -478,14 +478,14 @@ func TestTheConsoleSendsAnOrderOfUnknownOutcomeAgain(t *testing.T) {
 	b.value(`void (location.hash = '#/order/studio/haiku')`)
 	b.until("text", `document.querySelector('.outcome blockquote')`)
 	if kept := b.value(`sessionStorage.getItem('easel.order')`); kept != nil {
-		t.Errorf("the browser keeps %v although the outcome is known", kept)
+		t.Errorf("the browser still stores %v although the outcome is known", kept)
 	}
 	b.value(`void (location.hash = '#/gallery')`)
 	b.until("one card", `document.querySelectorAll('.card').length === 1 && document.querySelector('#live').textContent === 'Live'`)
 	s.calm(b, "ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "status of 503")
 }
 
-// TestScreenshotsOfTheConsole writes the screenshots into the directory EASEL_SCREENSHOTS, if it is set: see make screenshots.
+// TestScreenshotsOfTheConsole writes the screenshots to the directory in EASEL_SCREENSHOTS, which 'make screenshots' sets.
 func TestScreenshotsOfTheConsole(t *testing.T) {
 	directory := os.Getenv("EASEL_SCREENSHOTS")
 	if directory == "" {
@@ -522,7 +522,7 @@ func TestScreenshotsOfTheConsole(t *testing.T) {
 	}
 }
 
-// screenshots are the windows of the screenshots: one for each view, and together both widths and both schemes.
+// screenshots lists the windows of the screenshots. Each view has one. Together they cover both widths and both color schemes.
 var screenshots = []struct {
 	view, scheme  string
 	width, height int
@@ -570,10 +570,10 @@ func (b *browser) show(view string) {
 	}
 }
 
-// maxScreenshotBytes is the largest screenshot for the README.
+// maxScreenshotBytes is the maximum size of a screenshot for the README.
 const maxScreenshotBytes = 300 << 10
 
-// save writes a screenshot with 256 colors and the best compression, after the transitions of the page.
+// save waits for the page's transitions, and then writes a screenshot with 256 colors and the best compression.
 func save(b *browser, file string) {
 	b.t.Helper()
 	b.value(`Promise.all(document.getAnimations().filter(a => a.effect.getComputedTiming().iterations !== Infinity).map(a => a.finished)).then(() => {})`)
@@ -632,7 +632,7 @@ func paletted(picture image.Image) *image.Paletted {
 	return out
 }
 
-// colorBox is a box of colors, with the channel in which it is widest and the weight of this width.
+// colorBox is a group of colors. channel is the color channel in which they differ most, and weight measures this difference.
 type colorBox struct {
 	colors  []colorCount
 	channel int
@@ -654,7 +654,7 @@ func newColorBox(colors []colorCount) colorBox {
 	return box
 }
 
-// boxes divides colors into at most most boxes. It halves the box with the largest weight first.
+// boxes divides colors into boxes, whose maximum number is most. It halves the box with the largest weight first.
 func boxes(all []colorCount, most int) (divided [][]colorCount) {
 	if len(all) == 0 {
 		return nil

@@ -96,7 +96,7 @@ func TestTheProxiesBelowDeployWaitLongerThanACallIsSilent(t *testing.T) {
 	limits := readFile(t, "docs", "contract.md")
 	for _, row := range []string{"before a heartbeat is sent, 1 to 60 s. If unset", "| `wait_timeout` | Duration | Maximum time to wait for an unfinished render, up to 10 minutes."} {
 		if !strings.Contains(limits, row) {
-			t.Fatalf("docs/contract.md does not say %q", row)
+			t.Fatalf("docs/contract.md does not contain %q", row)
 		}
 	}
 	for path, pattern := range map[string]string{
@@ -139,7 +139,7 @@ func TestTheProgramIsStatic(t *testing.T) {
 	defer file.Close()
 	loader := slices.ContainsFunc(file.Progs, func(part *elf.Prog) bool { return part.Type == elf.PT_INTERP })
 	if needed, err := file.ImportedLibraries(); loader || err == nil && len(needed) > 0 {
-		t.Errorf("it needs %v, and a loader: %v", needed, loader)
+		t.Errorf("the program needs the libraries %v, and a loader: %v", needed, loader)
 	}
 }
 
@@ -264,7 +264,7 @@ func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 	}
 }
 
-// copies returns those of a server's settings that locate its copies of results.
+// copies returns the settings with which another command can access a server's copies of results.
 func copies(server map[string]string) map[string]string {
 	named := maps.Clone(server)
 	maps.DeleteFunc(named, func(name, _ string) bool {

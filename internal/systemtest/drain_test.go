@@ -61,7 +61,7 @@ func TestSIGTERMTellsFiveThousandWatchesAndEndsWithinTenSeconds(t *testing.T) { 
 	code := served.Stop()
 	all.Wait()
 	if code != exitOK {
-		t.Errorf("the process ended with %d", code)
+		t.Errorf("the process exited with %d", code)
 	}
 	took := time.Since(began)
 	t.Logf("%d of %d watches were notified, and the process had ended after %v", told.Load(), watches, took)

@@ -18,7 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// proxies has a function for each proxy in deploy/. It starts the proxy in front of the server in env.
+// proxies has a function for each proxy in deploy/. The function starts the proxy in front of the server in env.
 var proxies = map[string]func(t *testing.T, env map[string]string, swaps ...[2]string) proxied{"nginx": nginxBefore, "Envoy": envoyBefore}
 
 // envoyBefore starts Envoy with deploy/envoy/envoy.yaml in front of the server in env. Envoy listens on a loopback
@@ -112,11 +112,11 @@ func TestProxiesLimitOneAddress(t *testing.T) {
 			defer leave()
 			for n, ctx := range []context.Context{first, t.Context(), t.Context()} {
 				if status := p.open(ctx, t); status != http.StatusOK {
-					t.Fatalf("watch %d is answered with %d", n+1, status)
+					t.Fatalf("watch %d returned %d", n+1, status)
 				}
 			}
 			if status := p.open(t.Context(), t); status != row.past {
-				t.Errorf("watch 4 is answered with %d", status)
+				t.Errorf("watch 4 returned %d", status)
 			}
 			if leave(); row.frees {
 				waitFor(t, "room after a watch has ended", func() bool { return p.open(t.Context(), t) == http.StatusOK }, func() string { return "" })

@@ -77,7 +77,7 @@ func TestPhotoOfTheMaximumSizeIsOrdered(t *testing.T) {
 // TestPhotosAreOrderedConcurrently measures the memory for docs/operators.md, with -photos 50.
 func TestPhotosAreOrderedConcurrently(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it sends large orders")
+		t.Skip("this test sends large orders")
 	}
 	server, client := startForPhotos(t)
 	inputs := largeInputs(maxInputs)

@@ -74,7 +74,7 @@ func TestThePasswordOfTheLedgerIsInNothingThatTheProcessSays(t *testing.T) { // 
 	read("/orders", http.StatusServiceUnavailable)
 	read("/status.json", http.StatusOK)
 	if code := served.Stop(); code != exitOK {
-		t.Errorf("it ended with %d", code)
+		t.Errorf("the server exited with %d", code)
 	}
 	if collector.text.Len() < 1000 {
 		t.Errorf("only %d bytes of telemetry, which is too little for this test", collector.text.Len())

@@ -48,7 +48,7 @@ func (l logLine) holdCall(t *testing.T) {
 	}
 }
 
-// Each call has one log line with its generation, model, order and idempotency key. At debug level, each poll, claim
+// Each call has one log line with its generation, model, order and idempotency key. At debug level, each poll, lease
 // and attempt also has a log line, in the same trace as its cause.
 func TestTheLogIsSearchedByGenerationModelOrderAndKey(t *testing.T) {
 	t.Parallel()
@@ -83,29 +83,29 @@ func TestTheLogIsSearchedByGenerationModelOrderAndKey(t *testing.T) {
 				traces[l.TraceID] = true
 			}
 			if strings.HasPrefix(l.Msg, "order ") && (!strings.HasPrefix(l.Order, "ord_") || l.Model != "studio/haiku" || l.IdempotencyKey != "monday") {
-				t.Errorf("a line of an order names %+v", l)
+				t.Errorf("a log line about an order has %+v", l)
 			}
 		case method == "CreateGeneration":
 			orders[l.Order] = true
 			if l.Generation != id || l.Model != "studio/haiku" || !strings.HasPrefix(l.Order, "ord_") || l.IdempotencyKey != "monday" {
-				t.Errorf("the line of an order names %+v", l)
+				t.Errorf("the log line of CreateGeneration has %+v", l)
 			}
 			delete(traces, l.TraceID)
 		case method == "GetGeneration", method == "WatchGeneration", method == "DeleteGeneration":
 			if said[method]++; l.Generation != id || method == "GetGeneration" && l.Model != "studio/haiku" {
-				t.Errorf("the line of %s names %+v", method, l)
+				t.Errorf("the log line of %s has %+v", method, l)
 			}
 		}
 	}
 	if len(orders) != 1 || len(traces) != 0 {
-		t.Errorf("%d orders are named, and attempts are in the traces %v, which are of no call", len(orders), traces)
+		t.Errorf("the log has %d orders, and attempts in the traces %v, which have no call", len(orders), traces)
 	}
 	for _, line := range []string{
 		"order lease acquired", "order lease renewal requested", "order attempt failed", "order attempt succeeded",
 		"poll", "the catalog was asked", "catalog failed", "GetGeneration", "WatchGeneration", "DeleteGeneration",
 	} {
 		if said[line] == 0 {
-			t.Errorf("no line says %q: %v", line, said)
+			t.Errorf("no log line has the message %q: %v", line, said)
 		}
 	}
 	f.withoutKeys(f.served.Stderr.String())

@@ -143,7 +143,7 @@ func TestTheModulesThatArePublishedAgreeOnAVersion(t *testing.T) {
 			}
 		}
 		if len(found.Replace) > 0 {
-			t.Errorf("go install takes no module with a replace directive: %s", dir)
+			t.Errorf("go install rejects a module with a replace directive: %s", dir)
 		}
 		if dir != "." && !strings.HasPrefix(found.Go, "1.24") {
 			t.Errorf("%s forces its importers to use Go %s", dir, found.Go)
@@ -152,7 +152,7 @@ func TestTheModulesThatArePublishedAgreeOnAVersion(t *testing.T) {
 	versions[proctest.Find(t, `(?m)^appVersion: (v\S+)$`, readFile(t, "deploy", "helm", "easel", "Chart.yaml"))] = true
 	versions["v"+proctest.Find(t, `(?m)^version: (\S+)$`, readFile(t, "deploy", "helm", "easel", "Chart.yaml"))] = true
 	if len(versions) != 1 {
-		t.Errorf("the modules and the chart name the versions %v: make version names one", versions)
+		t.Errorf("the modules and the chart have the versions %v; set a single version with make version", versions)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestTheModulesAreInstalledAndImportedFromAProxy(t *testing.T) {
 		linked[strings.TrimSpace(path)] = true
 	}
 	found := readModule(t, fresh)
-	t.Logf("who imports the client requires %d modules, and %d are linked; the graph has %d, most of them required by gRPC and never fetched",
+	t.Logf("an importer of the client requires %d modules, and links %d; the graph has %d, but most are required only by gRPC and never downloaded",
 		len(found.Require), len(linked)-1, strings.Count(goCommand(t, fresh, proxy, "list", "-m", "all"), "\n"))
 	if len(found.Require) > 15 || !strings.HasPrefix(found.Go, "1.24") {
 		t.Errorf("an importer of the client requires %d modules and Go %s", len(found.Require), found.Go)

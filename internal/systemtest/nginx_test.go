@@ -146,7 +146,7 @@ func (p proxied) get(t *testing.T, path, accept string) *http.Response {
 	}
 	t.Cleanup(func() { answer.Body.Close() })
 	if answer.StatusCode != http.StatusOK {
-		t.Fatalf("GET %s is answered %s", path, answer.Status)
+		t.Fatalf("GET %s returned %s", path, answer.Status)
 	}
 	return answer
 }
@@ -182,7 +182,7 @@ func TestAWatchWhoseHeartbeatsAreTooFarApartIsEndedByNginx(t *testing.T) {
 	for {
 		if _, err := stream.Recv(); err != nil {
 			if code := status.Code(err); code == codes.OK || code == codes.DeadlineExceeded {
-				t.Errorf("it ended with %v", err)
+				t.Errorf("the watch ended with %v", err)
 			}
 			return
 		}
@@ -270,11 +270,11 @@ func TestADownloadThatWaitsForItsRenderPassesNginxWhole(t *testing.T) {
 	}
 	outlasted(t, began)
 	if got := hex.EncodeToString(sum.Sum(nil)); size == 0 || got != said {
-		t.Errorf("%d bytes came, with the sum %s; the server says %s", size, got, said)
+		t.Errorf("received %d bytes with the checksum %s; the server reports %s", size, got, said)
 	}
 	rest := sha256.New()
 	if n, err := io.Copy(rest, p.get(t, "/v1/generations/"+id+"/content", "*/*").Body); err != nil || n != size || hex.EncodeToString(rest.Sum(nil)) != said {
-		t.Errorf("over REST %d bytes came with the sum %x: %v", n, rest.Sum(nil), err)
+		t.Errorf("over REST, received %d bytes with the checksum %x: %v", n, rest.Sum(nil), err)
 	}
 }
 
@@ -298,6 +298,6 @@ func TestNginxReachesAnEaselThatHasACertificate(t *testing.T) {
 	p.order(t, "over-tls")
 	var list struct{ Generations []struct{} }
 	if err := json.NewDecoder(p.get(t, "/v1/generations", "application/json").Body).Decode(&list); err != nil || len(list.Generations) != 1 {
-		t.Errorf("over REST %d renders came: %v", len(list.Generations), err)
+		t.Errorf("over REST, received %d renders: %v", len(list.Generations), err)
 	}
 }

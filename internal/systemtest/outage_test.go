@@ -20,7 +20,7 @@ func (f *facility) troubles() (all []string) {
 	return all
 }
 
-// logs returns how often the log has a message.
+// logs returns the number of log lines with a message.
 func (f *facility) logs(message string) int {
 	return strings.Count(f.served.Stderr.String(), `"msg":"`+message+`"`)
 }

@@ -35,7 +35,7 @@ func TestThePageIsDrawnWithoutAnErrorAndAsksNobodyElse(t *testing.T) {
 				t.Errorf("the browser complains:\n%s", strings.Join(complaints, "\n"))
 			}
 			if others := b.foreignRequests(dev["REST"]); len(others) > 0 {
-				t.Errorf("the page asked %q", others)
+				t.Errorf("the page sent requests to %q", others)
 			}
 		})
 	}
@@ -67,13 +67,13 @@ func TestCallsCanBeTriedFromThePageWithAKeyThatIsKeptNowhere(t *testing.T) {
 			b.picture(call.name)
 			kept := fmt.Sprint(b.value(`(async () => JSON.stringify([{...localStorage}, {...sessionStorage}, await indexedDB.databases(), document.cookie]))()`))
 			if strings.Contains(kept, dev["EASEL_API_KEY"]) || !strings.HasSuffix(kept, `{},[],""]`) {
-				t.Errorf("the browser keeps %s", kept)
+				t.Errorf("the browser stores %s", kept)
 			}
 			if complaints := b.complaints(); len(complaints) > 0 {
 				t.Errorf("the browser complains:\n%s", strings.Join(complaints, "\n"))
 			}
 			if others := b.foreignRequests(dev["REST"]); len(others) > 0 {
-				t.Errorf("the page asked %q", others)
+				t.Errorf("the page sent requests to %q", others)
 			}
 		})
 	}

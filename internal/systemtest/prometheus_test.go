@@ -101,7 +101,7 @@ func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
 		}
 	}
 	if evaluated < 20 {
-		t.Errorf("only %d rules are there", evaluated)
+		t.Errorf("only %d rules were evaluated", evaluated)
 	}
 }
 
@@ -128,6 +128,6 @@ func (p *prometheus) mostPanelsAreAnswered() bool {
 			}
 		}
 	}
-	p.t.Logf("%d of %d queries of the dashboard have an answer", answered, all)
+	p.t.Logf("%d of the dashboard's %d queries have a result", answered, all)
 	return answered*3 >= all*2
 }

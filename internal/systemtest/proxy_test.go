@@ -132,7 +132,7 @@ func TestTheCatalogIsReachedThroughTheProxyOfTheEnvironment(t *testing.T) {
 			logs := served.Stderr.String()
 			asked, sent := proxy.requests()
 			if got.exit != test.exit || (len(asked) > 0) != test.proxied {
-				t.Errorf("exit %d, %d requests of the proxy\n%s%s", got.exit, len(asked), got.stdout, got.stderr)
+				t.Errorf("exit %d, %d requests to the proxy\n%s%s", got.exit, len(asked), got.stdout, got.stderr)
 			}
 			if strings.Contains(sent, apiKey) || strings.Contains(sent, base64.StdEncoding.EncodeToString([]byte(apiKey))) {
 				t.Errorf("the API key was sent to the proxy: %s", sent)
@@ -140,7 +140,7 @@ func TestTheCatalogIsReachedThroughTheProxyOfTheEnvironment(t *testing.T) {
 			for _, r := range asked {
 				basic := "Basic " + base64.StdEncoding.EncodeToString([]byte("me:hunter2"))
 				if r.Method != http.MethodConnect || r.Host != "catalog.example:443" || r.Header.Get("Proxy-Authorization") != basic || r.Header.Get("Authorization") != "" {
-					t.Errorf("the proxy was asked %s %s, with %v", r.Method, r.Host, r.Header)
+					t.Errorf("the proxy received %s %s, with %v", r.Method, r.Host, r.Header)
 				}
 			}
 			if strings.Contains(logs, `"proxy":"`+proxy.addr) != test.proxied || strings.Contains(logs, "hunter2") {

@@ -176,12 +176,12 @@ func TestPublishingAgainFinishesWhatBrokeOff(t *testing.T) {
 	p := newPublishing(t)
 	p.registries.refuseBundles(true)
 	if said, ok := p.run(t, p.addresses()); ok || p.registries.uploads() != "PyPI 1, npm 1, Central 0" {
-		t.Fatalf("Central refused; succeeded: %v, taken: %s\n%s", ok, p.registries.uploads(), said)
+		t.Fatalf("Central rejects the bundle; succeeded: %v, uploads: %s\n%s", ok, p.registries.uploads(), said)
 	}
 	p.registries.refuseBundles(false)
 	for range 2 {
 		if said, ok := p.run(t, p.addresses()); !ok || p.registries.uploads() != "PyPI 1, npm 1, Central 1" {
-			t.Fatalf("Central accepts; succeeded: %v, taken: %s\n%s", ok, p.registries.uploads(), said)
+			t.Fatalf("Central accepts the bundle; succeeded: %v, uploads: %s\n%s", ok, p.registries.uploads(), said)
 		}
 	}
 	p.registries.hold(t, p.packages)
@@ -224,7 +224,7 @@ func (p *publishing) keepsSecrets(t *testing.T) {
 	for place, text := range places {
 		for _, secret := range secrets {
 			if strings.Contains(text, secret) {
-				t.Errorf("%s has the secret %s", place, secret)
+				t.Errorf("%s contains the secret %s", place, secret)
 			}
 		}
 	}
@@ -247,7 +247,7 @@ func TestPublishingTakesNoOtherBytesForThoseThatAreThere(t *testing.T) {
 			}
 			write(t, filepath.Join(p.dir, ".build", "packages", name), other)
 			if said, ok := p.run(t, p.addresses()); ok || !strings.Contains(said, "has other bytes of v1.2.3-rc.1") || p.registries.uploads() != "PyPI 1, npm 1, Central 1" {
-				t.Errorf("succeeded: %v, taken: %s\n%s", ok, p.registries.uploads(), said)
+				t.Errorf("succeeded: %v, uploads: %s\n%s", ok, p.registries.uploads(), said)
 			}
 		})
 	}
@@ -272,6 +272,6 @@ func TestPublishingRunsNoOtherNpmThanTheOneItNames(t *testing.T) {
 	p := newPublishing(t)
 	write(t, filepath.Join(p.dir, ".ci", "npm.sha512"), strings.Replace(readFile(t, ".ci", "npm.sha512"), "e", "f", 1))
 	if said, ok := p.run(t, p.addresses()); ok || !strings.Contains(said, "did NOT match") || p.registries.uploads() != "PyPI 1, npm 0, Central 0" {
-		t.Errorf("succeeded: %v, taken: %s\n%s", ok, p.registries.uploads(), said)
+		t.Errorf("succeeded: %v, uploads: %s\n%s", ok, p.registries.uploads(), said)
 	}
 }

@@ -55,10 +55,10 @@ func TestARealCollectorHandsOnTheTraceOfAJobAndTheMetrics(t *testing.T) {
 	s := startExporting(t, "http://"+endpoint, nil)
 	id := s.job(t)
 	if code := s.served.Stop(); code != exitOK {
-		t.Fatalf("easel ended with %d\n%s", code, s.served.Stderr)
+		t.Fatalf("easel exited with %d\n%s", code, s.served.Stderr)
 	}
 	if code := between.Stop(); code != 0 { // before it exits, the Collector forwards everything that it has received
-		t.Fatalf("the Collector ended with %d\n%s", code, between.Stderr)
+		t.Fatalf("the Collector exited with %d\n%s", code, between.Stderr)
 	}
 	if strings.Contains(s.served.Stderr.String(), "OpenTelemetry reports an error") {
 		t.Errorf("the Collector did not accept everything:\n%s", s.served.Stderr)

@@ -140,8 +140,8 @@ func (r *registries) refuse(w http.ResponseWriter, q *http.Request, status int) 
 	w.WriteHeader(status)
 }
 
-// identityFor returns an identity token with readable claims. It says that the repository is private, because packages
-// from a private repository have no provenance, which only GitHub could sign.
+// identityFor returns an identity token with readable claims. They state that the repository is private, because packages
+// from a public repository get a provenance, which only GitHub can sign.
 func identityFor(audience string) string {
 	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"aud": "` + audience + `", "repository_visibility": "private"}`))
 	return "e30." + claims + ".secret-signature"
@@ -290,7 +290,7 @@ func (r *registries) secrets() []string {
 	return append(lines[2:len(lines)-2], githubToken, requestToken, portalPassword, portal(), passphrase, mintedByPyPI, mintedByNPM, "secret-signature")
 }
 
-// hold compares the uploads to all registries with the packages.
+// hold compares each registry's uploads with the packages.
 func (r *registries) hold(t *testing.T, packages map[string]string) {
 	t.Helper()
 	want := wheelUpload{"easel_grpc-1.2.3rc1-py3-none-any.whl", packages["easel_grpc-1.2.3rc1-py3-none-any.whl"], map[string][]string{
@@ -335,7 +335,7 @@ func (r *registries) holdBundle(t *testing.T, packages map[string]string) {
 		r.gpg(t, home, "--verify", filepath.Join(home, name+".asc"), filepath.Join(home, name))
 		//nolint:gosec // Maven Central requires these checksums
 		if files[name] != content || files[name+".md5"] != fmt.Sprintf("%x\n", md5.Sum([]byte(content))) || files[name+".sha1"] != fmt.Sprintf("%x\n", sha1.Sum([]byte(content))) {
-			t.Errorf("Central has other bytes or sums of %s", name)
+			t.Errorf("Central has different content or checksums for %s", name)
 		}
 	}
 	if len(files) != 4*len(want) {

@@ -49,7 +49,7 @@ func TestEveryActionOfAWorkflowIsPinnedByItsCommit(t *testing.T) {
 	used := 0
 	for name, w := range workflows(t) {
 		if w.Permissions == nil {
-			t.Errorf("%s takes all permissions", name)
+			t.Errorf("%s does not limit its permissions", name)
 		}
 		for line := range strings.Lines(readFile(t, ".github", "workflows", name)) {
 			if !strings.Contains(line, "uses:") {
@@ -117,6 +117,6 @@ func TestAReleaseIsBuiltAsTheMakefileBuilds(t *testing.T) {
 		}
 	}
 	if !slices.Equal(b.Env, []string{"CGO_ENABLED=0"}) || !slices.Equal(b.GOOS, []string{"linux", "darwin"}) || !slices.Equal(b.GOARCH, []string{"amd64", "arm64"}) || len(config.SBOMs) != 1 {
-		t.Errorf("it is %+v", config)
+		t.Errorf("the release configuration is %+v", config)
 	}
 }

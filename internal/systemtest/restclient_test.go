@@ -41,6 +41,6 @@ func TestAClientThatIsMadeFromTheDocumentOrders(t *testing.T) {
 	run("node_modules/openapi-typescript/bin/cli.js", document, "--output", "easel.d.ts")
 	run("node_modules/typescript/bin/tsc")
 	if said := run("dist/order.js"); said != "STATE_SUCCEEDED hills image/png true\n400 3 true\n" {
-		t.Errorf("the client says %s", said)
+		t.Errorf("the client printed %s", said)
 	}
 }

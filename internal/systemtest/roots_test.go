@@ -27,8 +27,8 @@ func TestOnlyCallsAndWorkAreRootsOfTraces(t *testing.T) {
 	}
 }
 
-// work runs a server until it has served calls, polled, found out the unknown outcome of an order, and failed to
-// deliver an event.
+// work runs a server until it has served calls, polled, determined the outcome of an order after it was unknown, and
+// failed to deliver an event.
 func work(t *testing.T, ledger string, collector *collector) {
 	t.Helper()
 	f := newCatalog(t, 1, "--speed", "10")

@@ -169,7 +169,7 @@ func TestAKeyIsInNothingThatTheProcessSays(t *testing.T) { // faults X3, U22
 			callEverything(t, bird, served, token)
 			searchProcess(t, served)
 			if code := served.Stop(); code != exitOK {
-				t.Errorf("it ended with %d", code)
+				t.Errorf("the server exited with %d", code)
 			}
 			text := served.Stderr.String()
 			if !strings.Contains(text, `"msg":"call"`) || collector.text.Len() < 10_000 {
@@ -213,7 +213,7 @@ func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token 
 			calls.Go(func() {
 				seen, messages, err := one.overGRPC(bearing(t, token, limit), conn, one.request(id, key))
 				if mode == "succeeded" && (messages == 0 || err != nil) {
-					t.Errorf("%s, %s: no answer to search: %v", mode, one.name, err)
+					t.Errorf("%s, %s: no response to search: %v", mode, one.name, err)
 				}
 				search(t, "gRPC, "+mode+", "+one.name, seen)
 			})

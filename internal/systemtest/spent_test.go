@@ -38,15 +38,15 @@ func TestWhatIsSpentIsCountedOnceForAKeyThatTheProcessKnowsAndAgainAfterARestart
 	order()
 	cost := before - f.balance()
 	if cost <= 0 || spent() != cost {
-		t.Errorf("one key sent twice cost %v cents, and %v are measured", cost, spent())
+		t.Errorf("an order that was sent twice cost %v cents, but the metric shows %v", cost, spent())
 	}
 	f.served.Stop()
 	f.serve(nil)
 	if spent() != 0 {
-		t.Errorf("%v cents are measured before anything is ordered", spent())
+		t.Errorf("the metric shows %v cents before the first order", spent())
 	}
 	order() // the response does not show that the order was a repeat
 	if charged := before - f.balance(); charged != cost || spent() != cost {
-		t.Errorf("sent to a new process, the key costs %v cents, and the new process measures %v", charged, spent())
+		t.Errorf("an order that was repeated to a new process cost %v cents, and the metric of this process shows %v", charged, spent())
 	}
 }

@@ -123,7 +123,7 @@ func (c *collector) holdJob(t *testing.T, key, id string) {
 		}
 	}
 	if !c.metrics["rpc.server.call.duration"] || !c.metrics["easel.polls"] {
-		t.Errorf("the metrics %v came", c.metrics)
+		t.Errorf("the received metrics are %v", c.metrics)
 	}
 }
 

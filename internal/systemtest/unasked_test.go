@@ -53,10 +53,10 @@ func TestWhatACatalogSendsUnaskedIsPrintedNowhere(t *testing.T) { // fault X3
 		}
 	}
 	if code := served.Stop(); code != exitOK {
-		t.Fatalf("it ended with %d", code)
+		t.Fatalf("the server exited with %d", code)
 	}
 	if text := served.Stderr.String(); strings.Contains(text, "canary") || !strings.Contains(text, "QuoteGeneration") {
-		t.Errorf("the log has what it must not, or not what it must:\n%s", text)
+		t.Errorf("the log contains the catalog's bytes, or lacks the call:\n%s", text)
 	}
 }
 

@@ -35,10 +35,10 @@ func programOf(t *testing.T, commit string) string {
 }
 
 // An older server runs first, then both an older and a current one, then only the current one, and at the end only the
-// older one. Each server finds the other one's orders, and the journal is consistent.
+// older one. The servers find each other's orders, and the journal is consistent.
 func TestAnUpgradeAndTheWayBack(t *testing.T) {
 	if *upgradeFrom == "" {
-		t.Skip("it takes minutes: .ci/nightly")
+		t.Skip("takes minutes; .ci/nightly runs this test")
 	}
 	f, older, database := newCatalog(t, 1, "--speed", "50"), programOf(t, *upgradeFrom), proctest.Database(t)
 	settings := map[string]string{
