@@ -51,7 +51,7 @@ func TestAttackByDNSRebindingWhereAnybodyMayCall(t *testing.T) { // fault A14
 			order := `{"modelId": "studio/haiku", "inputs": {"prompt": "rain"}, "idempotencyKey": "` + host + `"}`
 			answer, _ := request(t, http.MethodPost, "http://"+rest+"/v1/generations", order, "Host", host, "Content-Type", "application/json", "Origin", "http://"+host)
 			if answer.StatusCode != status {
-				t.Errorf("with %q allowed, a page of %s is answered %s, want %d", allowed, host, answer.Status, status)
+				t.Errorf("with %q allowed, a page of %s gets %s, want %d", allowed, host, answer.Status, status)
 			}
 		}
 	}

@@ -122,7 +122,7 @@ func TestAnAPIKeyWhoseAccountIsNotKnownIsNotTakenOver(t *testing.T) { // fault M
 			t.Fatal(err)
 		}
 		if repeat, err := g.begin(t.Context(), held.Known); err != nil || repeat != nil {
-			t.Fatalf("the account is not known: %v", err)
+			t.Fatalf("the account is unknown at startup: %v", err)
 		}
 		for _, row := range []struct {
 			key, inForce string
@@ -132,7 +132,7 @@ func TestAnAPIKeyWhoseAccountIsNotKnownIsNotTakenOver(t *testing.T) { // fault M
 			put(row.key)
 			time.Sleep(accountPause)
 			if held.Reload(); held.Known().Reveal() != row.inForce || (held.Problem() != nil) != (row.key != row.inForce) {
-				t.Errorf("with %s, away %v, in effect is %s, %v", row.key, row.away, held.Known().Reveal(), held.Problem())
+				t.Errorf("with %s, catalog away: %v, the API key in effect is %s, %v", row.key, row.away, held.Known().Reveal(), held.Problem())
 			}
 		}
 	})

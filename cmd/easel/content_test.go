@@ -153,7 +153,7 @@ func TestOnlyAHostThatIsNamedIsAskedForAResult(t *testing.T) {
 	for hosts, want := range map[string]int{"": http.StatusInternalServerError, "127.0.0.1:1": http.StatusServiceUnavailable} {
 		rest := startServe(t, map[string]string{"EASEL_UPSTREAM_URL": upstream.URL, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_CONTENT_HOSTS": hosts}).addr("http")
 		if answer, body := request(t, http.MethodGet, "http://"+rest+"/v1/generations/gen_1/content", ""); answer.StatusCode != want {
-			t.Errorf("with %q it is answered with %s %s", hosts, answer.Status, body)
+			t.Errorf("with %q the response is %s %s", hosts, answer.Status, body)
 		}
 	}
 }

@@ -133,11 +133,11 @@ func TestAReceiverFetchesTheResultThatItIsToldOf(t *testing.T) {
 	order := easelEnv(t.Context(), nil, map[string]string{"EASEL_ADDR": served.addr("grpc"), "EASEL_API_KEY": "poster-token"}, "generate", "studio/landscape", "prompt=sea", "size=64x40", "-q")
 	at := <-delivered
 	if want := public + "/v1/generations/" + strings.TrimSpace(order.stdout) + "/content"; at != want {
-		t.Fatalf("delivered is %q, want %q\n%s", at, want, order.stderr)
+		t.Fatalf("the delivered URL is %q, want %q\n%s", at, want, order.stderr)
 	}
 	answer, body := request(t, http.MethodGet, strings.Replace(at, public, "http://"+served.addr("http"), 1), "", "Authorization", "Bearer poster-token")
 	if answer.StatusCode != http.StatusOK || answer.Header.Get("Easel-Content-Source") != "copy" || !bytes.HasPrefix(body, []byte("\x89PNG")) {
-		t.Errorf("it is answered with %s and %d bytes: %v", answer.Status, len(body), answer.Header)
+		t.Errorf("the response is %s with %d bytes: %v", answer.Status, len(body), answer.Header)
 	}
 }
 

@@ -60,7 +60,7 @@ func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 		t.Helper()
 		got := easelEnv(t.Context(), nil, env, args...)
 		if got.exit != exit || !strings.Contains(got.stdout+got.stderr, want) {
-			t.Errorf("easel %s: exit %d, and not %d with %q\n%s%s", strings.Join(args, " "), got.exit, exit, want, got.stdout, got.stderr)
+			t.Errorf("easel %s: exit %d, want %d with %q\n%s%s", strings.Join(args, " "), got.exit, exit, want, got.stdout, got.stderr)
 		}
 	}
 	call(exitOK, "3.00 EUR", "account")
@@ -105,7 +105,7 @@ func TestTheLongestPollIntervalBoundsTheWaitForAPoll(t *testing.T) {
 			return
 		}
 		if time.Since(begun) > 15*time.Second {
-			t.Fatalf("after %v there were %s", time.Since(begun), counts)
+			t.Fatalf("after %v the polls are %s", time.Since(begun), counts)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func TestAttackOfACatalogOnDoctorAndLogs(t *testing.T) { // fault A15
 		got := easelEnv(t.Context(), nil, map[string]string{"EASEL_API_KEY": "key"}, append([]string{"doctor", "--upstream-url", upstream}, form...)...)
 		terminaltest.WantHarmless(t, fmt.Sprintf("doctor %v", form), got.stdout+got.stderr)
 		if !strings.Contains(got.stdout+got.stderr, `\u001b[2J`) {
-			t.Errorf("doctor %v has shown nothing of it:\n%s%s", form, got.stdout, got.stderr)
+			t.Errorf("doctor %v printed none of the malicious strings:\n%s%s", form, got.stdout, got.stderr)
 		}
 	}
 	served := startServe(t, map[string]string{"EASEL_UPSTREAM_URL": upstream, "EASEL_LOG_LEVEL": "debug"})

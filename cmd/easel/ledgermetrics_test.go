@@ -22,7 +22,7 @@ func TestTheMetricsTellOfTheLedgerInSum(t *testing.T) {
 	})
 	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusOK, "/": http.StatusNotFound, "/orders": http.StatusNotFound, "/status.json": http.StatusNotFound, "/debug/pprof/": http.StatusNotFound} {
 		if answer, body := request(t, http.MethodGet, "http://"+served.addr("metrics")+path, ""); answer.StatusCode != want {
-			t.Errorf("the metrics address answers %s with %s: %s", path, answer.Status, body)
+			t.Errorf("the metrics address responds to %s with %s: %s", path, answer.Status, body)
 		}
 	}
 	_, text := request(t, http.MethodGet, "http://"+served.addr("metrics")+"/metrics", "")

@@ -22,10 +22,10 @@ func TestCountsOfATeamStartAtZero(t *testing.T) {
 	}
 	notifier.take(list)
 	if want := []string{"studio sent", "studio failed", "studio given_up", "* sent", "* failed", "* given_up"}; !slices.Equal(counted, want) {
-		t.Errorf("counted are %q", counted)
+		t.Errorf("the counted deliveries are %q", counted)
 	}
 	if total := notifier.teams.Known()[ledger.AllOwners]; !slices.Equal(total.Thresholds, []int64{50, 90}) || *total.Limits.DailyCents != 100 || !total.Subscribed {
-		t.Errorf("the total budget is notified by %+v", total)
+		t.Errorf("the notification settings of the total budget are %+v", total)
 	}
 	if team := notifier.teams.Known()["studio"]; team.Thresholds != nil {
 		t.Errorf("the team without thresholds has %v", team.Thresholds)

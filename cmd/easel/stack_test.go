@@ -54,7 +54,7 @@ func start(t *testing.T, env map[string]string, ready func(stdout, stderr string
 		case <-r.stderr.written:
 		case code := <-exit:
 			exit <- code
-			t.Fatalf("ended with %d before it was ready\n%s%s", code, r.stdout, r.stderr)
+			t.Fatalf("exited with %d before it was ready\n%s%s", code, r.stdout, r.stderr)
 		case <-limit:
 			t.Fatalf("not ready\n%s%s", r.stdout, r.stderr)
 		}
@@ -85,7 +85,7 @@ func startSandbox(t *testing.T, flags ...string) *running {
 	return start(t, nil, proctest.DevReady, append([]string{"sandbox", "--addr", "127.0.0.1:0"}, flags...)...)
 }
 
-// catalog returns the URL of a sandbox, and host the same without a path.
+// catalog returns the URL of a sandbox's catalog. The method host returns this URL without its path.
 func (r *running) catalog() string {
 	r.Helper()
 	return proctest.Find(r.T, `(http://\S+/catalog)`, r.stdout.String())
@@ -241,13 +241,13 @@ func TestEveryAnswerAsJSONParses(t *testing.T) {
 	made := ask("generate", "studio/landscape", "prompt=sea", "size=64x40", "--watch")
 	id, _ := made["generationId"].(string)
 	if made["state"] != "STATE_SUCCEEDED" || made["terminal"] != true || id == "" {
-		t.Errorf("generate answers %v", made)
+		t.Errorf("generate printed %v", made)
 	}
 	ask("get", id)
 	ask("list")
 	ask("wait", id)
 	if saved := ask("download", id, "--out", dir); saved["path"] == "" || saved["sha256"] == "" || saved["source"] != "catalog" {
-		t.Errorf("download answers %v", saved)
+		t.Errorf("download printed %v", saved)
 	}
 	ask("delete", id)
 	ask("version")

@@ -75,7 +75,7 @@ func TestEveryProgramOfTheGettingStartedWorks(t *testing.T) {
 				said = runIn(t, work, dev, words)
 			}
 			if !strings.Contains(string(said), "SUCCEEDED") {
-				t.Errorf("it says\n%s", said)
+				t.Errorf("the program printed\n%s", said)
 			}
 		})
 	}

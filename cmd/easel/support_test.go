@@ -35,7 +35,7 @@ func TestEachPathThatHasOwnersIsThere(t *testing.T) {
 		}
 		paths++
 		if _, err := os.Stat(filepath.Join("..", "..", filepath.FromSlash(fields[0]))); err != nil || len(fields) < 2 {
-			t.Errorf("%q names no path that is there, or nobody: %v", strings.TrimSpace(line), err)
+			t.Errorf("%q names a missing path or no owner: %v", strings.TrimSpace(line), err)
 		}
 	}
 	if paths == 0 {
