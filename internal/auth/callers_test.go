@@ -144,7 +144,7 @@ func TestACallerWithoutATeamAndAllTogetherHaveBudgets(t *testing.T) {
 		t.Errorf("the caller is %+v", alone)
 	}
 	if total := list.Total; *total.DailyCents != 70 || total.MonthlyCents != nil {
-		t.Errorf("all may spend %+v", total)
+		t.Errorf("the total budget is %+v", total)
 	}
 	_, err := parse("teams: {a: {}}\ncallers: [{name: b, team: a, budget: {daily_cents: 1}}]")
 	if err == nil || !strings.Contains(err.Error(), "has the budget of its team") {

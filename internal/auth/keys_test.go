@@ -68,7 +68,7 @@ func TestKeysComeFromTheirAddressAlone(t *testing.T) {
 		}
 		_, _ = w.Write(keys)
 	}, time.Minute); err != nil {
-		t.Errorf("the good keys: %v", err)
+		t.Errorf("valid keys: %v", err)
 	}
 	for what, row := range map[string]struct {
 		answer http.HandlerFunc

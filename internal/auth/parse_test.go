@@ -146,14 +146,14 @@ callers: [{name: x, operator: maybe},
 		for n, fault := range faults {
 			lines = append(lines, fault.Line)
 			if n < len(row.words) && !strings.Contains(fault.Text, row.words[n]) {
-				t.Errorf("%s: %v does not say %q", row.name, fault, row.words[n])
+				t.Errorf("%s: %v does not contain %q", row.name, fault, row.words[n])
 			}
 		}
 		if !slices.Equal(lines, row.lines) {
 			t.Errorf("%s: faults in lines %v, want %v:\n%s", row.name, lines, row.lines, strings.ReplaceAll(faults.Error(), "; line", "\nline"))
 		}
 		if strings.Contains(faults.Error(), "hunter2") {
-			t.Errorf("%s: the file is repeated: %v", row.name, err)
+			t.Errorf("%s: the error repeats the file's content: %v", row.name, err)
 		}
 	}
 }

@@ -215,7 +215,7 @@ func TestATokenOfAnIssuerNamesItsSubject(t *testing.T) {
 			got, until, err := v.verify(key.sign(t, said, nil))
 			want, end := Subject{"https://issuer.example", said["sub"].(string)}, time.Unix(said["exp"].(int64), 0).Add(leeway)
 			if got != want || !until.Equal(end) || err != nil {
-				t.Errorf("%s, %s: it names %v until %v, %v", algorithm, what, got, until, err)
+				t.Errorf("%s, %s: the token names %v until %v, %v", algorithm, what, got, until, err)
 			}
 		}
 	}
@@ -287,7 +287,7 @@ func TestNoForgedTokenNamesAnybody(t *testing.T) {
 		}
 	}
 	if _, _, err := v.verify(good); err != nil {
-		t.Errorf("the good token: %v", err)
+		t.Errorf("the valid token: %v", err)
 	}
 }
 
@@ -297,11 +297,11 @@ func TestATokenIsOfItsOwnIssuer(t *testing.T) {
 	second.Name = "https://other.example"
 	v, _ := startIssuers(t, first, second)
 	if _, _, err := v.verify(there.sign(t, claims(nil), nil)); !errors.Is(err, errWrongSigned) {
-		t.Errorf("a token by the keys of another issuer: %v", err)
+		t.Errorf("a token that another issuer's key signed: %v", err)
 	}
 	subject, _, err := v.verify(there.sign(t, claims(map[string]any{"iss": "https://other.example"}), nil))
 	if err != nil || subject != (Subject{"https://other.example", "poster"}) {
-		t.Errorf("a token of the other issuer names %v, %v", subject, err)
+		t.Errorf("the other issuer's token names %v, %v", subject, err)
 	}
 }
 
