@@ -124,10 +124,10 @@ func TestARangeIsServedAsHTTPSays(t *testing.T) {
 			s := serveFile(t, f)
 			answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g/content"+test.query, "", test.headers...))
 			if answer.StatusCode != test.code {
-				t.Fatalf("answered %s, want %d", answer.Status, test.code)
+				t.Fatalf("the response is %s, want %d", answer.Status, test.code)
 			}
 			if test.body != nil && body != string(test.body) {
-				t.Errorf("%d bytes that are not the %d wanted", len(body), len(test.body))
+				t.Errorf("received %d bytes that differ from the expected %d", len(body), len(test.body))
 			}
 			if got := answer.Header.Get("Content-Range"); got != test.contentRange {
 				t.Errorf("Content-Range is %q, want %q", got, test.contentRange)
@@ -150,7 +150,7 @@ func TestARangeIsAnsweredWithoutTheBytesBehindIt(t *testing.T) {
 	s := serveFile(t, f)
 	answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g/content", "", "Range: bytes=0-1999"))
 	if answer.StatusCode != http.StatusPartialContent || body != string(fileBytes(tailAt)) {
-		t.Errorf("answered %s with %d bytes", answer.Status, len(body))
+		t.Errorf("the response is %s with %d bytes", answer.Status, len(body))
 	}
 }
 
@@ -188,7 +188,7 @@ func TestHEADSaysTheSameWithoutTheBytes(t *testing.T) {
 	s := serveFile(t, f)
 	answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodHead, "/v1/generations/g/content", "", "Range: bytes=0-1"))
 	if answer.StatusCode != http.StatusOK || answer.ContentLength != 5000 || body != "" || answer.Header.Get("ETag") != `"e1"` {
-		t.Errorf("answered %s with %d bytes of %d, %v", answer.Status, len(body), answer.ContentLength, answer.Header)
+		t.Errorf("the response is %s with %d bytes of %d, %v", answer.Status, len(body), answer.ContentLength, answer.Header)
 	}
 }
 
@@ -200,7 +200,7 @@ func TestAnErrorBeforeTheFirstByteIsAStatus(t *testing.T) {
 	s := serve(t, studio)
 	answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g/content", "", "Range: bytes=1-"))
 	if answer.StatusCode != http.StatusBadRequest {
-		t.Errorf("answered %s", answer.Status)
+		t.Errorf("the response is %s", answer.Status)
 	}
 	servertest.WantError(t, servertest.RESTStatus(t, body).Err(), codes.FailedPrecondition, "CONTENT_NOT_READY")
 }

@@ -47,7 +47,7 @@ func readEvents(t *testing.T, body io.Reader) (events []event) {
 				events, current = append(events, current), event{}
 			}
 		default:
-			t.Errorf("a line of no use: %s", lines.Text())
+			t.Errorf("an unexpected line: %s", lines.Text())
 		}
 	}
 	return events
@@ -143,7 +143,7 @@ func TestAnErrorThatComesSoonHasItsHTTPCode(t *testing.T) {
 		s := serve(t, studio)
 		answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g:watch", "", "Accept: text/event-stream"))
 		if answer.StatusCode != http.StatusNotFound {
-			t.Errorf("answered %s", answer.Status)
+			t.Errorf("the response is %s", answer.Status)
 		}
 		servertest.WantError(t, servertest.RESTStatus(t, body).Err(), codes.NotFound, "GENERATION_NOT_FOUND")
 		answer, body = servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g:watch?heartbeatInterval=1h", ""))
@@ -180,7 +180,7 @@ func TestTheFirstByteComesBeforeTheFirstState(t *testing.T) {
 			}
 			answer.Body.Close()
 			if !strings.Contains(string(body), "GENERATION_NOT_FOUND") {
-				t.Errorf("%s: the error does not come: %s", accept, body)
+				t.Errorf("%s: the error is missing: %s", accept, body)
 			}
 		}
 	})

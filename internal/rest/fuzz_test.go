@@ -97,7 +97,7 @@ func FuzzARESTRequestIsAnsweredOrRefusedAsDocumented(f *testing.F) { // faults I
 		go fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: easel.test\r\nAuthorization: Bearer key\r\nConnection: close\r\n%sContent-Length: %d\r\n\r\n%s", method, path, header, len(body), body)
 		answer, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
 		if err != nil {
-			t.Fatalf("no answer: %v", err)
+			t.Fatalf("no response: %v", err)
 		}
 		defer answer.Body.Close()
 		wantDocumented(t, answer)

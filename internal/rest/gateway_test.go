@@ -36,7 +36,7 @@ func TestOnlyAllowedHeadersBecomeMetadata(t *testing.T) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	// The metadata that gRPC adds to every call, the credential, the client's address, and the trace.
+	// The call must have only gRPC's own metadata, the credential, the client's address and host, and the trace.
 	if want := []string{":authority", "authorization", "content-type", "easel-rest-peer", "grpc-accept-encoding", "traceparent", "user-agent", "x-forwarded-for", "x-forwarded-host"}; !slices.Equal(names, want) {
 		t.Errorf("metadata %q, want %q", names, want)
 	}
@@ -51,7 +51,7 @@ func TestOnlyAllowedHeadersBecomeMetadata(t *testing.T) {
 	}
 	for name := range answer.Header {
 		if strings.HasPrefix(name, "Grpc-") {
-			t.Errorf("the answer has the header %s", name)
+			t.Errorf("the response has the header %s", name)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func TestJSONWritesZeroesAndLeavesOutWhatIsAbsent(t *testing.T) {
 	}
 	for _, absent := range []string{"costCents", "createTime", "file"} {
 		if value, there := fields.Generation[absent]; there {
-			t.Errorf("%s is there: %v", absent, value)
+			t.Errorf("%s is set: %v", absent, value)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func TestARequestThatCannotBeReadIsRefused(t *testing.T) { // fault A10
 			}
 			answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, test.method, test.path, test.body, test.headers...))
 			if answer.StatusCode != test.code {
-				t.Errorf("answered %s, want %d: %s", answer.Status, test.code, body)
+				t.Errorf("the response is %s, want %d: %s", answer.Status, test.code, body)
 			}
 			if got := service.Reason(servertest.RESTStatus(t, body)).String(); got != test.reason {
 				t.Errorf("the reason is %q, want %q: %s", got, test.reason, body)
@@ -197,7 +197,7 @@ func TestAMethodThatIsNotThereIsToldWhichAre(t *testing.T) {
 	}
 	for _, call := range []string{"wait", "watch"} { // the path must not be read as the generation "g:wait"
 		if answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodDelete, "/v1/generations/g:"+call, "")); answer.StatusCode != http.StatusMethodNotAllowed {
-			t.Errorf("DELETE of the path of a %s is answered with %s", call, answer.Status)
+			t.Errorf("DELETE of the path of a %s returned %s", call, answer.Status)
 		}
 	}
 }
@@ -220,7 +220,7 @@ func TestAnIDArrivesAsItWasMeant(t *testing.T) { // fault I3
 	} {
 		answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, path, ""))
 		if answer.StatusCode != http.StatusOK || !strings.Contains(body, want) {
-			t.Errorf("%s is answered %s with %s, want %s", path, answer.Status, body, want)
+			t.Errorf("%s returned %s with %s, want %s", path, answer.Status, body, want)
 		}
 	}
 }

@@ -63,16 +63,16 @@ func TestAttackByDNSRebinding(t *testing.T) { // fault A14
 			for _, host := range test.refused {
 				answer, body := order(host)
 				if answer.StatusCode != http.StatusMisdirectedRequest {
-					t.Errorf("%s is answered %s: %s", host, answer.Status, body)
+					t.Errorf("%s gets %s: %s", host, answer.Status, body)
 				}
 				servertest.WantError(t, servertest.RESTStatus(t, body).Err(), codes.PermissionDenied, "HOST_NOT_ALLOWED")
 			}
 			if orders != 0 {
-				t.Fatalf("%d orders got through", orders)
+				t.Fatalf("%d orders were accepted", orders)
 			}
 			for _, host := range test.served {
 				if answer, body := order(host); answer.StatusCode != http.StatusOK {
-					t.Errorf("%s is answered %s: %s", host, answer.Status, body)
+					t.Errorf("%s gets %s: %s", host, answer.Status, body)
 				}
 			}
 			if orders != len(test.served) {

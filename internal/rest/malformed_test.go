@@ -68,7 +68,7 @@ func TestAnUnreadableRequestNamesItsField(t *testing.T) {
 			answer, text := servertest.Do(t, s.HTTP, servertest.Request(t, method, test.path, test.body, headers...))
 			st := servertest.WantError(t, servertest.RESTStatus(t, text).Err(), codes.InvalidArgument, "INVALID_REQUEST")
 			if answer.StatusCode != http.StatusBadRequest {
-				t.Errorf("it is answered %s with %s", answer.Status, text)
+				t.Errorf("the response is %s with %s", answer.Status, text)
 			}
 			faults := service.Detail[*errdetails.BadRequest](st).GetFieldViolations()
 			if len(faults) != 1 || test.field != "" && faults[0].GetField() != test.field || !strings.Contains(faults[0].GetDescription(), test.says) {

@@ -52,14 +52,14 @@ func TestAQueryParameterThatARequestDoesNotTakeIsRefusedByName(t *testing.T) {
 		answer, text := servertest.Do(t, s.HTTP, servertest.Request(t, test.method, test.path, body))
 		if test.takes == "" {
 			if answer.StatusCode != http.StatusOK {
-				t.Errorf("%s is answered %s: %s", test.path, answer.Status, text)
+				t.Errorf("%s returned %s: %s", test.path, answer.Status, text)
 			}
 			continue
 		}
 		st := servertest.WantError(t, servertest.RESTStatus(t, text).Err(), codes.InvalidArgument, "INVALID_REQUEST")
 		faults := service.Detail[*errdetails.BadRequest](st).GetFieldViolations()
 		if answer.StatusCode != http.StatusBadRequest || len(faults) != 1 || faults[0].GetField() != test.field || !strings.Contains(faults[0].GetDescription(), test.takes) {
-			t.Errorf("%s is answered %s with %v", test.path, answer.Status, faults)
+			t.Errorf("%s returned %s with %v", test.path, answer.Status, faults)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func TestAQueryParameterMayBeSpeltAsInJSONAndAsInTheContract(t *testing.T) {
 		}
 	}
 	if answer, text := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/?from=a-link", "")); answer.StatusCode != http.StatusOK {
-		t.Errorf("a page is answered %s: %s", answer.Status, text)
+		t.Errorf("a page returned %s: %s", answer.Status, text)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestAFilterIsWrittenInTheQuery(t *testing.T) {
 		query := "filter." + model + "=vendor/draw&filter.states=STATE_FAILED&filter.states=STATE_REFUNDED&filter.labels[job]=7&filter.labels%5Bcost.center%5D=a+b&filter.owner=studio"
 		answer, text := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations?"+query, ""))
 		if answer.StatusCode != http.StatusOK || !proto.Equal(asked, want) {
-			t.Errorf("it arrives as %v and is answered %s: %s", asked, answer.Status, text)
+			t.Errorf("the request arrived as %v and returned %s: %s", asked, answer.Status, text)
 		}
 	}
 }

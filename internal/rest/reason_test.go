@@ -26,10 +26,10 @@ func TestEachReasonHasTheHTTPStatusThatItsCommentSays(t *testing.T) {
 			found++
 		}
 		if got := httpCodes[reason]; got != want || want != 0 && httpCode(service.NewStatus(reason, "", nil)) != want {
-			t.Errorf("%v is answered with %d %s, and its comment says %d", reason, got, http.StatusText(got), want)
+			t.Errorf("%v returns %d %s, but its comment says %d", reason, got, http.StatusText(got), want)
 		}
 	}
 	if found != len(httpCodes) {
-		t.Errorf("%d comments name an HTTP status, and %d reasons have one of their own", found, len(httpCodes))
+		t.Errorf("%d comments name an HTTP status, but %d reasons have their own status", found, len(httpCodes))
 	}
 }

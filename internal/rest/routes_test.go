@@ -31,7 +31,7 @@ func TestNoPathIsOpenByAccident(t *testing.T) {
 		path = strings.NewReplacer("{generation_id}", "g1", "{model_id=**}", "studio/haiku").Replace(path)
 		answer, text := servertest.Do(t, s.HTTP, servertest.Request(t, verb, path, body, "Authorization: "))
 		if answer.StatusCode != http.StatusUnauthorized || service.Reason(servertest.RESTStatus(t, text)) != easelv1.ErrorReason_CREDENTIAL_MISSING {
-			t.Errorf("%s answers %s without a credential: %s", route, answer.Status, text)
+			t.Errorf("%s returned %s without a credential: %s", route, answer.Status, text)
 		}
 		refused++
 	}
@@ -40,7 +40,7 @@ func TestNoPathIsOpenByAccident(t *testing.T) {
 	}
 	for _, path := range openPages {
 		if answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, path, "", "Authorization: ")); answer.StatusCode != http.StatusOK {
-			t.Errorf("%s answers %s", path, answer.Status)
+			t.Errorf("%s returned %s", path, answer.Status)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func TestThePolicyAllowsOnlyThisHost(t *testing.T) {
 	}
 }
 
-// namespace is the only URL that the files contain: browsers never load it.
+// namespace is the only URL that the files may contain. Browsers never load it.
 const namespace = "http://www.w3.org/2000/svg"
 
 func TestNoFileRefersToAnotherHost(t *testing.T) {
@@ -68,7 +68,7 @@ func TestNoFileRefersToAnotherHost(t *testing.T) {
 	}
 }
 
-// maxLines keeps the console small enough to be read in an hour.
+// maxLines is the maximum number of lines in the console, so that an engineer can read it in an hour.
 const maxLines = 1200
 
 func TestTheConsoleStaysSmall(t *testing.T) {
@@ -79,7 +79,7 @@ func TestTheConsoleStaysSmall(t *testing.T) {
 		}
 	}
 	if lines > maxLines || lines < 100 {
-		t.Errorf("the console has %d lines, and may have %d", lines, maxLines)
+		t.Errorf("the console has %d lines; the maximum is %d", lines, maxLines)
 	}
 }
 

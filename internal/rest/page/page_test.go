@@ -37,7 +37,7 @@ func TestEverythingThatThePageNamesIsServed(t *testing.T) {
 	}
 	for path := range handlers {
 		if answer, body := get(t, path); answer.StatusCode != http.StatusOK || body == "" {
-			t.Errorf("%s answers %s with %d bytes", path, answer.Status, len(body))
+			t.Errorf("%s returned %s with %d bytes", path, answer.Status, len(body))
 		}
 	}
 }
