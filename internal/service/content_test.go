@@ -106,12 +106,12 @@ func TestABodyThatBreaksOffIsNeverWhole(t *testing.T) { // fault U16
 					return io.MultiReader(io.LimitReader(r, chunkSize+5), iotest.ErrReader(broken))
 				})
 				if !errors.Is(err, broken) {
-					t.Errorf("of %d: it ends with %v", limit, err)
+					t.Errorf("of %d: the download ended with %v", limit, err)
 				}
 				checkChunks(t, chunks, 0, picture[:chunkSize+5])
 				for _, chunk := range chunks {
 					if chunk.GetSummary() != nil {
-						t.Errorf("of %d: it has the summary %v", limit, chunk.GetSummary())
+						t.Errorf("of %d: the download has the summary %v", limit, chunk.GetSummary())
 					}
 				}
 			}
@@ -123,7 +123,7 @@ func TestNothingIsReadForASinkThatHasFailed(t *testing.T) {
 	full := errors.New("the sink is full")
 	c := &Content{Body: io.NopCloser(io.MultiReader(io.LimitReader(bytes.NewReader(picture), chunkSize), iotest.ErrReader(errors.New("read on"))))}
 	if err := c.Copy(func(*easelv1.ContentChunk) error { return full }); !errors.Is(err, full) {
-		t.Errorf("it ends with %v", err)
+		t.Errorf("the download ended with %v", err)
 	}
 }
 
@@ -140,6 +140,6 @@ func TestACallerThatIsTakenOutGetsNoMoreOfAResult(t *testing.T) {
 		return nil
 	})
 	if !errors.Is(err, auth.ErrUncertified) || got != 2*chunkSize {
-		t.Errorf("after %d bytes it ends with %v", got, err)
+		t.Errorf("after %d bytes the download ended with %v", got, err)
 	}
 }

@@ -130,12 +130,12 @@ func TestAnAnswerLeavesOutWhatMakesItTooLarge(t *testing.T) {
 		message := generationMessage(row.g, "e")
 		got := message
 		if size := proto.Size(message); size > maxRecord+200 || !slices.Equal(got.GetOmittedFields(), row.want) {
-			t.Errorf("%s: %q are left out of %d bytes", name, got.GetOmittedFields(), size)
+			t.Errorf("%s: %q are omitted from %d bytes", name, got.GetOmittedFields(), size)
 		}
 		for field, is := range map[string]bool{"inputs": got.GetInputs() != nil, "upstream_fields": got.GetUpstreamFields() != nil, "text": got.GetText() != nil} {
 			had := map[string]bool{"inputs": row.g.Inputs != nil, "upstream_fields": row.g.Extra != nil, "text": row.g.Text != nil}[field]
 			if is != (had && !slices.Contains(row.want, field)) {
-				t.Errorf("%s: %s is there: %v", name, field, is)
+				t.Errorf("%s: %s is set: %v", name, field, is)
 			}
 		}
 	}
@@ -162,7 +162,7 @@ func TestAModelLeavesOutWhatMakesItTooLarge(t *testing.T) {
 		message := modelMessage(row.m)
 		got := message
 		if size := proto.Size(message); size > maxRecord+200 || !slices.Equal(got.GetOmittedFields(), row.want) {
-			t.Errorf("%s: %q are left out of %d bytes", name, got.GetOmittedFields(), size)
+			t.Errorf("%s: %q are omitted from %d bytes", name, got.GetOmittedFields(), size)
 		}
 		if name == "nothing" && (len(got.GetInputFields()[0].GetAllowedValues()) != maxAllowed || got.GetInputFields()[0].GetDefaultValue().GetNumberValue() != 1) {
 			t.Errorf("the field is %v", got.GetInputFields()[0])

@@ -63,7 +63,7 @@ func TestAnExceededBudgetSaysHowMuchIsLeftAndUntilWhen(t *testing.T) {
 	err.Total = true
 	all := Status(err)
 	if Detail[*errdetails.QuotaFailure](all).GetViolations()[0].GetSubject() != "total" || !strings.Contains(all.Message(), "the budget of all teams for this month is too small") {
-		t.Errorf("that of all teams is %v", all.Proto())
+		t.Errorf("the status for the budget of all teams is %v", all.Proto())
 	}
 	if _, says := Detail[*errdetails.ErrorInfo](all).GetMetadata()["remaining_cents"]; says {
 		t.Errorf("it reveals the remaining budget of all teams: %v", all.Proto())

@@ -249,7 +249,7 @@ func TestACallerDoesNotWaitLongForASilentCatalogWhereThereIsACopy(t *testing.T) 
 		time.Sleep(time.Hour - 5*time.Second)
 		s.slowness = time.Hour
 		s.want("1 k", 5*time.Second, time.Hour)
-		s.want("1 k", 0, time.Hour) // the catalog is known to be silent
+		s.want("1 k", 0, time.Hour) // the server has learned that the catalog does not respond
 		ctx, cancel := context.WithTimeout(s.as("b"), 2*time.Second)
 		defer cancel()
 		if _, err := s.services.GetModel(ctx, &easelv1.GetModelRequest{ModelId: "a"}); !errors.Is(err, context.DeadlineExceeded) {

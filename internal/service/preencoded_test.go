@@ -81,7 +81,7 @@ func TestEachWatcherIsToldWhatItsOwnCallerMaySee(t *testing.T) {
 	for _, whose := range all {
 		told := &easelv1.WatchGenerationResponse{}
 		if err := proto.Unmarshal(encodingsOf(u).of(u, whose), told); err != nil || !proto.Equal(told.GetUpdate(), updateMessage(u, whose)) {
-			t.Errorf("%v: %v, and it is told of %v", whose, err, attributionOf(told.GetUpdate().GetGeneration()))
+			t.Errorf("%v: %v, and the watcher receives %v", whose, err, attributionOf(told.GetUpdate().GetGeneration()))
 		}
 	}
 }

@@ -78,10 +78,10 @@ func TestARefusalByALibraryHasTheNameOfItsCode(t *testing.T) {
 			t.Errorf("%v becomes %v", c, st.Proto())
 		}
 		if !known && (Reason(st) != easelv1.ErrorReason_INTERNAL || st.Code() != codes.Internal || strings.Contains(st.Message(), "library")) {
-			t.Errorf("%v, which nobody has foreseen, becomes %v", c, st.Proto())
+			t.Errorf("the unforeseen code %v becomes %v", c, st.Proto())
 		}
 		if info := Detail[*errdetails.ErrorInfo](st); info.GetDomain() != domain {
-			t.Errorf("%v is of the domain %q", c, info.GetDomain())
+			t.Errorf("%v has the domain %q", c, info.GetDomain())
 		}
 	}
 }
