@@ -76,7 +76,7 @@ func TestTheAccountsAreRightAfterEveryKill(t *testing.T) { // fault S1
 	t.Logf("%d accepted, %d committed: %v", len(life.accepted), len(a.Generations), counts)
 	for idempotency, id := range life.accepted {
 		if byKey[idempotency] != id {
-			t.Errorf("%s was answered with %s, the accounts have %q", idempotency, id, byKey[idempotency])
+			t.Errorf("the order %s returned %s, but the accounts have %q", idempotency, id, byKey[idempotency])
 		}
 	}
 	if counts["succeeded"] == 0 || counts["refunded"] == 0 {
@@ -216,7 +216,7 @@ func TestGenerationsOfAnEarlierProcessAreResumed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := b.do("GET", "/me", ""); r.status < 500 {
-		t.Errorf("a closed catalog answers %d", r.status)
+		t.Errorf("a closed catalog returned %d", r.status)
 	}
 
 	// Some renders become due while no process runs.

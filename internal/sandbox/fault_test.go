@@ -40,7 +40,7 @@ func TestAFaultAnswersInPlaceOfTheHandler(t *testing.T) {
 		t.Errorf("headers are %v", r.header)
 	}
 	if n := len(sh.audit().Generations); n != 0 {
-		t.Errorf("%d generations were made", n)
+		t.Errorf("%d generations were created", n)
 	}
 	sh.create(haiku)
 	if n := sh.s.Requests()["POST /generations"]; n != 2 {
@@ -61,7 +61,7 @@ func TestAnAnswerCanBeLostAfterTheCommit(t *testing.T) {
 			fault := sh.inject(f)
 			lost, err := sh.try("POST", "/generations", haiku, "Idempotency-Key", "k")
 			if name == "reset" && err == nil {
-				t.Errorf("the answer came: %s", lost.body)
+				t.Errorf("a response arrived: %s", lost.body)
 			}
 			id := sh.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "").record(t)["id"]
 			a := sh.audit()
@@ -76,10 +76,10 @@ func TestAResetBeforeTheHandlerChangesNothing(t *testing.T) {
 	sh := open(t, fast())
 	sh.inject(sandbox.Fault{Reset: true, Count: 1})
 	if r, err := sh.try("POST", "/generations", haiku); err == nil {
-		t.Errorf("an answer came: %d", r.status)
+		t.Errorf("a response arrived: %d", r.status)
 	}
 	if n := len(sh.audit().Generations); n != 0 {
-		t.Errorf("%d generations were made", n)
+		t.Errorf("%d generations were created", n)
 	}
 }
 
@@ -115,7 +115,7 @@ func (sh *account) leaveWhen(fault *sandbox.Injected, fired int, method, path, i
 	eventually(sh.t, func() bool { return fault.Fired() == fired })
 	leave()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
-		sh.t.Errorf("%s %s was answered: %v", method, path, err)
+		sh.t.Errorf("%s %s got a response: %v", method, path, err)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestABodyCanBeCutWhereOneLikes(t *testing.T) {
 	}
 	sh.inject(sandbox.Fault{Route: "DELETE /generations/{id}", Count: 1, Cut: true})
 	if _, err := sh.try("DELETE", strings.TrimSuffix(path, "/content"), ""); err == nil {
-		t.Log("the head of the answer came before the cut") // both results are an interrupted response without a body
+		t.Log("the head of the response arrived before the cut") // both results are an interrupted response without a body
 	}
 	sh.do("GET", path, "").want(t, 404, "")
 }
@@ -228,7 +228,7 @@ func TestABodyCanDrip(t *testing.T) {
 	}
 	leave() // the handler must notice, because otherwise the server's Close takes a minute
 	if got, err := io.ReadAll(res.Body); err == nil {
-		t.Errorf("all came: %q", got)
+		t.Errorf("the complete response arrived: %q", got)
 	}
 }
 

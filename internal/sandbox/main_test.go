@@ -212,7 +212,7 @@ func eventually(t *testing.T, is func() bool) {
 	deadline := time.Now().Add(20 * time.Second)
 	for pause := time.Millisecond; !is(); pause = min(2*pause, 50*time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("waited for 20 s in vain")
+			t.Fatal("the condition is not true after 20 s")
 		}
 		time.Sleep(pause)
 	}

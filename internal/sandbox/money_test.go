@@ -44,7 +44,7 @@ func TestTheQuoteIsTheCharge(t *testing.T) {
 	}
 	me := sh.do("GET", "/me", "").record(t)
 	if got := fmt.Sprint(me["balanceCents"]); got != fmt.Sprint(sh.audit().BalanceCents) {
-		t.Errorf("GET /me says %s", got)
+		t.Errorf("GET /me returned %s", got)
 	}
 }
 
@@ -230,9 +230,9 @@ func TestACreateWhoseClientLeavesIsCommittedWholeOrNotAtAll(t *testing.T) {
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d of 200 were answered", answered.Load())
+	t.Logf("%d of 200 creates got a response", answered.Load())
 	if n := answered.Load(); n == 0 || n == 200 {
-		t.Errorf("%d of 200 creates were answered: the test met no leaving client, or only such", n)
+		t.Errorf("%d of 200 creates got a response; the test needs clients that wait and clients that disconnect", n)
 	}
 	if committed := len(sh.audit().Generations); int64(committed) < answered.Load() {
 		t.Errorf("%d answered, %d committed", answered.Load(), committed)
@@ -242,7 +242,7 @@ func TestACreateWhoseClientLeavesIsCommittedWholeOrNotAtAll(t *testing.T) {
 func TestInvalidAPIKeysAndTopUpsAreRefused(t *testing.T) {
 	sh := open(t, fast())
 	if err := sh.s.TopUp(t.Context(), sh.key, 0, ""); err == nil {
-		t.Error("a top-up of nothing was booked")
+		t.Error("a top-up of zero was recorded")
 	}
 	if err := sh.s.TopUp(t.Context(), "sandbox_live_unknown", 5, ""); err == nil {
 		t.Error("an unknown key was topped up")
@@ -272,7 +272,7 @@ func TestTheLedgerCannotBeRewritten(t *testing.T) {
 	}
 	var hits int
 	if err := db.QueryRow(`SELECT COUNT(*) FROM api_keys WHERE CAST(key_hash AS TEXT) LIKE '%live%'`).Scan(&hits); err != nil || hits != 0 {
-		t.Errorf("%d keys in clear, %v", hits, err)
+		t.Errorf("%d keys are stored in plaintext, %v", hits, err)
 	}
 }
 

@@ -87,7 +87,7 @@ func TestTheSameInputsMakeTheSameBytes(t *testing.T) {
 
 func TestALargePrintIsTensOfMegabytes(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it is of scale: .ci/nightly runs it")
+		t.Skip("takes long; .ci/nightly runs this test")
 	}
 	sh := open(t, fast())
 	id := sh.create(`{"modelId":"studio/print","inputs":{"prompt":"x","paper":"a3-plus"}}`)

@@ -94,7 +94,7 @@ func TestCatalogMayForgetIdempotencyKeys(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		if again := b.create(haiku, "Idempotency-Key", "k"); again == first {
-			t.Error("the key is known after the hour")
+			t.Error("the key is still known after the hour")
 		}
 		b.key = b.newKey(1000) // this key's ledger passes the audit; the previous key's ledger has two charges
 		if audit, err := b.s.Audit(t.Context(), key); err != nil || audit.ChargesByIdempotencyKey["k"] != 2 {

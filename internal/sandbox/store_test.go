@@ -18,7 +18,7 @@ func TestAFileIsOpenInOneSandboxAtATime(t *testing.T) {
 	}
 	_, err = sandbox.Open(sandbox.Config{Path: path})
 	if err == nil || !strings.HasSuffix(err.Error(), path+": another sandbox uses the file") {
-		t.Errorf("a second one: %v", err)
+		t.Errorf("a second sandbox: %v", err)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestAFileOfAnotherSchemaIsRefusedAndLeftAsItIs(t *testing.T) {
 	}
 	_, err = sandbox.Open(sandbox.Config{Path: path})
 	if err == nil || !strings.Contains(err.Error(), "file has schema version 7, but this build requires version 2") {
-		t.Errorf("opening says %v", err)
+		t.Errorf("opening the file returned %v", err)
 	}
 	tables := 0
 	if err := db.QueryRow(`SELECT COUNT(*) FROM sqlite_master`).Scan(&tables); err != nil || tables != 1 {
@@ -78,7 +78,7 @@ func TestAFileThatIsNoDatabaseIsRefusedAndLeftAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := sandbox.Open(sandbox.Config{Path: path}); err == nil || !strings.Contains(err.Error(), "not a database") {
-		t.Errorf("opening says %v", err)
+		t.Errorf("opening the file returned %v", err)
 	}
 	if got, err := os.ReadFile(path); err != nil || string(got) != text {
 		t.Errorf("the file was changed: %v", err)

@@ -66,17 +66,17 @@ func TestAnAuditHasTheTrueTimesOfAGeneration(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		bad := b.audit().Generations[0]
 		if bad.Status != "failed" || bad.RefundedAt != (time.Time{}) || bad.IdempotencyKey != "k" || bad.Model != "studio/haiku" {
-			t.Errorf("the failed one: %+v", bad)
+			t.Errorf("the failed render: %+v", bad)
 		}
 		time.Sleep(time.Hour)
 		bad = b.audit().Generations[0]
 		if bad.Status != "refunded" || bad.RefundedAt.Sub(bad.FinishedAt) != time.Hour {
-			t.Errorf("the refunded one: %+v", bad)
+			t.Errorf("the refunded render: %+v", bad)
 		}
 		done := b.audit().Generations[1]
 		shown := b.do("GET", "/generations/"+good, "").record(t)
 		if !done.CreatedAt.Equal(ordered) || shown["finishedAt"] != done.FinishedAt.Format(time.RFC3339Nano) || !done.RefundedAt.IsZero() {
-			t.Errorf("the good one: %+v, shown as %v", done, shown)
+			t.Errorf("the succeeded render: %+v, shown as %v", done, shown)
 		}
 	})
 }
