@@ -105,7 +105,7 @@ func TestADownloadGetsTheNameOfTheServerAndNothingElseIsLeft(t *testing.T) {
 	}
 	sum := sha256.Sum256(c.bytes)
 	if answer.SHA256 != hex.EncodeToString(sum[:]) || answer.SizeBytes != len(c.bytes) {
-		t.Errorf("the answer is %+v", answer)
+		t.Errorf("the output is %+v", answer)
 	}
 	wantFile(t, filepath.Join(dir, "gen_1.bin"), c.bytes)
 	if names := directory(t, dir); len(names) != 1 {
@@ -236,7 +236,7 @@ func TestADownloadOfATextWritesWhatGenerateWrites(t *testing.T) {
 		}
 		sum := sha256.Sum256([]byte(text))
 		if want := (saved{test.path, "text/plain; charset=utf-8", int64(len(text)), hex.EncodeToString(sum[:]), ""}); file != want {
-			t.Errorf("the answer is %+v, want %+v", file, want)
+			t.Errorf("the output is %+v, want %+v", file, want)
 		}
 		wantFile(t, test.path, []byte(text))
 	}

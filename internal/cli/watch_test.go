@@ -209,7 +209,7 @@ func TestAnInterruptedWatchSaysThatTheRenderGoesOn(t *testing.T) {
 			sendState(s, queued)
 			interrupt()
 			<-s.Context().Done()
-			return s.Context().Err() // OK would mean that the goal is reached
+			return s.Context().Err() // OK would mean that the render has reached the awaited state
 		})
 		got := easelRun(ctx, dial, "watch", "gen_1")
 		if got.exit != ExitInterrupted || !strings.Contains(got.stderr, "The render continues") || !strings.Contains(got.stderr, "easel watch gen_1") {
@@ -223,7 +223,7 @@ func TestATimeoutEndsAWatchAndSaysSo(t *testing.T) {
 		dial := watchScript(t, func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
 			sendState(s, queued)
 			<-s.Context().Done()
-			return s.Context().Err() // OK would mean that the goal is reached
+			return s.Context().Err() // OK would mean that the render has reached the awaited state
 		})
 		got := easelRun(t.Context(), dial, "wait", "gen_1", "--timeout", "3s")
 		if got.exit != ExitRetry || !strings.Contains(got.stderr, "--timeout") || !strings.Contains(got.stdout, "queued") {
