@@ -29,7 +29,7 @@ func TestServicesFetchPaidRendersAtASpentBudget(t *testing.T) {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
 			if !slices.Contains(strings.Split(*languages, ","), language) {
-				t.Skip("it is not in -languages")
+				t.Skip("-languages excludes this language")
 			}
 			dir, service := t.TempDir(), services[language]
 			block := regexp.MustCompile("(?s)```" + language + "\n(.*?)```").FindSubmatch(readFile(t, pageOf(language)))
@@ -69,14 +69,14 @@ func spendBudget(t *testing.T, dir string, command, add []string) {
 	code, err := run.Wait(patience)
 	said := run.Output.String()
 	if err != nil || code != 0 || !strings.Contains(said, "order again after") {
-		t.Fatalf("it ended with %d, %v:\n%s", code, err, said)
+		t.Fatalf("the service exited with %d, %v:\n%s", code, err, said)
 	}
 	var b catalogAudit
 	s.admin(t, http.MethodGet, "audit?key="+key, "", &b)
 	if len(b.Generations) != 1 || b.Generations[0].Charges != 1 {
-		t.Fatalf("the accounts say %+v", b)
+		t.Fatalf("the catalog's audit is %+v", b)
 	}
 	if got := readFile(t, filepath.Join(dir, "hills.png")); !bytes.Equal(got, s.content(t, key, b.Generations[0].ID)) {
-		t.Errorf("%d bytes, which are not those of the catalog", len(got))
+		t.Errorf("the file has %d bytes that differ from the catalog's bytes", len(got))
 	}
 }

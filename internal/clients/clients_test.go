@@ -31,7 +31,7 @@ var commands = map[string][]string{
 	"rust":       {".build/clients/rust/debug/easel-example"},
 }
 
-// client is one example, with its own key and wire.
+// client is one example, with its own API key and its own proxy to the server.
 type client struct {
 	language string
 	command  []string
@@ -80,7 +80,7 @@ func TestTheClientsHaveTheStepsOfAService(t *testing.T) {
 	for _, row := range rows {
 		for n, language := range []string{"go", "python", "typescript", "java"} {
 			if name := row[n+1]; !strings.Contains(text[language], " "+name+"(") {
-				t.Errorf("the client in %s has no %s", language, name)
+				t.Errorf("the client library for %s has no %s", language, name)
 			}
 		}
 	}
@@ -125,7 +125,7 @@ func newClients(t *testing.T, s *stack) (clients []*client) {
 	return clients
 }
 
-// start starts the example, also after an earlier run.
+// start starts the example. A test can call it again after a run has ended.
 func (c *client) start(t *testing.T, arguments ...string) {
 	t.Helper()
 	env := append(os.Environ(), "EASEL_ADDR="+c.wire.addr, "EASEL_API_KEY="+c.key)
@@ -210,15 +210,15 @@ func (c *client) check(t *testing.T, s *stack, id string) {
 		t.Errorf("%s: the download was cut %d times", c.language, n)
 	}
 	if got, want := readFile(t, c.file), s.content(t, c.key, id); !bytes.Equal(got, want) || len(want) < 300<<10 {
-		t.Errorf("%s: %d bytes, which are not the %d of the catalog", c.language, len(got), len(want))
+		t.Errorf("%s: the file has %d bytes that differ from the catalog's %d", c.language, len(got), len(want))
 	}
 	if left, _ := filepath.Glob(c.file + ".*"); len(left) > 0 {
-		t.Errorf("%s: it leaves %q", c.language, left)
+		t.Errorf("%s: left behind: %q", c.language, left)
 	}
 	var b catalogAudit
 	s.admin(t, http.MethodGet, "audit?key="+c.key, "", &b)
 	if len(b.Faults) > 0 || len(b.Generations) != 1 || b.Generations[0].ID != id || b.Generations[0].Charges != 1 {
-		t.Errorf("%s: the accounts say %+v", c.language, b)
+		t.Errorf("%s: the catalog's audit is %+v", c.language, b)
 	}
 }
 
@@ -244,7 +244,7 @@ func TestEveryClientEndsWhenItsKeyIsRevokedInTheMiddle(t *testing.T) {
 	})
 	// A client stops after the first rejection, which ends its watch.
 	if n := s.measured(t, `rpc_server_call_duration_seconds_count{`, `"UNAUTHENTICATED"`); n != len(clients) {
-		t.Errorf("%d calls of %d clients were refused", n, len(clients))
+		t.Errorf("%d calls of %d clients were rejected", n, len(clients))
 	}
 }
 
@@ -271,7 +271,7 @@ func TestEveryClientPrintsTheReasonAndTheFieldOfAFailure(t *testing.T) {
 	})
 	for _, c := range clients {
 		if _, err := os.Stat(c.file); err == nil {
-			t.Errorf("%s: there is a file", c.language)
+			t.Errorf("%s: the example has written a file", c.language)
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// built has the packages that make creates below .build, by language. holds has the required files of each package: a
-// pattern of the path, and a pattern of the content.
+// built describes the packages that make creates below .build, by language. holds has the required files of each package. It
+// maps a pattern for the path to a pattern for the content.
 var built = map[string]struct {
 	files string
 	holds map[string]string
@@ -58,7 +58,7 @@ func TestEachPackageHasItsLicenceItsNoticeAndItsTypes(t *testing.T) {
 		files, version := unpack(t, path), proctest.Find(t, `-(\d+\.\d+\.\d.*?)(?:-py3-none-any\.whl|\.tgz|\.jar)$`, filepath.Base(path))
 		for name, text := range want.holds {
 			if !holds(files, regexp.MustCompile(name), regexp.MustCompile(strings.ReplaceAll(text, "VERSION", regexp.QuoteMeta(version)))) {
-				t.Errorf("%s has no %s that says %q", filepath.Base(path), name, text)
+				t.Errorf("%s has no file %s that contains %q", filepath.Base(path), name, text)
 			}
 		}
 	}
@@ -74,13 +74,13 @@ func onlyOne(t *testing.T, pattern string) (path string) {
 	for _, f := range found {
 		if !strings.HasSuffix(f, "-sources.jar") && !strings.HasSuffix(f, "-javadoc.jar") {
 			if path != "" {
-				t.Fatalf("there are %s and %s", path, f)
+				t.Fatalf("more than one package: %s and %s", path, f)
 			}
 			path = f
 		}
 	}
 	if path == "" {
-		t.Fatalf("there is no %s: make packages builds it", pattern)
+		t.Fatalf("%s is missing; run make packages", pattern)
 	}
 	return path
 }

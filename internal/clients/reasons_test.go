@@ -51,15 +51,15 @@ func TestTheTableOfErrorsHasEachReasonAndCode(t *testing.T) {
 func (table errorTable) has(t *testing.T, rows remedies, names map[int32]string) {
 	t.Helper()
 	if len(rows) != len(names)-1 {
-		t.Errorf("the table has %d of %d", len(rows), len(names)-1)
+		t.Errorf("the table has %d of %d names", len(rows), len(names)-1)
 	}
 	for number, name := range names {
 		row, ok := rows[name]
 		if ok == (number == 0) {
-			t.Errorf("%s: in the table %v", name, ok)
+			t.Errorf("%s is in the table: %v", name, ok)
 		}
 		if ok && table.Classes[row.Class] == "" {
-			t.Errorf("%s is of no class, %q", name, row.Class)
+			t.Errorf("%s has the unknown class %q", name, row.Class)
 		}
 	}
 }

@@ -29,7 +29,7 @@ type script struct {
 	Requests []map[string]any  // fields of each call's message; null means that a field is not set
 	Most     int               // maximum number of calls, if it differs from their number
 	Prints   []string          // expected lines, without repeated lines
-	Attempts int               // attempts of the call; zero means the default
+	Attempts int               // maximum number of attempts for the call; zero means the default
 	TLS      bool              // whether the server uses TLS, with its own certificate
 	Dead     bool              // whether no server listens at the address
 	AtMost   string            // maximum time from the first attempt's failure to the end of the program
@@ -43,7 +43,7 @@ type answer struct {
 	Messages []json.RawMessage
 	Fails    *failure
 	Then     string // "silence", or "freeze" (the current connections no longer carry data)
-	Lasts    string // duration of this answer from its first call on
+	Lasts    string // time after its first call in which this answer repeats; empty means one call
 }
 
 // failure is an error with its details.
@@ -101,7 +101,7 @@ func TestEveryHelperPlaysTheScripts(t *testing.T) {
 	}
 }
 
-// everyError returns a script with one order for each reason and each code. They are the idempotency keys of the orders.
+// everyError returns a script with one order for each reason and each code. The order's idempotency key contains its name.
 func everyError(table errorTable) script {
 	s := script{Name: "every error has its class", Call: []string{"order"}}
 	add := func(name string, row remedy, fails failure) {
@@ -124,7 +124,7 @@ func everyError(table errorTable) script {
 	return s
 }
 
-// everyEnd returns a script with one watch for each code. The codes are the IDs of the renders.
+// everyEnd returns a script with one watch for each code. The name of the code is the ID of the watched render.
 func everyEnd(table errorTable) script {
 	s := script{Name: "every code ends a watch or does not", Call: []string{"watch"}}
 	for _, name := range sortedKeys(table.Codes) {
@@ -167,17 +167,17 @@ func (s *script) play(t *testing.T, command []string) {
 		began = time.Now()
 		defer func() {
 			if took := time.Since(began); took > most {
-				t.Errorf("it ended %v after its first failure", took)
+				t.Errorf("the program ended %v after its first failure", took)
 			}
 		}()
 	}
 	code, err := run.Wait(patience)
 	said := run.Output.String()
 	if err != nil || code != 0 {
-		t.Fatalf("it ended with %d, %v:\n%s", code, err, said)
+		t.Fatalf("the program exited with %d, %v:\n%s", code, err, said)
 	}
 	if least, _ := time.ParseDuration(s.AtLeast); time.Since(began) < least {
-		t.Errorf("it has taken %v", time.Since(began))
+		t.Errorf("the program took %v", time.Since(began))
 	}
 	s.comparePrints(t, said)
 	for _, part := range s.Logs {
@@ -187,7 +187,7 @@ func (s *script) play(t *testing.T, command []string) {
 	}
 	s.compareRequests(t, served.requests())
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".*")); len(left) > 0 || strings.Contains(said, "Damaged") && exists(file) {
-		t.Errorf("it leaves %q", left)
+		t.Errorf("left behind: %q", left)
 	}
 	if info, err := os.Stat(file); s.Files["FILE"] != "" && (err != nil || info.Mode().IsRegular()) {
 		t.Errorf("the %s is %v, %v", s.Files["FILE"], info, err)
@@ -238,11 +238,11 @@ func (s *script) comparePrints(t *testing.T, said string) {
 		return ok && !slices.Contains(lines, optional)
 	})
 	if len(lines) != len(wants) {
-		t.Fatalf("it prints %d lines, not %d:\n%s", len(lines), len(wants), said)
+		t.Fatalf("the program printed %d lines, want %d:\n%s", len(lines), len(wants), said)
 	}
 	for i, want := range wants {
 		if !matches(strings.TrimPrefix(want, "?"), lines[i]) {
-			t.Errorf("it prints %q, not %q", lines[i], want)
+			t.Errorf("the program printed %q, want %q", lines[i], want)
 		}
 	}
 }
@@ -250,7 +250,7 @@ func (s *script) comparePrints(t *testing.T, said string) {
 func (s *script) compareRequests(t *testing.T, got []map[string]any) {
 	t.Helper()
 	if most := max(s.Most, len(s.Requests)); len(got) > most || len(got) < len(s.Requests) {
-		t.Fatalf("it makes %d calls, not %d: %v", len(got), most, got)
+		t.Fatalf("the program sent %d calls, want %d: %v", len(got), most, got)
 	}
 	for i, want := range s.Requests {
 		for name, value := range want {
@@ -258,7 +258,7 @@ func (s *script) compareRequests(t *testing.T, got []map[string]any) {
 				continue
 			}
 			if !bytes.Equal(asJSON(t, got[i][name]), asJSON(t, value)) {
-				t.Errorf("call %d has %s %v, not %v", i+1, name, got[i][name], value)
+				t.Errorf("call %d has %s %v, want %v", i+1, name, got[i][name], value)
 			}
 		}
 	}

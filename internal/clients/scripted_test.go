@@ -30,7 +30,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// scripted is a server of the entire contract that responds by a script, behind a wire.
+// scripted is a server for the entire contract that responds as a script specifies. wire is the proxy in front of it.
 type scripted struct {
 	t      *testing.T
 	script *script
@@ -43,7 +43,7 @@ type scripted struct {
 	next   int       // index of the next answer
 	since  time.Time // time of the first call with the next answer
 	called []map[string]any
-	failed map[string]bool // keys and IDs that already had their own answer
+	failed map[string]bool // keys and IDs whose own answer has been sent
 }
 
 func newScripted(t *testing.T, s *script) *scripted {

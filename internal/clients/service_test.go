@@ -43,7 +43,7 @@ func TestTheServicesOfThePagesGoOnThroughKillsAndSilence(t *testing.T) {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
 			if !slices.Contains(strings.Split(*languages, ","), language) {
-				t.Skip("it is not in -languages")
+				t.Skip("-languages excludes this language")
 			}
 			blocks := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(readFile(t, pageOf(language))), -1)
 			if len(blocks) != 1 || strings.Count(blocks[0][1], "\n") > 45+strings.Count(blocks[0][1], "\n\n") {
@@ -112,15 +112,15 @@ func restartUnder(t *testing.T, dir string, command []string) {
 	code, err := run.Wait(patience)
 	said := run.Output.String()
 	if err != nil || code != 0 || !regexp.MustCompile(`studio/landscape 1 orders \d+ cents`).MatchString(said) {
-		t.Fatalf("it ended with %d, %v:\n%s", code, err, said)
+		t.Fatalf("the service exited with %d, %v:\n%s", code, err, said)
 	}
 	t.Log(said)
 	var b catalogAudit
 	s.admin(t, http.MethodGet, "audit?key="+key, "", &b)
 	if len(b.Generations) != 1 || b.Generations[0].Charges != 1 {
-		t.Fatalf("the accounts say %+v", b)
+		t.Fatalf("the catalog's audit is %+v", b)
 	}
 	if got := readFile(t, filepath.Join(dir, "hills.png")); !bytes.Equal(got, s.content(t, key, b.Generations[0].ID)) {
-		t.Errorf("%d bytes, which are not those of the catalog", len(got))
+		t.Errorf("the file has %d bytes that differ from the catalog's bytes", len(got))
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// stack has a catalog with its administration API, and a facade, which is the Easel server for it.
+// stack is a catalog with its administration API, and a facade: the Easel server in front of this catalog.
 type stack struct {
 	program string
 	catalog string // host and port
@@ -59,7 +59,7 @@ func (s *stack) awaitStreams(t *testing.T, name string, want int) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%d streams of %s are open, not %d", n, name, want)
+			t.Fatalf("%d streams of %s are open, want %d", n, name, want)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -81,7 +81,7 @@ func (s *stack) measured(t *testing.T, name, label string) (sum int) {
 	return sum
 }
 
-// hold sets faults in the catalog, so that it reports all renders as queued.
+// hold injects faults into the catalog, so that it reports all renders as queued.
 func (s *stack) hold(t *testing.T) {
 	t.Helper()
 	for _, fault := range []string{

@@ -34,12 +34,12 @@ func TestEveryMethodAndFieldOfTheContractHasAUser(t *testing.T) {
 	}
 	for name := range unused {
 		if usedElsewhere[name] == "" {
-			t.Errorf("%s has no user: let a helper or the command line use it, or take it out", name)
+			t.Errorf("%s has no user; use it in a client library or the command line, or remove it", name)
 		}
 	}
 	for name, path := range usedElsewhere {
 		if !unused[name] {
-			t.Errorf("%s has a user", name)
+			t.Errorf("%s has a user; remove it from usedElsewhere", name)
 		}
 		if !named(string(readFile(t, filepath.Join(proctest.Root, path))), string(name.Name())) {
 			t.Errorf("%s does not use %s", path, name)
