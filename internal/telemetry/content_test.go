@@ -38,7 +38,7 @@ func TestEachFigureOfCopiesHasASeriesOfItsOwn(t *testing.T) {
 		}
 	}
 	if len(got) != len(want) {
-		t.Errorf("there are other series: %v", got)
+		t.Errorf("unexpected series: %v", got)
 	}
 	stop()
 	if left := collected(t, reader); len(left) > 0 {

@@ -278,7 +278,7 @@ func TestTheDashboardIsMadeFromTheTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(kept, made) {
-		t.Errorf("%s is not as the table is: go test ./internal/telemetry -run Dashboard -update", path)
+		t.Errorf("%s differs from the generated dashboard; run go test ./internal/telemetry -run Dashboard -update", path)
 	}
 }
 
@@ -290,7 +290,7 @@ func TestTheDashboardShowsAllThatTheProgramMeasuresItself(t *testing.T) {
 	for _, m := range Table {
 		own := strings.HasPrefix(m.Name, "easel.") || strings.HasPrefix(m.Name, "rpc.") || strings.HasPrefix(m.Name, "http.")
 		if own && !strings.Contains(drawn.String(), m.Prometheus()) {
-			t.Errorf("%s is measured and not shown", m.Name)
+			t.Errorf("%s is measured but not shown", m.Name)
 		}
 	}
 }

@@ -101,7 +101,7 @@ func TestAnEndpointThatTheStockClientWouldNotCallIsRefusedByItsName(t *testing.T
 			}
 			if test.refused == "" {
 				if fault != nil {
-					t.Error("refused:", fault)
+					t.Error("the settings are rejected:", fault)
 				}
 				return
 			}

@@ -35,13 +35,13 @@ func TestTheReferenceHasTheTable(t *testing.T) {
 	table, tail, ends := strings.Cut(rest, ending)
 	switch {
 	case !begins || !ends:
-		t.Fatalf("%s has no place for the table", path)
+		t.Fatalf("%s has no markers for the table", path)
 	case *update:
 		if err := os.WriteFile(path, []byte(head+beginning+reference()+ending+tail), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	case table != reference():
-		t.Errorf("%s is not as the table is: go test ./internal/telemetry -run Reference -update", path)
+		t.Errorf("%s differs from the generated table; run go test ./internal/telemetry -run Reference -update", path)
 	}
 }
 
@@ -49,18 +49,18 @@ func TestEachRowOfTheTableCanBeReadAndStandsOnce(t *testing.T) {
 	names := map[string]bool{}
 	for _, row := range Table {
 		if names[row.Prometheus()] || row.Prometheus() == "" {
-			t.Errorf("%s has no name of its own in Prometheus: %q", row.Name, row.Prometheus())
+			t.Errorf("%s has no unique name in Prometheus: %q", row.Name, row.Prometheus())
 		}
 		names[row.Prometheus()] = true
 		if row.Text == "" || row.Kind == "" || row.Unit == "" && !row.Scraped {
-			t.Errorf("%s does not say what it is", row.Name)
+			t.Errorf("%s lacks a text, a kind or a unit", row.Name)
 		}
 		if (row.Kind == Histogram) != (row.Buckets != nil) {
 			t.Errorf("%s has the buckets %v", row.Name, row.Buckets)
 		}
 		for _, label := range row.Labels {
 			if label.Values == nil && label.Of == "" && !row.Scraped {
-				t.Errorf("%s does not say what %s can be", row.Name, label.Name)
+				t.Errorf("%s does not list the values of %s", row.Name, label.Name)
 			}
 		}
 	}

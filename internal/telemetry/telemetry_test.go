@@ -208,6 +208,6 @@ func TestWithTheSDKDisabledNothingIsTracedOrMeasured(t *testing.T) {
 	answer := httptest.NewRecorder()
 	telemetry.Metrics.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if text := answer.Body.String(); strings.Contains(text, "easel_") || !strings.Contains(text, "process_open_fds") {
-		t.Errorf("/metrics says %s", text)
+		t.Errorf("/metrics returned %s", text)
 	}
 }
