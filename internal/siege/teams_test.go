@@ -233,7 +233,7 @@ func TestAttackByWatchesOfManyMadeUpIDs(t *testing.T) { // fault A4
 	}
 }
 
-// watchMany opens a watch of many for the attacker, with an encoded request.
+// watchMany opens a WatchGenerations stream for the attacker, with an encoded request.
 func (s *siege) watchMany(ctx context.Context, conn *grpc.ClientConn, request []byte) (grpc.ClientStream, error) {
 	stream, err := conn.NewStream(as(ctx, s.attacker), &grpc.StreamDesc{ServerStreams: true},
 		easelv1.GenerationService_WatchGenerations_FullMethodName, grpc.ForceCodec(rawCodec{}))
