@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// labelled opens a ledger with a labeled order for each of some generations, which are settled.
+// labelled opens a ledger with a labeled order for each of the given generations, which are settled.
 func labelled(t *testing.T, generations ...string) *ledger.Ledger {
 	t.Helper()
 	led, err := ledger.Open(t.Context(), ledger.Config{URL: ledger.InMemory, Catalog: "c"})
