@@ -28,7 +28,7 @@ import (
 
 var whole = bytes.Repeat([]byte("easel"), 1000)
 
-// pieces returns a handler that sends the bytes from the requested offset up to the offset to, and then returns end.
+// pieces returns a handler that sends the bytes between the requested offset and to. The handler then returns end.
 func pieces(to int, end error, spoil func(*easelv1.ContentChunk)) func(*easelv1.DownloadGenerationRequest, downloadStream) error {
 	return func(request *easelv1.DownloadGenerationRequest, stream downloadStream) error {
 		if request.GetReadOffset() > 0 && request.GetEtag() != "bytes-1" {
@@ -161,7 +161,7 @@ func TestDownloadRemovesStaleParts(t *testing.T) {
 			left = append(left, entry.Name())
 		}
 		if got := strings.Join(left, " "); err != nil || got != ".file.DEF.part .file.txt.GHI.part file" {
-			t.Errorf("it leaves %s, %v", got, err)
+			t.Errorf("left behind: %s, %v", got, err)
 		}
 	})
 }
@@ -213,7 +213,7 @@ func TestDownloadRejectsDamagedBytes(t *testing.T) {
 					t.Errorf("%d calls, %v", len(s.calls), err)
 				}
 				if left, err := filepath.Glob(path + "*"); len(left) > 0 || err != nil {
-					t.Errorf("it leaves %v, %v", left, err)
+					t.Errorf("left behind: %v, %v", left, err)
 				}
 			})
 		})
@@ -249,7 +249,7 @@ func TestConcurrentDownloadsLeaveOneCompleteFile(t *testing.T) {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
 		if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 1 {
-			t.Errorf("it leaves %v", left)
+			t.Errorf("left behind: %v", left)
 		}
 	})
 }
@@ -284,10 +284,10 @@ func TestFetchKeepsAnExistingFileAndWaits(t *testing.T) {
 		}
 		s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{pieces(len(whole), nil, asItIs)}}
 		if _, err := play(t, s).Fetch(t.Context(), "gen_1", path, easel.FetchOptions{Keep: true}); !errors.Is(err, fs.ErrExist) {
-			t.Errorf("a file that is there: %v", err)
+			t.Errorf("an existing file: %v", err)
 		}
 		if got, _ := os.ReadFile(path); string(got) != "mine" {
-			t.Errorf("it has become %q", got)
+			t.Errorf("the file's content is now %q", got)
 		}
 		unready := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{
 			pieces(0, failed(codes.FailedPrecondition, "CONTENT_NOT_READY", "", time.Second), asItIs),

@@ -33,13 +33,13 @@ func TestBudgetErrorHasRemainingCentsAndResetTime(t *testing.T) {
 	}, 0)))
 	budget, base := (*easel.BudgetExceededError)(nil), (*easel.Error)(nil)
 	if !errors.As(err, &budget) || !errors.As(err, &base) || base.RemainingCents != budget.RemainingCents {
-		t.Fatalf("it is %v", err)
+		t.Fatalf("the error is %v", err)
 	}
 	if *budget.RemainingCents != 7 || !budget.ResetTime.Equal(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)) || budget.OrderOutcome != easel.OutcomeNotPlaced {
-		t.Errorf("it says %+v", base)
+		t.Errorf("the error has %+v", base)
 	}
 	if easel.IsRetryable(err) || status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("it is retryable, or its code is %s", status.Code(err))
+		t.Errorf("the error is retryable, or its code is %s", status.Code(err))
 	}
 }
 

@@ -166,7 +166,7 @@ func TestCallsEndWithoutACallersDeadline(t *testing.T) {
 				client, began := play(t, s, test.options...), time.Now()
 				err := test.call(t.Context(), client)
 				if took := time.Since(began); err == nil || took < test.within[0] || took > test.within[1] {
-					t.Errorf("it took %v: %v", took, err)
+					t.Errorf("the call took %v: %v", took, err)
 				}
 			})
 		})
