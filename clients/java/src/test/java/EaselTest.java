@@ -35,7 +35,7 @@ import org.junit.jupiter.api.parallel.Resources;
 @Timeout(300) // seconds, for a busy machine; each test waits for conditions
 final class EaselTest {
   private static final byte[] WHOLE = "easel".repeat(1000).getBytes();
-  private static final Object SILENCE = "silence"; // the stream is silent until the client leaves it
+  private static final Object SILENCE = "silence"; // the stream is silent until the client cancels it
   private static final Duration HEARTBEAT = Duration.newBuilder().setSeconds(2).build();
   /** The response to a call: messages, of which the last may be an error or SILENCE. */
   interface Answer extends Function<Message, List<?>> {}
